@@ -1,0 +1,47 @@
+# Targets are listed by `make help`: the text after `##` is the help.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+JOBS ?= 2
+
+.DEFAULT_GOAL := help
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+setup: $(STAMP) ## Make .venv with everything that demo, test and lint need
+
+# Made again only when pyproject.toml changes; everything else is an editable install.
+$(STAMP): pyproject.toml
+	@echo "== setting up $(VENV) (once; about a minute)"
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,lint,demo]'
+	@touch $@
+
+demo: $(STAMP) ## Train the transformer with and without par-opt; table, picture and modules in demo-out/
+	$(BIN)/python tools/demo.py --out demo-out
+
+test: $(STAMP) lint lit pytest ## Everything: lint, text tests, numeric, property and unit tests
+
+lit: $(STAMP) ## FileCheck tests, with PyPI's filecheck and, where it is installed, LLVM's FileCheck
+	$(BIN)/lit -j$(JOBS) test
+
+pytest: $(STAMP) ## Numeric, property, frontend and unit tests on 8 simulated devices
+	$(BIN)/python -m pytest -n $(JOBS) test
+
+lint: $(STAMP) ## Format, lint, types, dead check lines, stale docs
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/python tools/lint_checks.py test
+	$(BIN)/python tools/gen_pass_docs.py --check
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade -t build/types .
+	$(BIN)/mypy
+
+docs: $(STAMP) ## Write docs/passes.md from the passes
+	$(BIN)/python tools/gen_pass_docs.py
+
+clean: ## Remove what the other targets made
+	rm -rf $(VENV) build demo-out .pytest_cache .hypothesis .ruff_cache .mypy_cache
+
+.PHONY: help setup demo test lit pytest lint docs clean

@@ -1,0 +1,1 @@
+"""What every pass is built from: declarations, remarks, traversal, pipelines."""

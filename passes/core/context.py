@@ -1,0 +1,39 @@
+"""A context that reads what JAX writes: StableHLO, CHLO, Shardy, MHLO and upstream dialects.
+
+The one file that knows jaxlib's private extension module: it registers the upstream dialects, and inlines calls.
+"""
+
+from collections.abc import Sequence
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import chlo, mhlo, mpmd, sdy, stablehlo
+
+try:
+    from jaxlib.mlir._mlir_libs import _jax_mlir_ext as _jaxlib
+except ImportError as error:
+    raise ImportError("paropt needs jaxlib 0.10 to 0.12: jaxlib.mlir._mlir_libs._jax_mlir_ext is missing") from error
+
+
+def make_context(*, allow_unregistered_dialects: bool = False) -> ir.Context:
+    """A fresh single-threaded context. Keep it referenced for as long as a module made in it."""
+    context = ir.Context()
+    registry = ir.DialectRegistry()
+    _jaxlib.register_dialects(registry)
+    context.append_dialect_registry(registry)
+    context.load_all_available_dialects()
+    context.enable_multithreading(False)
+    context.allow_unregistered_dialects = allow_unregistered_dialects
+    sdy.register_dialect(context)
+    mpmd.register_dialect(context)
+    mhlo.register_mhlo_dialect(context)
+    chlo.register_dialect(context)
+    stablehlo.register_dialect(context)
+    return context
+
+
+def inlined_call(callee: ir.Operation, arguments: Sequence[ir.Value], location: ir.Location) -> list[ir.Value]:
+    """Clones the body of `callee` (one block) at the insertion point; returns the values it returns.
+
+    Each clone's location is the call's, followed by its own: `loc("while/body/closed_call/psum"(...))`.
+    """
+    return list(_jaxlib.inlined_func_call(callee, arguments, location))

@@ -1,0 +1,90 @@
+"""What a pass decided, and why: remarks, and `require`, which declines a rewrite."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+
+
+class Source(NamedTuple):
+    """Where an op comes from: a position in the user's program or in the module's text."""
+
+    file: str  # "-" for text from stdin, "" when the op has no position
+    line: int
+    column: int
+    scope: str  # JAX's name stack (`jit(step)/while/body/psum`), "" for text
+
+    def __str__(self) -> str:
+        position = f"{self.file}:{self.line}:{self.column}" if self.file else "<unknown location>"
+        return f"{position} ({self.scope})" if self.scope else position
+
+
+def source_of(location: ir.Location) -> Source:
+    """The innermost position of `location`, and the names around it.
+
+    JAX wraps positions in names (its name stack), call sites (callee first) and fused lists (first one counts).
+    """
+    scope = ""
+    while True:
+        match location:
+            case ir.FileLineColLoc():
+                return Source(location.filename, location.start_line, location.start_col, scope)
+            case ir.NameLoc():
+                # The outermost name is JAX's name stack (`psum:` only repeats its end); the next one is only the
+                # Python function's name.
+                if not location.name_str.endswith(":"):
+                    scope = scope or location.name_str
+                location = location.child_loc
+            case ir.CallSiteLoc():
+                location = location.callee
+            case ir.FusedLoc() if location.locations:
+                location = location.locations[0]
+            case _:
+                return Source("", 0, 0, scope)
+
+
+class Declined(Exception):  # noqa: N818  an answer, not an error
+    """A pass found its shape but will not rewrite it."""
+
+    def __init__(self, reason: str, op: ir.Operation | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.op = op  # the op to blame, when it is not the one being rewritten
+
+
+def require(holds: bool, why_not: str, op: ir.Operation | ir.OpView | None = None) -> None:
+    """Declines the rewrite with `why_not` unless `holds`; `op` is the op to blame."""
+    if not holds:
+        raise Declined(why_not, op.operation if op is not None else None)
+
+
+@dataclass(frozen=True)
+class Remark:
+    """One decision of one pass, at one op: what `--remarks` prints."""
+
+    pass_name: str
+    op: str  # the kind of op, as in `stablehlo.add`
+    source: Source
+    applied: bool
+    text: str  # what was done; for a missed rewrite, the reason
+
+    def __str__(self) -> str:
+        return f"{self.source}: remark: {self.message}"
+
+    @property
+    def message(self) -> str:
+        """The remark without its position: what `expected-remark` matches."""
+        verdict = "applied" if self.applied else "missed"
+        return f"[{self.pass_name}] {self.op} {verdict}: {self.text}"
+
+
+def applied(pass_name: str, op: ir.Operation, text: str) -> Remark:
+    return Remark(pass_name, op.name, source_of(op.location), applied=True, text=text)
+
+
+def missed(pass_name: str, op: ir.Operation, declined: Declined) -> Remark:
+    """The remark for `declined`: it names the op to blame and its position when that is not `op` itself."""
+    text = declined.reason
+    if declined.op is not None and declined.op != op:
+        text += f" ({declined.op.name} at {source_of(declined.op.location)})"
+    return Remark(pass_name, op.name, source_of(op.location), applied=False, text=text)

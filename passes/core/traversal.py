@@ -1,0 +1,59 @@
+"""Finding ops. The one file that knows jaxlib's binding of MLIR's rewrite drivers.
+
+jaxlib ships those bindings without upstream's `mlir.rewrite` shim, under a private name. MLIR's walk driver skips
+ops of other kinds in C++ (0.01 us each), so a pass that finds nothing costs next to nothing.
+"""
+
+from collections.abc import Iterator
+
+from jaxlib.mlir import ir
+
+try:
+    from jaxlib.mlir._mlir_libs._mlir import rewrite as _driver
+except ImportError:  # the private name moved: fall back to the public walk, 60 times slower
+    _driver = None  # type: ignore[assignment]
+
+
+def ops_of(root: ir.Operation, *names: str) -> list[ir.Operation]:
+    """The ops nested in `root` whose name is one of `names`; inner ops before the op that holds them."""
+    found: list[ir.Operation] = []
+    if _driver is None:
+        _walk(root, frozenset(names), found)
+        return found
+
+    def seen(op: ir.OpView, _rewriter: object) -> bool:
+        found.append(op.operation)
+        return True  # MLIR's binding takes a truthy answer to mean "no match"
+
+    patterns = _driver.RewritePatternSet(root.context)
+    for name in names:
+        patterns.add(name, seen)
+    _driver.walk_and_apply_patterns(root, patterns.freeze())
+    return found
+
+
+def _walk(root: ir.Operation, names: frozenset[str], found: list[ir.Operation]) -> None:
+    def seen(op: ir.Operation) -> ir.WalkResult:
+        if op.name in names:
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    root.walk(seen)
+
+
+def users_of(op: ir.Operation) -> Iterator[ir.Operation]:
+    """The ops that read a result of `op`, once per use."""
+    for result in op.results:
+        for use in result.uses:
+            yield use.owner.operation
+
+
+def is_used(op: ir.Operation) -> bool:
+    return any(next(result.uses, None) is not None for result in op.results)
+
+
+def module_of(op: ir.Operation) -> ir.Operation:
+    """The outermost op around `op`: its module."""
+    while op.parent is not None:
+        op = op.parent.operation
+    return op

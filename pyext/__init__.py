@@ -1,0 +1,1 @@
+"""par-opt: synchronise gradients once per training step."""
