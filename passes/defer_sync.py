@@ -225,11 +225,12 @@ def _reason(op: ir.Operation, values: PartialValues, blame: dict[ir.Value, Decli
 
 
 def _remarks(found: Deferral, loop: Loop) -> list[Remark]:
-    after = _bytes([loop.op.results[i] for i in found.positions])
     trips = trip_count(loop)
     often = f"{trips} times" if trips is not None else "in every trip"
-    text = f"reduced once after the loop ({after} bytes per device in all), no longer {often} in it"
-    return [applied(NAME, op, text) for op in found.reductions]
+    return [
+        applied(NAME, op, f"{_bytes(list(op.results))} bytes per device, now reduced after the loop and not {often} in it")
+        for op in found.reductions
+    ]
 
 
 def _rewrite(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
@@ -244,15 +245,15 @@ def _rewrite(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
     ends = {i: splits[end.operands[i]] for i in found.positions}
     like = {i: first_source(end.operands[i], values) for i in found.positions}
     nexts = [ends[i].partial if i in ends else value for i, value in enumerate(end.operands)]
-    new_starts = [_zero_before(loop, starts[i].type) if i in starts else v for i, v in enumerate(loop.op.operands)]
+    new_starts = [_zero_before(loop.op, starts[i].type) if i in starts else v for i, v in enumerate(loop.op.operands)]
     carried: dict[int, int] = {}
-    for i, rest in kept_apart.items():
-        position = len(nexts)
-        if ends[i].rest == rest and next(rest.uses, None) is None:
+    for i, argument in kept_apart.items():
+        position, rest = len(nexts), ends[i].rest
+        if rest is not None and rest == argument and next(argument.uses, None) is None:
             uncarry(loop, position)  # the loop leaves it as it was: its start value will do
             continue
         carried[i] = position
-        nexts.append(ends[i].rest or _zero_before(Loop(end), starts[i].type))
+        nexts.append(rest if rest is not None else _zero_before(end, starts[i].type))
         new_starts.append(starts[i])
 
     new = rebuilt(loop, new_starts, nexts)
@@ -269,8 +270,8 @@ def _rewrite(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
     return new
 
 
-def _zero_before(loop: Loop, type_: ir.Type) -> ir.Value:
-    with ir.InsertionPoint(loop.op), loop.op.location:
+def _zero_before(op: ir.Operation, type_: ir.Type) -> ir.Value:
+    with ir.InsertionPoint(op), op.location:
         return zero(type_)
 
 

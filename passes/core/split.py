@@ -82,15 +82,16 @@ def _on(op: ir.Operation, parts: dict[int, ir.Value | None], combiner: str) -> i
     with ir.InsertionPoint(op), op.location:
         if len(given) < len(parts) and op.name in (combiner, SUBTRACT):
             return given[0] if op.name == combiner or parts[1] is None else _create(NEGATE, given[0].type, given)
+        filled = {i: part if part is not None else zero(op.operands[i].type) for i, part in parts.items()}
         new = op.clone()
-        for i, part in parts.items():
-            new.operands[i] = part if part is not None else zero(op.operands[i].type)
-        if ir.RankedTensorType(given[0].type).shape != ir.RankedTensorType(op.operands[min(parts)].type).shape:
-            _widen(new, parts, ir.RankedTensorType(given[0].type).shape)
+        for i, part in filled.items():
+            new.operands[i] = part
+        if any(_shape(part) != _shape(op.operands[i]) for i, part in filled.items()):
+            _widen(new, filled, _shape(given[0]))
         return new.results[0]
 
 
-def _widen(op: ir.Operation, parts: dict[int, ir.Value | None], shape: Sequence[int]) -> None:
+def _widen(op: ir.Operation, parts: dict[int, ir.Value], shape: Sequence[int]) -> None:
     """Makes the elementwise `op`, now before a reduce_scatter, work on the shape that this has not scattered yet."""
     with ir.InsertionPoint(op), op.location:
         for i, operand in enumerate(op.operands):
@@ -136,6 +137,10 @@ def _scattered(tensor: ir.RankedTensorType, like: ir.Operation) -> ir.RankedTens
     shape = list(tensor.shape)
     shape[dimension] = shape[dimension] * after // before
     return ir.RankedTensorType.get(shape, tensor.element_type)
+
+
+def _shape(value: ir.Value) -> list[int]:
+    return ir.RankedTensorType(value.type).shape
 
 
 def _drop_unused_results(op: ir.Operation) -> None:
