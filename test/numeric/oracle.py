@@ -52,22 +52,24 @@ DTYPES = {
 Results = list[list[np.ndarray]]  # of each result, the array on each device
 
 
-class Mode(NamedTuple):
-    """How many copies of the program run, and of what kind."""
-
-    replicas: int
-    partitions: int
-    has_mesh: bool
-
-
 class Argument(NamedTuple):
+    """An argument of `@main`."""
+
     shape: tuple[int, ...]
     dtype: np.dtype
+    cuts: list[tuple[slice, ...]] | None  # where each device's part of the global array is; None: data of its own
 
     @property
     def is_uniform(self) -> bool:
         """Equal on all devices: a trip count or a predicate."""
         return self.shape == () and (self.dtype == np.bool_ or np.issubdtype(self.dtype, np.integer))
+
+
+class Program(NamedTuple):
+    """A compiled module."""
+
+    executable: xla_client._xla.LoadedExecutable
+    arguments: list[Argument]
 
 
 def only(text: str, function: str) -> str:
@@ -96,10 +98,10 @@ def optimized(text: str, passes: str) -> tuple[str, list[Remark]]:
 
 def results(text: str, seed: int = 0) -> Results:
     """What `@main` of `text` computes on the devices from the data of `seed`."""
-    executable, mode, arguments = _compiled(text)
+    executable, arguments = _compiled(text)
     rng = np.random.default_rng(seed)
     with jax.enable_x64(True):  # else 64-bit data is silently narrowed
-        shards = [_shards(seed, rng, argument, mode, i, executable) for i, argument in enumerate(arguments)]
+        shards = [_shards(rng, argument, UNIFORM[(seed + i) % len(UNIFORM)]) for i, argument in enumerate(arguments)]
         outputs = executable.execute_sharded([_array(rows) for rows in shards])
         pieces = outputs.disassemble_into_single_device_arrays()
         return [[np.asarray(piece) for piece in result] for result in pieces]
@@ -117,30 +119,32 @@ def assert_same(before: str, after: str, seeds: range = range(1)) -> None:
 
 def optimized_hlo(text: str) -> str:
     """XLA's optimized HLO of the module of `text`."""
-    return _compiled(text)[0].hlo_modules()[0].to_string()
+    return _compiled(text).executable.hlo_modules()[0].to_string()
 
 
 @functools.lru_cache(maxsize=64)  # several pipelines share the module before; executables are a few 100 kB each
-def _compiled(text: str) -> tuple[xla_client._xla.LoadedExecutable, Mode, list[Argument]]:
-    module = ir.Module.parse(text, make_context())
-    mode = _mode(module)
+def _compiled(text: str) -> Program:
     devices = jax.devices()
     if len(devices) != DEVICES:
-        raise RuntimeError(f"expected {DEVICES} simulated devices, jax has {len(devices)}: import conftest first")
-    arguments = _arguments(module)
-    if mode.has_mesh:
+        raise RuntimeError(
+            f"the oracle needs {DEVICES} simulated devices, jax has {len(devices)}; conftest.py asks for 8"
+        )
+    module = ir.Module.parse(text, make_context())
+    has_mesh = any(op.operation.name == "sdy.mesh" for op in module.body.operations)
+    if has_mesh:
         _pin_unsharded(module)
-    grid = np.arange(DEVICES).reshape(mode.replicas, mode.partitions)
+    grid = np.arange(DEVICES).reshape((1, DEVICES) if has_mesh or _partitions(module) > 1 else (DEVICES, 1))
     options = xla_client.CompileOptions()
-    options.device_assignment = xla_client.DeviceAssignment.create(grid)
     options.num_replicas, options.num_partitions = grid.shape
+    options.device_assignment = xla_client.DeviceAssignment.create(grid)
     build = options.executable_build_options
     build.num_replicas, build.num_partitions = grid.shape
     build.device_assignment = options.device_assignment
-    build.use_spmd_partitioning = mode.partitions > 1
-    build.use_shardy_partitioner = mode.has_mesh
-    device_list = xla_client.DeviceList(tuple(devices))
-    return devices[0].client.compile_and_load(module, device_list, options), mode, arguments
+    build.use_spmd_partitioning = build.num_partitions > 1
+    build.use_shardy_partitioner = has_mesh
+    executable = devices[0].client.compile_and_load(module, xla_client.DeviceList(tuple(devices)), options)
+    shardings = executable.get_parameter_shardings() if has_mesh else None
+    return Program(executable, _arguments(module, shardings))
 
 
 def _rename(module: ir.Module, old: str, new: str) -> None:
@@ -149,13 +153,9 @@ def _rename(module: ir.Module, old: str, new: str) -> None:
     symbols.set_symbol_name(symbols[old], new)
 
 
-def _mode(module: ir.Module) -> Mode:
+def _partitions(module: ir.Module) -> int:
     attributes = module.operation.attributes
-    has_mesh = any(op.operation.name == "sdy.mesh" for op in module.body.operations)
-    partitions = ir.IntegerAttr(attributes["mhlo.num_partitions"]).value if "mhlo.num_partitions" in attributes else 1
-    if has_mesh or partitions > 1:
-        return Mode(replicas=1, partitions=DEVICES, has_mesh=has_mesh)
-    return Mode(replicas=DEVICES, partitions=1, has_mesh=False)
+    return ir.IntegerAttr(attributes["mhlo.num_partitions"]).value if "mhlo.num_partitions" in attributes else 1
 
 
 def _pin_unsharded(module: ir.Module) -> None:
@@ -180,46 +180,38 @@ def _pinned(attributes: ir.DictAttr, mesh: str, rank: int) -> ir.DictAttr:
     return ir.DictAttr.get({**others, "sdy.sharding": sharding}, attributes.context)
 
 
-def _arguments(module: ir.Module) -> list[Argument]:
+def _arguments(module: ir.Module, shardings: list[xla_client.OpSharding] | None) -> list[Argument]:
     main = ir.SymbolTable(module.operation)["main"]
-    types = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).inputs
-    return [_argument(ir.RankedTensorType(t)) for t in types]
+    types = map(ir.RankedTensorType, ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).inputs)
+    return [_argument(t, shardings[i] if shardings else None) for i, t in enumerate(types)]
 
 
-def _argument(kind: ir.RankedTensorType) -> Argument:
-    element = str(kind.element_type)
+def _argument(kind: ir.RankedTensorType, sharding: xla_client.OpSharding | None) -> Argument:
+    element, shape = str(kind.element_type), tuple(kind.shape)
     if element not in DTYPES:
         raise ValueError(f"the oracle has no data of type {element}; it knows {', '.join(DTYPES)}")
-    return Argument(tuple(kind.shape), np.dtype(DTYPES[element]))
+    if sharding is None:
+        return Argument(shape, np.dtype(DTYPES[element]), None)
+    cuts = GSPMDSharding(jax.devices(), sharding).devices_indices_map(shape)
+    return Argument(shape, np.dtype(DTYPES[element]), [cuts[device] for device in jax.devices()])
 
 
-def _shards(
-    seed: int,
-    rng: np.random.Generator,
-    argument: Argument,
-    mode: Mode,
-    number: int,
-    executable: xla_client._xla.LoadedExecutable,
-) -> list[np.ndarray]:
-    """The argument's array on each device."""
+def _shards(rng: np.random.Generator, argument: Argument, uniform: int) -> list[np.ndarray]:
+    """The argument's array on each device; `uniform` is its value when it is a trip count or a predicate."""
     if argument.is_uniform:
-        return [np.array(UNIFORM[(seed + number) % len(UNIFORM)], argument.dtype)] * DEVICES
-    if not mode.has_mesh:
-        return list(_data(rng, (DEVICES, *argument.shape), argument))
-    whole = _data(rng, argument.shape, argument)
-    sharding = GSPMDSharding(jax.devices(), executable.get_parameter_shardings()[number])
-    where = sharding.devices_indices_map(argument.shape)
-    return [whole[where[device]] for device in jax.devices()]
+        return [np.array(uniform, argument.dtype)] * DEVICES
+    if argument.cuts is None:
+        return list(_data(rng, (DEVICES, *argument.shape), argument.dtype))
+    whole = _data(rng, argument.shape, argument.dtype)
+    return [whole[cut] for cut in argument.cuts]
 
 
-def _data(rng: np.random.Generator, shape: tuple[int, ...], argument: Argument) -> np.ndarray:
-    dtype = argument.dtype
+def _data(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     if dtype == np.bool_:
         return rng.integers(0, 2, shape).astype(dtype)
-    lowest = 0 if np.issubdtype(dtype, np.unsignedinteger) else -8
     if dtype.itemsize == 2 and not np.issubdtype(dtype, np.integer):
         return rng.integers(-2, 3, shape).astype(dtype)  # bf16 counts exactly to 256 only
-    return rng.integers(lowest, 9, shape).astype(dtype)
+    return rng.integers(0 if np.issubdtype(dtype, np.unsignedinteger) else -8, 9, shape).astype(dtype)
 
 
 def _array(rows: list[np.ndarray]) -> jax.Array:
