@@ -36,4 +36,5 @@ def inlined_call(callee: ir.Operation, arguments: Sequence[ir.Value], location: 
 
     Each clone's location is the call's, followed by its own: `loc("while/body/closed_call/psum"(...))`.
     """
-    return list(_jaxlib.inlined_func_call(callee, arguments, location))
+    with location:  # jaxlib reads the current context as well, and crashes when there is none
+        return list(_jaxlib.inlined_func_call(callee, arguments, location))

@@ -1,0 +1,222 @@
+"""Runs StableHLO modules on the 8 simulated devices; the one test file that uses private names of jaxlib.
+
+Inputs are small integers, different on each device, so that sums are exact in every type and results can be compared
+bit for bit (zeros of either sign count as equal: moving a negation may change the sign of a zero).
+
+How a module runs follows from its own text:
+
+| the module has | it runs as | an argument is |
+|---|---|---|
+| an `sdy.mesh` | 8 partitions, partitioned by Shardy | a global array, cut as XLA's executable says |
+| `mhlo.num_partitions = 8` | 8 partitions of a per-device program | different data on each device |
+| anything else | 8 replicas | different data on each device |
+
+An integer or i1 argument of rank 0 (a trip count, a predicate) is equal on all devices; three seeds in a row give it
+each of the values 0, 3 and 1.
+"""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import ml_dtypes
+import numpy as np
+from jax._src.sharding_impls import GSPMDSharding
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxlib import xla_client
+from jaxlib.mlir import ir
+from jaxlib.mlir.passmanager import PassManager
+
+import paropt.passes  # noqa: F401  registers every pass
+from paropt.passes.core.context import make_context
+from paropt.passes.core.pipeline import Pipeline
+from paropt.passes.core.remarks import Remark
+
+DEVICES = 8
+UNIFORM = (0, 3, 1)
+DTYPES = {
+    "f64": np.float64,
+    "f32": np.float32,
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "i1": np.bool_,
+    "i8": np.int8,
+    "i16": np.int16,
+    "i32": np.int32,
+    "i64": np.int64,
+    "ui8": np.uint8,
+    "ui16": np.uint16,
+    "ui32": np.uint32,
+    "ui64": np.uint64,
+}
+Results = list[list[np.ndarray]]  # of each result, the array on each device
+
+
+class Argument(NamedTuple):
+    """An argument of `@main`."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    cuts: list[tuple[slice, ...]] | None  # where each device's part of the global array is; None: data of its own
+
+    @property
+    def is_uniform(self) -> bool:
+        """Equal on all devices: a trip count or a predicate."""
+        return self.shape == () and (self.dtype == np.bool_ or np.issubdtype(self.dtype, np.integer))
+
+
+class Program(NamedTuple):
+    """A compiled module."""
+
+    executable: xla_client._xla.LoadedExecutable
+    arguments: list[Argument]
+
+
+def only(text: str, function: str) -> str:
+    """The module of `text` with public `function` as its `@main`, and what that uses."""
+    context = make_context()
+    module = ir.Module.parse(text, context)
+    symbols = ir.SymbolTable(module.operation)
+    for op in module.body.operations:
+        if op.operation.name == "func.func" and op.name.value != function:
+            op.operation.attributes["sym_visibility"] = ir.StringAttr.get("private", context)
+    if function != "main":
+        if "main" in symbols:
+            _rename(module, "main", "main_of_the_file")
+        _rename(module, function, "main")
+    PassManager.parse("builtin.module(symbol-dce)", context).run(module.operation)
+    return str(module)
+
+
+def optimized(text: str, passes: str) -> tuple[str, list[Remark]]:
+    """The module after the pipeline `passes`, and what the passes decided."""
+    module = ir.Module.parse(text, make_context())
+    remarks = Pipeline.parse(passes).run(module.operation)
+    assert module.operation.verify()
+    return str(module), remarks
+
+
+def results(text: str, seed: int = 0) -> Results:
+    """What `@main` of `text` computes on the devices from the data of `seed`."""
+    executable, arguments = _compiled(text)
+    rng = np.random.default_rng(seed)
+    with jax.enable_x64(True):  # else 64-bit data is silently narrowed
+        shards = [_shards(rng, argument, UNIFORM[(seed + i) % len(UNIFORM)]) for i, argument in enumerate(arguments)]
+        outputs = executable.execute_sharded([_array(rows) for rows in shards])
+        pieces = outputs.disassemble_into_single_device_arrays()
+        return [[np.asarray(piece) for piece in result] for result in pieces]
+
+
+def assert_same(before: str, after: str, seeds: range = range(1)) -> None:
+    """Fails unless both modules' `@main` compute the same on every device, bit for bit."""
+    for seed in seeds:
+        for number, (want, got) in enumerate(zip(results(before, seed), results(after, seed), strict=True)):
+            for device, (w, g) in enumerate(zip(want, got, strict=True)):
+                assert w.dtype == g.dtype, f"result {number} has type {g.dtype}, was {w.dtype}"
+                message = f"result {number} differs on device {device}, seed {seed}"
+                np.testing.assert_array_equal(g, w, err_msg=message)
+
+
+def optimized_hlo(text: str) -> str:
+    """XLA's optimized HLO of the module of `text`."""
+    return _compiled(text).executable.hlo_modules()[0].to_string()
+
+
+@functools.lru_cache(maxsize=64)  # several pipelines share the module before; executables are a few 100 kB each
+def _compiled(text: str) -> Program:
+    devices = jax.devices()
+    if len(devices) != DEVICES:
+        raise RuntimeError(
+            f"the oracle needs {DEVICES} simulated devices, jax has {len(devices)}; conftest.py asks for 8"
+        )
+    module = ir.Module.parse(text, make_context())
+    has_mesh = any(op.operation.name == "sdy.mesh" for op in module.body.operations)
+    if has_mesh:
+        _pin_unsharded(module)
+    grid = np.arange(DEVICES).reshape((1, DEVICES) if has_mesh or _partitions(module) > 1 else (DEVICES, 1))
+    options = xla_client.CompileOptions()
+    options.num_replicas, options.num_partitions = grid.shape
+    options.device_assignment = xla_client.DeviceAssignment.create(grid)
+    build = options.executable_build_options
+    build.num_replicas, build.num_partitions = grid.shape
+    build.device_assignment = options.device_assignment
+    build.use_spmd_partitioning = build.num_partitions > 1
+    build.use_shardy_partitioner = has_mesh
+    executable = devices[0].client.compile_and_load(module, xla_client.DeviceList(tuple(devices)), options)
+    shardings = executable.get_parameter_shardings() if has_mesh else None
+    return Program(executable, _arguments(module, shardings))
+
+
+def _rename(module: ir.Module, old: str, new: str) -> None:
+    symbols = ir.SymbolTable(module.operation)
+    ir.SymbolTable.replace_all_symbol_uses(old, new, module.operation)
+    symbols.set_symbol_name(symbols[old], new)
+
+
+def _partitions(module: ir.Module) -> int:
+    attributes = module.operation.attributes
+    return ir.IntegerAttr(attributes["mhlo.num_partitions"]).value if "mhlo.num_partitions" in attributes else 1
+
+
+def _pin_unsharded(module: ir.Module) -> None:
+    """Replicates the arguments and results of `@main` that have no sharding: else XLA may choose differently after."""
+    names = (op.operation.attributes["sym_name"] for op in module.body.operations if op.operation.name == "sdy.mesh")
+    mesh = ir.StringAttr(next(names)).value
+    main = ir.SymbolTable(module.operation)["main"].operation
+    kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
+    for key, types in (("arg_attrs", kind.inputs), ("res_attrs", kind.results)):
+        nothing = [ir.DictAttr.get({}, main.context)] * len(types)
+        given = ir.ArrayAttr(main.attributes[key]) if key in main.attributes else nothing
+        pinned = [_pinned(ir.DictAttr(a), mesh, ir.ShapedType(t).rank) for a, t in zip(given, types, strict=True)]
+        main.attributes[key] = ir.ArrayAttr.get(pinned, main.context)
+
+
+def _pinned(attributes: ir.DictAttr, mesh: str, rank: int) -> ir.DictAttr:
+    if "sdy.sharding" in attributes:
+        return attributes
+    dimensions = ", ".join(["{}"] * rank)
+    sharding = ir.Attribute.parse(f"#sdy.sharding<@{mesh}, [{dimensions}]>", attributes.context)
+    others = {named.name: named.attr for named in attributes}
+    return ir.DictAttr.get({**others, "sdy.sharding": sharding}, attributes.context)
+
+
+def _arguments(module: ir.Module, shardings: list[xla_client.OpSharding] | None) -> list[Argument]:
+    main = ir.SymbolTable(module.operation)["main"]
+    types = map(ir.RankedTensorType, ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).inputs)
+    return [_argument(t, shardings[i] if shardings else None) for i, t in enumerate(types)]
+
+
+def _argument(kind: ir.RankedTensorType, sharding: xla_client.OpSharding | None) -> Argument:
+    element, shape = str(kind.element_type), tuple(kind.shape)
+    if element not in DTYPES:
+        raise ValueError(f"the oracle has no data of type {element}; it knows {', '.join(DTYPES)}")
+    if sharding is None:
+        return Argument(shape, np.dtype(DTYPES[element]), None)
+    cuts = GSPMDSharding(jax.devices(), sharding).devices_indices_map(shape)
+    return Argument(shape, np.dtype(DTYPES[element]), [cuts[device] for device in jax.devices()])
+
+
+def _shards(rng: np.random.Generator, argument: Argument, uniform: int) -> list[np.ndarray]:
+    """The argument's array on each device; `uniform` is its value when it is a trip count or a predicate."""
+    if argument.is_uniform:
+        return [np.array(uniform, argument.dtype)] * DEVICES
+    if argument.cuts is None:
+        return list(_data(rng, (DEVICES, *argument.shape), argument.dtype))
+    whole = _data(rng, argument.shape, argument.dtype)
+    return [whole[cut] for cut in argument.cuts]
+
+
+def _data(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    if dtype == np.bool_:
+        return rng.integers(0, 2, shape).astype(dtype)
+    if dtype.itemsize == 2 and not np.issubdtype(dtype, np.integer):
+        return rng.integers(-2, 3, shape).astype(dtype)  # bf16 counts exactly to 256 only
+    return rng.integers(0 if np.issubdtype(dtype, np.unsignedinteger) else -8, 9, shape).astype(dtype)
+
+
+def _array(rows: list[np.ndarray]) -> jax.Array:
+    """An array that holds on each device that device's row; it claims to be replicated, which nothing checks."""
+    devices = jax.devices()
+    sharding = NamedSharding(Mesh(np.array(devices), "devices"), PartitionSpec())
+    shards = [jax.device_put(row, device) for row, device in zip(rows, devices, strict=True)]
+    return jax.make_array_from_single_device_arrays(rows[0].shape, sharding, shards)

@@ -1,0 +1,112 @@
+"""What a module's collectives cost: counted on the StableHLO text level, before and after a pipeline."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from jaxlib.mlir import ir
+
+from paropt.passes.core.context import make_context
+
+REDUCTIONS = ("stablehlo.all_reduce", "stablehlo.reduce_scatter")
+OTHERS = (
+    "stablehlo.all_gather",
+    "stablehlo.all_to_all",
+    "stablehlo.collective_broadcast",
+    "stablehlo.collective_permute",
+)
+LOOP = "stablehlo.while"
+BRANCHES = ("stablehlo.case", "stablehlo.if")
+ASSUMED_TRIPS = 4  # of each loop, known or not: work in a loop costs more than work after it
+
+
+@dataclass(frozen=True)
+class Collective:
+    """One collective op, once per call that reaches it."""
+
+    kind: str
+    arrays: int  # results: each is an array of its own on the wire
+    bytes: int  # of its operands, per device
+    loops: int  # whiles around it
+    depth: int  # whiles and branches around it
+
+
+def collectives(text: str) -> list[Collective]:
+    """The collectives that the public functions of the module execute, through calls; each region counts once."""
+    module = ir.Module.parse(text, make_context())
+    functions = {op.name.value: op.operation for op in module.body.operations if op.operation.name == "func.func"}
+    found: list[Collective] = []
+    for name, function in functions.items():
+        if _visibility(function) == "public":
+            _collect(_ops(function), functions, (name,), 0, 0, found)
+    return found
+
+
+def assert_no_costlier(before: str, after: str) -> None:
+    """Fails when a kind of collective is nested deeper than before, or there are more arrays or bytes of it.
+
+    Reductions (all_reduce and reduce_scatter) are counted together: one may become the other. Bytes are per device,
+    multiplied by ASSUMED_TRIPS for each loop around.
+    """
+    was, now = collectives(before), collectives(after)
+    for kinds in (REDUCTIONS, *((kind,) for kind in OTHERS)):
+        old = [c for c in was if c.kind in kinds]
+        new = [c for c in now if c.kind in kinds]
+        name = "/".join(kind.removeprefix("stablehlo.") for kind in kinds)
+        _at_most(f"depth of {name}", max((c.depth for c in old), default=0), max((c.depth for c in new), default=0))
+        _at_most(f"arrays of {name}", sum(c.arrays for c in old), sum(c.arrays for c in new))
+        _at_most(f"bytes of {name}", sum(map(_weight, old)), sum(map(_weight, new)))
+
+
+def _weight(c: Collective) -> int:
+    return int(c.bytes * ASSUMED_TRIPS**c.loops)
+
+
+def _at_most(what: str, old: int, new: int) -> None:
+    assert new <= old, f"the {what} grew from {old} to {new}"
+
+
+def _collect(
+    ops: Iterable[ir.Operation],
+    functions: dict[str, ir.Operation],
+    calls: tuple[str, ...],
+    loops: int,
+    depth: int,
+    found: list[Collective],
+) -> None:
+    for op in ops:
+        if op.name in REDUCTIONS or op.name in OTHERS:
+            size = sum(_bytes(operand.type) for operand in op.operands)
+            found.append(Collective(op.name, len(op.results), size, loops, depth))
+            continue
+        if op.name == "func.call":
+            callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
+            if callee not in calls:  # recursion counts once
+                _collect(_ops(functions[callee]), functions, (*calls, callee), loops, depth, found)
+            continue
+        is_loop = op.name == LOOP
+        nested = is_loop or op.name in BRANCHES
+        _collect(_ops(op), functions, calls, loops + is_loop, depth + nested, found)
+
+
+def _ops(op: ir.Operation) -> list[ir.Operation]:
+    """The ops directly in the regions of `op`."""
+    return [inner.operation for region in op.regions for block in region for inner in block]
+
+
+def _bytes(kind: ir.Type) -> int:
+    """Bytes of a tensor; 0 for a token."""
+    if not isinstance(kind, ir.RankedTensorType):
+        return 0
+    elements = 1
+    for size in kind.shape:
+        elements *= size
+    bits = getattr(kind.element_type, "width", 8)
+    return int(elements * bits // 8)
+
+
+def _visibility(function: ir.Operation) -> str:
+    return (
+        ir.StringAttr(function.attributes["sym_visibility"]).value
+        if "sym_visibility" in function.attributes
+        else "public"
+    )
