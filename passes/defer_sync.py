@@ -228,7 +228,9 @@ def _remarks(found: Deferral, loop: Loop) -> list[Remark]:
     trips = trip_count(loop)
     often = f"{trips} times" if trips is not None else "in every trip"
     return [
-        applied(NAME, op, f"{_bytes(list(op.results))} bytes per device, now reduced after the loop and not {often} in it")
+        applied(
+            NAME, op, f"{_bytes(list(op.results))} bytes per device, now reduced after the loop and not {often} in it"
+        )
         for op in found.reductions
     ]
 

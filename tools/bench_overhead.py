@@ -58,7 +58,9 @@ def measure(ops: int, repeat: int) -> tuple[float, dict[str, float]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ops", type=int, default=100_000, help="ops in the module (default: %(default)s)")
-    parser.add_argument("--repeat", type=int, default=5, help="runs, of which the shortest counts (default: %(default)s)")
+    parser.add_argument(
+        "--repeat", type=int, default=5, help="runs, of which the shortest counts (default: %(default)s)"
+    )
     options = parser.parse_args()
     base, passes = measure(options.ops, options.repeat)
     print(f"{'parse + verify + print':24} {base:8.4f} s")
