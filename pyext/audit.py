@@ -178,7 +178,8 @@ class _Row(NamedTuple):
 
 def _row_of(c: Collective) -> _Row:
     place = f"{PurePath(c.source_file).name}:{c.source_line} " if c.source_file else ""
-    return _Row(c.kind, c.loops, c.at_most, c.asynchronous, c.group, place + c.op_name.rpartition("/")[2])
+    name = c.op_name.rpartition("/")[2].rstrip(")")  # of `transpose(jvp(step/psum))`
+    return _Row(c.kind, c.loops, c.at_most, c.asynchronous, c.group, place + name)
 
 
 def _rows_table(collectives: tuple[Collective, ...]) -> str:

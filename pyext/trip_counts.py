@@ -6,7 +6,8 @@ counter that starts at a constant, grows by a constant, and is compared with a c
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from paropt.hlo import Array, Computation, Instruction, Module
 
@@ -17,14 +18,16 @@ _MAX_DEPTH = 50  # of a chain of scalar instructions; a value behind a longer on
 _SAME_VALUE = ("copy", "copy-start", "copy-done", "bitcast", "reshape", "opt-barrier")
 
 
-class Carried(NamedTuple):
+@dataclass(frozen=True)
+class Carried:
     """What the loop carries at `position` when an iteration starts, plus `offset`."""
 
     position: int
     offset: int
 
 
-class Comparison(NamedTuple):
+@dataclass(frozen=True)
+class Comparison:
     """`left direction right`, with the counter on the left."""
 
     left: Carried
@@ -79,11 +82,9 @@ class Scope:
         """Iterations until what is carried at `position` is no longer below `bound`."""
         start = self._initial(loop)[position]
         body = self.inside_loop(loop, "body")
-        match body.value(body.computation.root.name):
-            case tuple() as following if isinstance(start, int):
-                pass
-            case _:
-                return None
+        following = body.value(body.computation.root.name)
+        if not isinstance(start, int) or not isinstance(following, tuple) or position >= len(following):
+            return None
         match following[position]:
             case Carried(same, step) if same == position and step > 0 and abs(start) + abs(bound) + step < _MAX_COUNTER:
                 return max(0, -(-(bound - start) // step))
@@ -128,14 +129,14 @@ class Scope:
             case "get-tuple-element":
                 return self._element(instruction)
             case "fusion" | "call":
-                callee = self.inside(
-                    instruction, instruction.callee("calls" if instruction.opcode == "fusion" else "to_apply")
-                )
+                role = "calls" if instruction.opcode == "fusion" else "to_apply"
+                callee = self.inside(instruction, instruction.callee(role))
                 return callee.value(callee.computation.root.name)
             case opcode if opcode in _SAME_VALUE:
                 return self.value(instruction.operands[0])
             case "compare":
-                return _compared(*map(self.value, instruction.operands), instruction.attribute("direction"))
+                left, right = map(self.value, instruction.operands)
+                return _compared(left, right, instruction.attribute("direction"))
         if not isinstance(instruction.shape, Array) or instruction.shape.dims:
             return None
         if instruction.shape.dtype not in _COUNTER_TYPES:
