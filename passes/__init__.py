@@ -1,6 +1,15 @@
 """Every pass, in reading order, and the named pipelines. Importing this registers them: there is no other list."""
 
+from paropt.passes import defer_sync as defer_sync
+from paropt.passes import fuse_all_reduces as fuse_all_reduces
 from paropt.passes import inline_calls as inline_calls
 from paropt.passes.core.registry import name_pipeline
 
 DEFAULT_PIPELINE = "grad-sync"
+
+name_pipeline(
+    "grad-sync",
+    "inline-calls,defer-sync,fuse-all-reduces",
+    "Synchronise gradients once per step: calls are inlined, so that the sync and the accumulator are in one block; "
+    "the sync leaves the loops; then what is left of it is fused.",
+)

@@ -5,8 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from jaxlib.mlir import ir
-
 from paropt.passes.core.remarks import Remark
 
 Run = Callable[..., list[Remark]]

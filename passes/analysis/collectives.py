@@ -1,0 +1,183 @@
+"""What a collective does: who takes part, and how values are combined."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
+
+from paropt.passes.analysis.meshes import mesh_named
+from paropt.passes.analysis.types import is_number, tensor_of
+from paropt.passes.core.remarks import require
+from paropt.passes.core.traversal import module_of
+
+ALL_REDUCE = "stablehlo.all_reduce"
+REDUCE_SCATTER = "stablehlo.reduce_scatter"
+
+Groups = tuple[tuple[int, ...], ...]
+
+# The ops that a reduction may combine with; each is associative and commutative (floats: up to rounding).
+COMBINERS = (
+    "stablehlo.add",
+    "stablehlo.multiply",
+    "stablehlo.maximum",
+    "stablehlo.minimum",
+    "stablehlo.and",
+    "stablehlo.or",
+)
+
+# Attributes of a reduction that `Reduction` models; any other one must be equal to be mergeable.
+_MODELLED = {"replica_groups", "channel_handle", "use_global_device_ids", "scatter_dimension"}
+
+
+class Reduction(NamedTuple):
+    """How values are reduced. Two reductions may be merged if and only if these are equal.
+
+    The element type is not part of it: a merged reduction works in the type of the value it closes, and what may
+    happen to types on the way is the business of the `convert` row of the linearity table.
+    """
+
+    kind: str  # stablehlo.all_reduce or stablehlo.reduce_scatter
+    combiner: str  # one of COMBINERS
+    groups: Groups  # of device ids as the mode counts them; sorted
+    crosses_partitions: bool  # a channel is given
+    global_ids: bool  # ids count all devices, not replicas
+    scatter_dimension: int | None  # of a reduce_scatter
+    attributes: str  # whatever else the op carries
+
+    @property
+    def is_sum(self) -> bool:
+        return self.combiner == "stablehlo.add"
+
+
+def difference(a: Reduction, b: Reduction) -> str:
+    """Why `a` and `b` may not be merged, in words; "" when they may."""
+    for field, words in _DIFFERENCES:
+        if getattr(a, field) != getattr(b, field):
+            return words
+    return ""
+
+
+_DIFFERENCES = (
+    ("kind", "one is an all_reduce, the other a reduce_scatter"),
+    ("combiner", "the reductions differ in reducer"),
+    ("groups", "the reductions differ in replica groups"),
+    ("crosses_partitions", "the reductions differ in channel mode"),
+    ("global_ids", "the reductions differ in channel mode"),
+    ("scatter_dimension", "the reduce_scatters differ in dimension"),
+    ("attributes", "the reductions differ in attributes"),
+)
+
+
+def reduction_of(op: ir.Operation) -> Reduction:
+    """What the all_reduce or reduce_scatter `op` does. Raises Declined when it is not one that can be moved."""
+    combiner = _combiner(op)
+    require(combiner is not None, "the reducer is not one add, multiply, maximum, minimum, and, or of its arguments")
+    for operand, result in zip(op.operands, op.results, strict=True):
+        reduced, given = tensor_of(result), tensor_of(operand)
+        require(reduced is not None and given is not None, "a shape is dynamic")
+        assert reduced is not None and given is not None
+        same = given.element_type == reduced.element_type == _reducer_type(op)
+        require(same, "the reducer works in another element type than its operand")
+    element = ir.RankedTensorType(op.results[0].type).element_type
+    require(is_number(element) or combiner not in ("stablehlo.add", "stablehlo.multiply"), "a sum of i1 is not linear")
+    groups = replica_groups(op)
+    require(groups is not None, "the replica groups are not known")
+    assert combiner is not None and groups is not None
+    attributes = op.attributes
+    scatters = op.name == REDUCE_SCATTER
+    return Reduction(
+        kind=op.name,
+        combiner=combiner,
+        groups=_canonical(groups, ordered=scatters),
+        crosses_partitions=_channel(op) > 0,
+        global_ids="use_global_device_ids" in attributes,
+        scatter_dimension=ir.IntegerAttr(attributes["scatter_dimension"]).value if scatters else None,
+        attributes=" ".join(
+            f"{name}={attributes[name]}" for name in sorted(attributes.keys()) if name not in _MODELLED
+        ),
+    )
+
+
+def replica_groups(op: ir.Operation) -> Groups | None:
+    """The groups of the collective `op`, spelled out; None when they are in a notation not known here.
+
+    Empty groups mean everyone; they stay empty when the module does not say how many that is.
+    """
+    attribute = op.attributes["replica_groups"]
+    if isinstance(attribute, ir.DenseIntElementsAttr):
+        rows = np.array(attribute)
+        groups = tuple(tuple(int(i) for i in row if i >= 0) for row in rows.tolist()) if rows.size else ()
+        return groups or _everyone(op)
+    return _mesh_groups(op, attribute)
+
+
+def replica_count(module: ir.Operation) -> int:
+    """The number of replicas that `module` is compiled for, 0 when it does not say."""
+    return _count(module, "mhlo.num_replicas")
+
+
+def _everyone(op: ir.Operation) -> Groups:
+    """Empty replica groups: all replicas, or with global ids, all devices, in one group."""
+    module = module_of(op)
+    count = replica_count(module)
+    if "use_global_device_ids" in op.attributes:
+        count *= _count(module, "mhlo.num_partitions")
+    return (tuple(range(count)),) if count else ()
+
+
+def _count(module: ir.Operation, name: str) -> int:
+    return ir.IntegerAttr(module.attributes[name]).value if name in module.attributes else 0
+
+
+def _mesh_groups(op: ir.Operation, attribute: ir.Attribute) -> Groups | None:
+    """Groups given as mesh axes: devices that differ only in these axes form a group."""
+    if not stablehlo.ReplicaGroupMeshAxesAttr.isinstance(attribute):
+        return None
+    axes_of = stablehlo.ReplicaGroupMeshAxesAttr(attribute)
+    references = [stablehlo.AxisRefAttr(axis) for axis in axes_of.axes]
+    mesh = mesh_named(module_of(op), str(axes_of.mesh).removeprefix("@"))
+    if mesh is None or any(reference.sub_axis_info is not None for reference in references):
+        return None
+    return mesh.groups([reference.name for reference in references])
+
+
+def _canonical(groups: Groups, *, ordered: bool) -> Groups:
+    """The same groups, written one way. Order within a group matters to a reduce_scatter only."""
+    return tuple(sorted(groups if ordered else (tuple(sorted(group)) for group in groups)))
+
+
+def _channel(op: ir.Operation) -> int:
+    if "channel_handle" not in op.attributes:
+        return 0
+    return stablehlo.ChannelHandle(op.attributes["channel_handle"]).handle
+
+
+def _combiner(op: ir.Operation) -> str | None:
+    """The op that the reducer applies to its two arguments, if it does nothing else."""
+    block = op.regions[0].blocks[0]
+    match [inner.operation for inner in block.operations]:
+        case [combine, end] if combine.name in COMBINERS and list(end.operands) == list(combine.results):
+            used = {combine.operands[0], combine.operands[1]}
+            return combine.name if used == set(block.arguments) else None
+    return None
+
+
+def _reducer_type(op: ir.Operation) -> ir.Type:
+    return ir.RankedTensorType(op.regions[0].blocks[0].arguments[0].type).element_type
+
+
+def reduced_over(op: ir.Operation, reduction: Reduction) -> bool:
+    """Whether `op` brings together, in each of its groups, all devices of a group of `reduction`."""
+    same_mode = (_channel(op) > 0, "use_global_device_ids" in op.attributes) == (
+        reduction.crosses_partitions,
+        reduction.global_ids,
+    )
+    groups = replica_groups(op)
+    if not same_mode or groups is None:
+        return False
+    if not groups:
+        return True  # everyone
+    return bool(reduction.groups) and all(
+        any(set(group) <= set(wider) for wider in groups) for group in reduction.groups
+    )

@@ -1,0 +1,155 @@
+"""Which ops a reduction may cross: the linear transfer table.
+
+`f` may be crossed when `f(reduce(x), c) = reduce(f(x, c))`: for a sum, when `f` is linear in the operands that are
+partial and the others (factors, indices, predicates) are equal on all devices of each group.
+"""
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+from jaxlib.mlir import ir
+
+from paropt.passes.analysis.collectives import REDUCE_SCATTER, Reduction
+from paropt.passes.analysis.constants import is_zero, scalar_of
+from paropt.passes.analysis.types import is_float, tensor_of, widens
+from paropt.passes.core.remarks import require
+
+# What a reduction may do to the element type on its way; see the `convert` row.
+ConvertPolicy = Literal["widening", "any"]
+
+
+class Crossing(NamedTuple):
+    """What a row's condition may ask about the reduction that wants to cross an op."""
+
+    reduction: Reduction
+    convert: ConvertPolicy
+    partial: frozenset[int]  # the operands of the op that are partial
+    require_uniform: Callable[[ir.Value, str, ir.Operation], None]
+
+
+Addends = tuple[int, ...]
+
+
+class Row(NamedTuple):
+    """One op: which operands may be addends, and when."""
+
+    op: str
+    addends: Callable[[ir.Operation, Crossing], Addends]  # the linear operands; raises Declined
+    moves_data: bool  # only copies and reorders elements, so it may be crossed whatever the reducer
+    elementwise: bool  # keeps the shape, so a reduce_scatter may cross it too
+    reason: str
+
+
+def addends_of(op: ir.Operation, crossing: Crossing) -> Addends:
+    """The operands in which `op` is linear, so that it may be done before `crossing.reduction`.
+
+    Raises Declined with the reason when it may not.
+    """
+    combines = op.name == crossing.reduction.combiner
+    row = _COMBINE if combines else ROWS.get(op.name)
+    require(row is not None, f"{op.name} does not commute with the reduction", op)
+    assert row is not None
+    shapes = [tensor_of(value) for value in (*op.operands, *op.results)]
+    require(None not in shapes, f"{op.name} has a dynamic shape", op)
+    addends = row.addends(op, crossing)
+    in_place = row.elementwise or crossing.reduction.kind != REDUCE_SCATTER
+    require(in_place, f"a reduce_scatter may not cross {op.name}, which moves elements", op)
+    require(crossing.reduction.is_sum or combines or row.moves_data, f"{op.name} is linear for sums only", op)
+    neutral = crossing.reduction.is_sum or combines or len(addends) == 1
+    require(neutral, f"{op.name} would need a neutral element, which only a sum has here", op)
+    return addends
+
+
+def _every(op: ir.Operation, _: Crossing) -> Addends:
+    return tuple(range(len(op.operands)))
+
+
+def _first(_: ir.Operation, __: Crossing) -> Addends:
+    return (0,)
+
+
+def _factor(op: ir.Operation, crossing: Crossing) -> Addends:
+    """multiply: one operand is partial, the other a uniform factor."""
+    addend = _partial_factor(op, crossing.partial)
+    _require_factor(op, 1 - addend, crossing)
+    return (addend,)
+
+
+def _partial_factor(op: ir.Operation, partial: frozenset[int]) -> int:
+    """Which operand of a multiply is the addend: when both are partial, the one that is no broadcast scalar."""
+    if len(partial) == 1:
+        return next(iter(partial))
+    return 1 if scalar_of(op.operands[0]) is not None else 0
+
+
+def _dividend(op: ir.Operation, crossing: Crossing) -> Addends:
+    element = ir.RankedTensorType(op.results[0].type).element_type
+    require(not isinstance(element, ir.IntegerType), "an integer division rounds", op)
+    require(0 in crossing.partial, "a divisor is not linear", op)
+    _require_factor(op, 1, crossing)
+    return (0,)
+
+
+def _require_factor(op: ir.Operation, operand: int, crossing: Crossing) -> None:
+    factor = op.operands[operand]
+    crossing.require_uniform(factor, "a factor", op)
+    fits = crossing.reduction.kind != REDUCE_SCATTER or scalar_of(factor) is not None
+    require(fits, "a factor of a reduce_scatter is not one scalar", op)
+
+
+def _converted(op: ir.Operation, crossing: Crossing) -> Addends:
+    source, target = (ir.RankedTensorType(v.type).element_type for v in (op.operands[0], op.results[0]))
+    require(is_float(source) and is_float(target), "a convert of integers may wrap or round", op)
+    keeps = crossing.convert == "any" or widens(source, target)
+    require(keeps, f"a convert from {source} to {target} loses precision (option convert=any allows it)", op)
+    return (0,)
+
+
+def _padded(op: ir.Operation, _: Crossing) -> Addends:
+    require(is_zero(op.operands[1]), "a pad adds values that are not zero", op)
+    return (0,)
+
+
+def _selected(op: ir.Operation, crossing: Crossing) -> Addends:
+    require(0 not in crossing.partial, "a predicate is not linear", op)
+    crossing.require_uniform(op.operands[0], "a predicate", op)
+    return (1, 2)
+
+
+def _sliced(op: ir.Operation, crossing: Crossing) -> Addends:
+    return _indexed(op, crossing, addends=(0,))
+
+
+def _updated(op: ir.Operation, crossing: Crossing) -> Addends:
+    return _indexed(op, crossing, addends=(0, 1))
+
+
+def _indexed(op: ir.Operation, crossing: Crossing, addends: Addends) -> Addends:
+    require(crossing.partial <= set(addends), "an index is not linear", op)
+    for index in list(op.operands)[len(addends) :]:
+        crossing.require_uniform(index, "an index", op)
+    return addends
+
+
+_COMBINE = Row("", _every, moves_data=False, elementwise=True, reason="combining is associative and commutative")
+
+# One row, one reason. An op without a row is not crossed.
+_TABLE = (
+    Row("stablehlo.subtract", _every, False, True, "sum(x) - sum(y) = sum(x - y)"),
+    Row("stablehlo.negate", _every, False, True, "-sum(x) = sum(-x)"),
+    Row("stablehlo.multiply", _factor, False, True, "c * sum(x) = sum(c * x)"),
+    Row("stablehlo.divide", _dividend, False, True, "sum(x) / c = sum(x / c)"),
+    Row("stablehlo.convert", _converted, True, True, "a wider float type holds every value, so nothing is lost"),
+    Row("stablehlo.reshape", _every, True, False, "the same elements in another shape"),
+    Row("stablehlo.transpose", _every, True, False, "the same elements in another order"),
+    Row("stablehlo.reverse", _every, True, False, "the same elements in another order"),
+    Row("stablehlo.broadcast_in_dim", _every, True, False, "each element several times"),
+    Row("stablehlo.slice", _every, True, False, "some of the elements"),
+    Row("stablehlo.pad", _padded, False, False, "zero is the sum of zeros"),
+    Row("stablehlo.concatenate", _every, True, False, "each element belongs to one operand"),
+    Row("stablehlo.select", _selected, True, False, "all devices of a group take the same elements"),
+    Row("stablehlo.dynamic_slice", _sliced, True, False, "all devices of a group take the same elements"),
+    Row("stablehlo.dynamic_update_slice", _updated, True, False, "each element belongs to one operand"),
+    Row("sdy.sharding_constraint", _every, True, False, "the same value; it says how other axes shard it"),
+)
+ROWS = {row.op: row for row in _TABLE}

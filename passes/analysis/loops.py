@@ -1,0 +1,83 @@
+"""What a `stablehlo.while` carries from one iteration to the next, and how often it runs."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxlib.mlir import ir
+
+WHILE = "stablehlo.while"
+
+
+class Loop(NamedTuple):
+    """A `stablehlo.while`. Carried value number i is operand i, argument i of both blocks, and result i."""
+
+    op: ir.Operation
+
+    @property
+    def condition(self) -> ir.Block:
+        return self.op.regions[0].blocks[0]
+
+    @property
+    def body(self) -> ir.Block:
+        return self.op.regions[1].blocks[0]
+
+    @property
+    def predicate(self) -> ir.Value:
+        """Whether another trip is made."""
+        return _terminator(self.condition).operands[0]
+
+    @property
+    def next_values(self) -> ir.Operation:
+        """The terminator of the body: its operand i is carried value i of the next trip."""
+        return _terminator(self.body)
+
+
+def loop_around(block: ir.Block) -> Loop | None:
+    """The loop whose body `block` is."""
+    op = block.owner.operation
+    return Loop(op) if op.name == WHILE and Loop(op).body == block else None
+
+
+def trip_count(loop: Loop) -> int | None:
+    """How often the body runs, when the loop counts from a constant by a constant to a constant."""
+    test = loop.predicate.owner
+    if isinstance(test, ir.Block) or test.operation.name != "stablehlo.compare":
+        return None
+    counter, bound = test.operation.operands
+    direction = str(test.operation.attributes["comparison_direction"])
+    if counter not in list(loop.condition.arguments) or "LT" not in direction:
+        return None
+    position = ir.BlockArgument(counter).arg_number
+    step = _step(loop, position)
+    numbers = [_integer(loop.op.operands[position]), _integer(bound), step]
+    if any(number is None for number in numbers):
+        return None
+    start, end, step = numbers
+    assert start is not None and end is not None and step is not None
+    return max(0, -((start - end) // step)) if step > 0 else None
+
+
+def _step(loop: Loop, position: int) -> int | None:
+    """By how much carried value `position` grows in each trip."""
+    add = loop.next_values.operands[position].owner
+    if isinstance(add, ir.Block) or add.operation.name != "stablehlo.add":
+        return None
+    lhs, rhs = add.operation.operands
+    if rhs == loop.body.arguments[position]:
+        lhs, rhs = rhs, lhs
+    return _integer(rhs) if lhs == loop.body.arguments[position] else None
+
+
+def _integer(value: ir.Value) -> int | None:
+    """The integer that the rank-0 constant `value` holds."""
+    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "stablehlo.constant":
+        return None
+    tensor = ir.RankedTensorType(value.type)
+    if tensor.shape or not isinstance(tensor.element_type, ir.IntegerType):
+        return None
+    return int(np.array(value.owner.operation.attributes["value"]).item())
+
+
+def _terminator(block: ir.Block) -> ir.Operation:
+    *_, last = block.operations
+    return last.operation

@@ -1,0 +1,54 @@
+"""Device meshes: which devices share the coordinates of which axes."""
+
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import sdy
+
+from paropt.passes.core.traversal import ops_of
+
+
+class Mesh(NamedTuple):
+    """A mesh of devices: named axes, row-major, and the ids of the devices in that order."""
+
+    axes: tuple[tuple[str, int], ...]  # name and size
+    device_ids: tuple[int, ...]
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, _ in self.axes]
+
+    def groups(self, axes: Sequence[str]) -> tuple[tuple[int, ...], ...] | None:
+        """The devices that differ only in `axes`, in the order of `axes`; None for an axis the mesh lacks."""
+        if not set(axes) <= set(self.names):
+            return None
+        ids = np.array(self.device_ids).reshape([size for _, size in self.axes])
+        inner = [self.names.index(name) for name in axes]
+        outer = [i for i in range(len(self.axes)) if i not in inner]
+        size = prod(self.axes[i][1] for i in inner)
+        return tuple(tuple(row) for row in ids.transpose(outer + inner).reshape(-1, size).tolist())
+
+    def coordinates(self, device: int, axes: Sequence[str]) -> tuple[int, ...] | None:
+        """Where `device` stands along `axes`; None when the mesh lacks the device or an axis."""
+        if device not in self.device_ids or not set(axes) <= set(self.names):
+            return None
+        place = np.unravel_index(self.device_ids.index(device), [size for _, size in self.axes])
+        return tuple(int(place[self.names.index(name)]) for name in axes)
+
+
+def mesh_named(module: ir.Operation, name: str) -> Mesh | None:
+    """The `sdy.mesh` of `module` called `name`."""
+    for op in ops_of(module, "sdy.mesh"):
+        if ir.StringAttr(op.attributes["sym_name"]).value == name:
+            return mesh_of(op.attributes["mesh"])
+    return None
+
+
+def mesh_of(attribute: ir.Attribute) -> Mesh:
+    mesh = sdy.MeshAttr(attribute)
+    axes = tuple((sdy.MeshAxisAttr(axis).name, sdy.MeshAxisAttr(axis).size) for axis in mesh.axes)
+    ids = tuple(mesh.device_ids) or tuple(range(prod(size for _, size in axes)))
+    return Mesh(axes, ids)

@@ -1,0 +1,142 @@
+"""How far the values of one block may stay partial.
+
+A partial value is one device's addend of a sum that has not been taken yet. Here: if the reductions of one kind in a
+block were not taken where they stand, which values could be left unreduced, and where must that end?
+"""
+
+import heapq
+from collections.abc import Iterable
+from functools import cached_property
+from functools import partial as partial_apply
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+
+from paropt.passes.analysis.collectives import ALL_REDUCE, REDUCE_SCATTER, Reduction, reduction_of
+from paropt.passes.analysis.constants import is_constant
+from paropt.passes.analysis.linearity import Addends, ConvertPolicy, Crossing, addends_of
+from paropt.passes.analysis.uniformity import Uniformity
+from paropt.passes.core.remarks import Declined
+from paropt.passes.core.traversal import ops_of
+
+
+class BlockReductions(NamedTuple):
+    """The reductions that stand directly in one block, by kind, in program order."""
+
+    kinds: dict[Reduction, list[ir.Operation]]
+    declined: list[tuple[ir.Operation, Declined]]  # those that can't be moved, and why
+
+
+class Partial(NamedTuple):
+    """A value that may be partial: a result of a reduction, a carried value, or an op linear in such values."""
+
+    value: ir.Value
+    addends: Addends  # the operands of its op in which it is linear; () for a reduction and a carried value
+
+
+class PartialValues(NamedTuple):
+    """The values of a block that may be partial over one reduction, in program order, and what ended the others."""
+
+    reduction: Reduction
+    values: dict[ir.Value, Partial]
+    stopped: dict[ir.Operation, Declined]
+
+    def is_addend(self, use: ir.OpOperand) -> bool:
+        """Whether `use` is by an op that may be done before the reduction, in an operand in which it is linear."""
+        op = use.owner.operation
+        if len(op.results) != 1 or op.results[0] not in self.values:
+            return False
+        return use.operand_number in self.values[op.results[0]].addends
+
+    def other_uses(self, value: ir.Value) -> list[ir.OpOperand]:
+        """The uses of `value` that need it reduced."""
+        return [use for use in value.uses if not self.is_addend(use)]
+
+
+def blocks_with_reductions(root: ir.Operation) -> list[ir.Block]:
+    """The blocks under `root` that hold an all_reduce or reduce_scatter; inner blocks first."""
+    return list(dict.fromkeys(op.block for op in ops_of(root, ALL_REDUCE, REDUCE_SCATTER)))
+
+
+class BlockFacts:
+    """Program order and uniformity of one block, computed when first asked for. Not to be kept across a rewrite."""
+
+    def __init__(self, block: ir.Block, convert: ConvertPolicy) -> None:
+        self.block = block
+        self._convert = convert
+        self._uniformity: dict[Reduction, Uniformity] = {}
+
+    @cached_property
+    def ops(self) -> list[ir.Operation]:
+        return [op.operation for op in self.block.operations]
+
+    @cached_property
+    def order(self) -> dict[ir.Operation, int]:
+        return {op: i for i, op in enumerate(self.ops)}
+
+    @cached_property
+    def reductions(self) -> BlockReductions:
+        found = BlockReductions({}, [])
+        for op in self.ops:
+            if op.name not in (ALL_REDUCE, REDUCE_SCATTER):
+                continue
+            try:
+                found.kinds.setdefault(reduction_of(op), []).append(op)
+            except Declined as declined:
+                found.declined.append((op, declined))
+        return found
+
+    def partial_values(self, reduction: Reduction, sources: Iterable[ir.Value]) -> PartialValues:
+        """What may stay partial when `sources` (results of reductions of this kind, carried values) are."""
+        found = PartialValues(reduction, {value: Partial(value, ()) for value in sources}, {})
+        waiting: list[int] = []
+        queued: set[int] = set()
+
+        def await_users(value: ir.Value) -> None:
+            for use in value.uses:
+                position = self.order.get(use.owner.operation)
+                if position is not None and position not in queued:
+                    queued.add(position)
+                    heapq.heappush(waiting, position)
+
+        for value in list(found.values):
+            await_users(value)
+        while waiting:  # in program order, so that all operands of an op are known when its turn comes
+            op = self.ops[heapq.heappop(waiting)]
+            if len(op.results) == 0:
+                continue  # a terminator: its operands leave the block
+            try:
+                addends = addends_of(op, self._crossing(op, reduction, found))
+            except Declined as declined:
+                found.stopped[op] = declined
+                continue
+            found.values[op.results[0]] = Partial(op.results[0], addends)
+            await_users(op.results[0])
+        return found
+
+    def require_uniform(self, value: ir.Value, what: str, reader: ir.Operation, reduction: Reduction) -> None:
+        """Declines unless `value`, which `reader` reads as `what`, is equal on all devices of each group."""
+        if is_constant(value):  # the usual case, and free
+            return
+        if reduction not in self._uniformity:
+            self._uniformity[reduction] = Uniformity(self.block, reduction)
+        self._uniformity[reduction].require_uniform(value, what, reader)
+
+    def _crossing(self, op: ir.Operation, reduction: Reduction, found: PartialValues) -> Crossing:
+        partial = frozenset(i for i, operand in enumerate(op.operands) if operand in found.values)
+        return Crossing(reduction, self._convert, partial, partial_apply(self.require_uniform, reduction=reduction))
+
+
+def first_source(value: ir.Value, values: PartialValues) -> ir.Operation:
+    """A reduction that `value` is made of: the first met when going back, the later terms of a sum first."""
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value.owner, ir.Block):
+            continue
+        op = value.owner.operation
+        addends = values.values[value].addends
+        if not addends:
+            return op
+        waiting += [op.operands[i] for i in addends if op.operands[i] in values.values]
+    raise AssertionError("a partial value is made of a reduction")

@@ -1,0 +1,52 @@
+"""Tensor types: element kinds and sizes."""
+
+from math import prod
+
+from jaxlib.mlir import ir
+
+
+def tensor_of(value: ir.Value) -> ir.RankedTensorType | None:
+    """The type of `value` when it is a tensor of static shape."""
+    kind = value.type
+    return kind if isinstance(kind, ir.RankedTensorType) and kind.has_static_shape else None
+
+
+def is_float(element: ir.Type) -> bool:
+    return isinstance(element, ir.FloatType)
+
+
+def is_number(element: ir.Type) -> bool:
+    """Float, complex or integer; i1 is a truth value, for which `add` means `or`."""
+    if isinstance(element, ir.IntegerType):
+        return element.width > 1
+    return isinstance(element, ir.FloatType | ir.ComplexType)
+
+
+def widens(source: ir.Type, target: ir.Type) -> bool:
+    """Whether every value of the float type `source` is a value of `target`."""
+    if source == target:
+        return True
+    if not (is_float(source) and is_float(target)):
+        return False
+    return str(source) in _SUBSETS.get(str(target), ())
+
+
+# target -> the float types all of whose values it holds: exponent and mantissa are both at least as wide.
+_SUBSETS = {
+    "f32": ("bf16", "f16", "f8E4M3FN", "f8E5M2", "f8E4M3B11FNUZ", "f8E4M3FNUZ", "f8E5M2FNUZ"),
+    "f64": ("f32", "bf16", "f16", "f8E4M3FN", "f8E5M2", "f8E4M3B11FNUZ", "f8E4M3FNUZ", "f8E5M2FNUZ"),
+    "bf16": ("f8E4M3FN", "f8E5M2", "f8E4M3B11FNUZ", "f8E4M3FNUZ", "f8E5M2FNUZ"),
+    "f16": ("f8E4M3FN", "f8E5M2", "f8E4M3B11FNUZ", "f8E4M3FNUZ", "f8E5M2FNUZ"),
+}
+
+
+def bytes_of(tensor: ir.RankedTensorType) -> int:
+    """The size of `tensor` in bytes on one device; elements narrower than a byte are packed."""
+    return -(-prod(tensor.shape) * _bits(tensor.element_type) // 8)
+
+
+def _bits(element: ir.Type) -> int:
+    if isinstance(element, ir.ComplexType):
+        return 2 * _bits(element.element_type)
+    assert isinstance(element, ir.IntegerType | ir.FloatType), f"unsized element type {element}"
+    return element.width

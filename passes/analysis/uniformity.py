@@ -1,0 +1,183 @@
+"""Which values are equal on all devices of each replica group.
+
+A factor, predicate or index may cross a reduction only if it is: XLA miscompiled this twice. Computed as a greatest
+fixpoint: everything is uniform unless a varying value reaches it, through data, through a region, or through the
+number of trips of a loop.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import sdy
+
+from paropt.passes.analysis.collectives import Reduction, reduced_over, replica_count
+from paropt.passes.analysis.meshes import Mesh, mesh_named, mesh_of
+from paropt.passes.core.remarks import require, source_of
+from paropt.passes.core.traversal import module_of
+
+# Ops whose results depend on nothing but their operands (and on what their regions read).
+DETERMINISTIC = frozenset(
+    "stablehlo." + name
+    for name in (
+        # one element at a time
+        "abs add and atan2 cbrt ceil clamp compare complex convert cosine count_leading_zeros divide exponential "
+        "exponential_minus_one floor imag is_finite log log_plus_one logistic maximum minimum multiply negate not or "
+        "popcnt power real reduce_precision remainder round_nearest_afz round_nearest_even rsqrt select shift_left "
+        "shift_right_arithmetic shift_right_logical sign sine sqrt subtract tan tanh xor bitcast_convert "
+        # moving elements
+        "broadcast broadcast_in_dim concatenate dynamic_broadcast_in_dim dynamic_iota dynamic_pad dynamic_reshape "
+        "dynamic_slice dynamic_update_slice gather get_dimension_size pad reshape reverse slice transpose "
+        # contractions and reductions, on one device
+        "cholesky convolution dot dot_general einsum fft map reduce reduce_window scatter select_and_scatter sort "
+        "triangular_solve batch_norm_grad batch_norm_inference batch_norm_training "
+        # no operands, or only tuples of them
+        "constant iota get_tuple_element tuple optimization_barrier "
+        # a counter-based generator: its state is an operand
+        "rng_bit_generator "
+        # control flow: handled below
+        "while case if return"
+    ).split()
+) | {"sdy.sharding_constraint", "sdy.return", "func.return", "func.func", "chlo.erf", "chlo.erf_inv", "chlo.square"}
+
+MANUAL = "sdy.manual_computation"
+
+
+class Cause(NamedTuple):
+    """Why a value varies, and the op where that began (None for an argument)."""
+
+    reason: str
+    op: ir.Operation | None
+
+    def __str__(self) -> str:
+        return f"{self.reason} ({source_of(self.op.location)})" if self.op is not None else self.reason
+
+
+class Uniformity:
+    """The values that vary within a group of `reduction`, around `block`. Holds live values: use it at once."""
+
+    def __init__(self, block: ir.Block, reduction: Reduction) -> None:
+        self._reduction = reduction
+        self._varying: dict[ir.Value, Cause] = {}
+        self._fresh: list[ir.Value] = []
+        self._seed(_per_device_region(block))
+        while self._fresh:
+            self._propagate(self._fresh.pop())
+
+    def require_uniform(self, value: ir.Value, what: str, reader: ir.Operation) -> None:
+        """Declines unless `value`, which `reader` reads as `what`, is equal on all devices of each group."""
+        cause = self._varying.get(value)
+        why = f"{what} is not proven uniform over the replica groups"
+        require(cause is None, f"{why}: {cause}", reader)
+
+    def _mark(self, values: Iterable[ir.Value], cause: Cause) -> None:
+        for value in values:
+            if value not in self._varying:
+                self._varying[value] = cause
+                self._fresh.append(value)
+
+    def _seed(self, root: ir.Operation) -> None:
+        """Marks the values that vary by themselves: arguments, and results of ops not known to be deterministic."""
+        if root.name != MANUAL:
+            self._mark(root.regions[0].blocks[0].arguments, Cause("an argument of the function may vary", None))
+
+        def visit(op: ir.Operation) -> ir.WalkResult:
+            if op.name == MANUAL:
+                self._seed_manual(op)
+            elif op.name not in DETERMINISTIC and not self._restores(op):
+                self._mark(op.results, Cause(f"{op.name} may give each device another result", op))
+            return ir.WalkResult.ADVANCE
+
+        root.walk(visit)
+
+    def _seed_manual(self, op: ir.Operation) -> None:
+        """Marks the block arguments of a manual_computation that are sharded within a group."""
+        shardings = sdy.TensorShardingPerValueAttr(op.attributes["in_shardings"]).shardings
+        for argument, attribute in zip(op.regions[0].blocks[0].arguments, shardings, strict=True):
+            if not self._replicated(op, sdy.TensorShardingAttr(attribute)):
+                self._mark([argument], Cause("an argument of the manual computation is sharded over them", op))
+
+    def _replicated(self, op: ir.Operation, sharding: sdy.TensorShardingAttr) -> bool:
+        """Whether the devices of each group hold the same shard."""
+        if sharding.unreduced_axes:
+            return False
+        dimensions = [sdy.DimensionShardingAttr(d) for d in sharding.dimension_shardings]
+        axes = sorted({sdy.AxisRefAttr(axis).name for d in dimensions for axis in d.axes})
+        if not axes:
+            return True
+        mesh = _mesh_of(op, sharding)
+        counts_devices = self._reduction.global_ids and self._reduction.crosses_partitions
+        if mesh is None or not counts_devices or replica_count(module_of(op)) > 1 or not self._reduction.groups:
+            return False
+        for group in self._reduction.groups:
+            places = {mesh.coordinates(device, axes) for device in group}
+            if len(places) != 1 or None in places:
+                return False
+        return True
+
+    def _restores(self, op: ir.Operation) -> bool:
+        """Whether `op` gives every device of a group the same result, whatever it reads."""
+        return op.name in ("stablehlo.all_reduce", "stablehlo.all_gather") and reduced_over(op, self._reduction)
+
+    def _propagate(self, value: ir.Value) -> None:
+        for use in value.uses:
+            op = use.owner.operation
+            if not self._restores(op):
+                self._mark(_reached(op, use.operand_number), self._varying[value])
+
+
+def _reached(op: ir.Operation, operand: int) -> Iterator[ir.Value]:
+    """The values that vary because operand number `operand` of `op` does."""
+    match op.name:
+        case "stablehlo.while":
+            yield from _carried(op, operand)
+        case "sdy.manual_computation":
+            yield op.regions[0].blocks[0].arguments[operand]
+        case "stablehlo.return" | "sdy.return":
+            yield from _reached_around(op, operand)
+        case _:
+            yield from op.results
+
+
+def _reached_around(terminator: ir.Operation, operand: int) -> Iterator[ir.Value]:
+    """What the op around `terminator` makes of a varying value that leaves its region."""
+    parent = terminator.parent.operation
+    match parent.name:
+        case "stablehlo.while" if terminator.block == parent.regions[1].blocks[0]:
+            yield from _carried(parent, operand)
+        case "stablehlo.while":  # the predicate: devices make different numbers of trips
+            for position in range(len(parent.results)):
+                yield from _carried(parent, position)
+        case "stablehlo.case" | "stablehlo.if" | "sdy.manual_computation":
+            yield parent.results[operand]
+        case _:
+            yield from parent.results
+
+
+def _carried(loop: ir.Operation, position: int) -> Iterator[ir.Value]:
+    """A carried value, wherever it shows: in the condition, in the body and after the loop."""
+    for region in loop.regions:
+        yield region.blocks[0].arguments[position]
+    yield loop.results[position]
+
+
+def _per_device_region(block: ir.Block) -> ir.Operation:
+    """The outermost op around `block` whose region runs per device.
+
+    That is the outermost `sdy.manual_computation`: around it, JAX's programs are global, and what they pass in is one
+    array. Without one, or with several replicas, it is the function.
+    """
+    found = op = block.owner.operation
+    while op.name != "func.func" and op.parent is not None:
+        if op.name == MANUAL:
+            found = op
+        op = op.parent.operation
+    is_global = found.name == MANUAL and replica_count(module_of(op)) <= 1
+    return found if is_global else op
+
+
+def _mesh_of(op: ir.Operation, sharding: sdy.TensorShardingAttr) -> Mesh | None:
+    reference = sharding.mesh_or_ref
+    if isinstance(reference, ir.FlatSymbolRefAttr):
+        return mesh_named(module_of(op), reference.value)
+    return mesh_of(reference)

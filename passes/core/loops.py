@@ -1,0 +1,38 @@
+"""Edits of a `stablehlo.while`: other start values, more carried values."""
+
+from collections.abc import Sequence
+
+from jaxlib.mlir import ir
+
+from paropt.passes.analysis.loops import Loop
+
+
+def carry(loop: Loop, type_: ir.Type) -> ir.Value:
+    """Gives both blocks one more argument; returns the body's. `rebuilt` must follow, with its start value."""
+    loop.condition.add_argument(type_, loop.op.location)
+    return loop.body.add_argument(type_, loop.op.location)
+
+
+def uncarry(loop: Loop, position: int) -> None:
+    """Takes back an argument that nothing reads."""
+    loop.condition.erase_argument(position)
+    loop.body.erase_argument(position)
+
+
+def rebuilt(loop: Loop, starts: Sequence[ir.Value], nexts: Sequence[ir.Value]) -> Loop:
+    """The loop with these start values and next values, in front of the old one, which loses its blocks."""
+    with ir.InsertionPoint(loop.op), loop.op.location:
+        new = ir.Operation.create(
+            loop.op.name,
+            results=[value.type for value in starts],
+            operands=list(starts),
+            attributes=dict(loop.op.attributes),
+            regions=2,
+        )
+    end = loop.next_values
+    with ir.InsertionPoint(end), end.location:
+        ir.Operation.create(end.name, operands=list(nexts))
+    end.erase()
+    for old, region in zip((loop.condition, loop.body), new.regions, strict=True):
+        old.append_to(region)
+    return Loop(new)

@@ -1,0 +1,170 @@
+"""Writes a value as `reduce(partial) + rest`: the edit behind every pass that moves a reduction.
+
+If `v = f(a, b)` is linear in `a = reduce(p) + r` and `b`, then `v = reduce(f(p, 0)) + f(r, b)`. So each op that a
+reduction crosses is written twice at most, once on partial values and once on what was never partial.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+
+from paropt.passes.analysis.collectives import REDUCE_SCATTER
+from paropt.passes.analysis.constants import scalar_of
+from paropt.passes.analysis.partial import PartialValues
+from paropt.passes.analysis.types import is_float
+from paropt.passes.core.traversal import is_used
+
+SUBTRACT, NEGATE = "stablehlo.subtract", "stablehlo.negate"
+
+
+class Split(NamedTuple):
+    """`value = reduce(partial) + rest`, or without `rest`, `value = reduce(partial)`."""
+
+    partial: ir.Value
+    rest: ir.Value | None
+
+
+def split_values(
+    values: PartialValues, sources: dict[ir.Value, Split], wanted: Sequence[ir.Value]
+) -> dict[ir.Value, Split]:
+    """Splits `wanted`: in program order, and with each value the addends that it is made of.
+
+    `sources` are the splits of the reductions and carried values among them. New ops stand where the old ones do.
+    """
+    combiner = values.reduction.combiner
+    splits = dict(sources)
+    for value in wanted:
+        if value in splits:
+            continue
+        op = value.owner.operation
+        parts = {i: splits.get(op.operands[i]) for i in values.values[value].addends}
+        partials = {i: part.partial if part else None for i, part in parts.items()}
+        rests = {i: part.rest if part else op.operands[i] for i, part in parts.items()}
+        partial = _on(op, partials, combiner)
+        rest = _on(op, rests, combiner) if any(part is not None for part in rests.values()) else None
+        splits[value] = Split(partial, rest)
+    return splits
+
+
+def closed(split: Split, reduction: ir.Operation, combiner: str, at: ir.InsertionPoint) -> ir.Value:
+    """`reduce(split.partial) + split.rest`, reduced the way `reduction` does and located where it is."""
+    with at, reduction.location:
+        reduced = _reduce(split.partial, reduction, combiner)
+        if split.rest is None:
+            return reduced
+        return _create(combiner, reduced.type, [split.rest, reduced])
+
+
+def erase_unused(ops: Sequence[ir.Operation]) -> None:
+    """Erases those of `ops` (in program order) that nothing reads; a variadic reduction loses its unread results."""
+    for op in reversed(ops):
+        if not is_used(op):
+            op.erase()
+        elif len(op.results) > 1:
+            _drop_unused_results(op)
+
+
+def zero(type_: ir.Type) -> ir.Value:
+    """A tensor of zeros, made at the insertion point. `type_` is a tensor of numbers of static shape."""
+    tensor = ir.RankedTensorType(type_)
+    element = tensor.element_type
+    if isinstance(element, ir.ComplexType):  # jaxlib cannot make complex attributes
+        part = zero(ir.RankedTensorType.get(tensor.shape, element.element_type))
+        return _create("stablehlo.complex", tensor, [part, part])
+    number = ir.FloatAttr.get(element, 0.0) if is_float(element) else ir.IntegerAttr.get(element, 0)
+    return _constant(tensor, number)
+
+
+def _on(op: ir.Operation, parts: dict[int, ir.Value | None], combiner: str) -> ir.Value:
+    """`op` with `parts` for addends; a part of None is zero."""
+    given = [part for part in parts.values() if part is not None]
+    with ir.InsertionPoint(op), op.location:
+        if len(given) < len(parts) and op.name in (combiner, SUBTRACT):
+            return given[0] if op.name == combiner or parts[1] is None else _create(NEGATE, given[0].type, given)
+        filled = {i: part if part is not None else zero(op.operands[i].type) for i, part in parts.items()}
+        new = op.clone()
+        for i, part in filled.items():
+            new.operands[i] = part
+        if any(_shape(part) != _shape(op.operands[i]) for i, part in filled.items()):
+            _widen(new, filled, _shape(given[0]))
+        return new.results[0]
+
+
+def _widen(op: ir.Operation, parts: dict[int, ir.Value], shape: Sequence[int]) -> None:
+    """Makes the elementwise `op`, now before a reduce_scatter, work on the shape that this has not scattered yet."""
+    with ir.InsertionPoint(op), op.location:
+        for i, operand in enumerate(op.operands):
+            if i not in parts:
+                op.operands[i] = _spread(operand, shape)
+    old = ir.RankedTensorType(op.results[0].type)
+    op.results[0].set_type(ir.RankedTensorType.get(shape, old.element_type, loc=op.location))
+
+
+def _spread(factor: ir.Value, shape: Sequence[int]) -> ir.Value:
+    """The one scalar that `factor` is made of, in another shape."""
+    scalar = scalar_of(factor)
+    assert scalar is not None, "the linearity table asks for one scalar"
+    wide = ir.RankedTensorType.get(shape, ir.RankedTensorType(factor.type).element_type)
+    if ir.RankedTensorType(scalar.type).shape:
+        return _constant(wide, ir.DenseElementsAttr(scalar.owner.operation.attributes["value"]).get_splat_value())
+    dimensions = {"broadcast_dimensions": ir.DenseI64ArrayAttr.get([])}
+    return ir.Operation.create(
+        "stablehlo.broadcast_in_dim", results=[wide], operands=[scalar], attributes=dimensions
+    ).results[0]
+
+
+def _reduce(value: ir.Value, like: ir.Operation, combiner: str) -> ir.Value:
+    """Reduces `value` with the groups, mode and attributes of `like`, in the element type of `value`."""
+    tensor = ir.RankedTensorType(value.type)
+    scalar = ir.RankedTensorType.get([], tensor.element_type)
+    reduced = ir.Operation.create(
+        like.name, results=[_scattered(tensor, like)], operands=[value], attributes=dict(like.attributes), regions=1
+    )
+    block = reduced.regions[0].blocks.append(scalar, scalar)
+    with ir.InsertionPoint(block):
+        combined = _create(combiner, scalar, list(block.arguments))
+        ir.Operation.create("stablehlo.return", operands=[combined])
+    return reduced.results[0]
+
+
+def _scattered(tensor: ir.RankedTensorType, like: ir.Operation) -> ir.RankedTensorType:
+    """The type that the reduction `like` makes of `tensor`."""
+    if like.name != REDUCE_SCATTER:
+        return tensor
+    dimension = ir.IntegerAttr(like.attributes["scatter_dimension"]).value
+    before, after = (ir.RankedTensorType(v.type).shape[dimension] for v in (like.operands[0], like.results[0]))
+    shape = list(tensor.shape)
+    shape[dimension] = shape[dimension] * after // before
+    return ir.RankedTensorType.get(shape, tensor.element_type)
+
+
+def _shape(value: ir.Value) -> list[int]:
+    return ir.RankedTensorType(value.type).shape
+
+
+def _drop_unused_results(op: ir.Operation) -> None:
+    kept = [i for i, result in enumerate(op.results) if next(result.uses, None) is not None]
+    if len(kept) == len(op.results):
+        return
+    with ir.InsertionPoint(op), op.location:
+        smaller = ir.Operation.create(
+            op.name,
+            results=[op.results[i].type for i in kept],
+            operands=[op.operands[i] for i in kept],
+            attributes=dict(op.attributes),
+            regions=1,
+        )
+    op.regions[0].blocks[0].append_to(smaller.regions[0])
+    for new, i in zip(smaller.results, kept, strict=True):
+        op.results[i].replace_all_uses_with(new)
+    op.erase()
+
+
+def _create(name: str, type_: ir.Type, operands: Sequence[ir.Value]) -> ir.Value:
+    return ir.Operation.create(name, results=[type_], operands=list(operands)).results[0]
+
+
+def _constant(tensor: ir.RankedTensorType, number: ir.Attribute) -> ir.Value:
+    value = ir.DenseElementsAttr.get_splat(tensor, number)
+    return ir.Operation.create("stablehlo.constant", results=[tensor], attributes={"value": value}).results[0]

@@ -1,0 +1,177 @@
+"""Fuses sums of reductions: one collective where there were several."""
+
+from typing import Annotated
+
+from jaxlib.mlir import ir
+
+from paropt.passes.analysis.collectives import Reduction, difference
+from paropt.passes.analysis.linearity import ROWS, ConvertPolicy
+from paropt.passes.analysis.partial import BlockFacts, PartialValues, blocks_with_reductions, first_source
+from paropt.passes.analysis.placement import Placement
+from paropt.passes.analysis.types import bytes_of
+from paropt.passes.core.registry import register
+from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
+from paropt.passes.core.split import Split, closed, erase_unused, split_values
+
+NAME = "fuse-all-reduces"
+
+
+@register
+def fuse_all_reduces(
+    module: ir.Operation,
+    *,
+    convert: Annotated[
+        ConvertPolicy, "What a reduction may cross: converts to a wider float type, or to any float type."
+    ] = "widening",
+) -> list[Remark]:
+    """Reduce a sum once instead of each of its terms.
+
+    Before:
+
+        %a = all_reduce(%x)
+        %b = all_reduce(%y)
+        %t = transpose %b
+        %s = add %acc, %a
+        %r = add %s, %t
+
+    After:
+
+        %u = transpose %y
+        %v = add %x, %u
+        %a = all_reduce(%v)
+        %r = add %acc, %a
+
+    Whole linear combinations are rewritten, of any shape: sums with shared terms, with terms that are not reduced,
+    through every op of the linear transfer table; all_reduce and reduce_scatter, one array or several. Where the
+    reductions go is a minimum cut over all of them, so a shared sum is reduced where it is shared, and work is done
+    twice only if that saves bytes.
+
+    Legal when:
+
+    - the reductions are of one kind: all_reduce, or reduce_scatter on one dimension
+    - they have the same reducer
+    - they have the same replica groups, however these are written
+    - they have the same channel mode
+    - they carry the same other attributes
+    - the reducer is one op, in the element type of its operand
+    - each op between a reduction and the sum is linear, or for a maximum or minimum, only moves data
+    - a factor is uniform over the replica groups
+    - a predicate is uniform over the replica groups
+    - an index is uniform over the replica groups
+    - a division is not of integers
+    - a convert is to a wider float type, or `convert=any`
+    - a pad adds zeros
+    - a reduce_scatter crosses elementwise ops only, with factors that are one scalar
+    - everything is in one block (a collective never enters or leaves a loop or a branch)
+
+    Worth it when:
+
+    - fewer bytes are reduced, or as many in fewer arrays
+
+    Floating-point sums are reassociated and factors distributed, so results may differ by rounding.
+
+    Sources: XLA `AllReduceReassociate` and `ReduceScatterReassociate`, for pairs of single-use operands; Alpa
+    "Style 2"; the placement is a minimum vertex cut (Dinic).
+    """
+    return [remark for block in blocks_with_reductions(module) for remark in _fuse_block(block, convert)]
+
+
+def _fuse_block(block: ir.Block, convert: ConvertPolicy) -> list[Remark]:
+    """Fuses one kind of reduction after the other, until nothing changes: one may free a sum of another kind."""
+    remarks: list[Remark] = []
+    while True:
+        facts = BlockFacts(block, convert)  # made anew: facts do not outlive a rewrite
+        found = [_partial_values(facts, reduction) for reduction in facts.reductions.kinds]
+        fused = next((done for partial in found if (done := _fuse(partial, facts))), None)
+        if fused is None:
+            return remarks + _explain(facts, found)
+        remarks.append(fused)
+
+
+def _partial_values(facts: BlockFacts, reduction: Reduction) -> PartialValues:
+    return facts.partial_values(
+        reduction, [result for op in facts.reductions.kinds[reduction] for result in op.results]
+    )
+
+
+def _fuse(partial: PartialValues, facts: BlockFacts) -> Remark | None:
+    """Moves the reductions of one kind to where they cost least; None when they are there."""
+    reductions = facts.reductions.kinds[partial.reduction]
+    sources = {r: Split(x, None) for op in reductions for x, r in zip(op.operands, op.results, strict=True)}
+    placement = Placement(partial)
+    moved = [value for value in placement.closed if value not in sources]
+    if not moved:
+        return None
+    replaced = [value for value in sources if value not in placement.closed]
+    remark = applied(NAME, moved[-1].owner.operation, f"{_sizes(replaced)} became {_sizes(moved)}")
+
+    splits = split_values(partial, sources, placement.split)
+    for value in moved:
+        at = ir.InsertionPoint(value.owner.operation)
+        reduced = closed(splits[value], first_source(value, partial), partial.reduction.combiner, at)
+        value.replace_all_uses_with(reduced)
+    old = {*reductions, *(value.owner.operation for value in placement.split)}
+    erase_unused(sorted(old, key=facts.order.__getitem__))
+    return remark
+
+
+def _sizes(values: list[ir.Value]) -> str:
+    total = sum(bytes_of(ir.RankedTensorType(value.type)) for value in values)
+    return f"{len(values)} reduced array{'s' * (len(values) != 1)} ({total} bytes per device)"
+
+
+Origin = Reduction | Declined
+
+
+def _explain(facts: BlockFacts, found: list[PartialValues]) -> list[Remark]:
+    """A remark for each sum of two reduced terms that stays as it is."""
+    origins = _origins(facts, found)
+    remarks: list[Remark] = []
+    for op in facts.ops:
+        if len(op.operands) != 2 or any(operand not in origins for operand in op.operands):
+            continue
+        lhs, rhs = (origins[operand] for operand in op.operands)
+        combiners = {origin.combiner for origin in lhs + rhs if isinstance(origin, Reduction)}
+        if op.name not in combiners and op.name not in ("stablehlo.add", "stablehlo.subtract"):
+            continue
+        try:
+            _require_worth(op, lhs, rhs)
+        except Declined as declined:
+            remarks.append(missed(NAME, op, declined))
+    return remarks
+
+
+def _require_worth(op: ir.Operation, lhs: list[Origin], rhs: list[Origin]) -> None:
+    """Declines with the reason why the terms of `op` were not fused."""
+    for origin in lhs + rhs:
+        if isinstance(origin, Declined):
+            raise origin
+    unlike = difference(_last(lhs), _last(rhs)) if _last(lhs) not in rhs else ""
+    require(not unlike, unlike, op)
+    require(False, "a reduced term has another use: fusing would not reduce fewer bytes", op)
+
+
+def _last(origins: list[Origin]) -> Reduction:
+    assert isinstance(origins[-1], Reduction)
+    return origins[-1]
+
+
+def _origins(facts: BlockFacts, found: list[PartialValues]) -> dict[ir.Value, list[Origin]]:
+    """For each value made of reductions by known ops: their kinds, or why it is not linear in them."""
+    origins: dict[ir.Value, list[Origin]] = {}
+    for partial in found:
+        for value in partial.values:
+            origins.setdefault(value, []).append(partial.reduction)
+    for op, declined in facts.reductions.declined:
+        for result in op.results:
+            origins.setdefault(result, []).append(declined)
+    for partial in found:
+        for op, declined in partial.stopped.items():
+            if op.name in ROWS:
+                origins.setdefault(op.results[0], []).append(declined)
+    for op in facts.ops:
+        if op.name in ROWS and op.results[0] not in origins:
+            reasons = [o for operand in op.operands for o in origins.get(operand, []) if isinstance(o, Declined)]
+            if reasons:
+                origins[op.results[0]] = reasons[:1]
+    return origins

@@ -1,0 +1,837 @@
+// RUN: %par-opt %s --passes=fuse-all-reduces --split-input-file | FileCheck %s
+// RUN: %par-opt %s --passes=fuse-all-reduces --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
+// RUN: %par-opt %s --passes=fuse-all-reduces{convert=any} --split-input-file | FileCheck %s --check-prefix=ANY
+
+#all = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>
+#halves = dense<[[0, 1, 2, 3], [4, 5, 6, 7]]> : tensor<2x4xi64>
+#halves_permuted = dense<[[7, 6, 5, 4], [1, 0, 2, 3]]> : tensor<2x4xi64>
+#everyone = dense<> : tensor<0x0xi64>
+#backwards = dense<[[7, 6, 5, 4, 3, 2, 1, 0]]> : tensor<1x8xi64>
+#one_by_one = dense<[[0], [1], [2], [3], [4], [5], [6], [7]]> : tensor<8x1xi64>
+
+module attributes {mhlo.num_replicas = 8 : i32} {
+
+// CHECK-LABEL: func.func public @sum_of_two
+// CHECK-SAME:    (%[[X:.*]]: tensor<4xf32>, %[[Y:.*]]: tensor<4xf32>)
+// CHECK-NEXT:    %[[T:.*]] = stablehlo.add %[[X]], %[[Y]]
+// CHECK-NEXT:    %[[S:.*]] = "stablehlo.all_reduce"(%[[T]])
+// CHECK-NOT:     stablehlo.all_reduce
+// CHECK:         return %[[S]]
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add applied: 2 reduced arrays (32 bytes per device) became 1 reduced array (16 bytes per device)
+func.func public @sum_of_two(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %s = stablehlo.add %a, %b : tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
+// A term that is not reduced stays outside, wherever it stands in the sum.
+// CHECK-LABEL: func.func public @sum_with_other_terms
+// CHECK-SAME:    (%[[ACC:.*]]: tensor<4xf32>, %[[X:.*]]: tensor<4xf32>, %[[Y:.*]]: tensor<4xf32>)
+// CHECK-NEXT:    %[[T:.*]] = stablehlo.subtract %[[X]], %[[Y]]
+// CHECK-NEXT:    %[[S:.*]] = "stablehlo.all_reduce"(%[[T]])
+// CHECK:         %[[R:.*]] = stablehlo.add %[[ACC]], %[[S]]
+// CHECK-NEXT:    return %[[R]]
+func.func public @sum_with_other_terms(%acc: tensor<4xf32>, %x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %s = stablehlo.add %acc, %a : tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %r = stablehlo.subtract %s, %b : tensor<4xf32>
+  return %r : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @tree_of_five
+// CHECK:         "stablehlo.all_reduce"(
+// CHECK-NOT:     stablehlo.all_reduce
+func.func public @tree_of_five(%v: tensor<4xf32>, %w: tensor<4xf32>, %x: tensor<4xf32>, %y: tensor<4xf32>, %z: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%v) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%w) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %c = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %d = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %e = "stablehlo.all_reduce"(%z) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %ab = stablehlo.add %a, %b : tensor<4xf32>
+  %cd = stablehlo.subtract %c, %d : tensor<4xf32>
+  %de = stablehlo.negate %e : tensor<4xf32>
+  %abcd = stablehlo.add %ab, %cd : tensor<4xf32>
+  %s = stablehlo.add %de, %abcd : tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
+// A term of two sums: work is done twice because 3 arrays become 2.
+// CHECK-LABEL:   func.func public @term_of_two_sums
+// CHECK-SAME:      (%[[X:.*]]: tensor<4xf32>, %[[Y:.*]]: tensor<4xf32>, %[[Z:.*]]: tensor<4xf32>)
+// CHECK-NEXT:      %[[XY:.*]] = stablehlo.add %[[X]], %[[Y]]
+// CHECK-NEXT:      %[[S:.*]] = "stablehlo.all_reduce"(%[[XY]])
+// CHECK:           %[[XZ:.*]] = stablehlo.add %[[X]], %[[Z]]
+// CHECK-NEXT:      %[[T:.*]] = "stablehlo.all_reduce"(%[[XZ]])
+// CHECK:           return %[[S]], %[[T]]
+func.func public @term_of_two_sums(%x: tensor<4xf32>, %y: tensor<4xf32>, %z: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %c = "stablehlo.all_reduce"(%z) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %s = stablehlo.add %a, %b : tensor<4xf32>
+  %t = stablehlo.add %a, %c : tensor<4xf32>
+  return %s, %t : tensor<4xf32>, tensor<4xf32>
+}
+
+// A shared sum is reduced where it is shared.
+// CHECK-LABEL:   func.func public @shared_sum
+// CHECK-SAME:      (%[[X:.*]]: tensor<4xf32>, %[[Y:.*]]: tensor<4xf32>)
+// CHECK-NEXT:      %[[XY:.*]] = stablehlo.add %[[X]], %[[Y]]
+// CHECK-NEXT:      %[[S:.*]] = "stablehlo.all_reduce"(%[[XY]])
+// CHECK:           %[[N:.*]] = stablehlo.negate %[[S]]
+// CHECK-NEXT:      %[[P:.*]] = stablehlo.multiply %[[S]], %[[S]]
+// CHECK-NEXT:      return %[[N]], %[[P]]
+func.func public @shared_sum(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %s = stablehlo.add %a, %b : tensor<4xf32>
+  %n = stablehlo.negate %s : tensor<4xf32>
+  %sq = stablehlo.multiply %s, %s : tensor<4xf32>
+  return %n, %sq : tensor<4xf32>, tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @tied_weight
+// CHECK-SAME:      (%[[X:.*]]: tensor<4x2xf32>, %[[Y:.*]]: tensor<2x4xf32>)
+// CHECK-NEXT:      %[[U:.*]] = stablehlo.transpose %[[Y]], dims = [1, 0]
+// CHECK-NEXT:      %[[V:.*]] = stablehlo.add %[[X]], %[[U]]
+// CHECK-NEXT:      %[[S:.*]] = "stablehlo.all_reduce"(%[[V]])
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @tied_weight(%x: tensor<4x2xf32>, %y: tensor<2x4xf32>) -> tensor<4x2xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4x2xf32>) -> tensor<4x2xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %t = stablehlo.transpose %b, dims = [1, 0] : (tensor<2x4xf32>) -> tensor<4x2xf32>
+  %s = stablehlo.add %a, %t : tensor<4x2xf32>
+  return %s : tensor<4x2xf32>
+}
+
+// pmean + pmean: division by a constant, and by a scalar that a reduction made uniform.
+// CHECK-LABEL:   func.func public @means
+// CHECK:           %[[N:.*]] = "stablehlo.all_reduce"(%arg2)
+// CHECK:           stablehlo.divide %arg0, %{{.*}} : tensor<4xf32>
+// CHECK:           stablehlo.divide %arg1, %{{.*}} : tensor<4xf32>
+// CHECK:           "stablehlo.all_reduce"(
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @means(%x: tensor<4xf32>, %y: tensor<4xf32>, %count: tensor<f32>) -> tensor<4xf32> {
+  %n = "stablehlo.all_reduce"(%count) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.maximum %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<f32>) -> tensor<f32>
+  %one = stablehlo.constant dense<1.0> : tensor<f32>
+  %m = stablehlo.multiply %n, %one : tensor<f32>
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %eight = stablehlo.constant dense<8.0> : tensor<f32>
+  %eights = stablehlo.broadcast_in_dim %eight, dims = [] : (tensor<f32>) -> tensor<4xf32>
+  %c = stablehlo.divide %a, %eights : tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %two = stablehlo.constant dense<2.0> : tensor<4xf32>
+  %ns = stablehlo.broadcast_in_dim %m, dims = [] : (tensor<f32>) -> tensor<4xf32>
+  %d = stablehlo.divide %b, %two : tensor<4xf32>
+  %e = stablehlo.multiply %ns, %d : tensor<4xf32>
+  %s = stablehlo.add %c, %e : tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
+// A factor that is itself reduced: the factor is reduced, the other operand stays partial.
+// CHECK-LABEL:   func.func public @scaled_by_a_reduced_scalar
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @scaled_by_a_reduced_scalar(%x: tensor<4xf32>, %y: tensor<4xf32>, %w: tensor<f32>) -> tensor<4xf32> {
+  %f = "stablehlo.all_reduce"(%w) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<f32>) -> tensor<f32>
+  %fs = stablehlo.broadcast_in_dim %f, dims = [] : (tensor<f32>) -> tensor<4xf32>
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %c = stablehlo.multiply %fs, %a : tensor<4xf32>
+  %d = stablehlo.multiply %b, %fs : tensor<4xf32>
+  %s = stablehlo.add %c, %d : tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @widening_convert
+// CHECK-SAME:      (%[[X:.*]]: tensor<4xbf16>, %[[Y:.*]]: tensor<4xf32>)
+// CHECK-NEXT:      %[[W:.*]] = stablehlo.convert %[[X]] : (tensor<4xbf16>) -> tensor<4xf32>
+// CHECK-NEXT:      %[[V:.*]] = stablehlo.add %[[W]], %[[Y]]
+// CHECK-NEXT:      "stablehlo.all_reduce"(%[[V]])
+// CHECK-NEXT:      ^bb0(%{{.*}}: tensor<f32>, %{{.*}}: tensor<f32>):
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @widening_convert(%x: tensor<4xbf16>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<bf16>, %q: tensor<bf16>): %r = stablehlo.add %p, %q : tensor<bf16> stablehlo.return %r : tensor<bf16> }) {replica_groups = #all} : (tensor<4xbf16>) -> tensor<4xbf16>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %c = stablehlo.convert %a : (tensor<4xbf16>) -> tensor<4xf32>
+  %s = stablehlo.add %c, %b : tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
+// Each row of the table that moves data, on one side of a sum.
+// CHECK-LABEL:   func.func public @moved_elements
+// CHECK:           "stablehlo.all_reduce"(%{{.*}})
+// CHECK:           : (tensor<4xf32>) -> tensor<4xf32>
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @moved_elements(%x: tensor<2x1xf32>, %y: tensor<2xf32>, %z: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %i = stablehlo.constant dense<1> : tensor<i32>
+  %yes = stablehlo.constant dense<true> : tensor<i1>
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<2x1xf32>) -> tensor<2x1xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<2xf32>) -> tensor<2xf32>
+  %c = "stablehlo.all_reduce"(%z) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %a1 = stablehlo.reshape %a : (tensor<2x1xf32>) -> tensor<2xf32>
+  %a2 = stablehlo.pad %a1, %zero, low = [1], high = [1], interior = [0] : (tensor<2xf32>, tensor<f32>) -> tensor<4xf32>
+  %b1 = stablehlo.reverse %b, dims = [0] : tensor<2xf32>
+  %b2 = stablehlo.concatenate %b, %b1, dim = 0 : (tensor<2xf32>, tensor<2xf32>) -> tensor<4xf32>
+  %c1 = stablehlo.dynamic_update_slice %c, %b, %i : (tensor<4xf32>, tensor<2xf32>, tensor<i32>) -> tensor<4xf32>
+  %c2 = stablehlo.dynamic_slice %c1, %i, sizes = [2] : (tensor<4xf32>, tensor<i32>) -> tensor<2xf32>
+  %c3 = stablehlo.slice %c2 [0:1] : (tensor<2xf32>) -> tensor<1xf32>
+  %c4 = stablehlo.broadcast_in_dim %c3, dims = [0] : (tensor<1xf32>) -> tensor<4xf32>
+  %c5 = stablehlo.select %yes, %c4, %b2 : tensor<i1>, tensor<4xf32>
+  %s = stablehlo.add %a2, %b2 : tensor<4xf32>
+  %t = stablehlo.add %c5, %c1 : tensor<4xf32>
+  %u = stablehlo.subtract %s, %t : tensor<4xf32>
+  return %u : tensor<4xf32>
+}
+
+// A broadcast makes closing after it dearer, so the sum is closed before.
+// CHECK-LABEL:   func.func public @closed_before_a_broadcast
+// CHECK:           "stablehlo.all_reduce"(
+// CHECK:           : (tensor<f32>) -> tensor<f32>
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           stablehlo.broadcast_in_dim
+func.func public @closed_before_a_broadcast(%x: tensor<f32>, %y: tensor<f32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<f32>) -> tensor<f32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<f32>) -> tensor<f32>
+  %s = stablehlo.add %a, %b : tensor<f32>
+  %r = stablehlo.broadcast_in_dim %s, dims = [] : (tensor<f32>) -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}
+
+// Elements that nobody reads are not reduced.
+// CHECK-LABEL:   func.func public @slices_of_one
+// CHECK:           "stablehlo.all_reduce"(
+// CHECK:           : (tensor<2xf32>) -> tensor<2xf32>
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @slices_of_one(%x: tensor<6xf32>) -> tensor<2xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<6xf32>) -> tensor<6xf32>
+  %l = stablehlo.slice %a [0:2] : (tensor<6xf32>) -> tensor<2xf32>
+  %h = stablehlo.slice %a [4:6] : (tensor<6xf32>) -> tensor<2xf32>
+  %s = stablehlo.add %l, %h : tensor<2xf32>
+  return %s : tensor<2xf32>
+}
+
+// Only some results of a variadic all_reduce are summed; the others stay.
+// CHECK-LABEL:   func.func public @variadic
+// CHECK-SAME:      (%[[X:.*]]: tensor<4xf32>, %[[Y:.*]]: tensor<2xf32>, %[[Z:.*]]: tensor<4xf32>)
+// CHECK-NEXT:      %[[B:.*]] = "stablehlo.all_reduce"(%[[Y]])
+// CHECK:           %[[V:.*]] = stablehlo.add %[[X]], %[[Z]]
+// CHECK-NEXT:      %[[S:.*]] = "stablehlo.all_reduce"(%[[V]])
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           return %[[S]], %[[B]]
+func.func public @variadic(%x: tensor<4xf32>, %y: tensor<2xf32>, %z: tensor<4xf32>) -> (tensor<4xf32>, tensor<2xf32>) {
+  %a:3 = "stablehlo.all_reduce"(%x, %y, %z) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>, tensor<2xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<2xf32>, tensor<4xf32>)
+  %s = stablehlo.add %a#0, %a#2 : tensor<4xf32>
+  return %s, %a#1 : tensor<4xf32>, tensor<2xf32>
+}
+
+// CHECK-LABEL:   func.func public @reduce_scatters
+// CHECK-SAME:      (%[[ACC:.*]]: tensor<2xf32>, %[[X:.*]]: tensor<16xf32>, %[[Y:.*]]: tensor<16xbf16>)
+// CHECK:           stablehlo.divide %[[X]], %{{.*}} : tensor<16xf32>
+// CHECK:           stablehlo.convert %[[Y]] : (tensor<16xbf16>) -> tensor<16xf32>
+// CHECK:           "stablehlo.reduce_scatter"(
+// CHECK:           : (tensor<16xf32>) -> tensor<2xf32>
+// CHECK-NOT:       stablehlo.reduce_scatter
+// CHECK:           stablehlo.add %[[ACC]]
+func.func public @reduce_scatters(%acc: tensor<2xf32>, %x: tensor<16xf32>, %y: tensor<16xbf16>) -> tensor<2xf32> {
+  %half = stablehlo.constant dense<0.5> : tensor<f32>
+  %halves = stablehlo.broadcast_in_dim %half, dims = [] : (tensor<f32>) -> tensor<2xf32>
+  %four = stablehlo.constant dense<4.0> : tensor<2xf32>
+  %a = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, scatter_dimension = 0 : i64} : (tensor<16xf32>) -> tensor<2xf32>
+  %b = "stablehlo.reduce_scatter"(%y) ({ ^bb0(%p: tensor<bf16>, %q: tensor<bf16>): %r = stablehlo.add %p, %q : tensor<bf16> stablehlo.return %r : tensor<bf16> }) {replica_groups = #all, scatter_dimension = 0 : i64} : (tensor<16xbf16>) -> tensor<2xbf16>
+  %a1 = stablehlo.divide %a, %four : tensor<2xf32>
+  %b1 = stablehlo.convert %b : (tensor<2xbf16>) -> tensor<2xf32>
+  %b2 = stablehlo.multiply %halves, %b1 : tensor<2xf32>
+  %s = stablehlo.add %acc, %a1 : tensor<2xf32>
+  %t = stablehlo.subtract %s, %b2 : tensor<2xf32>
+  return %t : tensor<2xf32>
+}
+
+// CHECK-LABEL:   func.func public @maxima
+// CHECK-SAME:      (%[[ACC:.*]]: tensor<4xf32>, %[[X:.*]]: tensor<2x2xf32>, %[[Y:.*]]: tensor<4xf32>)
+// CHECK:           %[[U:.*]] = stablehlo.reshape %[[X]]
+// CHECK:           %[[V:.*]] = stablehlo.maximum %[[U]], %[[Y]]
+// CHECK:           %[[M:.*]] = "stablehlo.all_reduce"(%[[V]])
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           stablehlo.maximum %[[ACC]], %[[M]]
+func.func public @maxima(%acc: tensor<4xf32>, %x: tensor<2x2xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.maximum %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.maximum %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %c = stablehlo.reshape %a : (tensor<2x2xf32>) -> tensor<4xf32>
+  %m = stablehlo.maximum %acc, %c : tensor<4xf32>
+  %n = stablehlo.maximum %m, %b : tensor<4xf32>
+  return %n : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @integers
+// CHECK:           "stablehlo.all_reduce"(
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @integers(%x: tensor<4xi8>, %y: tensor<4xi8>) -> tensor<4xi8> {
+  %three = stablehlo.constant dense<3> : tensor<4xi8>
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<i8>, %q: tensor<i8>): %r = stablehlo.add %p, %q : tensor<i8> stablehlo.return %r : tensor<i8> }) {replica_groups = #all} : (tensor<4xi8>) -> tensor<4xi8>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<i8>, %q: tensor<i8>): %r = stablehlo.add %p, %q : tensor<i8> stablehlo.return %r : tensor<i8> }) {replica_groups = #all} : (tensor<4xi8>) -> tensor<4xi8>
+  %c = stablehlo.multiply %three, %b : tensor<4xi8>
+  %s = stablehlo.add %a, %c : tensor<4xi8>
+  return %s : tensor<4xi8>
+}
+
+// The other term of the concatenation is no sum over devices: zeros stand for it.
+// CHECK-LABEL:   func.func public @complex_with_zeros
+// CHECK:           stablehlo.complex
+// CHECK:           "stablehlo.all_reduce"(
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @complex_with_zeros(%x: tensor<8xf32>, %y: tensor<7xf32>, %o: tensor<1xf32>) -> tensor<8xf32> {
+  %xc = stablehlo.complex %x, %x : tensor<8xcomplex<f32>>
+  %yc = stablehlo.complex %y, %y : tensor<7xcomplex<f32>>
+  %oc = stablehlo.complex %o, %o : tensor<1xcomplex<f32>>
+  %a = "stablehlo.all_reduce"(%xc) ({ ^bb0(%p: tensor<complex<f32>>, %q: tensor<complex<f32>>): %r = stablehlo.add %p, %q : tensor<complex<f32>> stablehlo.return %r : tensor<complex<f32>> }) {replica_groups = #all} : (tensor<8xcomplex<f32>>) -> tensor<8xcomplex<f32>>
+  %b = "stablehlo.all_reduce"(%yc) ({ ^bb0(%p: tensor<complex<f32>>, %q: tensor<complex<f32>>): %r = stablehlo.add %p, %q : tensor<complex<f32>> stablehlo.return %r : tensor<complex<f32>> }) {replica_groups = #all} : (tensor<7xcomplex<f32>>) -> tensor<7xcomplex<f32>>
+  %c = stablehlo.concatenate %b, %oc, dim = 0 : (tensor<7xcomplex<f32>>, tensor<1xcomplex<f32>>) -> tensor<8xcomplex<f32>>
+  %s = stablehlo.add %a, %c : tensor<8xcomplex<f32>>
+  %r = stablehlo.real %s : (tensor<8xcomplex<f32>>) -> tensor<8xf32>
+  %i = stablehlo.imag %s : (tensor<8xcomplex<f32>>) -> tensor<8xf32>
+  %t = stablehlo.subtract %r, %i : tensor<8xf32>
+  return %t : tensor<8xf32>
+}
+
+// A second kind of reduction, freed by the first: each kind is fused with its own.
+// CHECK-LABEL:   func.func public @two_kinds
+// CHECK:           "stablehlo.all_reduce"(
+// CHECK:           "stablehlo.all_reduce"(
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @two_kinds(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves} : (tensor<4xf32>) -> tensor<4xf32>
+  %c = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %d = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves} : (tensor<4xf32>) -> tensor<4xf32>
+  %s = stablehlo.add %a, %b : tensor<4xf32>
+  %t = stablehlo.add %s, %c : tensor<4xf32>
+  %u = stablehlo.add %t, %d : tensor<4xf32>
+  return %u : tensor<4xf32>
+}
+
+// Legal when: the reductions are of one kind: all_reduce, or reduce_scatter on one dimension
+// CHECK-LABEL:   func.func public @all_reduce_and_reduce_scatter
+// CHECK:           stablehlo.all_reduce
+// CHECK:           stablehlo.reduce_scatter
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: one is an all_reduce, the other a reduce_scatter
+func.func public @all_reduce_and_reduce_scatter(%x: tensor<2xf32>, %y: tensor<16xf32>) -> tensor<2xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<2xf32>) -> tensor<2xf32>
+  %b = "stablehlo.reduce_scatter"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, scatter_dimension = 0 : i64} : (tensor<16xf32>) -> tensor<2xf32>
+  %s = stablehlo.add %a, %b : tensor<2xf32>
+  return %s : tensor<2xf32>
+}
+
+// CHECK-LABEL:   func.func public @scattered_on_different_dimensions
+// CHECK-COUNT-2:   stablehlo.reduce_scatter
+// CHECK-NOT:       stablehlo.reduce_scatter
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: the reduce_scatters differ in dimension
+func.func public @scattered_on_different_dimensions(%x: tensor<16x2xf32>, %y: tensor<2x16xf32>) -> tensor<2x2xf32> {
+  %a = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, scatter_dimension = 0 : i64} : (tensor<16x2xf32>) -> tensor<2x2xf32>
+  %b = "stablehlo.reduce_scatter"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, scatter_dimension = 1 : i64} : (tensor<2x16xf32>) -> tensor<2x2xf32>
+  %s = stablehlo.add %a, %b : tensor<2x2xf32>
+  return %s : tensor<2x2xf32>
+}
+
+// Legal when: they have the same reducer
+// CHECK-LABEL:   func.func public @sum_and_maximum
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: the reductions differ in reducer
+func.func public @sum_and_maximum(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.maximum %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %s = stablehlo.add %a, %b : tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
+// Legal when: they have the same replica groups, however these are written
+// CHECK-LABEL:   func.func public @different_groups
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: the reductions differ in replica groups
+func.func public @different_groups(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves} : (tensor<4xf32>) -> tensor<4xf32>
+  %s = stablehlo.add %a, %b : tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @same_groups_written_differently
+// CHECK:           stablehlo.all_reduce
+// CHECK:           stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @same_groups_written_differently(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves_permuted} : (tensor<4xf32>) -> tensor<4xf32>
+  %c = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %d = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #everyone} : (tensor<4xf32>) -> tensor<4xf32>
+  %s = stablehlo.add %a, %b : tensor<4xf32>
+  %t = stablehlo.add %c, %d : tensor<4xf32>
+  return %s, %t : tensor<4xf32>, tensor<4xf32>
+}
+
+// The order of devices in a group decides which shard each gets.
+// CHECK-LABEL:   func.func public @reduce_scatter_groups_in_another_order
+// CHECK-COUNT-2:   stablehlo.reduce_scatter
+// CHECK-NOT:       stablehlo.reduce_scatter
+func.func public @reduce_scatter_groups_in_another_order(%x: tensor<16xf32>, %y: tensor<16xf32>) -> tensor<2xf32> {
+  %a = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, scatter_dimension = 0 : i64} : (tensor<16xf32>) -> tensor<2xf32>
+  %b = "stablehlo.reduce_scatter"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #backwards, scatter_dimension = 0 : i64} : (tensor<16xf32>) -> tensor<2xf32>
+  %s = stablehlo.add %a, %b : tensor<2xf32>
+  return %s : tensor<2xf32>
+}
+
+// Legal when: they have the same channel mode
+// CHECK-LABEL:   func.func public @different_channel_modes
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: the reductions differ in channel mode
+func.func public @different_channel_modes(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<4xf32>) -> tensor<4xf32>
+  %s = stablehlo.add %a, %b : tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @channel_without_global_ids
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @channel_without_global_ids(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<4xf32>) -> tensor<4xf32>
+  %s = stablehlo.add %a, %b : tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
+// Legal when: they carry the same other attributes
+// CHECK-LABEL:   func.func public @different_attributes
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: the reductions differ in attributes
+func.func public @different_attributes(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, user.tag = "y"} : (tensor<4xf32>) -> tensor<4xf32>
+  %s = stablehlo.add %a, %b : tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
+// Legal when: the reducer is one op, in the element type of its operand
+// NUMERIC: skip (XLA compiles no reducer in another type)
+// CHECK-LABEL:   func.func public @reducer_in_another_type
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: the reducer works in another element type than its operand
+func.func public @reducer_in_another_type(%x: tensor<4xbf16>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xbf16>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %s = stablehlo.add %a, %b : tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
+// NUMERIC: skip (XLA compiles no reducer of two ops)
+// CHECK-LABEL:   func.func public @reducer_of_two_ops
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: the reducer is not one add, multiply, maximum, minimum, and, or of its arguments
+func.func public @reducer_of_two_ops(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> %m = stablehlo.maximum %r, %p : tensor<f32> stablehlo.return %m : tensor<f32> }) {replica_groups = #one_by_one} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %p : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #one_by_one} : (tensor<4xf32>) -> tensor<4xf32>
+  %s = stablehlo.add %a, %b : tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
+// A sum of i1 is an `or`, for which the rows of a sum do not hold.
+// CHECK-LABEL:   func.func public @sum_of_truth_values
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: a sum of i1 is not linear
+func.func public @sum_of_truth_values(%x: tensor<4xi1>, %y: tensor<4xi1>) -> tensor<4xi1> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<i1>, %q: tensor<i1>): %r = stablehlo.add %p, %q : tensor<i1> stablehlo.return %r : tensor<i1> }) {replica_groups = #all} : (tensor<4xi1>) -> tensor<4xi1>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<i1>, %q: tensor<i1>): %r = stablehlo.add %p, %q : tensor<i1> stablehlo.return %r : tensor<i1> }) {replica_groups = #all} : (tensor<4xi1>) -> tensor<4xi1>
+  %s = stablehlo.add %a, %b : tensor<4xi1>
+  return %s : tensor<4xi1>
+}
+
+// Legal when: each op between a reduction and the sum is linear, or for a maximum or minimum, only moves data
+// CHECK-LABEL:   func.func public @negated_maximum
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [fuse-all-reduces] stablehlo.maximum missed: stablehlo.negate is linear for sums only
+func.func public @negated_maximum(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.maximum %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.maximum %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %n = stablehlo.negate %b : tensor<4xf32>
+  %s = stablehlo.maximum %a, %n : tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @square
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @square(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %abs = stablehlo.abs %b : tensor<4xf32>
+  %s = stablehlo.add %a, %abs : tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
+// Where one branch is no maximum over devices, a neutral element would have to stand for it.
+// CHECK-LABEL:   func.func public @concatenated_maxima
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [fuse-all-reduces] stablehlo.maximum missed: stablehlo.concatenate would need a neutral element, which only a sum has here
+func.func public @concatenated_maxima(%x: tensor<4xf32>, %y: tensor<2xf32>, %o: tensor<2xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.maximum %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.maximum %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<2xf32>) -> tensor<2xf32>
+  %c = stablehlo.concatenate %b, %o, dim = 0 : (tensor<2xf32>, tensor<2xf32>) -> tensor<4xf32>
+  %s = stablehlo.maximum %a, %c : tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
+// Legal when: a factor is uniform over the replica groups
+// CHECK-LABEL:   func.func public @factor_of_each_device
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: a factor is not proven uniform over the replica groups: an argument of the function may vary (stablehlo.multiply at
+func.func public @factor_of_each_device(%x: tensor<4xf32>, %y: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %c = stablehlo.multiply %a, %w : tensor<4xf32>
+  %s = stablehlo.add %c, %b : tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @divisor_of_each_device
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @divisor_of_each_device(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %id = stablehlo.replica_id : tensor<ui32>
+  %f = stablehlo.convert %id : (tensor<ui32>) -> tensor<f32>
+  %e = stablehlo.exponential %f : tensor<f32>
+  %d = stablehlo.broadcast_in_dim %e, dims = [] : (tensor<f32>) -> tensor<4xf32>
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %c = stablehlo.divide %a, %d : tensor<4xf32>
+  %s = stablehlo.add %c, %b : tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
+// A factor that is uniform over halves only.
+// CHECK-LABEL:   func.func public @factor_uniform_over_smaller_groups
+// CHECK-COUNT-3:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: stablehlo.add missed: a factor is not proven uniform over the replica groups: stablehlo.all_reduce may give each device another result
+func.func public @factor_uniform_over_smaller_groups(%x: tensor<4xf32>, %y: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
+  %f = "stablehlo.all_reduce"(%w) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves} : (tensor<4xf32>) -> tensor<4xf32>
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %c = stablehlo.multiply %f, %a : tensor<4xf32>
+  %s = stablehlo.add %c, %b : tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
+// The quotient is not linear in its divisor.
+// CHECK-LABEL:   func.func public @reduced_divisor
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: a divisor is not linear
+func.func public @reduced_divisor(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %one = stablehlo.constant dense<1.0> : tensor<4xf32>
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %c = stablehlo.divide %one, %a : tensor<4xf32>
+  %s = stablehlo.add %c, %b : tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
+// Legal when: a predicate is uniform over the replica groups
+// CHECK-LABEL:   func.func public @predicate_of_each_device
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: a predicate is not proven uniform over the replica groups
+func.func public @predicate_of_each_device(%x: tensor<4xf32>, %y: tensor<4xf32>, %o: tensor<4xf32>, %pred: tensor<4xi1>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %c = stablehlo.select %pred, %a, %o : tensor<4xi1>, tensor<4xf32>
+  %s = stablehlo.add %c, %b : tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @reduced_predicate
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [fuse-all-reduces] stablehlo.or missed: a predicate is not linear
+func.func public @reduced_predicate(%x: tensor<4xi1>, %y: tensor<4xi1>, %o: tensor<4xi1>) -> tensor<4xi1> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<i1>, %q: tensor<i1>): %r = stablehlo.or %p, %q : tensor<i1> stablehlo.return %r : tensor<i1> }) {replica_groups = #all} : (tensor<4xi1>) -> tensor<4xi1>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<i1>, %q: tensor<i1>): %r = stablehlo.or %p, %q : tensor<i1> stablehlo.return %r : tensor<i1> }) {replica_groups = #all} : (tensor<4xi1>) -> tensor<4xi1>
+  %c = stablehlo.select %a, %b, %o : tensor<4xi1>, tensor<4xi1>
+  %s = stablehlo.or %c, %b : tensor<4xi1>
+  return %s : tensor<4xi1>
+}
+
+// Legal when: an index is uniform over the replica groups
+// CHECK-LABEL:   func.func public @index_of_each_device
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: an index is not proven uniform over the replica groups
+func.func public @index_of_each_device(%x: tensor<8xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %id = stablehlo.replica_id : tensor<ui32>
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<8xf32>) -> tensor<8xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %c = stablehlo.dynamic_slice %a, %id, sizes = [4] : (tensor<8xf32>, tensor<ui32>) -> tensor<4xf32>
+  %s = stablehlo.add %c, %b : tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @reduced_index
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: an index is not linear
+func.func public @reduced_index(%x: tensor<8xi32>, %i: tensor<i32>) -> tensor<4xi32> {
+  %a:2 = "stablehlo.all_reduce"(%x, %i) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.add %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #all} : (tensor<8xi32>, tensor<i32>) -> (tensor<8xi32>, tensor<i32>)
+  %b = "stablehlo.all_reduce"(%i) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.add %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #all} : (tensor<i32>) -> tensor<i32>
+  %c = stablehlo.dynamic_slice %a#0, %a#1, sizes = [4] : (tensor<8xi32>, tensor<i32>) -> tensor<4xi32>
+  %bs = stablehlo.broadcast_in_dim %b, dims = [] : (tensor<i32>) -> tensor<4xi32>
+  %s = stablehlo.add %c, %bs : tensor<4xi32>
+  return %s : tensor<4xi32>
+}
+
+// Legal when: a division is not of integers
+// CHECK-LABEL:   func.func public @integer_division
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: an integer division rounds
+func.func public @integer_division(%x: tensor<4xi32>, %y: tensor<4xi32>) -> tensor<4xi32> {
+  %two = stablehlo.constant dense<2> : tensor<4xi32>
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.add %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #all} : (tensor<4xi32>) -> tensor<4xi32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.add %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #all} : (tensor<4xi32>) -> tensor<4xi32>
+  %c = stablehlo.divide %a, %two : tensor<4xi32>
+  %s = stablehlo.add %c, %b : tensor<4xi32>
+  return %s : tensor<4xi32>
+}
+
+// Legal when: a convert is to a wider float type, or `convert=any`
+// CHECK-LABEL:   func.func public @narrowing_convert
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: a convert from f32 to bf16 loses precision (option convert=any allows it)
+// ANY-LABEL:     func.func public @narrowing_convert
+// ANY:             "stablehlo.all_reduce"(
+// ANY:             : (tensor<4xbf16>) -> tensor<4xbf16>
+func.func public @narrowing_convert(%x: tensor<4xf32>, %y: tensor<4xbf16>) -> tensor<4xbf16> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<bf16>, %q: tensor<bf16>): %r = stablehlo.add %p, %q : tensor<bf16> stablehlo.return %r : tensor<bf16> }) {replica_groups = #all} : (tensor<4xbf16>) -> tensor<4xbf16>
+  %c = stablehlo.convert %a : (tensor<4xf32>) -> tensor<4xbf16>
+  %s = stablehlo.add %c, %b : tensor<4xbf16>
+  return %s : tensor<4xbf16>
+}
+
+// The sum of i8 wraps where the sum of i32 does not.
+// CHECK-LABEL:   func.func public @integer_convert
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: a convert of integers may wrap or round
+// ANY-LABEL:     func.func public @integer_convert
+// ANY-COUNT-2:     stablehlo.all_reduce
+// ANY-NOT:         stablehlo.all_reduce
+func.func public @integer_convert(%x: tensor<4xi8>, %y: tensor<4xi32>) -> tensor<4xi32> {
+  %sixteen = stablehlo.constant dense<16> : tensor<4xi8>
+  %big = stablehlo.multiply %x, %sixteen : tensor<4xi8>
+  %a = "stablehlo.all_reduce"(%big) ({ ^bb0(%p: tensor<i8>, %q: tensor<i8>): %r = stablehlo.add %p, %q : tensor<i8> stablehlo.return %r : tensor<i8> }) {replica_groups = #all} : (tensor<4xi8>) -> tensor<4xi8>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.add %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #all} : (tensor<4xi32>) -> tensor<4xi32>
+  %c = stablehlo.convert %a : (tensor<4xi8>) -> tensor<4xi32>
+  %s = stablehlo.add %c, %b : tensor<4xi32>
+  return %s : tensor<4xi32>
+}
+
+// Legal when: a pad adds zeros
+// ANY-LABEL:     func.func public @pad_with_ones
+// CHECK-LABEL:   func.func public @pad_with_ones
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: a pad adds values that are not zero
+func.func public @pad_with_ones(%x: tensor<4xf32>, %y: tensor<8xf32>) -> tensor<8xf32> {
+  %one = stablehlo.constant dense<1.0> : tensor<f32>
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<8xf32>) -> tensor<8xf32>
+  %c = stablehlo.pad %a, %one, low = [2], high = [2], interior = [0] : (tensor<4xf32>, tensor<f32>) -> tensor<8xf32>
+  %s = stablehlo.add %c, %b : tensor<8xf32>
+  return %s : tensor<8xf32>
+}
+
+// Legal when: a reduce_scatter crosses elementwise ops only, with factors that are one scalar
+// CHECK-LABEL:   func.func public @reversed_shard
+// CHECK-COUNT-2:   stablehlo.reduce_scatter
+// CHECK-NOT:       stablehlo.reduce_scatter
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: a reduce_scatter may not cross stablehlo.reverse, which moves elements
+func.func public @reversed_shard(%x: tensor<16xf32>, %y: tensor<16xf32>) -> tensor<2xf32> {
+  %a = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, scatter_dimension = 0 : i64} : (tensor<16xf32>) -> tensor<2xf32>
+  %b = "stablehlo.reduce_scatter"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, scatter_dimension = 0 : i64} : (tensor<16xf32>) -> tensor<2xf32>
+  %c = stablehlo.reverse %a, dims = [0] : tensor<2xf32>
+  %s = stablehlo.add %c, %b : tensor<2xf32>
+  return %s : tensor<2xf32>
+}
+
+// CHECK-LABEL:   func.func public @shard_scaled_elementwise
+// CHECK-COUNT-2:   stablehlo.reduce_scatter
+// CHECK-NOT:       stablehlo.reduce_scatter
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: a factor of a reduce_scatter is not one scalar
+func.func public @shard_scaled_elementwise(%x: tensor<16xf32>, %y: tensor<16xf32>) -> tensor<2xf32> {
+  %w = stablehlo.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  %a = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, scatter_dimension = 0 : i64} : (tensor<16xf32>) -> tensor<2xf32>
+  %b = "stablehlo.reduce_scatter"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, scatter_dimension = 0 : i64} : (tensor<16xf32>) -> tensor<2xf32>
+  %c = stablehlo.multiply %a, %w : tensor<2xf32>
+  %s = stablehlo.add %c, %b : tensor<2xf32>
+  return %s : tensor<2xf32>
+}
+
+// Legal when: everything is in one block (a collective never enters or leaves a loop or a branch)
+// CHECK-LABEL:   func.func public @added_in_a_loop
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK:           stablehlo.while
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @added_in_a_loop(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %w:2 = stablehlo.while(%i = %three, %v = %x) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare GT, %i, %one : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %next = stablehlo.subtract %i, %one : tensor<i32>
+    %s = stablehlo.add %a, %b : tensor<4xf32>
+    stablehlo.return %next, %s : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @reduced_in_a_branch
+// CHECK:           stablehlo.case
+// CHECK:           stablehlo.all_reduce
+// CHECK:           stablehlo.all_reduce
+func.func public @reduced_in_a_branch(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %w = "stablehlo.case"(%zero) ({
+    %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    stablehlo.return %a : tensor<4xf32>
+  }, {
+    stablehlo.return %x : tensor<4xf32>
+  }) : (tensor<i32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %s = stablehlo.add %w, %b : tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
+// In the body of a loop, sums are fused like everywhere.
+// CHECK-LABEL:   func.func public @within_a_loop
+// CHECK:           stablehlo.while
+// CHECK:           "stablehlo.all_reduce"(
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @within_a_loop(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %w:2 = stablehlo.while(%i = %three, %v = %x) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare GT, %i, %one : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %next = stablehlo.subtract %i, %one : tensor<i32>
+    %a = "stablehlo.all_reduce"(%v) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %s = stablehlo.add %a, %b : tensor<4xf32>
+    stablehlo.return %next, %s : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
+// Worth it when: fewer bytes are reduced, or as many in fewer arrays
+// CHECK-LABEL:   func.func public @other_use
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: a reduced term has another use: fusing would not reduce fewer bytes
+func.func public @other_use(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %s = stablehlo.add %a, %b : tensor<4xf32>
+  return %s, %a : tensor<4xf32>, tensor<4xf32>
+}
+
+// As many bytes, but one array: the concatenation has to be made anyway.
+// CHECK-LABEL:   func.func public @concatenated
+// CHECK-NEXT:      stablehlo.concatenate
+// CHECK-NEXT:      stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @concatenated(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<8xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %c = stablehlo.concatenate %a, %b, dim = 0 : (tensor<4xf32>, tensor<4xf32>) -> tensor<8xf32>
+  return %c : tensor<8xf32>
+}
+
+}
+
+// -----
+
+#data = #stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = [#stablehlo.axis_ref<name = "data">]>
+#replica = #stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = [#stablehlo.axis_ref<name = "replica">]>
+#both = #stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = [#stablehlo.axis_ref<name = "data">, #stablehlo.axis_ref<name = "replica">]>
+#data_written_out = dense<[[0, 1, 2, 3], [4, 5, 6, 7]]> : tensor<2x4xi64>
+#all = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>
+
+module attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {
+sdy.mesh @mesh = <["replica"=2, "data"=4]>
+
+// What shard_map emits: groups by mesh axes (JAX 0.12) or written out (0.10), and factors replicated or sharded.
+// CHECK-LABEL:   func.func public @mesh_axes
+// CHECK:           sdy.manual_computation
+// CHECK:           stablehlo.multiply
+// CHECK:           "stablehlo.all_reduce"(
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @mesh_axes(%x: tensor<8x4xf32>, %y: tensor<8x4xf32>, %scale: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %0 = sdy.manual_computation(%x, %y, %scale) in_shardings=[<@mesh, [{"replica", "data"}, {}]>, <@mesh, [{"replica", "data"}, {}]>, <@mesh, [{"replica"}, {}]>] out_shardings=[<@mesh, [{"replica"}, {}]>] manual_axes={"replica", "data"} (%a: tensor<1x4xf32>, %b: tensor<1x4xf32>, %s: tensor<1x4xf32>) {
+    %c = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #data, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<1x4xf32>) -> tensor<1x4xf32>
+    %d = "stablehlo.all_reduce"(%b) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #data_written_out, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<1x4xf32>) -> tensor<1x4xf32>
+    %e = stablehlo.multiply %s, %c : tensor<1x4xf32>
+    %f = stablehlo.add %e, %d : tensor<1x4xf32>
+    sdy.return %f : tensor<1x4xf32>
+  } : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  return %0 : tensor<2x4xf32>
+}
+
+// The factor is sharded over an axis of the groups.
+// CHECK-LABEL:   func.func public @factor_sharded_over_the_groups
+// CHECK-COUNT-3:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: a factor is not proven uniform over the replica groups: an argument of the manual computation is sharded over them
+func.func public @factor_sharded_over_the_groups(%x: tensor<8x4xf32>, %y: tensor<8x4xf32>, %scale: tensor<2x4xf32>) -> tensor<4x4xf32> {
+  %0 = sdy.manual_computation(%x, %y, %scale) in_shardings=[<@mesh, [{"replica", "data"}, {}]>, <@mesh, [{"replica", "data"}, {}]>, <@mesh, [{"replica"}, {}]>] out_shardings=[<@mesh, [{"data"}, {}]>] manual_axes={"replica", "data"} (%a: tensor<1x4xf32>, %b: tensor<1x4xf32>, %s: tensor<1x4xf32>) {
+    %c = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #replica, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<1x4xf32>) -> tensor<1x4xf32>
+    %d = "stablehlo.all_reduce"(%b) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #replica, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<1x4xf32>) -> tensor<1x4xf32>
+    %e = stablehlo.multiply %s, %c : tensor<1x4xf32>
+    %f = stablehlo.add %e, %d : tensor<1x4xf32>
+    %g = "stablehlo.all_reduce"(%f) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #replica, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<1x4xf32>) -> tensor<1x4xf32>
+    sdy.return %g : tensor<1x4xf32>
+  } : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<2x4xf32>) -> tensor<4x4xf32>
+  return %0 : tensor<4x4xf32>
+}
+
+// CHECK-LABEL:   func.func public @all_axes_in_another_order
+// CHECK:           "stablehlo.all_reduce"(
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @all_axes_in_another_order(%x: tensor<8x4xf32>, %y: tensor<8x4xf32>) -> tensor<1x4xf32> {
+  %0 = sdy.manual_computation(%x, %y) in_shardings=[<@mesh, [{"replica", "data"}, {}]>, <@mesh, [{"replica", "data"}, {}]>] out_shardings=[<@mesh, [{}, {}]>] manual_axes={"replica", "data"} (%a: tensor<1x4xf32>, %b: tensor<1x4xf32>) {
+    %c = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #both, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<1x4xf32>) -> tensor<1x4xf32>
+    %d = "stablehlo.all_reduce"(%b) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<1x4xf32>) -> tensor<1x4xf32>
+    %f = stablehlo.add %c, %d : tensor<1x4xf32>
+    sdy.return %f : tensor<1x4xf32>
+  } : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<1x4xf32>
+  return %0 : tensor<1x4xf32>
+}
+
+}
