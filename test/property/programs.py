@@ -1,0 +1,427 @@
+"""Random programs for 8 replicas: DAGs of linear and other ops around collectives, with loops, branches and calls.
+
+Every value carries a bound of its magnitude and the number of bits behind its binary point; an op whose result its
+type could not hold exactly is left out. So all sums are exact, in any order, and results can be compared bit for bit.
+Trip counts are 0, 1 or 3 (numeric/oracle.py gives those to scalar arguments); predicates of branches are uniform.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from hypothesis import strategies as st
+
+MOST_TRIPS = 3
+EXACT_BITS = {"f32": 24, "bf16": 8, "i32": 62}  # i32 wraps, which is exact for sums too: never a reason to stop
+SHAPES = ((), (2,), (4,), (8,), (2, 2))
+GROUPS = {
+    "[[0, 1, 2, 3, 4, 5, 6, 7]]": 8,
+    "[[7, 6, 5, 4, 3, 2, 1, 0]]": 8,
+    "[[0, 1, 2, 3], [4, 5, 6, 7]]": 4,
+    "[[0, 1], [2, 3], [4, 5], [6, 7]]": 2,
+}
+REDUCERS = ("add", "add", "add", "maximum", "minimum")
+
+
+@dataclass(frozen=True)
+class Value:
+    name: str
+    shape: tuple[int, ...]
+    kind: str  # element type
+    bound: int = 8  # of the magnitude
+    bits: int = 0  # behind the binary point
+
+    @property
+    def type(self) -> str:
+        return "tensor<" + "".join(f"{n}x" for n in self.shape) + f"{self.kind}>"
+
+    @property
+    def is_exact(self) -> bool:
+        if self.kind == "i32":
+            return True
+        return self.bound << self.bits <= 1 << EXACT_BITS[self.kind]
+
+
+@dataclass
+class Names:
+    """What the blocks of a module share."""
+
+    used: int = 0
+    functions: list[str] = field(default_factory=list)
+
+    def fresh(self) -> int:
+        self.used += 1
+        return self.used
+
+
+@dataclass
+class Block:
+    """Lines of a block, and the values that can be used in it."""
+
+    draw: Callable
+    names: Names
+    values: list[Value]
+    depth: int = 0  # of loops, branches and calls around
+    lines: list[str] = field(default_factory=list)
+
+    def emit(self, text: str, like: Value) -> Value:
+        """Appends `text` as the definition of a value of the type and bounds of `like`."""
+        value = replace(like, name=f"%v{self.names.fresh()}")
+        self.lines.append(f"{value.name} = {text}")
+        self.values.append(value)
+        return value
+
+    def pick(self, accept: Callable[[Value], bool] = lambda v: True) -> Value | None:
+        """A value of the block that `accept` likes; the latest are likeliest, so that programs get deep."""
+        known = [v for v in self.values if v.kind != "i1" and accept(v)]
+        if not known:
+            return None
+        return known[max(0, len(known) - 1 - self.draw(st.integers(0, 5)))]
+
+    def inner(self, values: list[Value]) -> "Block":
+        return Block(self.draw, self.names, list(values), self.depth + 1)
+
+    def one_of(self, *choices: object) -> object:
+        return self.draw(st.sampled_from(choices))
+
+
+def negate(b: Block) -> None:
+    if x := b.pick():
+        b.emit(f"stablehlo.negate {x.name} : {x.type}", x)
+
+
+def combine(b: Block) -> None:
+    x = b.pick()
+    y = b.pick(lambda v: x is not None and v.type == x.type)
+    if x is None or y is None:
+        return
+    op = b.one_of("add", "add", "add", "subtract", "maximum", "minimum")
+    bound = x.bound + y.bound if op in ("add", "subtract") else max(x.bound, y.bound)
+    like = replace(x, bound=bound, bits=max(x.bits, y.bits))
+    if like.is_exact:
+        b.emit(f"stablehlo.{op} {x.name}, {y.name} : {x.type}", like)
+
+
+def scale(b: Block) -> None:
+    """By a constant, by 1/8 (a mean), or by a scalar: a uniform one, or one of each device's own."""
+    x = b.pick()
+    if x is None:
+        return
+    scalar = b.pick(lambda v: v.shape == () and v.kind == x.kind) if b.one_of(True, False) else None
+    factor = b.one_of("-1", "2", "3", *(() if x.kind == "i32" else ("0.125",)))
+    bound, bits = (scalar.bound, scalar.bits) if scalar else (1, 3) if factor == "0.125" else (abs(int(factor)), 0)
+    like = replace(x, bound=x.bound * bound, bits=x.bits + bits)
+    if not like.is_exact:
+        return
+    if scalar is None:
+        literal = factor if "." in factor or x.kind == "i32" else f"{factor}.0"
+        wide = b.emit(f"stablehlo.constant dense<{literal}> : {x.type}", replace(x, bound=bound, bits=bits))
+    else:
+        wide = b.emit(
+            f"stablehlo.broadcast_in_dim {scalar.name}, dims = [] : ({scalar.type}) -> {x.type}",
+            replace(x, bound=bound, bits=bits),
+        )
+    b.emit(f"stablehlo.multiply {x.name}, {wide.name} : {x.type}", like)
+
+
+def convert(b: Block) -> None:
+    x = b.pick(lambda v: v.kind != "i32")
+    if x is None:
+        return
+    like = replace(x, kind={"f32": "bf16", "bf16": "f32"}[x.kind])
+    if like.is_exact:
+        b.emit(f"stablehlo.convert {x.name} : ({x.type}) -> {like.type}", like)
+
+
+def reshape(b: Block) -> None:
+    if x := b.pick(lambda v: v.shape in ((4,), (2, 2))):
+        like = replace(x, shape=(2, 2) if x.shape == (4,) else (4,))
+        b.emit(f"stablehlo.reshape {x.name} : ({x.type}) -> {like.type}", like)
+
+
+def transpose(b: Block) -> None:
+    if x := b.pick(lambda v: v.shape == (2, 2)):
+        b.emit(f"stablehlo.transpose {x.name}, dims = [1, 0] : ({x.type}) -> {x.type}", x)
+
+
+def broadcast(b: Block) -> None:
+    if x := b.pick(lambda v: v.shape in ((), (2,))):
+        like = replace(x, shape=(4,) if x.shape == () else (2, 2))
+        dims = "" if x.shape == () else str(b.one_of(0, 1))
+        b.emit(f"stablehlo.broadcast_in_dim {x.name}, dims = [{dims}] : ({x.type}) -> {like.type}", like)
+
+
+def cut(b: Block) -> None:
+    if x := b.pick(lambda v: v.shape in ((4,), (8,))):
+        size = x.shape[0] // 2
+        start = b.one_of(0, 1, size)
+        like = replace(x, shape=(size,))
+        b.emit(f"stablehlo.slice {x.name} [{start}:{start + size}] : ({x.type}) -> {like.type}", like)
+
+
+def pad(b: Block) -> None:
+    if x := b.pick(lambda v: v.shape in ((2,), (4,))):
+        size = x.shape[0]
+        low = b.one_of(0, 1, size)
+        like = replace(x, shape=(2 * size,))
+        zero = b.emit(
+            f"stablehlo.constant dense<{'0' if x.kind == 'i32' else '0.0'}> : tensor<{x.kind}>",
+            replace(x, shape=(), bound=0, bits=0),
+        )
+        text = f"stablehlo.pad {x.name}, {zero.name}, low = [{low}], high = [{size - low}], interior = [0]"
+        b.emit(f"{text} : ({x.type}, {zero.type}) -> {like.type}", like)
+
+
+def concatenate(b: Block) -> None:
+    x = b.pick(lambda v: v.shape in ((2,), (4,)))
+    y = b.pick(lambda v: x is not None and v.type == x.type)
+    if x is None or y is None:
+        return
+    like = replace(x, shape=(2 * x.shape[0],), bound=max(x.bound, y.bound), bits=max(x.bits, y.bits))
+    text = f"stablehlo.concatenate {x.name}, {y.name}, dim = 0 : ({x.type}, {y.type}) -> {like.type}"
+    b.emit(text, like)
+
+
+def select(b: Block) -> None:
+    x = b.pick()
+    y = b.pick(lambda v: x is not None and v.type == x.type)
+    predicates = [v for v in b.values if v.kind == "i1"]
+    if x is None or y is None or not predicates:
+        return
+    p = b.one_of(*predicates)
+    like = replace(x, bound=max(x.bound, y.bound), bits=max(x.bits, y.bits))
+    b.emit(f"stablehlo.select {p.name}, {x.name}, {y.name} : {p.type}, {x.type}", like)
+
+
+def all_reduce(b: Block) -> None:
+    """Of one to three values of one element type."""
+    first = b.pick()
+    if first is None:
+        return
+    others = [b.pick(lambda v: v.kind == first.kind) for _ in range(b.one_of(0, 0, 0, 1, 2))]
+    _reduce_all(b, [first, *(v for v in others if v)], b.one_of(*GROUPS), b.one_of(*REDUCERS))
+
+
+def sum_of_all_reduces(b: Block) -> None:
+    """Two or three all_reduces over the same groups, and their sum: the shape that fuses."""
+    x = b.pick()
+    if x is None:
+        return
+    groups = b.one_of(*GROUPS)
+    total: Value | None = None
+    for _ in range(b.one_of(2, 2, 3)):
+        y = b.pick(lambda v: v.type == x.type)
+        reduced = _reduce_all(b, [y], groups, "add") if y else None
+        if not reduced:
+            return
+        like = reduced[0] if total is None else replace(x, bound=total.bound + reduced[0].bound)
+        like = replace(like, bits=max(like.bits, reduced[0].bits, total.bits if total else 0))
+        if not like.is_exact:
+            return
+        text = f"stablehlo.add {total.name}, {reduced[0].name} : {x.type}" if total else ""
+        total = b.emit(text, like) if total else reduced[0]
+
+
+def _reduce_all(b: Block, operands: list[Value], groups: str, reducer: str) -> list[Value]:
+    size = GROUPS[groups] if reducer == "add" else 1
+    results = [replace(v, name=f"%v{b.names.fresh()}", bound=v.bound * size) for v in operands]
+    if not all(v.is_exact for v in results):
+        return []
+    base = f"%v{b.names.fresh()}"
+    if len(results) > 1:
+        results = [replace(v, name=f"{base}#{i}") for i, v in enumerate(results)]
+    else:
+        results = [replace(results[0], name=base)]
+    head = f"{base}:{len(results)}" if len(results) > 1 else base
+    types = ", ".join(v.type for v in results)
+    b.lines.append(
+        f'{head} = "stablehlo.all_reduce"({", ".join(v.name for v in operands)}) '
+        f"{_attributes(groups)} {_reducer(reducer, operands[0].kind)} : ({types}) -> ({types})"
+    )
+    b.values += results
+    return results
+
+
+def reduce_scatter(b: Block) -> None:
+    x = b.pick(lambda v: v.shape in ((4,), (8,)))
+    if x is None:
+        return
+    size = b.one_of(*(n for n in (2, 4, 8) if x.shape[0] // n in (2, 4)))
+    groups = next(text for text, n in GROUPS.items() if n == size)
+    like = replace(x, shape=(x.shape[0] // size,), bound=x.bound * size)
+    if like.is_exact:
+        attributes = _attributes(groups, "scatter_dimension = 0 : i64, ")
+        text = f'"stablehlo.reduce_scatter"({x.name}) {attributes} {_reducer("add", x.kind)}'
+        b.emit(f"{text} : ({x.type}) -> {like.type}", like)
+
+
+def _attributes(groups: str, more: str = "") -> str:
+    rows, size = groups.count("[") - 1, GROUPS[groups]
+    return f"<{{{more}replica_groups = dense<{groups}> : tensor<{rows}x{size}xi64>}}>"
+
+
+def _reducer(op: str, kind: str) -> str:
+    return (
+        f"({{ ^bb0(%lhs: tensor<{kind}>, %rhs: tensor<{kind}>): "
+        f"%both = stablehlo.{op} %lhs, %rhs : tensor<{kind}> stablehlo.return %both : tensor<{kind}> }})"
+    )
+
+
+def loop(b: Block) -> None:
+    """A while that accumulates one or two values; what it adds is computed, and often reduced, inside."""
+    starts = [v for v in (b.pick() for _ in range(b.one_of(1, 1, 2))) if v]
+    if not starts or b.depth >= 2:
+        return
+    index, trips = f"%i{b.names.fresh()}", _trip_count(b)
+    carried = [replace(v, name=f"%a{b.names.fresh()}") for v in starts]
+    # What a float accumulator holds has no bound until its increment is known: only the accumulation reads it.
+    inner = b.inner([*b.values, *(v for v in carried if v.kind == "i32")])
+    fill(inner, b.one_of(1, 2, 3, 4))
+    following = [_accumulate(inner, start, acc) for start, acc in zip(starts, carried, strict=True)]
+    if not all(v.is_exact for v in following):
+        return
+    n = b.names.fresh()
+    types = ", ".join(["tensor<i32>", *(v.type for v in carried)])
+    pairs = [f"{acc.name} = {start.name}" for acc, start in zip(carried, starts, strict=True)]
+    heads = ", ".join([f"{index} = %zero{n}", *pairs])
+    b.lines += [
+        f"%zero{n} = stablehlo.constant dense<0> : tensor<i32>",
+        f"%one{n} = stablehlo.constant dense<1> : tensor<i32>",
+        f"%loop{n}:{len(carried) + 1} = stablehlo.while({heads}) : {types} cond {{",
+        f"  %c{n} = stablehlo.compare LT, {index}, {trips} : (tensor<i32>, tensor<i32>) -> tensor<i1>",
+        f"  stablehlo.return %c{n} : tensor<i1>",
+        "} do {",
+        *(f"  {line}" for line in inner.lines),
+        f"  %next{n} = stablehlo.add {index}, %one{n} : tensor<i32>",
+        f"  stablehlo.return {', '.join([f'%next{n}', *(v.name for v in following)])} : {types}",
+        "}",
+    ]
+    b.values += [replace(v, name=f"%loop{n}#{i}") for i, v in enumerate(following, 1)]
+
+
+def _trip_count(b: Block) -> str:
+    if b.one_of(True, False):
+        return "%n"
+    name = f"%trips{b.names.fresh()}"
+    b.lines.append(f"{name} = stablehlo.constant dense<{b.one_of(0, 1, MOST_TRIPS)}> : tensor<i32>")
+    return name
+
+
+def _accumulate(b: Block, start: Value, acc: Value) -> Value:
+    """What the loop carries on: mostly `acc + g`; its bounds are those after all iterations."""
+
+    def fits(v: Value) -> bool:
+        return v.type == acc.type and v.name != acc.name
+
+    if b.one_of(True, True, False) and (y := b.pick(fits)):
+        _reduce_all(b, [y], b.one_of(*GROUPS), "add")
+    increment = b.pick(fits) or start
+    op = b.one_of("add", "add", "add", "add", "subtract", "maximum")
+    bound = start.bound + MOST_TRIPS * increment.bound if op != "maximum" else max(start.bound, increment.bound)
+    sides = (increment.name, acc.name) if op == "add" and b.one_of(True, False) else (acc.name, increment.name)
+    like = replace(acc, bound=bound, bits=max(acc.bits, increment.bits))
+    return b.emit(f"stablehlo.{op} {sides[0]}, {sides[1]} : {acc.type}", like)
+
+
+def branch(b: Block) -> None:
+    """A case or an if with a uniform predicate; both branches return a value of one type."""
+    like = b.pick()
+    if like is None or b.depth >= 2:
+        return
+    blocks = []
+    for _ in range(2):
+        inner = b.inner(b.values)
+        fill(inner, b.one_of(0, 1, 2))
+        result = inner.pick(lambda v: v.type == like.type)
+        assert result is not None
+        blocks.append((inner, result))
+    name = f"%v{b.names.fresh()}"
+    head = '"stablehlo.case"(%b)' if b.one_of(True, False) else '"stablehlo.if"(%p)'
+    regions = [
+        "\n".join((*(f"  {line}" for line in inner.lines), f"  stablehlo.return {result.name} : {like.type}"))
+        for inner, result in blocks
+    ]
+    selector = "tensor<i32>" if "case" in head else "tensor<i1>"
+    b.lines += [f"{name} = {head} ({{", regions[0], "}, {", regions[1], f"}}) : ({selector}) -> {like.type}"]
+    results = [result for _, result in blocks]
+    b.values.append(
+        replace(
+            like,
+            name=name,
+            bound=max(v.bound for v in results),
+            bits=max(v.bits for v in results),
+        )
+    )
+
+
+def call(b: Block) -> None:
+    """A private function of one or two values, and two calls of it."""
+    arguments = [v for v in (b.pick() for _ in range(b.one_of(1, 2))) if v]
+    if not arguments or b.depth >= 2:
+        return
+    n = b.names.fresh()
+    parameters = [replace(v, name=f"%f{n}_{i}") for i, v in enumerate(arguments)]
+    scalars = [("%n", "tensor<i32>"), ("%b", "tensor<i32>"), ("%p", "tensor<i1>")]
+    inner = b.inner([Value("%p", (), "i1"), *parameters])
+    fill(inner, b.one_of(1, 2, 3))
+    result = inner.values[-1]
+    declared = ", ".join([*(f"{v.name}: {v.type}" for v in parameters), *(f"{s}: {t}" for s, t in scalars)])
+    b.names.functions.append(
+        "\n".join(
+            [
+                f"func.func private @f{n}({declared}) -> {result.type} {{",
+                *(f"  {line}" for line in inner.lines),
+                f"  return {result.name} : {result.type}",
+                "}",
+            ]
+        )
+    )
+    operands = ", ".join([*(v.name for v in arguments), *(s for s, _ in scalars)])
+    types = ", ".join([*(v.type for v in arguments), *(t for _, t in scalars)])
+    for _ in range(2):
+        b.emit(f"func.call @f{n}({operands}) : ({types}) -> {result.type}", result)
+
+
+OPS = (
+    *(combine, combine, combine, all_reduce, all_reduce, sum_of_all_reduces, sum_of_all_reduces, loop, loop, scale),
+    *(negate, scale, convert, reshape, transpose, broadcast, cut, pad, concatenate, select, reduce_scatter),
+    *(branch, call),
+)
+
+
+def fill(b: Block, count: int) -> None:
+    """Appends `count` random ops, or fewer where they do not fit."""
+    for _ in range(count):
+        b.draw(st.sampled_from(OPS))(b)
+
+
+@st.composite
+def programs(draw: Callable) -> str:
+    """The text of a module whose `@main` returns up to four values."""
+    arguments = [
+        Value("%x", (4,), "f32"),
+        Value("%y", (4,), "f32"),
+        Value("%i", (8,), "i32"),
+        Value("%j", (4,), "i32"),
+        Value("%w", (2, 2), "f32"),
+        Value("%s", (), "f32"),
+        Value("%n", (), "i32"),
+        Value("%b", (), "i32"),
+        Value("%p", (), "i1"),
+    ]
+    b = Block(draw, Names(), list(arguments))
+    b.values = [v for v in arguments if v.name != "%b"]
+    b.lines += [  # a predicate of each device's own: good for select only
+        "%half = stablehlo.constant dense<0.5> : tensor<f32>",
+        "%q = stablehlo.compare LT, %s, %half : (tensor<f32>, tensor<f32>) -> tensor<i1>",
+    ]
+    b.values.insert(0, Value("%q", (), "i1"))
+    fill(b, draw(st.integers(3, 9)))
+    results = list(dict.fromkeys(v for v in (b.pick() for _ in range(4)) if v))
+    types = ", ".join(v.type for v in results)
+    main = [
+        f"func.func public @main({', '.join(f'{v.name}: {v.type}' for v in arguments)}) -> ({types}) {{",
+        *(f"  {line}" for line in b.lines),
+        f"  return {', '.join(v.name for v in results)} : {types}",
+        "}",
+    ]
+    return "\n".join([*main, *b.names.functions, ""])

@@ -1,0 +1,133 @@
+"""Whatever a pass or pipeline does to a random program: same results, no more communication, a fixed point."""
+
+import functools
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, given, note, settings
+from jaxlib.mlir import ir
+from numeric.oracle import assert_same, optimized
+from numeric.structure import assert_no_costlier
+from property.programs import programs
+
+import paropt.passes  # noqa: F401  registers every pass
+from paropt.passes.core.context import make_context
+from paropt.passes.core.registry import PASSES, PIPELINES
+from paropt.passes.core.traversal import ops_of, users_of
+
+EVERY = [*PASSES, *PIPELINES]
+SEEDS = range(3)
+
+# The same programs in every run: a failure is a failure for everyone. Deadlines and speed depend on the machine.
+REPEATABLE = settings(derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@functools.cache
+def samples(count: int) -> list[str]:
+    """The first programs that the generator makes."""
+    found: list[str] = []
+
+    @settings(REPEATABLE, max_examples=count)
+    @given(programs())
+    def collect(text: str) -> None:
+        found.append(text)
+
+    collect()
+    return found
+
+
+@pytest.mark.parametrize("passes", EVERY)
+@settings(REPEATABLE, max_examples=100)
+@given(text=programs())
+def test_program_keeps_its_values_and_costs_no_more(passes: str, text: str) -> None:
+    note(text)
+    before = str(ir.Module.parse(text, make_context()))  # as printed, so that an unchanged module compares equal
+    after, _ = optimized(before, passes)
+    note(f"after {passes}:\n{after}")
+    assert_no_costlier(before, after)
+    again, _ = optimized(after, passes)
+    assert again == after, "running it twice changes the module again"
+    assert_same(before, after, SEEDS)
+
+
+DIGESTS = """
+import hashlib, json, sys
+import paropt.passes
+from jaxlib.mlir import ir
+from paropt.passes.core.context import make_context
+from paropt.passes.core.pipeline import Pipeline
+
+digests = []
+for text, passes in json.load(sys.stdin):
+    module = ir.Module.parse(text, make_context())
+    remarks = Pipeline.parse(passes).run(module.operation)
+    digests.append(hashlib.sha256(f"{module}{remarks}".encode()).hexdigest())
+json.dump(digests, sys.stdout)
+"""
+
+
+def test_every_process_makes_the_same_module() -> None:
+    work = [(text, passes) for text in samples(20) for passes in EVERY]
+    expected = []
+    for text, passes in work:
+        after, remarks = optimized(text, passes)
+        expected.append(hashlib.sha256(f"{after}{remarks}".encode()).hexdigest())
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        command = [sys.executable, "-c", DIGESTS]
+        ran = subprocess.run(command, input=json.dumps(work), env=environment, capture_output=True, text=True)
+        assert ran.returncode == 0, ran.stderr
+        assert json.loads(ran.stdout) == expected, f"PYTHONHASHSEED={seed} changes the result"
+
+
+def _is(value: ir.Value, kind: str) -> bool:
+    return isinstance(value, ir.OpResult) and value.owner.operation.name == kind
+
+
+def _adds_two_all_reduces(module: ir.Operation) -> bool:
+    """Over the same groups, with the same reducer and element type."""
+    for add in ops_of(module, "stablehlo.add"):
+        if all(_is(operand, "stablehlo.all_reduce") for operand in add.operands):
+            x, y = (operand.owner.operation for operand in add.operands)
+            same_groups = x.attributes["replica_groups"] == y.attributes["replica_groups"]
+            if same_groups and x != y and str(x.regions[0].blocks[0]) == str(y.regions[0].blocks[0]):
+                return True
+    return False
+
+
+def _shares_an_all_reduce(module: ir.Operation) -> bool:
+    return any(len(list(users_of(op))) > 1 for op in ops_of(module, "stablehlo.all_reduce"))
+
+
+def _accumulates_an_all_reduce(module: ir.Operation) -> bool:
+    for loop in ops_of(module, "stablehlo.while"):
+        body = loop.regions[1].blocks[0]
+        *_, end = body.operations
+        for add in (v.owner.operation for v in end.operands if _is(v, "stablehlo.add")):
+            sides = list(add.operands)
+            if any(v in list(body.arguments) for v in sides) and any(_is(v, "stablehlo.all_reduce") for v in sides):
+                return True
+    return False
+
+
+def _calls(module: ir.Operation) -> bool:
+    return bool(ops_of(module, "func.call"))
+
+
+@pytest.mark.parametrize(
+    ("has", "at_least"),
+    [
+        (_adds_two_all_reduces, 20),
+        (_shares_an_all_reduce, 30),
+        (_accumulates_an_all_reduce, 10),
+        (_calls, 10),
+    ],
+)
+def test_generator_makes_the_shapes_that_matter(has: Callable[[ir.Operation], bool], at_least: int) -> None:
+    modules = [ir.Module.parse(text, make_context()) for text in samples(200)]
+    assert sum(has(module.operation) for module in modules) >= at_least
