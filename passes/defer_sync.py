@@ -174,7 +174,7 @@ def _require_member(value: ir.Value, use: ir.OpOperand, members: frozenset[ir.Va
         leads_on = op.results[0] in members
         require(leads_on, f"{_described(value)} also reaches a value that is not accumulated", op)
         return
-    declined = context.values.stopped.get(op)
+    declined = context.values.stopped_at(use)
     because = f": {declined.reason}" if declined is not None else ""
     require(False, f"{_described(value)} is also read by {op.name}{because}", op)
 
@@ -218,7 +218,7 @@ def _reason(op: ir.Operation, values: PartialValues, blame: dict[ir.Value, Decli
         if result in blame:
             return blame[result]
         for use in result.uses:
-            stopped = values.stopped.get(use.owner.operation)
+            stopped = values.stopped_at(use)
             if stopped is not None:
                 return stopped
     return otherwise
@@ -229,7 +229,9 @@ def _remarks(found: Deferral, loop: Loop) -> list[Remark]:
     often = f"{trips} times" if trips is not None else "in every trip"
     return [
         applied(
-            NAME, op, f"{_bytes(list(op.results))} bytes per device, now reduced after the loop and not {often} in it"
+            NAME,
+            op,
+            f"{_bytes([r for r in op.results if r in found.members])} bytes per device, now reduced after the loop and not {often} in it",
         )
         for op in found.reductions
     ]
@@ -237,6 +239,7 @@ def _remarks(found: Deferral, loop: Loop) -> list[Remark]:
 
 def _rewrite(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
     values = found.values
+    old = facts.in_order(found.members)
     starts = {i: loop.op.operands[i] for i in found.positions}
     kept_apart = {i: carry(loop, starts[i].type) for i in found.positions if not is_zero(starts[i])}
     sources = {r: Split(x, None) for op in found.reductions for x, r in zip(op.operands, op.results, strict=True)}
@@ -267,8 +270,7 @@ def _rewrite(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
             value = closed(Split(value, rest), like[i], values.reduction.combiner, at)
         result.replace_all_uses_with(value)
     loop.op.erase()
-    old = {*found.reductions, *(v.owner.operation for v in found.members if not isinstance(v.owner, ir.Block))}
-    erase_unused(sorted(old, key=facts.order.__getitem__))
+    erase_unused(old)
     return new
 
 

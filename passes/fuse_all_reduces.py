@@ -104,14 +104,14 @@ def _fuse(partial: PartialValues, facts: BlockFacts) -> Remark | None:
         return None
     replaced = [value for value in sources if value not in placement.closed]
     remark = applied(NAME, moved[-1].owner.operation, f"{_sizes(replaced)} became {_sizes(moved)}")
+    old = facts.in_order(placement.split)
 
     splits = split_values(partial, sources, placement.split)
     for value in moved:
         at = ir.InsertionPoint(value.owner.operation)
         reduced = closed(splits[value], first_source(value, partial), partial.reduction.combiner, at)
         value.replace_all_uses_with(reduced)
-    old = {*reductions, *(value.owner.operation for value in placement.split)}
-    erase_unused(sorted(old, key=facts.order.__getitem__))
+    erase_unused(old)
     return remark
 
 
@@ -166,9 +166,9 @@ def _origins(facts: BlockFacts, found: list[PartialValues]) -> dict[ir.Value, li
         for result in op.results:
             origins.setdefault(result, []).append(declined)
     for partial in found:
-        for op, declined in partial.stopped.items():
-            if op.name in ROWS:
-                origins.setdefault(op.results[0], []).append(declined)
+        for value, declined in partial.stopped.items():
+            if value.owner.operation.name in ROWS:
+                origins.setdefault(value, []).append(declined)
     for op in facts.ops:
         if op.name in ROWS and op.results[0] not in origins:
             reasons = [o for operand in op.operands for o in origins.get(operand, []) if isinstance(o, Declined)]

@@ -15,7 +15,7 @@ from paropt.passes.core.context import make_context
 from paropt.passes.core.registry import PASSES
 
 LAYER = """
-  %a{i} = stablehlo.dot_general %h{p}, %w, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %a{i} = stablehlo.dot %h{p}, %w : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
   %b{i} = stablehlo.tanh %a{i} : tensor<8x8xf32>
   %c{i} = stablehlo.multiply %b{i}, %h{p} : tensor<8x8xf32>
   %d{i} = stablehlo.transpose %c{i}, dims = [1, 0] : (tensor<8x8xf32>) -> tensor<8x8xf32>
