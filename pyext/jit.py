@@ -127,8 +127,8 @@ class Jitted(Generic[P, R]):
     """A function compiled through the passes. It is used as what `jax.jit` returns is, a `jax.stages.Wrapped`."""
 
     def __init__(self, fun: Callable[P, R], spec: "_Spec | None", jax_jit_arguments: JitArguments) -> None:
+        functools.update_wrapper(self, fun)  # first: it copies attributes, those of another Jitted too
         self._jitted: Any = jax.jit(fun, **jax_jit_arguments)
-        functools.update_wrapper(self, fun)
         self._spec = spec
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -141,7 +141,7 @@ class Jitted(Generic[P, R]):
     def trace(self, /, *args: P.args, **kwargs: P.kwargs) -> jax.stages.Traced:
         """As `jax.jit`'s. The passes run when the result is lowered, wherever that is."""
         with _passes(self._spec):
-            traced = copy.copy(self._jitted.trace(*args, **kwargs))
+            traced = self._jitted.trace(*args, **kwargs)
         traced.__class__ = _Traced
         traced._through_passes = self._lowered
         return traced
