@@ -227,14 +227,11 @@ def _reason(op: ir.Operation, values: PartialValues, blame: dict[ir.Value, Decli
 def _remarks(found: Deferral, loop: Loop) -> list[Remark]:
     trips = trip_count(loop)
     often = f"{trips} times" if trips is not None else "in every trip"
-    return [
-        applied(
-            NAME,
-            op,
-            f"{_bytes([r for r in op.results if r in found.members])} bytes per device, now reduced after the loop and not {often} in it",
-        )
-        for op in found.reductions
-    ]
+    remarks = []
+    for op in found.reductions:
+        moved = _bytes([result for result in op.results if result in found.members])
+        remarks.append(applied(NAME, op, f"{moved} bytes per device, now reduced after the loop and not {often} in it"))
+    return remarks
 
 
 def _rewrite(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
