@@ -122,7 +122,7 @@ def p0(integers: bool = False) -> Program:
 
         return _scan(each, parameters, x, y)
 
-    expected = "one reduction of every gradient after the loop; the losses stay in the loop"
+    expected = "one reduction of every gradient, and of the stacked losses, after the loop"
     return _program(accumulate, parameters, batches, expected, tolerance=_tolerance(integers))
 
 

@@ -186,7 +186,7 @@ def program(
         step=training_step(config, mesh, optimizer, check_vma=check_vma),
         args=((parameters, optimizer.init(parameters)), batch(config, micro_batches, examples)),
         mesh=mesh,
-        expected="one reduction of every gradient after the loop; the losses stay in the loop",
+        expected="one reduction of every gradient, and of the stacked losses, after the loop",
         gradient_bytes=tree_bytes(parameters),
         is_deferrable=True,
         tolerance=2e-2 if config.compute_dtype == jnp.bfloat16 else 1e-4,
