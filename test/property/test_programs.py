@@ -42,7 +42,7 @@ def samples(count: int) -> list[str]:
 
 
 @pytest.mark.parametrize("passes", EVERY)
-@settings(REPEATABLE, max_examples=100)
+@settings(REPEATABLE, max_examples=60)
 @given(text=programs())
 def test_program_keeps_its_values_and_costs_no_more(passes: str, text: str) -> None:
     note(text)

@@ -1,0 +1,71 @@
+"""What the passes promise in their docstrings is held by tests of the same words; the layout holds too."""
+
+import re
+
+import pytest
+from unit.tools import ROOT, load
+
+import paropt.passes  # noqa: F401  registers every pass
+from paropt.passes.core.pipeline import Pipeline
+from paropt.passes.core.registry import PASSES, PIPELINES
+
+LIT = ROOT / "test" / "passes"
+SECTIONS = ("Before", "After", "Legal when", "Worth it when", "Sources")
+CONDITION = re.compile(r"^// (?P<words>(?:Legal|Worth it) when: .*)$", re.M)
+
+
+def conditions(doc: str) -> list[str]:
+    """The bullets under `Legal when:` and `Worth it when:`, each on one line with its heading."""
+    found: list[str] = []
+    heading = None
+    for line in doc.splitlines():
+        if line in ("Legal when:", "Worth it when:"):
+            heading = line
+        elif line.startswith("- ") and heading:
+            found.append(f"{heading} {line.removeprefix('- ')}")
+        elif line.startswith("  ") and heading and found:
+            found[-1] += f" {line.strip()}"
+        elif line:
+            heading = None
+    return found
+
+
+def test_conditions_of_a_docstring() -> None:
+    doc = "Do it.\n\nLegal when:\n\n- one\n- two\n  lines\n\nWorth it when:\n\n- three\n\nText.\n\n- not one\n"
+    assert conditions(doc) == ["Legal when: one", "Legal when: two lines", "Worth it when: three"]
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_sections_are_there_and_in_order(name: str) -> None:
+    headings = [s for s in re.findall(r"^([A-Z][a-z ]+):", PASSES[name].doc, re.M) if s in SECTIONS]
+    assert headings == [s for s in SECTIONS if s in headings], "the sections are not in the usual order"
+    assert {*SECTIONS} - {*headings} <= {"Worth it when"}, "a section is missing"
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_each_condition_heads_a_lit_case(name: str) -> None:
+    promised = conditions(PASSES[name].doc)
+    tested = {found["words"] for found in CONDITION.finditer((LIT / f"{name}.mlir").read_text())}
+    assert promised
+    assert [c for c in promised if c not in tested] == [], "no lit case is headed by these words"
+    assert sorted(tested.difference(promised)) == [], "the docstring does not promise these"
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_a_pass_has_one_name(name: str) -> None:
+    file = name.replace("-", "_")
+    assert PASSES[name].run.__module__ == f"paropt.passes.{file}"
+    assert (ROOT / "passes" / f"{file}.py").exists()
+    assert (LIT / f"{name}.mlir").exists()
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_named_pipelines_are_made_of_passes(name: str) -> None:
+    stages = Pipeline.parse(name).stages
+    assert stages and all(stage.declared for stage in stages)
+    assert PIPELINES[name].doc
+
+
+def test_docs_are_not_stale() -> None:
+    docs = load("gen_pass_docs")
+    assert docs.PAGE.read_text() == docs.page(), "docs/passes.md is stale: run `make docs`"

@@ -1,0 +1,61 @@
+"""Writes docs/passes.md from the declarations of the passes; `--check` fails when the page is stale."""
+
+import argparse
+import difflib
+import sys
+from pathlib import Path
+
+import paropt.passes  # noqa: F401  registers every pass
+from paropt.passes.core.registry import PASSES, PIPELINES, NamedPipeline, Option, Pass
+
+PAGE = Path(__file__).parents[1] / "docs" / "passes.md"
+HEAD = """<!-- Written by tools/gen_pass_docs.py from the passes' docstrings and options: `make docs`. -->
+
+# Passes
+
+Every name below can be given to `par-opt --passes=...` and to `paropt.jit(..., passes=...)`. `par-opt --remarks` says
+for each op what was done, or which of the conditions below does not hold."""
+
+
+def page() -> str:
+    """The text of docs/passes.md."""
+    parts = [HEAD, contents(), *map(section, PASSES.values()), "# Named pipelines", *map(pipeline, PIPELINES.values())]
+    return "\n\n".join(parts) + "\n"
+
+
+def contents() -> str:
+    rows = [f"| [`{p.name}`](#{p.name}) | {p.summary} |" for p in PASSES.values()]
+    return "\n".join(["| pass | |", "|---|---|", *rows])
+
+
+def section(declared: Pass) -> str:
+    parts = [f"## `{declared.name}`", declared.doc]
+    if declared.options:
+        rows = map(row, declared.options)
+        parts.append("\n".join(["| option | value | default | |", "|---|---|---|---|", *rows]))
+    return "\n\n".join(parts)
+
+
+def row(option: Option) -> str:
+    return f"| `{option.name}` | {option.expects} | `{option.spell(option.default)}` | {option.help} |"
+
+
+def pipeline(named: NamedPipeline) -> str:
+    return f"## `{named.name}`\n\n    {named.stages}\n\n{named.doc}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="fail when docs/passes.md is stale; write nothing")
+    if not parser.parse_args().check:
+        PAGE.write_text(page())
+        return 0
+    written = PAGE.read_text() if PAGE.exists() else ""
+    stale = list(difflib.unified_diff(written.splitlines(), page().splitlines(), "docs/passes.md", "the passes"))
+    if stale:
+        print("\n".join([*stale[:20], "docs/passes.md is stale: run `make docs`"]))
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
