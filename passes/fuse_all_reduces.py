@@ -61,6 +61,7 @@ def fuse_all_reduces(
     - a division is not of integers
     - a convert is to a wider float type, or `convert=any`
     - a pad adds zeros
+    - a reduce on one device only adds, starting from zero
     - a reduce_scatter crosses elementwise ops only, with factors that are one scalar
     - everything is in one block (a collective never enters or leaves a loop or a branch)
 

@@ -71,7 +71,7 @@ _DIFFERENCES = (
 
 def reduction_of(op: ir.Operation) -> Reduction:
     """What the all_reduce or reduce_scatter `op` does. Raises Declined when it is not one that can be moved."""
-    combiner = _combiner(op)
+    combiner = combiner_of(op)
     require(combiner is not None, "the reducer is not one add, multiply, maximum, minimum, and, or of its arguments")
     for operand, result in zip(op.operands, op.results, strict=True):
         reduced, given = tensor_of(result), tensor_of(operand)
@@ -153,7 +153,7 @@ def _channel(op: ir.Operation) -> int:
     return stablehlo.ChannelHandle(op.attributes["channel_handle"]).handle
 
 
-def _combiner(op: ir.Operation) -> str | None:
+def combiner_of(op: ir.Operation) -> str | None:
     """The op that the reducer applies to its two arguments, if it does nothing else."""
     block = op.regions[0].blocks[0]
     match [inner.operation for inner in block.operations]:

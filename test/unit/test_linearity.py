@@ -47,6 +47,12 @@ PROGRAMS = {
         "4xi32",
         "stablehlo.dynamic_update_slice %b, %c, %u : (tensor<4xi32>, tensor<2xi32>, tensor<i32>) -> tensor<4xi32>",
     ),
+    "stablehlo.reduce": (
+        "2x4xi32",
+        "4xi32",
+        "stablehlo.reduce(%a init: %zero) applies stablehlo.add across dimensions = [0] "
+        ": (tensor<2x4xi32>, tensor<i32>) -> tensor<4xi32>",
+    ),
     "sdy.sharding_constraint": ("8xi32", "8xi32", "sdy.sharding_constraint %a <@mesh, [{}]> : tensor<8xi32>"),
 }
 
