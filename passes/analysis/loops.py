@@ -1,6 +1,7 @@
 """What a `stablehlo.while` carries from one iteration to the next, and how often it runs."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxlib.mlir import ir
@@ -8,8 +9,12 @@ from jaxlib.mlir import ir
 WHILE = "stablehlo.while"
 
 
-class Loop(NamedTuple):
-    """A `stablehlo.while`. Carried value number i is operand i, argument i of both blocks, and result i."""
+@dataclass(frozen=True)
+class Loop:
+    """A `stablehlo.while`. Carried value number i is operand i, argument i of both blocks, and result i.
+
+    The terminators are found once, because finding them takes as long as the block: not to be kept across a rewrite.
+    """
 
     op: ir.Operation
 
@@ -21,12 +26,12 @@ class Loop(NamedTuple):
     def body(self) -> ir.Block:
         return self.op.regions[1].blocks[0]
 
-    @property
+    @cached_property
     def predicate(self) -> ir.Value:
         """Whether another trip is made."""
         return _terminator(self.condition).operands[0]
 
-    @property
+    @cached_property
     def next_values(self) -> ir.Operation:
         """The terminator of the body: its operand i is carried value i of the next trip."""
         return _terminator(self.body)
