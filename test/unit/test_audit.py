@@ -53,15 +53,15 @@ def test_rows_of_real_cpu_text(version: str) -> None:
     found = sorted((row.source_line, *facts(row)) for row in rows)
     w = 8 * 4 * 4
     assert found == [
-        (27, "all-reduce", 15, 2, w, 4, False, False),
-        (30, "all-gather", 5, 1, 2 * w, 2, False, False),
-        (31, "all-reduce", 5, 1, 4, 4, False, False),
-        (31, "all-reduce", 5, 1, w, 8, False, False),
-        (34, "reduce-scatter", 1, 0, w, 4, False, False),
-        (35, "collective-permute", 1, 0, w // 4, 8, False, False),
-        (36, "all-to-all", 1, 0, w, 4, False, False),
-        (37, "all-reduce", 1, 0, w, 4, True, False),
-        (38, "all-reduce", 1, 0, w + w // 2, 4, False, False),  # XLA:CPU sums bf16[4,4] in f32
+        (29, "all-reduce", 15, 2, w, 4, False, False),
+        (32, "all-gather", 5, 1, 2 * w, 2, False, False),
+        (33, "all-reduce", 5, 1, 4, 4, False, False),
+        (33, "all-reduce", 5, 1, w, 8, False, False),
+        (36, "reduce-scatter", 1, 0, w, 4, False, False),
+        (37, "collective-permute", 1, 0, w // 4, 8, False, False),
+        (38, "all-to-all", 1, 0, w, 4, False, False),
+        (39, "all-reduce", 1, 0, w, 4, True, False),
+        (40, "all-reduce", 1, 0, w + w // 2, 4, False, False),  # XLA:CPU sums bf16[4,4] in f32
     ]
     assert {row.source_file for row in rows} == {"generate.py"}
     inner = next(row for row in rows if row.depth == 2)
