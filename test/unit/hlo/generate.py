@@ -1,14 +1,16 @@
 """Prints the optimized HLO that the census tests read: `cd test/unit/hlo; python generate.py cpu > cpu-jax-0.10.2.txt`.
 
-`python generate.py tpu` needs libtpu and no TPU.
+`python generate.py tpu` needs libtpu and no TPU; `python generate.py gpu TARGET.txtpb` needs jax's CUDA plugin, a
+description of the GPU, and no GPU.
 """
 
 import os
 import sys
+from pathlib import Path
 
 TARGET = sys.argv[1]
 os.environ["JAX_PLATFORMS"] = "cpu"
-os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8"
 os.environ |= {"TPU_SKIP_MDS_QUERY": "1", "TPU_WORKER_HOSTNAMES": "localhost", "TPU_ACCELERATOR_TYPE": "v5litepod-8"}
 
 import jax  # noqa: E402  after the environment is set
@@ -53,12 +55,19 @@ def async_gather(x, w):
     return lax.scan(outer, w, None, length=5)[0]
 
 
+def topology():
+    if TARGET == "tpu":
+        return topologies.get_topology_desc(platform="tpu", topology_name="v5e:2x4")
+    description = Path(sys.argv[2]).read_text()
+    eight = "1x1x8"  # slices x hosts x devices
+    return topologies.get_topology_desc(eight, "cuda", topology=eight, target_config=description)
+
+
 def main():
     if TARGET == "cpu":
         devices, function, rows, columns, out = jax.devices(), every_kind, 8, 4, (0, 0, 1, 1, 0, 0, 0)
     else:
-        topology = topologies.get_topology_desc(platform="tpu", topology_name="v5e:2x4")
-        devices, function, rows, columns, out = topology.devices, async_gather, 256, 256, 0
+        devices, function, rows, columns, out = topology().devices, async_gather, 256, 256, 0
     mesh = Mesh(np.array(devices).reshape(4, 2), ("data", "model"), axis_types=(AxisType.Auto,) * 2)
     whole, sharded = PartitionSpec(), PartitionSpec("data")
     out_specs = jax.tree.map(lambda is_sharded: sharded if is_sharded else whole, out)
