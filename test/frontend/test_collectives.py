@@ -5,7 +5,6 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
-import pytest
 from frontend.filecheck import filecheck
 from jax.sharding import AxisType, PartitionSpec
 from numeric.oracle import optimized
@@ -134,16 +133,9 @@ def test_scan_of_psum(tmp_path: Path) -> None:
     filecheck(test_scan_of_psum, optimized(text, "inline-calls")[0], tmp_path)
 
 
-@pytest.mark.skipif(not OUTLINES_SCAN_BODIES, reason="jax 0.12 no longer outlines scan bodies")
-def test_scan_bodies_are_outlined(tmp_path: Path) -> None:
-    """
-    CHECK: stablehlo.while
-    CHECK: func.call @closed_call
-    CHECK: func.func private @closed_call
-    CHECK: "stablehlo.all_reduce"
-    """
+def test_scan_bodies_are_outlined_before_0_12_only() -> None:
     text = lowered(scan_of_psum, (3, 32), ins=P(None, "data"), outs=P())
-    filecheck(test_scan_bodies_are_outlined, text, tmp_path)
+    assert ("func.func private @closed_call" in text) == OUTLINES_SCAN_BODIES
 
 
 def test_gradient_of_replicated_parameters(tmp_path: Path) -> None:
