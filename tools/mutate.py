@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 COPIED = ("passes", "pyext", "test", "tools", "docs", "pyproject.toml")
 # Quickest first. `python` is the copy's own; see Copy.
 CHECKS = (
-    "python -m lit -j1 --max-failures=1 test/passes",
+    "python -m lit.main -j1 --max-failures=1 test/passes",
     "python -m pytest -x test/numeric/test_corpus.py",
     "python -m pytest -x test/unit",
 )
@@ -124,13 +124,18 @@ class Copy:
 
     def killer_of(self, condition: Condition, checks: Sequence[str]) -> str:
         """The first test that fails without `condition`; "" when none does."""
-        file = self.folder / condition.path
-        source = file.read_bytes()
-        file.write_bytes(without(source, condition))
+        source = (self.folder / condition.path).read_bytes()
+        return self.killer_with(condition.path, without(source, condition), checks)
+
+    def killer_with(self, path: str, source: bytes, checks: Sequence[str]) -> str:
+        """The first test that fails while the file at `path` reads `source`; "" when none does."""
+        file = self.folder / path
+        original = file.read_bytes()
+        file.write_bytes(source)
         try:
             return self.killer(checks)
         finally:
-            file.write_bytes(source)
+            file.write_bytes(original)
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -143,15 +148,13 @@ def _copy(source: Path, target: Path) -> None:
 def survey(root: Path, wanted: Sequence[Condition], checks: Sequence[str], jobs: int) -> list[Condition]:
     """Prints what becomes of each condition, and returns the survivors.
 
-    Raises ValueError when the tests fail without any deletion: then nothing can be learnt.
+    Raises ValueError when the checks fail without any deletion, or do not test the copy: then nothing can be learnt.
     """
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
         copies: Queue[Copy] = Queue()
         for job in range(jobs):
             copies.put(Copy(root, Path(folder) / str(job)))
-        broken = copies.queue[0].killer(checks)
-        if broken:
-            raise ValueError(f"the tests fail before anything is deleted: {broken}")
+        _require_usable(copies.queue[0], wanted[0].path, checks)
 
         def killer_of(condition: Condition) -> str:
             copy = copies.get()
@@ -167,6 +170,15 @@ def survey(root: Path, wanted: Sequence[Condition], checks: Sequence[str], jobs:
             if not killer:
                 survivors.append(condition)
         return survivors
+
+
+def _require_usable(copy: Copy, path: str, checks: Sequence[str]) -> None:
+    broken = copy.killer(checks)
+    if broken:
+        raise ValueError(f"the tests fail before anything is deleted: {broken}")
+    for check in checks:
+        if not copy.killer_with(path, b"raise SystemExit(1)", [check]):
+            raise ValueError(f"this does not notice that {path} is broken: {check}")
 
 
 def main(arguments: list[str]) -> int:

@@ -84,3 +84,8 @@ def test_broken_tests_are_not_taken_for_kills(tree: Path) -> None:
 
 def test_the_passes_have_conditions() -> None:
     assert len(mutate.conditions(mutate.ROOT)) > 9
+
+
+def test_checks_that_do_not_test_the_copy_are_refused(tree: Path) -> None:
+    with pytest.raises(ValueError, match=r"does not notice that passes/rules.py is broken: python -c pass"):
+        mutate.survey(tree, mutate.conditions(tree), ["python test/check.py", "python -c pass"], jobs=1)

@@ -1,0 +1,112 @@
+"""inline-calls on what jax outlines: nothing stays but what jax marked, and positions still lead to the user's line."""
+
+import inspect
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental.xla_metadata import set_xla_metadata
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
+from jaxlib.mlir import ir
+from numeric.oracle import assert_same
+
+import paropt.passes  # noqa: F401  registers every pass
+from paropt.passes.core.context import make_context
+from paropt.passes.core.pipeline import Pipeline
+from paropt.passes.core.remarks import source_of
+from paropt.passes.core.traversal import ops_of
+
+P = PartitionSpec
+X = np.arange(32, dtype=np.float32).reshape(8, 4)
+
+
+def sharding(*axes: str | None) -> NamedSharding:
+    return NamedSharding(jax.make_mesh((8,), ("data",), axis_types=(AxisType.Auto,)), P(*axes))
+
+
+@jax.custom_vjp
+def own_gradient(x: jax.Array) -> jax.Array:
+    return jax.nn.silu(x)
+
+
+own_gradient.defvjp(lambda x: (jax.nn.silu(x), x), lambda x, g: (g * jax.nn.sigmoid(x),))
+
+
+def in_shard_map(x: jax.Array) -> jax.Array:
+    mesh = sharding().mesh
+    return jax.shard_map(lambda y: jax.lax.psum(jax.nn.silu(y), "data"), mesh=mesh, in_specs=P("data"), out_specs=P())(
+        x
+    )
+
+
+def exported(x: jax.Array) -> jax.Array:
+    # The exported function keeps the shardings of its arguments and results.
+    f = jax.jit(lambda y: jnp.sin(y) + y, in_shardings=sharding("data"), out_shardings=sharding(None, None))
+    return jax.export.export(f)(jax.ShapeDtypeStruct(X.shape, X.dtype)).call(
+        jax.lax.with_sharding_constraint(x, sharding("data"))
+    )
+
+
+PROGRAMS: dict[str, Callable[[jax.Array], object]] = {
+    "nested jit": lambda x: jax.jit(jax.nn.gelu)(x) + jax.jit(jax.nn.gelu)(x * 2),
+    "nested jit with shardings": jax.jit(lambda x: jnp.sin(x), out_shardings=sharding("data")),
+    "nested jit with donation": lambda x: jax.jit(lambda y: y + 1, donate_argnums=0)(x) * 2,
+    "checkpoint": jax.grad(lambda x: jax.checkpoint(lambda y: jnp.sin(jax.nn.silu(y)))(x).sum()),
+    "custom_vjp": jax.grad(lambda x: own_gradient(x).sum()),
+    "cond": lambda x: jax.lax.cond(x[0, 0] > 0, jax.nn.silu, lambda y: jnp.cumsum(y, 0), x),
+    "switch": lambda x: jax.lax.switch(x.sum().astype(int), [jax.nn.silu, jnp.sin, jax.nn.gelu], x),
+    "while": lambda x: jax.lax.while_loop(lambda c: jax.jit(jnp.sum)(c) < 100, jax.nn.softplus, x),
+    "scan": lambda x: jax.lax.scan(lambda c, y: (jax.nn.silu(c + y), c), x[0], x),
+    "linalg": lambda x: (jnp.linalg.qr(x), jnp.linalg.inv(x[:4]), jnp.linalg.svd(x)),
+    "random": lambda x: (jax.random.normal(jax.random.key(0), (4,)), jax.random.permutation(jax.random.key(1), x)),
+    "sort": lambda x: (jnp.sort(x), jnp.argsort(x), jnp.quantile(x, 0.5)),
+    "shard_map": in_shard_map,
+    "export": exported,
+}
+
+
+def inlined(f: Callable[[jax.Array], object]) -> tuple[ir.Module, str]:
+    """The module of `f` after inline-calls, and its text before."""
+    text = jax.jit(lambda x: f(x)).lower(X).as_text(debug_info=True)
+    module = ir.Module.parse(text, make_context())
+    Pipeline.parse("inline-calls").run(module.operation)
+    return module, text
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_no_call_and_no_unused_function_stays(name: str) -> None:
+    module, _ = inlined(PROGRAMS[name])
+    assert ops_of(module.operation, "func.call") == []
+    assert len(ops_of(module.operation, "func.func")) == 1
+
+
+@pytest.mark.parametrize("name", ["shard_map", "export"])
+def test_values_stay(name: str) -> None:
+    module, before = inlined(PROGRAMS[name])
+    assert_same(before, str(module))
+
+
+def test_calls_that_jax_marked_stay() -> None:
+    def marked(x: jax.Array) -> jax.Array:
+        with set_xla_metadata(inlineable="false"):
+            return jax.jit(jnp.sin)(x)
+
+    module, _ = inlined(marked)
+    assert len(ops_of(module.operation, "func.call")) == 1
+
+
+def test_positions_lead_to_the_user_s_line() -> None:
+    def inner(x: jax.Array) -> jax.Array:
+        return jnp.sin(x)
+
+    def outer(x: jax.Array) -> jax.Array:
+        return jax.lax.scan(lambda c, y: (c + jax.jit(inner)(y), None), x[0], x)[0]
+
+    module, _ = inlined(outer)
+    (sine,) = ops_of(module.operation, "stablehlo.sine")
+    source = source_of(sine.location)
+    assert source.file == __file__
+    assert source.line == inspect.getsourcelines(inner)[1] + 1
+    assert "while/body" in source.scope
