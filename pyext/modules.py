@@ -136,8 +136,9 @@ def diagnostic_of(given: ir.Diagnostic | ir.DiagnosticInfo, name: str) -> Diagno
     return Diagnostic(given.severity.name.lower(), source, " ".join(given.message.split()), notes)
 
 
-def invalid(error: ir.MLIRError, name: str) -> ModuleError:
-    return ModuleError([diagnostic_of(d, name) for d in error.error_diagnostics], f"{name}: {error.message}")
+def invalid(error: ir.MLIRError, name: str, summary: str = "") -> ModuleError:
+    """`error` with the positions of the file `name`; `summary` says what failed when MLIR does not."""
+    return ModuleError([diagnostic_of(d, name) for d in error.error_diagnostics], f"{name}: {summary or error.message}")
 
 
 def dialect_names() -> list[str]:
