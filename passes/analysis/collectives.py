@@ -1,6 +1,6 @@
 """What a collective does: who takes part, and how values are combined."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxlib.mlir import ir
@@ -134,7 +134,7 @@ def _mesh_groups(op: ir.Operation, attribute: ir.Attribute) -> Groups | None:
     """Groups given as mesh axes: devices that differ only in these axes form a group."""
     if not stablehlo.ReplicaGroupMeshAxesAttr.isinstance(attribute):
         return None
-    axes_of = stablehlo.ReplicaGroupMeshAxesAttr(attribute)
+    axes_of: Any = stablehlo.ReplicaGroupMeshAxesAttr(attribute)
     references = [stablehlo.AxisRefAttr(axis) for axis in axes_of.axes]
     mesh = mesh_named(module_of(op), str(axes_of.mesh).removeprefix("@"))
     if mesh is None or any(reference.sub_axis_info is not None for reference in references):

@@ -17,7 +17,7 @@ from paropt.passes.analysis.constants import is_constant
 from paropt.passes.analysis.linearity import Addends, ConvertPolicy, Crossing, addends_of
 from paropt.passes.analysis.uniformity import Uniformity
 from paropt.passes.core.remarks import Declined
-from paropt.passes.core.traversal import ops_of
+from paropt.passes.core.traversal import defining_op, ops_of
 
 
 class BlockReductions(NamedTuple):
@@ -82,8 +82,8 @@ class BlockFacts:
 
     def in_order(self, values: Iterable[ir.Value]) -> list[ir.Operation]:
         """The ops of the block that define `values`, once each, in program order."""
-        owners = (value.owner.operation for value in values if not isinstance(value.owner, ir.Block))
-        return [self.ops[i] for i in sorted({self._positions[op.results[0]] for op in owners})]
+        owners = map(defining_op, values)
+        return [self.ops[i] for i in sorted({self._positions[op.results[0]] for op in owners if op is not None})]
 
     @cached_property
     def reductions(self) -> BlockReductions:
@@ -142,9 +142,9 @@ def first_source(value: ir.Value, values: PartialValues) -> ir.Operation:
     waiting = [value]
     while waiting:
         value = waiting.pop()
-        if isinstance(value.owner, ir.Block):
+        op = defining_op(value)
+        if op is None:
             continue
-        op = value.owner.operation
         addends = values.values[value].addends
         if not addends:
             return op

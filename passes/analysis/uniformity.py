@@ -14,7 +14,7 @@ from jaxlib.mlir.dialects import sdy
 from paropt.passes.analysis.collectives import Reduction, reduced_over, replica_count
 from paropt.passes.analysis.meshes import Mesh, mesh_named, mesh_of
 from paropt.passes.core.remarks import require, source_of
-from paropt.passes.core.traversal import module_of
+from paropt.passes.core.traversal import module_of, parent_of
 
 # Ops whose results depend on nothing but their operands, and on what their regions read: why, and which.
 _DETERMINISTIC = (
@@ -145,7 +145,7 @@ def _reached(op: ir.Operation, operand: int) -> Iterator[ir.Value]:
 
 def _reached_around(terminator: ir.Operation, operand: int) -> Iterator[ir.Value]:
     """What the op around `terminator` makes of a varying value that leaves its region."""
-    parent = terminator.parent.operation
+    parent = parent_of(terminator)
     match parent.name:
         case "stablehlo.while" if terminator.block == parent.regions[1].blocks[0]:
             yield from _carried(parent, operand)

@@ -11,6 +11,7 @@ import paropt
 
 LOSS_BYTES = 4 * 4  # f32, one per micro-batch
 
+
 def assert_close(want: Any, got: Any, tolerance: float) -> None:
     """Leaf by leaf, relative to the largest element of the leaf; 0.0 means bit for bit."""
     for w, g in zip(jax.tree.leaves(want), jax.tree.leaves(got), strict=True):
