@@ -1,5 +1,6 @@
 """Defers the reduction of accumulated gradients until after the loop."""
 
+from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
 from jaxlib.mlir import ir
@@ -14,7 +15,7 @@ from paropt.passes.core.loops import carry, rebuilt, uncarry
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.core.split import Split, closed, erase_unused, split_values, zero
-from paropt.passes.core.traversal import ops_of
+from paropt.passes.core.traversal import defining_op, op_of, ops_of
 
 NAME = "defer-sync"
 
@@ -174,15 +175,16 @@ def _require_member(value: ir.Value, use: ir.OpOperand, members: frozenset[ir.Va
         leads_on = op.results[0] in members
         require(leads_on, f"{_described(value)} also reaches a value that is not accumulated", op)
         return
-    declined = context.values.stopped.get(op)
+    declined = context.values.stopped_at(use)
     because = f": {declined.reason}" if declined is not None else ""
     require(False, f"{_described(value)} is also read by {op.name}{because}", op)
 
 
 def _described(value: ir.Value) -> str:
-    if isinstance(value.owner, ir.Block):
+    op = defining_op(value)
+    if op is None:
         return "the accumulator"
-    return "the reduced value" if value.owner.operation.name == ALL_REDUCE else "a sum of reduced values"
+    return "the reduced value" if op.name == ALL_REDUCE else "a sum of reduced values"
 
 
 def _require_worth(loop: Loop, found: Deferral) -> None:
@@ -194,7 +196,7 @@ def _require_worth(loop: Loop, found: Deferral) -> None:
     require(cheaper, f"{_bytes(after)} bytes after the loop are no fewer than {trips} times {_bytes(inside)} in it")
 
 
-def _bytes(values: list[ir.Value]) -> int:
+def _bytes(values: Sequence[ir.Value]) -> int:
     return sum(bytes_of(ir.RankedTensorType(value.type)) for value in values)
 
 
@@ -207,8 +209,8 @@ def _made_of(value: ir.Value, values: PartialValues) -> set[ir.Value]:
         if value in found:
             continue
         found.add(value)
-        operands = value.owner.operation.operands if values.values[value].addends else []
-        waiting += [operands[i] for i in values.values[value].addends if operands[i] in values.values]
+        addends = values.values[value].addends
+        waiting += [op_of(value).operands[i] for i in addends if op_of(value).operands[i] in values.values]
     return found
 
 
@@ -218,7 +220,7 @@ def _reason(op: ir.Operation, values: PartialValues, blame: dict[ir.Value, Decli
         if result in blame:
             return blame[result]
         for use in result.uses:
-            stopped = values.stopped.get(use.owner.operation)
+            stopped = values.stopped_at(use)
             if stopped is not None:
                 return stopped
     return otherwise
@@ -227,17 +229,21 @@ def _reason(op: ir.Operation, values: PartialValues, blame: dict[ir.Value, Decli
 def _remarks(found: Deferral, loop: Loop) -> list[Remark]:
     trips = trip_count(loop)
     often = f"{trips} times" if trips is not None else "in every trip"
-    return [
-        applied(NAME, op, f"{_bytes(list(op.results))} bytes per device, now reduced after the loop and not {often} in it")
-        for op in found.reductions
-    ]
+    remarks = []
+    for op in found.reductions:
+        moved = _bytes([result for result in op.results if result in found.members])
+        remarks.append(applied(NAME, op, f"{moved} bytes per device, now reduced after the loop and not {often} in it"))
+    return remarks
 
 
 def _rewrite(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
     values = found.values
+    old = facts.in_order(found.members)
     starts = {i: loop.op.operands[i] for i in found.positions}
     kept_apart = {i: carry(loop, starts[i].type) for i in found.positions if not is_zero(starts[i])}
-    sources = {r: Split(x, None) for op in found.reductions for x, r in zip(op.operands, op.results, strict=True)}
+    sources: dict[ir.Value, Split] = {}
+    for op in found.reductions:
+        sources |= {result: Split(operand, None) for operand, result in zip(op.operands, op.results, strict=True)}
     sources |= {loop.body.arguments[i]: Split(loop.body.arguments[i], kept_apart.get(i)) for i in found.positions}
     splits = split_values(values, sources, [value for value in values.values if value in found.members])
 
@@ -265,8 +271,7 @@ def _rewrite(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
             value = closed(Split(value, rest), like[i], values.reduction.combiner, at)
         result.replace_all_uses_with(value)
     loop.op.erase()
-    old = {*found.reductions, *(v.owner.operation for v in found.members if not isinstance(v.owner, ir.Block))}
-    erase_unused(sorted(old, key=facts.order.__getitem__))
+    erase_unused(old)
     return new
 
 

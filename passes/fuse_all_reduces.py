@@ -1,5 +1,6 @@
 """Fuses sums of reductions: one collective where there were several."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from jaxlib.mlir import ir
@@ -12,6 +13,7 @@ from paropt.passes.analysis.types import bytes_of
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.core.split import Split, closed, erase_unused, split_values
+from paropt.passes.core.traversal import op_of
 
 NAME = "fuse-all-reduces"
 
@@ -61,6 +63,7 @@ def fuse_all_reduces(
     - a division is not of integers
     - a convert is to a wider float type, or `convert=any`
     - a pad adds zeros
+    - a reduce on one device only adds, starting from zero
     - a reduce_scatter crosses elementwise ops only, with factors that are one scalar
     - everything is in one block (a collective never enters or leaves a loop or a branch)
 
@@ -97,25 +100,27 @@ def _partial_values(facts: BlockFacts, reduction: Reduction) -> PartialValues:
 def _fuse(partial: PartialValues, facts: BlockFacts) -> Remark | None:
     """Moves the reductions of one kind to where they cost least; None when they are there."""
     reductions = facts.reductions.kinds[partial.reduction]
-    sources = {r: Split(x, None) for op in reductions for x, r in zip(op.operands, op.results, strict=True)}
+    sources: dict[ir.Value, Split] = {}
+    for op in reductions:
+        sources |= {result: Split(operand, None) for operand, result in zip(op.operands, op.results, strict=True)}
     placement = Placement(partial)
     moved = [value for value in placement.closed if value not in sources]
     if not moved:
         return None
     replaced = [value for value in sources if value not in placement.closed]
-    remark = applied(NAME, moved[-1].owner.operation, f"{_sizes(replaced)} became {_sizes(moved)}")
+    remark = applied(NAME, op_of(moved[-1]), f"{_sizes(replaced)} became {_sizes(moved)}")
+    old = facts.in_order(placement.split)
 
     splits = split_values(partial, sources, placement.split)
     for value in moved:
-        at = ir.InsertionPoint(value.owner.operation)
+        at = ir.InsertionPoint(op_of(value))
         reduced = closed(splits[value], first_source(value, partial), partial.reduction.combiner, at)
         value.replace_all_uses_with(reduced)
-    old = {*reductions, *(value.owner.operation for value in placement.split)}
-    erase_unused(sorted(old, key=facts.order.__getitem__))
+    erase_unused(old)
     return remark
 
 
-def _sizes(values: list[ir.Value]) -> str:
+def _sizes(values: Sequence[ir.Value]) -> str:
     total = sum(bytes_of(ir.RankedTensorType(value.type)) for value in values)
     return f"{len(values)} reduced array{'s' * (len(values) != 1)} ({total} bytes per device)"
 
@@ -166,12 +171,12 @@ def _origins(facts: BlockFacts, found: list[PartialValues]) -> dict[ir.Value, li
         for result in op.results:
             origins.setdefault(result, []).append(declined)
     for partial in found:
-        for op, declined in partial.stopped.items():
-            if op.name in ROWS:
-                origins.setdefault(op.results[0], []).append(declined)
+        for value, declined in partial.stopped.items():
+            if op_of(value).name in ROWS:
+                origins.setdefault(value, []).append(declined)
     for op in facts.ops:
         if op.name in ROWS and op.results[0] not in origins:
             reasons = [o for operand in op.operands for o in origins.get(operand, []) if isinstance(o, Declined)]
             if reasons:
-                origins[op.results[0]] = reasons[:1]
+                origins[op.results[0]] = [reasons[0]]
     return origins

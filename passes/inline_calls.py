@@ -1,7 +1,7 @@
 """Inlines calls: the normal form that every other pass assumes."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager
@@ -9,7 +9,7 @@ from jaxlib.mlir.passmanager import PassManager
 from paropt.passes.core.context import inlined_call
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.traversal import ops_of
+from paropt.passes.core.traversal import ops_of, parent_of
 
 CALL, FUNCTION = "func.call", "func.func"
 SHARDING = "sdy.sharding"
@@ -184,7 +184,7 @@ def _callees_first(callees: Mapping[str, Sequence[str]]) -> Iterator[list[str]]:
 
 def _functions(module: ir.Operation) -> dict[str, ir.Operation]:
     """The functions of the module itself (not those of a module nested in it), by name, in their order."""
-    return {_name(op): op for op in ops_of(module, FUNCTION) if op.parent.operation == module}
+    return {_name(op): op for op in ops_of(module, FUNCTION) if parent_of(op) == module}
 
 
 def _size(function: ir.Operation) -> int:
@@ -216,7 +216,8 @@ def _is_private(function: ir.Operation) -> bool:
 def _attributes_of_values(function: ir.Operation) -> list[str]:
     """The names of the attributes of the function's arguments and results."""
     lists = [function.attributes.get(key) for key in ("arg_attrs", "res_attrs")]
-    return [named.name for each in lists if each for entry in ir.ArrayAttr(each) for named in ir.DictAttr(entry)]
+    entries: list[Any] = [ir.DictAttr(entry) for each in lists if each for entry in ir.ArrayAttr(each)]
+    return [named.name for entry in entries for named in entry]
 
 
 def _shardings(function: ir.Operation) -> list[ir.Attribute | None]:

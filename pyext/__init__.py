@@ -1,1 +1,47 @@
-"""par-opt: synchronise gradients once per training step."""
+"""par-opt: synchronise gradients once per training step.
+
+Importing it imports neither jax nor MLIR; each name below does, when it is first used.
+"""
+
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from paropt.audit import audit as audit
+    from paropt.jit import enabled as enabled
+    from paropt.jit import jit as jit
+    from paropt.jit import remarks as remarks
+    from paropt.modules import optimize as optimize
+
+_MODULE_OF = {
+    "audit": "paropt.audit",
+    "enabled": "paropt.jit",
+    "jit": "paropt.jit",
+    "optimize": "paropt.modules",
+    "remarks": "paropt.jit",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module `paropt` has no attribute `{name}`")
+    value = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULE_OF})
+
+
+class _Package(ModuleType):
+    """`paropt.jit` and `paropt.audit` are functions, whoever imported the files of the same names, and when."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _MODULE_OF and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

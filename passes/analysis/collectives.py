@@ -1,6 +1,6 @@
 """What a collective does: who takes part, and how values are combined."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxlib.mlir import ir
@@ -71,7 +71,7 @@ _DIFFERENCES = (
 
 def reduction_of(op: ir.Operation) -> Reduction:
     """What the all_reduce or reduce_scatter `op` does. Raises Declined when it is not one that can be moved."""
-    combiner = _combiner(op)
+    combiner = combiner_of(op)
     require(combiner is not None, "the reducer is not one add, multiply, maximum, minimum, and, or of its arguments")
     for operand, result in zip(op.operands, op.results, strict=True):
         reduced, given = tensor_of(result), tensor_of(operand)
@@ -134,7 +134,7 @@ def _mesh_groups(op: ir.Operation, attribute: ir.Attribute) -> Groups | None:
     """Groups given as mesh axes: devices that differ only in these axes form a group."""
     if not stablehlo.ReplicaGroupMeshAxesAttr.isinstance(attribute):
         return None
-    axes_of = stablehlo.ReplicaGroupMeshAxesAttr(attribute)
+    axes_of: Any = stablehlo.ReplicaGroupMeshAxesAttr(attribute)
     references = [stablehlo.AxisRefAttr(axis) for axis in axes_of.axes]
     mesh = mesh_named(module_of(op), str(axes_of.mesh).removeprefix("@"))
     if mesh is None or any(reference.sub_axis_info is not None for reference in references):
@@ -153,7 +153,7 @@ def _channel(op: ir.Operation) -> int:
     return stablehlo.ChannelHandle(op.attributes["channel_handle"]).handle
 
 
-def _combiner(op: ir.Operation) -> str | None:
+def combiner_of(op: ir.Operation) -> str | None:
     """The op that the reducer applies to its two arguments, if it does nothing else."""
     block = op.regions[0].blocks[0]
     match [inner.operation for inner in block.operations]:

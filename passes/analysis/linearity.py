@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.collectives import REDUCE_SCATTER, Reduction
+from paropt.passes.analysis.collectives import REDUCE_SCATTER, Reduction, combiner_of
 from paropt.passes.analysis.constants import is_zero, scalar_of
 from paropt.passes.analysis.types import is_float, tensor_of, widens
 from paropt.passes.core.remarks import require
@@ -116,6 +116,12 @@ def _selected(op: ir.Operation, crossing: Crossing) -> Addends:
     return (1, 2)
 
 
+def _summed(op: ir.Operation, _: Crossing) -> Addends:
+    require(len(op.operands) == 2 and combiner_of(op) == "stablehlo.add", "a reduce does more than add", op)
+    require(is_zero(op.operands[1]), "a reduce starts from a value that is not zero", op)
+    return (0,)
+
+
 def _sliced(op: ir.Operation, crossing: Crossing) -> Addends:
     return _indexed(op, crossing, addends=(0,))
 
@@ -150,6 +156,7 @@ _TABLE = (
     Row("stablehlo.select", _selected, True, False, "all devices of a group take the same elements"),
     Row("stablehlo.dynamic_slice", _sliced, True, False, "all devices of a group take the same elements"),
     Row("stablehlo.dynamic_update_slice", _updated, True, False, "each element belongs to one operand"),
+    Row("stablehlo.reduce", _summed, False, False, "a sum of sums, in another order"),
     Row("sdy.sharding_constraint", _every, True, False, "the same value; it says how other axes shard it"),
 )
 ROWS = {row.op: row for row in _TABLE}

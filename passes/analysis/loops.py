@@ -1,15 +1,22 @@
 """What a `stablehlo.while` carries from one iteration to the next, and how often it runs."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxlib.mlir import ir
 
+from paropt.passes.core.traversal import defining_op
+
 WHILE = "stablehlo.while"
 
 
-class Loop(NamedTuple):
-    """A `stablehlo.while`. Carried value number i is operand i, argument i of both blocks, and result i."""
+@dataclass(frozen=True)
+class Loop:
+    """A `stablehlo.while`. Carried value number i is operand i, argument i of both blocks, and result i.
+
+    The terminators are found once, because finding them takes as long as the block: not to be kept across a rewrite.
+    """
 
     op: ir.Operation
 
@@ -21,12 +28,12 @@ class Loop(NamedTuple):
     def body(self) -> ir.Block:
         return self.op.regions[1].blocks[0]
 
-    @property
+    @cached_property
     def predicate(self) -> ir.Value:
         """Whether another trip is made."""
         return _terminator(self.condition).operands[0]
 
-    @property
+    @cached_property
     def next_values(self) -> ir.Operation:
         """The terminator of the body: its operand i is carried value i of the next trip."""
         return _terminator(self.body)
@@ -40,11 +47,11 @@ def loop_around(block: ir.Block) -> Loop | None:
 
 def trip_count(loop: Loop) -> int | None:
     """How often the body runs, when the loop counts from a constant by a constant to a constant."""
-    test = loop.predicate.owner
-    if isinstance(test, ir.Block) or test.operation.name != "stablehlo.compare":
+    test = defining_op(loop.predicate)
+    if test is None or test.name != "stablehlo.compare":
         return None
-    counter, bound = test.operation.operands
-    direction = str(test.operation.attributes["comparison_direction"])
+    counter, bound = test.operands
+    direction = str(test.attributes["comparison_direction"])
     if counter not in list(loop.condition.arguments) or "LT" not in direction:
         return None
     position = ir.BlockArgument(counter).arg_number
@@ -59,10 +66,10 @@ def trip_count(loop: Loop) -> int | None:
 
 def _step(loop: Loop, position: int) -> int | None:
     """By how much carried value `position` grows in each trip."""
-    add = loop.next_values.operands[position].owner
-    if isinstance(add, ir.Block) or add.operation.name != "stablehlo.add":
+    add = defining_op(loop.next_values.operands[position])
+    if add is None or add.name != "stablehlo.add":
         return None
-    lhs, rhs = add.operation.operands
+    lhs, rhs = add.operands
     if rhs == loop.body.arguments[position]:
         lhs, rhs = rhs, lhs
     return _integer(rhs) if lhs == loop.body.arguments[position] else None
@@ -70,12 +77,13 @@ def _step(loop: Loop, position: int) -> int | None:
 
 def _integer(value: ir.Value) -> int | None:
     """The integer that the rank-0 constant `value` holds."""
-    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "stablehlo.constant":
+    constant = defining_op(value)
+    if constant is None or constant.name != "stablehlo.constant":
         return None
     tensor = ir.RankedTensorType(value.type)
     if tensor.shape or not isinstance(tensor.element_type, ir.IntegerType):
         return None
-    return int(np.array(value.owner.operation.attributes["value"]).item())
+    return int(np.array(constant.attributes["value"]).item())
 
 
 def _terminator(block: ir.Block) -> ir.Operation:

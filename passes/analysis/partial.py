@@ -17,7 +17,7 @@ from paropt.passes.analysis.constants import is_constant
 from paropt.passes.analysis.linearity import Addends, ConvertPolicy, Crossing, addends_of
 from paropt.passes.analysis.uniformity import Uniformity
 from paropt.passes.core.remarks import Declined
-from paropt.passes.core.traversal import ops_of
+from paropt.passes.core.traversal import defining_op, ops_of
 
 
 class BlockReductions(NamedTuple):
@@ -39,7 +39,12 @@ class PartialValues(NamedTuple):
 
     reduction: Reduction
     values: dict[ir.Value, Partial]
-    stopped: dict[ir.Operation, Declined]
+    stopped: dict[ir.Value, Declined]  # by the first result of the op that is no longer linear
+
+    def stopped_at(self, use: ir.OpOperand) -> Declined | None:
+        """Why the op that reads `use` may not be done before the reduction."""
+        results = use.owner.operation.results
+        return self.stopped.get(results[0]) if len(results) else None
 
     def is_addend(self, use: ir.OpOperand) -> bool:
         """Whether `use` is by an op that may be done before the reduction, in an operand in which it is linear."""
@@ -71,8 +76,14 @@ class BlockFacts:
         return [op.operation for op in self.block.operations]
 
     @cached_property
-    def order(self) -> dict[ir.Operation, int]:
-        return {op: i for i, op in enumerate(self.ops)}
+    def _positions(self) -> dict[ir.Value, int]:
+        """Where an op stands, by its first result: MLIR hashes an op by its content, a value by its address."""
+        return {op.results[0]: i for i, op in enumerate(self.ops) if len(op.results)}
+
+    def in_order(self, values: Iterable[ir.Value]) -> list[ir.Operation]:
+        """The ops of the block that define `values`, once each, in program order."""
+        owners = map(defining_op, values)
+        return [self.ops[i] for i in sorted({self._positions[op.results[0]] for op in owners if op is not None})]
 
     @cached_property
     def reductions(self) -> BlockReductions:
@@ -94,7 +105,8 @@ class BlockFacts:
 
         def await_users(value: ir.Value) -> None:
             for use in value.uses:
-                position = self.order.get(use.owner.operation)
+                results = use.owner.operation.results
+                position = self._positions.get(results[0]) if len(results) else None
                 if position is not None and position not in queued:
                     queued.add(position)
                     heapq.heappush(waiting, position)
@@ -103,12 +115,10 @@ class BlockFacts:
             await_users(value)
         while waiting:  # in program order, so that all operands of an op are known when its turn comes
             op = self.ops[heapq.heappop(waiting)]
-            if len(op.results) == 0:
-                continue  # a terminator: its operands leave the block
             try:
                 addends = addends_of(op, self._crossing(op, reduction, found))
             except Declined as declined:
-                found.stopped[op] = declined
+                found.stopped[op.results[0]] = declined
                 continue
             found.values[op.results[0]] = Partial(op.results[0], addends)
             await_users(op.results[0])
@@ -132,9 +142,9 @@ def first_source(value: ir.Value, values: PartialValues) -> ir.Operation:
     waiting = [value]
     while waiting:
         value = waiting.pop()
-        if isinstance(value.owner, ir.Block):
+        op = defining_op(value)
+        if op is None:
             continue
-        op = value.owner.operation
         addends = values.values[value].addends
         if not addends:
             return op

@@ -12,6 +12,7 @@ from jaxlib.mlir import ir
 
 from paropt.passes.analysis.partial import PartialValues
 from paropt.passes.analysis.types import bytes_of
+from paropt.passes.core.traversal import op_of
 
 # Bytes come first, the number of arrays second: below this many arrays, one byte outweighs them all.
 _BYTE = 1 << 24
@@ -36,7 +37,7 @@ class Placement:
             if partial.other_uses(value):
                 flow.connect(enters[value] + 1, _Flow.SINK, _Flow.UNBOUNDED)
             for operand in made.addends:
-                addend = value.owner.operation.operands[operand]
+                addend = op_of(value).operands[operand]
                 if addend in enters:
                     # An op is done before the reduction only if the ops that it reads are.
                     flow.connect(enters[addend] + 1, enters[value], _Flow.UNBOUNDED)

@@ -41,7 +41,7 @@ _SUBSETS = {
 
 
 def bytes_of(tensor: ir.RankedTensorType) -> int:
-    """The size of `tensor` in bytes on one device; elements narrower than a byte are packed."""
+    """The size of `tensor` in bytes on one device; numbers narrower than a byte are packed, truth values are not."""
     return -(-prod(tensor.shape) * _bits(tensor.element_type) // 8)
 
 
@@ -49,4 +49,4 @@ def _bits(element: ir.Type) -> int:
     if isinstance(element, ir.ComplexType):
         return 2 * _bits(element.element_type)
     assert isinstance(element, ir.IntegerType | ir.FloatType), f"unsized element type {element}"
-    return element.width
+    return element.width if element.width > 1 else 8

@@ -14,31 +14,35 @@ from jaxlib.mlir.dialects import sdy
 from paropt.passes.analysis.collectives import Reduction, reduced_over, replica_count
 from paropt.passes.analysis.meshes import Mesh, mesh_named, mesh_of
 from paropt.passes.core.remarks import require, source_of
-from paropt.passes.core.traversal import module_of
+from paropt.passes.core.traversal import module_of, parent_of
 
-# Ops whose results depend on nothing but their operands (and on what their regions read).
-DETERMINISTIC = frozenset(
-    "stablehlo." + name
-    for name in (
-        # one element at a time
-        "abs add and atan2 cbrt ceil clamp compare complex convert cosine count_leading_zeros divide exponential "
-        "exponential_minus_one floor imag is_finite log log_plus_one logistic maximum minimum multiply negate not or "
-        "popcnt power real reduce_precision remainder round_nearest_afz round_nearest_even rsqrt select shift_left "
-        "shift_right_arithmetic shift_right_logical sign sine sqrt subtract tan tanh xor bitcast_convert "
-        # moving elements
-        "broadcast broadcast_in_dim concatenate dynamic_broadcast_in_dim dynamic_iota dynamic_pad dynamic_reshape "
-        "dynamic_slice dynamic_update_slice gather get_dimension_size pad reshape reverse slice transpose "
-        # contractions and reductions, on one device
-        "cholesky convolution dot dot_general einsum fft map reduce reduce_window scatter select_and_scatter sort "
-        "triangular_solve batch_norm_grad batch_norm_inference batch_norm_training "
-        # no operands, or only tuples of them
-        "constant iota get_tuple_element tuple optimization_barrier "
-        # a counter-based generator: its state is an operand
-        "rng_bit_generator "
-        # control flow: handled below
-        "while case if return"
-    ).split()
-) | {"sdy.sharding_constraint", "sdy.return", "func.return", "func.func", "chlo.erf", "chlo.erf_inv", "chlo.square"}
+# Ops whose results depend on nothing but their operands, and on what their regions read: why, and which.
+_DETERMINISTIC = (
+    (
+        "each element of the result is a function of the elements in its place",
+        "abs add and atan2 bitcast_convert cbrt ceil clamp compare complex convert cosine count_leading_zeros divide "
+        "exponential exponential_minus_one floor imag is_finite log log_plus_one logistic maximum minimum multiply "
+        "negate not or popcnt power real reduce_precision remainder round_nearest_afz round_nearest_even rsqrt select "
+        "shift_left shift_right_arithmetic shift_right_logical sign sine sqrt subtract tan tanh xor",
+    ),
+    (
+        "elements are moved to places that operands and attributes say",
+        "broadcast_in_dim concatenate dynamic_slice dynamic_update_slice gather pad reshape reverse slice transpose",
+    ),
+    (
+        "arithmetic on one device, in an order that is the same on all",
+        "convolution dot_general map reduce reduce_window scatter select_and_scatter sort",
+    ),
+    ("no operands, or results that are operands", "constant iota optimization_barrier"),
+    ("a counter-based generator, whose state is an operand", "rng_bit_generator"),
+    ("control flow: `Uniformity` follows what it carries and on what it depends", "while case if return"),
+)
+DETERMINISTIC = frozenset(f"stablehlo.{name}" for _, names in _DETERMINISTIC for name in names.split()) | {
+    "sdy.sharding_constraint",  # its operand
+    "sdy.return",
+    "func.return",
+    "func.func",
+}
 
 MANUAL = "sdy.manual_computation"
 
@@ -141,7 +145,7 @@ def _reached(op: ir.Operation, operand: int) -> Iterator[ir.Value]:
 
 def _reached_around(terminator: ir.Operation, operand: int) -> Iterator[ir.Value]:
     """What the op around `terminator` makes of a varying value that leaves its region."""
-    parent = terminator.parent.operation
+    parent = parent_of(terminator)
     match parent.name:
         case "stablehlo.while" if terminator.block == parent.regions[1].blocks[0]:
             yield from _carried(parent, operand)

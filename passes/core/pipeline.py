@@ -13,7 +13,7 @@ from typing import Any
 from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager
 
-from paropt.passes.core.registry import PASSES, PIPELINES, Pass
+from paropt.passes.core.registry import PASSES, PIPELINES, Option, Pass
 from paropt.passes.core.remarks import Remark
 
 ANCHOR = "builtin.module"
@@ -35,19 +35,70 @@ class Stage:
         if self.declared is None:
             return self.native
         spell = {o.name: o.spell for o in self.declared.options}
-        given = " ".join(f"{name}={spell[name](value)}" for name, value in self.options)
+        given = " ".join(f"{name}={_quoted(spell[name](value))}" for name, value in self.options)
         return f"{self.declared.name}{{{given}}}" if given else self.declared.name
 
     @property
     def name(self) -> str:
-        return self.declared.name if self.declared else self.native.partition("{")[0]
+        """What users call it; for MLIR's, the first pass in it: `func.func(cse)` is `cse`."""
+        return self.declared.name if self.declared else _FIRST_PASS.match(self.native)[1]  # type: ignore[index]
+
+    def parts(self) -> list["Stage"]:
+        """The same with one pass in each part: `func.func(a,b)` is `func.func(a)`, then `func.func(b)`."""
+        nested = _NESTED.fullmatch(self.native)
+        if not nested:
+            return [self]
+        inner = [part for element in _split(nested["inner"]) for part in Stage(None, (), element).parts()]
+        return [Stage(None, (), f"{nested['anchor']}({part})") for part in inner]
 
     def callback(self, remarks: list[Remark]) -> Callable[[ir.Operation, object], None]:
         """The pass as MLIR's `PassManager` calls it; what it decides goes to `remarks`."""
         assert self.declared is not None
         arguments = {name.replace("-", "_"): value for name, value in self.options}
         run = functools.partial(self.declared.run, **arguments)
-        return lambda module, _pass: remarks.extend(run(module.operation))
+
+        def call(module: ir.Operation, _pass: object) -> None:
+            decided = run(module.operation)
+            if not isinstance(decided, list):
+                raise TypeError(f"pass `{self.name}` returned {type(decided).__name__}, not its list of remarks")
+            remarks.extend(decided)
+
+        return call
+
+
+@dataclass(frozen=True)
+class Printing:
+    """The IR that MLIR prints to stderr around the passes, and how; nothing by default."""
+
+    before: frozenset[str] = frozenset()  # names of passes: MLIR prints around a manager's passes or around none,
+    after: frozenset[str] = frozenset()  # so these need managers of one pass each, see `Pipeline.steps`
+    before_all: bool = False
+    after_all: bool = False
+    after_change: bool = False  # of what `after` and `after_all` print, only what the pass changed
+    after_failure: bool = False  # only after a pass that failed
+    module_scope: bool = False  # the whole module, also for a pass on functions
+    debug_info: bool = False
+    generic: bool = False
+    elide_above: int | None = None  # elements of a constant
+
+    def enable(self, manager: PassManager, pass_names: list[str]) -> None:
+        """Turns printing on for `manager`, which runs `pass_names`."""
+        before = self.before_all or not self.before.isdisjoint(pass_names)
+        after = self.after_all or self.after_change or self.after_failure or not self.after.isdisjoint(pass_names)
+        if before or after:
+            manager.enable_ir_printing(
+                print_before_all=before,
+                print_after_all=after,
+                print_module_scope=self.module_scope,
+                print_after_change=self.after_change,
+                print_after_failure=self.after_failure,
+                large_elements_limit=self.elide_above,
+                enable_debug_info=self.debug_info,
+                print_generic_op_form=self.generic,
+            )
+
+
+SILENT = Printing()
 
 
 @dataclass(frozen=True)
@@ -62,13 +113,33 @@ class Pipeline:
 
         Raises PipelineError for an unknown pass or option, a bad value, or unbalanced braces.
         """
-        return cls(tuple(_stages(_without_anchor(text.strip()))))
+        return cls(tuple(_stages(_without_anchor(text.strip()), ())))
 
     def __str__(self) -> str:
         return ",".join(map(str, self.stages))
 
-    def manager(self, context: ir.Context, remarks: list[Remark]) -> PassManager:
-        """A `PassManager` with these stages; remarks are appended to `remarks` as it runs."""
+    def steps(self) -> list["Pipeline"]:
+        """The same, one pass each: for who needs to know which pass runs, or prints around some of them only."""
+        return [Pipeline((part,)) for stage in self.stages for part in stage.parts()]
+
+    @property
+    def pass_names(self) -> list[str]:
+        """The passes in it, in order; those in `func.func(...)` too."""
+        return [step.stages[0].name for step in self.steps()]
+
+    def manager(
+        self,
+        context: ir.Context,
+        remarks: list[Remark],
+        *,
+        printing: Printing = SILENT,
+        verify_each: bool = True,
+        timing: bool = False,
+    ) -> PassManager:
+        """A `PassManager` with these stages; remarks are appended to `remarks` as it runs.
+
+        Raises PipelineError when MLIR does not know a stage.
+        """
         with context:
             manager = PassManager(ANCHOR)
             for stage in self.stages:
@@ -76,6 +147,10 @@ class Pipeline:
                     _add_native(manager, stage.native)
                 else:
                     manager.add(stage.callback(remarks), name=stage.name, argument=str(stage))
+        manager.enable_verifier(verify_each)
+        printing.enable(manager, self.pass_names)
+        if timing:
+            manager.enable_timing()
         return manager
 
     def run(self, module: ir.Operation) -> list[Remark]:
@@ -88,22 +163,45 @@ class Pipeline:
         return list(dict.fromkeys(remarks))
 
 
-def _stages(text: str) -> Iterator[Stage]:
+_NESTED = re.compile(r"\s*(?P<anchor>[\w.-]+)\s*\((?P<inner>.*)\)", re.S)
+_FIRST_PASS = re.compile(r"(?:\s*[\w.-]+\s*\()*\s*([\w.-]*)")
+_OURS = re.compile(r"(?P<name>[\w.-]+)\s*(\{(?P<options>.*)\})?", re.S)
+_QUOTED = r"'[^']*'|\"[^\"]*\""
+_OPTION = re.compile(
+    rf"\s*(?P<name>[^\s={{}}'\"]+)(=(?P<value>{_QUOTED}|\{{[^{{}}]*\}}|[^\s{{}}'\"]*))?(?=\s|$)\s*", re.S
+)
+_PLAIN = re.compile(r"[^\s{}()'\",]+")
+
+
+def _stages(text: str, within: tuple[str, ...]) -> Iterator[Stage]:
+    """The stages in `text`, which stands inside the named pipelines `within`."""
     for element in _split(text):
-        name, brace, options = element.partition("{")
-        name = name.strip()
-        if name in PIPELINES and not brace:
-            yield from _stages(PIPELINES[name].stages)
-        elif name in PASSES:
-            yield Stage(PASSES[name], tuple(_options(PASSES[name], options.removesuffix("}"))), "")
+        found = _OURS.fullmatch(element)
+        name = found["name"] if found else ""
+        if name in PIPELINES:
+            yield from _expanded(name, found["options"] if found else None, within)
+        elif found and name in PASSES:
+            yield Stage(PASSES[name], tuple(_options(PASSES[name], found["options"] or "")), "")
         else:
             yield _native_stage(element)
 
 
+def _expanded(name: str, options: str | None, within: tuple[str, ...]) -> Iterator[Stage]:
+    if options is not None:
+        raise PipelineError(f"`{name}` is a pipeline and has no options: it stands for `{PIPELINES[name].stages}`")
+    if name in within:
+        raise PipelineError(f"pipeline `{name}` contains itself")
+    yield from _stages(PIPELINES[name].stages, (*within, name))
+
+
 def _native_stage(element: str) -> Stage:
-    nested = [name for name in re.findall(r"[\w.-]+", element.partition("(")[2]) if name in PASSES]
-    if nested:
-        raise PipelineError(f"`{nested[0]}` runs on the module: write it outside `{element.partition('(')[0]}(...)`")
+    anchor, _, inner = element.partition("(")
+    ours = [name for name in re.findall(r"[\w.-]+", inner) if name in PASSES or name in PIPELINES]
+    if ours and _NESTED.fullmatch(element):
+        raise PipelineError(f"`{ours[0]}` runs on the module: write it outside `{anchor.strip()}(...)`")
+    name = re.match(r"[\w.-]*", element)
+    if name and name[0] in PASSES:
+        raise PipelineError(f"`{element}`: `{name[0]}` takes its options in braces, as in `{name[0]}{{option=value}}`")
     return Stage(None, (), element)
 
 
@@ -111,13 +209,12 @@ def _add_native(manager: PassManager, text: str) -> None:
     try:
         manager.add(text)
     except ValueError as error:
-        name = text.partition("{")[0]
-        near = difflib.get_close_matches(name, [*PASSES, *PIPELINES], n=1)
-        if near:
-            raise PipelineError(f"no pass called `{name}`; did you mean `{near[0]}`?") from error
-        if f"'{name}' does not refer to" in str(error):
-            raise PipelineError(f"no pass called `{name}`; `par-opt --list-passes` lists them") from error
-        raise PipelineError(f"in `{text}`: {_first_reason(str(error))}") from error
+        unknown = re.search(r"'([^'\n]*)' does not refer to a registered pass", str(error))
+        if not unknown:
+            raise PipelineError(f"in `{text}`: {_first_reason(str(error))}") from error
+        near = difflib.get_close_matches(unknown[1], [*PASSES, *PIPELINES], n=1)
+        hint = f"did you mean `{near[0]}`?" if near else "`par-opt --list-passes` lists them"
+        raise PipelineError(f"no pass called `{unknown[1]}`; {hint}") from error
 
 
 def _first_reason(message: str) -> str:
@@ -127,25 +224,63 @@ def _first_reason(message: str) -> str:
 
 
 def _without_anchor(text: str) -> str:
-    if not text.startswith(f"{ANCHOR}("):
+    elements = list(_split(text))
+    anchored = [e for e in elements if re.match(rf"{re.escape(ANCHOR)}\s*\(", e)]
+    if not anchored:
         return text
-    if not text.endswith(")"):
-        raise PipelineError(f"`{text}` has no closing parenthesis")
-    return text[len(ANCHOR) + 1 : -1]
+    if len(elements) > 1:
+        raise PipelineError(f"write one `{ANCHOR}(...)` around the whole pipeline, not around parts of it")
+    nested = _NESTED.fullmatch(text)
+    if not nested:
+        raise PipelineError(f"`{text}` goes on after the end of `{ANCHOR}(...)`")
+    return nested["inner"]
 
 
 def _options(declared: Pass, text: str) -> Iterator[tuple[str, Any]]:
     known = {o.name: o for o in declared.options}
-    for pair in text.split():
-        name, equals, value = pair.partition("=")
+    given: set[str] = set()
+    start = 0
+    while start < len(text.rstrip()):
+        pair = _OPTION.match(text, start)
+        if not pair:
+            raise PipelineError(f"{declared.name}{{{text}}}: write options as `name=value name2=value2`")
+        start, name = pair.end(), pair["name"]
         if name not in known:
             raise PipelineError(f"{declared.name} has no option `{name}`{_hint(name, list(known))}")
-        try:
-            if not equals:
-                raise ValueError(pair)
-            yield name, known[name].parse(value)
-        except ValueError as error:
-            raise PipelineError(f"{declared.name}{{{pair}}}: expected {known[name].expects}") from error
+        if name in given:
+            raise PipelineError(f"{declared.name}{{{text}}}: option `{name}` is given twice")
+        given.add(name)
+        yield name, _value(declared, known[name], pair["value"])
+
+
+def _value(declared: Pass, option: Option, text: str | None) -> Any:
+    """The value of `option`; a flag that is named without a value is true, as in MLIR."""
+    if text is None and option.type is bool:
+        return True
+    try:
+        if text is None:
+            raise ValueError(option.name)
+        value = option.parse(_unquoted(text))
+        if value != value:  # not a number: a pipeline with it would not equal itself
+            raise ValueError(text)
+    except ValueError as error:
+        given = option.name if text is None else f"{option.name}={text}"
+        raise PipelineError(f"{declared.name}{{{given}}}: expected {option.expects}") from error
+    return value
+
+
+def _unquoted(text: str) -> str:
+    return text[1:-1] if text[:1] in ("'", '"', "{") else text
+
+
+def _quoted(text: str) -> str:
+    """`text` as a pipeline spells it. Text that was read from a pipeline never holds both kinds of quotes."""
+    if _PLAIN.fullmatch(text):
+        return text
+    quote = '"' if "'" in text else "'"
+    if quote in text:
+        raise PipelineError(f"`{text}` cannot be written in a pipeline: it holds both kinds of quotes")
+    return f"{quote}{text}{quote}"
 
 
 def _hint(name: str, known: list[str]) -> str:
@@ -156,11 +291,15 @@ def _hint(name: str, known: list[str]) -> str:
 
 
 def _split(text: str) -> Iterator[str]:
-    """The elements of `text`: it is cut at the commas outside braces and parentheses."""
+    """The elements of `text`: it is cut at the commas outside quotes, braces and parentheses."""
     closing = {"(": ")", "{": "}"}
     expected: list[str] = []
     start = 0
-    for m in re.finditer(r"[(){},]", text):
+    for m in re.finditer(rf"{_QUOTED}|[(){{}},'\"]", text):
+        if m[0] in ("'", '"'):
+            raise PipelineError(f"`{text}` has no closing {m[0]} after character {m.start() + 1}")
+        if m[0][0] in "'\"":
+            continue
         if m[0] in closing:
             expected.append(closing[m[0]])
         elif m[0] != ",":

@@ -1,7 +1,7 @@
 """What a pass decided, and why: remarks, and `require`, which declines a rewrite."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir
 
@@ -19,8 +19,8 @@ class Source(NamedTuple):
         return f"{position} ({self.scope})" if self.scope else position
 
 
-def source_of(location: ir.Location) -> Source:
-    """The innermost position of `location`, and the names around it.
+def source_of(location: Any) -> Source:
+    """The innermost position of `location` (an `ir.Location`), and the names around it.
 
     JAX wraps positions in names (its name stack), call sites (callee first) and fused lists (first one counts).
     """

@@ -13,7 +13,7 @@ from paropt.passes.analysis.collectives import REDUCE_SCATTER
 from paropt.passes.analysis.constants import scalar_of
 from paropt.passes.analysis.partial import PartialValues
 from paropt.passes.analysis.types import is_float
-from paropt.passes.core.traversal import is_used
+from paropt.passes.core.traversal import is_used, op_of
 
 SUBTRACT, NEGATE = "stablehlo.subtract", "stablehlo.negate"
 
@@ -37,7 +37,7 @@ def split_values(
     for value in wanted:
         if value in splits:
             continue
-        op = value.owner.operation
+        op = op_of(value)
         parts = {i: splits.get(op.operands[i]) for i in values.values[value].addends}
         partials = {i: part.partial if part else None for i, part in parts.items()}
         rests = {i: part.rest if part else op.operands[i] for i, part in parts.items()}
@@ -107,8 +107,8 @@ def _spread(factor: ir.Value, shape: Sequence[int]) -> ir.Value:
     assert scalar is not None, "the linearity table asks for one scalar"
     wide = ir.RankedTensorType.get(shape, ir.RankedTensorType(factor.type).element_type)
     if ir.RankedTensorType(scalar.type).shape:
-        return _constant(wide, ir.DenseElementsAttr(scalar.owner.operation.attributes["value"]).get_splat_value())
-    dimensions = {"broadcast_dimensions": ir.DenseI64ArrayAttr.get([])}
+        return _constant(wide, ir.DenseElementsAttr(op_of(scalar).attributes["value"]).get_splat_value())
+    dimensions: dict[str, ir.Attribute] = {"broadcast_dimensions": ir.DenseI64ArrayAttr.get([])}
     return ir.Operation.create(
         "stablehlo.broadcast_in_dim", results=[wide], operands=[scalar], attributes=dimensions
     ).results[0]

@@ -52,6 +52,25 @@ def is_used(op: ir.Operation) -> bool:
     return any(next(result.uses, None) is not None for result in op.results)
 
 
+def defining_op(value: ir.Value) -> ir.Operation | None:
+    """The op whose result `value` is; None for a block argument."""
+    owner = value.owner
+    return None if isinstance(owner, ir.Block) else owner.operation
+
+
+def op_of(result: ir.Value) -> ir.Operation:
+    """The op whose result `result` is, which must not be a block argument."""
+    op = defining_op(result)
+    assert op is not None, "a block argument is no result"
+    return op
+
+
+def parent_of(op: ir.Operation) -> ir.Operation:
+    """The op that holds `op`, which must not be the module."""
+    assert op.parent is not None, "a module has no parent"
+    return op.parent.operation
+
+
 def module_of(op: ir.Operation) -> ir.Operation:
     """The outermost op around `op`: its module."""
     while op.parent is not None:

@@ -663,6 +663,33 @@ func.func public @pad_with_ones(%x: tensor<4xf32>, %y: tensor<8xf32>) -> tensor<
   return %s : tensor<8xf32>
 }
 
+// Legal when: a reduce on one device only adds, starting from zero
+// CHECK-LABEL:   func.func public @reduce_by_maximum
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: a reduce does more than add
+func.func public @reduce_by_maximum(%x: tensor<2x4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %c = stablehlo.reduce(%a init: %zero) applies stablehlo.maximum across dimensions = [0] : (tensor<2x4xf32>, tensor<f32>) -> tensor<4xf32>
+  %s = stablehlo.add %c, %b : tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @reduce_from_one
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: a reduce starts from a value that is not zero
+func.func public @reduce_from_one(%x: tensor<2x4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %one = stablehlo.constant dense<1.0> : tensor<f32>
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %c = stablehlo.reduce(%a init: %one) applies stablehlo.add across dimensions = [0] : (tensor<2x4xf32>, tensor<f32>) -> tensor<4xf32>
+  %s = stablehlo.add %c, %b : tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
 // Legal when: a reduce_scatter crosses elementwise ops only, with factors that are one scalar
 // CHECK-LABEL:   func.func public @reversed_shard
 // CHECK-COUNT-2:   stablehlo.reduce_scatter

@@ -1,0 +1,230 @@
+"""Finds the collectives of optimized HLO: one row each, with the loops around it, its payload and its group.
+
+Definitions are in docs/census.md.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from paropt import hlo
+from paropt.trip_counts import Scope
+
+KINDS = (
+    "all-reduce",
+    "reduce-scatter",
+    "all-gather",
+    "all-to-all",
+    "ragged-all-to-all",
+    "collective-permute",
+    "collective-broadcast",
+    "send",
+)
+
+# Without `use_global_device_ids`, the groups of these list replicas, and all partitions of a replica take part.
+_FLAGGED_KINDS = ("all-reduce", "reduce-scatter", "all-gather")
+_PAIRS = re.compile(r"\{(\d+),(\d+)\}")
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop around a collective."""
+
+    name: str  # JAX's name stack (`jit(step)/while`), or the name in HLO
+    trip_count: int | None  # per entry; None when the executable does not tell
+
+
+@dataclass(frozen=True)
+class Collective:
+    """One collective of the executable, which may combine several arrays. Bytes are per device."""
+
+    kind: str  # one of KINDS
+    name: str  # in HLO
+    arrays: tuple[hlo.Array, ...]
+    group: int  # devices that take part together
+    loops: tuple[Loop, ...]  # outermost first
+    at_most: bool  # it is in a branch of a conditional: the counts are upper bounds
+    asynchronous: bool
+    op_name: str  # JAX's name stack, "" when the executable does not tell
+    source_file: str  # "" when the executable does not tell
+    source_line: int
+
+    @property
+    def executions(self) -> int | None:
+        """How often it runs per step; None when a loop around it has an unknown trip count."""
+        counts = [loop.trip_count for loop in self.loops]
+        return 0 if 0 in counts else _product(counts)
+
+    @property
+    def depth(self) -> int:
+        return len(self.loops)
+
+    @property
+    def payload(self) -> int:
+        """Bytes that one execution combines: of all-gather the results, of the other kinds the operands."""
+        return sum(array.bytes for array in self.arrays)
+
+    @property
+    def wire_bytes(self) -> float:
+        """Bytes that one execution sends, as a ring does: 2(n-1)/n of the payload for all-reduce, else (n-1)/n."""
+        return self.payload * sent_per_byte(self.kind, self.group)
+
+
+def census(text: str) -> tuple[Collective, ...]:
+    """The collectives of optimized HLO, in program order. Raises HloError when the text cannot be read."""
+    module = hlo.parse(text)
+    return tuple(_Walk(module).collectives(Scope.of_entry(module), _Place((), False, False, ())))
+
+
+class _Place(NamedTuple):
+    """Where a computation is executed from."""
+
+    loops: tuple[Loop, ...]
+    at_most: bool
+    asynchronous: bool
+    callers: tuple[str, ...]
+
+    def in_loop(self, name: str, trip_count: int | None) -> "_Place":
+        return self._replace(loops=(*self.loops, Loop(name, trip_count)))
+
+
+class _Walk:
+    """Follows the calls of a module from its entry."""
+
+    def __init__(self, module: hlo.Module) -> None:
+        self.module = module
+        starts = [(name, start) for name, c in module.computations.items() for start in _started_in(c)]
+        self._started = {(computation, start.name) for computation, start in starts}
+        self._channels = {start.attributes.get("channel_id") for _, start in starts}
+
+    def collectives(self, scope: Scope, place: _Place) -> Iterator[Collective]:
+        """The collectives in the computation of `scope` and in what it calls."""
+        name = scope.computation.name
+        if name in place.callers:
+            raise hlo.HloError(f"HLO computation `{name}` calls itself")
+        inside = place._replace(callers=(*place.callers, name))
+        for instruction in scope.computation.instructions.values():
+            kind = _kind(instruction)
+            if kind is None:
+                for callee, callee_place in self._called(scope, instruction, inside):
+                    yield from self.collectives(callee, callee_place)
+            elif not self._is_continued(scope.computation, instruction):
+                yield self._collective(kind, scope.computation, instruction, inside)
+
+    def _called(self, scope: Scope, caller: hlo.Instruction, place: _Place) -> Iterator[tuple[Scope, _Place]]:
+        match caller.opcode:
+            case "while":
+                name = caller.metadata().get("op_name", caller.name)
+                count = scope.trip_count(caller)
+                tests = None if count is None else count + 1
+                yield scope.inside_loop(caller, "condition"), place.in_loop(name, tests)
+                yield scope.inside_loop(caller, "body"), place.in_loop(name, count)
+            case "conditional":
+                branches = caller.called("branch_computations", "true_computation", "false_computation")
+                for operand, branch in enumerate(branches, 1):
+                    yield scope.inside(caller, branch, operand), place._replace(at_most=True)
+            case "fusion" | "call":
+                role = "calls" if caller.opcode == "fusion" else "to_apply"
+                yield scope.inside(caller, caller.callee(role)), place
+            case "custom-call":  # how often it runs what it names is the target's own affair
+                for name in caller.called("called_computations", "to_apply", "calls"):
+                    yield scope.inside(caller, name), place.in_loop(caller.name, None)
+            case opcode if opcode.endswith("-start") and "calls" in caller.attributes:
+                asynchronous = place.asynchronous or not _is_sync(caller)
+                yield scope.inside(caller, caller.callee("calls")), place._replace(asynchronous=asynchronous)
+
+    def _is_continued(self, computation: hlo.Computation, collective: hlo.Instruction) -> bool:
+        """True for the copies in which XLA:TPU continues and ends what another fusion starts: all have one channel."""
+        if "async_collective_fusion_config" not in collective.attributes.get("backend_config", ""):
+            return False
+        is_start = (computation.name, collective.name) in self._started
+        return not is_start and collective.attributes.get("channel_id") in self._channels
+
+    def _collective(
+        self, kind: str, computation: hlo.Computation, instruction: hlo.Instruction, place: _Place
+    ) -> Collective:
+        file, line = self.module.source(instruction)
+        in_fusion = (computation.name, instruction.name) in self._started
+        started = instruction.opcode.endswith("-start") and not _is_sync(instruction)
+        return Collective(
+            kind=kind,
+            name=instruction.name,
+            arrays=_payload(kind, computation, instruction),
+            group=_group(kind, self.module, instruction),
+            loops=place.loops,
+            at_most=place.at_most,
+            asynchronous=place.asynchronous or started or in_fusion,
+            op_name=instruction.metadata().get("op_name", ""),
+            source_file=file,
+            source_line=line,
+        )
+
+
+def _kind(instruction: hlo.Instruction) -> str | None:
+    """The kind of collective that the instruction starts, None when it is something else."""
+    kind = instruction.opcode.removesuffix("-start")
+    if kind not in KINDS or "calls" in instruction.attributes:
+        return None
+    is_host_transfer = instruction.attributes.get("is_host_transfer") == "true"
+    return None if is_host_transfer else kind
+
+
+def _started_in(computation: hlo.Computation) -> list[hlo.Instruction]:
+    """The collectives that XLA:TPU starts in this fusion, to be continued in others beside the computation there."""
+    starts = [i for i in computation.instructions.values() if _target(i) == "AsyncCollectiveStart"]
+    operands = [computation.instructions[name] for start in starts for name in start.operands]
+    return [operand for operand in operands if _kind(operand) is not None]
+
+
+def _target(instruction: hlo.Instruction) -> str:
+    return instruction.attributes.get("custom_call_target", "").strip('"')
+
+
+def _is_sync(start: hlo.Instruction) -> bool:
+    """True when XLA:GPU runs the start and the done of the pair together."""
+    return bool(start.config().get("collective_backend_config", {}).get("is_sync"))
+
+
+def _payload(kind: str, computation: hlo.Computation, instruction: hlo.Instruction) -> tuple[hlo.Array, ...]:
+    shapes = computation.operand_shapes(instruction)
+    if kind == "all-gather":
+        has_operands = instruction.opcode.endswith("-start") and isinstance(instruction.shape, tuple)
+        shapes = (instruction.shape[1] if has_operands else instruction.shape,)  # type: ignore[index]
+    elif kind in ("send", "ragged-all-to-all") or "slice_sizes" in instruction.attributes:
+        shapes = shapes[:1]  # the others are offsets, sizes, tokens and the buffer to write into
+    arrays = (array for shape in shapes for array in hlo.arrays_of(shape))
+    return tuple(array for array in arrays if array.dtype not in ("token", "opaque"))
+
+
+def _group(kind: str, module: hlo.Module, instruction: hlo.Instruction) -> int:
+    """Devices that take part together; the most when groups differ."""
+    where = "source_target_pairs" if kind == "collective-permute" else "frontend_attributes"
+    if kind in ("collective-permute", "send"):
+        return len({device for pair in _PAIRS.findall(instruction.attributes.get(where, "")) for device in pair})
+    try:
+        size = max(hlo.group_sizes(instruction.attributes.get("replica_groups", "{}")), default=0)
+    except ValueError as error:
+        raise hlo.HloError(f"HLO line {instruction.line}: {error}") from error
+    if "channel_id" not in instruction.attributes:
+        return size or module.replicas
+    if kind not in _FLAGGED_KINDS:
+        return size or module.partitions
+    if instruction.attributes.get("use_global_device_ids") == "true":
+        return size or module.replicas * module.partitions
+    return (size or module.replicas) * module.partitions
+
+
+def sent_per_byte(kind: str, group: int) -> float:
+    if group < 2:
+        return 0.0
+    return (2 if kind == "all-reduce" else 1) * (group - 1) / group
+
+
+def _product(counts: Iterable[int | None]) -> int | None:
+    product = 1
+    for count in counts:
+        if count is None:
+            return None
+        product *= count
+    return product

@@ -1,0 +1,379 @@
+"""`paropt.jit`, `paropt.enabled` and `paropt.remarks`: passes inside `jax.jit`. docs/jit.md says what that covers.
+
+The one file that knows jax's internals. jax lowers every program in `mlir.lower_jaxpr_to_module`, which is wrapped
+here. The passes to run travel in a `jax.make_user_context`: it is part of the key of each of jax's caches, so programs
+with passes, without, or with other ones never meet.
+"""
+
+import contextlib
+import copy
+import functools
+import inspect
+import io
+import operator
+import types
+import warnings
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
+
+import jax
+from jaxlib.mlir import ir
+
+from paropt.passes import DEFAULT_PIPELINE
+from paropt.passes.core.context import make_context
+from paropt.passes.core.pipeline import Pipeline
+from paropt.passes.core.remarks import Remark, source_of
+
+_UNKNOWN_JAX = f"paropt needs jax 0.10 to 0.12: it does not know how jax {jax.__version__} lowers programs"
+try:
+    from jax._src.interpreters import mlir as _mlir
+    from jax._src.interpreters import pxla as _pxla
+except ImportError as error:
+    raise ImportError(_UNKNOWN_JAX) from error
+
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R")
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+class JitArguments(TypedDict, total=False):
+    """The keyword arguments of `jax.jit`."""
+
+    in_shardings: Any
+    out_shardings: Any
+    static_argnums: int | Sequence[int] | None
+    static_argnames: str | Sequence[str] | None
+    donate_argnums: int | Sequence[int] | None
+    donate_argnames: str | Sequence[str] | None
+    keep_unused: bool
+    device: jax.Device | None
+    backend: str | None
+    inline: Any
+    compiler_options: dict[str, Any] | None
+
+
+@overload
+def jit(
+    fun: Callable[P, R],
+    /,
+    *,
+    passes: str | Pipeline = ...,
+    strict: bool = ...,
+    **jax_jit_arguments: Unpack[JitArguments],
+) -> "Jitted[P, R]": ...
+
+
+@overload
+def jit(
+    *, passes: str | Pipeline = ..., strict: bool = ..., **jax_jit_arguments: Unpack[JitArguments]
+) -> "Callable[[Callable[P, R]], Jitted[P, R]]": ...
+
+
+def jit(
+    fun: Callable[..., Any] | None = None,
+    /,
+    *,
+    passes: str | Pipeline = DEFAULT_PIPELINE,
+    strict: bool = False,
+    **jax_jit_arguments: Unpack[JitArguments],
+) -> Any:
+    """`jax.jit`, with `passes` run on the StableHLO before XLA gets it. All other arguments are those of `jax.jit`.
+
+    Without `fun` it makes a decorator: `@paropt.jit(donate_argnums=0)`. Write it outside of `jax.grad` and `jax.vmap`:
+    what is rewritten is the whole program that runs, so a `paropt.jit` inside another `jax.jit` has no effect.
+
+    If a pass fails, the program runs as `jax.jit` would run it, with a RuntimeWarning; `strict` raises the error.
+    Raises PipelineError, here and not at the first call, when `passes` is not a pipeline.
+    """
+    spec = _spec_of(passes, strict)
+    if fun is None:
+        return lambda fun: _jitted_class(fun, spec, jax_jit_arguments)
+    return _jitted_class(fun, spec, jax_jit_arguments)
+
+
+def enabled(
+    passes: str | Pipeline = DEFAULT_PIPELINE, *, strict: bool = False
+) -> "contextlib._GeneratorContextManager[None]":
+    """Runs `passes` on every program that jax lowers in the `with` block, or in the function that this decorates.
+
+    Blocks nest, the innermost one counts, `enabled("")` switches the passes off. A block covers its own thread only.
+    `strict` and PipelineError are as for `jit`.
+    """
+    spec = _spec_of(passes, strict)
+    if not _hooked:
+        warnings.warn(f"paropt.enabled has no effect. {_UNKNOWN_JAX}", RuntimeWarning, stacklevel=2)
+    return _within(spec)
+
+
+def remarks(lowered: jax.stages.Lowered) -> tuple[Remark, ...]:
+    """What the passes decided when `lowered` was lowered, each decision with its place and its reason.
+
+    `lowered` comes from the `lower` of a `paropt.jit` function, or of any `jax.jit` one inside `paropt.enabled`.
+    Raises TypeError for anything else than a `jax.stages.Lowered`, ValueError when no passes ran on it.
+    """
+    if not isinstance(lowered, jax.stages.Lowered):
+        raise TypeError(f"remarks: expected what `.lower(...)` returns, got {type(lowered).__name__}")
+    found = _remarks.get(_module_of(lowered))
+    if found is None:
+        raise ValueError("remarks: no passes ran on this program; lower it by paropt.jit or inside paropt.enabled")
+    return found
+
+
+class Jitted(Generic[P, R]):
+    """A function compiled through the passes. It is used as what `jax.jit` returns is, a `jax.stages.Wrapped`."""
+
+    def __init__(self, fun: Callable[P, R], spec: "_Spec | None", jax_jit_arguments: JitArguments) -> None:
+        functools.update_wrapper(self, fun)  # first: it copies attributes, those of another Jitted too
+        self._jitted: Any = jax.jit(fun, **jax_jit_arguments)
+        self._spec = spec
+
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with _passes(self._spec):
+            results = self._jitted(*args, **kwargs)
+        if self._spec and not self._spec.reached:
+            self._warn_if_compiled(results)
+        return results
+
+    def trace(self, /, *args: P.args, **kwargs: P.kwargs) -> jax.stages.Traced:
+        """As `jax.jit`'s. The passes run when the result is lowered, wherever that is."""
+        with _passes(self._spec):
+            traced = self._jitted.trace(*args, **kwargs)
+        traced.__class__ = _Traced
+        traced._through_passes = self._lowered
+        return traced
+
+    def lower(self, /, *args: P.args, **kwargs: P.kwargs) -> jax.stages.Lowered:
+        """As `jax.jit`'s. The result's `as_text` and `compile` are those of the rewritten program."""
+        return self._lowered(lambda: self._jitted.lower(*args, **kwargs))
+
+    def eval_shape(self, /, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """As `jax.jit`'s: `jax.ShapeDtypeStruct`s in place of the results."""
+        with _passes(self._spec):
+            return self._jitted.eval_shape(*args, **kwargs)
+
+    def clear_cache(self) -> None:
+        """As `jax.jit`'s."""
+        self._jitted.clear_cache()
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self: "Jitted[Concatenate[S, Q], R]", instance: S, owner: type) -> Callable[Q, R]: ...
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<paropt.jit of {self._jitted.__wrapped__!r}>"
+
+    def _lowered(self, lower: Callable[[], jax.stages.Lowered]) -> jax.stages.Lowered:
+        with _passes(self._spec):
+            lowered = lower()
+        if self._spec and _module_of(lowered) not in _remarks:
+            _warn_not_reached()
+        return lowered
+
+    def _warn_if_compiled(self, results: Any) -> None:
+        leaves = jax.tree.leaves(results)
+        uncompiled = jax.config.jax_disable_jit or _any_traced(leaves)  # type: ignore[attr-defined]
+        if leaves and not uncompiled:
+            _warn_not_reached()
+
+
+class _Traced(jax.stages.Traced):
+    """What `Jitted.trace` returns: jax's `Traced`, lowered through the passes."""
+
+    _through_passes: Callable[[Callable[[], jax.stages.Lowered]], jax.stages.Lowered]
+
+    def lower(self, **options: Any) -> jax.stages.Lowered:
+        return self._through_passes(functools.partial(super().lower, **options))
+
+
+def _module_of(lowered: jax.stages.Lowered) -> ir.Module:
+    """The very module that jax keeps for `lowered`, and for every later one of the same program."""
+    module = lowered.compiler_ir()
+    assert isinstance(module, ir.Module)
+    return module
+
+
+def _any_traced(leaves: Sequence[Any]) -> bool:
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
+
+
+def _warn_not_reached() -> None:
+    warnings.warn(f"the program was compiled without its passes. {_UNKNOWN_JAX}", RuntimeWarning, stacklevel=4)
+
+
+# ---- what to run
+
+
+@dataclass(eq=False)
+class _Spec:
+    """What to run. There is one object per pipeline, compared by identity: jax hashes it on every call."""
+
+    pipeline: Pipeline
+    strict: bool
+    reached: bool = False  # by the lowering of some program
+
+
+def _spec_of(passes: str | Pipeline, strict: bool) -> _Spec | None:
+    """None for no passes. That is also the context's value outside every block: such programs are plain jax's."""
+    if not isinstance(passes, str | Pipeline):
+        raise TypeError(f"passes: expected pipeline text or a Pipeline, got {type(passes).__name__}")
+    pipeline = Pipeline.parse(passes) if isinstance(passes, str) else passes
+    return _checked_spec(pipeline, strict) if pipeline.stages else None
+
+
+@functools.cache
+def _checked_spec(pipeline: Pipeline, strict: bool) -> _Spec:
+    context = make_context()  # has to outlive the manager
+    pipeline.manager(context, [])  # raises for a stage that MLIR does not know
+    return _Spec(pipeline, strict)
+
+
+@contextlib.contextmanager
+def _within(spec: _Spec | None) -> Iterator[None]:
+    with _passes(spec):
+        yield
+
+
+# ---- running it
+
+# Modules are held by jax's caches and by every `Lowered` of theirs: a module's remarks live as long as it does.
+_remarks: weakref.WeakKeyDictionary[ir.Module, tuple[Remark, ...]] = weakref.WeakKeyDictionary()
+
+
+def _rewritten(fresh: Callable[[], T], module_of: Callable[[T], ir.Module], spec: _Spec) -> T:
+    """What `fresh` makes, its module rewritten in place; if the passes fail, what it makes, with a warning.
+
+    A pass that fails may leave the module half rewritten. So `fresh` is called again, which costs nothing until it
+    happens; a copy of every module would cost 2 to 4 us per op.
+    """
+    spec.reached = True
+    made = fresh()
+    try:
+        found = _run(spec.pipeline, module_of(made))
+    except Exception as error:  # whatever a pass, ours or a plug-in, raises: XLA can compile the program without it
+        if spec.strict:
+            raise
+        made = fresh()
+        found = (_failure(spec, module_of(made), error),)
+    _remarks[module_of(made)] = found
+    return made
+
+
+def _run(pipeline: Pipeline, module: ir.Module) -> tuple[Remark, ...]:
+    before = _type_of_main(module)
+    found = pipeline.run(module.operation)
+    if _type_of_main(module) != before:  # jax has its own record of arguments and results, and XLA would crash
+        raise RuntimeError(f"the passes changed the type of @main from {before} to {_type_of_main(module)}")
+    return tuple(found)
+
+
+def _type_of_main(module: ir.Module) -> ir.Attribute | None:
+    for op in module.body.operations:
+        attributes = op.operation.attributes
+        if "sym_name" in attributes and ir.StringAttr(attributes["sym_name"]).value == "main":
+            return attributes["function_type"]
+    return None
+
+
+def _failure(spec: _Spec, module: ir.Module, error: Exception) -> Remark:
+    """The remark that stands for those of the failed passes; the same words are the warning."""
+    reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+    text = f"`{spec.pipeline}` failed, the program stays as it was: {reason}"
+    name = ir.StringAttr(module.operation.attributes["sym_name"]).value
+    warnings.warn(f"paropt: {name}: {text} (strict=True raises it)", RuntimeWarning, stacklevel=2)
+    return Remark("paropt", module.operation.name, source_of(module.operation.location), applied=False, text=text)
+
+
+# ---- the hook
+
+_LOWERING = "lower_jaxpr_to_module"
+
+
+def _can_hook() -> bool:
+    """Whether this jax lowers as expected: by an attribute that can be replaced, into a result with a module."""
+    if not hasattr(jax, "make_user_context") or not hasattr(_mlir, _LOWERING):
+        return False
+    return "module" in getattr(_mlir.LoweringResult, "_fields", ()) and _pxla.mlir is _mlir and _calls_by_attribute()
+
+
+def _calls_by_attribute() -> bool:
+    try:
+        return f"mlir.{_LOWERING}(" in inspect.getsource(_pxla)
+    except OSError:  # installed without sources: `_warn_not_reached` will tell
+        return True
+
+
+def _hook(lower: Callable[..., Any]) -> Callable[..., Any]:
+    """jax's lowering, followed by the passes of the context in force. The module is fresh: nothing else has seen it."""
+
+    @functools.wraps(lower)
+    def lower_and_rewrite(*args: Any, **kwargs: Any) -> Any:
+        spec = _passes.value
+        if spec is None:
+            return lower(*args, **kwargs)
+        return _rewritten(lambda: lower(*args, **kwargs), operator.attrgetter("module"), spec)
+
+    return lower_and_rewrite
+
+
+# ---- the fallback, for a jax that cannot be hooked
+
+
+class _JittedAhead(Jitted[P, R]):
+    """Lowers, rewrites a copy and compiles it ahead of time. Each call looks its program up in Python: slower."""
+
+    def __init__(self, fun: Callable[P, R], spec: _Spec | None, jax_jit_arguments: JitArguments) -> None:
+        super().__init__(fun, spec, jax_jit_arguments)
+        self._compiled: weakref.WeakKeyDictionary[ir.Module, jax.stages.Compiled] = weakref.WeakKeyDictionary()
+
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        if self._spec is None or _any_traced(jax.tree.leaves((args, kwargs))):
+            return self._jitted(*args, **kwargs)
+        lowered = self._jitted.lower(*args, **kwargs)  # from jax's cache: the same module for the same types
+        module = _module_of(lowered)
+        if module not in self._compiled:
+            self._compiled[module] = _rewritten_copy(lowered, self._spec).compile()
+        static = self._jitted._jit_info
+        return self._compiled[module](
+            *(a for i, a in enumerate(args) if not {i, i - len(args)} & set(static.static_argnums)),
+            **{name: a for name, a in kwargs.items() if name not in static.static_argnames},
+        )
+
+    def _lowered(self, lower: Callable[[], jax.stages.Lowered]) -> jax.stages.Lowered:
+        return lower() if self._spec is None else _rewritten_copy(lower(), self._spec)
+
+
+def _rewritten_copy(lowered: jax.stages.Lowered, spec: _Spec) -> jax.stages.Lowered:
+    """`lowered` is shared by all users of jax's caches: its module must stay as it is."""
+    if not hasattr(getattr(lowered, "_lowering", None), "_hlo"):
+        raise RuntimeError(_UNKNOWN_JAX)
+    return _rewritten(lambda: _copied(lowered), _module_of, spec)
+
+
+def _copied(lowered: jax.stages.Lowered) -> jax.stages.Lowered:
+    bytecode = io.BytesIO()
+    module = _module_of(lowered)
+    module.operation.write_bytecode(bytecode)
+    lowering: Any = copy.copy(lowered._lowering)
+    lowering._hlo = ir.Module.parse(bytecode.getvalue(), module.context)
+    lowering._executable = None
+    result = copy.copy(lowered)
+    result._lowering = lowering
+    return result
+
+
+_hooked = _can_hook()
+_jitted_class: type[Jitted[..., Any]] = Jitted if _hooked else _JittedAhead
+_passes: Any = jax.make_user_context(None) if _hooked else contextlib.nullcontext
+if _hooked:
+    setattr(_mlir, _LOWERING, _hook(getattr(_mlir, _LOWERING)))
+else:
+    warnings.warn(f"paropt.jit compiles ahead of time, with slower calls. {_UNKNOWN_JAX}", RuntimeWarning, stacklevel=2)

@@ -1,0 +1,211 @@
+"""Modules read, rewritten and written: what the command line and the library share. Never imports jax."""
+
+import io
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from jaxlib.mlir import ir
+
+from paropt.passes import DEFAULT_PIPELINE
+from paropt.passes.core.context import make_context
+from paropt.passes.core.pipeline import Pipeline
+from paropt.passes.core.remarks import Remark, Source, source_of
+
+# Both have `.operation`. Keep the object itself: an operation alone does not keep its module alive.
+Module: TypeAlias = ir.Module | ir.OpView
+
+BYTECODE_MAGIC = b"ML\xefR"
+STDIN = "-"  # what MLIR calls text without a file name
+
+# MLIR's parser and printer recurse. They overflow an 8 MiB stack from some 5,000 levels on; real modules have 30.
+MAX_NESTING = 1000
+_OPENING, _CLOSING = b"([{<", b")]}>"
+_STEPS = bytes.maketrans(_OPENING + _CLOSING, b"\x01" * 4 + b"\xff" * 4)  # as int8: +1 and -1
+_NO_BRACKETS = bytes(set(range(256)) - set(_OPENING + _CLOSING))
+
+
+_SHOWN_OP = "see current operation"  # MLIR's note that repeats the op: for the eye, not for matching
+
+
+class Diagnostic(NamedTuple):
+    """One of MLIR's diagnostics, in plain values."""
+
+    severity: str  # error, warning, remark or note
+    source: Source  # line 0 when the position is unknown
+    message: str
+    notes: tuple["Diagnostic", ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.position}: {self.message}"
+
+    @property
+    def position(self) -> str:
+        source = self.source
+        return f"{source.file}:{source.line}:{source.column}" if source.line else source.file
+
+
+class ModuleError(ValueError):
+    """The input is no valid module. The message, one line, starts with `file:line:column: ` where that is known."""
+
+    def __init__(self, diagnostics: list[Diagnostic], summary: str = "") -> None:
+        # The first of MLIR's diagnostics is the closest to the cause.
+        super().__init__(str(diagnostics[0]) if diagnostics else " ".join(summary.split()))
+        self.diagnostics = diagnostics
+
+
+class Optimized(NamedTuple):
+    """What `optimize` returns."""
+
+    module: Any  # text for text, bytecode for bytecode, else an `ir.Module`
+    remarks: list[Remark]
+
+
+def optimize(module: Any, passes: str = DEFAULT_PIPELINE) -> Optimized:
+    """Runs the pipeline `passes` over `module` and returns the rewritten module with the remarks.
+
+    | `module` is                 | `Optimized.module` is                                           |
+    |-----------------------------|-----------------------------------------------------------------|
+    | text (`str`)                | text; positions in the text are the remarks' positions          |
+    | MLIR bytecode (`bytes`)     | bytecode, with its locations                                    |
+    | an `ir.Module`              | the same object, rewritten in place                             |
+    | a lowered `jax.jit` program | a new `ir.Module`; the program keeps its own, which jax caches  |
+
+    Raises PipelineError (a ValueError) for a wrong pipeline, ModuleError (a ValueError) for text or bytecode that is
+    no valid module, TypeError for anything else, and `ir.MLIRError` when a pass fails; a module that was given is then
+    left as the failing pass left it.
+    """
+    pipeline = Pipeline.parse(passes)
+    match module:
+        case str():
+            parsed = parse(module.encode(), STDIN, make_context())
+            remarks = pipeline.run(parsed.operation)
+            return Optimized(parsed.operation.get_asm(assume_verified=True), remarks)
+        case bytes():
+            parsed = parse(module, STDIN, make_context())
+            remarks = pipeline.run(parsed.operation)
+            return Optimized(bytecode_of(parsed), remarks)
+        case ir.Module():
+            return Optimized(module, pipeline.run(module.operation))
+    if not hasattr(module, "compiler_ir"):
+        raise TypeError(f"expected an ir.Module, text, bytecode or a lowered program, not {type(module).__name__}")
+    lowered = module.compiler_ir()
+    copy = ir.Module.parse(bytecode_of(lowered), lowered.context)
+    return Optimized(copy, pipeline.run(copy.operation))
+
+
+def parse(data: bytes, name: str, context: ir.Context) -> Module:
+    """The module in `data` (text or bytecode), whose positions say that it comes from the file `name`.
+
+    Top-level operations other than one `builtin.module` are put in a module. Raises ModuleError.
+    """
+    if data.startswith(BYTECODE_MAGIC):
+        return _parsed(data, name, context)
+    text = _decoded(data, name)
+    _require_shallow(data, name)
+    if name == STDIN:
+        return _parsed(text, name, context)
+    try:
+        # The only way to name the file of a text in memory; it takes exactly one operation.
+        with context:
+            module = ir.Operation.parse(text, source_name=name)
+    except ir.MLIRError as error:
+        if "single top-level operation" not in str(error):
+            raise invalid(error, name) from error
+        return _named(_parsed(text, name, context), name)
+    if module.operation.name == "builtin.module":
+        return module
+    return _named(_parsed(text, name, context), name)
+
+
+def bytecode_of(module: Module) -> bytes:
+    """The module as MLIR bytecode."""
+    buffer = io.BytesIO()
+    module.operation.write_bytecode(buffer)
+    return buffer.getvalue()
+
+
+def diagnostic_of(given: ir.Diagnostic | ir.DiagnosticInfo, name: str) -> Diagnostic:
+    """`given` without MLIR's handles; `name` is the file that was read."""
+    # A diagnostic's location comes untyped; its attribute knows what it is.
+    source = source_of(ir.Location.from_attr(given.location.attr, given.location.context))
+    if not source.file or source.file == STDIN:
+        source = source._replace(file=name)
+    notes = tuple(diagnostic_of(note, name) for note in given.notes if not note.message.startswith(_SHOWN_OP))
+    return Diagnostic(given.severity.name.lower(), source, " ".join(given.message.split()), notes)
+
+
+def invalid(error: ir.MLIRError, name: str, summary: str = "") -> ModuleError:
+    """`error` with the positions of the file `name`; `summary` says what failed when MLIR does not."""
+    return ModuleError([diagnostic_of(d, name) for d in error.error_diagnostics], f"{name}: {summary or error.message}")
+
+
+def dialect_names() -> list[str]:
+    """The dialects that a context of ours reads; only MLIR's own complaint about another one lists them."""
+    try:
+        ir.Module.parse("no_such_dialect.op", make_context())
+    except ir.MLIRError as error:
+        listed = re.search(r"Available dialects: ([^;]*);", str(error))
+        return [name.strip() for name in re.sub(r"\([^)]*\)", "", listed[1]).split(",")] if listed else []
+    return []
+
+
+def _parsed(source: str | bytes, name: str, context: ir.Context) -> ir.Module:
+    try:
+        return ir.Module.parse(source, context)
+    except ir.MLIRError as error:
+        raise invalid(error, name) from error
+
+
+def _named(module: ir.Module, name: str) -> ir.Module:
+    """`module`, whose positions in unnamed text now say `name`."""
+
+    def renamed(location: ir.Location) -> ir.Location:
+        if not isinstance(location, ir.FileLineColLoc) or location.filename != STDIN:
+            return location
+        return ir.Location.file(name, location.start_line, location.start_col, context=module.context)
+
+    for op in _ops(module.operation):
+        op.location = renamed(op.location)
+        for block in (block for region in op.regions for block in region.blocks):
+            for argument in block.arguments:
+                argument.set_location(renamed(argument.location))
+    return module
+
+
+def _ops(root: ir.Operation) -> Iterator[ir.Operation]:
+    yield root
+    for region in root.regions:
+        for block in region.blocks:
+            for op in block.operations:
+                yield from _ops(op.operation)
+
+
+def _decoded(data: bytes, name: str) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        what = f"neither MLIR bytecode nor UTF-8 text: byte 0x{data[error.start]:02x}"
+        raise _error_at(data, error.start, name, what) from error
+
+
+def _require_shallow(text: bytes, name: str) -> None:
+    """Raises ModuleError where brackets nest deeper than MAX_NESTING: MLIR would overflow the stack, a crash.
+
+    Brackets in strings and comments count too, so this is an upper bound.
+    """
+    brackets = text.replace(b"->", b"").translate(_STEPS, delete=_NO_BRACKETS)  # 4 ns per byte of text
+    if np.cumsum(np.frombuffer(brackets, np.int8), dtype=np.int32).max(initial=0) <= MAX_NESTING:
+        return
+    depth = 0
+    for found in re.finditer(rb"->|[()\[\]{}<>]", text):
+        depth += (found[0] in _OPENING) - (found[0] in _CLOSING)
+        if depth > MAX_NESTING:
+            raise _error_at(text, found.start(), name, f"brackets nest deeper than {MAX_NESTING} levels")
+
+
+def _error_at(data: bytes, offset: int, name: str, message: str) -> ModuleError:
+    before = data[:offset]
+    source = Source(name, before.count(b"\n") + 1, offset - before.rfind(b"\n"), "")
+    return ModuleError([Diagnostic("error", source, message)])

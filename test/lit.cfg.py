@@ -1,0 +1,43 @@
+"""lit: the FileCheck tests. `passes/` one file per pass, `pipelines/` passes together, `par-opt/` the command line."""
+
+import importlib.util
+import shutil
+import sys
+from pathlib import Path
+
+import lit.formats
+
+_TEST = Path(__file__).parent
+_BIN = Path(sys.executable).parent
+
+config.name = "paropt"
+config.test_format = lit.formats.ShTest()
+config.suffixes = [".mlir"]
+# Only these three hold FileCheck tests; modules that tests read are in Inputs folders.
+_HERE = ("passes", "pipelines", "par-opt")
+config.excludes = ["Inputs", *(path.name for path in _TEST.iterdir() if path.name not in _HERE)]
+
+
+def _llvm_filecheck() -> str | None:
+    """LLVM's FileCheck, the newest of those that Linux distributions install side by side."""
+    plain = shutil.which("FileCheck")
+    versions = reversed(range(14, 40))
+    numbered = (shutil.which(f"FileCheck-{v}") or shutil.which(f"/usr/lib/llvm-{v}/bin/FileCheck") for v in versions)
+    return plain or next(filter(None, numbered), None)
+
+
+_llvm = _llvm_filecheck()
+if not _llvm:
+    lit_config.note("LLVM's FileCheck is not installed: tests are checked by PyPI's filecheck only")
+
+_filecheck = f"'{sys.executable}' '{_TEST.parent / 'tools' / 'filecheck_both.py'}'"
+config.substitutions += [
+    ("%par-opt", f"'{_BIN / 'par-opt'}'"),
+    ("%python", f"'{sys.executable}'"),
+    ("FileCheck", f"{_filecheck} --llvm '{_llvm}'" if _llvm else _filecheck),
+]
+# The plug-ins of the tests. After a `diff`, which lit runs itself, PYTHONPATH is lit's own: tests use `cmp`.
+config.environment["PYTHONPATH"] = str(_TEST / "par-opt" / "Inputs")
+
+if importlib.util.find_spec("psutil"):  # lit needs it to end a test that hangs
+    lit_config.maxIndividualTestTime = 60

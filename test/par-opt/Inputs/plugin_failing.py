@@ -1,0 +1,2 @@
+"""A plug-in that fails."""
+1 / 0

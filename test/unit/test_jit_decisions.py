@@ -1,0 +1,99 @@
+"""`paropt.remarks`, and what happens when the pipeline or a pass is wrong."""
+
+import warnings
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxlib.mlir import ir
+from unit.jit_passes import COSINE, same, wave, x
+from unit.jit_passes import seen as seen
+
+import paropt
+from paropt.passes.core.pipeline import PipelineError
+
+pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
+
+
+# ---- remarks
+
+
+def test_remarks_are_those_of_the_program() -> None:
+    f = paropt.jit(lambda x: jnp.sin(jnp.sin(x)), passes=COSINE)
+    f(x)  # lowered here; `lower` finds it in jax's cache
+    decisions = paropt.remarks(f.lower(x))
+    assert [(r.pass_name, r.applied) for r in decisions] == [(COSINE, True)] * 2
+    assert decisions[0].source.file == __file__
+    assert paropt.remarks(f.lower(x[:2])) == decisions
+    with paropt.enabled(COSINE):
+        assert len(paropt.remarks(jax.jit(wave).lower(x))) == 1
+    assert paropt.remarks(paropt.jit(wave, passes="note-module").lower(x)) == ()
+
+
+def test_remarks_of_something_else_is_an_error() -> None:
+    with pytest.raises(ValueError, match="no passes ran on this program"):
+        paropt.remarks(jax.jit(wave).lower(x))
+    with pytest.raises(TypeError, match=r"what `\.lower\(\.\.\.\)` returns, got Jitted"):
+        paropt.remarks(paropt.jit(wave, passes=COSINE))  # type: ignore[arg-type]
+
+
+# ---- mistakes and defects
+
+
+@pytest.mark.parametrize("use", [lambda passes: paropt.jit(wave, passes=passes), paropt.enabled])
+def test_a_wrong_pipeline_is_reported_where_it_is_written(use: Any) -> None:
+    with pytest.raises(PipelineError, match="no pass called `sine-to-cosin`; did you mean `sine-to-cosine`"):
+        use("sine-to-cosin")
+    with pytest.raises(PipelineError, match="has no option `quick`"):
+        use("sine-to-cosine{quick=true}")
+    with pytest.raises(TypeError, match="expected pipeline text or a Pipeline, got list"):
+        use(["sine-to-cosine"])
+
+
+DEFECTS = [
+    (f"{COSINE}{{fail-after=1}}", "KeyError", KeyError),
+    ("break-types", "MLIRError", ir.MLIRError),
+    (f"{COSINE},drop-result", "changed the type of @main", RuntimeError),
+]
+
+
+@pytest.mark.parametrize(("passes", "reason", "error"), DEFECTS)
+def test_a_defect_leaves_the_program_as_it_was(passes: str, reason: str, error: type[Exception]) -> None:
+    got = []
+
+    def f(x: Any, y: Any) -> Any:
+        jax.debug.callback(got.append, x.sum())
+        return jnp.sin(x), jnp.sin(jnp.sin(y))
+
+    forgiving = paropt.jit(f, passes=passes, donate_argnums=0)
+    with pytest.warns(RuntimeWarning, match=f"jit_f: .*failed, the program stays as it was: .*{reason}") as caught:
+        results = forgiving(jnp.asarray(x), x)
+    assert len(caught) == 1 and "\n" not in str(caught[0].message)
+    same(results[0], np.sin(x))
+    same(results[1], np.sin(np.sin(x)))
+    jax.effects_barrier()
+    same(got, [x.sum()])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # no second warning: the program is in jax's caches
+        lowered = forgiving.lower(x, x)
+        donated = jnp.asarray(x)
+        forgiving(donated, x)
+    assert donated.is_deleted()
+    assert lowered.as_text() == jax.jit(f, donate_argnums=0).lower(x, x).as_text()
+    (remark,) = paropt.remarks(lowered)
+    assert not remark.applied and "failed" in remark.text
+
+    strict = paropt.jit(f, passes=passes, strict=True)
+    with pytest.raises(error):
+        strict(x, x)
+
+
+def test_strict_and_forgiving_do_not_share_programs() -> None:
+    passes = f"{COSINE}{{fail-after=1}}"
+    with paropt.enabled(passes, strict=True), pytest.raises(KeyError):
+        jax.jit(wave)(x)
+    with paropt.enabled(passes), pytest.warns(RuntimeWarning, match="stays as it was"):
+        same(jax.jit(wave)(x), 2 * np.sin(x))

@@ -1,0 +1,120 @@
+"""Each row of the linear transfer table, executed: `op(all_reduce(x))` equals `all_reduce(op(x))`, bit for bit."""
+
+import pytest
+from numeric.oracle import assert_same, optimized
+
+from paropt.passes.analysis.linearity import ROWS
+
+# Per op: the type of what is reduced, the type of the result, and the op on %a, which is reduced. %b is not reduced,
+# %u is a scalar that is reduced by a maximum and so uniform.
+PROGRAMS = {
+    "stablehlo.subtract": ("4xi32", "4xi32", "stablehlo.subtract %b, %a : tensor<4xi32>"),
+    "stablehlo.negate": ("4xi32", "4xi32", "stablehlo.negate %a : tensor<4xi32>"),
+    "stablehlo.multiply": ("i32", "i32", "stablehlo.multiply %a, %u : tensor<i32>"),
+    "stablehlo.divide": ("4xf32", "4xf32", "stablehlo.divide %a, %two : tensor<4xf32>"),
+    "stablehlo.convert": ("4xbf16", "4xf32", "stablehlo.convert %a : (tensor<4xbf16>) -> tensor<4xf32>"),
+    "stablehlo.reshape": ("4xi32", "2x2xi32", "stablehlo.reshape %a : (tensor<4xi32>) -> tensor<2x2xi32>"),
+    "stablehlo.transpose": (
+        "4x2xi32",
+        "2x4xi32",
+        "stablehlo.transpose %a, dims = [1, 0] : (tensor<4x2xi32>) -> tensor<2x4xi32>",
+    ),
+    "stablehlo.reverse": ("4xi32", "4xi32", "stablehlo.reverse %a, dims = [0] : tensor<4xi32>"),
+    "stablehlo.broadcast_in_dim": (
+        "4xi32",
+        "2x4xi32",
+        "stablehlo.broadcast_in_dim %a, dims = [1] : (tensor<4xi32>) -> tensor<2x4xi32>",
+    ),
+    "stablehlo.slice": ("4xi32", "2xi32", "stablehlo.slice %a [1:4:2] : (tensor<4xi32>) -> tensor<2xi32>"),
+    "stablehlo.pad": (
+        "2xi32",
+        "6xi32",
+        "stablehlo.pad %a, %zero, low = [2], high = [1], interior = [1] : (tensor<2xi32>, tensor<i32>) -> tensor<6xi32>",
+    ),
+    "stablehlo.concatenate": (
+        "4xi32",
+        "8xi32",
+        "stablehlo.concatenate %b, %a, dim = 0 : (tensor<4xi32>, tensor<4xi32>) -> tensor<8xi32>",
+    ),
+    "stablehlo.select": ("4xi32", "4xi32", "stablehlo.select %yes, %a, %b : tensor<i1>, tensor<4xi32>"),
+    "stablehlo.dynamic_slice": (
+        "4xi32",
+        "2xi32",
+        "stablehlo.dynamic_slice %a, %u, sizes = [2] : (tensor<4xi32>, tensor<i32>) -> tensor<2xi32>",
+    ),
+    "stablehlo.dynamic_update_slice": (
+        "4xi32",
+        "4xi32",
+        "stablehlo.dynamic_update_slice %b, %c, %u : (tensor<4xi32>, tensor<2xi32>, tensor<i32>) -> tensor<4xi32>",
+    ),
+    "stablehlo.reduce": (
+        "2x4xi32",
+        "4xi32",
+        "stablehlo.reduce(%a init: %zero) applies stablehlo.add across dimensions = [0] "
+        ": (tensor<2x4xi32>, tensor<i32>) -> tensor<4xi32>",
+    ),
+    "sdy.sharding_constraint": ("8xi32", "8xi32", "sdy.sharding_constraint %a <@mesh, [{}]> : tensor<8xi32>"),
+}
+
+REDUCED = """"stablehlo.all_reduce"({value}) ({{
+      ^bb0(%p: tensor<{element}>, %q: tensor<{element}>):
+        %r = stablehlo.{combiner} %p, %q : tensor<{element}>
+        stablehlo.return %r : tensor<{element}>
+    }}) {{replica_groups = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>{mode}}} : (tensor<{type}>) -> tensor<{type}>"""
+
+REPLICAS = """module attributes {{mhlo.num_replicas = 8 : i32}} {{
+  func.func public @main(%x: tensor<{type}>, %y: tensor<{result}>, %b: tensor<{type}>, %v: tensor<i32>) -> tensor<{result}> {{
+    {body}
+    return %sum : tensor<{result}>
+  }}
+}}"""
+
+# Sharding constraints stand in the global program and in manual computations that leave an axis to Shardy.
+MANUAL = """module attributes {{mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32}} {{
+  sdy.mesh @mesh = <["data"=8]>
+  func.func public @main(%global: tensor<64xi32>, %v: tensor<i32>) -> tensor<8xi32> {{
+    %0 = sdy.manual_computation(%global, %v) in_shardings=[<@mesh, [{{"data"}}]>, <@mesh, []>] out_shardings=[<@mesh, [{{}}]>] manual_axes={{"data"}} (%x: tensor<8xi32>, %v0: tensor<i32>) {{
+    %y = stablehlo.multiply %x, %x : tensor<8xi32>
+    {body}
+    sdy.return %sum : tensor<8xi32>
+    }} : (tensor<64xi32>, tensor<i32>) -> tensor<8xi32>
+    return %0 : tensor<8xi32>
+  }}
+}}"""
+
+
+def program(name: str) -> str:
+    """The op `name` on a reduced value, plus another reduced value."""
+    kind, result, op = PROGRAMS[name]
+    manual = name.startswith("sdy.")
+    mode = ", channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids" if manual else ""
+
+    def reduced(value: str, type_: str, combiner: str = "add") -> str:
+        element = type_.rpartition("x")[2]
+        return REDUCED.format(value=value, type=type_, element=element, combiner=combiner, mode=mode)
+
+    lines = [
+        "%zero = stablehlo.constant dense<0> : tensor<i32>",
+        "%two = stablehlo.constant dense<2.0> : tensor<4xf32>",
+        "%yes = stablehlo.constant dense<true> : tensor<i1>",
+        f"%u = {reduced('%v', 'i32', 'maximum')}" if not manual else "",
+        f"%a = {reduced('%x', kind)}",
+        "%c = stablehlo.slice %a [0:2] : (tensor<4xi32>) -> tensor<2xi32>" if "%c" in op else "",
+        f"%f = {op}",
+        f"%other = {reduced('%y', result)}",
+        f"%sum = stablehlo.add %f, %other : tensor<{result}>",
+    ]
+    return (MANUAL if manual else REPLICAS).format(type=kind, result=result, body="\n    ".join(filter(None, lines)))
+
+
+def test_every_row_has_a_program() -> None:
+    assert set(PROGRAMS) == set(ROWS)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_row_holds(name: str) -> None:
+    before = program(name)
+    after, _ = optimized(before, "fuse-all-reduces")
+    sums = after.count("stablehlo.all_reduce") - after.count("stablehlo.maximum")
+    assert sums == 1, f"the reduction did not cross {name}:\n{after}"
+    assert_same(before, after, range(3))

@@ -1,0 +1,50 @@
+"""How often a loop runs, when its text says so."""
+
+import pytest
+from jaxlib.mlir import ir
+
+from paropt.passes.analysis.loops import Loop, trip_count
+from paropt.passes.core.context import make_context
+from paropt.passes.core.traversal import ops_of
+
+TEXT = """
+func.func @main(%n: tensor<i32>) -> tensor<i32> {{
+  %start = stablehlo.constant dense<{start}> : tensor<i32>
+  %bound = stablehlo.constant dense<{bound}> : tensor<i32>
+  %step = stablehlo.constant dense<{step}> : tensor<i32>
+  %w = stablehlo.while(%i = %start) : tensor<i32>
+  cond {{
+    %more = stablehlo.compare {test}, {of}, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  }} do {{
+    %next = stablehlo.{grows} : tensor<i32>
+    stablehlo.return %next : tensor<i32>
+  }}
+  return %w : tensor<i32>
+}}
+"""
+UP = {"test": "LT", "of": "%i, %bound", "grows": "add %i, %step"}
+
+
+@pytest.mark.parametrize(
+    "change, trips",
+    [
+        ({"start": 0, "bound": 4, "step": 1}, 4),
+        ({"start": 1, "bound": 8, "step": 3}, 3),
+        ({"start": 1, "bound": 7, "step": 3}, 2),
+        ({"start": 4, "bound": 4, "step": 1}, 0),
+        ({"start": 9, "bound": 4, "step": 1}, 0),
+        ({"start": 0, "bound": 4, "step": 1, "grows": "add %step, %i"}, 4),
+        ({"start": 0, "bound": 4, "step": 0}, None),  # never ends
+        ({"start": 0, "bound": 4, "step": -1}, None),
+        ({"start": 0, "bound": 4, "step": 1, "test": "LE"}, None),
+        ({"start": 0, "bound": 4, "step": 1, "of": "%i, %n"}, None),
+        ({"start": 0, "bound": 4, "step": 1, "of": "%n, %bound"}, None),
+        ({"start": 0, "bound": 4, "step": 1, "grows": "add %n, %step"}, None),
+        ({"start": 0, "bound": 4, "step": 1, "grows": "multiply %i, %step"}, None),
+    ],
+)
+def test_trip_count(change: dict[str, object], trips: int | None) -> None:
+    module = ir.Module.parse(TEXT.format(**{**UP, **change}), make_context())
+    (loop,) = ops_of(module.operation, "stablehlo.while")
+    assert trip_count(Loop(loop)) == trips
