@@ -1,7 +1,7 @@
 """Deletes each `require(...)` under passes/ in turn and reports the ones that no test notices.
 
-Each deletion is made in a copy of the tree, where the text tests, then the numeric corpus, then the unit tests run
-until one fails. A condition that survives is untested, or needless.
+Each deletion is made in a copy of the tree, where the text tests, then the numeric corpus, then the unit tests of the
+analyses run until one fails. A condition that survives is untested, or needless.
 
     tools/mutate.py                     all of them
     tools/mutate.py --only linearity    those whose `file:line: text` matches a regular expression
@@ -24,11 +24,12 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 COPIED = ("passes", "pyext", "test", "tools", "docs", "pyproject.toml")
-# Quickest first. `python` is the copy's own; see Copy.
+ANALYSES = ("analysis", "linearity", "loops", "placement", "uniformity")
+# Quickest first. `python` is the copy's own, see Copy; the script `lit` would name the installed one.
 CHECKS = (
-    "python -m lit.main -j1 --max-failures=1 test/passes",
+    "python -c 'import lit.main; lit.main.main()' -j1 --max-failures=1 test/passes",
     "python -m pytest -x test/numeric/test_corpus.py",
-    "python -m pytest -x test/unit",
+    "python -m pytest -x " + " ".join(f"test/unit/test_{facts}.py" for facts in ANALYSES),
 )
 FAILED = re.compile(r"^(?:FAIL|TIMEOUT|UNRESOLVED): (?:\S+ :: )?(?P<lit>\S+)|^(?:FAILED|ERROR) (?P<pytest>\S+)", re.M)
 SECONDS = 600  # for one check; a mutant that hangs is noticed too
