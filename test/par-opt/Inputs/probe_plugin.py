@@ -63,4 +63,6 @@ def probe_forget(module: ir.Operation) -> list[Remark]:
     return None  # type: ignore[return-value]
 
 
-name_pipeline("probe-pipeline", "probe-remark{text=one},cse,probe-remark{text='two words'}", "Two passes and one of MLIR's.")
+name_pipeline(
+    "probe-pipeline", "probe-remark{text=one},cse,probe-remark{text='two words'}", "Two passes and one of MLIR's."
+)
