@@ -60,6 +60,7 @@ def defer_sync(
     - a predicate is uniform over the replica groups
     - an index is uniform over the replica groups
     - the number of trips is uniform over the replica groups
+    - the loop has no shardings of its own (they are one per carried value)
     - the condition does not read the accumulator
     - nothing else in the body reads the accumulator
     - nothing else in the body reads the reduced value
@@ -156,6 +157,7 @@ def _require_deferrable(position: int, made_of: set[ir.Value], members: frozense
         reduction.kind == ALL_REDUCE, "a reduce_scatter stays: its accumulator would have to be unscattered", source
     )
     require(reduction.is_sum, "the reduction is not a sum", source)
+    require("sdy.sharding" not in loop.op.attributes, "the loop says how its values are sharded", loop.op)
     context.facts.require_uniform(loop.predicate, "the number of trips", loop.op, reduction)
     for use in loop.condition.arguments[position].uses:
         require(False, "the condition reads the accumulator", use.owner.operation)

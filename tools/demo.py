@@ -155,9 +155,13 @@ def _train(variants: list[Variant], config: Config, training: Any, options: argp
         print(f"step {step + 1:2}/{options.steps}   {progress}", flush=True)
 
 
+def _warm_seconds(variant: Variant) -> list[float]:
+    """Of each step; the first one, which warms up, counts only when there is no other."""
+    return variant.seconds[1:] or variant.seconds
+
+
 def _step_seconds(variant: Variant) -> float:
-    """The median step; the first one, which warms up, counts only when there is no other."""
-    return statistics.median(variant.seconds[1:] or variant.seconds)
+    return statistics.median(_warm_seconds(variant))
 
 
 def _loss_difference(variants: list[Variant]) -> float:
@@ -169,7 +173,7 @@ def _loss_difference(variants: list[Variant]) -> float:
 def _summary(variants: list[Variant], rewrite_seconds: float) -> str:
     sync = [variant.audit.total(*SYNC_KINDS) for variant in variants]
     seconds = [_step_seconds(variant) for variant in variants]
-    ratios = [p / r for p, r in zip(*(variant.seconds for variant in variants), strict=True)]
+    ratios = [p / r for p, r in zip(*map(_warm_seconds, variants), strict=True)]
     rows = [
         ("", *NAMES),
         ("reductions per step", *(f"{t.bound}{t.executions}" for t in sync)),
@@ -255,7 +259,7 @@ def _draw_times(axes: Any, variants: list[Variant]) -> None:
     medians = [_step_seconds(variant) * 1e3 for variant in variants]
     axes.bar(NAMES, medians, width=0.55, color=COLORS, alpha=0.85)
     for place, variant in enumerate(variants):
-        steps = [seconds * 1e3 for seconds in variant.seconds[1:] or variant.seconds]
+        steps = [seconds * 1e3 for seconds in _warm_seconds(variant)]
         axes.plot(
             [place + 0.34] * len(steps), steps, "o", color=COLORS[place], markersize=3.5, alpha=0.6, clip_on=False
         )

@@ -26,8 +26,9 @@ COMBINERS = (
     "stablehlo.or",
 )
 
-# Attributes of a reduction that `Reduction` models; any other one must be equal to be mergeable.
-_MODELLED = {"replica_groups", "channel_handle", "use_global_device_ids", "scatter_dimension"}
+# Attributes of a reduction that need not be equal to be mergeable: those that `Reduction` models, and the sharding of
+# the result over axes that are not manual, which says where a value lies and not what it is.
+_MODELLED = {"replica_groups", "channel_handle", "use_global_device_ids", "scatter_dimension", "sdy.sharding"}
 
 
 class Reduction(NamedTuple):

@@ -118,14 +118,20 @@ def _reduce(value: ir.Value, like: ir.Operation, combiner: str) -> ir.Value:
     """Reduces `value` with the groups, mode and attributes of `like`, in the element type of `value`."""
     tensor = ir.RankedTensorType(value.type)
     scalar = ir.RankedTensorType.get([], tensor.element_type)
-    reduced = ir.Operation.create(
-        like.name, results=[_scattered(tensor, like)], operands=[value], attributes=dict(like.attributes), regions=1
-    )
+    results = [_scattered(tensor, like)]
+    attributes = _attributes(like, results)
+    reduced = ir.Operation.create(like.name, results=results, operands=[value], attributes=attributes, regions=1)
     block = reduced.regions[0].blocks.append(scalar, scalar)
     with ir.InsertionPoint(block):
         combined = _create(combiner, scalar, list(block.arguments))
         ir.Operation.create("stablehlo.return", operands=[combined])
     return reduced.results[0]
+
+
+def _attributes(like: ir.Operation, results: Sequence[ir.Type]) -> dict[str, ir.Attribute]:
+    """The attributes of `like`, for an op with these results: a sharding fits the same types only."""
+    same = [result.type for result in like.results] == list(results)
+    return {name: like.attributes[name] for name in like.attributes if same or name != "sdy.sharding"}
 
 
 def _scattered(tensor: ir.RankedTensorType, like: ir.Operation) -> ir.RankedTensorType:
@@ -147,13 +153,10 @@ def _drop_unused_results(op: ir.Operation) -> None:
     kept = [i for i, result in enumerate(op.results) if next(result.uses, None) is not None]
     if len(kept) == len(op.results):
         return
+    results, operands = [op.results[i].type for i in kept], [op.operands[i] for i in kept]
     with ir.InsertionPoint(op), op.location:
         smaller = ir.Operation.create(
-            op.name,
-            results=[op.results[i].type for i in kept],
-            operands=[op.operands[i] for i in kept],
-            attributes=dict(op.attributes),
-            regions=1,
+            op.name, results=results, operands=operands, attributes=_attributes(op, results), regions=1
         )
     op.regions[0].blocks[0].append_to(smaller.regions[0])
     for new, i in zip(smaller.results, kept, strict=True):

@@ -861,4 +861,29 @@ func.func public @all_axes_in_another_order(%x: tensor<8x4xf32>, %y: tensor<8x4x
   return %0 : tensor<1x4xf32>
 }
 
+// Results may be sharded over the axes that are not manual: where a value lies does not change what it is. The sum
+// takes the sharding of a term of its own type only.
+// CHECK-LABEL:   func.func public @sharded_over_other_axes
+// CHECK:           "stablehlo.all_reduce"(
+// CHECK:           {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"replica"}, {}]>]>} : (tensor<4x2xf32>) -> tensor<4x2xf32>
+// CHECK:           "stablehlo.all_reduce"(
+// CHECK-NOT:       sdy.sharding
+// CHECK:           : (tensor<2x4xf32>) -> tensor<2x4xf32>
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @sharded_over_other_axes(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> (tensor<4x2xf32>, tensor<2x4xf32>) {
+  %0:2 = sdy.manual_computation(%x, %y) in_shardings=[<@mesh, [{"replica", ?}, {"data"}]>, <@mesh, [{?}, {"data"}]>] out_shardings=[<@mesh, [{"replica", ?}, {}]>, <@mesh, [{?}, {?}]>] manual_axes={"data"} (%a: tensor<4x2xf32>, %b: tensor<4x2xf32>) {
+    %t = stablehlo.transpose %b, dims = [1, 0] : (tensor<4x2xf32>) -> tensor<2x4xf32>
+    %c = "stablehlo.all_reduce"(%t) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #data, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids, sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{}, {"replica"}]>]>} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+    %d = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #data, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids, sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"replica"}, {}]>]>} : (tensor<4x2xf32>) -> tensor<4x2xf32>
+    %ct = stablehlo.transpose %c, dims = [1, 0] : (tensor<2x4xf32>) -> tensor<4x2xf32>
+    %f = stablehlo.add %ct, %d : tensor<4x2xf32>
+    %e = "stablehlo.all_reduce"(%t) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #data, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids, sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{}, {"replica"}]>]>} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+    %g = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #data, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids, sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"replica"}, {}]>]>} : (tensor<4x2xf32>) -> tensor<4x2xf32>
+    %gt = stablehlo.transpose %g, dims = [1, 0] : (tensor<4x2xf32>) -> tensor<2x4xf32>
+    %h = stablehlo.add %e, %gt : tensor<2x4xf32>
+    sdy.return %f, %h : tensor<4x2xf32>, tensor<2x4xf32>
+  } : (tensor<4x8xf32>, tensor<4x8xf32>) -> (tensor<4x2xf32>, tensor<2x4xf32>)
+  return %0#0, %0#1 : tensor<4x2xf32>, tensor<2x4xf32>
+}
+
 }
