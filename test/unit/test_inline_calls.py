@@ -53,18 +53,34 @@ def test_many_and_deep_calls(text: str) -> None:
     assert len(ops_of(module.operation, "func.func")) == 1
 
 
-def test_programs_that_double_with_each_level_stop_growing() -> None:
-    twice = [f"%0 = call @f{{}}(%x) : ({TYPE}) -> {TYPE}", f"%1 = call @f{{}}(%0) : ({TYPE}) -> {TYPE}"]
-    levels = [
-        function(f"f{i}", "private", *(line.format(i + 1) for line in twice), f"return %1 : {TYPE}") for i in range(40)
+def doubling(levels: int, leaf: str) -> str:
+    """Each function calls the next twice."""
+    functions = [
+        function(
+            f"f{i}" if i else "main",
+            "private" if i else "public",
+            f"%0 = call @f{i + 1}(%x) : ({TYPE}) -> {TYPE}",
+            f"%1 = call @same(%0) : ({TYPE}) -> {TYPE}",
+            f"%2 = call @f{i + 1}(%1) : ({TYPE}) -> {TYPE}",
+            f"return %2 : {TYPE}",
+        )
+        for i in range(levels)
     ]
-    last = function("f40", "private", f"%0 = stablehlo.negate %x : {TYPE}", f"return %0 : {TYPE}")
-    main = function("main", "public", f"%0 = call @f0(%x) : ({TYPE}) -> {TYPE}", f"return %0 : {TYPE}")
-    module = ir.Module.parse("".join([main, *levels, last]), make_context())
-    remarks = Pipeline.parse("inline-calls{max-ops=5000}").run(module.operation)
+    last = function(f"f{levels}", "private", leaf, f"return %0 : {TYPE}")
+    return "".join([*functions, last, function("same", "private", f"return %x : {TYPE}")])
+
+
+@pytest.mark.parametrize("max_ops", range(1000, 1008))
+def test_programs_that_double_with_each_level_stop_growing_for_good(max_ops: int) -> None:
+    module = ir.Module.parse(doubling(40, f"%0 = stablehlo.negate %x : {TYPE}"), make_context())
+    pipeline = Pipeline.parse(f"inline-calls{{max-ops={max_ops}}}")
+    remarks = pipeline.run(module.operation)
     assert any(remark.text.endswith("past max-ops") for remark in remarks)
     sizes = [len(ops_of(f, "stablehlo.negate", "func.call")) for f in ops_of(module.operation, "func.func")]
-    assert 1000 < max(sizes) < 5000
+    assert max_ops // 2 <= max(sizes) <= max_ops
+    once = str(module)
+    pipeline.run(module.operation)
+    assert str(module) == once
 
 
 def test_a_nested_module_is_left_alone() -> None:
