@@ -53,16 +53,17 @@ def compile_apart(module: bytes, request: Request, environment: Mapping[str, str
         if "error" in reply:
             raise TargetError(reply["error"])
         memory = None if reply["memory"] is None else Memory(*reply["memory"])
-        return Compiled((folder / _HLO).read_text(), memory, reply["seconds"])
+        return Compiled((folder / _HLO).read_text(encoding="utf-8"), memory, reply["seconds"])
 
 
+_LOGGED = re.compile(r"[IW]\d{4} ")  # information and warnings
 _FATAL = re.compile(r"^(?:F\d{4} .*?\] |LLVM ERROR: )(.*)", re.M)
 
 
 def _obituary(status: int, stderr: str) -> str:
     """What the child died of: the message of a failed check, which a stack trace may follow, or the last line."""
     fatal = _FATAL.search(stderr)
-    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    lines = [line.strip() for line in stderr.splitlines() if line.strip() and not _LOGGED.match(line)]
     last_words = fatal[1] if fatal else lines[-1] if lines else "it said nothing"
     how = f"died of {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
     return f"the compiler {how}: {last_words}"
@@ -80,7 +81,7 @@ def main(folder: Path) -> None:
     except jax.errors.JaxRuntimeError as error:
         reply = {"error": f"{request.target}: XLA says {first_line(error)}"}
     else:
-        (folder / _HLO).write_text(compiled.hlo)
+        (folder / _HLO).write_text(compiled.hlo, encoding="utf-8")
         reply = {"memory": compiled.memory, "seconds": compiled.seconds}
     (folder / _REPLY).write_text(json.dumps(reply))
 
@@ -135,7 +136,9 @@ def _count(module: Any, attribute: str) -> int:
 
 def _is_open(module: Any, attribute: str) -> list[bool]:
     """Of each argument or result of `@main`: may XLA choose its sharding, in whole or in a dimension?"""
-    mains = [op for op in module.body.operations if "sym_name" in op.attributes and op.attributes["sym_name"].value == "main"]
+    mains = [
+        op for op in module.body.operations if "sym_name" in op.attributes and op.attributes["sym_name"].value == "main"
+    ]
     if not mains or attribute not in mains[0].attributes:
         return [True]
     return [

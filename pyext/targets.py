@@ -11,6 +11,7 @@ import difflib
 import importlib.util
 import os
 import re
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -87,8 +88,8 @@ class Target:
     def compile(self, program: Any, *, options: Options | None = None) -> Compiled:
         """Compiles a StableHLO module for this target: text, bytecode, an `ir.Module`, or a lowered `jax.jit` program.
 
-        A program that was lowered for other devices is compiled as if for these, in their order. `options` are XLA's, as
-        for `compiler_options` of `jax.jit`; those of a lowered program are kept.
+        A program that was lowered for other devices is compiled as if for these, in the same order. `options` are
+        XLA's, as for `compiler_options` of `jax.jit`; those of a lowered program are kept.
 
         Raises TargetError when the module is for another number of devices, the compiler is not installed, or it
         refuses the module or dies of it; ModuleError for text or bytecode that is no valid module.
@@ -130,7 +131,11 @@ class CpuTarget(Target):
         except RuntimeError:  # JAX_PLATFORMS leaves the CPU out
             own = []
         # A client beside jax's own, when that has too few devices: their number is fixed once jax has started.
-        return own[: self.count] if len(own) >= self.count else xla_client.make_cpu_client(num_devices=self.count).devices()
+        return (
+            own[: self.count]
+            if len(own) >= self.count
+            else xla_client.make_cpu_client(num_devices=self.count).devices()
+        )
 
 
 @dataclass(frozen=True)
@@ -160,7 +165,7 @@ class TpuTarget(Target):
             try:
                 return topologies.get_topology_desc(self.topology, "tpu", **several).devices
             except jax.errors.JaxRuntimeError as error:
-                known = "it knows v4, v5e, v5p, v6e, tpu7x and others"
+                known = "it knows v4:2x2x1, v5e:2x4, v5p:2x2x2, v6e:2x4, tpu7x:2x2x1 and many others"
                 raise TargetError(f"{self.name}: libtpu says {first_line(error)}; {known}") from error
 
 
@@ -183,7 +188,7 @@ class GpuTarget(Target):
         import jax
         from jax.experimental import topologies
 
-        description = target_config(GPUS[self.gpu]) if self.gpu in GPUS else Path(self.gpu).read_text()
+        description = target_config(GPUS[self.gpu]) if self.gpu in GPUS else _description_in(self.gpu)
         # The plugin would refuse to load without the CUDA libraries that only running needs.
         with _environment({"JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1"}):
             try:
@@ -191,8 +196,8 @@ class GpuTarget(Target):
                     self.shape, "cuda", topology=self.shape, target_config=description
                 )
             except NotImplementedError as error:
-                started = "jax started without its CUDA plugin: set JAX_PLATFORMS=cpu before, and see that the plugin"
-                raise TargetError(f"{self.name}: {started} has the version of jax, {jax.__version__}") from error
+                right = f"JAX_PLATFORMS=cpu before it starts, and a plugin of the version of jax, {jax.__version__}"
+                raise TargetError(f"{self.name}: jax did not load its CUDA plugin; it needs {right}") from error
             except jax.errors.JaxRuntimeError as error:
                 raise TargetError(f"{self.name}: XLA says {first_line(error)}") from error
         return topology.devices
@@ -231,16 +236,19 @@ class HostTarget(Target):
         return jax.local_devices()
 
     def _environment(self) -> dict[str, str]:
-        environment = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-        if self.platform != "cpu":
-            return environment
-        # The number of CPU devices, however this process came to it.
-        flags = re.sub(r"--xla_force_host_platform_device_count=\d+", "", environment.get("XLA_FLAGS", ""))
-        return {**environment, "XLA_FLAGS": flags.strip(), "JAX_NUM_CPU_DEVICES": str(len(self.devices))}
+        environment = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # this process may have its share
+        if "jax" in sys.modules:  # and may have changed what the variables say
+            config = sys.modules["jax"].config
+            if config.jax_platforms:
+                environment["JAX_PLATFORMS"] = config.jax_platforms
+            if config.jax_num_cpu_devices > 0:
+                environment["JAX_NUM_CPU_DEVICES"] = str(config.jax_num_cpu_devices)
+        return environment
 
 
 _KINDS = "`host`, `cpu:8`, `tpu:v5e:2x4` or `gpu:h100:1x1x8`"
 _TPU = re.compile(r"(?P<topology>\w+:\d+(x\d+)+(_\w+)?)(:(?P<slices>[1-9]\d*))?")
+_FIELD = re.compile(r"(\w+): \d")  # a number of a GPU's description
 _GPU = re.compile(r"(?P<gpu>.+):(?P<shape>[1-9]\d*x[1-9]\d*x[1-9]\d*)")
 
 
@@ -285,6 +293,19 @@ def _gpu(text: str) -> GpuTarget:
         hint = f"did you mean `{near[0]}`?" if near else f"there are {', '.join(GPUS)}"
         raise TargetError(f"gpu:{text}: `{gpu}` is no known GPU and no file; {hint}")
     return GpuTarget(f"gpu:{gpu}:{found['shape']}", gpu, found["shape"])
+
+
+def _description_in(path: str) -> str:
+    """The text of a GPU's description. XLA divides by its numbers: raises TargetError when one is missing."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TargetError(f"{path} cannot be read: {error}") from error
+    expected = _FIELD.findall(target_config(GPUS["h100"]))
+    missing = [field for field in expected if field not in _FIELD.findall(text)]
+    if missing:
+        raise TargetError(f"{path} is no GpuTargetConfigProto of a GPU: it lacks {', '.join(missing)}")
+    return text
 
 
 def memory_of(stats: Any) -> Memory | None:
@@ -334,7 +355,9 @@ def _lowered_for(lowered: Any) -> list[Any]:
     except AttributeError as error:
         import jax
 
-        raise TargetError(f"paropt needs jax 0.10 to 0.12: it does not know how jax {jax.__version__} lowers") from error
+        raise TargetError(
+            f"paropt needs jax 0.10 to 0.12: it does not know how jax {jax.__version__} lowers"
+        ) from error
 
 
 def _is_installed(module: str) -> bool:
