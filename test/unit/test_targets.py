@@ -269,6 +269,16 @@ def test_a_program_lowered_for_cpu_devices_is_compiled_for_a_cluster(name: str) 
     assert collectives(available(name).compile(lowered)) == ONE_SUM
 
 
+# What the CPU does in LAPACK and in Python, GPUs and TPUs do in calls of their own.
+@pytest.mark.parametrize("name", ["tpu:v5e:2x4", "gpu:h100:1x1x8"])
+def test_a_program_on_cpu_devices_can_be_lowered_for_a_cluster(name: str) -> None:
+    target = available(name)
+    everywhere = NamedSharding(targets.get("cpu:8").mesh({"data": 8}), PartitionSpec())
+    factorised = jax.jit(jnp.linalg.cholesky, in_shardings=everywhere).trace(jax.ShapeDtypeStruct((8, 8), jnp.float32))
+    assert "HloModule" in target.compile(factorised.lower(lowering_platforms=(target.platform,))).hlo
+    assert "lapack" in one_line(lambda: target.compile(factorised.lower()))
+
+
 def test_the_order_of_a_mesh_is_kept() -> None:
     backwards = jax.sharding.Mesh(np.array(jax.devices())[::-1], ("data",))
     lowered = jax.jit(jnp.sum, in_shardings=NamedSharding(backwards, PartitionSpec("data"))).lower(jnp.ones(8))
