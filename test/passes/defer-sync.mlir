@@ -522,18 +522,21 @@ func.func public @reduce_scatter(%x: tensor<16xf32>) -> tensor<2xf32> {
   return %w#1 : tensor<2xf32>
 }
 
-// Legal when: the reduction is a sum
+// A maximum starts from minus infinity; the start value takes part once, after the loop.
 // CHECK-LABEL:   func.func public @maximum
+// CHECK:           %[[INF:.*]] = stablehlo.constant dense<0xFF800000> : tensor<4xf32>
+// CHECK:           %[[W:.*]]:2 = stablehlo.while(%{{.*}} = %{{.*}}, %{{.*}} = %[[INF]])
 // CHECK:           } do {
-// CHECK:           stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
 // CHECK:           stablehlo.return %{{.*}}, %
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the reduction is not a sum
-func.func public @maximum(%x: tensor<4xf32>) -> tensor<4xf32> {
+// CHECK:           %[[S:.*]] = "stablehlo.all_reduce"(%[[W]]#1)
+// CHECK:           stablehlo.maximum %arg1, %[[S]]
+func.func public @maximum(%x: tensor<4xf32>, %start: tensor<4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
   %four = stablehlo.constant dense<4> : tensor<i32>
   %none = stablehlo.constant dense<0.0> : tensor<4xf32>
-  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<4xf32>
   cond {
     %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
     stablehlo.return %more : tensor<i1>
@@ -543,6 +546,89 @@ func.func public @maximum(%x: tensor<4xf32>) -> tensor<4xf32> {
     %g = stablehlo.add %x, %ts : tensor<4xf32>
     %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.maximum %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
     %n = stablehlo.maximum %acc, %s : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @maximum_of_no_trips
+// CHECK:           } do {
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// CHECK:           "stablehlo.all_reduce"(%{{.*}}#1)
+func.func public @maximum_of_no_trips(%trips: tensor<i32>, %x: tensor<4xf32>, %start: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %m = "stablehlo.all_reduce"(%trips) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.maximum %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #all} : (tensor<i32>) -> tensor<i32>
+  %bound = stablehlo.subtract %m, %m : tensor<i32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %bound : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %x, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.maximum %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %n = stablehlo.maximum %acc, %s : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @minimum
+// CHECK:           %[[MOST:.*]] = stablehlo.constant dense<127> : tensor<4xi8>
+// CHECK:           %[[W:.*]]:2 = stablehlo.while(%{{.*}} = %{{.*}}, %{{.*}} = %[[MOST]])
+// CHECK:           } do {
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// CHECK:           %[[S:.*]] = "stablehlo.all_reduce"(%[[W]]#1)
+// CHECK:           stablehlo.minimum %arg1, %[[S]]
+func.func public @minimum(%x: tensor<4xi8>, %start: tensor<4xi8>) -> tensor<4xi8> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0> : tensor<4xi8>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<4xi8>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<i8>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<i8>) -> tensor<4xi8>
+    %g = stablehlo.add %x, %ts : tensor<4xi8>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<i8>, %q: tensor<i8>): %r = stablehlo.minimum %p, %q : tensor<i8> stablehlo.return %r : tensor<i8> }) {replica_groups = #all} : (tensor<4xi8>) -> tensor<4xi8>
+    %n = stablehlo.minimum %acc, %s : tensor<4xi8>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xi8>
+  }
+  return %w#1 : tensor<4xi8>
+}
+
+// Legal when: the reduction has a neutral element to start from: it is a sum, a maximum or a minimum
+// CHECK-LABEL:   func.func public @product
+// CHECK:           } do {
+// CHECK:           stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: no neutral element is known for a stablehlo.multiply of f32
+func.func public @product(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<1.0> : tensor<4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %x, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.multiply %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %n = stablehlo.multiply %acc, %s : tensor<4xf32>
     %i_next = stablehlo.add %i, %one : tensor<i32>
     stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
   }
