@@ -153,6 +153,8 @@ def _require_deferrable(position: int, made_of: set[ir.Value], members: frozense
     """Declines unless carried value `position`, made of the values `made_of`, may stay partial in the whole loop."""
     loop, values = context.loop, context.values
     reduction = values.reduction
+    reduced = any(defining_op(value) is not None and not values.values[value].addends for value in made_of)
+    require(reduced, "the accumulator is not a sum with the reduced value", loop.op)
     source = first_source(loop.next_values.operands[position], values)
     require(
         reduction.kind == ALL_REDUCE, "a reduce_scatter stays: its accumulator would have to be unscattered", source
@@ -206,9 +208,9 @@ def _bytes(values: Sequence[ir.Value]) -> int:
 
 
 def _made_of(value: ir.Value, values: PartialValues) -> set[ir.Value]:
-    """The partial values that `value` is computed from, itself included."""
+    """The partial values that `value` is computed from, itself included; none when it is not partial."""
     found: set[ir.Value] = set()
-    waiting = [value]
+    waiting = [value] if value in values.values else []
     while waiting:
         value = waiting.pop()
         if value in found:

@@ -691,6 +691,58 @@ func.func public @product_with_accumulator(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %w#1 : tensor<4xf32>
 }
 
+// The product is linear in either, not in both.
+// CHECK-LABEL:   func.func public @product_with_reduced_value
+// CHECK:           } do {
+// CHECK:           stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+func.func public @product_with_reduced_value(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<1.0> : tensor<4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %x, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %n = stablehlo.multiply %acc, %s : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @accumulator_is_an_index
+// CHECK:           } do {
+// CHECK:           stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+func.func public @accumulator_is_an_index(%x: tensor<i32>) -> tensor<i32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %table = stablehlo.constant dense<[0, 1, 2, 3]> : tensor<4xi32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %zero) : tensor<i32>, tensor<i32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %g = stablehlo.add %x, %i : tensor<i32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.add %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #all} : (tensor<i32>) -> tensor<i32>
+    %t = stablehlo.broadcast_in_dim %s, dims = [] : (tensor<i32>) -> tensor<4xi32>
+    %u = stablehlo.add %t, %table : tensor<4xi32>
+    %v = stablehlo.dynamic_slice %u, %acc, sizes = [1] : (tensor<4xi32>, tensor<i32>) -> tensor<1xi32>
+    %n = stablehlo.reshape %v : (tensor<1xi32>) -> tensor<i32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<i32>
+  }
+  return %w#1 : tensor<i32>
+}
+
 // Legal when: a factor is uniform over the replica groups
 // CHECK-LABEL:   func.func public @factor_of_each_device
 // CHECK:           } do {
