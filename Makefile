@@ -19,6 +19,9 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,lint,demo]'
 	@touch $@
 
+extras: $(STAMP) ## Install the TPU and GPU compilers that the target tests use: 0.5 GB to load, 1.4 GB on disk
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[tpu,gpu]'
+
 demo: $(STAMP) ## Train the transformer with and without par-opt; table, picture and modules in demo-out/
 	$(BIN)/python tools/demo.py --out demo-out
 
@@ -44,4 +47,4 @@ docs: $(STAMP) ## Write docs/passes.md from the passes
 clean: ## Remove what the other targets made
 	rm -rf $(VENV) build demo-out .pytest_cache .hypothesis .ruff_cache .mypy_cache
 
-.PHONY: help setup demo test lit pytest lint docs clean
+.PHONY: help setup extras demo test lit pytest lint docs clean

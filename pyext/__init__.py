@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from paropt import targets as targets
     from paropt.audit import audit as audit
     from paropt.jit import enabled as enabled
     from paropt.jit import jit as jit
@@ -24,7 +25,12 @@ _MODULE_OF = {
 }
 
 
+_FILES = ("targets",)  # named as they are
+
+
 def __getattr__(name: str) -> Any:
+    if name in _FILES:
+        return importlib.import_module(f"paropt.{name}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module `paropt` has no attribute `{name}`")
     value = getattr(importlib.import_module(_MODULE_OF[name]), name)
@@ -33,7 +39,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULE_OF})
+    return sorted({*globals(), *_MODULE_OF, *_FILES})
 
 
 class _Package(ModuleType):
