@@ -9,6 +9,7 @@ from typing import Any
 
 from paropt.census import census
 from paropt.comparison import AuditComparison, AuditReport
+from paropt.passes.core.remarks import Remark
 from paropt.report_text import size_text
 from paropt.totals import SYNC_KINDS, Audit, Total
 
@@ -27,7 +28,7 @@ def audit(
 
     `program` is a function, or the result of `jax.jit` or `paropt.jit`, that is compiled for the arguments (arrays or
     `jax.ShapeDtypeStruct`); or a `jax.stages.Lowered` or `Compiled`; or the text of optimized HLO.
-    With `passes`, a function is compiled twice, as it is and with these passes, and the result has both audits.
+    With `passes`, a program is compiled twice, as it is and with these passes, and the result has both audits.
 
     With `targets`, names such as `tpu:v5e:2x4` or what `paropt.targets.get` returns, the function is lowered once,
     here, and its module compiled for each target. A `Lowered` does as well, such as one for the target's devices.
@@ -36,59 +37,51 @@ def audit(
     """
     import jax
 
+    if isinstance(program, str | jax.stages.Compiled):
+        if args or kwargs or passes is not None or targets is not None:
+            raise TypeError("paropt.audit: arguments, passes and targets are for programs that are not compiled yet")
+        return _audit(program)
+    before = _lowered(program, args, kwargs)
     if targets is not None:
-        return _for_targets(_lowered(program, args, kwargs), passes or "", targets)
-    if isinstance(program, str | jax.stages.Compiled | jax.stages.Lowered):
-        if args or kwargs or passes is not None:
-            raise TypeError("paropt.audit: arguments and passes are for functions; this is lowered or compiled already")
-        return _audit(program.compile() if isinstance(program, jax.stages.Lowered) else program)
-    jitted = _jitted(program)
+        return _for_targets(program, before, passes or "", targets)
     if passes is None:
-        return _audit(jitted.lower(*args, **kwargs).compile())
-
-    from paropt.jit import Jitted, enabled, remarks
-
-    if isinstance(program, Jitted):
-        raise TypeError("paropt.audit: with `passes`, give the function or jax.jit of it; this has passes already")
-    before = _audit(jitted.lower(*args, **kwargs).compile())
-    with enabled(passes):
-        after = jitted.lower(*args, **kwargs)
-    said = remarks(after) if passes.strip() else ()
-    return AuditComparison(before, _audit(after.compile()), passes=passes, remarks=said)
+        return _audit(before.compile())
+    after, remarks = _rewritten(program, before, passes)
+    return AuditComparison(_audit(before.compile()), _audit(after.compile()), passes=passes, remarks=remarks)
 
 
-def _jitted(program: Any) -> Any:
+def _lowered(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The `jax.stages.Lowered` of a function for its arguments."""
     import jax
 
+    if isinstance(program, jax.stages.Lowered):
+        if args or kwargs:
+            raise TypeError("paropt.audit: arguments are for functions; this is lowered already")
+        return program
     if not callable(program):
         raise TypeError(
             f"paropt.audit: expected a function, Lowered, Compiled or HLO text, not {type(program).__name__}"
         )
-    return program if isinstance(program, jax.stages.Wrapped) else jax.jit(program)
+    jitted = program if isinstance(program, jax.stages.Wrapped) else jax.jit(program)
+    return jitted.lower(*args, **kwargs)
 
 
-def _lowered(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The `jax.stages.Lowered` to compile for targets."""
-    import jax
+def _rewritten(program: Any, lowered: Any, passes: str) -> tuple[Any, tuple[Remark, ...]]:
+    """`lowered`, which was made of `program`, after the passes, and their remarks."""
+    from paropt.jit import Jitted, rewritten
 
-    if isinstance(program, str | jax.stages.Compiled):
-        raise TypeError("paropt.audit: with `targets`, give a function or what its `lower` returns: this is compiled")
-    if not isinstance(program, jax.stages.Lowered):
-        return _jitted(program).lower(*args, **kwargs)
-    if args or kwargs:
-        raise TypeError("paropt.audit: arguments are for functions; this is lowered already")
-    return program
+    if isinstance(program, Jitted):
+        raise TypeError("paropt.audit: with `passes`, give the function or jax.jit of it; this has passes already")
+    return rewritten(lowered, passes)
 
 
-def _for_targets(lowered: Any, passes: str, names: Sequence[Any]) -> AuditReport:
-    from paropt import modules
+def _for_targets(program: Any, before: Any, passes: str, names: Sequence[Any]) -> AuditReport:
     from paropt.target_audits import compare
     from paropt.targets import get
 
-    optimized = modules.optimize(lowered, passes)
     found = [get(name) if isinstance(name, str) else name for name in names]
-    before = lowered.compiler_ir()
-    return AuditReport(tuple(compare(t, before, optimized.module, passes, optimized.remarks) for t in found))
+    after, remarks = _rewritten(program, before, passes) if passes.strip() else (before, ())
+    return AuditReport(tuple(compare(target, before, after, passes, remarks) for target in found))
 
 
 def _audit(compiled: Any) -> Audit:

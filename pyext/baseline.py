@@ -18,18 +18,18 @@ def compared(report: AuditReport, baseline: AuditReport) -> AuditReport:
     """`report` with what changed since `baseline`. Raises BaselineError when a target is missing there."""
     comparisons = []
     for comparison in report.comparisons:
-        earlier = counterpart(comparison, baseline)
+        earlier = counterpart(comparison.target, baseline)
         comparisons.append(dataclasses.replace(comparison, changes=_changes(earlier.after, comparison.after)))
     return AuditReport(tuple(comparisons))
 
 
-def counterpart(comparison: AuditComparison, baseline: AuditReport) -> AuditComparison:
-    """The audit of the same target. Raises BaselineError."""
+def counterpart(target: str, baseline: AuditReport) -> AuditComparison:
+    """The baseline's audit for `target`. Raises BaselineError."""
     for earlier in baseline.comparisons:
-        if earlier.target == comparison.target:
+        if earlier.target == target:
             return earlier
     known = ", ".join(earlier.target for earlier in baseline.comparisons)
-    raise BaselineError(f"the baseline has no target `{comparison.target}`; it has: {known}")
+    raise BaselineError(f"the baseline has no target `{target}`; it has: {known}")
 
 
 def _changes(earlier: Audit, now: Audit) -> Changes:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePath
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from paropt.census import KINDS, Collective, Loop
 from paropt.hlo import Array
@@ -14,6 +14,8 @@ from paropt.passes.core.remarks import Remark
 from paropt.totals import Audit
 
 _COLLECTIVE_OPS = frozenset(f"stablehlo.{kind.replace('-', '_')}" for kind in KINDS)
+
+_NUMBERED = re.compile(r"\.\d+$")  # a name of XLA's own, as in `while.5`
 
 
 class Changes(NamedTuple):
@@ -147,7 +149,7 @@ class AuditReport:
 
         return page(self)
 
-    def plot(self, path: str | Path) -> None:
+    def plot(self, path: str | Path | BinaryIO) -> None:
         """Writes a picture, bars per loop, to `path`. Raises ImportError without matplotlib."""
         from paropt.report_plot import plot
 
@@ -199,8 +201,9 @@ def _unlabelled(place: Place) -> tuple[object, ...]:
 
 
 def place_of(c: Collective) -> Place:
-    loops = tuple(Loop(loop.name if "/" in loop.name else "", loop.trip_count) for loop in c.loops)
-    name = re.split("[/:]", c.op_name)[-1].rstrip(")")  # of `transpose(jvp(step/psum))`
+    loops = tuple(Loop("" if _NUMBERED.search(loop.name) else loop.name, loop.trip_count) for loop in c.loops)
+    name = re.split("[/:]", c.op_name)[-1].rstrip(")")  # of `transpose(jvp(step/psum))`, and of combined `a:b`
+    name = "" if _NUMBERED.search(name) else name
     return Place(c.kind, loops, c.at_most, c.group, c.source_file, c.source_line, name)
 
 

@@ -41,15 +41,16 @@ table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nu
 .narrow table { width: auto; }
 th, td { text-align: left; vertical-align: top; padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line); }
 th { font-weight: 600; color: var(--faint); font-size: .85rem; white-space: nowrap; }
+.narrow td { white-space: pre; }
 .narrow td + td, .narrow th + th { text-align: right; }
 td.side { white-space: nowrap; }
 td ul { margin: 0; padding-left: 1rem; }
 .verdict { font-weight: 600; }
 .removed { color: var(--good); }
-.kept { color: var(--bad); }
+.in-loop { color: var(--bad); }
 .legend { display: flex; flex-wrap: wrap; gap: 1rem; font-size: .85rem; color: var(--faint); }
 .legend i { display: inline-block; width: .8em; height: .8em; margin-right: .4em; border-radius: 2px; }
-svg { display: block; width: 100%; height: auto; margin: .4rem 0 .8rem;
+svg { display: block; width: 100%; min-width: 44rem; height: auto; margin: .4rem 0 .8rem;
       font: 13px system-ui, "DejaVu Sans", sans-serif; }
 svg text { fill: var(--ink); }
 svg .faint { fill: var(--faint); }
@@ -121,7 +122,8 @@ def _picture(comparison: AuditComparison, found: list[Lane]) -> str:
             shapes += _bar_row(name, bars, y, scale)
             y += _BAR + _GAP
     label = f"payload per loop, {title(comparison)}"
-    return f'<svg viewBox="0 0 {_WIDTH} {y}" role="img" aria-label="{escape(label)}">{"".join(shapes)}</svg>'
+    picture = f'<svg viewBox="0 0 {_WIDTH} {y}" role="img" aria-label="{escape(label)}">{"".join(shapes)}</svg>'
+    return f'<div class="scroll">{picture}</div>'
 
 
 def _bar_row(name: str, bars: tuple[Bar, ...], y: int, scale: float) -> list[str]:
@@ -171,7 +173,7 @@ def _row(row: Row, comparison: AuditComparison) -> str:
         *(f'<td class="side">{escape(text)}</td>' for text in row_texts(row, comparison)),
     ]
     if comparison.passes:
-        style = row.verdict if row.verdict in ("kept", "removed", "new") else "mixed"
+        style = "in-loop" if row.verdict == "kept" and place.loops else row.verdict.replace(" ", "-")
         cells.append(f'<td class="verdict {style}">{row.verdict}</td>')
         reasons = why(row, comparison)
         items = "".join(f"<li>{escape(reason)}</li>" for reason in reasons)

@@ -1,14 +1,18 @@
 """Audits as a picture, through matplotlib: the lanes of each target."""
 
 from pathlib import Path
+from typing import BinaryIO
 
 from paropt.comparison import AuditReport
 from paropt.lanes import COLORS, Lane, bars_text, lanes
 from paropt.report_text import sides, size_text, title
 
 
-def plot(report: AuditReport, path: str | Path) -> None:
-    """Writes a picture to `path`, in the format of its suffix. Raises ImportError with what to install."""
+def plot(report: AuditReport, path: str | Path | BinaryIO) -> None:
+    """Writes a picture to `path`, in the format of its suffix (PNG for a file object).
+
+    Raises ImportError, with what to install, without matplotlib.
+    """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
