@@ -75,7 +75,7 @@ def test_what_jax_dumps_passes_through_unchanged(lowered: jax.stages.Lowered, de
 def test_no_jax_in_par_opt() -> None:
     code = """if True:
         import sys
-        from paropt import cli, listing
+        from paropt import cli
         assert "jaxlib" not in sys.modules, "the parent process loads MLIR"
         import paropt.driver
         assert "jax" not in sys.modules"""
@@ -237,6 +237,37 @@ def test_one_line_each_for_several_failing_modules() -> None:
         "par-opt: error: -:1:25: use of undeclared SSA value name",
         "par-opt: error: -:5:1: custom op 'nonsense' is unknown (tried 'builtin.nonsense' as well)",
     ]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-p", "nope"],
+        ["-p", "canonicalize{max-iterations=x}"],  # MLIR explains this one on stderr by itself
+        ["--load-pass-plugin=plugin_failing"],
+        ["--load-pass-plugin=no.such.module"],
+        ["--nope"],
+        ["-o"],
+        ["no-such-file.mlir"],
+    ],
+)
+def test_a_mistake_is_one_line(arguments: list[str]) -> None:
+    done = par_opt(*arguments, text="module {}", env={"PYTHONPATH": str(INPUTS)})
+    assert (done.returncode, done.stdout) == (1, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("par-opt: error: ")
+
+
+def test_a_half_written_output_is_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "in.mlir").write_text(TWO_ADDS)
+
+    def killed_while_writing(work: object) -> int:
+        (tmp_path / f".par-opt-{os.getpid()}.partial").write_text("module {")
+        return -signal.SIGKILL
+
+    monkeypatch.setattr(cli, "run_apart", killed_while_writing)
+    assert cli.main([str(tmp_path / "in.mlir"), "-o", str(tmp_path / "out.mlir")]) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["in.mlir"]
 
 
 def test_failing_pass_of_mlir_is_not_a_defect_of_ours(tmp_path: Path) -> None:
@@ -403,3 +434,8 @@ def test_a_plugin_may_be_loaded_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(INPUTS)
     load_plugin("probe_plugin")
     assert load_plugin("probe_plugin") == []
+
+
+def test_the_output_ends_with_one_newline() -> None:
+    for flags in ([], ["--mlir-print-debuginfo"], ["--mlir-print-debuginfo", "--mlir-print-local-scope"]):
+        assert par_opt(*flags, text=TWO_ADDS).stdout.endswith(("}\n", ")\n"))
