@@ -71,16 +71,16 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     options.lists = options.list_passes or options.show_dialects or options.version
     options.name = "-" if options.input == "-" else options.input
     options.output = None if options.output == "-" else Path(options.output)
-    options.partial_output = _partial(options.output, "output")
-    options.partial_audit = _partial(options.audit_output, "audit")
+    options.partial_output = _partial(options.output, "partial")
+    options.partial_audit = _partial(options.audit_output, "audit.partial")
     return options
 
 
-def _partial(path: Path | None, name: str) -> Path | None:
+def _partial(path: Path | None, suffix: str) -> Path | None:
     """Where to write what will be moved to `path` when it is complete; named here, to be removed after a crash."""
     if not path or _is_special(path):
         return None
-    return path.resolve().with_name(f".par-opt-{os.getpid()}.{name}.partial")
+    return path.resolve().with_name(f".par-opt-{os.getpid()}.{suffix}")
 
 
 def _check_audit(options: argparse.Namespace) -> None:

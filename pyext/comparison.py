@@ -84,7 +84,7 @@ class Row:
 class AuditComparison:
     """The audits of a program compiled as it is (`before`) and with passes (`after`). `str` of it is a report.
 
-    Without passes both are the same.
+    Where no passes ran, both are the same, and reports show one.
     """
 
     before: Audit
@@ -93,6 +93,11 @@ class AuditComparison:
     target: str = ""  # "" for the devices of this process
     remarks: tuple[Remark, ...] = ()
     changes: Changes | None = None  # between a baseline and `after`
+
+    @property
+    def is_single(self) -> bool:
+        """True where no passes ran: there is nothing to compare."""
+        return not self.passes and self.before == self.after
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:

@@ -156,7 +156,7 @@ def _ticks(x: float, width: float, runs: int, y: int) -> list[str]:
 
 def _rows(comparison: AuditComparison) -> str:
     titles = [name or "payload" for name, _ in sides(comparison)]
-    header = ["collective", "where", "group", *titles, *(["", "why"] if comparison.passes else [])]
+    header = ["collective", "where", "group", *titles, *([] if comparison.is_single else ["", "why"])]
     cells = "".join(f"<th>{name}</th>" for name in header)
     body = "".join(_row(row, comparison) for row in comparison.rows)
     return f'<div class="scroll"><table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table></div>'
@@ -172,7 +172,7 @@ def _row(row: Row, comparison: AuditComparison) -> str:
         f"<td>{place.group}</td>",
         *(f'<td class="side">{escape(text)}</td>' for text in row_texts(row, comparison)),
     ]
-    if comparison.passes:
+    if not comparison.is_single:
         style = "in-loop" if row.verdict == "kept" and place.loops else row.verdict.replace(" ", "-")
         cells.append(f'<td class="verdict {style}">{row.verdict}</td>')
         reasons = why(row, comparison)

@@ -55,7 +55,7 @@ def _comparison(comparison: AuditComparison) -> dict[str, Any]:
     return {
         "target": comparison.target,
         "passes": comparison.passes,
-        "before": _audit(comparison.before) if comparison.passes else None,
+        "before": None if comparison.is_single else _audit(comparison.before),
         "after": _audit(comparison.after),
         "rows": [_row(row) for row in comparison.rows],
         "remarks": [_remark(remark) for remark in comparison.remarks],

@@ -45,12 +45,14 @@ def _comparison_text(comparison: AuditComparison) -> str:
 def title(comparison: AuditComparison) -> str:
     """`cpu:8, passes grad-sync`."""
     target = comparison.target or "devices of this process"
-    return f"{target}, passes {comparison.passes}" if comparison.passes else f"{target}, no passes"
+    if comparison.is_single:
+        return f"{target}, no passes"
+    return f"{target}, passes {comparison.passes}" if comparison.passes else target
 
 
 def sides(comparison: AuditComparison) -> list[tuple[str, Audit]]:
     """The audits with their titles; one of them where no passes ran."""
-    if not comparison.passes:
+    if comparison.is_single:
         return [("", comparison.after)]
     return [("before", comparison.before), ("after", comparison.after)]
 
@@ -83,7 +85,7 @@ def row_texts(row: Row, comparison: AuditComparison) -> list[str]:
         before = "combined"
     if not row.after and row.gone < len(arrays_of(row.before)):
         after = "combined"
-    return [before, after] if comparison.passes else [after]
+    return [after] if comparison.is_single else [before, after]
 
 
 def side_text(collectives: tuple[Collective, ...]) -> str:
@@ -138,6 +140,8 @@ def why(row: Row, comparison: AuditComparison) -> list[str]:
     """The reasons for the row's verdict; what to say when there is none."""
     if row.reasons:
         return [reason_text(reason, comparison) for reason in _merged(row.reasons)]
+    if not row.place.source:
+        return ["XLA does not say where it comes from"]
     return ["no pass says why"] if row.verdict == "removed" else ["no pass looked at it"]
 
 
@@ -187,15 +191,15 @@ def _side_by_side(comparison: AuditComparison) -> list[list[str]]:
         loops = trips_text(place.loops)
         arrays = arrays_text(row.after or row.before)
         cells = [place.kind, arrays, loops, str(place.group), place.source, *row_texts(row, comparison)]
-        lines.append([*cells, row.verdict] if comparison.passes else cells)
-    if comparison.passes:
+        lines.append(cells if comparison.is_single else [*cells, row.verdict])
+    if not comparison.is_single:
         lines[0].append("")
     return lines
 
 
 def _sentences(row: Row, comparison: AuditComparison) -> list[str]:
     start = described(row.place, row.after or row.before)
-    if not comparison.passes:
+    if comparison.is_single:
         return [start]
     reasons = why(row, comparison)
     if len(reasons) == 1:

@@ -124,6 +124,12 @@ def test_nested_and_unknown_loops() -> None:
     assert ">= 0 B" in text
 
 
+def test_collectives_that_xla_does_not_label() -> None:
+    concatenated = collective(op_name="", source_file="", line=0, loops=())
+    said = "all-reduce f32[64,64] outside loops, 16.4 kB per step: kept, XLA does not say where it comes from"
+    assert str(comparison([concatenated], [concatenated], MOVED)).endswith(said)
+
+
 def test_a_program_without_collectives() -> None:
     assert str(comparison([], [])).endswith("no collectives")
 
