@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePath
@@ -17,9 +17,11 @@ _COLLECTIVE_OPS = frozenset(f"stablehlo.{kind.replace('-', '_')}" for kind in KI
 
 _NUMBERED = re.compile(r"\.\d+$")  # a name of XLA's own, as in `while.5`
 
+_NOWHERE = ("", 0)
+
 
 class Changes(NamedTuple):
-    """What an executable communicates that its baseline did not, and the reverse: one line per kind of collective."""
+    """What an executable communicates that its baseline did not, and the reverse: one line per collective."""
 
     added: tuple[str, ...]
     removed: tuple[str, ...]
@@ -100,15 +102,22 @@ class AuditComparison:
         return not self.passes and self.before == self.after
 
     @cached_property
+    def source_files(self) -> tuple[str, ...]:
+        """The paths that remarks name."""
+        return tuple(dict.fromkeys(remark.source.file for remark in self.remarks if "/" in remark.source.file))
+
+    @cached_property
     def rows(self) -> tuple[Row, ...]:
         """One row per kind, place and loop: first those of `before`, in program order, then the new ones."""
         before, after = _by_place(self.before.collectives), _by_place(self.after.collectives)
         gone, fresh = _unmatched(before, after), _unmatched(after, before)
+        nearby = _by_position(self.remarks)
         rows = []
         for place in dict.fromkeys([*before, *after]):
             left, right = tuple(before.get(place, ())), tuple(after.get(place, ()))
             is_gone = not right and gone[place] == len(arrays_of(left))
-            reasons = _reasons([*left, *right], self.remarks, is_gone)
+            near = [*nearby.get((place.source_file, place.source_line), ()), *nearby.get(_NOWHERE, ())]
+            reasons = _reasons([*left, *right], near, is_gone)
             rows.append(Row(place, left, right, gone[place], fresh[place], reasons))
         return tuple(rows)
 
@@ -228,14 +237,22 @@ def explaining(collective: Collective, remarks: Iterable[Remark]) -> Iterator[Re
             yield remark
 
 
+def _by_position(remarks: Iterable[Remark]) -> dict[tuple[str, int], list[Remark]]:
+    """The remarks about each line; those without a position are under `_NOWHERE`."""
+    found: dict[tuple[str, int], list[Remark]] = {}
+    for remark in remarks:
+        source = remark.source
+        found.setdefault((source.file, source.line) if source.line else _NOWHERE, []).append(remark)
+    return found
+
+
 def _is_suffix(scope: str, op_name: str) -> bool:
     """True when the parts of `scope` end `op_name`: XLA's names start further out than those of a remark."""
     return f"/{op_name}".endswith(f"/{scope}")
 
 
-def _reasons(collectives: Iterable[Collective], remarks: Iterable[Remark], is_gone: bool) -> tuple[Reason, ...]:
+def _reasons(collectives: Iterable[Collective], remarks: Sequence[Remark], is_gone: bool) -> tuple[Reason, ...]:
     """What the passes said: of collectives that are gone, how; of others, first why they stayed."""
-    remarks = tuple(remarks)
     found = dict.fromkeys(Reason(r.pass_name, r.applied, r.text) for c in collectives for r in explaining(c, remarks))
     applied = [reason for reason in found if reason.applied]
     missed = [reason for reason in found if not reason.applied]

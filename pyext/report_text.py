@@ -131,7 +131,7 @@ def trips_text(loops: tuple[Loop, ...]) -> str:
 def reason_text(reason: Reason, comparison: AuditComparison) -> str:
     """The remark with short file names, and which pass made it."""
     text = reason.text
-    for file in {remark.source.file for remark in comparison.remarks if "/" in remark.source.file}:
+    for file in comparison.source_files:
         text = text.replace(file, PurePath(file).name)
     return f"{text} [{reason.pass_name}]"
 
