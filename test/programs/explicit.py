@@ -13,7 +13,7 @@ from jax.sharding import PartitionSpec
 from programs import steps
 from programs.models import Model, Step, same
 from programs.patterns import ADDED, Gradient, Pattern, Result
-from programs.program import Devices, Program, Sizes, Tree, mesh_of, replicated, split, split_dimension
+from programs.program import DEFAULT, Devices, Program, Sizes, Tree, mesh_of, replicated, split, split_dimension
 from programs.steps import Layout
 
 Build = Callable[..., Model]
@@ -34,7 +34,7 @@ def pmean(tree: Tree) -> Tree:
 def data_parallel(
     build: Build,
     pattern: Pattern,
-    sizes: Sizes = Sizes(),
+    sizes: Sizes = DEFAULT,
     devices: Devices = None,
     *,
     sync: Step = psum,
@@ -57,7 +57,7 @@ def data_parallel(
     )
 
 
-def fully_sharded(build: Build, sizes: Sizes = Sizes(), devices: Devices = None) -> Program:
+def fully_sharded(build: Build, sizes: Sizes = DEFAULT, devices: Devices = None) -> Program:
     """P6: parameters split over `data` and gathered at use; jax turns the gather into a psum_scatter of gradients."""
     model, mesh = build(sizes), mesh_of(devices, data=-1)
     specs = split(model.parameters, "data", mesh.size)
@@ -65,7 +65,7 @@ def fully_sharded(build: Build, sizes: Sizes = Sizes(), devices: Devices = None)
     return _gathering(model, layout, same)
 
 
-def hybrid_sharded(build: Build, sizes: Sizes = Sizes(), devices: Devices = None) -> Program:
+def hybrid_sharded(build: Build, sizes: Sizes = DEFAULT, devices: Devices = None) -> Program:
     """P7: split over `data`, replicated over `replica`; the user sums over the replicas."""
     model, mesh = build(sizes), mesh_of(devices, replica=2, data=-1)
     specs = split(model.parameters, "data", mesh.shape["data"])
@@ -83,7 +83,7 @@ def _gathering(model: Model, layout: Layout, sync: Step) -> Program:
     return steps.program(mapped, model, ADDED, layout, expected=SCATTERED, is_deferrable=False)
 
 
-def zero1(build: Build, sizes: Sizes = Sizes(), devices: Devices = None) -> Program:
+def zero1(build: Build, sizes: Sizes = DEFAULT, devices: Devices = None) -> Program:
     """P11: each device keeps and updates its part of the momentum, then the parameters are gathered."""
     model, mesh = build(sizes), mesh_of(devices, data=-1)
     layout = steps.data_parallel(model, mesh)
@@ -118,7 +118,7 @@ def zero1(build: Build, sizes: Sizes = Sizes(), devices: Devices = None) -> Prog
     )
 
 
-def tensor_parallel(build: Build, sizes: Sizes = Sizes(), devices: Devices = None) -> Program:
+def tensor_parallel(build: Build, sizes: Sizes = DEFAULT, devices: Devices = None) -> Program:
     """P14: blocks split over `model`, examples over `data`; reductions of activations have to stay."""
     mesh = mesh_of(devices, data=-1, model=2)
     model = build(sizes, reduce=lambda x: lax.psum(x, "model"))
@@ -126,7 +126,7 @@ def tensor_parallel(build: Build, sizes: Sizes = Sizes(), devices: Devices = Non
     return _checked(model, layout, build(sizes))
 
 
-def expert_parallel(build: Build, sizes: Sizes = Sizes(), devices: Devices = None) -> Program:
+def expert_parallel(build: Build, sizes: Sizes = DEFAULT, devices: Devices = None) -> Program:
     """P15: experts split over `expert`, tokens sent to them and back; examples split over both axes."""
     mesh = mesh_of(devices, replica=-1, expert=2)
     model = build(

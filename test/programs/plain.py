@@ -11,7 +11,7 @@ from jax.sharding import PartitionSpec
 from programs import steps
 from programs.models import Model, Step, same
 from programs.patterns import ADDED, Gradient, Pattern, Result
-from programs.program import Devices, Program, Sizes, Tree, constrained, mesh_of, replicated, split
+from programs.program import DEFAULT, Devices, Program, Sizes, Tree, constrained, mesh_of, replicated, split
 from programs.steps import Layout
 
 Build = Callable[..., Model]
@@ -19,13 +19,13 @@ Build = Callable[..., Model]
 UNCHANGED = "unchanged: XLA adds the reductions after par-opt has run"
 
 
-def data_parallel(build: Build, pattern: Pattern, sizes: Sizes = Sizes(), devices: Devices = None) -> Program:
+def data_parallel(build: Build, pattern: Pattern, sizes: Sizes = DEFAULT, devices: Devices = None) -> Program:
     """Parameters on all devices: P0 to P5, P8 to P10, P12 and P13."""
     model = build(sizes)
     return _program(model, pattern, steps.data_parallel(model, mesh_of(devices, data=-1)))
 
 
-def fully_sharded(build: Build, sizes: Sizes = Sizes(), devices: Devices = None) -> Program:
+def fully_sharded(build: Build, sizes: Sizes = DEFAULT, devices: Devices = None) -> Program:
     """P6: parameters and gradient sums split over `data`; parameters are gathered at use."""
     model, mesh = build(sizes), mesh_of(devices, data=-1)
     specs = split(model.parameters, "data", mesh.size)
@@ -33,7 +33,7 @@ def fully_sharded(build: Build, sizes: Sizes = Sizes(), devices: Devices = None)
     return _program(model, ADDED, layout, gather=True)
 
 
-def hybrid_sharded(build: Build, sizes: Sizes = Sizes(), devices: Devices = None) -> Program:
+def hybrid_sharded(build: Build, sizes: Sizes = DEFAULT, devices: Devices = None) -> Program:
     """P7: the same over `data`, replicated over `replica`."""
     model, mesh = build(sizes), mesh_of(devices, replica=2, data=-1)
     specs = split(model.parameters, "data", mesh.shape["data"])
@@ -42,7 +42,7 @@ def hybrid_sharded(build: Build, sizes: Sizes = Sizes(), devices: Devices = None
     return _program(model, ADDED, layout, gather=True)
 
 
-def zero1(build: Build, sizes: Sizes = Sizes(), devices: Devices = None) -> Program:
+def zero1(build: Build, sizes: Sizes = DEFAULT, devices: Devices = None) -> Program:
     """P11: the momentum is split over `data`, parameters are on all devices."""
     model, mesh = build(sizes), mesh_of(devices, data=-1)
     layout = steps.data_parallel(model, mesh)
@@ -68,21 +68,28 @@ def zero1(build: Build, sizes: Sizes = Sizes(), devices: Devices = None) -> Prog
     )
 
 
-def tensor_parallel(build: Build, sizes: Sizes = Sizes(), devices: Devices = None) -> Program:
+def tensor_parallel(build: Build, sizes: Sizes = DEFAULT, devices: Devices = None) -> Program:
     """P14: blocks split over `model`, examples over `data`."""
     model, mesh = build(sizes), mesh_of(devices, data=-1, model=2)
     groups = frozenset({mesh.shape["data"], mesh.size})
     return _program(model, ADDED, Layout(mesh, ("data",), model.specs, model.specs, groups))
 
 
-def expert_parallel(build: Build, sizes: Sizes = Sizes(), devices: Devices = None) -> Program:
+def expert_parallel(build: Build, sizes: Sizes = DEFAULT, devices: Devices = None) -> Program:
     """P15: experts split over `expert`, examples over both axes."""
     mesh = mesh_of(devices, replica=-1, expert=2)
+    by_example, by_expert = PartitionSpec(None, "replica", "expert"), PartitionSpec("expert", "replica")
 
-    def at(*axes: str | tuple[str, ...] | None) -> Step:
-        return lambda x: constrained(x, PartitionSpec(*axes), mesh)
+    def exchange(start: PartitionSpec, end: PartitionSpec) -> Step:
+        """Between two splits of (experts, examples, ...): one all-to-all, if examples have a dimension per axis."""
 
-    model = build(sizes, to_experts=at("expert", "replica"), to_examples=at(None, ("replica", "expert")))
+        def exchanged(x: jax.Array) -> jax.Array:
+            apart = x.reshape(x.shape[0], mesh.shape["replica"], -1, *x.shape[2:])
+            return constrained(constrained(apart, start, mesh), end, mesh).reshape(x.shape)
+
+        return exchanged
+
+    model = build(sizes, to_experts=exchange(by_example, by_expert), to_examples=exchange(by_expert, by_example))
     groups = frozenset({mesh.shape["replica"], mesh.size})
     layout = Layout(mesh, ("replica", "expert"), model.specs, model.specs, groups)
     return _program(model, ADDED, layout, reference=steps.definition(build(sizes), ADDED))

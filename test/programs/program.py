@@ -27,6 +27,9 @@ class Sizes:
     dtype: Any = jnp.float32  # in which the model computes; parameters and gradient sums are f32
 
 
+DEFAULT = Sizes()
+
+
 @dataclass(frozen=True)
 class Program:
     """A data-parallel training step that accumulates gradients over micro-batches.
@@ -44,7 +47,7 @@ class Program:
     tolerance: float  # relative, between sums taken in different order; 0.0: bit-equal
     ideal_bytes: int  # reduced per device and step when everything leaves the loop that may
     sync_groups: frozenset[int]  # how many devices a reduction of gradients spans; the others reduce activations
-    reference: Callable[..., Any]  # the same function on one device, from its definition: no loop, no mesh
+    reference: Callable[..., Any]  # the same on one device, from the definition: no loop, no mesh; not to be jitted
 
 
 def mesh_of(devices: Devices = None, **axes: int) -> Mesh:

@@ -67,7 +67,8 @@ def defined_gradients(
     """From the definition: the gradients of each micro-batch, all of its examples at once."""
     inputs = batches[: len(model.batches)]
     micro_batches = [[batch[i] for batch in inputs] for i in range(inputs[0].shape[0])]
-    losses, gradients = zip(*[jax.value_and_grad(model.loss)(parameters, *b) for b in micro_batches], strict=True)
+    gradient = jax.jit(jax.value_and_grad(model.loss))
+    losses, gradients = zip(*[gradient(parameters, *micro_batch) for micro_batch in micro_batches], strict=True)
     total, extra = pattern.define(jnp.stack(losses), list(gradients), batches[-1])
     return jax.tree.map(lambda leaf: leaf * scale, total), extra
 

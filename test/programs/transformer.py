@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -199,9 +200,9 @@ def program(
 
     def definition(state: Tree, tokens: jax.Array) -> tuple[Tree, jax.Array]:
         """All micro-batches at once: the mean over tokens is the mean over micro-batches of the same size."""
-        value = jax.vmap(lambda micro_batch: loss(config, state[0], micro_batch))
-        gradients = jax.grad(lambda p: loss(config, p, tokens.reshape(-1, tokens.shape[-1])))(state[0])
-        return optimizer.update(*state, gradients), value(tokens)
+        value = jax.jit(partial(loss, config))
+        gradients = jax.jit(jax.grad(partial(loss, config)))(state[0], tokens.reshape(-1, tokens.shape[-1]))
+        return optimizer.update(*state, gradients), jnp.stack([value(state[0], part) for part in tokens])
 
     return Program(
         step=training_step(config, mesh, optimizer, check_vma=check_vma),
