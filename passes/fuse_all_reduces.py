@@ -65,6 +65,7 @@ def fuse_all_reduces(
     - a pad adds zeros
     - a reduce on one device only adds, starting from zero
     - a reduce_scatter crosses elementwise ops only, with factors that are one scalar
+    - shapes are static
     - everything is in one block (a collective never enters or leaves a loop or a branch)
 
     Worth it when:

@@ -80,7 +80,7 @@ def inline_calls(
     graph = _CallGraph(_functions(module), max_ops)
     for circle in _callees_first(graph.callees):
         graph.note_recursion(circle)
-        remarks += [_inline(call, caller, graph) for caller in circle for call in graph.calls[caller]]
+        remarks += [_inline(call, caller, graph) for caller in circle for call in graph.calls_of(caller)]
     return [*remarks, *_erase_unused(module)]
 
 
@@ -95,6 +95,13 @@ class _CallGraph:
         self.callees = {name: [_callee(call) for call in calls] for name, calls in known.items()}
         self.sizes = {name: _size(function) for name, function in functions.items()}
         self.recursive: set[str] = set()
+
+    def calls_of(self, caller: str) -> list[ir.Operation]:
+        """The calls in `caller`, those of empty functions first: after these, inlining never makes it smaller.
+
+        So a call that would make it too large would do so in the result as well: the pass is idempotent.
+        """
+        return sorted(self.calls[caller], key=lambda call: self.sizes[_callee(call)] > 0)
 
     def note_recursion(self, circle: list[str]) -> None:
         """Functions that call each other in a circle are recursive, and so is one that calls itself."""
@@ -114,13 +121,14 @@ def _inline(call: ir.Operation, caller: str, graph: _CallGraph) -> Remark:
     except Declined as declined:
         return missed("inline-calls", call, declined)
     done = applied("inline-calls", call, f"inlined @{name}")
+    shardings = _shardings(function)
     with ir.InsertionPoint(call):
         values = inlined_call(function, list(call.operands), call.location)
-        values = [_constrained(v, sharding, call) for v, sharding in zip(values, _shardings(function), strict=True)]
+        values = [_constrained(v, sharding, call) for v, sharding in zip(values, shardings, strict=True)]
     for old, new in zip(call.results, values, strict=True):
         old.replace_all_uses_with(new)
     call.erase()
-    graph.sizes[caller] = size
+    graph.sizes[caller] = size - 1 + sum(sharding is not None for sharding in shardings)  # less the call itself
     return done
 
 
@@ -188,8 +196,8 @@ def _functions(module: ir.Operation) -> dict[str, ir.Operation]:
 
 
 def _size(function: ir.Operation) -> int:
-    """How many ops are in the function, in all regions."""
-    count = 0
+    """How many ops are in the function, in all regions, besides its return."""
+    count = -2  # the walk ends with the function itself
 
     def seen(_op: ir.Operation) -> ir.WalkResult:
         nonlocal count
@@ -197,7 +205,7 @@ def _size(function: ir.Operation) -> int:
         return ir.WalkResult.ADVANCE
 
     function.walk(seen)
-    return count
+    return max(count, 0)  # a declaration has no return
 
 
 def _name(function: ir.Operation) -> str:

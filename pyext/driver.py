@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from jaxlib.mlir import ir
 
@@ -148,8 +149,8 @@ class _Driver:
             chunk.failure = str(error)
             chunk.diagnostics += error.diagnostics
         chunk.remarks = self._chosen(chunk.remarks)
-        if self.options.debug:
-            print(*(f"{d.severity}: {d}" for g in chunk.diagnostics for d in (g, *g.notes)), sep="\n", file=sys.stderr)
+        for diagnostic in (d for g in chunk.diagnostics for d in (g, *g.notes) if self.options.debug):
+            print(f"{diagnostic.severity}: {diagnostic}", file=sys.stderr)
         return self._verified(chunk) if self.options.verify_diagnostics else self._reported(chunk)
 
     def _rewritten(self, chunk: Chunk) -> bytes:
@@ -161,7 +162,7 @@ class _Driver:
             chunk.diagnostics.append(modules.diagnostic_of(given, name))
             return True
 
-        handler = context.attach_diagnostic_handler(collect)
+        handler: Any = context.attach_diagnostic_handler(collect)
         try:
             self.progress.note(chunk.number, "parsing it")
             module = modules.parse(chunk.data, name, context)
@@ -212,7 +213,7 @@ class _Driver:
         options = self.options
         if options.emit_bytecode:
             return modules.bytecode_of(module)
-        text: bytes = module.operation.get_asm(
+        text: Any = module.operation.get_asm(
             binary=True,
             large_elements_limit=options.mlir_elide_elementsattrs_if_larger,
             enable_debug_info=options.mlir_print_debuginfo,
@@ -294,10 +295,10 @@ class _Driver:
             os.close(handle)
         flags = [f"--load-pass-plugin={name}" for name in self.options.load_pass_plugin]
         flags += ["--allow-unregistered-dialect"] * self.options.allow_unregistered_dialect
-        text = module.operation.get_asm(enable_debug_info=True, assume_verified=True)
+        text: Any = module.operation.get_asm(enable_debug_info=True, assume_verified=True)
         command = shlex.join(["par-opt", *flags, "--run-reproducer", path])
         try:
-            Path(path).write_text(reproducer(text, str(self.pipeline), command))
+            Path(path).write_text(reproducer(text, str(self.pipeline), command, verify_each=self.options.verify_each))
         except OSError as error:
             raise Failure(f"cannot write '{path}': {error.strerror}") from error
         _say(f"note: a reproducer was written to {path}")

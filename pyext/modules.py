@@ -183,6 +183,9 @@ def _ops(root: ir.Operation) -> Iterator[ir.Operation]:
 
 
 def _decoded(data: bytes, name: str) -> str:
+    zero = data.find(b"\0")  # MLIR takes it for a space, and a file of zeros for an empty module
+    if zero >= 0:
+        raise _error_at(data, zero, name, "neither MLIR bytecode nor UTF-8 text: byte 0x00")
     try:
         return data.decode()
     except UnicodeDecodeError as error:

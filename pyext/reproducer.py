@@ -7,10 +7,10 @@ _PIPELINE = re.compile(r'mlir_reproducer:\s*\{[^"}]*?pipeline:\s*"(?P<text>(?:[^
 _ESCAPED = re.compile(r'\\(?:(["\\])|(n)|(t)|([0-9A-Fa-f]{2}))')
 
 
-def reproducer(module: str, pipeline: str, command: str) -> str:
+def reproducer(module: str, pipeline: str, command: str, *, verify_each: bool) -> str:
     """`module` (text) with `pipeline` as a resource; `command`, which runs it again, is in the first line."""
     quoted = "".join(_QUOTE.get(character, character) for character in f"builtin.module({pipeline})")
-    resource = f'pipeline: "{quoted}",\n      disable_threading: true,\n      verify_each: true'
+    resource = f'pipeline: "{quoted}",\n      disable_threading: true,\n      verify_each: {str(verify_each).lower()}'
     return (
         f"// {command}\n{module.rstrip()}\n\n"
         f"{{-#\n  external_resources: {{\n    mlir_reproducer: {{\n      {resource}\n    }}\n  }}\n#-}}\n"

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import lit.formats
 
+# ruff: noqa: F821  lit defines `config` and `lit_config`
+
 _TEST = Path(__file__).parent
 _BIN = Path(sys.executable).parent
 

@@ -9,10 +9,12 @@ analyses run until one fails. A condition that survives is untested, or needless
 
 import argparse
 import ast
+import contextlib
 import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -32,7 +34,10 @@ CHECKS = (
     "python -m pytest -x " + " ".join(f"test/unit/test_{facts}.py" for facts in ANALYSES),
 )
 FAILED = re.compile(r"^(?:FAIL|TIMEOUT|UNRESOLVED): (?:\S+ :: )?(?P<lit>\S+)|^(?:FAILED|ERROR) (?P<pytest>\S+)", re.M)
-SECONDS = 600  # for one check; a mutant that hangs is noticed too
+# A mutant may run for ever, or fill the memory: a check gets this long, and each of its processes this much.
+SECONDS = 600
+GIBIBYTES = 8  # of address space
+LIMITED = f'ulimit -t {SECONDS}; ulimit -v {GIBIBYTES << 20}; exec "$@"'
 
 
 class Condition(NamedTuple):
@@ -111,17 +116,35 @@ class Copy:
         """The first test that fails in this copy; "" when all pass."""
         for check in checks:
             program, *arguments = shlex.split(check)
-            command = [str(self.folder / "venv" / "bin" / program), *arguments]
-            try:
-                ran = subprocess.run(
-                    command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=SECONDS
-                )
-            except subprocess.TimeoutExpired:
+            status, output = self._run([str(self.folder / "venv" / "bin" / program), *arguments])
+            if status is None:
                 return f"no answer in {SECONDS} s: {check}"
-            if ran.returncode:
-                failed = FAILED.search(ran.stdout)
-                return (failed["lit"] or failed["pytest"]) if failed else f"exit status {ran.returncode}: {check}"
+            if status:
+                failed = FAILED.search(output)
+                return (failed["lit"] or failed["pytest"]) if failed else f"exit status {status}: {check}"
         return ""
+
+    def _run(self, command: list[str]) -> tuple[int | None, str]:
+        """The exit status (None: it took too long) and the output of `command`; nothing that it started runs on."""
+        process = subprocess.Popen(
+            ["sh", "-c", LIMITED, "sh", *command],
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            output, _ = process.communicate(timeout=SECONDS)
+            return process.returncode, output
+        except subprocess.TimeoutExpired:
+            return None, ""
+        finally:
+            # A test that was given up leaves its processes behind, in the session that was made for the check.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
     def killer_of(self, condition: Condition, checks: Sequence[str]) -> str:
         """The first test that fails without `condition`; "" when none does."""

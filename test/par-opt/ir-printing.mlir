@@ -52,6 +52,7 @@
 
 // TIMING:          Execution time report
 // TIMING:          CSEPass
+// TIMING-NOT:      Execution time report
 // TIMING:          inline-calls
 // TIMING-NOT:      Execution time report
 

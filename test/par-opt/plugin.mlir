@@ -34,7 +34,7 @@ func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
 // UNLOADED: par-opt: error: no pass called `probe-rename`; `par-opt --list-passes` lists them
 // ABSENT:   par-opt: error: no Python module called `no`: give a module on PYTHONPATH
 // NOTHING:  par-opt: error: plug-in `plugin_nothing` registers no pass: decorate one with `register`
-// FAILING:  par-opt: error: importing plug-in `plugin_failing`: ZeroDivisionError: division by zero ({{.*}}plugin_failing.py:2)
+// FAILING:  par-opt: error: importing plug-in `plugin_failing`: ZeroDivisionError: division by zero ({{.*}}plugin_failing.py:3)
 // FAILING-NOT: {{par-opt|Traceback|line}}
 // HELPLESS: par-opt: error: plug-in `plugin_helpless`: option `size` has no help
 // NEEDY:    par-opt: error: plug-in `plugin_needy` needs a module that is not installed: `no_such_module_anywhere`

@@ -446,6 +446,32 @@ func.func public @nested_loops(%x: tensor<4xf32>, %start: tensor<4xf32>) -> tens
   return %w#1 : tensor<4xf32>
 }
 
+// CHECK-LABEL:   func.func public @result_that_nothing_reads
+// CHECK:           stablehlo.while
+// CHECK:           stablehlo.all_reduce
+// CHECK:           stablehlo.return
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: no accumulator takes it
+func.func public @result_that_nothing_reads(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %x, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %n = stablehlo.add %acc, %g : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
 // One reduction leaves, the other is read by an op that is not linear.
 // CHECK-LABEL:   func.func public @one_stays
 

@@ -716,6 +716,33 @@ func.func public @shard_scaled_elementwise(%x: tensor<16xf32>, %y: tensor<16xf32
   return %s : tensor<2xf32>
 }
 
+// Legal when: shapes are static
+// NUMERIC: skip (XLA compiles no dynamic shape)
+// CHECK-LABEL:   func.func public @dynamic_shape
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: a shape is dynamic
+func.func public @dynamic_shape(%x: tensor<?xf32>, %y: tensor<?xf32>) -> tensor<?xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<?xf32>) -> tensor<?xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<?xf32>) -> tensor<?xf32>
+  %s = stablehlo.add %a, %b : tensor<?xf32>
+  return %s : tensor<?xf32>
+}
+
+// NUMERIC: skip (XLA compiles no dynamic shape)
+// CHECK-LABEL:   func.func public @concatenated_with_a_dynamic_shape
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: stablehlo.concatenate has a dynamic shape
+func.func public @concatenated_with_a_dynamic_shape(%x: tensor<4xf32>, %y: tensor<4xf32>, %o: tensor<?xf32>) -> tensor<?xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %c = stablehlo.concatenate %a, %o, dim = 0 : (tensor<4xf32>, tensor<?xf32>) -> tensor<?xf32>
+  %d = stablehlo.concatenate %b, %o, dim = 0 : (tensor<4xf32>, tensor<?xf32>) -> tensor<?xf32>
+  %s = stablehlo.add %c, %d : tensor<?xf32>
+  return %s : tensor<?xf32>
+}
+
 // Legal when: everything is in one block (a collective never enters or leaves a loop or a branch)
 // CHECK-LABEL:   func.func public @added_in_a_loop
 // CHECK-COUNT-2:   stablehlo.all_reduce
@@ -808,6 +835,7 @@ func.func public @concatenated(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<8
 #data = #stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = [#stablehlo.axis_ref<name = "data">]>
 #replica = #stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = [#stablehlo.axis_ref<name = "replica">]>
 #both = #stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = [#stablehlo.axis_ref<name = "data">, #stablehlo.axis_ref<name = "replica">]>
+#half_of_data = #stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = [#stablehlo.axis_ref<name = "data", sub_axis_info = (1)2>]>
 #data_written_out = dense<[[0, 1, 2, 3], [4, 5, 6, 7]]> : tensor<2x4xi64>
 #all = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>
 
@@ -859,6 +887,21 @@ func.func public @all_axes_in_another_order(%x: tensor<8x4xf32>, %y: tensor<8x4x
     sdy.return %f : tensor<1x4xf32>
   } : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<1x4xf32>
   return %0 : tensor<1x4xf32>
+}
+
+// A part of an axis: groups in a notation that is not read here.
+// CHECK-LABEL:   func.func public @part_of_an_axis
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: the replica groups are not known
+func.func public @part_of_an_axis(%x: tensor<8x4xf32>, %y: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %0 = sdy.manual_computation(%x, %y) in_shardings=[<@mesh, [{"replica", "data"}, {}]>, <@mesh, [{"replica", "data"}, {}]>] out_shardings=[<@mesh, [{"replica", "data"}, {}]>] manual_axes={"replica", "data"} (%a: tensor<1x4xf32>, %b: tensor<1x4xf32>) {
+    %c = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #half_of_data, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<1x4xf32>) -> tensor<1x4xf32>
+    %d = "stablehlo.all_reduce"(%b) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #half_of_data, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<1x4xf32>) -> tensor<1x4xf32>
+    %f = stablehlo.add %c, %d : tensor<1x4xf32>
+    sdy.return %f : tensor<1x4xf32>
+  } : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
 }
 
 // Results may be sharded over the axes that are not manual: where a value lies does not change what it is. The sum

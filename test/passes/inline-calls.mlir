@@ -1,5 +1,5 @@
-// RUN: %par-opt %s --passes='inline-calls{max-ops=28}' --split-input-file | FileCheck %s
-// RUN: %par-opt %s --passes='inline-calls{max-ops=28}' --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
+// RUN: %par-opt %s --passes='inline-calls{max-ops=21}' --split-input-file | FileCheck %s
+// RUN: %par-opt %s --passes='inline-calls{max-ops=21}' --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
 
 // CHECK-LABEL: func.func public @calls_in_a_row
 // CHECK-SAME:    (%[[X:.*]]: tensor<4xf32>)
@@ -356,7 +356,7 @@ func.func private @sharded_result(%x: tensor<4xf32>) -> (tensor<4xf32> {mhlo.sha
 // CHECK-NEXT:     call @ten_adds
 // CHECK-NEXT:     stablehlo.negate
 // CHECK-NEXT:     return
-// REMARK: [inline-calls] func.call missed: the function around it would grow to 29 ops, past max-ops
+// REMARK: [inline-calls] func.call missed: the function around it would grow to 22 ops, past max-ops
 func.func public @too_many_ops(%x: tensor<4xi32>) -> tensor<4xi32> {
   %a = call @ten_adds(%x) : (tensor<4xi32>) -> tensor<4xi32>
   %b = call @ten_adds(%a) : (tensor<4xi32>) -> tensor<4xi32>

@@ -299,10 +299,11 @@ def loop(b: Block) -> None:
 
 
 def _trip_count(b: Block) -> str:
-    if b.one_of(True, False):
+    trips = b.one_of("dynamic", "dynamic", MOST_TRIPS, MOST_TRIPS, 1, 0)
+    if trips == "dynamic":
         return "%n"
     name = f"%trips{b.names.fresh()}"
-    b.lines.append(f"{name} = stablehlo.constant dense<{b.one_of(0, 1, MOST_TRIPS)}> : tensor<i32>")
+    b.lines.append(f"{name} = stablehlo.constant dense<{trips}> : tensor<i32>")
     return name
 
 
@@ -312,9 +313,9 @@ def _accumulate(b: Block, start: Value, acc: Value) -> Value:
     def fits(v: Value) -> bool:
         return v.type == acc.type and v.name != acc.name
 
-    if b.one_of(True, True, False) and (y := b.pick(fits)):
-        _reduce_all(b, [y], b.one_of(*GROUPS), "add")
-    increment = b.pick(fits) or start
+    y = b.pick(fits)
+    reduced = _reduce_all(b, [y], b.one_of(*GROUPS), "add") if y and b.one_of(True, True, True, False) else []
+    increment = reduced[0] if reduced else b.pick(fits) or start
     op = b.one_of("add", "add", "add", "add", "subtract", "maximum")
     bound = start.bound + MOST_TRIPS * increment.bound if op != "maximum" else max(start.bound, increment.bound)
     sides = (increment.name, acc.name) if op == "add" and b.one_of(True, False) else (acc.name, increment.name)
@@ -382,7 +383,8 @@ def call(b: Block) -> None:
 
 
 OPS = (
-    *(combine, combine, combine, all_reduce, all_reduce, sum_of_all_reduces, sum_of_all_reduces, loop, loop, scale),
+    *(combine, combine, combine, all_reduce, all_reduce, scale),
+    *(sum_of_all_reduces, sum_of_all_reduces, sum_of_all_reduces, loop, loop, loop, loop),
     *(negate, scale, convert, reshape, transpose, broadcast, cut, pad, concatenate, select, reduce_scatter),
     *(branch, call),
 )

@@ -1,6 +1,7 @@
 """The mutation script deletes what it should and notices what survives, on a tree of one small file."""
 
 import ast
+import os
 from pathlib import Path
 
 import pytest
@@ -89,3 +90,13 @@ def test_the_passes_have_conditions() -> None:
 def test_checks_that_do_not_test_the_copy_are_refused(tree: Path) -> None:
     with pytest.raises(ValueError, match=r"does not notice that passes/rules.py is broken: python -c pass"):
         mutate.survey(tree, mutate.conditions(tree), ["python test/check.py", "python -c pass"], jobs=1)
+
+
+def test_nothing_runs_on_after_a_check(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mutate, "SECONDS", 1)
+    copy = mutate.Copy(tree, tree / "copy")
+    started = "import os, pathlib, time; pathlib.Path('pid').write_text(str(os.getpid())); time.sleep(60)"
+    (copy.folder / "test" / "hangs.py").write_text(started)
+    assert copy.killer(["python test/hangs.py"]) == "no answer in 1 s: python test/hangs.py"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((copy.folder / "pid").read_text()), 0)

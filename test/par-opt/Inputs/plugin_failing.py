@@ -1,2 +1,3 @@
 """A plug-in that fails."""
-1 / 0
+
+RESULT = 1 / 0

@@ -58,9 +58,19 @@ def probe_crash(module: ir.Operation) -> list[Remark]:
 
 
 @register
+def probe_crash_second(module: ir.Operation) -> list[Remark]:
+    """Crash in native code when the module is called @second."""
+    if "sym_name" in module.attributes and ir.StringAttr(module.attributes["sym_name"]).value == "second":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return []
+
+
+@register
 def probe_forget(module: ir.Operation) -> list[Remark]:
     """Return no list of remarks."""
     return None  # type: ignore[return-value]
 
 
-name_pipeline("probe-pipeline", "probe-remark{text=one},cse,probe-remark{text='two words'}", "Two passes and one of MLIR's.")
+name_pipeline(
+    "probe-pipeline", "probe-remark{text=one},cse,probe-remark{text='two words'}", "Two passes and one of MLIR's."
+)

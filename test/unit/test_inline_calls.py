@@ -1,0 +1,100 @@
+"""inline-calls where a lit case would not do: size, depth, nested modules, ops that MLIR does not know."""
+
+import time
+
+import pytest
+from jaxlib.mlir import ir
+
+import paropt.passes  # noqa: F401  registers every pass
+from paropt.passes.core.context import make_context
+from paropt.passes.core.pipeline import Pipeline
+from paropt.passes.core.remarks import Remark
+from paropt.passes.core.traversal import ops_of
+
+TYPE = "tensor<4xf32>"
+
+
+def function(name: str, visibility: str, *body: str) -> str:
+    return "\n".join([f"func.func {visibility} @{name}(%x: {TYPE}) -> {TYPE} {{", *body, "}", ""])
+
+
+def inlined(text: str, *, unregistered: bool = False) -> tuple[ir.Module, list[Remark]]:
+    module = ir.Module.parse(text, make_context(allow_unregistered_dialects=unregistered))
+    remarks = Pipeline.parse("inline-calls").run(module.operation)
+    return module, remarks
+
+
+def calls_in_a_row(count: int) -> str:
+    body = [f"%{i + 1} = call @f(%{i}) : ({TYPE}) -> {TYPE}" for i in range(count)]
+    start = f"%0 = stablehlo.negate %x : {TYPE}"
+    callee = function("f", "private", f"%0 = stablehlo.add %x, %x : {TYPE}", f"return %0 : {TYPE}")
+    return function("main", "public", start, *body, f"return %{count} : {TYPE}") + callee
+
+
+def chain(depth: int) -> str:
+    """Each function calls the next and adds its argument; the last one calls none."""
+    add = f"%1 = stablehlo.add %0, %x : {TYPE}"
+    links = [
+        function(f"f{i}", "private", f"%0 = call @f{i + 1}(%x) : ({TYPE}) -> {TYPE}", add, f"return %1 : {TYPE}")
+        for i in range(depth)
+    ]
+    last = function(f"f{depth}", "private", f"%0 = stablehlo.negate %x : {TYPE}", f"return %0 : {TYPE}")
+    main = function("main", "public", f"%0 = call @f0(%x) : ({TYPE}) -> {TYPE}", f"return %0 : {TYPE}")
+    return "".join([main, *links, last])
+
+
+@pytest.mark.parametrize("text", [calls_in_a_row(2000), chain(1000)], ids=["2000 calls", "1000 levels"])
+def test_many_and_deep_calls(text: str) -> None:
+    start = time.perf_counter()
+    module, _ = inlined(text)
+    # 0.05 s and 0.5 s when this was written: a body is copied once for each level above it, by MLIR, not by Python.
+    assert time.perf_counter() - start < 10
+    assert ops_of(module.operation, "func.call") == []
+    assert len(ops_of(module.operation, "func.func")) == 1
+
+
+def doubling(levels: int, leaf: str) -> str:
+    """Each function calls the next twice."""
+    functions = [
+        function(
+            f"f{i}" if i else "main",
+            "private" if i else "public",
+            f"%0 = call @f{i + 1}(%x) : ({TYPE}) -> {TYPE}",
+            f"%1 = call @same(%0) : ({TYPE}) -> {TYPE}",
+            f"%2 = call @f{i + 1}(%1) : ({TYPE}) -> {TYPE}",
+            f"return %2 : {TYPE}",
+        )
+        for i in range(levels)
+    ]
+    last = function(f"f{levels}", "private", leaf, f"return %0 : {TYPE}")
+    return "".join([*functions, last, function("same", "private", f"return %x : {TYPE}")])
+
+
+@pytest.mark.parametrize("max_ops", range(1000, 1008))
+def test_programs_that_double_with_each_level_stop_growing_for_good(max_ops: int) -> None:
+    module = ir.Module.parse(doubling(40, f"%0 = stablehlo.negate %x : {TYPE}"), make_context())
+    pipeline = Pipeline.parse(f"inline-calls{{max-ops={max_ops}}}")
+    remarks = pipeline.run(module.operation)
+    assert any(remark.text.endswith("past max-ops") for remark in remarks)
+    sizes = [len(ops_of(f, "stablehlo.negate", "func.call")) for f in ops_of(module.operation, "func.func")]
+    assert max_ops // 2 <= max(sizes) <= max_ops
+    once = str(module)
+    pipeline.run(module.operation)
+    assert str(module) == once
+
+
+def test_a_nested_module_is_left_alone() -> None:
+    text = f"module {{ module @inner {{ {calls_in_a_row(3)} }} }}"
+    module, remarks = inlined(text)
+    assert len(ops_of(module.operation, "func.call")) == 3
+    assert remarks == []
+
+
+def test_an_unregistered_op_may_use_any_function() -> None:
+    region = f'"test.region"() ({{ "test.end"() : () -> () }}) : () -> ()\nreturn %0 : {TYPE}'
+    text = function("main", "public", f"%0 = call @f(%x) : ({TYPE}) -> {TYPE}", region)
+    module, remarks = inlined(text + function("f", "private", f"return %x : {TYPE}"), unregistered=True)
+    assert ops_of(module.operation, "func.call") == []
+    assert len(ops_of(module.operation, "func.func")) == 2
+    reasons = [remark.text for remark in remarks if not remark.applied]
+    assert reasons == ["an unregistered op may use functions: the unused ones stay"]
