@@ -1,0 +1,148 @@
+"""Compiles a module in a process of its own: `python -m paropt.compile_apart FOLDER`.
+
+The folder holds the module and a request; the child adds the HLO and a reply. Compilers abort the process on some
+mistakes (a check that fails, memory that runs out): that ends the child, and the caller gets one line.
+
+The one file that compiles modules which jax has not lowered, by private names of jax.
+"""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from paropt.targets import Compiled, Memory, TargetError, first_line, get, memory_of
+
+# -P: no folder of the caller's may stand in for a library.
+_COMMAND = (sys.executable, "-P", "-m", "paropt.compile_apart")
+_MODULE, _REQUEST, _HLO, _REPLY = "module.mlirbc", "request.json", "optimized.hlo", "reply.json"
+
+
+class Request(NamedTuple):
+    """What the child is to do with the module."""
+
+    target: str
+    order: list[int] | None  # of each partition, the position of its device among the target's; None: in order
+    options: dict[str, Any]  # XLA's, on top of those that jax sets
+
+
+def compile_apart(module: bytes, request: Request, environment: Mapping[str, str]) -> Compiled:
+    """Compiles the bytecode `module` in a child process with this environment. Raises TargetError."""
+    with tempfile.TemporaryDirectory(prefix="paropt-") as name:
+        folder = Path(name)
+        (folder / _MODULE).write_bytes(module)
+        (folder / _REQUEST).write_text(json.dumps(request._asdict()))
+        ended = subprocess.run(
+            [*_COMMAND, name],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+        )
+        if ended.returncode:
+            raise TargetError(f"{request.target}: {_obituary(ended.returncode, ended.stderr)}")
+        reply = json.loads((folder / _REPLY).read_text())
+        if "error" in reply:
+            raise TargetError(reply["error"])
+        memory = None if reply["memory"] is None else Memory(*reply["memory"])
+        return Compiled((folder / _HLO).read_text(), memory, reply["seconds"])
+
+
+_FATAL = re.compile(r"^(?:F\d{4} .*?\] |LLVM ERROR: )(.*)", re.M)
+
+
+def _obituary(status: int, stderr: str) -> str:
+    """What the child died of: the message of a failed check, which a stack trace may follow, or the last line."""
+    fatal = _FATAL.search(stderr)
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    last_words = fatal[1] if fatal else lines[-1] if lines else "it said nothing"
+    how = f"died of {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+    return f"the compiler {how}: {last_words}"
+
+
+def main(folder: Path) -> None:
+    """Answers the request in `folder`. An error that is nobody's mistake but ours leaves a traceback and status 1."""
+    import jax
+
+    request = Request(**json.loads((folder / _REQUEST).read_text()))
+    try:
+        compiled = _compile((folder / _MODULE).read_bytes(), request)
+    except TargetError as error:
+        reply: dict[str, Any] = {"error": str(error)}
+    except jax.errors.JaxRuntimeError as error:
+        reply = {"error": f"{request.target}: XLA says {first_line(error)}"}
+    else:
+        (folder / _HLO).write_text(compiled.hlo)
+        reply = {"memory": compiled.memory, "seconds": compiled.seconds}
+    (folder / _REPLY).write_text(json.dumps(reply))
+
+
+def _compile(bytecode: bytes, request: Request) -> Compiled:
+    """Compiles as `jax.stages.Lowered.compile` does. Raises TargetError, or XLA's error."""
+    import numpy as np
+    from jaxlib import xla_client
+    from jaxlib.mlir import ir
+
+    from paropt.passes.core.context import make_context
+
+    try:
+        from jax._src.compiler import backend_compile_and_load, get_compile_options
+    except ImportError as error:
+        raise TargetError("paropt needs jax 0.10 to 0.12: jax._src.compiler is not as it was") from error
+
+    module = ir.Module.parse(bytecode, make_context())
+    if "sym_name" not in module.operation.attributes:  # jax reads it
+        module.operation.attributes["sym_name"] = ir.StringAttr.get("module", module.context)
+    devices = get(request.target).devices
+    replicas, partitions = _count(module, "mhlo.num_replicas"), _count(module, "mhlo.num_partitions")
+    if replicas * partitions != len(devices):
+        asked = f"{replicas * partitions} devices ({replicas} replicas x {partitions} partitions)"
+        raise TargetError(f"{request.target} has {len(devices)} devices, the module is for {asked}")
+
+    ordered = np.array([devices[position] for position in request.order or range(len(devices))])
+    options = get_compile_options(
+        num_replicas=replicas,
+        num_partitions=partitions,
+        device_assignment=ordered.reshape(replicas, partitions),
+        env_options_overrides=request.options,
+        backend=devices[0].client,
+    )
+    build = options.executable_build_options
+    build.use_shardy_partitioner = any(op.operation.name == "sdy.mesh" for op in module.body.operations)
+    build.allow_spmd_sharding_propagation_to_parameters = _is_open(module, "arg_attrs")
+    build.allow_spmd_sharding_propagation_to_output = _is_open(module, "res_attrs")
+
+    chosen = xla_client.DeviceList(tuple(ordered))
+    start = time.perf_counter()
+    executable = backend_compile_and_load(devices[0].client, module, chosen, options, [])
+    seconds = time.perf_counter() - start
+    hlo = "\n\n".join(part.to_string() for part in executable.hlo_modules())
+    return Compiled(hlo, memory_of(executable.get_compiled_memory_stats()), seconds)
+
+
+def _count(module: Any, attribute: str) -> int:
+    attributes = module.operation.attributes
+    return attributes[attribute].value if attribute in attributes else 1
+
+
+def _is_open(module: Any, attribute: str) -> list[bool]:
+    """Of each argument or result of `@main`: may XLA choose its sharding, in whole or in a dimension?"""
+    mains = [op for op in module.body.operations if "sym_name" in op.attributes and op.attributes["sym_name"].value == "main"]
+    if not mains or attribute not in mains[0].attributes:
+        return [True]
+    return [
+        "mhlo.sharding" not in each and ("sdy.sharding" not in each or "?" in str(each["sdy.sharding"]))
+        for each in mains[0].attributes[attribute]
+    ]
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
