@@ -51,7 +51,10 @@ class Program:
 
 
 def mesh_of(devices: Devices = None, **axes: int) -> Mesh:
-    """A mesh of all the devices; the size of one axis may be -1: what is left."""
+    """A mesh of all the devices; the size of one axis may be -1: what is left.
+
+    Raises ValueError when the other sizes do not divide the number of devices.
+    """
     chosen = np.array(jax.devices() if devices is None else list(devices))
     return Mesh(chosen.reshape(tuple(axes.values())), tuple(axes), axis_types=(AxisType.Auto,) * len(axes))
 
