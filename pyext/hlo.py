@@ -348,6 +348,9 @@ def _read_attributes(line: _Line, at: int) -> dict[str, str]:
         pair = _ATTRIBUTE.fullmatch(piece)
         if not pair:
             raise line.error(f"cannot read attribute `{piece.strip()}`")
+        if pair[1] == "device_ids":  # the order of the mesh's devices: part of the value before, comma or not
+            attributes["replica_groups"] = f"{attributes.get('replica_groups', '')},{piece}"
+            continue
         attributes[pair[1]] = pair[2]
     return attributes
 

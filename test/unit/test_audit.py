@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from jax import lax
 from jax.sharding import PartitionSpec
-from programs import mlp
 from programs.catalog import INTEGER_MLPS, MLPS, PROGRAMS, TRANSFORMERS
-from programs.program import data_mesh
+from programs.program import Sizes, data_mesh
 
 from paropt.audit import Audit, AuditComparison, audit, size_text
 from paropt.census import Collective, Loop, census
@@ -407,7 +406,7 @@ def test_integer_programs_are_exact(name: str) -> None:
     program = PROGRAMS[name]()
     assert program.tolerance == 0.0
     parameters, *batches = program.args
-    moved = [jnp.roll(b, 6, axis=1) if b.shape[:2] == (mlp.MICRO_BATCHES, mlp.EXAMPLES) else b for b in batches]
+    moved = [jnp.roll(b, 6, axis=1) if b.shape[:2] == (Sizes.micro_batches, Sizes.examples) else b for b in batches]
     step = jax.jit(program.step)
     for want, got in zip(jax.tree.leaves(step(*program.args)), jax.tree.leaves(step(parameters, *moved)), strict=True):
         np.testing.assert_array_equal(got, want)
