@@ -343,7 +343,7 @@ def _read_attributes(line: _Line, at: int) -> dict[str, str]:
     pieces, end = _pieces(line, at + 1)
     if end != len(line.text):
         raise line.error("a bracket is closed that was not opened", end)
-    attributes = {}
+    attributes: dict[str, str] = {}
     for piece in pieces:
         pair = _ATTRIBUTE.fullmatch(piece)
         if not pair:
