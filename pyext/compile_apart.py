@@ -1,7 +1,8 @@
 """Compiles a module in a process of its own: `python -m paropt.compile_apart FOLDER`.
 
-The folder holds the module and a request; the child adds the HLO and a reply. Compilers abort the process on some
-mistakes (a check that fails, memory that runs out): that ends the child, and the caller gets one line.
+The folder holds a request and, unless that is only about the target's devices, the module; the child adds the HLO and a
+reply. Compilers abort the process on some mistakes (a check that fails, a division by zero, memory that runs out): that
+ends the child, and the caller gets one line.
 
 The one file that compiles modules which jax has not lowered, by private names of jax.
 """
@@ -25,11 +26,11 @@ _MODULE, _REQUEST, _HLO, _REPLY = "module.mlirbc", "request.json", "optimized.hl
 
 
 class Request(NamedTuple):
-    """What the child is to do with the module."""
+    """What the child is to do."""
 
     target: str
-    order: list[int] | None  # of each partition, the position of its device among the target's; None: in order
-    options: dict[str, Any]  # XLA's, on top of those that jax sets
+    order: list[int] | None = None  # of each partition, the position of its device among the target's; None: in order
+    options: Mapping[str, Any] = {}  # XLA's, on top of those that jax sets
 
 
 def compile_apart(module: bytes, request: Request, environment: Mapping[str, str]) -> Compiled:
@@ -37,33 +38,47 @@ def compile_apart(module: bytes, request: Request, environment: Mapping[str, str
     with tempfile.TemporaryDirectory(prefix="paropt-") as name:
         folder = Path(name)
         (folder / _MODULE).write_bytes(module)
-        (folder / _REQUEST).write_text(json.dumps(request._asdict()))
-        ended = subprocess.run(
-            [*_COMMAND, name],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-            errors="replace",
-        )
-        if ended.returncode:
-            raise TargetError(f"{request.target}: {_obituary(ended.returncode, ended.stderr)}")
-        reply = json.loads((folder / _REPLY).read_text())
-        if "error" in reply:
-            raise TargetError(reply["error"])
+        reply = _answer(folder, request, environment)
         memory = None if reply["memory"] is None else Memory(*reply["memory"])
         return Compiled((folder / _HLO).read_text(encoding="utf-8"), memory, reply["seconds"])
 
 
-_LOGGED = re.compile(r"[IW]\d{4} ")  # information and warnings
+def require_devices(target: str, environment: Mapping[str, str]) -> None:
+    """Makes the target's devices in a child process, to see that this can be done here. Raises TargetError."""
+    with tempfile.TemporaryDirectory(prefix="paropt-") as name:
+        _answer(Path(name), Request(target), environment)
+
+
+def _answer(folder: Path, request: Request, environment: Mapping[str, str]) -> dict[str, Any]:
+    """The child's reply. Raises TargetError when that is an error, or when there is none."""
+    (folder / _REQUEST).write_text(json.dumps(request._asdict()))
+    ended = subprocess.run(
+        [*_COMMAND, str(folder)],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        errors="replace",
+    )
+    if ended.returncode:
+        raise TargetError(f"{request.target}: {_obituary(ended.returncode, ended.stderr)}")
+    reply = json.loads((folder / _REPLY).read_text())
+    if "error" in reply:
+        raise TargetError(reply["error"])
+    return reply
+
+
 _FATAL = re.compile(r"^(?:F\d{4} .*?\] |LLVM ERROR: )(.*)", re.M)
+# Information, warnings, and what absl's failure handler reports of its own work.
+_NOISE = re.compile(r"[IW]\d{4} |E\d{4} .*RAW: |\*\*\* |PC: |@ |https://symbolize")
 
 
 def _obituary(status: int, stderr: str) -> str:
     """What the child died of: the message of a failed check, which a stack trace may follow, or the last line."""
     fatal = _FATAL.search(stderr)
-    lines = [line.strip() for line in stderr.splitlines() if line.strip() and not _LOGGED.match(line)]
+    lines = [line.strip() for line in stderr.splitlines()]
+    lines = [line for line in lines if line and not _NOISE.match(line)]
     last_words = fatal[1] if fatal else lines[-1] if lines else "it said nothing"
     how = f"died of {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
     return f"the compiler {how}: {last_words}"
@@ -75,18 +90,24 @@ def main(folder: Path) -> None:
 
     request = Request(**json.loads((folder / _REQUEST).read_text()))
     try:
-        compiled = _compile((folder / _MODULE).read_bytes(), request)
+        reply = _reply(folder, request)
     except TargetError as error:
-        reply: dict[str, Any] = {"error": str(error)}
+        reply = {"error": str(error)}
     except jax.errors.JaxRuntimeError as error:
         reply = {"error": f"{request.target}: XLA says {first_line(error)}"}
-    else:
-        (folder / _HLO).write_text(compiled.hlo, encoding="utf-8")
-        reply = {"memory": compiled.memory, "seconds": compiled.seconds}
     (folder / _REPLY).write_text(json.dumps(reply))
 
 
-def _compile(bytecode: bytes, request: Request) -> Compiled:
+def _reply(folder: Path, request: Request) -> dict[str, Any]:
+    devices = get(request.target).make_devices()
+    if not (folder / _MODULE).exists():
+        return {}
+    compiled = _compile((folder / _MODULE).read_bytes(), devices, request)
+    (folder / _HLO).write_text(compiled.hlo, encoding="utf-8")
+    return {"memory": compiled.memory, "seconds": compiled.seconds}
+
+
+def _compile(bytecode: bytes, devices: list[Any], request: Request) -> Compiled:
     """Compiles as `jax.stages.Lowered.compile` does. Raises TargetError, or XLA's error."""
     import numpy as np
     from jaxlib import xla_client
@@ -102,7 +123,6 @@ def _compile(bytecode: bytes, request: Request) -> Compiled:
     module = ir.Module.parse(bytecode, make_context())
     if "sym_name" not in module.operation.attributes:  # jax reads it
         module.operation.attributes["sym_name"] = ir.StringAttr.get("module", module.context)
-    devices = get(request.target).devices
     replicas, partitions = _count(module, "mhlo.num_replicas"), _count(module, "mhlo.num_partitions")
     if replicas * partitions != len(devices):
         asked = f"{replicas * partitions} devices ({replicas} replicas x {partitions} partitions)"
@@ -113,7 +133,7 @@ def _compile(bytecode: bytes, request: Request) -> Compiled:
         num_replicas=replicas,
         num_partitions=partitions,
         device_assignment=ordered.reshape(replicas, partitions),
-        env_options_overrides=request.options,
+        env_options_overrides=dict(request.options),
         backend=devices[0].client,
     )
     build = options.executable_build_options
@@ -136,9 +156,8 @@ def _count(module: Any, attribute: str) -> int:
 
 def _is_open(module: Any, attribute: str) -> list[bool]:
     """Of each argument or result of `@main`: may XLA choose its sharding, in whole or in a dimension?"""
-    mains = [
-        op for op in module.body.operations if "sym_name" in op.attributes and op.attributes["sym_name"].value == "main"
-    ]
+    functions = [op for op in module.body.operations if op.operation.name == "func.func"]
+    mains = [op for op in functions if op.attributes["sym_name"].value == "main"]
     if not mains or attribute not in mains[0].attributes:
         return [True]
     return [

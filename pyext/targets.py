@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from paropt.gpus import GPUS, target_config
 
-Options = Mapping[str, str | int | float | bool]  # XLA's, as for `compiler_options` of jax.jit
+Options = Mapping[str, str | bool]  # XLA's, as for `compiler_options` of jax.jit
 
 
 class TargetError(ValueError):
@@ -68,7 +68,7 @@ class Target:
         Raises TargetError when the compiler is not installed or does not know the cluster.
         """
         self.require_compiler()
-        return tuple(self._devices())
+        return tuple(self.make_devices())
 
     def mesh(self, sizes: Mapping[str, int]) -> Any:
         """A `jax.sharding.Mesh` of all devices, in their order: `{"data": 4, "model": 2}`. Its axis types are Auto.
@@ -104,7 +104,8 @@ class Target:
     def require_compiler(self) -> None:
         """Raises TargetError when the compiler is not installed. Loads nothing."""
 
-    def _devices(self) -> list[Any]:
+    def make_devices(self) -> list[Any]:
+        """The devices, made by native code that may abort the process: see `devices`. Raises TargetError."""
         raise NotImplementedError
 
     def _environment(self) -> dict[str, str]:
@@ -122,7 +123,7 @@ class CpuTarget(Target):
     def platform(self) -> str:
         return "cpu"
 
-    def _devices(self) -> list[Any]:
+    def make_devices(self) -> list[Any]:
         import jax
         from jaxlib import xla_client
 
@@ -130,16 +131,27 @@ class CpuTarget(Target):
             own = jax.local_devices(backend="cpu")
         except RuntimeError:  # JAX_PLATFORMS leaves the CPU out
             own = []
+        if len(own) >= self.count:
+            return own[: self.count]
         # A client beside jax's own, when that has too few devices: their number is fixed once jax has started.
-        return (
-            own[: self.count]
-            if len(own) >= self.count
-            else xla_client.make_cpu_client(num_devices=self.count).devices()
-        )
+        client: Any = xla_client.make_cpu_client(num_devices=self.count)
+        return list(client.devices())
+
+
+class AbsentTarget(Target):
+    """A cluster whose devices are not there, and are described by a compiler that is a plugin of jax."""
+
+    @cached_property
+    def devices(self) -> tuple[Any, ...]:
+        from paropt.compile_apart import require_devices
+
+        self.require_compiler()
+        require_devices(self.name, self._environment())  # a description that kills the compiler kills a child
+        return tuple(self.make_devices())
 
 
 @dataclass(frozen=True)
-class TpuTarget(Target):
+class TpuTarget(AbsentTarget):
     """One or several TPU slices, described by libtpu."""
 
     topology: str  # `v5e:2x4`
@@ -153,7 +165,7 @@ class TpuTarget(Target):
         if not (_is_installed("libtpu") or os.environ.get("TPU_LIBRARY_PATH")):
             raise TargetError(f"{self.name} needs libtpu: pip install 'paropt[tpu]'")
 
-    def _devices(self) -> list[Any]:
+    def make_devices(self) -> list[Any]:
         import jax
         from jax.experimental import topologies
 
@@ -163,14 +175,14 @@ class TpuTarget(Target):
             settings |= {"TPU_WORKER_HOSTNAMES": "localhost", "TPU_ACCELERATOR_TYPE": "v5litepod-8"}
         with _environment(settings):
             try:
-                return topologies.get_topology_desc(self.topology, "tpu", **several).devices
+                return list(topologies.get_topology_desc(self.topology, "tpu", **several).devices)
             except jax.errors.JaxRuntimeError as error:
                 known = "it knows v4:2x2x1, v5e:2x4, v5p:2x2x2, v6e:2x4, tpu7x:2x2x1 and many others"
                 raise TargetError(f"{self.name}: libtpu says {first_line(error)}; {known}") from error
 
 
 @dataclass(frozen=True)
-class GpuTarget(Target):
+class GpuTarget(AbsentTarget):
     """Hosts with GPUs, one or several slices (NVLink domains or partitions) of them."""
 
     gpu: str  # of the table, or the path of a description
@@ -184,7 +196,7 @@ class GpuTarget(Target):
         if not (_is_installed("jax_plugins.xla_cuda13") or _is_installed("jax_plugins.xla_cuda12")):
             raise TargetError(f"{self.name} needs jax's CUDA plugin: pip install 'paropt[gpu]'")
 
-    def _devices(self) -> list[Any]:
+    def make_devices(self) -> list[Any]:
         import jax
         from jax.experimental import topologies
 
@@ -200,7 +212,7 @@ class GpuTarget(Target):
                 raise TargetError(f"{self.name}: jax did not load its CUDA plugin; it needs {right}") from error
             except jax.errors.JaxRuntimeError as error:
                 raise TargetError(f"{self.name}: XLA says {first_line(error)}") from error
-        return topology.devices
+        return list(topology.devices)
 
 
 @dataclass(frozen=True)
@@ -213,8 +225,7 @@ class HostTarget(Target):
         return "cuda" if platform == "gpu" else platform
 
     def compile(self, program: Any, *, options: Options | None = None) -> Compiled:
-        """As for other targets, but a lowered program is compiled in this process: it may hold devices that no other
-        process can use."""
+        """As for other targets, but a lowered program is compiled here: other processes may not get at the devices."""
         import jax
 
         if not isinstance(program, jax.stages.Lowered):
@@ -228,12 +239,12 @@ class HostTarget(Target):
         except jax.errors.JaxRuntimeError as error:
             raise TargetError(f"{self.name}: XLA says {first_line(error)}") from error
         seconds = time.perf_counter() - start
-        return Compiled(compiled.as_text(), memory_of(compiled.memory_analysis()), seconds)
+        return Compiled(compiled.as_text() or "", memory_of(compiled.memory_analysis()), seconds)
 
-    def _devices(self) -> list[Any]:
+    def make_devices(self) -> list[Any]:
         import jax
 
-        return jax.local_devices()
+        return list(jax.local_devices())
 
     def _environment(self) -> dict[str, str]:
         environment = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # this process may have its share
@@ -345,7 +356,8 @@ def _module_of(program: Any) -> tuple[bytes, list[int] | None, dict[str, Any]]:
         raise TypeError(f"expected a StableHLO module or a lowered jax program, not {type(program).__name__}")
     ids = [device.id for device in _lowered_for(program)]
     order = [sorted(ids).index(number) for number in ids] if ids else None
-    return bytecode_of(program.compiler_ir()), order, dict(program._lowering._compiler_options_kvs)
+    lowering: Any = program._lowering
+    return bytecode_of(lowering.stablehlo()), order, dict(lowering._compiler_options_kvs)
 
 
 def _lowered_for(lowered: Any) -> list[Any]:
@@ -355,9 +367,8 @@ def _lowered_for(lowered: Any) -> list[Any]:
     except AttributeError as error:
         import jax
 
-        raise TargetError(
-            f"paropt needs jax 0.10 to 0.12: it does not know how jax {jax.__version__} lowers"
-        ) from error
+        known = "paropt needs jax 0.10 to 0.12: it does not know how"
+        raise TargetError(f"{known} jax {jax.__version__} lowers programs") from error
 
 
 def _is_installed(module: str) -> bool:

