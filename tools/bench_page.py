@@ -22,7 +22,7 @@ NO_GPU = "Not run on a GPU yet. Where one is at hand: `python tools/gpu_check.py
 LEGEND = """\
 - **sync**: bytes per device and step of the all-reduces and reduce-scatters of gradients, in multiples of the ideal.
   Ideal is each gradient reduced once per step, in the type it is accumulated in; of programs that read the summed
-  gradient of each micro-batch (P12, P13), once per micro-batch. Below 1: XLA narrowed the sum to bf16.
+  gradient of each micro-batch (P12, P13), once per micro-batch.
 - **runs in loops**: how often these reductions run inside loops, per step.
 - **activations**: bytes of reductions over other axes, which must not change. **other**: bytes of all other
   collectives, which must not grow.
