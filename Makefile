@@ -41,10 +41,13 @@ lint: $(STAMP) ## Format, lint, types, dead check lines, stale docs
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade -t build/types .
 	$(BIN)/mypy
 
+bench: $(STAMP) ## What XLA alone and par-opt communicate, per target; step times; written to docs/benchmarks.md
+	$(BIN)/python tools/bench.py
+
 docs: $(STAMP) ## Write docs/passes.md from the passes
 	$(BIN)/python tools/gen_pass_docs.py
 
 clean: ## Remove what the other targets made
 	rm -rf $(VENV) build demo-out .pytest_cache .hypothesis .ruff_cache .mypy_cache
 
-.PHONY: help setup extras demo test lit pytest lint docs clean
+.PHONY: help setup extras demo test lit pytest lint bench docs clean

@@ -9,7 +9,8 @@ DEFAULT_PIPELINE = "grad-sync"
 
 name_pipeline(
     "grad-sync",
-    "inline-calls,defer-sync,fuse-all-reduces",
+    "inline-calls,fuse-all-reduces,defer-sync,fuse-all-reduces",
     "Synchronise gradients once per step: calls are inlined, so that the sync and the accumulator are in one block; "
-    "the sync leaves the loops; then what is left of it is fused.",
+    "sums of reductions are fused, which may leave fewer that something else reads; the sync leaves the loops; what "
+    "then meets after them is fused.",
 )

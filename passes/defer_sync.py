@@ -5,7 +5,7 @@ from typing import Annotated, NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.collectives import ALL_REDUCE, Reduction
+from paropt.passes.analysis.collectives import ADD, ALL_REDUCE, Reduction, neutral_number
 from paropt.passes.analysis.constants import is_zero
 from paropt.passes.analysis.linearity import ConvertPolicy
 from paropt.passes.analysis.loops import WHILE, Loop, loop_around, trip_count
@@ -14,7 +14,7 @@ from paropt.passes.analysis.types import bytes_of
 from paropt.passes.core.loops import carry, rebuilt, uncarry
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.split import Split, closed, erase_unused, split_values, zero
+from paropt.passes.core.split import Split, closed, erase_unused, neutral, split_values
 from paropt.passes.core.traversal import defining_op, op_of, ops_of
 
 NAME = "defer-sync"
@@ -49,12 +49,13 @@ def defer_sync(
 
     Inner loops come first, so a sync leaves a nest of loops one by one. What the accumulator holds from elsewhere
     (its start value, terms that are not reduced) is kept apart and counted once, not once per device: a start value
-    that is not zero is added after the loop, and is carried beside the sum only if the loop changes it.
+    that is not zero is added after the loop, and is carried beside the sum only if the loop changes it. Maxima and
+    minima are deferred in the same way.
 
     Legal when:
 
     - the reduction is an all_reduce
-    - the reduction is a sum
+    - the reduction has a neutral element to start from: it is a sum, a maximum or a minimum
     - each op between the reduction and the accumulator is linear
     - a factor is uniform over the replica groups
     - a predicate is uniform over the replica groups
@@ -152,11 +153,15 @@ def _require_deferrable(position: int, made_of: set[ir.Value], members: frozense
     """Declines unless carried value `position`, made of the values `made_of`, may stay partial in the whole loop."""
     loop, values = context.loop, context.values
     reduction = values.reduction
+    reduced = any(defining_op(value) is not None and not values.values[value].addends for value in made_of)
+    require(reduced, "the accumulator is not a sum with the reduced value", loop.op)
     source = first_source(loop.next_values.operands[position], values)
     require(
         reduction.kind == ALL_REDUCE, "a reduce_scatter stays: its accumulator would have to be unscattered", source
     )
-    require(reduction.is_sum, "the reduction is not a sum", source)
+    element = ir.RankedTensorType(source.results[0].type).element_type
+    has_neutral = neutral_number(reduction.combiner, element) is not None
+    require(has_neutral, f"no neutral element is known for a {reduction.combiner} of {element}", source)
     require("sdy.sharding" not in loop.op.attributes, "the loop says how its values are sharded", loop.op)
     context.facts.require_uniform(loop.predicate, "the number of trips", loop.op, reduction)
     for use in loop.condition.arguments[position].uses:
@@ -203,9 +208,9 @@ def _bytes(values: Sequence[ir.Value]) -> int:
 
 
 def _made_of(value: ir.Value, values: PartialValues) -> set[ir.Value]:
-    """The partial values that `value` is computed from, itself included."""
+    """The partial values that `value` is computed from, itself included; none when it is not partial."""
     found: set[ir.Value] = set()
-    waiting = [value]
+    waiting = [value] if value in values.values else []
     while waiting:
         value = waiting.pop()
         if value in found:
@@ -242,7 +247,9 @@ def _rewrite(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
     values = found.values
     old = facts.in_order(found.members)
     starts = {i: loop.op.operands[i] for i in found.positions}
-    kept_apart = {i: carry(loop, starts[i].type) for i in found.positions if not is_zero(starts[i])}
+    combiner = values.reduction.combiner
+    apart = [i for i in found.positions if not (combiner == ADD and is_zero(starts[i]))]
+    kept_apart = {i: carry(loop, starts[i].type) for i in apart}
     sources: dict[ir.Value, Split] = {}
     for op in found.reductions:
         sources |= {result: Split(operand, None) for operand, result in zip(op.operands, op.results, strict=True)}
@@ -253,7 +260,9 @@ def _rewrite(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
     ends = {i: splits[end.operands[i]] for i in found.positions}
     like = {i: first_source(end.operands[i], values) for i in found.positions}
     nexts = [ends[i].partial if i in ends else value for i, value in enumerate(end.operands)]
-    new_starts = [_zero_before(loop.op, starts[i].type) if i in starts else v for i, v in enumerate(loop.op.operands)]
+    new_starts = list(loop.op.operands)
+    for i in found.positions:
+        new_starts[i] = _neutral_before(loop.op, starts[i].type, combiner)
     carried: dict[int, int] = {}
     for i, argument in kept_apart.items():
         position, rest = len(nexts), ends[i].rest
@@ -261,7 +270,7 @@ def _rewrite(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
             uncarry(loop, position)  # the loop leaves it as it was: its start value will do
             continue
         carried[i] = position
-        nexts.append(rest if rest is not None else _zero_before(end, starts[i].type))
+        nexts.append(rest if rest is not None else _neutral_before(end, starts[i].type, combiner))
         new_starts.append(starts[i])
 
     new = rebuilt(loop, new_starts, nexts)
@@ -270,16 +279,16 @@ def _rewrite(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
         value = new.op.results[i]
         if i in ends:
             rest = new.op.results[carried[i]] if i in carried else starts[i] if i in kept_apart else None
-            value = closed(Split(value, rest), like[i], values.reduction.combiner, at)
+            value = closed(Split(value, rest), like[i], combiner, at)
         result.replace_all_uses_with(value)
     loop.op.erase()
     erase_unused(old)
     return new
 
 
-def _zero_before(op: ir.Operation, type_: ir.Type) -> ir.Value:
+def _neutral_before(op: ir.Operation, type_: ir.Type, combiner: str) -> ir.Value:
     with ir.InsertionPoint(op), op.location:
-        return zero(type_)
+        return neutral(type_, combiner)
 
 
 def _in_branches(loop: Loop) -> list[Remark]:

@@ -17,13 +17,16 @@ from paropt.crashes import Progress, run_apart, signal_name
 SPLIT_MARKER = "// -----"
 
 # LLVM's options with an optional value: it must follow `=`, and a bare option means this.
-_BARE = {"--split-input-file": SPLIT_MARKER, "--verify-each": "true"}
+_BARE = {"--split-input-file": SPLIT_MARKER, "--verify-each": "true", "--audit": "text"}
+
+_AUDIT_FORMS = ("text", "json", "html", "png")
 
 _EPILOG = """\
 Pass options stand in braces, separated by spaces: --passes='fuse-all-reduces{convert=any},cse'. MLIR's own passes may
 stand in a pipeline too; those that run on functions are written func.func(...). Options may be written with one dash
 or two, and values after `=` or as the next argument. Exit status: 0, or 1 for any failure; then nothing is written to
-the output, and a file that -o names keeps its contents."""
+the output, and a file that -o names keeps its contents. A condition of --fail-if that holds gives 1 too, with all
+outputs written."""
 
 
 class UsageError(Exception):
@@ -49,8 +52,8 @@ def main(argv: list[str] | None = None) -> int:
         return driver.run(options, data, progress)
 
     status = run_apart(work)
-    if options.partial_output:
-        options.partial_output.unlink(missing_ok=True)
+    for partial in filter(None, (options.partial_output, options.partial_audit)):
+        partial.unlink(missing_ok=True)
     return status if status >= 0 else _died(-status, options, data, progress)
 
 
@@ -64,14 +67,36 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
         raise UsageError("--run-reproducer takes the pipeline from its file: leave --passes out")
     if options.mlir_generate_reproducer and options.split_input_file:
         raise UsageError("--mlir-generate-reproducer holds one module: leave --split-input-file out")
+    _check_audit(options)
     options.lists = options.list_passes or options.show_dialects or options.version
     options.name = "-" if options.input == "-" else options.input
     options.output = None if options.output == "-" else Path(options.output)
-    # Written beside the output, so that it can be moved into place at once; named here, to be removed after a crash.
-    options.partial_output = None
-    if options.output and not _is_special(options.output):
-        options.partial_output = options.output.resolve().with_name(f".par-opt-{os.getpid()}.partial")
+    options.partial_output = _partial(options.output, "partial")
+    options.partial_audit = _partial(options.audit_output, "audit.partial")
     return options
+
+
+def _partial(path: Path | None, suffix: str) -> Path | None:
+    """Where to write what will be moved to `path` when it is complete; named here, to be removed after a crash."""
+    if not path or _is_special(path):
+        return None
+    return path.resolve().with_name(f".par-opt-{os.getpid()}.{suffix}")
+
+
+def _check_audit(options: argparse.Namespace) -> None:
+    given = {
+        "--target": options.target,
+        "--fail-if": options.fail_if,
+        "--audit-baseline": options.audit_baseline,
+        "--audit-output": options.audit_output,
+    }
+    alone = [name for name, value in given.items() if value]
+    if alone and not options.audit:
+        raise UsageError(f"{alone[0]} says how to audit: give --audit, too")
+    if options.audit and options.split_input_file:
+        raise UsageError("--audit is for one module: leave --split-input-file out")
+    if options.audit == "png" and not options.audit_output and sys.stdout.isatty():
+        raise UsageError("--audit=png would write binary data to the terminal: name a file with --audit-output")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -90,6 +115,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_input_and_output(parser.add_argument_group("input and output"))
     _add_pipeline(parser.add_argument_group("passes"))
+    _add_audit(parser.add_argument_group("audit of what XLA makes of the module"))
     _add_diagnostics(parser.add_argument_group("remarks and diagnostics"))
     _add_printing(parser.add_argument_group("form of the output, and of the IR dumps"))
     _add_dumps(parser.add_argument_group("IR dumps and timing, to stderr"))
@@ -139,6 +165,36 @@ def _add_pipeline(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument("--show-dialects", action="store_true", help="list the dialects that can be read")
     group.add_argument("--version", action="store_true", help="print the versions of paropt and jaxlib")
+
+
+def _add_audit(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--audit",
+        choices=_AUDIT_FORMS,
+        metavar="[=FORM]",
+        help="compile the module as it is and after the passes, and report what both communicate, as text, json, html "
+        "or png (default: text); the module itself is written only where -o says",
+    )
+    group.add_argument(
+        "--target",
+        action="append",
+        default=[],
+        metavar="TARGET",
+        help="what to compile for, as in cpu:8, tpu:v5e:2x4 or gpu:h100:1x1x8; may be repeated (default: as many CPU "
+        "devices as the module has partitions)",
+    )
+    group.add_argument("--audit-output", type=Path, metavar="FILE", help="write the report here (default: stdout)")
+    group.add_argument(
+        "--fail-if",
+        action="append",
+        default=[],
+        metavar="CONDITION",
+        help="exit with status 1 if it holds after the passes, as in 'sync_in_loop > 0', 'peak_memory > 2GiB' or "
+        "'added.collectives > 0'; docs/audit.md lists the names; may be repeated",
+    )
+    group.add_argument(
+        "--audit-baseline", type=Path, metavar="FILE", help="compare with an earlier report of --audit=json"
+    )
 
 
 def _add_diagnostics(group: argparse._ArgumentGroup) -> None:
@@ -252,7 +308,8 @@ def _read(name: str) -> bytes:
 
 def _require_writable(options: argparse.Namespace) -> None:
     """Raises UsageError for an output that could not be written, before any work is done."""
-    for path in (options.output, options.crash_reproducer, options.mlir_generate_reproducer):
+    written = (options.output, options.audit_output, options.crash_reproducer, options.mlir_generate_reproducer)
+    for path in written:
         if path and Path(path).is_dir():
             raise UsageError(f"cannot write '{path}': it is a directory")
         if path and not Path(path).parent.is_dir():

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jaxlib.mlir import ir
 
@@ -28,6 +28,9 @@ from paropt.passes.core.pipeline import Pipeline, PipelineError, Printing
 from paropt.passes.core.plugins import PluginError, load_plugin
 from paropt.passes.core.remarks import Remark
 from paropt.reproducer import pipeline_of, reproducer
+
+if TYPE_CHECKING:
+    from paropt.audit_command import Request
 
 
 class Failure(Exception):  # noqa: N818  an outcome of the run, told in one line
@@ -45,6 +48,9 @@ class Chunk:
     defect_in: str = ""  # our pass that failed, as opposed to the input
     diagnostics: list[Diagnostic] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)
+    all_remarks: tuple[Remark, ...] = ()  # those that --remarks-filter leaves out, too
+    before: bytes = b""  # with --audit: the module as it was read, as bytecode
+    after: Module | None = None  # and after the passes
 
 
 def run(options: argparse.Namespace, data: bytes, progress: Progress) -> int:
@@ -97,6 +103,7 @@ class _Driver:
         """Processes each chunk, and writes the output when all of them succeeded."""
         self.pipeline = self.read_pipeline()
         self._check_pipeline()
+        request = self._audit_request()
         chunks = self.chunks()
         if self.options.emit_bytecode and len(chunks) > 1:
             raise Failure(f"--emit-bytecode writes one module, and the input has {len(chunks)}")
@@ -104,8 +111,43 @@ class _Driver:
         if not all(succeeded):
             return 1
         separator = f"{self.options.split_input_file}\n".encode()
-        self._write(separator.join(chunk.output for chunk in chunks))
-        return 0
+        output = separator.join(chunk.output for chunk in chunks)
+        if request is None:
+            self._write(output, self.options.output, self.options.partial_output)
+            return 0
+        status = self._audit(request, chunks[0])
+        if self.options.output:
+            self._write(output, self.options.output, self.options.partial_output)
+        return status
+
+    def _audit_request(self) -> "Request | None":
+        """What --audit asks for; None without it."""
+        if not self.options.audit:
+            return None
+        from paropt.audit_command import ERRORS, Request  # here: most runs do not need it
+
+        try:
+            return Request.of(self.options)
+        except ERRORS as error:
+            raise Failure(str(error)) from error
+
+    def _audit(self, request: "Request", chunk: Chunk) -> int:
+        """Writes the report on `chunk`; returns 1 when it exceeds a budget, after a line that says so, else 0."""
+        from paropt.audit_command import ERRORS, Audited
+
+        assert chunk.after is not None, "the passes have run"
+        passes = self.options.passes or str(self.pipeline)
+        audited = Audited(chunk.before, chunk.after, passes, chunk.all_remarks)
+        try:
+            report = request.report(audited, lambda activity: self.progress.note(chunk.number, activity))
+            rendered = request.rendered(report)
+            exceeded = request.exceeded(report)
+        except ERRORS as error:
+            raise Failure(f"{self.options.name}: {error}") from error
+        self._write(rendered, self.options.audit_output, self.options.partial_audit)
+        for line in exceeded:
+            _say(f"budget exceeded: {line}")
+        return 1 if exceeded else 0
 
     def read_pipeline(self) -> Pipeline:
         if not self.options.run_reproducer:
@@ -148,6 +190,7 @@ class _Driver:
         except ModuleError as error:
             chunk.failure = str(error)
             chunk.diagnostics += error.diagnostics
+        chunk.all_remarks = tuple(chunk.remarks)
         chunk.remarks = self._chosen(chunk.remarks)
         for diagnostic in (d for g in chunk.diagnostics for d in (g, *g.notes) if self.options.debug):
             print(f"{diagnostic.severity}: {diagnostic}", file=sys.stderr)
@@ -168,6 +211,8 @@ class _Driver:
             module = modules.parse(chunk.data, name, context)
             if options.mlir_generate_reproducer:
                 self.write_reproducer(chunk, options.mlir_generate_reproducer)
+            if options.audit:
+                chunk.before, chunk.after = modules.bytecode_of(module), module
             for step in self._steps():
                 self._run(step, module, chunk)
             self.progress.note(chunk.number, "printing it")
@@ -267,8 +312,8 @@ class _Driver:
             _say(f"error: {problem}")
         return not problems
 
-    def _write(self, data: bytes) -> None:
-        path, partial = self.options.output, self.options.partial_output
+    def _write(self, data: bytes, path: Path | None, partial: Path | None) -> None:
+        """Writes `data` to `path`, by way of `partial` where that is given, or to the standard output."""
         try:
             if not path:
                 sys.stdout.buffer.write(data)

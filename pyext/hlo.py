@@ -343,11 +343,14 @@ def _read_attributes(line: _Line, at: int) -> dict[str, str]:
     pieces, end = _pieces(line, at + 1)
     if end != len(line.text):
         raise line.error("a bracket is closed that was not opened", end)
-    attributes = {}
+    attributes: dict[str, str] = {}
     for piece in pieces:
         pair = _ATTRIBUTE.fullmatch(piece)
         if not pair:
             raise line.error(f"cannot read attribute `{piece.strip()}`")
+        if pair[1] == "device_ids":  # the order of the mesh's devices: part of the value before, comma or not
+            attributes["replica_groups"] = f"{attributes.get('replica_groups', '')},{piece}"
+            continue
         attributes[pair[1]] = pair[2]
     return attributes
 

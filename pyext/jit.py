@@ -358,6 +358,15 @@ def _rewritten_copy(lowered: jax.stages.Lowered, spec: _Spec) -> jax.stages.Lowe
     return _rewritten(lambda: _copied(lowered), _module_of, spec)
 
 
+def rewritten(lowered: jax.stages.Lowered, passes: str | Pipeline) -> tuple[jax.stages.Lowered, tuple[Remark, ...]]:
+    """`lowered` with the passes run on a copy of its module, and what they decided. Raises what a pass raises."""
+    spec = _spec_of(passes, strict=True)
+    if spec is None:
+        return lowered, ()
+    result = _rewritten_copy(lowered, spec)
+    return result, _remarks[_module_of(result)]
+
+
 def _copied(lowered: jax.stages.Lowered) -> jax.stages.Lowered:
     bytecode = io.BytesIO()
     module = _module_of(lowered)

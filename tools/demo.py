@@ -204,7 +204,7 @@ def _write(out: Path, variants: list[Variant], summary: str, remarks: list[str],
     (out / "before.mlir").write_text(before.module)
     (out / "after.mlir").write_text(after.module)
     (out / "remarks.txt").write_text("".join(f"{remark}\n" for remark in remarks))
-    (out / "summary.txt").write_text(f"{summary}\n\n{AuditComparison(before.audit, after.audit)}\n")
+    (out / "summary.txt").write_text(f"{summary}\n\n{AuditComparison(before.audit, after.audit, PASSES)}\n")
     measured = {variant.name: _measured(variant) for variant in variants}
     (out / "census.json").write_text(json.dumps({"rewrite_seconds": rewrite_seconds} | measured, indent=1) + "\n")
 

@@ -1,5 +1,6 @@
 """What a collective does: who takes part, and how values are combined."""
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,14 +15,16 @@ from paropt.passes.core.traversal import module_of
 ALL_REDUCE = "stablehlo.all_reduce"
 REDUCE_SCATTER = "stablehlo.reduce_scatter"
 
+ADD, MAXIMUM, MINIMUM = "stablehlo.add", "stablehlo.maximum", "stablehlo.minimum"
+
 Groups = tuple[tuple[int, ...], ...]
 
 # The ops that a reduction may combine with; each is associative and commutative (floats: up to rounding).
 COMBINERS = (
-    "stablehlo.add",
+    ADD,
     "stablehlo.multiply",
-    "stablehlo.maximum",
-    "stablehlo.minimum",
+    MAXIMUM,
+    MINIMUM,
     "stablehlo.and",
     "stablehlo.or",
 )
@@ -48,7 +51,7 @@ class Reduction(NamedTuple):
 
     @property
     def is_sum(self) -> bool:
-        return self.combiner == "stablehlo.add"
+        return self.combiner == ADD
 
 
 def difference(a: Reduction, b: Reduction) -> str:
@@ -81,7 +84,7 @@ def reduction_of(op: ir.Operation) -> Reduction:
         same = given.element_type == reduced.element_type == _reducer_type(op)
         require(same, "the reducer works in another element type than its operand")
     element = ir.RankedTensorType(op.results[0].type).element_type
-    require(is_number(element) or combiner not in ("stablehlo.add", "stablehlo.multiply"), "a sum of i1 is not linear")
+    require(is_number(element) or combiner not in (ADD, "stablehlo.multiply"), "a sum of i1 is not linear")
     groups = replica_groups(op)
     require(groups is not None, "the replica groups are not known")
     assert combiner is not None and groups is not None
@@ -166,6 +169,21 @@ def combiner_of(op: ir.Operation) -> str | None:
 
 def _reducer_type(op: ir.Operation) -> ir.Type:
     return ir.RankedTensorType(op.regions[0].blocks[0].arguments[0].type).element_type
+
+
+def neutral_number(combiner: str, element: ir.Type) -> int | float | None:
+    """The number that `combiner` leaves every other as it is; None when `element` has none, or none is known here."""
+    if combiner == ADD:
+        return 0
+    if combiner not in (MAXIMUM, MINIMUM):
+        return None
+    sign = -1 if combiner == MAXIMUM else 1
+    if isinstance(element, ir.F64Type | ir.F32Type | ir.F16Type | ir.BF16Type):
+        return sign * math.inf
+    if not isinstance(element, ir.IntegerType) or element.width == 1:
+        return None
+    least, bits = (0, element.width) if element.is_unsigned else (-(1 << element.width - 1), element.width - 1)
+    return least if combiner == MAXIMUM else (1 << bits) - 1
 
 
 def reduced_over(op: ir.Operation, reduction: Reduction) -> bool:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.collectives import REDUCE_SCATTER
+from paropt.passes.analysis.collectives import ADD, REDUCE_SCATTER, neutral_number
 from paropt.passes.analysis.constants import scalar_of
 from paropt.passes.analysis.partial import PartialValues
 from paropt.passes.analysis.types import is_float
@@ -65,15 +65,20 @@ def erase_unused(ops: Sequence[ir.Operation]) -> None:
             _drop_unused_results(op)
 
 
-def zero(type_: ir.Type) -> ir.Value:
-    """A tensor of zeros, made at the insertion point. `type_` is a tensor of numbers of static shape."""
+def neutral(type_: ir.Type, combiner: str = ADD) -> ir.Value:
+    """A tensor that `combiner` leaves every other as it is, made at the insertion point: of zeros, for a sum.
+
+    `type_` is a tensor of static shape, of elements for which there is a `neutral_number`.
+    """
     tensor = ir.RankedTensorType(type_)
     element = tensor.element_type
     if isinstance(element, ir.ComplexType):  # jaxlib cannot make complex attributes
-        part = zero(ir.RankedTensorType.get(tensor.shape, element.element_type))
+        part = neutral(ir.RankedTensorType.get(tensor.shape, element.element_type))
         return _create("stablehlo.complex", tensor, [part, part])
-    number = ir.FloatAttr.get(element, 0.0) if is_float(element) else ir.IntegerAttr.get(element, 0)
-    return _constant(tensor, number)
+    number = neutral_number(combiner, element)
+    assert number is not None, "the pass asks first"
+    attribute = ir.FloatAttr.get(element, number) if is_float(element) else ir.IntegerAttr.get(element, int(number))
+    return _constant(tensor, attribute)
 
 
 def _on(op: ir.Operation, parts: dict[int, ir.Value | None], combiner: str) -> ir.Value:
@@ -82,7 +87,7 @@ def _on(op: ir.Operation, parts: dict[int, ir.Value | None], combiner: str) -> i
     with ir.InsertionPoint(op), op.location:
         if len(given) < len(parts) and op.name in (combiner, SUBTRACT):
             return given[0] if op.name == combiner or parts[1] is None else _create(NEGATE, given[0].type, given)
-        filled = {i: part if part is not None else zero(op.operands[i].type) for i, part in parts.items()}
+        filled = {i: part if part is not None else neutral(op.operands[i].type) for i, part in parts.items()}
         new = op.clone()
         for i, part in filled.items():
             new.operands[i] = part

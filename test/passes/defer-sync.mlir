@@ -7,7 +7,6 @@
 module attributes {mhlo.num_replicas = 8 : i32} {
 
 // CHECK-LABEL:   func.func public @accumulate
-
 // CHECK-SAME:      (%[[X:.*]]: tensor<4xf32>)
 // CHECK:           %[[W:.*]]:2 = stablehlo.while(%{{.*}} = %{{.*}}, %[[D:.*]] = %{{.*}})
 // CHECK:           %[[G:.*]] = stablehlo.add %[[X]],
@@ -39,12 +38,12 @@ func.func public @accumulate(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // The start value is not summed over the devices: it is added after the loop, and no longer carried.
 // CHECK-LABEL:   func.func public @start_counted_once
-
 // CHECK-SAME:      (%{{.*}}: tensor<4xf32>, %[[START:.*]]: tensor<4xf32>)
 // CHECK:           %[[Z:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<4xf32>
 // CHECK:           %[[W:.*]]:2 = stablehlo.while(%{{.*}} = %{{.*}}, %{{.*}} = %[[Z]])
+// CHECK:           } do {
 // CHECK-NOT:       stablehlo.all_reduce
-// CHECK:           stablehlo.return
+// CHECK:           stablehlo.return %{{.*}}, %
 // CHECK:           %[[S:.*]] = "stablehlo.all_reduce"(%[[W]]#1)
 // CHECK:           %[[R:.*]] = stablehlo.add %[[START]], %[[S]]
 // CHECK-NEXT:      return %[[R]]
@@ -70,12 +69,11 @@ func.func public @start_counted_once(%x: tensor<4xf32>, %start: tensor<4xf32>) -
 
 // The number of trips is not known, zero included; a maximum over the devices proves it uniform.
 // CHECK-LABEL:   func.func public @dynamic_trips
-
 // CHECK:           "stablehlo.all_reduce"(
 // CHECK:           stablehlo.maximum
-// CHECK:           stablehlo.while
+// CHECK:           } do {
 // CHECK-NOT:       stablehlo.all_reduce
-// CHECK:           stablehlo.return
+// CHECK:           stablehlo.return %{{.*}}, %
 // CHECK:           "stablehlo.all_reduce"(%{{.*}}#1)
 // CHECK-NOT:       stablehlo.all_reduce
 // REMARK-DAG: [defer-sync] stablehlo.all_reduce applied: 16 bytes per device, now reduced after the loop and not in every trip in it
@@ -101,10 +99,9 @@ func.func public @dynamic_trips(%trips: tensor<i32>, %x: tensor<4xf32>, %start: 
 }
 
 // CHECK-LABEL:   func.func public @zero_trips
-
-// CHECK:           stablehlo.while
+// CHECK:           } do {
 // CHECK-NOT:       stablehlo.all_reduce
-// CHECK:           stablehlo.return
+// CHECK:           stablehlo.return %{{.*}}, %
 // CHECK:           "stablehlo.all_reduce"(%{{.*}}#1)
 // CHECK-NOT:       stablehlo.all_reduce
 func.func public @zero_trips(%trips: tensor<i32>, %x: tensor<4xf32>, %start: tensor<4xf32>) -> tensor<4xf32> {
@@ -130,10 +127,9 @@ func.func public @zero_trips(%trips: tensor<i32>, %x: tensor<4xf32>, %start: ten
 }
 
 // CHECK-LABEL:   func.func public @tied_weight
-
-// CHECK:           stablehlo.while
+// CHECK:           } do {
 // CHECK-NOT:       stablehlo.all_reduce
-// CHECK:           stablehlo.return
+// CHECK:           stablehlo.return %{{.*}}, %
 // CHECK:           "stablehlo.all_reduce"(%{{.*}}#1)
 // CHECK-NOT:       stablehlo.all_reduce
 func.func public @tied_weight(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
@@ -160,10 +156,9 @@ func.func public @tied_weight(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 
 // By a constant, a uniform scalar from outside, and the induction variable.
 // CHECK-LABEL:   func.func public @scaled
-
-// CHECK:           stablehlo.while
+// CHECK:           } do {
 // CHECK-NOT:       stablehlo.all_reduce
-// CHECK:           stablehlo.return
+// CHECK:           stablehlo.return %{{.*}}, %
 // CHECK:           "stablehlo.all_reduce"(%{{.*}}#1)
 // CHECK-NOT:       stablehlo.all_reduce
 func.func public @scaled(%x: tensor<4xf32>, %scale: tensor<f32>) -> tensor<4xf32> {
@@ -195,10 +190,9 @@ func.func public @scaled(%x: tensor<4xf32>, %scale: tensor<f32>) -> tensor<4xf32
 
 // acc + (g - acc) * c: the accumulator is read twice, linearly.
 // CHECK-LABEL:   func.func public @running_mean
-
-// CHECK:           stablehlo.while
+// CHECK:           } do {
 // CHECK-NOT:       stablehlo.all_reduce
-// CHECK:           stablehlo.return
+// CHECK:           stablehlo.return %{{.*}}, %
 // CHECK:           "stablehlo.all_reduce"(%{{.*}}#1)
 // CHECK-NOT:       stablehlo.all_reduce
 func.func public @running_mean(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -228,10 +222,10 @@ func.func public @running_mean(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // The loop changes the start value, so that is carried beside the sum.
 // CHECK-LABEL:   func.func public @decayed_start
-
 // CHECK:           %[[W:.*]]:3 = stablehlo.while(
+// CHECK:           } do {
 // CHECK-NOT:       stablehlo.all_reduce
-// CHECK:           stablehlo.return
+// CHECK:           stablehlo.return %{{.*}}, %
 // CHECK:           %[[S:.*]] = "stablehlo.all_reduce"(%[[W]]#1)
 // CHECK:           stablehlo.add %[[W]]#2, %[[S]]
 func.func public @decayed_start(%x: tensor<4xf32>, %start: tensor<4xf32>) -> tensor<4xf32> {
@@ -258,10 +252,10 @@ func.func public @decayed_start(%x: tensor<4xf32>, %start: tensor<4xf32>) -> ten
 
 // One reduction, two accumulators; one of them also takes a term that all devices have.
 // CHECK-LABEL:   func.func public @term_that_is_not_reduced
-
 // CHECK:           %[[W:.*]]:4 = stablehlo.while(
+// CHECK:           } do {
 // CHECK-NOT:       stablehlo.all_reduce
-// CHECK:           stablehlo.return
+// CHECK:           stablehlo.return %{{.*}}, %
 // CHECK:           %[[S:.*]] = "stablehlo.all_reduce"(%[[W]]#1)
 // CHECK:           stablehlo.add %[[W]]#3, %[[S]]
 // CHECK:           "stablehlo.all_reduce"(%[[W]]#2)
@@ -290,10 +284,10 @@ func.func public @term_that_is_not_reduced(%x: tensor<4xf32>, %start: tensor<4xf
 
 // Not a sum over the trips, but linear all the same: the start value counts only if there is no trip.
 // CHECK-LABEL:   func.func public @last_value
-
 // CHECK:           %[[W:.*]]:3 = stablehlo.while(
+// CHECK:           } do {
 // CHECK-NOT:       stablehlo.all_reduce
-// CHECK:           stablehlo.return
+// CHECK:           stablehlo.return %{{.*}}, %
 // CHECK:           %[[S:.*]] = "stablehlo.all_reduce"(%[[W]]#1)
 // CHECK:           stablehlo.add %[[W]]#2, %[[S]]
 func.func public @last_value(%x: tensor<4xf32>, %start: tensor<4xf32>) -> tensor<4xf32> {
@@ -317,9 +311,9 @@ func.func public @last_value(%x: tensor<4xf32>, %start: tensor<4xf32>) -> tensor
 
 // bf16 gradients, f32 accumulator: reduced in f32.
 // CHECK-LABEL:   func.func public @mixed_precision
-// CHECK:           stablehlo.while
+// CHECK:           } do {
 // CHECK-NOT:       stablehlo.all_reduce
-// CHECK:           stablehlo.return
+// CHECK:           stablehlo.return %{{.*}}, %
 // CHECK:           "stablehlo.all_reduce"(%{{.*}}#1)
 // CHECK:           : (tensor<4xf32>) -> tensor<4xf32>
 func.func public @mixed_precision(%x: tensor<4xbf16>) -> tensor<4xf32> {
@@ -343,13 +337,12 @@ func.func public @mixed_precision(%x: tensor<4xbf16>) -> tensor<4xf32> {
 
 // Two results of three leave the loop; the third stays.
 // CHECK-LABEL:   func.func public @variadic
-
 // CHECK-SAME:      (%[[X:.*]]: tensor<4xf32>
-// CHECK:           stablehlo.while
+// CHECK:           } do {
 // CHECK:           %[[SQ:.*]] = stablehlo.multiply %[[X]]
 // CHECK:           "stablehlo.all_reduce"(%[[SQ]])
 // CHECK-NOT:       stablehlo.all_reduce
-// CHECK:           stablehlo.return
+// CHECK:           stablehlo.return %{{.*}}, %
 // CHECK:           "stablehlo.all_reduce"(%{{.*}}#1)
 // CHECK:           "stablehlo.all_reduce"(%{{.*}}#2)
 func.func public @variadic(%x: tensor<4xf32>, %y: tensor<2xf32>) -> (tensor<4xf32>, tensor<2xf32>, tensor<4xf32>) {
@@ -376,10 +369,9 @@ func.func public @variadic(%x: tensor<4xf32>, %y: tensor<2xf32>) -> (tensor<4xf3
 
 // As many bytes, but one array.
 // CHECK-LABEL:   func.func public @stacked_layers
-
-// CHECK:           stablehlo.while
+// CHECK:           } do {
 // CHECK-NOT:       stablehlo.all_reduce
-// CHECK:           stablehlo.return
+// CHECK:           stablehlo.return %{{.*}}, %
 // CHECK:           "stablehlo.all_reduce"(%{{.*}}#1)
 // CHECK-NOT:       stablehlo.all_reduce
 func.func public @stacked_layers(%x: tensor<4xf32>) -> tensor<4x4xf32> {
@@ -406,12 +398,12 @@ func.func public @stacked_layers(%x: tensor<4xf32>) -> tensor<4x4xf32> {
 
 // Out of both loops; the start value passes through both.
 // CHECK-LABEL:   func.func public @nested_loops
-
 // CHECK:           stablehlo.while
-// CHECK:           stablehlo.while
+// CHECK:           } do {
 // CHECK-NOT:       stablehlo.all_reduce
-// CHECK:           stablehlo.return
-// CHECK:           stablehlo.return
+// CHECK:           stablehlo.return %{{.*}}, %
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
 // CHECK-NOT:       stablehlo.all_reduce
 // CHECK:           }
 // CHECK:           %[[S:.*]] = "stablehlo.all_reduce"(
@@ -447,9 +439,9 @@ func.func public @nested_loops(%x: tensor<4xf32>, %start: tensor<4xf32>) -> tens
 }
 
 // CHECK-LABEL:   func.func public @result_that_nothing_reads
-// CHECK:           stablehlo.while
+// CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
-// CHECK:           stablehlo.return
+// CHECK:           stablehlo.return %{{.*}}, %
 // REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: no accumulator takes it
 func.func public @result_that_nothing_reads(%x: tensor<4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -474,11 +466,10 @@ func.func public @result_that_nothing_reads(%x: tensor<4xf32>) -> tensor<4xf32> 
 
 // One reduction leaves, the other is read by an op that is not linear.
 // CHECK-LABEL:   func.func public @one_stays
-
-// CHECK:           stablehlo.while
+// CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
 // CHECK-NOT:       stablehlo.all_reduce
-// CHECK:           stablehlo.return
+// CHECK:           stablehlo.return %{{.*}}, %
 // CHECK:           "stablehlo.all_reduce"(%{{.*}}#1)
 // CHECK-NOT:       stablehlo.all_reduce
 // REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: stablehlo.sqrt does not commute with the reduction (stablehlo.sqrt at
@@ -509,9 +500,9 @@ func.func public @one_stays(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
 
 // Legal when: the reduction is an all_reduce
 // CHECK-LABEL:   func.func public @reduce_scatter
-// CHECK:           stablehlo.while
+// CHECK:           } do {
 // CHECK:           stablehlo.reduce_scatter
-// CHECK:           stablehlo.return
+// CHECK:           stablehlo.return %{{.*}}, %
 // REMARK-DAG: [defer-sync] stablehlo.reduce_scatter missed: a reduce_scatter stays: its accumulator would have to be unscattered
 func.func public @reduce_scatter(%x: tensor<16xf32>) -> tensor<2xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -531,18 +522,21 @@ func.func public @reduce_scatter(%x: tensor<16xf32>) -> tensor<2xf32> {
   return %w#1 : tensor<2xf32>
 }
 
-// Legal when: the reduction is a sum
+// A maximum starts from minus infinity; the start value takes part once, after the loop.
 // CHECK-LABEL:   func.func public @maximum
-// CHECK:           stablehlo.while
-// CHECK:           stablehlo.all_reduce
-// CHECK:           stablehlo.return
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the reduction is not a sum
-func.func public @maximum(%x: tensor<4xf32>) -> tensor<4xf32> {
+// CHECK:           %[[INF:.*]] = stablehlo.constant dense<0xFF800000> : tensor<4xf32>
+// CHECK:           %[[W:.*]]:2 = stablehlo.while(%{{.*}} = %{{.*}}, %{{.*}} = %[[INF]])
+// CHECK:           } do {
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// CHECK:           %[[S:.*]] = "stablehlo.all_reduce"(%[[W]]#1)
+// CHECK:           stablehlo.maximum %arg1, %[[S]]
+func.func public @maximum(%x: tensor<4xf32>, %start: tensor<4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
   %four = stablehlo.constant dense<4> : tensor<i32>
   %none = stablehlo.constant dense<0.0> : tensor<4xf32>
-  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<4xf32>
   cond {
     %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
     stablehlo.return %more : tensor<i1>
@@ -558,11 +552,94 @@ func.func public @maximum(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %w#1 : tensor<4xf32>
 }
 
+// CHECK-LABEL:   func.func public @maximum_of_no_trips
+// CHECK:           } do {
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// CHECK:           "stablehlo.all_reduce"(%{{.*}}#1)
+func.func public @maximum_of_no_trips(%trips: tensor<i32>, %x: tensor<4xf32>, %start: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %m = "stablehlo.all_reduce"(%trips) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.maximum %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #all} : (tensor<i32>) -> tensor<i32>
+  %bound = stablehlo.subtract %m, %m : tensor<i32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %bound : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %x, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.maximum %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %n = stablehlo.maximum %acc, %s : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @minimum
+// CHECK:           %[[MOST:.*]] = stablehlo.constant dense<127> : tensor<4xi8>
+// CHECK:           %[[W:.*]]:2 = stablehlo.while(%{{.*}} = %{{.*}}, %{{.*}} = %[[MOST]])
+// CHECK:           } do {
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// CHECK:           %[[S:.*]] = "stablehlo.all_reduce"(%[[W]]#1)
+// CHECK:           stablehlo.minimum %arg1, %[[S]]
+func.func public @minimum(%x: tensor<4xi8>, %start: tensor<4xi8>) -> tensor<4xi8> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0> : tensor<4xi8>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<4xi8>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<i8>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<i8>) -> tensor<4xi8>
+    %g = stablehlo.add %x, %ts : tensor<4xi8>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<i8>, %q: tensor<i8>): %r = stablehlo.minimum %p, %q : tensor<i8> stablehlo.return %r : tensor<i8> }) {replica_groups = #all} : (tensor<4xi8>) -> tensor<4xi8>
+    %n = stablehlo.minimum %acc, %s : tensor<4xi8>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xi8>
+  }
+  return %w#1 : tensor<4xi8>
+}
+
+// Legal when: the reduction has a neutral element to start from: it is a sum, a maximum or a minimum
+// CHECK-LABEL:   func.func public @product
+// CHECK:           } do {
+// CHECK:           stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: no neutral element is known for a stablehlo.multiply of f32
+func.func public @product(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<1.0> : tensor<4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %x, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.multiply %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %n = stablehlo.multiply %acc, %s : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
 // Legal when: each op between the reduction and the accumulator is linear
 // CHECK-LABEL:   func.func public @clipped_gradient
-// CHECK:           stablehlo.while
+// CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
-// CHECK:           stablehlo.return
+// CHECK:           stablehlo.return %{{.*}}, %
 // REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: stablehlo.clamp does not commute with the reduction (stablehlo.clamp at
 func.func public @clipped_gradient(%x: tensor<4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -588,9 +665,9 @@ func.func public @clipped_gradient(%x: tensor<4xf32>) -> tensor<4xf32> {
 }
 
 // CHECK-LABEL:   func.func public @product_with_accumulator
-// CHECK:           stablehlo.while
+// CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
-// CHECK:           stablehlo.return
+// CHECK:           stablehlo.return %{{.*}}, %
 // REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the accumulator is also read by stablehlo.multiply
 func.func public @product_with_accumulator(%x: tensor<4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -614,11 +691,63 @@ func.func public @product_with_accumulator(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %w#1 : tensor<4xf32>
 }
 
+// The product is linear in either, not in both.
+// CHECK-LABEL:   func.func public @product_with_reduced_value
+// CHECK:           } do {
+// CHECK:           stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+func.func public @product_with_reduced_value(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<1.0> : tensor<4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %x, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %n = stablehlo.multiply %acc, %s : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @accumulator_is_an_index
+// CHECK:           } do {
+// CHECK:           stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+func.func public @accumulator_is_an_index(%x: tensor<i32>) -> tensor<i32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %table = stablehlo.constant dense<[0, 1, 2, 3]> : tensor<4xi32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %zero) : tensor<i32>, tensor<i32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %g = stablehlo.add %x, %i : tensor<i32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.add %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #all} : (tensor<i32>) -> tensor<i32>
+    %t = stablehlo.broadcast_in_dim %s, dims = [] : (tensor<i32>) -> tensor<4xi32>
+    %u = stablehlo.add %t, %table : tensor<4xi32>
+    %v = stablehlo.dynamic_slice %u, %acc, sizes = [1] : (tensor<4xi32>, tensor<i32>) -> tensor<1xi32>
+    %n = stablehlo.reshape %v : (tensor<1xi32>) -> tensor<i32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<i32>
+  }
+  return %w#1 : tensor<i32>
+}
+
 // Legal when: a factor is uniform over the replica groups
 // CHECK-LABEL:   func.func public @factor_of_each_device
-// CHECK:           stablehlo.while
+// CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
-// CHECK:           stablehlo.return
+// CHECK:           stablehlo.return %{{.*}}, %
 // REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: an argument of the function may vary (stablehlo.multiply at
 func.func public @factor_of_each_device(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -644,9 +773,9 @@ func.func public @factor_of_each_device(%x: tensor<4xf32>, %y: tensor<4xf32>) ->
 
 // Uniform at the start, but the loop makes it vary.
 // CHECK-LABEL:   func.func public @factor_carried_from_each_device
-// CHECK:           stablehlo.while
+// CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
-// CHECK:           stablehlo.return
+// CHECK:           stablehlo.return %{{.*}}, %
 // REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform
 func.func public @factor_carried_from_each_device(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -673,9 +802,9 @@ func.func public @factor_carried_from_each_device(%x: tensor<4xf32>, %y: tensor<
 
 // Legal when: a predicate is uniform over the replica groups
 // CHECK-LABEL:   func.func public @predicate_of_each_device
-// CHECK:           stablehlo.while
+// CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
-// CHECK:           stablehlo.return
+// CHECK:           stablehlo.return %{{.*}}, %
 // REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a predicate is not proven uniform over the replica groups
 func.func public @predicate_of_each_device(%x: tensor<4xf32>, %pred: tensor<4xi1>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -701,9 +830,9 @@ func.func public @predicate_of_each_device(%x: tensor<4xf32>, %pred: tensor<4xi1
 
 // Legal when: an index is uniform over the replica groups
 // CHECK-LABEL:   func.func public @index_of_each_device
-// CHECK:           stablehlo.while
+// CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
-// CHECK:           stablehlo.return
+// CHECK:           stablehlo.return %{{.*}}, %
 // REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: an index is not proven uniform over the replica groups: stablehlo.replica_id may give each device another result
 func.func public @index_of_each_device(%x: tensor<4xf32>) -> tensor<8xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -729,9 +858,9 @@ func.func public @index_of_each_device(%x: tensor<4xf32>) -> tensor<8xf32> {
 
 // Legal when: the number of trips is uniform over the replica groups
 // CHECK-LABEL:   func.func public @trips_of_each_device
-// CHECK:           stablehlo.while
+// CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
-// CHECK:           stablehlo.return
+// CHECK:           stablehlo.return %{{.*}}, %
 // REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the number of trips is not proven uniform over the replica groups: an argument of the function may vary (stablehlo.while at
 func.func public @trips_of_each_device(%trips: tensor<i32>, %x: tensor<4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -756,9 +885,9 @@ func.func public @trips_of_each_device(%trips: tensor<i32>, %x: tensor<4xf32>) -
 
 // Legal when: the condition does not read the accumulator
 // CHECK-LABEL:   func.func public @accumulator_read_by_the_condition
-// CHECK:           stablehlo.while
+// CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
-// CHECK:           stablehlo.return
+// CHECK:           stablehlo.return %{{.*}}, %
 // REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the condition reads the accumulator (stablehlo.slice at
 func.func public @accumulator_read_by_the_condition(%x: tensor<4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -788,9 +917,9 @@ func.func public @accumulator_read_by_the_condition(%x: tensor<4xf32>) -> tensor
 
 // Legal when: nothing else in the body reads the accumulator
 // CHECK-LABEL:   func.func public @accumulator_read_in_the_body
-// CHECK:           stablehlo.while
+// CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
-// CHECK:           stablehlo.return
+// CHECK:           stablehlo.return %{{.*}}, %
 // REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the accumulator is also read by stablehlo.abs
 func.func public @accumulator_read_in_the_body(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -816,9 +945,9 @@ func.func public @accumulator_read_in_the_body(%x: tensor<4xf32>) -> (tensor<4xf
 }
 
 // CHECK-LABEL:   func.func public @accumulator_read_in_an_inner_region
-// CHECK:           stablehlo.while
+// CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
-// CHECK:           stablehlo.return
+// CHECK:           stablehlo.return %{{.*}}, %
 // REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the accumulator is also read by stablehlo.abs
 func.func public @accumulator_read_in_an_inner_region(%x: tensor<4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -849,9 +978,9 @@ func.func public @accumulator_read_in_an_inner_region(%x: tensor<4xf32>) -> tens
 }
 
 // CHECK-LABEL:   func.func public @accumulator_carried_twice
-// CHECK:           stablehlo.while
+// CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
-// CHECK:           stablehlo.return
+// CHECK:           stablehlo.return %{{.*}}, %
 // REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the accumulator is also carried to the next trip
 func.func public @accumulator_carried_twice(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -875,9 +1004,9 @@ func.func public @accumulator_carried_twice(%x: tensor<4xf32>) -> (tensor<4xf32>
 }
 
 // CHECK-LABEL:   func.func public @sum_reaches_another_value
-// CHECK:           stablehlo.while
+// CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
-// CHECK:           stablehlo.return
+// CHECK:           stablehlo.return %{{.*}}, %
 // REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the accumulator also reaches a value that is not accumulated
 func.func public @sum_reaches_another_value(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -905,9 +1034,9 @@ func.func public @sum_reaches_another_value(%x: tensor<4xf32>) -> (tensor<4xf32>
 
 // Legal when: nothing else in the body reads the reduced value
 // CHECK-LABEL:   func.func public @norm_of_the_reduced_gradient
-// CHECK:           stablehlo.while
+// CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
-// CHECK:           stablehlo.return
+// CHECK:           stablehlo.return %{{.*}}, %
 // REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the reduced value is also read by stablehlo.abs: stablehlo.abs does not commute with the reduction (stablehlo.abs at
 func.func public @norm_of_the_reduced_gradient(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -934,9 +1063,9 @@ func.func public @norm_of_the_reduced_gradient(%x: tensor<4xf32>) -> (tensor<4xf
 
 // Legal when: the reduction is directly in the body of the loop
 // CHECK-LABEL:   func.func public @in_a_branch
-// CHECK:           stablehlo.while
+// CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
-// CHECK:           stablehlo.return
+// CHECK:           stablehlo.return %{{.*}}, %
 // REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the reduction is not directly in the body of the loop (stablehlo.while at
 func.func public @in_a_branch(%x: tensor<4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -966,9 +1095,9 @@ func.func public @in_a_branch(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // Worth it when: fewer bytes are reduced after the loop than in all trips of it, or as many in fewer arrays
 // CHECK-LABEL:   func.func public @one_trip
-// CHECK:           stablehlo.while
+// CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
-// CHECK:           stablehlo.return
+// CHECK:           stablehlo.return %{{.*}}, %
 // REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: 16 bytes after the loop are no fewer than 1 times 16 in it
 func.func public @one_trip(%x: tensor<4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -992,9 +1121,9 @@ func.func public @one_trip(%x: tensor<4xf32>) -> tensor<4xf32> {
 }
 
 // CHECK-LABEL:   func.func public @small_part_of_a_large_accumulator
-// CHECK:           stablehlo.while
+// CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
-// CHECK:           stablehlo.return
+// CHECK:           stablehlo.return %{{.*}}, %
 // REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: 80 bytes after the loop are no fewer than 4 times 16 in it
 func.func public @small_part_of_a_large_accumulator(%x: tensor<4xf32>) -> tensor<20xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -1028,9 +1157,9 @@ sdy.mesh @mesh = <["replica"=2, "data"=4]>
 
 // In a shard_map: replicated arguments (the number of trips, a loss scale) are uniform, sharded ones are not.
 // CHECK-LABEL:   func.func public @manual_computation
-// CHECK:           stablehlo.while
+// CHECK:           } do {
 // CHECK-NOT:       stablehlo.all_reduce
-// CHECK:           stablehlo.return
+// CHECK:           stablehlo.return %{{.*}}, %
 // CHECK:           "stablehlo.all_reduce"(%{{.*}}#1)
 // CHECK-NOT:       stablehlo.all_reduce
 func.func public @manual_computation(%trips: tensor<i32>, %x: tensor<8x4xf32>, %scale: tensor<2x4xf32>, %start: tensor<2x4xf32>) -> tensor<2x4xf32> {
@@ -1055,9 +1184,9 @@ func.func public @manual_computation(%trips: tensor<i32>, %x: tensor<8x4xf32>, %
 
 // Legal when: the loop has no shardings of its own (they are one per carried value)
 // CHECK-LABEL:   func.func public @loop_with_shardings
-// CHECK:           stablehlo.while
+// CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
-// CHECK:           stablehlo.return
+// CHECK:           stablehlo.return %{{.*}}, %
 // REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the loop says how its values are sharded (stablehlo.while at
 func.func public @loop_with_shardings(%trips: tensor<i32>, %x: tensor<8x4xf32>, %scale: tensor<2x4xf32>, %start: tensor<2x4xf32>) -> tensor<2x4xf32> {
   %0 = sdy.manual_computation(%trips, %x, %scale, %start) in_shardings=[<@mesh, []>, <@mesh, [{"replica", "data"}, {}]>, <@mesh, [{"replica"}, {}]>, <@mesh, [{"replica"}, {}]>] out_shardings=[<@mesh, [{"replica"}, {}]>] manual_axes={"replica", "data"} (%n: tensor<i32>, %g: tensor<1x4xf32>, %f: tensor<1x4xf32>, %s: tensor<1x4xf32>) {

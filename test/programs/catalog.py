@@ -1,13 +1,96 @@
-"""Every training program, by name. A builder makes the program anew; mesh and arrays need 8 devices."""
+"""Every training program, by name.
+
+A builder makes the program anew. Those of MATRIX take `sizes` and `devices`, for tests, audits and benchmarks;
+the others have sizes of their own. All need 8 devices.
+"""
 
 from collections.abc import Callable
+from functools import partial
 
 import jax.numpy as jnp
-from programs import mlp
+from programs import explicit, models, plain
+from programs.models import half
+from programs.patterns import (
+    ADDED,
+    ADDED_IN_F32,
+    AVERAGED,
+    CLIPPED,
+    RUNNING_MEAN,
+    UNROLLED,
+    WEIGHTED,
+    WITH_NORMS,
+    Pattern,
+)
 from programs.program import Program
 from programs.transformer import Config, adam, program
 
-Builder = Callable[[], Program]
+Builder = Callable[..., Program]
+
+# Parameters on all devices: what is trained, and how gradients are accumulated.
+_REPLICATED: dict[str, tuple[Callable[..., models.Model], Pattern]] = {
+    "mlp_p0": (models.mlp, ADDED),
+    "mlp_p1": (models.stacked_mlp, ADDED),
+    "mlp_p2": (models.mlp, AVERAGED),
+    "mlp_p3": (models.mlp, RUNNING_MEAN),
+    "mlp_p4": (half(models.mlp), ADDED_IN_F32),
+    "mlp_p5": (models.tied, ADDED),
+    "mlp_p8": (models.mlp, UNROLLED),
+    "mlp_p9": (models.embedding, ADDED),
+    "mlp_p10": (models.mlp, WEIGHTED),
+    "mlp_p12": (models.mlp, WITH_NORMS),
+    "mlp_p13": (models.mlp, CLIPPED),
+    "transformer_p0": (models.transformer, ADDED),
+    "transformer_p1": (models.scanned_transformer, ADDED),
+    "transformer_p4": (half(models.transformer), ADDED_IN_F32),
+    "transformer_p5": (models.tied_transformer, ADDED),
+}
+
+# Parameters or optimizer state split over devices: the functions in explicit.py and plain.py, and what they train.
+_SPLIT: dict[str, tuple[str, Callable[..., models.Model]]] = {
+    "mlp_p6": ("fully_sharded", models.mlp),
+    "mlp_p7": ("hybrid_sharded", models.mlp),
+    "mlp_p11": ("zero1", models.mlp),
+    "mlp_p14": ("tensor_parallel", models.split_mlp),
+    "mlp_p15": ("expert_parallel", models.experts),
+    "transformer_p6": ("fully_sharded", models.transformer),
+    "transformer_p11": ("zero1", models.transformer),
+    "transformer_p14": ("tensor_parallel", models.transformer),
+}
+
+# How users of shard_map sum gradients, where it is not by a psum of the tree.
+_SYNC: dict[str, dict[str, object]] = {
+    "mlp_p1": {"check_vma": True},
+    "mlp_p2": {"sync": explicit.pmean},
+    "mlp_p5": {"check_vma": True},
+    "transformer_p1": {"check_vma": True},
+    "transformer_p5": {"check_vma": True},
+}
+
+
+def _number(name: str) -> tuple[str, int]:
+    model, _, pattern = name.partition("_p")
+    return model, int(pattern)
+
+
+def _sorted(builders: dict[str, Builder]) -> dict[str, Builder]:
+    return {name: builders[name] for name in sorted(builders, key=_number)}
+
+
+# jax.jit with shardings.
+PLAIN: dict[str, Builder] = _sorted(
+    {name: partial(plain.data_parallel, *of) for name, of in _REPLICATED.items()}
+    | {name: partial(getattr(plain, form), build) for name, (form, build) in _SPLIT.items()}
+)
+
+# The same with jax.shard_map (P16).
+EXPLICIT: dict[str, Builder] = _sorted(
+    {name: partial(explicit.data_parallel, *of, **_SYNC.get(name, {})) for name, of in _REPLICATED.items()}
+    | {name: partial(getattr(explicit, form), build) for name, (form, build) in _SPLIT.items()}
+)
+
+MATRIX: dict[str, Builder] = {f"plain_{name}": build for name, build in PLAIN.items()} | {
+    f"explicit_{name}": build for name, build in EXPLICIT.items()
+}
 
 TRANSFORMERS: dict[str, Builder] = {
     "transformer_p0": lambda: program(Config(is_tied=False)),
@@ -19,11 +102,14 @@ TRANSFORMERS: dict[str, Builder] = {
     "transformer_p5_checked": lambda: program(Config(is_tied=True), check_vma=True),
 }
 
-MLPS: dict[str, Builder] = {f"mlp_{name}": build for name, build in mlp.BUILDERS.items()}
-
-# Bit-equal however their sums are ordered, except where `tolerance` says otherwise.
-INTEGER_MLPS: dict[str, Builder] = {
-    f"mlp_{name}_integers": (lambda build=build: build(integers=True)) for name, build in mlp.BUILDERS.items()
+MLPS: dict[str, Builder] = {
+    name: build for name, build in EXPLICIT.items() if name in _REPLICATED and name.startswith("mlp")
 }
 
+# Bit-equal however their sums are ordered, except where `tolerance` says otherwise. A running mean divides by 3.
+INTEGER_MLPS: dict[str, Builder] = {
+    f"{name}_integers": partial(build, integers=True) for name, build in MLPS.items() if name != "mlp_p3"
+}
+
+# Explicit, data-parallel, with all parameters on all devices.
 PROGRAMS: dict[str, Builder] = TRANSFORMERS | MLPS | INTEGER_MLPS

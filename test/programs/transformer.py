@@ -2,15 +2,22 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.sharding import Mesh, PartitionSpec
-from programs.program import Program, data_mesh, tree_bytes
+from programs.program import Devices, Program, Tree, mesh_of, tree_bytes
 
-Tree = Any
+# How a block is split over the axis `model`: attention by heads, the MLP by columns and then by rows.
+SPLIT_BLOCK = {
+    "qkv": PartitionSpec(None, None, "model"),
+    "out": PartitionSpec("model"),
+    "up": PartitionSpec(None, "model"),
+    "down": PartitionSpec("model"),
+}
 
 
 @dataclass(frozen=True)
@@ -38,7 +45,7 @@ def init(config: Config, key: jax.Array) -> Tree:
     def layer() -> Tree:
         return {
             "attention_norm": jnp.ones(width),
-            "qkv": matrix(width, 3 * width),
+            "qkv": matrix(width, 3 * width).reshape(width, 3, width),
             "out": matrix(width, width),
             "mlp_norm": jnp.ones(width),
             "up": matrix(width, 4 * width),
@@ -55,24 +62,29 @@ def init(config: Config, key: jax.Array) -> Tree:
     return parameters if config.is_tied else parameters | {"head": matrix(width, config.vocabulary)}
 
 
-def loss(config: Config, parameters: Tree, tokens: jax.Array) -> jax.Array:
-    """Mean cross-entropy of predicting each next token; `tokens` is (examples, sequence + 1) integers."""
+def loss(
+    config: Config, parameters: Tree, tokens: jax.Array, reduce: Callable[[jax.Array], jax.Array] = lambda x: x
+) -> jax.Array:
+    """Mean cross-entropy of predicting each next token; `tokens` is (examples, sequence + 1) integers.
+
+    `reduce` adds up what the devices that share a block (SPLIT_BLOCK) computed of its attention and of its MLP.
+    """
     parameters = jax.tree.map(lambda leaf: leaf.astype(config.compute_dtype), parameters)
     x = parameters["embedding"][tokens[:, :-1]]
     if config.is_scanned:
-        x, _ = lax.scan(lambda x, layer: (_block(config, layer, x), None), x, parameters["layers"])
+        x, _ = lax.scan(lambda x, layer: (_block(config, layer, x, reduce), None), x, parameters["layers"])
     else:
         for layer in parameters["layers"]:
-            x = _block(config, layer, x)
+            x = _block(config, layer, x, reduce)
     head = parameters["embedding"].T if config.is_tied else parameters["head"]
     logits = (_rms_norm(x, parameters["norm"]) @ head).astype(jnp.float32)
     targets = jax.nn.one_hot(tokens[:, 1:], config.vocabulary)
     return -jnp.mean(jnp.sum(jax.nn.log_softmax(logits) * targets, axis=-1))
 
 
-def _block(config: Config, layer: Tree, x: jax.Array) -> jax.Array:
-    x = x + _attention(config, layer, _rms_norm(x, layer["attention_norm"]))
-    return x + jax.nn.gelu(_rms_norm(x, layer["mlp_norm"]) @ layer["up"]) @ layer["down"]
+def _block(config: Config, layer: Tree, x: jax.Array, reduce: Callable[[jax.Array], jax.Array]) -> jax.Array:
+    x = x + reduce(_attention(config, layer, _rms_norm(x, layer["attention_norm"])))
+    return x + reduce(jax.nn.gelu(_rms_norm(x, layer["mlp_norm"]) @ layer["up"]) @ layer["down"])
 
 
 def _rms_norm(x: jax.Array, scale: jax.Array) -> jax.Array:
@@ -80,13 +92,15 @@ def _rms_norm(x: jax.Array, scale: jax.Array) -> jax.Array:
 
 
 def _attention(config: Config, layer: Tree, x: jax.Array) -> jax.Array:
+    """The part of the attention that the heads of `layer` make: all of them, or those of this device."""
     examples, length, width = x.shape
-    heads = (x @ layer["qkv"]).reshape(examples, length, 3, config.heads, width // config.heads)
+    qkv = jnp.einsum("bld,dcf->blcf", x, layer["qkv"])
+    heads = qkv.reshape(examples, length, 3, -1, width // config.heads)
     q, k, v = _rotated(heads[:, :, 0]), _rotated(heads[:, :, 1]), heads[:, :, 2]
     scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) / jnp.sqrt(q.shape[-1]).astype(x.dtype)
     visible = jnp.tril(jnp.ones((length, length), bool))
     weights = jax.nn.softmax(jnp.where(visible, scores.astype(jnp.float32), -1e30)).astype(x.dtype)
-    return jnp.einsum("bhqk,bkhd->bqhd", weights, v).reshape(x.shape) @ layer["out"]
+    return jnp.einsum("bhqk,bkhd->bqhd", weights, v).reshape(examples, length, -1) @ layer["out"]
 
 
 def _rotated(x: jax.Array) -> jax.Array:
@@ -177,11 +191,19 @@ def program(
     optimizer: Optimizer | None = None,
     micro_batches: int = 4,
     examples: int = 16,
+    devices: Devices = None,
 ) -> Program:
     """The training step with parameters and tokens for it; `examples` are those of a micro-batch, on all devices."""
     optimizer = optimizer or sgd()
-    mesh = data_mesh()
+    mesh = mesh_of(devices, data=-1)
     parameters = init(config, jax.random.key(0))
+
+    def definition(state: Tree, tokens: jax.Array) -> tuple[Tree, jax.Array]:
+        """All micro-batches at once: the mean over tokens is the mean over micro-batches of the same size."""
+        value = jax.jit(partial(loss, config))
+        gradients = jax.jit(jax.grad(partial(loss, config)))(state[0], tokens.reshape(-1, tokens.shape[-1]))
+        return optimizer.update(*state, gradients), jnp.stack([value(state[0], part) for part in tokens])
+
     return Program(
         step=training_step(config, mesh, optimizer, check_vma=check_vma),
         args=((parameters, optimizer.init(parameters)), batch(config, micro_batches, examples)),
@@ -190,4 +212,7 @@ def program(
         gradient_bytes=tree_bytes(parameters),
         is_deferrable=True,
         tolerance=2e-2 if config.compute_dtype == jnp.bfloat16 else 1e-4,
+        ideal_bytes=tree_bytes(parameters),
+        sync_groups=frozenset({mesh.size}),
+        reference=definition,
     )

@@ -86,6 +86,17 @@ def test_refuses_other_replica_groups(groups: str) -> None:
         hlo.group_sizes(groups)
 
 
+def test_a_mesh_in_another_order_of_devices_is_one_value() -> None:
+    """As XLA:CPU prints an all-gather over one axis of a mesh (replica=2, data=4)."""
+    gather = root_of(
+        "%a = f32[2]{0} parameter(0)",
+        "%x = f32[8]{0} all-gather(%a), channel_id=1, replica_groups=mesh['axis_0'=4,'axis_1'=1,'axis_2'=2], "
+        "device_ids=([2,4]T(1,0)) {'axis_0'}, dimensions={0}, use_global_device_ids=true",
+    )
+    assert list(gather.attributes) == ["channel_id", "replica_groups", "dimensions", "use_global_device_ids"]
+    assert hlo.group_sizes(gather.attributes["replica_groups"]) == (4, 4)
+
+
 def test_reads_attributes_with_brackets_strings_and_escapes() -> None:
     call = root_of(
         "%a = f32[2]{0} parameter(0)",

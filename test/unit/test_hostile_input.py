@@ -136,7 +136,9 @@ HOSTILE = {
     "affine": "module attributes {a.b = affine_map<(d0) -> (" + _nested("(", "d0", ")", 100_000) + ")>} {}",
     # Deep without brackets: only the child process helps.
     "affine-sum": "module attributes {a.b = affine_map<(d0) -> (" + "d0 floordiv 2 + " * 100_000 + "d0)>} {}",
-    "type-aliases": _chain("!t0 = i1\n", lambda i: f"!t{i} = tuple<!t{i - 1}>\n", "func.func private @f(!t99999)"),
+    "type-aliases": _chain(
+        "!t0 = i1\n", lambda i: f"!t{i} = tuple<!t{i - 1}>\n", "func.func @f(%x: !t99999) { return }"
+    ),
     "attribute-aliases": _chain(
         "#a0 = 1\n", lambda i: f"#a{i} = [#a{i - 1}]\n", "module attributes {a.b = #a99999} {}"
     ),

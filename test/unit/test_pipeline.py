@@ -90,7 +90,7 @@ def test_spelling(text: str, spelled: str) -> None:
         ("builtin.module(cse){}", "`builtin.module(cse){}` goes on after the end of `builtin.module(...)`"),
         ("sample-pass{nope=1}", "sample-pass has no option `nope`; it has: text, count, ratio, flag, choice"),
         ("sample-pass{cuont=1}", "sample-pass has no option `cuont`; did you mean `count`?"),
-        ("inline-calls{a=1}", "inline-calls has no option `a`; it has none"),
+        ("inline-calls{a=1}", "inline-calls has no option `a`; it has: max-ops"),
         ("sample-pass{count=x}", "sample-pass{count=x}: expected an integer"),
         ("sample-pass{count}", "sample-pass{count}: expected an integer"),
         ("sample-pass{ratio=nan}", "sample-pass{ratio=nan}: expected a number"),

@@ -1,0 +1,53 @@
+"""What an audit has that an earlier one, the baseline, had not."""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator
+
+from paropt.census import Collective
+from paropt.comparison import AuditComparison, AuditReport, Changes, place_of
+from paropt.report_text import described
+from paropt.totals import Audit
+
+
+class BaselineError(ValueError):
+    """The baseline cannot be compared with; the message, one line, says why."""
+
+
+def compared(report: AuditReport, baseline: AuditReport) -> AuditReport:
+    """`report` with what changed since `baseline`. Raises BaselineError when a target is missing there."""
+    comparisons = []
+    for comparison in report.comparisons:
+        earlier = counterpart(comparison.target, baseline)
+        comparisons.append(dataclasses.replace(comparison, changes=_changes(earlier.after, comparison.after)))
+    return AuditReport(tuple(comparisons))
+
+
+def counterpart(target: str, baseline: AuditReport) -> AuditComparison:
+    """The baseline's audit for `target`. Raises BaselineError."""
+    for earlier in baseline.comparisons:
+        if earlier.target == target:
+            return earlier
+    known = ", ".join(earlier.target for earlier in baseline.comparisons)
+    raise BaselineError(f"the baseline has no target `{target}`; it has: {known}")
+
+
+def _changes(earlier: Audit, now: Audit) -> Changes:
+    return Changes(tuple(_not_in(earlier, now)), tuple(_not_in(now, earlier)))
+
+
+def _not_in(one: Audit, other: Audit) -> Iterator[str]:
+    """The collectives of `other` without an equal in `one`, each in a line."""
+    left = Counter(map(_identity, one.collectives))
+    for collective in other.collectives:
+        identity = _identity(collective)
+        if left[identity]:
+            left[identity] -= 1
+        else:
+            yield described(place_of(collective), (collective,))
+
+
+def _identity(c: Collective) -> tuple[object, ...]:
+    """What two programs have in common when a collective is the same. Its line is not part of it: lines move."""
+    place = place_of(c)
+    return place.kind, tuple(loop.trip_count for loop in place.loops), place.at_most, place.group, place.name, c.arrays

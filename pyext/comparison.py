@@ -1,0 +1,259 @@
+"""Audits of one program without and with passes, for one target or several, and the remarks that explain them."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePath
+from typing import BinaryIO, NamedTuple
+
+from paropt.census import KINDS, Collective, Loop
+from paropt.hlo import Array
+from paropt.passes.core.remarks import Remark
+from paropt.totals import Audit
+
+_COLLECTIVE_OPS = frozenset(f"stablehlo.{kind.replace('-', '_')}" for kind in KINDS)
+
+_NUMBERED = re.compile(r"\.\d+$")  # a name of XLA's own, as in `while.5`
+
+_NOWHERE = ("", 0)
+
+
+class Changes(NamedTuple):
+    """What an executable communicates that its baseline did not, and the reverse: one line per collective."""
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+
+
+class Place(NamedTuple):
+    """What collectives of one row of a report have in common."""
+
+    kind: str
+    loops: tuple[Loop, ...]  # without the names that XLA numbers: these differ from one compilation to the next
+    at_most: bool
+    group: int
+    source_file: str
+    source_line: int
+    name: str  # the last part of JAX's name stack
+
+    @property
+    def source(self) -> str:
+        """`loss.py:41 psum`, as far as it is known."""
+        position = f"{PurePath(self.source_file).name}:{self.source_line}" if self.source_file else ""
+        return " ".join(filter(None, (position, self.name)))
+
+
+class Reason(NamedTuple):
+    """A remark about collectives, without its place."""
+
+    pass_name: str
+    applied: bool
+    text: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """The collectives of one place, before and after the passes, and what the passes said about them.
+
+    XLA combines collectives, and labels the result with the place of one of them. So an array is still there when the
+    same kind of collective takes an array of its type in the same loop, whatever place that is labelled with.
+    """
+
+    place: Place
+    before: tuple[Collective, ...]
+    after: tuple[Collective, ...]
+    gone: int  # arrays of `before` that are not there after
+    fresh: int  # arrays of `after` that were not there before
+    reasons: tuple[Reason, ...]  # each once, those for not applying first
+
+    @property
+    def verdict(self) -> str:
+        """`kept`, `removed`, `new`, or how many of the arrays are."""
+        had, has = len(arrays_of(self.before)), len(arrays_of(self.after))
+        if not self.gone and not self.fresh:
+            return "kept"
+        if self.gone == had and not has:
+            return "removed"
+        if self.fresh == has and not had:
+            return "new"
+        parts = [(self.gone, had, "removed"), (self.fresh, has, "new")]
+        return ", ".join(f"{part} of {whole} arrays {verdict}" for part, whole, verdict in parts if part)
+
+
+@dataclass(frozen=True)
+class AuditComparison:
+    """The audits of a program compiled as it is (`before`) and with passes (`after`). `str` of it is a report.
+
+    Where no passes ran, both are the same, and reports show one.
+    """
+
+    before: Audit
+    after: Audit
+    passes: str = ""
+    target: str = ""  # "" for the devices of this process
+    remarks: tuple[Remark, ...] = ()
+    changes: Changes | None = None  # between a baseline and `after`
+
+    @property
+    def is_single(self) -> bool:
+        """True where no passes ran: there is nothing to compare."""
+        return not self.passes and self.before == self.after
+
+    @cached_property
+    def source_files(self) -> tuple[str, ...]:
+        """The paths that remarks name."""
+        return tuple(dict.fromkeys(remark.source.file for remark in self.remarks if "/" in remark.source.file))
+
+    @cached_property
+    def rows(self) -> tuple[Row, ...]:
+        """One row per kind, place and loop: first those of `before`, in program order, then the new ones."""
+        before, after = _by_place(self.before.collectives), _by_place(self.after.collectives)
+        gone, fresh = _unmatched(before, after), _unmatched(after, before)
+        nearby = _by_position(self.remarks)
+        rows = []
+        for place in dict.fromkeys([*before, *after]):
+            left, right = tuple(before.get(place, ())), tuple(after.get(place, ()))
+            is_gone = not right and gone[place] == len(arrays_of(left))
+            near = [*nearby.get((place.source_file, place.source_line), ()), *nearby.get(_NOWHERE, ())]
+            reasons = _reasons([*left, *right], near, is_gone)
+            rows.append(Row(place, left, right, gone[place], fresh[place], reasons))
+        return tuple(rows)
+
+    def json(self) -> str:
+        """The report as JSON; docs/audit-schema.json describes it."""
+        return AuditReport((self,)).json()
+
+    def html(self) -> str:
+        """The report as one self-contained HTML page."""
+        return AuditReport((self,)).html()
+
+    def plot(self, path: str | Path) -> None:
+        """Writes a picture, bars per loop, to `path`. Raises ImportError without matplotlib."""
+        AuditReport((self,)).plot(path)
+
+    def __str__(self) -> str:
+        return str(AuditReport((self,)))
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """The audits of one program for several targets. `str` of it is a report."""
+
+    comparisons: tuple[AuditComparison, ...]
+
+    def __getitem__(self, target: str) -> AuditComparison:
+        found = [c for c in self.comparisons if c.target == target]
+        if not found:
+            raise KeyError(
+                f"no audit for target `{target}`; there are: {', '.join(c.target for c in self.comparisons)}"
+            )
+        return found[0]
+
+    def json(self) -> str:
+        """The report as JSON; docs/audit-schema.json describes it."""
+        from paropt.report_json import dumps
+
+        return dumps(self)
+
+    def html(self) -> str:
+        """The report as one self-contained HTML page."""
+        from paropt.report_html import page
+
+        return page(self)
+
+    def plot(self, path: str | Path | BinaryIO) -> None:
+        """Writes a picture, bars per loop, to `path`. Raises ImportError without matplotlib."""
+        from paropt.report_plot import plot
+
+        plot(self, path)
+
+    def __str__(self) -> str:
+        from paropt.report_text import report_text
+
+        return report_text(self)
+
+
+def _by_place(collectives: Iterable[Collective]) -> dict[Place, list[Collective]]:
+    found: dict[Place, list[Collective]] = {}
+    for collective in collectives:
+        found.setdefault(place_of(collective), []).append(collective)
+    return found
+
+
+def arrays_of(collectives: Iterable[Collective]) -> list[Array]:
+    """The arrays that `collectives` take, one by one."""
+    return [array for collective in collectives for array in collective.arrays]
+
+
+def _unmatched(one: dict[Place, list[Collective]], other: dict[Place, list[Collective]]) -> Counter[Place]:
+    """For each place in `one`, how many of its arrays are not in `other`: not in the same place, and not elsewhere."""
+    spare: Counter[tuple[object, ...]] = Counter()
+    for place, collectives in other.items():
+        spare.update((_unlabelled(place), array) for array in arrays_of(collectives))
+    found: Counter[Place] = Counter()
+    waiting: list[tuple[Place, Array]] = []
+    for place, collectives in one.items():
+        here = Counter(arrays_of(other.get(place, ())))
+        for array in arrays_of(collectives):
+            if here[array]:
+                here[array] -= 1
+                spare[_unlabelled(place), array] -= 1
+            else:
+                waiting.append((place, array))
+    for place, array in waiting:
+        if spare[_unlabelled(place), array]:
+            spare[_unlabelled(place), array] -= 1
+        else:
+            found[place] += 1
+    return found
+
+
+def _unlabelled(place: Place) -> tuple[object, ...]:
+    return place.kind, place.loops, place.at_most, place.group
+
+
+def place_of(c: Collective) -> Place:
+    loops = tuple(Loop("" if _NUMBERED.search(loop.name) else loop.name, loop.trip_count) for loop in c.loops)
+    name = re.split("[/:]", c.op_name)[-1].rstrip(")")  # of `transpose(jvp(step/psum))`, and of combined `a:b`
+    name = "" if _NUMBERED.search(name) else name
+    return Place(c.kind, loops, c.at_most, c.group, c.source_file, c.source_line, name)
+
+
+def explaining(collective: Collective, remarks: Iterable[Remark]) -> Iterator[Remark]:
+    """The remarks about the op that `collective` comes from.
+
+    Same file and line, and a collective or the same name stack: one line of Python makes many ops. Where a remark has
+    no position, the name stack alone.
+    """
+    for remark in remarks:
+        source = remark.source
+        same_name = _is_suffix(source.scope, collective.op_name)
+        same_line = (source.file, source.line) == (collective.source_file, collective.source_line)
+        by_name = not source.line and bool(source.scope) and same_name
+        by_line = same_line and (remark.op in _COLLECTIVE_OPS or not source.scope or same_name)
+        if by_name or (source.line and by_line):
+            yield remark
+
+
+def _by_position(remarks: Iterable[Remark]) -> dict[tuple[str, int], list[Remark]]:
+    """The remarks about each line; those without a position are under `_NOWHERE`."""
+    found: dict[tuple[str, int], list[Remark]] = {}
+    for remark in remarks:
+        source = remark.source
+        found.setdefault((source.file, source.line) if source.line else _NOWHERE, []).append(remark)
+    return found
+
+
+def _is_suffix(scope: str, op_name: str) -> bool:
+    """True when the parts of `scope` end `op_name`: XLA's names start further out than those of a remark."""
+    return f"/{op_name}".endswith(f"/{scope}")
+
+
+def _reasons(collectives: Iterable[Collective], remarks: Sequence[Remark], is_gone: bool) -> tuple[Reason, ...]:
+    """What the passes said: of collectives that are gone, how; of others, first why they stayed."""
+    found = dict.fromkeys(Reason(r.pass_name, r.applied, r.text) for c in collectives for r in explaining(c, remarks))
+    applied = [reason for reason in found if reason.applied]
+    missed = [reason for reason in found if not reason.applied]
+    return tuple(applied or missed if is_gone else [*missed, *applied])

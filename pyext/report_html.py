@@ -1,0 +1,188 @@
+"""Audits as one HTML page that needs nothing else: no script, no font, no image. It follows the light or dark theme."""
+
+from html import escape
+
+from paropt.comparison import AuditComparison, AuditReport, Row
+from paropt.lanes import COLORS, Bar, Lane, bars_text, lanes
+from paropt.report_text import (
+    arrays_text,
+    changes_lines,
+    loops_text,
+    memory_text,
+    row_texts,
+    sides,
+    size_text,
+    summary,
+    title,
+    trips_text,
+    why,
+)
+from paropt.totals import SYNC_KINDS
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1c1e21; --faint: #62676f; --page: #ffffff; --card: #f4f5f7; --line: #d5d8dd;
+        --good: #1a7f4b; --bad: #b3362b; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e6e8eb; --faint: #9aa1ab; --page: #15171a; --card: #1f2226; --line: #363b42;
+          --good: #56c98b; --bad: #f08a7f; } }
+body { margin: 0 auto; max-width: 74rem; padding: 1.5rem; background: var(--page); color: var(--ink);
+       font: 15px/1.45 system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
+h1 { font-size: 1.5rem; margin: 0 0 .2rem; }
+h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; padding-top: .8rem; border-top: 1px solid var(--line); }
+h3 { font-size: 1rem; margin: 1.4rem 0 .4rem; }
+p { margin: .3rem 0; color: var(--faint); }
+code { font: .88em ui-monospace, "DejaVu Sans Mono", monospace; color: var(--ink); }
+.cards { display: flex; flex-wrap: wrap; gap: .8rem; }
+.card { background: var(--card); border: 1px solid var(--line); border-radius: .5rem; padding: .6rem .9rem; }
+.card b { display: block; font-size: 1.25rem; font-variant-numeric: tabular-nums; }
+.card span { color: var(--faint); font-size: .85rem; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+.narrow table { width: auto; }
+th, td { text-align: left; vertical-align: top; padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line); }
+th { font-weight: 600; color: var(--faint); font-size: .85rem; white-space: nowrap; }
+.narrow td { white-space: pre; }
+.narrow td + td, .narrow th + th { text-align: right; }
+td.side { white-space: nowrap; }
+td ul { margin: 0; padding-left: 1rem; }
+.verdict { font-weight: 600; }
+.removed { color: var(--good); }
+.in-loop { color: var(--bad); }
+.legend { display: flex; flex-wrap: wrap; gap: 1rem; font-size: .85rem; color: var(--faint); }
+.legend i { display: inline-block; width: .8em; height: .8em; margin-right: .4em; border-radius: 2px; }
+svg { display: block; width: 100%; min-width: 44rem; height: auto; margin: .4rem 0 .8rem;
+      font: 13px system-ui, "DejaVu Sans", sans-serif; }
+svg text { fill: var(--ink); }
+svg .faint { fill: var(--faint); }
+svg .track { fill: var(--card); }
+svg .tick { stroke: var(--page); }
+"""
+
+# The picture, in its own units. The bars end where their labels begin.
+_WIDTH, _LEFT, _LABELS = 1000, 64, 290
+_SPAN = _WIDTH - _LEFT - _LABELS
+_BAR, _GAP, _TITLE = 20, 5, 30
+_NARROWEST_RUN = 3  # runs that are narrower than this are not told apart
+
+
+def page(report: AuditReport) -> str:
+    """The whole page."""
+    names = ", ".join(title(comparison) for comparison in report.comparisons)
+    body = "".join(_section(comparison) for comparison in report.comparisons)
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>par-opt audit: {escape(names)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+        "<h1>par-opt audit</h1>\n<p>What the executable communicates, counted in the optimized HLO; "
+        f"bytes are per device and step.</p>\n{body}</body>\n</html>\n"
+    )
+
+
+def _section(comparison: AuditComparison) -> str:
+    parts = [f"<h2>{escape(title(comparison))}</h2>", _cards(comparison)]
+    if comparison.changes is not None:
+        parts += ["<h3>Since the baseline</h3>", f"<pre>{escape(chr(10).join(changes_lines(comparison)))}</pre>"]
+    if not comparison.rows:
+        parts.append("<p>No collectives.</p>")
+    else:
+        found = lanes(comparison)
+        parts += ["<h3>Per loop, one block per run</h3>", _legend(found), _picture(comparison, found)]
+        parts += ["<h3>Where, and why</h3>", _rows(comparison)]
+    parts += ["<h3>Sums</h3>", _table(summary(sides(comparison)), "narrow")]
+    return "\n".join(parts) + "\n"
+
+
+def _cards(comparison: AuditComparison) -> str:
+    audits = [audit for _, audit in sides(comparison)]
+    sync = [audit.total(*SYNC_KINDS) for audit in audits]
+    shown = {
+        "sync payload": [total.bound + size_text(total.bytes) for total in sync],
+        "of it in loops": [total.bound + size_text(total.in_loops) for total in sync],
+        "peak memory": [memory_text(audit) for audit in audits],
+    }
+    cards = (f'<div class="card"><b>{" → ".join(texts)}</b><span>{name}</span></div>' for name, texts in shown.items())
+    return f'<div class="cards">{"".join(cards)}</div>'
+
+
+def _legend(found: list[Lane]) -> str:
+    kinds = dict.fromkeys(bar.kind for lane in found for bars in lane.bars for bar in bars)
+    items = (f'<span><i style="background:{COLORS[kind]}"></i>{kind}</span>' for kind in kinds)
+    return f'<div class="legend">{"".join(items)}</div>'
+
+
+def _picture(comparison: AuditComparison, found: list[Lane]) -> str:
+    scale = _SPAN / (max(lane.bytes for lane in found) or 1)
+    titles = [name for name, _ in sides(comparison)]
+    shapes = []
+    y = 0
+    for lane in found:
+        y += _TITLE
+        shapes.append(f'<text x="0" y="{y - 8}" font-weight="600">{escape(lane.title.replace("`", ""))}</text>')
+        for name, bars in zip(titles, lane.bars, strict=True):
+            shapes += _bar_row(name, bars, y, scale)
+            y += _BAR + _GAP
+    label = f"payload per loop, {title(comparison)}"
+    picture = f'<svg viewBox="0 0 {_WIDTH} {y}" role="img" aria-label="{escape(label)}">{"".join(shapes)}</svg>'
+    return f'<div class="scroll">{picture}</div>'
+
+
+def _bar_row(name: str, bars: tuple[Bar, ...], y: int, scale: float) -> list[str]:
+    middle = y + _BAR / 2 + 4
+    shapes = [
+        f'<text class="faint" x="0" y="{middle}">{name}</text>',
+        f'<rect class="track" x="{_LEFT}" y="{y}" width="{_SPAN}" height="{_BAR}" rx="3"/>',
+    ]
+    x = float(_LEFT)
+    for bar in bars:
+        width = bar.bytes * scale
+        box = f'x="{x:.1f}" y="{y}" width="{max(width, 1):.1f}" height="{_BAR}"'
+        shapes.append(
+            f'<rect class="bar" {box} fill="{COLORS[bar.kind]}">'
+            f"<title>{bar.kind}: {escape(bars_text((bar,)))}</title></rect>"
+        )
+        shapes += _ticks(x, width, bar.runs or 1, y)
+        x += width
+    shapes.append(f'<text x="{_LEFT + _SPAN + 10}" y="{middle}">{escape(bars_text(bars))}</text>')
+    return shapes
+
+
+def _ticks(x: float, width: float, runs: int, y: int) -> list[str]:
+    """Lines between the runs of a bar, where there is room for them."""
+    if width < runs * _NARROWEST_RUN:
+        return []
+    places = (x + width * run / runs for run in range(1, runs))
+    return [f'<line class="tick" x1="{at:.1f}" y1="{y}" x2="{at:.1f}" y2="{y + _BAR}"/>' for at in places]
+
+
+def _rows(comparison: AuditComparison) -> str:
+    titles = [name or "payload" for name, _ in sides(comparison)]
+    header = ["collective", "where", "group", *titles, *([] if comparison.is_single else ["", "why"])]
+    cells = "".join(f"<th>{name}</th>" for name in header)
+    body = "".join(_row(row, comparison) for row in comparison.rows)
+    return f'<div class="scroll"><table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _row(row: Row, comparison: AuditComparison) -> str:
+    place, collectives = row.place, row.after or row.before
+    loops = loops_text(collectives[0].loops).replace("`", "")
+    where = f"{loops}, {trips_text(place.loops)} trips" if place.loops else loops
+    cells = [
+        f"<td>{place.kind}<br><code>{escape(arrays_text(collectives))}</code></td>",
+        f"<td>{escape(where)}<br><code>{escape(place.source)}</code></td>",
+        f"<td>{place.group}</td>",
+        *(f'<td class="side">{escape(text)}</td>' for text in row_texts(row, comparison)),
+    ]
+    if not comparison.is_single:
+        style = "in-loop" if row.verdict == "kept" and place.loops else row.verdict.replace(" ", "-")
+        cells.append(f'<td class="verdict {style}">{row.verdict}</td>')
+        reasons = why(row, comparison)
+        items = "".join(f"<li>{escape(reason)}</li>" for reason in reasons)
+        cells.append(f"<td>{escape(reasons[0]) if len(reasons) == 1 else f'<ul>{items}</ul>'}</td>")
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _table(lines: list[list[str]], style: str) -> str:
+    head, *body = lines
+    header = "".join(f"<th>{escape(cell)}</th>" for cell in head)
+    rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in line)}</tr>" for line in body)
+    return f'<div class="{style}"><table><thead><tr>{header}</tr></thead><tbody>{rows}</tbody></table></div>'

@@ -1,0 +1,46 @@
+"""Modules compiled for targets, and counted."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from paropt.census import census
+from paropt.comparison import AuditComparison
+from paropt.passes.core.context import make_context
+from paropt.passes.core.remarks import Remark, source_of
+from paropt.totals import Audit
+
+
+def compare(target: Any, before: Any, after: Any, passes: str, remarks: Iterable[Remark]) -> AuditComparison:
+    """The audits of a program before and after `passes`, compiled for `target`; without passes, compiled once."""
+    audited = audit_on(target, after)
+    return AuditComparison(
+        before=audit_on(target, before) if passes else audited,
+        after=audited,
+        passes=passes,
+        target=target.name,
+        remarks=tuple(dict.fromkeys(remarks)),
+    )
+
+
+def with_names(bytecode: bytes) -> ir.Module:
+    """The module in `bytecode`, its ops named: XLA keeps the position of an op only together with a name."""
+    context = make_context(allow_unregistered_dialects=True)
+
+    def name(op: ir.Operation) -> ir.WalkResult:
+        source = source_of(op.location)
+        if source.line and not source.scope:
+            position = ir.Location.file(source.file, source.line, source.column, context=context)
+            op.location = ir.Location.name(op.name.rpartition(".")[2], position, context=context)
+        return ir.WalkResult.ADVANCE
+
+    module = ir.Module.parse(bytecode, context)
+    module.operation.walk(name)
+    return module
+
+
+def audit_on(target: Any, program: Any) -> Audit:
+    """The audit of the executable that `target` makes of `program`, a module or a `jax.stages.Lowered`."""
+    compiled = target.compile(program)
+    return Audit(census(compiled.hlo), compiled.memory.peak if compiled.memory else None)

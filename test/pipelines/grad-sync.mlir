@@ -1,0 +1,47 @@
+// RUN: %par-opt %s --passes=grad-sync | FileCheck %s
+// RUN: %par-opt %s --passes=grad-sync --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
+
+#all = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>
+
+module attributes {mhlo.num_replicas = 8 : i32} {
+
+// A tied weight, accumulated in a scan whose body JAX outlined, in two accumulators that are added after the loop: the
+// body is inlined, both reductions leave the loop, and become one.
+// CHECK-LABEL: func.func public @tied_weight
+// CHECK:         } do {
+// CHECK-NOT:     stablehlo.all_reduce
+// CHECK:         stablehlo.return %{{.*}}, %
+// CHECK:         "stablehlo.all_reduce"(
+// CHECK-NOT:     stablehlo.all_reduce
+// CHECK-NOT:     func.func private
+// REMARK-DAG: [inline-calls] func.call applied: inlined @closed_call
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce applied: 64 bytes per device, now reduced after the loop and not 4 times in it
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add applied: 2 reduced arrays (128 bytes per device) became 1 reduced array (64 bytes per device)
+func.func public @tied_weight(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %w:3 = stablehlo.while(%i = %zero, %acc = %none, %acc2 = %none) : tensor<i32>, tensor<4x4xf32>, tensor<4x4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %n:2 = func.call @closed_call(%acc, %acc2, %x, %y) : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>)
+    %next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %next, %n#0, %n#1 : tensor<i32>, tensor<4x4xf32>, tensor<4x4xf32>
+  }
+  %t = stablehlo.transpose %w#2, dims = [1, 0] : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %s = stablehlo.add %w#1, %t : tensor<4x4xf32>
+  return %s : tensor<4x4xf32>
+}
+
+func.func private @closed_call(%acc: tensor<4x4xf32>, %acc2: tensor<4x4xf32>, %x: tensor<4x4xf32>, %y: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %n = stablehlo.add %acc, %a : tensor<4x4xf32>
+  %n2 = stablehlo.add %acc2, %b : tensor<4x4xf32>
+  return %n, %n2 : tensor<4x4xf32>, tensor<4x4xf32>
+}
+
+}

@@ -1,0 +1,211 @@
+"""`make bench` and gpu_check: counts of a few programs, the page, the slow link, and what they say when they cannot."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import jax
+import pytest
+from programs.catalog import MATRIX
+from unit.tools import ROOT, load
+
+BENCH = ROOT / "tools" / "bench.py"
+sys.path.insert(0, str(ROOT / "tools"))  # its parts import each other
+
+import bench_counts  # noqa: E402
+import bench_page  # noqa: E402
+import bench_times  # noqa: E402
+import slow_link  # noqa: E402
+from bench_counts import Count, Row, TargetCounts  # noqa: E402
+from bench_times import Times  # noqa: E402
+
+
+def run(*options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, str(BENCH), *options], capture_output=True, text=True, timeout=300)
+
+
+def cells(page: str, program: str) -> list[str]:
+    """Of the program's line in the first table that has one."""
+    (line, *_) = [line for line in page.splitlines() if line.startswith(f"| {program} |")]
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_a_subset(tmp_path: Path) -> None:
+    """Counts known by construction: once per micro-batch alone, once per step with par-opt, where it can."""
+    page = tmp_path / "page.md"
+    done = run(
+        "--programs", "plain_mlp_p0,explicit_mlp_p[08]", "--targets", "cpu:8", "--no-times", "--out", str(page)
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "cpu:8  3/3 explicit_mlp_p8" in done.stdout
+    text = page.read_text()
+    assert cells(text, "plain_mlp_p0")[:6] == ["plain_mlp_p0", "197", "4.00", "4.00", "4", "4"]
+    assert cells(text, "explicit_mlp_p0")[:6] == ["explicit_mlp_p0", "197", "4.00", "1.00", "4", "0"]
+    assert cells(text, "explicit_mlp_p8")[:6] == ["explicit_mlp_p8", "197", "4.00", "1.00", "0", "0"]
+    assert f"jax {jax.__version__}" in text
+    assert "Not measured in this run." in text and bench_page.NO_GPU in text
+    assert page.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--programs", "mlp"], "no program is called 'mlp'; there are: plain_mlp_p0,"),
+        (["--out", str(BENCH / "page.md")], "cannot make its folder"),
+    ],
+)
+def test_wrong_options_are_one_line(options: list[str], message: str) -> None:
+    done = run(*options)
+    assert done.returncode == 2
+    assert message in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+
+
+def test_a_target_that_is_not_there_is_a_column_that_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def missing(target: object) -> None:
+        raise bench_counts.targets.TargetError("tpu:v5e:2x4 needs libtpu: pip install 'paropt[tpu]'")
+
+    monkeypatch.setattr(bench_counts.targets.TpuTarget, "require_compiler", missing)
+    counts = bench_counts.count("tpu:v5e:2x4", list(MATRIX), progress=print)
+    assert "pip install 'paropt[tpu]'" in capsys.readouterr().out
+    bench_page.write(tmp_path / "page.md", [counts], [], command="bench")
+    assert "Not measured: tpu:v5e:2x4 needs libtpu: pip install 'paropt[tpu]'" in (tmp_path / "page.md").read_text()
+
+
+def test_activations_are_counted_apart() -> None:
+    """Two reductions of activations per block and micro-batch in explicit P14: forward over `model`, and backward."""
+    row = bench_counts._row("cpu:8", "explicit_mlp_p14", jax.devices())
+    sizes = bench_counts.SIZES
+    activation = sizes.examples // 4 * sizes.width * 4  # f32, of the devices with the same examples
+    assert row.alone is not None and row.ours is not None
+    assert row.alone.activations == row.ours.activations
+    assert row.ours.activations % (activation * sizes.micro_batches) == 0 and row.ours.activations
+    losses = 4 * sizes.micro_batches  # as an array, after the loop
+    assert (row.alone.sync, row.ours.sync) == (4 * row.ideal, row.ideal + losses)
+
+
+def page_of(tmp_path: Path, counts: list[TargetCounts], times: list[Times]) -> str:
+    page = tmp_path / "page.md"
+    bench_page.write(page, counts, times, command="bench")
+    return page.read_text()
+
+
+def test_page_says_what_is_not_known(tmp_path: Path) -> None:
+    exact = Count(sync=200, runs_in_loops=4, activations=0, others=0, peak=None, seconds=1.0, is_exact=True)
+    bound = Count(sync=100, runs_in_loops=0, activations=0, others=0, peak=1000, seconds=1.0, is_exact=False)
+    rows = [Row("first", 100, exact, bound), Row("second", 100, problem="XLA says no")]
+    text = page_of(tmp_path, [TargetCounts("cpu:8", rows)], [])
+    assert cells(text, "first")[2:6] == ["2.00", ">= 1.00", "4", ">= 0"]
+    assert cells(text, "second")[2] == "XLA says no"
+    lengths = {len(line.split("|")) for line in text.splitlines() if line.startswith("|")}
+    assert len(lengths) == 1, "a line of the table has too many or too few cells"
+
+
+def test_page_of_times(tmp_path: Path) -> None:
+    """Ratios are of pairs: 4, 2, 3 and 1.5, of which the middle half lies between 1.875 and 3.25."""
+    measured = Times("p0", "here", alone=[4.0, 4.0, 6.0, 3.0], ours=[1.0, 2.0, 2.0, 2.0])
+    text = page_of(tmp_path, [], [measured, Times("p1", "there", skipped="needs root")])
+    assert cells(text, "p0") == ["p0", "here", "4000", "2000", "2.50", "1.88 to 3.25", "4"]
+    assert cells(text, "p1")[2] == "skipped: needs root"
+
+
+def test_step_times_of_one_process() -> None:
+    seconds = load("bench_steps").measure("explicit_mlp_p0", pairs=2, width=16)
+    assert {kind: len(taken) for kind, taken in seconds.items()} == {"alone": 2, "paropt": 2}
+    assert all(taken > 0 for kind in seconds.values() for taken in kind)
+
+
+def test_two_processes_across_a_slow_link() -> None:
+    """Skipped where this machine makes no network namespaces; the rest of the machine is as it was afterwards."""
+    (times,) = [
+        bench_times._measured("explicit_mlp_p0", "there", lambda: bench_times._two_processes("explicit_mlp_p0", 1))
+    ]
+    if times.skipped:
+        pytest.skip(f"no slow link: {times.skipped}")
+    assert len(times.alone) == len(times.ours) == 1
+    left = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
+    assert f"paropt{os.getpid()}" not in left
+
+
+def test_no_link_without_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slow_link.shutil, "which", lambda name: f"/sbin/{name}")
+    monkeypatch.setattr(slow_link.os, "geteuid", lambda: 1000)
+    said: list[str] = []
+    monkeypatch.setattr(bench_times, "_one_process", lambda program, pairs: '{"alone": [2.0], "paropt": [1.0]}')
+    found = list(bench_times.measure(["explicit_mlp_p0"], 1, progress=said.append))
+    assert [times.skipped for times in found] == ["", "needs root, to make network namespaces"]
+    assert said[0].endswith("par-opt is 2.00 times as fast") and "skipped: needs root" in said[1]
+
+
+def test_a_worker_that_fails_gives_its_last_line() -> None:
+    def started(script: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    with pytest.raises(bench_times.WorkerError, match=r"^no such program$"):
+        bench_times._results([started("import sys; sys.exit('no such program')")])
+    assert bench_times._results([started("print('noise'); print('{}')"), started("")]) == "{}"
+
+
+@pytest.fixture(scope="module")
+def gpu_check() -> ModuleType:
+    return load("gpu_check")
+
+
+def test_no_gpu_is_one_line(
+    gpu_check: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(gpu_check, "DRIVERS", "no such device")
+    monkeypatch.setattr(sys, "argv", ["gpu_check.py"])
+    assert gpu_check.main() == 0
+    assert capsys.readouterr().out == "gpu_check: this machine has no NVIDIA GPU; nothing was run\n"
+
+
+def test_checks_of_a_gpu_notice_wrong_results(gpu_check: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On CPU devices: the checks do not depend on the platform."""
+    right = gpu_check.check_program("explicit_mlp_p0", jax.devices())
+    assert not right.is_wrong and re.fullmatch(r"jax.jit differs by \S+, paropt.jit differs by \S+", right.said)
+    monkeypatch.setattr(gpu_check, "tolerance_of", lambda name: -1.0)
+    assert gpu_check.check_program("explicit_mlp_p0", jax.devices()).is_wrong
+
+    monkeypatch.setattr(gpu_check, "LOSS_TOLERANCE", -1.0)
+    found = gpu_check.check_training(jax.devices(), steps=2)
+    assert found.is_wrong and float(found.said.split()[-1]) < 1e-4
+
+
+def test_checks_that_do_not_fit_are_named(gpu_check: ModuleType) -> None:
+    one = jax.devices()[:1]
+    assert not gpu_check.check_program("explicit_mlp_p0", one).is_wrong
+    assert gpu_check.check_program("explicit_mlp_p7", one).said.startswith("not run: ")
+    assert gpu_check.check_suite(1, "cpu").said == "not run: it needs 8 devices, this machine has 1"
+
+
+def test_numeric_suite_of_a_platform(gpu_check: ModuleType) -> None:
+    """Collected only: the suite itself runs as tests of its own."""
+    found = gpu_check.check_suite(8, "cpu", "--collect-only", "-k", "test_same_results")
+    assert not found.is_wrong and "collected" in found.said
+    assert gpu_check.check_suite(8, "cpu", "-k", "no test has this name").is_wrong
+
+
+def test_outcome_is_recorded_and_kept(gpu_check: ModuleType, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page_of(tmp_path, [], [])
+    findings = [
+        gpu_check.Finding("a", "fine"),
+        gpu_check.Finding("b", "off", True),
+        gpu_check.Finding("c", "not run: d"),
+    ]
+    report = gpu_check.summary(findings, jax.devices())
+    gpu_check.record(page, report)
+    assert "2 checks, 1 with wrong results.\n\n- b: off\n- c: not run: d" in page.read_text()
+    assert bench_page.recorded(page) == report
+    assert report in page_of(tmp_path, [], [])  # written again
+    (tmp_path / "other.md").write_text("# Other\n")
+    with pytest.raises(SystemExit, match="has no section"):
+        gpu_check.record(tmp_path / "other.md", report)

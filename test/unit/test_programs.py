@@ -1,0 +1,105 @@
+"""Every program of the matrix computes on 8 devices what its definition says, as it is and with par-opt."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxlib import xla_client
+from programs import explicit, models
+from programs.catalog import MATRIX, PLAIN, TRANSFORMERS
+from programs.compare import difference, difference_from_definition, tolerance_of
+from programs.models import same
+from programs.patterns import ADDED
+from programs.program import Program, Sizes
+
+import paropt
+from paropt.audit import SYNC_KINDS, Audit
+
+SMALL = Sizes(layers=2, sequence=4)
+LOSSES = 4 * Sizes.micro_batches  # bytes; a scalar per micro-batch becomes an array of them after the loop
+
+
+def gradient_sync(audit: Audit, program: Program) -> tuple[int, int]:
+    """Bytes per step of reductions over the groups of the program's gradients: all of them, and those in loops."""
+    rows = [c for c in audit.collectives if c.kind in SYNC_KINDS and c.group in program.sync_groups]
+    sizes = [(c.executions or 0) * sum(a.bytes for a in c.arrays if a.elements > 1) for c in rows]
+    return sum(sizes), sum(size for c, size in zip(rows, sizes, strict=True) if c.loops)
+
+
+def communication(audit: Audit) -> list[tuple[object, ...]]:
+    """What is sent, how often and between how many devices."""
+    return sorted((c.kind, c.executions or 0, c.payload, c.group, c.depth) for c in audit.collectives)
+
+
+@pytest.mark.parametrize("name", MATRIX)
+def test_program_is_as_defined_and_as_declared(name: str) -> None:
+    program = MATRIX[name](SMALL)
+    plain, ours = jax.jit(program.step), paropt.jit(program.step, strict=True)
+    before, after = plain.lower(*program.args).compile(), ours.lower(*program.args).compile()
+    for compiled in (before, after):
+        assert difference_from_definition(program, compiled(*program.args)) <= tolerance_of(name)
+
+    was, now = paropt.audit(before), paropt.audit(after)
+    reduced, in_loop = gradient_sync(now, program)
+    if program.is_deferrable:
+        assert in_loop == 0, "a gradient is still synchronised in the loop"
+        assert reduced - program.ideal_bytes in (0, LOSSES), "each gradient is reduced once"
+    elif name.startswith("plain"):
+        assert communication(now) == communication(was), "XLA adds these reductions later: there is nothing to change"
+    else:
+        assert reduced <= gradient_sync(was, program)[0] + LOSSES
+
+
+def test_plain_programs_have_no_reductions_before_xla() -> None:
+    """Why today's passes leave them as they are."""
+    for name in ("mlp_p0", "mlp_p11", "transformer_p1"):
+        program = PLAIN[name]()
+        assert "stablehlo.all_reduce" not in jax.jit(program.step).lower(*program.args).as_text()
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_transformers_are_as_defined(name: str) -> None:
+    program = TRANSFORMERS[name]()
+    assert difference_from_definition(program, jax.jit(program.step)(*program.args)) <= tolerance_of(name)
+
+
+def test_a_wrong_program_is_noticed() -> None:
+    """Gradients that are not summed, or summed twice, differ by more than what is allowed."""
+    for sync in (same, lambda tree: explicit.psum(explicit.psum(tree))):
+        program = explicit.data_parallel(models.mlp, ADDED, sync=sync)
+        assert difference_from_definition(program, jax.jit(program.step)(*program.args)) > 0.5
+
+
+def test_difference_is_relative_to_the_change() -> None:
+    start, want = np.full(3, 1000.0), np.array([1000.0, 1001.0, 1002.0])
+    assert difference([want], [want + 0.5], [start]) == 0.25
+    assert difference([want], [want + 0.5], []) == 0.5 / 1002  # not of the state: relative to the value
+    assert difference([want], [want], [want]) == 0
+    assert np.isnan(difference([want], [want * np.nan], [start]))
+
+
+@pytest.mark.parametrize(
+    "name", ["plain_mlp_p0", "plain_transformer_p6", "plain_mlp_p15", "explicit_mlp_p11", "explicit_transformer_p14"]
+)
+def test_sizes_and_dtype_are_parameters(name: str) -> None:
+    sizes = Sizes(width=32, layers=2, micro_batches=2, examples=8, sequence=4)
+    texts = {}
+    for dtype in (jnp.float32, jnp.bfloat16):
+        program = MATRIX[name](dataclasses.replace(sizes, dtype=dtype))
+        assert program.args[1].shape[:2] == (2, 8)
+        texts[dtype] = jax.jit(program.step).lower(*program.args).as_text()
+    assert "bf16" in texts[jnp.bfloat16] and "bf16" not in texts[jnp.float32]
+
+
+@pytest.mark.parametrize("name", ["plain_mlp_p6", "explicit_mlp_p7", "plain_transformer_p14", "explicit_mlp_p0"])
+def test_programs_of_other_devices_are_shapes(name: str) -> None:
+    """Devices without hardware, as those of a target: the program is lowered for them, nothing is put there."""
+    others = xla_client.make_cpu_client(num_devices=8).devices()
+    program = MATRIX[name](devices=others)
+    assert set(program.mesh.devices.flat) == set(others)
+    assert {type(leaf) for leaf in jax.tree.leaves(program.args)} == {jax.ShapeDtypeStruct}
+    here = MATRIX[name]()
+    texts = [jax.jit(p.step).lower(*p.args).as_text() for p in (program, here)]
+    assert texts[0] == texts[1]

@@ -1,0 +1,212 @@
+"""Reports: which remark explains which collective, what counts as kept, and the words of the text."""
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+from jax.sharding import PartitionSpec
+from programs.program import data_mesh
+from unit.reports import LOOP, MOVED, UNKNOWN, S, V, W, collective, comparison, example, remark
+
+from paropt.audit import AuditComparison, AuditReport, audit
+from paropt.census import Loop
+from paropt.comparison import explaining
+
+NEXT_LOOP = Loop("jit(step)/while/body/closed_call/while", 3)
+
+
+@pytest.mark.parametrize(
+    "said, is_joined",
+    [
+        (remark("same line, same name"), True),
+        (remark("same line, another collective", scope="while/body/psum_invariant"), True),
+        (remark("same line, made from the same primitive", op="dot_general"), True),
+        (remark("same line, another op", op="add", scope="while/body/add"), False),
+        (remark("same line of a text, where no op has a name", op="add", scope=""), True),
+        (remark("another line", line=42), False),
+        (remark("another file", file="/elsewhere/loss.py"), False),
+        (remark("no position, same name", file="", line=0), True),
+        (remark("no position, the end of a word", file="", line=0, scope="sum"), False),
+        (remark("no position, no name", file="", line=0, scope=""), False),
+    ],
+    ids=lambda value: value.text if not isinstance(value, bool) else "",
+)
+def test_remarks_are_joined_by_place(said: object, is_joined: bool) -> None:
+    assert list(explaining(collective(), [said])) == [said] * is_joined  # type: ignore[list-item]
+
+
+def verdicts(before: list, after: list) -> list[tuple[int, str]]:
+    return [(row.place.source_line, row.verdict) for row in comparison(before, after).rows]
+
+
+def test_rows_pair_what_is_at_the_same_place() -> None:
+    assert verdicts([collective()], [collective()]) == [(41, "kept")]
+    assert verdicts([collective()], []) == [(41, "removed")]
+    assert verdicts([], [collective()]) == [(41, "new")]
+    assert verdicts([collective()], [collective(loops=())]) == [(41, "removed"), (41, "new")]
+    assert verdicts([collective(W, V)], [collective(W)]) == [(41, "1 of 2 arrays removed")]
+    assert verdicts([collective(W)], [collective(V)]) == [(41, "1 of 1 arrays removed, 1 of 1 arrays new")]
+
+
+def test_what_xla_combines_under_another_place_is_kept() -> None:
+    apart = [collective(W, line=41), collective(V, line=42)]
+    assert verdicts(apart, [collective(W, V, line=41)]) == [(41, "kept"), (42, "kept")]
+    assert verdicts([collective(V, W, line=42)], apart) == [(42, "kept"), (41, "kept")]
+    # Each array counts once, and those of the same place come first.
+    assert verdicts([collective(W), collective(W, line=42)], [collective(W)]) == [(41, "kept"), (42, "removed")]
+    assert verdicts([collective(W, line=42), collective(W)], [collective(W)]) == [(42, "removed"), (41, "kept")]
+    # Another loop, kind or group is another collective.
+    assert verdicts([collective(line=41)], [collective(line=42, loops=(NEXT_LOOP,))]) == [(41, "removed"), (42, "new")]
+    assert verdicts([collective(line=41)], [collective(line=42, group=4)]) == [(41, "removed"), (42, "new")]
+
+
+def test_numbered_names_of_xla_do_not_keep_loops_apart() -> None:
+    before = collective(loops=(Loop("while.5", 8),), op_name="all-reduce.2")
+    after = collective(loops=(Loop("while.9", 8),), op_name="all-reduce.7")
+    assert verdicts([before], [after]) == [(41, "kept")]
+
+
+def test_reasons_stand_once_and_those_against_come_first() -> None:
+    rows = comparison([collective()], [collective()], MOVED, remark("no"), remark("no"), remark("not that")).rows
+    assert [reason.text for reason in rows[0].reasons] == ["no", "not that", MOVED.text]
+    rows = comparison([collective()], [], remark("no"), MOVED).rows
+    assert [reason.text for reason in rows[0].reasons] == [MOVED.text]
+
+
+def test_text_of_the_example() -> None:
+    assert str(example()) == TEXT
+
+
+TEXT = """\
+cpu:8, passes grad-sync
+
+per device and step      before    after
+all-reduce               8 runs   9 runs
+  payload in loops       262 kB   131 kB
+  payload outside loops     0 B  16.4 kB
+all-gather               1 runs   1 runs
+  payload in loops          0 B      0 B
+  payload outside loops   128 B    128 B
+sync payload             262 kB   147 kB
+sync sent on the wire    459 kB   258 kB
+scalars                  0 runs   0 runs
+peak memory                1 kB     1 kB
+
+collective  arrays               loops  group  source                      before        after
+all-reduce  2 arrays f32[64,64]  8          8  loss.py:41 psum        8 x 32.8 kB     combined  1 of 2 arrays removed
+all-gather  bf16[64]             -          8  loss.py:50 all_gather    1 x 128 B    1 x 128 B                   kept
+all-reduce  f32[64,64]           8          8  loss.py:42 psum           combined  8 x 16.4 kB                   kept
+all-reduce  f32[64,64]           -          8  loss.py:41 psum                  -  1 x 16.4 kB                    new
+
+all-reduce 2 arrays f32[64,64] x 8 in loop `while`, loss.py:41 psum, 262 kB per step: 1 of 2 arrays removed, \
+16384 bytes per device, now reduced after the loop and not 8 times in it [defer-sync]
+all-gather bf16[64] outside loops, loss.py:50 all_gather, 128 B per step: kept, no pass looked at it
+all-reduce f32[64,64] x 8 in loop `while`, loss.py:42 psum, 131 kB per step: kept, the reduced value is also read by \
+stablehlo.sqrt (stablehlo.sqrt at loss.py:43:11) [defer-sync]
+all-reduce f32[64,64] outside loops, loss.py:41 psum, 16.4 kB per step: new, 16384 bytes per device, now reduced after \
+the loop and not 8 times in it [defer-sync]"""
+
+
+def test_reasons_that_differ_in_bytes_only_are_one_line() -> None:
+    said = [remark(f"{size} bytes per device, moved", applied=True) for size in (512, 4, 16384)]
+    text = str(comparison([collective(W, V, S)], [], *said, remark("2 bytes less")))
+    assert text.endswith("removed, 4 to 16384 bytes per device, moved [defer-sync]")
+
+
+def test_nested_and_unknown_loops() -> None:
+    nested = collective(loops=(LOOP, NEXT_LOOP))
+    text = str(comparison([nested], [collective(loops=(UNKNOWN,))]))
+    assert "x 8 x 3 in 2 nested loops `while/body/closed_call/while`, loss.py:41 psum, 393 kB per step: removed" in text
+    assert "x ? in loop `while`, loss.py:41 psum, unknown bytes per step: new, no pass looked at it" in text
+    assert "unknown x 16.4 kB" in text
+    assert ">= 0 B" in text
+
+
+def test_collectives_that_xla_does_not_label() -> None:
+    concatenated = collective(op_name="", source_file="", line=0, loops=())
+    said = "all-reduce f32[64,64] outside loops, 16.4 kB per step: kept, XLA does not say where it comes from"
+    assert str(comparison([concatenated], [concatenated], MOVED)).endswith(said)
+
+
+def test_a_program_without_collectives() -> None:
+    assert str(comparison([], [])).endswith("no collectives")
+
+
+def test_reports_find_targets_by_name() -> None:
+    found = example()
+    assert found["cpu:8"] is found.comparisons[0]
+    with pytest.raises(KeyError, match="no audit for target `cpu:4`; there are: cpu:8"):
+        found["cpu:4"]
+
+
+# ---- programs
+
+
+def step(w: jax.Array, xs: jax.Array) -> tuple[jax.Array, ...]:
+    def body(carried: tuple[jax.Array, ...], x: jax.Array) -> tuple[tuple[jax.Array, ...], None]:
+        total, other, norm = carried
+        moves = lax.psum(x.T @ x, "data")
+        stays = lax.psum(x.T @ (x @ w), "data")
+        return (total + moves, other + stays, norm + jnp.sum(jnp.sqrt(stays * stays))), None
+
+    return lax.scan(body, (w * 0, w * 0, jnp.float32(0)), xs)[0]
+
+
+def program() -> tuple[jax.stages.Wrapped, tuple[jax.ShapeDtypeStruct, ...]]:
+    specs = PartitionSpec(), PartitionSpec(None, "data")
+    mapped = jax.shard_map(step, mesh=data_mesh(), in_specs=specs, out_specs=PartitionSpec(), check_vma=False)
+    return jax.jit(mapped), (jax.ShapeDtypeStruct((16, 16), "float32"), jax.ShapeDtypeStruct((8, 32, 16), "float32"))
+
+
+def line_of(text: str) -> int:
+    lines = Path(__file__).read_text().splitlines()
+    return next(number for number, line in enumerate(lines, 1) if text in line)
+
+
+def assert_explains(found: AuditComparison) -> None:
+    """The report on `step` says that one sync stayed in the loop, where, and why."""
+    kept = [row for row in found.rows if row.verdict == "kept" and row.place.loops]
+    assert [(row.place.source_line, row.place.source_file) for row in kept] == [(line_of("stays = lax"), __file__)]
+    (reason,) = kept[0].reasons
+    assert not reason.applied
+    assert f"{__file__}:{line_of('norm + jnp.sum')}" in reason.text
+    assert (found.before.sync_in_loop, found.after.sync_in_loop) == (8 * 2 * 1024, 8 * 1024)
+
+
+def test_comparison_of_a_function() -> None:
+    fun, args = program()
+    found = audit(fun, *args, passes="grad-sync")
+    assert isinstance(found, AuditComparison)
+    assert (found.target, found.passes) == ("", "grad-sync")
+    assert_explains(found)
+
+
+def test_comparison_of_a_lowered_program() -> None:
+    fun, args = program()
+    lowered = fun.lower(*args)
+    text = lowered.as_text()
+    found = audit(lowered, passes="grad-sync")
+    assert isinstance(found, AuditComparison)
+    assert_explains(found)
+    assert lowered.as_text() == text, "the program keeps its own module"
+
+
+def test_report_for_targets() -> None:
+    fun, args = program()
+    found = audit(fun, *args, passes="grad-sync", targets=["cpu:8"])
+    assert isinstance(found, AuditReport)
+    assert_explains(found["cpu:8"])
+    assert found["cpu:8"].after.peak_memory is not None
+    alone = audit(fun.lower(*args), targets=["cpu:8"])
+    assert isinstance(alone, AuditReport)
+    assert alone["cpu:8"].before is alone["cpu:8"].after
+    assert alone["cpu:8"].after.collectives == found["cpu:8"].before.collectives
+
+
+def test_what_is_compiled_takes_no_passes_and_no_targets() -> None:
+    compiled = jax.jit(lambda x: x + 1).lower(1.0).compile()
+    for options in ({"passes": "grad-sync"}, {"targets": ["cpu:8"]}):
+        with pytest.raises(TypeError, match="for programs that are not compiled yet"):
+            audit(compiled, **options)  # type: ignore[arg-type]

@@ -1,0 +1,97 @@
+"""JSON reports: their schema, that the same audit gives the same bytes, and that they can be read again."""
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+from unit.reports import UNKNOWN, S, collective, comparison, example, report
+from unit.tools import ROOT
+
+from paropt.baseline import compared
+from paropt.census import KINDS
+from paropt.comparison import AuditComparison, AuditReport
+from paropt.report_json import ReportError, loads
+from paropt.totals import Audit
+
+SCHEMA = json.loads((ROOT / "docs/audit-schema.json").read_text())
+
+
+def inexact() -> AuditReport:
+    before = collective(loops=(UNKNOWN,)), collective(S, at_most=True)
+    return report(comparison(list(before), [], memory=None))
+
+
+def without_passes() -> AuditReport:
+    audit = example()["cpu:8"].after
+    return report(AuditComparison(audit, audit), AuditComparison(Audit((), 0), Audit((), 0), target="cpu:8"))
+
+
+REPORTS = [example(), inexact(), without_passes(), compared(example(), example()), compared(example(), inexact())]
+
+
+@pytest.mark.parametrize("given", REPORTS, ids=["example", "inexact", "alone", "same", "changed"])
+def test_reports_follow_the_schema_and_can_be_read_again(given: AuditReport) -> None:
+    text = given.json()
+    jsonschema.Draft202012Validator(SCHEMA).validate(json.loads(text))
+    again = loads(text)
+    assert again == given
+    assert (str(again), again.html(), again.json()) == (str(given), given.html(), text)
+
+
+def test_the_schema_refuses_other_documents() -> None:
+    """Every object of it is closed, so a field that is not described is noticed."""
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    document = json.loads(example().json())
+    collective_ = document["targets"][0]["after"]["collectives"][0]
+    for spoiled in ({"group": "8"}, {"executions": -1}, {"kind": "all"}, {"surprise": 1}):
+        kept = dict(collective_)
+        collective_.update(spoiled)
+        assert not jsonschema.Draft202012Validator(SCHEMA).is_valid(document), spoiled
+        collective_.clear()
+        collective_.update(kept)
+    assert jsonschema.Draft202012Validator(SCHEMA).is_valid(document)
+
+
+def test_the_schema_lists_the_kinds() -> None:
+    assert SCHEMA["$defs"]["kind"]["enum"] == list(KINDS)
+
+
+def after(given: AuditReport) -> Any:
+    return json.loads(given.json())["targets"][0]["after"]
+
+
+def test_numbers() -> None:
+    found = after(example())
+    assert found["metrics"]["sync_in_loop"] == 8 * 16384
+    assert found["bounds"] == {}
+    assert [c["executions"] for c in found["collectives"]] == [8, 1, 1]
+    before = json.loads(inexact().json())["targets"][0]["before"]
+    assert before["metrics"]["sync_bytes"] is None
+    assert before["bounds"]["sync_bytes"] == [0, None]
+    assert before["bounds"]["peak_memory"] == [0, None]
+    assert before["metrics"]["unknown_trip_counts"] == 1
+
+
+def test_without_passes_there_is_no_before() -> None:
+    assert json.loads(without_passes().json())["targets"][0]["before"] is None
+
+
+@pytest.mark.parametrize(
+    "text, complaint",
+    [
+        ("", "no JSON: Expecting value"),
+        ("[1]", "expected a report of schema paropt.audit/1, found no schema"),
+        ("{}", "expected a report of schema paropt.audit/1, found no schema"),
+        ('{"schema": "paropt.audit/2"}', "expected a report of schema paropt.audit/1, found `paropt.audit/2`"),
+        ('{"schema": "paropt.audit/1"}', "not as paropt.audit/1 has it: 'targets' is missing"),
+        ('{"schema": "paropt.audit/1", "targets": 3}', "not as paropt.audit/1 has it: "),
+        ('{"schema": "paropt.audit/1", "targets": [3]}', "not as paropt.audit/1 has it: "),
+        ('{"schema": "paropt.audit/1", "targets": [{"after": {}}]}', "'collectives' is missing"),
+    ],
+)
+def test_what_is_no_report_takes_one_line(text: str, complaint: str) -> None:
+    with pytest.raises(ReportError) as raised:
+        loads(text)
+    assert complaint in str(raised.value)
+    assert "\n" not in str(raised.value)

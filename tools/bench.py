@@ -1,0 +1,92 @@
+"""Counts what the training programs communicate, XLA alone against par-opt, and measures step times.
+
+Writes a page with tables and, beside it, a picture. For each program and target it compiles both and counts in the
+optimized HLO; `cpu:8` is always there, other targets need their compiler. Step times are measured on this machine:
+8 simulated devices in one process, and two processes of 4 that are joined by a slow link.
+"""
+
+import argparse
+import fnmatch
+import os
+import sys
+from pathlib import Path
+
+DEVICES = 8
+os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={DEVICES}"
+os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")  # no machine with TPUs: libtpu need not look for its neighbours
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # XLA's warnings, once per program
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent / "test")]
+
+import bench_page  # noqa: E402  after the environment is set
+import bench_times  # noqa: E402
+import matplotlib  # noqa: E402
+from bench_counts import TARGETS, TargetCounts, count  # noqa: E402
+from programs.catalog import MATRIX  # noqa: E402
+
+matplotlib.use("Agg")
+
+STEP_TIMES = ("explicit_mlp_p0", "explicit_mlp_p1")
+PAIRS = 9
+
+
+def main() -> int:
+    options = _options()
+    counts: list[TargetCounts] = []
+    for target in options.targets:
+        counts.append(count(target, options.programs, progress=_say))
+    times = [] if options.no_times else list(bench_times.measure(STEP_TIMES, PAIRS, progress=_say))
+    bench_page.write(options.out, counts, times, command=_command())
+    _say(f"wrote {options.out} and {options.out.with_suffix('.png')}")
+    return 0
+
+
+def _command() -> str:
+    return " ".join(["python", "tools/bench.py", *sys.argv[1:]])
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--programs",
+        type=_programs,
+        default=list(MATRIX),
+        metavar="NAMES",
+        help="names or patterns, separated by commas: `plain_mlp_p0,explicit_*` (default: all)",
+    )
+    parser.add_argument(
+        "--targets",
+        type=lambda text: text.split(","),
+        default=list(TARGETS),
+        metavar="TARGETS",
+        help=f"separated by commas (default: {','.join(TARGETS)})",
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("docs/benchmarks.md"), help="page to write (default: %(default)s)"
+    )
+    parser.add_argument("--no-times", action="store_true", help="measure no step times")
+    options = parser.parse_args()
+    try:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        parser.error(f"--out {options.out}: cannot make its folder: {error.strerror}")
+    return options
+
+
+def _programs(text: str) -> list[str]:
+    chosen: list[str] = []
+    for pattern in text.split(","):
+        found = fnmatch.filter(MATRIX, pattern)
+        if not found:
+            known = ", ".join(MATRIX)
+            raise argparse.ArgumentTypeError(f"no program is called {pattern!r}; there are: {known}")
+        chosen += [name for name in found if name not in chosen]
+    return chosen
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,185 @@
+"""The benchmark page: tables in Markdown, and a picture of the counts."""
+
+import datetime
+import importlib.metadata
+import os
+import platform
+import re
+import statistics
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+from bench_counts import SIZES, Count, Row, TargetCounts
+from bench_times import Times
+
+PACKAGES = ("jax", "jaxlib", "libtpu", "jax-cuda13-plugin")
+ALONE, OURS = "XLA alone", "par-opt"
+COLORS = {ALONE: "#8a8f98", OURS: "#2a7de1"}
+GPU_START, GPU_END = "<!-- gpu_check -->", "<!-- end of gpu_check -->"
+NO_GPU = "Not run on a GPU yet. Where one is at hand: `python tools/gpu_check.py --record docs/benchmarks.md`."
+
+LEGEND = """\
+- **sync**: bytes per device and step of the all-reduces and reduce-scatters of gradients, in multiples of the ideal.
+  Ideal is each gradient reduced once per step, in the type it is accumulated in; of programs that read the summed
+  gradient of each micro-batch (P12, P13), once per micro-batch.
+- **runs in loops**: how often these reductions run inside loops, per step.
+- **activations**: bytes of reductions over other axes, which must not change. **other**: bytes of all other
+  collectives, which must not grow.
+- Arrays of one element (losses, norms) are left out. `>=`: a loop's trip count is not known.
+- `plain`: `jax.jit` with shardings, in which XLA adds the reductions after par-opt has run; `explicit`:
+  `jax.shard_map`."""
+
+
+def write(out: Path, counts: list[TargetCounts], times: list[Times], *, command: str) -> None:
+    """Writes the page and, with the suffix .png, the picture. Keeps what gpu_check recorded in the page."""
+    picture = out.with_suffix(".png")
+    parts = [
+        "<!-- Written by tools/bench.py: `make bench`. Only tools/gpu_check.py writes to it, too. -->",
+        "# Benchmarks",
+        _environment(command),
+        "## What is communicated",
+        LEGEND,
+    ]
+    if any(target.rows for target in counts):
+        _draw(picture, [target for target in counts if target.rows])
+        parts.append(f"![Reduced bytes per step, in multiples of the ideal]({picture.name})")
+    parts += [part for target in counts for part in _target(target)]
+    parts += ["## Step time", _times(times)]
+    parts += ["## On a GPU", f"{GPU_START}\n{recorded(out)}\n{GPU_END}"]
+    out.write_text("\n\n".join(parts) + "\n")
+
+
+def recorded(page: Path) -> str:
+    """What gpu_check wrote into the page."""
+    text = page.read_text() if page.exists() else ""
+    found = re.search(f"{GPU_START}\n(.*?)\n{GPU_END}", text, re.DOTALL)
+    return found[1] if found else NO_GPU
+
+
+def _environment(command: str) -> str:
+    versions = ", ".join(f"{name} {version}" for name in PACKAGES if (version := _version(name)))
+    today = datetime.datetime.now(datetime.UTC).date()
+    return (
+        f"`{command}`, {today}: {versions}, Python {platform.python_version()}, {platform.machine()} with "
+        f"{os.cpu_count()} cores. The models have {SIZES.layers} layers of width {SIZES.width}; {SIZES.micro_batches} "
+        f"micro-batches of {SIZES.examples} examples."
+    )
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _target(target: TargetCounts) -> list[str]:
+    if target.problem:
+        return [f"### {target.target}", f"Not measured: {target.problem}"]
+    header = (
+        "program",
+        "ideal kB",
+        "sync alone",
+        "par-opt",
+        "runs in loops alone",
+        "par-opt",
+        "activations kB",
+        "par-opt",
+        "other kB alone",
+        "par-opt",
+        "peak kB alone",
+        "par-opt",
+        "compile s alone",
+        "par-opt",
+    )
+    return [f"### {target.target}", _table([header, *(_cells(row) for row in target.rows)])]
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    if row.alone is None or row.ours is None:
+        return (row.name, _kb(row.ideal), row.problem, *[""] * 11)
+    pair = (row.alone, row.ours)
+    columns = (
+        [_bound(c) + f"{row.ratio(c):.2f}" for c in pair],
+        [_bound(c) + str(c.runs_in_loops) for c in pair],
+        [_bound(c) + _kb(c.activations) for c in pair],
+        [_bound(c) + _kb(c.others) for c in pair],
+        ["" if c.peak is None else _kb(c.peak) for c in pair],
+        [f"{c.seconds:.2f}" for c in pair],
+    )
+    return (row.name, _kb(row.ideal), *(cell for column in columns for cell in column))
+
+
+def _bound(count: Count) -> str:
+    return "" if count.is_exact else ">= "
+
+
+def _kb(size: int) -> str:
+    return f"{size / 1e3:.0f}"
+
+
+def _table(rows: list[tuple[str, ...]]) -> str:
+    header, *body = rows
+    lines = [header, tuple("---" if i == 0 else "---:" for i in range(len(header))), *body]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _times(times: list[Times]) -> str:
+    if not times:
+        return "Not measured in this run."
+    header = ("program", "devices", "XLA alone, ms", "par-opt, ms", "ratio", "middle half", "pairs")
+    explained = (
+        "XLA alone and par-opt run in turns in the same process. Times are medians; the ratio is the median over pairs "
+        "of steps (XLA alone / par-opt), with the range that the middle half of the pairs is in."
+    )
+    return "\n\n".join([explained, _table([header, *(_time_cells(t) for t in times)])])
+
+
+def _time_cells(times: Times) -> tuple[str, ...]:
+    if times.skipped:
+        return (times.program, times.where, f"skipped: {times.skipped}", "", "", "", "")
+    low, _, high = statistics.quantiles(times.ratios, n=4, method="inclusive")
+    medians = (f"{statistics.median(seconds) * 1e3:.0f}" for seconds in (times.alone, times.ours))
+    return (
+        times.program,
+        times.where,
+        *medians,
+        f"{times.ratio:.2f}",
+        f"{low:.2f} to {high:.2f}",
+        str(len(times.ratios)),
+    )
+
+
+def _draw(path: Path, counts: list[TargetCounts]) -> None:
+    """A panel per target, a line per program: reduced bytes in multiples of the ideal."""
+    names = list(dict.fromkeys(row.name for target in counts for row in target.rows))
+    size = (3.2 + 3.6 * len(counts), 1.6 + 0.21 * len(names))
+    figure, panels = plt.subplots(1, len(counts), figsize=size, sharex=True, sharey=True, squeeze=False)
+    for axes, target in zip(panels[0], counts, strict=True):
+        _draw_panel(axes, target, names)
+    panels[0][0].set_yticks(range(len(names)), names, fontsize=8)
+    panels[0][0].set_ylim(len(names) - 0.5, -0.5)
+    panels[0][-1].legend(loc="lower right", bbox_to_anchor=(1, 1.02), ncols=2, fontsize=8, frameon=False)
+    figure.suptitle("Gradient bytes reduced per device and step, in multiples of the ideal", fontsize=12)
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def _draw_panel(axes: Any, target: TargetCounts, names: list[str]) -> None:
+    for kind, size in ((ALONE, 60), (OURS, 22)):
+        counts = [(names.index(row.name), row.ratio(row.alone if kind == ALONE else row.ours)) for row in target.rows]
+        known = [(place, ratio) for place, ratio in counts if ratio is not None]
+        axes.scatter([r for _, r in known], [p for p, _ in known], s=size, color=COLORS[kind], label=kind, zorder=3)
+    for row in target.rows:
+        if row.alone and row.ours:
+            ends = (row.ratio(row.alone), row.ratio(row.ours))
+            axes.plot(ends, [names.index(row.name)] * 2, color="#c5cad3", linewidth=2, zorder=2)
+    axes.axvline(1, color="#3a9d7c", linewidth=1)
+    axes.set_xlim(left=0)
+    axes.set_xlabel("x ideal")
+    axes.set_title(target.target, fontsize=10)
+    axes.grid(axis="y", color="#eef0f3")
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,101 @@
+"""Measures step times: on the devices of one process, and of two processes that a slow link joins."""
+
+import contextlib
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from slow_link import LinkError, Side, slow_link
+
+WORKER = Path(__file__).with_name("bench_steps.py")
+RATE = "1gbit"
+PORT = 12671  # in a namespace of its own
+SECONDS = 240  # for one program
+
+ONE_PROCESS = "8 simulated devices, one process"
+TWO_PROCESSES = f"two processes x 4 devices, {RATE} link"
+
+
+class WorkerError(Exception):
+    """A measurement did not end as it should; one line."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of the steps of one program; the lists are in pairs."""
+
+    program: str
+    where: str
+    alone: list[float] = field(default_factory=list)
+    ours: list[float] = field(default_factory=list)
+    skipped: str = ""  # why there are none
+
+    @property
+    def ratios(self) -> list[float]:
+        """How many times longer XLA alone takes, pair by pair, in ascending order."""
+        return sorted(a / o for a, o in zip(self.alone, self.ours, strict=True))
+
+    @property
+    def ratio(self) -> float:
+        return statistics.median(self.ratios)
+
+
+def measure(programs: Sequence[str], pairs: int, *, progress: Callable[[str], None]) -> Iterator[Times]:
+    """The programs on one process and on two; a machine that cannot do the latter gives a reason."""
+    for program in programs:
+        yield _told(_measured(program, ONE_PROCESS, lambda p=program: _one_process(p, pairs)), progress)
+    for program in programs:
+        yield _told(_measured(program, TWO_PROCESSES, lambda p=program: _two_processes(p, pairs)), progress)
+
+
+def _measured(program: str, where: str, run: Callable[[], str]) -> Times:
+    try:
+        seconds = json.loads(run())
+    except (LinkError, WorkerError) as error:
+        return Times(program, where, skipped=str(error))
+    return Times(program, where, seconds["alone"], seconds["paropt"])
+
+
+def _told(times: Times, progress: Callable[[str], None]) -> Times:
+    found = f"skipped: {times.skipped}" if times.skipped else f"par-opt is {times.ratio:.2f} times as fast"
+    progress(f"step time, {times.where}: {times.program}: {found}")
+    return times
+
+
+def _one_process(program: str, pairs: int) -> str:
+    return _results([_start([], program, pairs)])
+
+
+def _two_processes(program: str, pairs: int) -> str:
+    with slow_link(RATE) as sides:
+        return _results([_start(side.prefix, program, pairs, *_rank(sides, rank)) for rank, side in enumerate(sides)])
+
+
+def _rank(sides: tuple[Side, ...], rank: int) -> list[str]:
+    return ["--rank", str(rank), "--coordinator", f"{sides[0].address}:{PORT}"]
+
+
+def _start(prefix: list[str], program: str, pairs: int, *options: str) -> subprocess.Popen[str]:
+    command = [*prefix, sys.executable, str(WORKER), program, "--pairs", str(pairs), *options]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def _results(processes: list[subprocess.Popen[str]]) -> str:
+    """The last line that the first process prints, when all of them have ended well."""
+    try:
+        said = [process.communicate(timeout=SECONDS) for process in processes]
+    except subprocess.TimeoutExpired as error:
+        raise WorkerError(f"no result after {SECONDS} seconds") from error
+    finally:
+        for process in processes:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            process.wait()
+    for process, (_, errors) in zip(processes, said, strict=True):
+        if process.returncode:
+            raise WorkerError((errors.strip().splitlines() or [f"exit status {process.returncode}"])[-1])
+    return said[0][0].strip().splitlines()[-1]
