@@ -21,20 +21,22 @@ sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve
 import bench_page  # noqa: E402  after the environment is set
 import bench_times  # noqa: E402
 import matplotlib  # noqa: E402
-from bench_counts import TARGETS, TargetCounts, count  # noqa: E402
+from bench_counts import TARGETS, count  # noqa: E402
 from programs.catalog import MATRIX  # noqa: E402
 
 matplotlib.use("Agg")
 
 STEP_TIMES = ("explicit_mlp_p0", "explicit_mlp_p1")
-PAIRS = 9
+PAIRS = 25
 
 
 def main() -> int:
     options = _options()
-    counts: list[TargetCounts] = []
-    for target in options.targets:
-        counts.append(count(target, options.programs, progress=_say))
+    if options.only_times:
+        bench_page.write_times(options.out, list(bench_times.measure(STEP_TIMES, PAIRS, progress=_say)))
+        _say(f"wrote the step times in {options.out}")
+        return 0
+    counts = [count(target, options.programs, progress=_say) for target in options.targets]
     times = [] if options.no_times else list(bench_times.measure(STEP_TIMES, PAIRS, progress=_say))
     bench_page.write(options.out, counts, times, command=_command())
     _say(f"wrote {options.out} and {options.out.with_suffix('.png')}")
@@ -68,8 +70,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--out", type=Path, default=Path("docs/benchmarks.md"), help="page to write (default: %(default)s)"
     )
-    parser.add_argument("--no-times", action="store_true", help="measure no step times")
+    times = parser.add_mutually_exclusive_group()
+    times.add_argument("--no-times", action="store_true", help="measure no step times")
+    times.add_argument("--only-times", action="store_true", help="count nothing: measure the page's step times again")
     options = parser.parse_args()
+    if options.only_times and not options.out.is_file():
+        parser.error(f"--only-times: there is no page {options.out} yet")
     try:
         options.out.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

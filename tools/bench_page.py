@@ -9,6 +9,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+import bench_steps
 import matplotlib.pyplot as plt
 from bench_counts import SIZES, Count, Row, TargetCounts
 from bench_times import Times
@@ -16,13 +17,14 @@ from bench_times import Times
 PACKAGES = ("jax", "jaxlib", "libtpu", "jax-cuda13-plugin")
 ALONE, OURS = "XLA alone", "par-opt"
 COLORS = {ALONE: "#8a8f98", OURS: "#2a7de1"}
+TIMES_TITLE, GPU_TITLE = "## Step time", "## On a GPU"
 GPU_START, GPU_END = "<!-- gpu_check -->", "<!-- end of gpu_check -->"
 NO_GPU = "Not run on a GPU yet. Where one is at hand: `python tools/gpu_check.py --record docs/benchmarks.md`."
 
 LEGEND = """\
 - **sync**: bytes per device and step of the all-reduces and reduce-scatters of gradients, in multiples of the ideal.
   Ideal is each gradient reduced once per step, in the type it is accumulated in; of programs that read the summed
-  gradient of each micro-batch (P12, P13), once per micro-batch.
+  gradient of each micro-batch (P12, P13), once per micro-batch. Below 1: reduced in a narrower type than that.
 - **runs in loops**: how often these reductions run inside loops, per step.
 - **activations**: bytes of reductions over other axes, which must not change. **other**: bytes of all other
   collectives, which must not grow.
@@ -45,9 +47,16 @@ def write(out: Path, counts: list[TargetCounts], times: list[Times], *, command:
         _draw(picture, [target for target in counts if target.rows])
         parts.append(f"![Reduced bytes per step, in multiples of the ideal]({picture.name})")
     parts += [part for target in counts for part in _target(target)]
-    parts += ["## Step time", _times(times)]
-    parts += ["## On a GPU", f"{GPU_START}\n{recorded(out)}\n{GPU_END}"]
+    parts += [TIMES_TITLE, _times(times)]
+    parts += [GPU_TITLE, f"{GPU_START}\n{recorded(out)}\n{GPU_END}"]
     out.write_text("\n\n".join(parts) + "\n")
+
+
+def write_times(out: Path, times: list[Times]) -> None:
+    """Replaces the step times of the page, which has to be there."""
+    before, _, rest = out.read_text().partition(TIMES_TITLE)
+    _, _, after = rest.partition(GPU_TITLE)
+    out.write_text("\n\n".join([f"{before}{TIMES_TITLE}", _times(times), f"{GPU_TITLE}{after}"]))
 
 
 def recorded(page: Path) -> str:
@@ -129,9 +138,15 @@ def _times(times: list[Times]) -> str:
     if not times:
         return "Not measured in this run."
     header = ("program", "devices", "XLA alone, ms", "par-opt, ms", "ratio", "middle half", "pairs")
+    today = datetime.datetime.now(datetime.UTC).date()
+    layers, width, count, examples = (
+        bench_steps.SIZES[key] for key in ("layers", "width", "micro_batches", "examples")
+    )
     explained = (
-        "XLA alone and par-opt run in turns in the same process. Times are medians; the ratio is the median over pairs "
-        "of steps (XLA alone / par-opt), with the range that the middle half of the pairs is in."
+        f"{today}, {os.cpu_count()} cores with a load of {os.getloadavg()[0]:.1f} at the end. Models of {layers} layers "
+        f"of width {width}, {count} micro-batches of {examples} examples. XLA alone and par-opt run in turns in the same "
+        "process. Times are medians; the ratio is the median over pairs of steps (XLA alone / par-opt), with the range "
+        "that the middle half of the pairs is in."
     )
     return "\n\n".join([explained, _table([header, *(_time_cells(t) for t in times)])])
 

@@ -1,6 +1,6 @@
 """Measures the step time of one training program: XLA alone against par-opt, in turns, in the same process.
 
-Usage: bench_steps.py PROGRAM [--pairs 9]. Prints JSON: seconds of each step, `alone` and `paropt`. With --rank and
+Usage: bench_steps.py PROGRAM [--pairs 25]. Prints JSON: seconds of each step, `alone` and `paropt`. With --rank and
 --coordinator it is one of two processes with 4 devices each; both must be started, and the first prints.
 """
 
@@ -15,6 +15,7 @@ from typing import Any
 DEVICES = 8
 PROCESSES = 2
 JOIN_SECONDS = 60
+SIZES = {"width": 512, "layers": 4, "micro_batches": 8, "examples": 64}
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "test"))
 
@@ -29,12 +30,12 @@ def main() -> None:
     if not alone:
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
         jax.distributed.initialize(options.coordinator, PROCESSES, options.rank, initialization_timeout=JOIN_SECONDS)
-    seconds = measure(options.program, options.pairs, options.width)
+    seconds = measure(options.program, options.pairs, SIZES)
     if not options.rank:
         print(json.dumps(seconds))
 
 
-def measure(name: str, pairs: int, width: int) -> dict[str, list[float]]:
+def measure(name: str, pairs: int, sizes: dict[str, int]) -> dict[str, list[float]]:
     """Seconds of `pairs` steps of each kind, after one of each that is not counted."""
     import jax
     from programs.catalog import MATRIX
@@ -42,7 +43,7 @@ def measure(name: str, pairs: int, width: int) -> dict[str, list[float]]:
 
     import paropt
 
-    program = MATRIX[name](Sizes(width=width, layers=4, micro_batches=8, examples=64))
+    program = MATRIX[name](Sizes(**sizes))
     steps = {"alone": jax.jit(program.step), "paropt": paropt.jit(program.step, strict=True)}
     compiled = {kind: step.lower(*program.args).compile() for kind, step in steps.items()}
     seconds: dict[str, list[float]] = {kind: [] for kind in steps}
@@ -65,8 +66,7 @@ def _seconds(step: Any, args: tuple[Any, ...]) -> float:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", help="a name of test/programs/catalog.py, such as explicit_mlp_p0")
-    parser.add_argument("--pairs", type=int, default=9, help="steps of each kind (default: %(default)s)")
-    parser.add_argument("--width", type=int, default=512, help="features of the model (default: %(default)s)")
+    parser.add_argument("--pairs", type=int, default=25, help="steps of each kind (default: %(default)s)")
     parser.add_argument("--rank", type=int, help="of this process, 0 or 1, when there are two")
     parser.add_argument("--coordinator", help="address:port where the process of rank 0 listens")
     return parser.parse_args()

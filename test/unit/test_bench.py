@@ -55,6 +55,7 @@ def test_a_subset(tmp_path: Path) -> None:
     [
         (["--programs", "mlp"], "no program is called 'mlp'; there are: plain_mlp_p0,"),
         (["--out", str(BENCH / "page.md")], "cannot make its folder"),
+        (["--only-times", "--out", "no-such-page.md"], "--only-times: there is no page no-such-page.md yet"),
     ],
 )
 def test_wrong_options_are_one_line(options: list[str], message: str) -> None:
@@ -112,10 +113,14 @@ def test_page_of_times(tmp_path: Path) -> None:
     text = page_of(tmp_path, [], [measured, Times("p1", "there", skipped="needs root")])
     assert cells(text, "p0") == ["p0", "here", "4000", "2000", "2.50", "1.88 to 3.25", "4"]
     assert cells(text, "p1")[2] == "skipped: needs root"
+    bench_page.write_times(tmp_path / "page.md", [measured])
+    again = (tmp_path / "page.md").read_text()
+    lines = [line for line in text.splitlines() if not line.startswith("| p1 |")]
+    assert again.splitlines() == lines, "only the step times are written again"
 
 
 def test_step_times_of_one_process() -> None:
-    seconds = load("bench_steps").measure("explicit_mlp_p0", pairs=2, width=16)
+    seconds = load("bench_steps").measure("explicit_mlp_p0", pairs=2, sizes={"width": 16, "layers": 2})
     assert {kind: len(taken) for kind, taken in seconds.items()} == {"alone": 2, "paropt": 2}
     assert all(taken > 0 for kind in seconds.values() for taken in kind)
 
