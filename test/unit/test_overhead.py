@@ -1,11 +1,18 @@
 """A pass that finds nothing in a large module costs next to nothing."""
 
-from unit.tools import load
+import re
+import subprocess
+import sys
 
-LIMIT = 0.05  # of parse + verify + print
+from unit.tools import ROOT
+
+LIMIT = 5.0  # percent of parse + verify + print
 
 
 def test_cost_of_finding_nothing() -> None:
-    base, passes = load("bench_overhead").measure(ops=100_000, repeat=3)
-    shares = {name: seconds / base for name, seconds in passes.items()}
-    assert shares and max(shares.values()) < LIMIT, shares
+    """In a process of its own: other tests register passes in this one, and fill its memory."""
+    command = [sys.executable, str(ROOT / "tools" / "bench_overhead.py"), "--ops", "100000", "--repeat", "3"]
+    table = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
+    shares = {name: float(share) for name, share in re.findall(r"^(\S+) .* s +([\d.]+) %$", table, re.M)}
+    assert {"inline-calls", "fuse-all-reduces", "defer-sync"} <= shares.keys()
+    assert max(shares.values()) < LIMIT, table

@@ -6,7 +6,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 from jaxlib.mlir import ir
-from programs import mlp
+from programs.catalog import EXPLICIT
+from programs.program import DEFAULT
 
 import paropt
 from paropt import compile_apart, targets
@@ -178,27 +179,25 @@ def shapes(program: Any) -> Any:
 
 
 @pytest.fixture(params=CLUSTERS)
-def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[targets.Target]:
-    """Each kind of target in turn; the programs are built for its devices."""
-    target = available(request.param)
-    monkeypatch.setattr(mlp, "data_mesh", lambda: target.mesh({"data": 8}))
-    yield target
+def cluster(request: pytest.FixtureRequest) -> targets.Target:
+    """Each kind of target in turn."""
+    return available(request.param)
 
 
 # P10, whose micro-batches are weighted: XLA leaves the sums in the loop on all three backends.
 def test_gradients_are_synchronised_once_on_each_kind_of_cluster(cluster: targets.Target) -> None:
-    program = mlp.p10()
+    program = EXPLICIT["mlp_p10"](devices=cluster.devices)
     before = paropt.audit(cluster.compile(jax.jit(program.step).lower(*shapes(program))).hlo)
     after = paropt.audit(cluster.compile(paropt.jit(program.step).lower(*shapes(program))).hlo)
 
-    assert before.total("all-reduce").executions == mlp.MICRO_BATCHES
-    assert before.sync_in_loop == before.sync_bytes == mlp.MICRO_BATCHES * program.gradient_bytes
+    assert before.total("all-reduce").executions == DEFAULT.micro_batches
+    assert before.sync_in_loop == before.sync_bytes == DEFAULT.micro_batches * program.gradient_bytes
     assert after.total("all-reduce").executions == 1
     assert (after.sync_in_loop, after.sync_bytes) == (0, program.gradient_bytes)
 
 
 def test_p0_is_synchronised_once_on_each_kind_of_cluster(cluster: targets.Target) -> None:
-    program = mlp.p0()
+    program = EXPLICIT["mlp_p0"](devices=cluster.devices)
     before = paropt.audit(cluster.compile(jax.jit(program.step).lower(*shapes(program))).hlo)
     after = paropt.audit(cluster.compile(paropt.jit(program.step).lower(*shapes(program))).hlo)
     # XLA:TPU and XLA:GPU take this one out of the loop themselves.
@@ -213,7 +212,7 @@ def signs(hlo: str) -> list[str]:
 
 
 def test_the_child_compiles_as_jax_does(cluster: targets.Target) -> None:
-    program = mlp.p0()
+    program = EXPLICIT["mlp_p0"](devices=cluster.devices)
     lowered = jax.jit(program.step, donate_argnums=0).lower(*shapes(program))
     apart, here = cluster.compile(lowered), lowered.compile()
     assert signs(apart.hlo) == signs(here.as_text())

@@ -23,7 +23,7 @@ if PROCESSES > 1:
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.distributed.initialize(f"127.0.0.1:{PORT}", PROCESSES, RANK, initialization_timeout=60)
 
-from programs import mlp  # noqa: E402
+from programs.catalog import PROGRAMS  # noqa: E402
 
 import paropt  # noqa: E402
 
@@ -39,8 +39,9 @@ def shared(leaf: jax.Array) -> jax.Array:
     return jax.make_array_from_callback(values.shape, sharding, lambda index: values[index])
 
 
-program = mlp.p0(integers=True)
-args = jax.tree.map(shared, program.args)
+program = PROGRAMS["mlp_p0_integers"]()
+own = PROGRAMS["mlp_p0_integers"](devices=jax.local_devices())  # the same data, which this process can read
+args = jax.tree.map(shared, own.args)
 step = paropt.jit(program.step)
 lowered = step.lower(*args)
 leaves = [np.asarray(leaf.addressable_data(0)) for leaf in jax.tree.leaves(step(*args))]
