@@ -145,7 +145,8 @@ def _times(times: list[Times]) -> str:
     explained = (
         f"{today}, {os.cpu_count()} cores with a load of {os.getloadavg()[0]:.1f} at the end. Models of {layers} "
         f"layers of width {width}, {count} micro-batches of {examples} examples. XLA alone and par-opt run in turns in "
-        "the same process. Times are medians; the ratio is the median over pairs of steps (XLA alone / par-opt), with the range "
+        "the same process. "
+        "Times are medians; the ratio is the median over pairs of steps (XLA alone / par-opt), with the range "
         "that the middle half of the pairs is in."
     )
     return "\n\n".join([explained, _table([header, *(_time_cells(t) for t in times)])])
