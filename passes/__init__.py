@@ -1,6 +1,8 @@
 """Every pass, in reading order, and the named pipelines. Importing this registers them: there is no other list."""
 
 from paropt.passes import defer_sync as defer_sync
+from paropt.passes import annotate_unreduced as annotate_unreduced
+from paropt.passes import expose_all_reduces as expose_all_reduces
 from paropt.passes import fuse_all_reduces as fuse_all_reduces
 from paropt.passes import inline_calls as inline_calls
 from paropt.passes.core.registry import name_pipeline

@@ -5,7 +5,7 @@ from typing import Annotated, NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.collectives import ADD, ALL_REDUCE, Reduction, neutral_number
+from paropt.passes.analysis.collectives import ADD, ALL_REDUCE, GLOBAL_ALL_REDUCE, REDUCE_SCATTER, Reduction, neutral_number
 from paropt.passes.analysis.constants import is_zero
 from paropt.passes.analysis.linearity import ConvertPolicy
 from paropt.passes.analysis.loops import WHILE, Loop, loop_around, trip_count
@@ -157,7 +157,7 @@ def _require_deferrable(position: int, made_of: set[ir.Value], members: frozense
     require(reduced, "the accumulator is not a sum with the reduced value", loop.op)
     source = first_source(loop.next_values.operands[position], values)
     require(
-        reduction.kind == ALL_REDUCE, "a reduce_scatter stays: its accumulator would have to be unscattered", source
+        reduction.kind != REDUCE_SCATTER, "a reduce_scatter stays: its accumulator would have to be unscattered", source
     )
     element = ir.RankedTensorType(source.results[0].type).element_type
     has_neutral = neutral_number(reduction.combiner, element) is not None
@@ -191,7 +191,7 @@ def _described(value: ir.Value) -> str:
     op = defining_op(value)
     if op is None:
         return "the accumulator"
-    return "the reduced value" if op.name == ALL_REDUCE else "a sum of reduced values"
+    return "the reduced value" if op.name in (ALL_REDUCE, GLOBAL_ALL_REDUCE) else "a sum of reduced values"
 
 
 def _require_worth(loop: Loop, found: Deferral) -> None:
@@ -294,5 +294,6 @@ def _neutral_before(op: ir.Operation, type_: ir.Type, combiner: str) -> ir.Value
 def _in_branches(loop: Loop) -> list[Remark]:
     """A remark for each all_reduce in a region within the body that is no loop of its own."""
     reason = Declined("the reduction is not directly in the body of the loop", loop.op)
-    inner = [op for op in ops_of(loop.op, ALL_REDUCE) if op.block != loop.body and loop_around(op.block) is None]
+    found = ops_of(loop.op, ALL_REDUCE, GLOBAL_ALL_REDUCE)
+    inner = [op for op in found if op.block != loop.body and loop_around(op.block) is None]
     return [missed(NAME, op, reason) for op in inner]

@@ -1,6 +1,7 @@
 """What a collective does: who takes part, and how values are combined."""
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,12 +9,17 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from paropt.passes.analysis.meshes import mesh_named
+from paropt.passes.analysis.shardings import axes_in, read_sharding
 from paropt.passes.analysis.types import is_number, tensor_of
 from paropt.passes.core.remarks import require
 from paropt.passes.core.traversal import module_of
 
 ALL_REDUCE = "stablehlo.all_reduce"
 REDUCE_SCATTER = "stablehlo.reduce_scatter"
+# In a program that is written for all devices at once: over mesh axes, a sum of what each device adds to the value.
+GLOBAL_ALL_REDUCE = "sdy.all_reduce"
+
+REDUCTIONS = (ALL_REDUCE, REDUCE_SCATTER, GLOBAL_ALL_REDUCE)
 
 ADD, MAXIMUM, MINIMUM = "stablehlo.add", "stablehlo.maximum", "stablehlo.minimum"
 
@@ -41,17 +47,23 @@ class Reduction(NamedTuple):
     happen to types on the way is the business of the `convert` row of the linearity table.
     """
 
-    kind: str  # stablehlo.all_reduce or stablehlo.reduce_scatter
+    kind: str  # one of REDUCTIONS
     combiner: str  # one of COMBINERS
     groups: Groups  # of device ids as the mode counts them; sorted
     crosses_partitions: bool  # a channel is given
     global_ids: bool  # ids count all devices, not replicas
     scatter_dimension: int | None  # of a reduce_scatter
     attributes: str  # whatever else the op carries
+    axes: str = ""  # the mesh and its axes, of a global all_reduce
 
     @property
     def is_sum(self) -> bool:
         return self.combiner == ADD
+
+    @property
+    def is_global(self) -> bool:
+        """Whether values are those of all devices together, not one device's."""
+        return self.kind == GLOBAL_ALL_REDUCE
 
 
 def difference(a: Reduction, b: Reduction) -> str:
@@ -70,11 +82,14 @@ _DIFFERENCES = (
     ("global_ids", "the reductions differ in channel mode"),
     ("scatter_dimension", "the reduce_scatters differ in dimension"),
     ("attributes", "the reductions differ in attributes"),
+    ("axes", "the reductions differ in mesh axes"),
 )
 
 
 def reduction_of(op: ir.Operation) -> Reduction:
-    """What the all_reduce or reduce_scatter `op` does. Raises Declined when it is not one that can be moved."""
+    """What the reduction `op`, one of REDUCTIONS, does. Raises Declined when it is not one that can be moved."""
+    if op.name == GLOBAL_ALL_REDUCE:
+        return global_reduction(read_sharding(op.attributes["out_sharding"]).mesh, axes_in(op.attributes["reduction_axes"]))
     combiner = combiner_of(op)
     require(combiner is not None, "the reducer is not one add, multiply, maximum, minimum, and, or of its arguments")
     for operand, result in zip(op.operands, op.results, strict=True):
@@ -100,6 +115,20 @@ def reduction_of(op: ir.Operation) -> Reduction:
         attributes=" ".join(
             f"{name}={attributes[name]}" for name in sorted(attributes.keys()) if name not in _MODELLED
         ),
+    )
+
+
+def global_reduction(mesh: str, axes: Sequence[str]) -> Reduction:
+    """The sum over these axes of a mesh, in a program for all devices."""
+    return Reduction(
+        kind=GLOBAL_ALL_REDUCE,
+        combiner=ADD,
+        groups=(),
+        crosses_partitions=True,
+        global_ids=True,
+        scatter_dimension=None,
+        attributes="",
+        axes=f"{mesh} {{{', '.join(axes)}}}",
     )
 
 

@@ -5,6 +5,7 @@ partial and the others (factors, indices, predicates) are equal on all devices o
 """
 
 from collections.abc import Callable
+from math import prod
 from typing import Literal, NamedTuple
 
 from jaxlib.mlir import ir
@@ -97,6 +98,19 @@ def _require_factor(op: ir.Operation, operand: int, crossing: Crossing) -> None:
     require(fits, "a factor of a reduce_scatter is not one scalar", op)
 
 
+def _copied(op: ir.Operation, crossing: Crossing) -> Addends:
+    keeps = not crossing.reduction.is_global or unsqueezes(op)
+    require(keeps, "XLA loses track of what is not reduced in a broadcast that repeats elements", op)
+    return (0,)
+
+
+def unsqueezes(broadcast: ir.Operation) -> bool:
+    """Whether the broadcast_in_dim `broadcast` only adds dimensions of size 1, like a reshape."""
+    source, target = (ir.RankedTensorType(v.type) for v in (broadcast.operands[0], broadcast.results[0]))
+    dimensions = list(ir.DenseI64ArrayAttr(broadcast.attributes["broadcast_dimensions"]))
+    return dimensions == sorted(dimensions) and prod(source.shape) == prod(target.shape)
+
+
 def _converted(op: ir.Operation, crossing: Crossing) -> Addends:
     source, target = (ir.RankedTensorType(v.type).element_type for v in (op.operands[0], op.results[0]))
     require(is_float(source) and is_float(target), "a convert of integers may wrap or round", op)
@@ -149,7 +163,7 @@ _TABLE = (
     Row("stablehlo.reshape", _every, True, False, "the same elements in another shape"),
     Row("stablehlo.transpose", _every, True, False, "the same elements in another order"),
     Row("stablehlo.reverse", _every, True, False, "the same elements in another order"),
-    Row("stablehlo.broadcast_in_dim", _every, True, False, "each element several times"),
+    Row("stablehlo.broadcast_in_dim", _copied, True, False, "each element several times"),
     Row("stablehlo.slice", _every, True, False, "some of the elements"),
     Row("stablehlo.pad", _padded, False, False, "zero is the sum of zeros"),
     Row("stablehlo.concatenate", _every, True, False, "each element belongs to one operand"),

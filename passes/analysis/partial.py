@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.collectives import ALL_REDUCE, REDUCE_SCATTER, Reduction, reduction_of
+from paropt.passes.analysis.collectives import REDUCTIONS, Reduction, reduction_of
 from paropt.passes.analysis.constants import is_constant
 from paropt.passes.analysis.linearity import Addends, ConvertPolicy, Crossing, addends_of
 from paropt.passes.analysis.uniformity import Uniformity
@@ -59,8 +59,8 @@ class PartialValues(NamedTuple):
 
 
 def blocks_with_reductions(root: ir.Operation) -> list[ir.Block]:
-    """The blocks under `root` that hold an all_reduce or reduce_scatter; inner blocks first."""
-    return list(dict.fromkeys(op.block for op in ops_of(root, ALL_REDUCE, REDUCE_SCATTER)))
+    """The blocks under `root` that hold a reduction; inner blocks first."""
+    return list(dict.fromkeys(op.block for op in ops_of(root, *REDUCTIONS)))
 
 
 class BlockFacts:
@@ -89,7 +89,7 @@ class BlockFacts:
     def reductions(self) -> BlockReductions:
         found = BlockReductions({}, [])
         for op in self.ops:
-            if op.name not in (ALL_REDUCE, REDUCE_SCATTER):
+            if op.name not in REDUCTIONS:
                 continue
             try:
                 found.kinds.setdefault(reduction_of(op), []).append(op)
@@ -126,7 +126,7 @@ class BlockFacts:
 
     def require_uniform(self, value: ir.Value, what: str, reader: ir.Operation, reduction: Reduction) -> None:
         """Declines unless `value`, which `reader` reads as `what`, is equal on all devices of each group."""
-        if is_constant(value):  # the usual case, and free
+        if reduction.is_global or is_constant(value):  # a global value is one value; constants are the usual case
             return
         if reduction not in self._uniformity:
             self._uniformity[reduction] = Uniformity(self.block, reduction)

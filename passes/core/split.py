@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.collectives import ADD, REDUCE_SCATTER, neutral_number
+from paropt.passes.analysis.collectives import ADD, GLOBAL_ALL_REDUCE, REDUCE_SCATTER, neutral_number
 from paropt.passes.analysis.constants import scalar_of
 from paropt.passes.analysis.partial import PartialValues
 from paropt.passes.analysis.types import is_float
+from paropt.passes.core.global_form import all_reduced
 from paropt.passes.core.traversal import is_used, op_of
 
 SUBTRACT, NEGATE = "stablehlo.subtract", "stablehlo.negate"
@@ -121,6 +122,8 @@ def _spread(factor: ir.Value, shape: Sequence[int]) -> ir.Value:
 
 def _reduce(value: ir.Value, like: ir.Operation, combiner: str) -> ir.Value:
     """Reduces `value` with the groups, mode and attributes of `like`, in the element type of `value`."""
+    if like.name == GLOBAL_ALL_REDUCE:
+        return all_reduced(value, like)
     tensor = ir.RankedTensorType(value.type)
     scalar = ir.RankedTensorType.get([], tensor.element_type)
     results = [_scattered(tensor, like)]

@@ -1,0 +1,113 @@
+"""Shardings as Shardy spells them: which mesh axes split which dimension of a value."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import sdy
+
+from paropt.passes.analysis.meshes import mesh_named, mesh_of
+from paropt.passes.core.traversal import defining_op, parent_of
+
+Axes = tuple[str, ...]  # each as Shardy spells it: `"data"`, or the sub-axis `"data":(1)2`
+
+_AXIS = re.compile(r'"[^"]+"(?::\(\d+\)\d+)?')
+
+
+class Sharding(NamedTuple):
+    """How one value lies on the devices of a mesh."""
+
+    mesh: str  # `@mesh`, or the mesh spelled out
+    dimensions: tuple[Axes, ...]
+    unreduced: Axes = ()  # over these, each device holds an addend of the value
+
+    @property
+    def axes(self) -> frozenset[str]:
+        """The axes that split some dimension."""
+        return frozenset(axis for axes in self.dimensions for axis in axes)
+
+
+def axes_in(attribute: ir.Attribute) -> Axes:
+    """The axes that `attribute`, a list of axes or of lists of them, names; in order."""
+    return tuple(_AXIS.findall(str(attribute)))
+
+
+def names_of(axes: Iterable[str]) -> frozenset[str]:
+    """The mesh axes that `axes` are, or are parts of."""
+    return frozenset(axis.split('"')[1] for axis in axes)
+
+
+def read_sharding(attribute: ir.Attribute) -> Sharding:
+    sharding = sdy.TensorShardingAttr(attribute)
+    dimensions = [axes_in(dimension) for dimension in sharding.dimension_shardings]
+    return Sharding(str(sharding.mesh_or_ref), tuple(dimensions), _joined(sharding.unreduced_axes))
+
+
+def open_sharding(mesh: str, dimensions: Sequence[Axes], unreduced: Axes = ()) -> ir.Attribute:
+    """Split at least like that; by which further axes, Shardy decides. Unreduced axes come in the mesh's order."""
+    dims = ", ".join("{" + ", ".join((*axes, "?")) + "}" for axes in dimensions)
+    tail = f", unreduced={{{', '.join(unreduced)}}}" if unreduced else ""
+    return ir.Attribute.parse(f"#sdy.sharding<{mesh}, [{dims}]{tail}>")
+
+
+def closed_sharding(mesh: str, dimensions: Sequence[Axes], unreduced: Axes = ()) -> ir.Attribute:
+    """Split exactly like that."""
+    dims = ", ".join("{" + ", ".join(axes) + "}" for axes in dimensions)
+    tail = f", unreduced={{{', '.join(unreduced)}}}" if unreduced else ""
+    return ir.Attribute.parse(f"#sdy.sharding<{mesh}, [{dims}]{tail}>")
+
+
+def in_mesh_order(module: ir.Operation, mesh: str, axes: Iterable[str]) -> Axes:
+    """`axes` in the order in which the mesh names them; sub-axes of one axis from major to minor."""
+    found = mesh_named(module, mesh[1:]) if mesh.startswith("@") else mesh_of(ir.Attribute.parse(f"#sdy.{mesh}"))
+    order = found.names if found is not None else []
+
+    def place(axis: str) -> tuple[int, int]:
+        name, sub = axis.split('"')[1], re.search(r"\((\d+)\)", axis)
+        return order.index(name), int(sub[1]) if sub else 1
+
+    return tuple(sorted(axes, key=place))
+
+
+def sharding_of(value: ir.Value) -> Sharding | None:
+    """What the module says about `value`; None when it says nothing."""
+    op = defining_op(value)
+    if op is None:
+        return _of_argument(ir.BlockArgument(value))
+    for name in ("out_sharding", "sharding"):  # Shardy's collectives, constraints and reshards
+        if name in op.attributes and op.name.startswith("sdy."):
+            return read_sharding(op.attributes[name])
+    name = "out_shardings" if op.name == "sdy.manual_computation" else "sdy.sharding"
+    return _listed(op, name, ir.OpResult(value).result_number)
+
+
+def _of_argument(argument: ir.BlockArgument) -> Sharding | None:
+    op = argument.owner.owner.operation
+    match op.name:
+        case "stablehlo.while":
+            return _listed(op, "sdy.sharding", argument.arg_number)
+        case "func.func" if "arg_attrs" in op.attributes:
+            noted = ir.DictAttr(ir.ArrayAttr(op.attributes["arg_attrs"])[argument.arg_number])
+            return read_sharding(noted["sdy.sharding"]) if "sdy.sharding" in noted else None
+        case _:
+            return None
+
+
+def _listed(op: ir.Operation, name: str, position: int) -> Sharding | None:
+    if name not in op.attributes:
+        return None
+    return read_sharding(sdy.TensorShardingPerValueAttr(op.attributes[name]).shardings[position])
+
+
+def _joined(axes: Sequence[ir.Attribute]) -> Axes:
+    return tuple(axis for attribute in axes for axis in axes_in(attribute))
+
+
+def is_manual(op: ir.Operation) -> bool:
+    """Whether `op` is inside an `sdy.manual_computation`, where values are one device's."""
+    while op.parent is not None:
+        op = parent_of(op)
+        if op.name == "sdy.manual_computation":
+            return True
+    return False

@@ -1,0 +1,87 @@
+"""Which values of a program for all devices are not reduced, and the proof that nobody mistakes them for reduced.
+
+Found forward from the sources, through linear ops and loops, to the all_reduces. Every op on the way must be linear
+in the values that are not reduced, and read nothing else as an addend but zeros: a half-marked sum is silently wrong.
+"""
+
+from jaxlib.mlir import ir
+
+from paropt.passes.analysis.collectives import GLOBAL_ALL_REDUCE, Reduction, reduction_of
+from paropt.passes.analysis.constants import is_zero
+from paropt.passes.analysis.linearity import Crossing, addends_of
+from paropt.passes.analysis.loops import WHILE, Loop, loop_around
+from paropt.passes.core.remarks import require
+from paropt.passes.core.traversal import op_of
+
+_RETURN = "stablehlo.return"
+
+
+class Unreduced:
+    """The values that `sources` (not reduced, over which axes) make; and the ops that make them, with their addends.
+
+    Raises Declined when such a value reaches an op that needs it reduced.
+    """
+
+    def __init__(self, sources: dict[ir.Value, Reduction]) -> None:
+        self.values: dict[ir.Value, Reduction] = dict(sources)
+        self.addends: dict[ir.Value, tuple[int, ...]] = {}  # by the value that they make
+        self.loops: dict[ir.Value, Loop] = {}  # by the loop's first result
+        self._sources = sources
+        waiting = list(sources)
+        while waiting:
+            value = waiting.pop()
+            for use in value.uses:
+                waiting += self._reached(value, use)
+        for value in self.values:
+            self._check(value)
+
+    def _reached(self, value: ir.Value, use: ir.OpOperand) -> list[ir.Value]:
+        """Marks what `use` of `value` makes; returns what is new."""
+        op, reduction = use.owner.operation, self.values[value]
+        made: list[ir.Value] = []
+        if op.name == GLOBAL_ALL_REDUCE:
+            require(reduction_of(op) == reduction, "it reduces other axes than are not reduced", op)
+        elif op.name == WHILE:
+            made = self._carried(Loop(op), use.operand_number)
+        elif op.name == _RETURN:
+            loop = loop_around(op.block)
+            require(loop is not None, "a value that is not reduced leaves a region that is no loop", op)
+            assert loop is not None
+            made = self._carried(loop, use.operand_number)
+        else:
+            require(len(op.results) == 1, f"{op.name} does not commute with the reduction", op)
+            made = [op.results[0]]
+        new = [v for v in made if v not in self.values]
+        clash = [v for v in made if self.values.get(v, reduction) != reduction]
+        require(not clash, "values not reduced over different axes meet", op)
+        self.values |= dict.fromkeys(new, reduction)
+        return new
+
+    def _carried(self, loop: Loop, position: int) -> list[ir.Value]:
+        self.loops[loop.op.results[0]] = loop
+        for use in loop.condition.arguments[position].uses:
+            require(False, "the condition of a loop reads a value that is not reduced", use.owner.operation)
+        return [loop.body.arguments[position], loop.op.results[position]]
+
+    def _check(self, value: ir.Value) -> None:
+        """Declines unless `value` is made of values that are not reduced, and of zeros."""
+        if value in self._sources or isinstance(value.owner, ir.Block):
+            return
+        op = op_of(value)
+        if op.name == WHILE:
+            position = ir.OpResult(value).result_number
+            ends = self.loops[op.results[0]].next_values
+            self._check_addend(op, position)
+            self._check_addend(ends, position)
+            return
+        partial = frozenset(i for i, operand in enumerate(op.operands) if operand in self.values)
+        crossing = Crossing(self.values[value], "any", partial, lambda *_: None)
+        self.addends[value] = addends_of(op, crossing)
+        require(partial <= set(self.addends[value]), f"{op.name} is not linear in a value that is not reduced", op)
+        for operand in self.addends[value]:
+            self._check_addend(op, operand)
+
+    def _check_addend(self, op: ir.Operation, operand: int) -> None:
+        value = op.operands[operand]
+        fits = value in self.values or is_zero(value)
+        require(fits, "a sum of what is not reduced and what is", op)
