@@ -3,7 +3,7 @@
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.collectives import GLOBAL_ALL_REDUCE, global_reduction
-from paropt.passes.analysis.explicit import Propagated
+from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.loops import WHILE
 from paropt.passes.analysis.shardings import Axes, Sharding, closed_sharding, is_manual, names_of, open_sharding
 from paropt.passes.analysis.types import bytes_of

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.collectives import GLOBAL_ALL_REDUCE
-from paropt.passes.analysis.explicit import Producer
+from paropt.passes.analysis.producers import Producer
 from paropt.passes.analysis.shardings import Axes, axes_in, is_manual, open_sharding, read_sharding
 from paropt.passes.core.traversal import ops_of
 

@@ -1,0 +1,111 @@
+"""Where a program for all devices needs a reduction that nobody has written.
+
+In a `jax.jit` program with shardings the partitioner adds a reduction after each op that adds up over a split
+dimension. Which dimensions an op adds up is in Shardy's sharding rules, how they are split in its propagation.
+"""
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+
+from paropt.passes.analysis.collectives import ADD, combiner_of
+from paropt.passes.analysis.constants import is_zero
+from paropt.passes.analysis.propagation import Propagated
+from paropt.passes.analysis.shardings import Axes, Sharding, in_mesh_order, is_manual
+from paropt.passes.core.remarks import Declined, require
+from paropt.passes.core.traversal import module_of, ops_of
+
+
+class Producer(NamedTuple):
+    """An op whose result is, on each device, an addend of the value: over `axes` of `mesh`."""
+
+    value: ir.Value
+    mesh: str
+    axes: Axes
+    operands: tuple[tuple[Axes, ...], ...]  # per operand and dimension: how what is added up is split
+
+
+class Row(NamedTuple):
+    """An op that adds up over dimensions of its operands, when `require` does not decline."""
+
+    op: str
+    require: Callable[[ir.Operation], None]
+    reason: str
+
+
+def _always(_: ir.Operation) -> None:
+    pass
+
+
+def _adds_from_zero(op: ir.Operation) -> None:
+    require(len(op.operands) == 2 and combiner_of(op) == ADD, "a reduce does more than add", op)
+    require(is_zero(op.operands[1]), "a reduce starts from a value that is not zero", op)
+
+
+def _adds_to_zeros(op: ir.Operation) -> None:
+    require(len(op.operands) == 3 and combiner_of(op) == ADD, "a scatter does more than add", op)
+    require(is_zero(op.operands[0]), "a scatter adds to values that are not zero", op)
+
+
+# Only sums: Shardy's rules call what a maximum reduces a reduction, too.
+_TABLE = (
+    Row("stablehlo.dot_general", _always, "a sum of products"),
+    Row("stablehlo.convolution", _always, "a sum of products"),
+    Row("stablehlo.reduce", _adds_from_zero, "a sum; the start value would be counted once per device"),
+    Row("stablehlo.scatter", _adds_to_zeros, "sums of rows; what they are added to would be counted once per device"),
+)
+ROWS = {row.op: row for row in _TABLE}
+
+
+def producers(module: ir.Operation, propagated: Propagated) -> tuple[list[Producer], list[Declined]]:
+    """The ops of `module` whose results have to be reduced, in program order, and why others can't be left to us."""
+    found: list[Producer] = []
+    declined: list[Declined] = []
+    for op in ops_of(module, *ROWS):
+        rule = propagated.sharding_rule(op)
+        if "reduction=" not in rule or is_manual(op):
+            continue
+        try:
+            producer = _producer(op, rule, propagated)
+        except Declined as reason:
+            declined.append(reason)
+            continue
+        if producer is not None:
+            found.append(producer)
+    return found, declined
+
+
+def _producer(op: ir.Operation, rule: str, propagated: Propagated) -> Producer | None:
+    shardings = propagated.operand_shardings(op)
+    factors, reduced = _factors(rule)
+    splits = tuple(
+        _splits(sharding, dims, reduced) for sharding, dims in zip(shardings, factors, strict=True)
+    )
+    mesh = next((s.mesh for s, split in zip(shardings, splits, strict=True) if s is not None and any(split)), None)
+    if mesh is None:
+        return None
+    ROWS[op.name].require(op)
+    axes: dict[str, Axes] = {}  # by the factor that they split
+    for dims, split in zip(factors, splits, strict=True):
+        for factor, over in zip(dims, split, strict=True):
+            if factor in reduced:
+                require(axes.setdefault(factor, over) == over, "its operands are split in different ways", op)
+    together = in_mesh_order(module_of(op), mesh, [axis for over in axes.values() for axis in over])
+    return Producer(op.results[0], mesh, together, splits)
+
+
+def _splits(sharding: Sharding | None, dims: list[str], reduced: set[str]) -> tuple[Axes, ...]:
+    """Per dimension of an operand, the axes that split what is added up; () for the other dimensions."""
+    if sharding is None:
+        return ((),) * len(dims)
+    return tuple(axes if factor in reduced else () for factor, axes in zip(dims, sharding.dimensions, strict=True))
+
+
+def _factors(rule: str) -> tuple[list[list[str]], set[str]]:
+    """Per operand and dimension the factors it is made of, and the factors that the op adds up."""
+    operands = rule[: rule.index("->")]
+    dims = [re.findall(r"[^,\s]+", inner) for inner in re.findall(r"\[([^\]]*)\]", operands)]
+    reduced = re.search(r"reduction=\{([^}]*)\}", rule)
+    return dims, set(reduced[1].split(", ")) if reduced else set()

@@ -1,0 +1,67 @@
+"""How the values of a program for all devices lie on the mesh: Shardy's propagation, on a copy of the module."""
+
+from collections.abc import Callable
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.passmanager import PassManager
+
+from paropt.passes.analysis.shardings import Sharding, sharding_of
+from paropt.passes.core.traversal import defining_op
+
+_PIPELINE = "builtin.module(sdy-propagation-pipeline,func.func(sdy-populate-op-sharding-rules))"
+_RULE = "sdy.sharding_rule"
+_NUMBER = "paropt.number"  # of an op, the same in the module and in its copy
+
+
+class Propagated:
+    """What Shardy finds in a copy of `module`, asked about the ops of `module` itself.
+
+    `prepare` may edit the copy first, if only by erasing ops.
+    """
+
+    def __init__(self, module: ir.Operation, prepare: Callable[[ir.Operation], object] | None = None) -> None:
+        self._numbers: dict[ir.Value, int] = {}
+        ops = _all_ops(module)
+        self._copy = module.operation.clone()
+        kind = ir.IntegerType.get_signless(64, module.context)
+        for number, (op, copy) in enumerate(zip(ops, _all_ops(self._copy), strict=True)):
+            copy.attributes[_NUMBER] = ir.IntegerAttr.get(kind, number)
+            if len(op.results):
+                self._numbers[op.results[0]] = number
+        if prepare is not None:
+            prepare(self._copy)
+        PassManager.parse(_PIPELINE, self._copy.context).run(self._copy)
+        self._copies = {
+            ir.IntegerAttr(op.attributes[_NUMBER]).value: op
+            for op in _all_ops(self._copy)
+            if _NUMBER in op.attributes
+        }
+
+    def sharding_of(self, result: ir.Value) -> Sharding | None:
+        """How the op result `result` is split; None when it is not, or the copy lacks it."""
+        copy = self._copy_of(defining_op(result))
+        return sharding_of(copy.results[ir.OpResult(result).result_number]) if copy is not None else None
+
+    def operand_shardings(self, op: ir.Operation) -> list[Sharding | None]:
+        copy = self._copy_of(op)
+        return [sharding_of(operand) for operand in copy.operands] if copy is not None else []
+
+    def sharding_rule(self, op: ir.Operation) -> str:
+        """How the dimensions of operands and results of `op` belong together; "" when Shardy has no rule for it."""
+        copy = self._copy_of(op)
+        return str(copy.attributes[_RULE]) if copy is not None and _RULE in copy.attributes else ""
+
+    def _copy_of(self, op: ir.Operation | None) -> ir.Operation | None:
+        assert op is not None, "a result, not an argument"
+        return self._copies.get(self._numbers[op.results[0]])
+
+
+def _all_ops(root: ir.Operation) -> list[ir.Operation]:
+    found: list[ir.Operation] = []
+
+    def seen(op: ir.Operation) -> ir.WalkResult:
+        found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    root.walk(seen)
+    return found
