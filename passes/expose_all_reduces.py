@@ -5,11 +5,12 @@ from typing import Annotated, Literal
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.producers import ROWS as PRODUCERS
 from paropt.passes.analysis.producers import Producer, producers
 from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.sharded_sums import sharded_sums
-from paropt.passes.analysis.shardings import Axes, names_of
-from paropt.passes.core.global_form import expose
+from paropt.passes.analysis.shardings import Axes, is_manual, names_of
+from paropt.passes.core.global_form import expose, note_shardings
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, missed, require
 from paropt.passes.core.traversal import op_of, ops_of
@@ -30,17 +31,57 @@ def expose_all_reduces(
     ] = "hierarchical",
     axes: Annotated[str, "Mesh axes over which reductions may move, separated by commas; empty: all."] = "",
 ) -> list[Remark]:
-    """doc"""
-    allowed = frozenset(axis.strip() for axis in axes.split(",") if axis.strip())
+    """Write into a program for all devices the reductions that the partitioner would add to it.
+
+    Before:
+
+        %g = dot_general %x, %y                     adds up a dimension that is split over "data"
+        %r = add %acc, %g
+
+    After:
+
+        %p = dot_general %x, %y
+        %u = sdy.sharding_constraint %p <@mesh, [{?}], unreduced={"data"}>
+        %g = sdy.all_reduce {"data"} %u
+        %r = add %acc, %g
+
+    A plain `jax.jit` program with shardings has no reductions for passes to move. Shardy's propagation, on a copy,
+    tells how values are split, and its sharding rules what each op adds up. Globally the new ops are identities. What
+    the passes after this one have not moved, `annotate-unreduced` takes back.
+
+    Legal when:
+
+    - the program is lowered for Shardy
+    - the op is a product, or a sum from zero
+    - its operands split what it adds up in the same way
+    - it is outside of manual computations, where reductions are written already
+
+    Worth it when:
+
+    - the program does not split the sum over these axes, as fully sharded training does (or `policy=defer`)
+    - the option `axes` allows it
+
+    Sources: Shardy's `sdy-insert-explicit-reshards`, which decides by its own costs where XLA's partitioner does not.
+    """
+    lowered_for_gspmd = _gspmd_argument(module)
+    if lowered_for_gspmd is not None:
+        return [missed(NAME, lowered_for_gspmd, Declined("the program is lowered for GSPMD, not for Shardy"))]
+    if not any(not is_manual(op) for op in ops_of(module, *PRODUCERS)):
+        return []
     propagated = Propagated(module)
     found, declined = producers(module, propagated)
     split = sharded_sums(module, propagated)
     remarks = [missed(NAME, reason.op, reason) for reason in declined if reason.op is not None]
+    allowed = frozenset(axis.strip() for axis in axes.split(",") if axis.strip())
+    movable: list[tuple[Producer, Axes]] = []
     for producer in found:
         try:
-            expose(producer, _movable(producer, split.get(producer.value, frozenset()), policy, allowed))
+            movable.append((producer, _movable(producer, split.get(producer.value, frozenset()), policy, allowed)))
         except Declined as reason:
             remarks.append(missed(NAME, op_of(producer.value), reason))
+    note_shardings([producer.value for producer, _ in movable], propagated)
+    for producer, over in movable:
+        expose(producer, over)
     return remarks
 
 
@@ -58,3 +99,12 @@ def _movable(producer: Producer, split: frozenset[str], policy: Policy, allowed:
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in sorted(names))
+
+
+def _gspmd_argument(module: ir.Operation) -> ir.Operation | None:
+    """A function whose arguments are split in GSPMD's terms."""
+    for op in ops_of(module, "func.func"):
+        noted = [ir.DictAttr(attribute) for attribute in op.attributes["arg_attrs"]] if "arg_attrs" in op.attributes else []
+        if any("mhlo.sharding" in attributes for attributes in noted):
+            return op
+    return None

@@ -54,7 +54,7 @@ class Reduction(NamedTuple):
     global_ids: bool  # ids count all devices, not replicas
     scatter_dimension: int | None  # of a reduce_scatter
     attributes: str  # whatever else the op carries
-    axes: str = ""  # the mesh and its axes, of a global all_reduce
+    place: tuple[str, tuple[str, ...]] = ("", ())  # the mesh and its axes, of a global all_reduce
 
     @property
     def is_sum(self) -> bool:
@@ -82,7 +82,7 @@ _DIFFERENCES = (
     ("global_ids", "the reductions differ in channel mode"),
     ("scatter_dimension", "the reduce_scatters differ in dimension"),
     ("attributes", "the reductions differ in attributes"),
-    ("axes", "the reductions differ in mesh axes"),
+    ("place", "the reductions differ in mesh axes"),
 )
 
 
@@ -128,7 +128,7 @@ def global_reduction(mesh: str, axes: Sequence[str]) -> Reduction:
         global_ids=True,
         scatter_dimension=None,
         attributes="",
-        axes=f"{mesh} {{{', '.join(axes)}}}",
+        place=(mesh, tuple(axes)),
     )
 
 

@@ -8,8 +8,6 @@ import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
-from paropt.passes.core.traversal import ops_of
-
 
 class Mesh(NamedTuple):
     """A mesh of devices: named axes, row-major, and the ids of the devices in that order."""
@@ -41,8 +39,9 @@ class Mesh(NamedTuple):
 
 def mesh_named(module: ir.Operation, name: str) -> Mesh | None:
     """The `sdy.mesh` of `module` called `name`."""
-    for op in ops_of(module, "sdy.mesh"):
-        if ir.StringAttr(op.attributes["sym_name"]).value == name:
+    for view in module.regions[0].blocks[0].operations:
+        op = view.operation
+        if op.name == "sdy.mesh" and ir.StringAttr(op.attributes["sym_name"]).value == name:
             return mesh_of(op.attributes["mesh"])
     return None
 
