@@ -58,6 +58,7 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
     - the condition of a loop does not read it
     - no region but the body of a loop returns it
     - values that are not reduced over different axes do not meet
+    - the all_reduce is over the axes over which its operand is not reduced
 
     Sources: `unreduced` axes of Shardy, as in JAX's explicit sharding mode.
     """
@@ -105,7 +106,9 @@ def _unreduced(value: ir.Value, alone: Sharding | None, reduction: Reduction) ->
 
 
 def _dimensions(value: ir.Value, sharding: Sharding | None) -> tuple[Axes, ...]:
-    return sharding.dimensions if sharding is not None else ((),) * ir.RankedTensorType(value.type).rank
+    """How the dimensions of `value` are split: not at all, if nothing is noted, or something of another rank."""
+    rank = ir.RankedTensorType(value.type).rank
+    return sharding.dimensions if sharding is not None and len(sharding.dimensions) == rank else ((),) * rank
 
 
 def _write_zeros(found: Unreduced, shardings: dict[ir.Value, ir.Attribute]) -> None:
@@ -124,9 +127,8 @@ def _write_zero(op: ir.Operation, operand: int, found: Unreduced, like: ir.Attri
     old = op.operands[operand]
     if old in found.values:
         return
-    result, rank = read_sharding(like), ir.RankedTensorType(old.type).rank
-    unsplit = ((),) * rank
-    dimensions = result.dimensions if len(result.dimensions) == rank else unsplit
+    result = read_sharding(like)
+    unsplit, dimensions = _dimensions(old, None), _dimensions(old, result)
     with ir.InsertionPoint(op), op.location:
         # Whole first: a constant that is constrained to be unreduced at once is merged with others, which are not.
         whole = constrained(neutral(old.type), closed_sharding(result.mesh, unsplit))

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.meshes import has_mesh
 from paropt.passes.analysis.producers import ROWS as PRODUCERS
 from paropt.passes.analysis.producers import Producer, producers
 from paropt.passes.analysis.propagation import Propagated
@@ -63,10 +64,10 @@ def expose_all_reduces(
 
     Sources: Shardy's `sdy-insert-explicit-reshards`, which decides by its own costs where XLA's partitioner does not.
     """
-    lowered_for_gspmd = _gspmd_argument(module)
-    if lowered_for_gspmd is not None:
-        return [missed(NAME, lowered_for_gspmd, Declined("the program is lowered for GSPMD, not for Shardy"))]
-    if not any(not is_manual(op) for op in ops_of(module, *PRODUCERS)):
+    if not has_mesh(module):
+        gspmd = [op for op in ops_of(module, "func.func") if _is_gspmd(op)]
+        return [missed(NAME, op, Declined("the program is lowered for GSPMD, not for Shardy")) for op in gspmd[:1]]
+    if all(is_manual(op) for op in ops_of(module, *PRODUCERS)):
         return []
     propagated = Propagated(module)
     found, declined = producers(module, propagated)
@@ -101,10 +102,7 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in sorted(names))
 
 
-def _gspmd_argument(module: ir.Operation) -> ir.Operation | None:
-    """A function whose arguments are split in GSPMD's terms."""
-    for op in ops_of(module, "func.func"):
-        noted = [ir.DictAttr(attribute) for attribute in op.attributes["arg_attrs"]] if "arg_attrs" in op.attributes else []
-        if any("mhlo.sharding" in attributes for attributes in noted):
-            return op
-    return None
+def _is_gspmd(function: ir.Operation) -> bool:
+    """Whether arguments of `function` are split in GSPMD's terms."""
+    noted = ir.ArrayAttr(function.attributes["arg_attrs"]) if "arg_attrs" in function.attributes else []
+    return any("mhlo.sharding" in ir.DictAttr(attributes) for attributes in noted)

@@ -89,7 +89,9 @@ _DIFFERENCES = (
 def reduction_of(op: ir.Operation) -> Reduction:
     """What the reduction `op`, one of REDUCTIONS, does. Raises Declined when it is not one that can be moved."""
     if op.name == GLOBAL_ALL_REDUCE:
-        return global_reduction(read_sharding(op.attributes["out_sharding"]).mesh, axes_in(op.attributes["reduction_axes"]))
+        return global_reduction(
+            read_sharding(op.attributes["out_sharding"]).mesh, axes_in(op.attributes["reduction_axes"])
+        )
     combiner = combiner_of(op)
     require(combiner is not None, "the reducer is not one add, multiply, maximum, minimum, and, or of its arguments")
     for operand, result in zip(op.operands, op.results, strict=True):

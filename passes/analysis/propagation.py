@@ -23,13 +23,12 @@ class Propagated:
             copy.attributes[_NUMBER] = ir.IntegerAttr.get(kind, number)
             if len(op.results):
                 self._numbers[op.results[0]] = number
+        _ensure_main(self._copy)
         manager = PassManager.parse(_PIPELINE, self._copy.context)
         manager.enable_verifier(False)
         manager.run(self._copy)
         self._copies = {
-            ir.IntegerAttr(op.attributes[_NUMBER]).value: op
-            for op in _all_ops(self._copy)
-            if _NUMBER in op.attributes
+            ir.IntegerAttr(op.attributes[_NUMBER]).value: op for op in _all_ops(self._copy) if _NUMBER in op.attributes
         }
 
     def sharding_of(self, result: ir.Value) -> Sharding | None:
@@ -54,6 +53,17 @@ class Propagated:
     def _copy_of(self, op: ir.Operation | None) -> ir.Operation | None:
         assert op is not None, "a result, not an argument"
         return self._copies.get(self._numbers[op.results[0]])
+
+
+def _ensure_main(module: ir.Operation) -> None:
+    """Shardy aborts the process when there is no function of this name."""
+    block = module.regions[0].blocks[0]
+    names = [op.operation.attributes.get("sym_name") for op in block.operations if op.operation.name == "func.func"]
+    if any(ir.StringAttr(name).value == "main" for name in names if name is not None):
+        return
+    empty = ir.Module.parse("func.func @main() { return }", module.context)
+    for op in empty.body.operations:
+        block.append(op.operation.clone())
 
 
 def _all_ops(root: ir.Operation) -> list[ir.Operation]:
