@@ -61,6 +61,8 @@ class Block:
     names: Names
     values: list[Value]
     depth: int = 0  # of loops, branches and calls around
+    ops: tuple[Callable[["Block"], None], ...] = ()  # what `fill` appends
+    summed: Callable[["Block", Value], Value | None] | None = None  # makes a sum over devices of that type
     lines: list[str] = field(default_factory=list)
 
     def emit(self, text: str, like: Value) -> Value:
@@ -78,7 +80,7 @@ class Block:
         return known[max(0, len(known) - 1 - self.draw(st.integers(0, 5)))]
 
     def inner(self, values: list[Value]) -> "Block":
-        return Block(self.draw, self.names, list(values), self.depth + 1)
+        return Block(self.draw, self.names, list(values), self.depth + 1, self.ops, self.summed)
 
     def one_of(self, *choices: object) -> object:
         return self.draw(st.sampled_from(choices))
@@ -307,15 +309,22 @@ def _trip_count(b: Block) -> str:
     return name
 
 
+def _all_reduced(b: Block, like: Value) -> Value | None:
+    """An all_reduce of a value of that type."""
+    y = b.pick(lambda v: v.type == like.type and v.name != like.name)
+    reduced = _reduce_all(b, [y], b.one_of(*GROUPS), "add") if y else []
+    return reduced[0] if reduced else None
+
+
 def _accumulate(b: Block, start: Value, acc: Value) -> Value:
     """What the loop carries on: mostly `acc + g`; its bounds are those after all iterations."""
 
     def fits(v: Value) -> bool:
         return v.type == acc.type and v.name != acc.name
 
-    y = b.pick(fits)
-    reduced = _reduce_all(b, [y], b.one_of(*GROUPS), "add") if y and b.one_of(True, True, True, False) else []
-    increment = reduced[0] if reduced else b.pick(fits) or start
+    assert b.summed is not None
+    reduced = b.summed(b, acc) if b.one_of(True, True, True, False) else None
+    increment = reduced or b.pick(fits) or start
     op = b.one_of("add", "add", "add", "add", "subtract", "maximum")
     bound = start.bound + MOST_TRIPS * increment.bound if op != "maximum" else max(start.bound, increment.bound)
     sides = (increment.name, acc.name) if op == "add" and b.one_of(True, False) else (acc.name, increment.name)
@@ -393,7 +402,7 @@ OPS = (
 def fill(b: Block, count: int) -> None:
     """Appends `count` random ops, or fewer where they do not fit."""
     for _ in range(count):
-        b.draw(st.sampled_from(OPS))(b)
+        b.draw(st.sampled_from(b.ops))(b)
 
 
 @st.composite
@@ -410,7 +419,7 @@ def programs(draw: Callable) -> str:
         Value("%b", (), "i32"),
         Value("%p", (), "i1"),
     ]
-    b = Block(draw, Names(), list(arguments))
+    b = Block(draw, Names(), list(arguments), ops=OPS, summed=_all_reduced)
     b.values = [v for v in arguments if v.name != "%b"]
     b.lines += [  # a predicate of each device's own: good for select only
         "%half = stablehlo.constant dense<0.5> : tensor<f32>",
