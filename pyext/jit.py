@@ -355,7 +355,7 @@ def _rewritten_copy(lowered: jax.stages.Lowered, spec: _Spec) -> jax.stages.Lowe
     """`lowered` is shared by all users of jax's caches: its module must stay as it is."""
     if not hasattr(getattr(lowered, "_lowering", None), "_hlo"):
         raise RuntimeError(_UNKNOWN_JAX)
-    return _rewritten(lambda: _copied(lowered), _module_of, spec)
+    return _rewritten(lambda: copied(lowered), _module_of, spec)
 
 
 def rewritten(lowered: jax.stages.Lowered, passes: str | Pipeline) -> tuple[jax.stages.Lowered, tuple[Remark, ...]]:
@@ -367,7 +367,8 @@ def rewritten(lowered: jax.stages.Lowered, passes: str | Pipeline) -> tuple[jax.
     return result, _remarks[_module_of(result)]
 
 
-def _copied(lowered: jax.stages.Lowered) -> jax.stages.Lowered:
+def copied(lowered: jax.stages.Lowered) -> jax.stages.Lowered:
+    """`lowered` with a copy of its module, which may be changed before `compile`."""
     bytecode = io.BytesIO()
     module = _module_of(lowered)
     module.operation.write_bytecode(bytecode)
