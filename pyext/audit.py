@@ -60,7 +60,8 @@ def audit(
 def _audit_of_lowered(lowered: Any) -> Audit:
     from paropt.targets import lowered_for
 
-    return _audit(lowered.compile(), Layout.of_module(lowered.compiler_ir(), devices_of(lowered_for(lowered))))
+    layout = Layout.of_module(lowered.compiler_ir(), devices_of(lowered_for(lowered)))
+    return _audit(lowered.compile(), layout)
 
 
 def _lowered(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -89,13 +90,14 @@ def _rewritten(program: Any, lowered: Any, passes: str) -> tuple[Any, tuple[Rema
 
 
 def _for_targets(program: Any, before: Any, passes: str, names: Sequence[Any]) -> AuditReport:
-    from paropt.target_audits import compare, label_reducers
     from paropt.jit import copied
+    from paropt.target_audits import compare, label_reducers
     from paropt.targets import get
 
     found = [get(name) if isinstance(name, str) else name for name in names]
     after, remarks = _rewritten(program, before, passes) if passes.strip() else (before, ())
     before, after = copied(before), copied(after)
+    lowered: Any
     for lowered in (before, after):
         label_reducers(lowered.compiler_ir())
     return AuditReport(tuple(compare(target, before, after, passes, remarks) for target in found))

@@ -168,7 +168,7 @@ class _Walk:
             kind=kind,
             name=instruction.name,
             arrays=_payload(kind, computation, instruction),
-            group=taking_part.count,
+            group=taking_part.group,
             loops=place.loops,
             at_most=place.at_most,
             asynchronous=place.asynchronous or started or in_fusion or between_slices,

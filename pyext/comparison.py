@@ -37,7 +37,6 @@ class Place(NamedTuple):
     at_most: bool
     group: int
     source_file: str
-    source_file: str
     source_line: int
     name: str  # the last part of JAX's name stack
     axes: tuple[str, ...] = ()

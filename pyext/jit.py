@@ -248,7 +248,7 @@ def _within(spec: _Spec | None) -> Iterator[None]:
 _remarks: weakref.WeakKeyDictionary[ir.Module, tuple[Remark, ...]] = weakref.WeakKeyDictionary()
 
 
-def _rewritten(fresh: Callable[[], T], module_of: Callable[[T], ir.Module], spec: _Spec) -> T:
+def _rewritten(fresh: Callable[[], T], _module_of: Callable[[T], ir.Module], spec: _Spec) -> T:
     """What `fresh` makes, its module rewritten in place; if the passes fail, what it makes, with a warning.
 
     A pass that fails may leave the module half rewritten. So `fresh` is called again, which costs nothing until it
@@ -257,13 +257,13 @@ def _rewritten(fresh: Callable[[], T], module_of: Callable[[T], ir.Module], spec
     spec.reached = True
     made = fresh()
     try:
-        found = _run(spec.pipeline, module_of(made))
+        found = _run(spec.pipeline, _module_of(made))
     except Exception as error:  # whatever a pass, ours or a plug-in, raises: XLA can compile the program without it
         if spec.strict:
             raise
         made = fresh()
-        found = (_failure(spec, module_of(made), error),)
-    _remarks[module_of(made)] = found
+        found = (_failure(spec, _module_of(made), error),)
+    _remarks[_module_of(made)] = found
     return made
 
 

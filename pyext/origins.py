@@ -153,9 +153,9 @@ class Origins:
             case "parameter":
                 if not value.callers:
                     return []
-                *callers, (computation, caller) = value.callers
+                computation, caller = value.callers[-1]
                 operand = caller.operands[int(instruction.literal)]
-                return [_Value(computation, operand, value.element, tuple(callers))]
+                return [_Value(computation, operand, value.element, value.callers[:-1])]
             case "get-tuple-element":
                 return [value.operand(0, int(instruction.attribute("index")))]
             case "tuple" if value.element is not None:

@@ -81,7 +81,7 @@ class Participants(NamedTuple):
     by_device: bool = False  # ids are those of jax's devices, not of the executable's partitions
 
     @property
-    def count(self) -> int:
+    def group(self) -> int:
         """Devices that take part together; the most when groups differ."""
         if self.pairs:
             return len({device for pair in self.pairs for device in pair})

@@ -59,10 +59,6 @@ def label_reducers(module: ir.Module) -> None:
 def audit_on(target: Any, program: Any) -> Audit:
     """The audit of the executable that `target` makes of `program`, a module or a `jax.stages.Lowered`."""
     compiled = target.compile(program)
-    layout = Layout.of_module(stablehlo_of(program), compiled.devices)
+    module = program if isinstance(program, ir.Module) else program.compiler_ir()
+    layout = Layout.of_module(module, compiled.devices)
     return Audit(census(compiled.hlo, layout), compiled.memory.peak if compiled.memory else None)
-
-
-def stablehlo_of(program: Any) -> Any:
-    """The module of a `jax.stages.Lowered`; a module as it is."""
-    return program.compiler_ir() if hasattr(program, "compiler_ir") else program

@@ -25,6 +25,7 @@ from paropt.gpus import GPUS, target_config
 from paropt.hlo import Array
 from paropt.modules import ModuleError
 from paropt.passes.core.context import make_context
+from paropt.target_audits import audit_on
 from paropt.targets import TargetError
 
 CLUSTERS = ("cpu:8", "tpu:v5e:2x4", "gpu:h100:1x1x8")
@@ -378,6 +379,21 @@ def test_each_gpu_compiles(gpu: str) -> None:
     target = available(f"gpu:{gpu}:1x1x8")
     assert target.devices[0].device_kind == GPUS[gpu].description
     assert collectives(target.compile(sums_in_a_loop(target.mesh({"data": 8})))) == ONE_SUM
+
+
+# What no data sheet says of a GPU: nothing that is reported depends on it.
+def test_the_size_of_the_l2_cache_changes_no_audit(tmp_path: Path) -> None:
+    found = available("gpu:b200:1x1x8")
+    path = tmp_path / "b200.txtpb"
+    description, size = target_config(GPUS["b200"]), GPUS["b200"].l2_cache
+    path.write_text(description.replace(f"l2_cache_size: {size}", f"l2_cache_size: {size // 8}"))
+    assert path.read_text() != description
+    mesh = found.mesh({"data": 8})
+    with_less = targets.get(f"gpu:{path}:1x1x8")
+    training = EXPLICIT["mlp_p0"](devices=found.devices)
+    for program in (sums_in_a_loop(mesh), jax.jit(training.step).lower(*shapes(training))):
+        audits = [audit_on(target, program) for target in (found, with_less)]
+        assert audits[0] == audits[1]
 
 
 @pytest.mark.parametrize("name, processors", [("tpu:v5e:2x2:2", 8), ("gpu:h100:2x2x2", 8)])
