@@ -238,16 +238,23 @@ def _without_padding(computation: hlo.Computation, name: str) -> hlo.Shape:
     """The shape of a value; of one that XLA:TPU has padded to send it to other slices, as it was before."""
     value = computation.instructions[name]
     shape = value.shape
-    while isinstance(shape, hlo.Array) and len(value.operands) == 1 and _may_pad(value):
-        value = computation.instructions[value.operands[0]]
-        if not isinstance(value.shape, hlo.Array) or value.shape.dtype != shape.dtype:
+    while isinstance(shape, hlo.Array) and (earlier := _before_padding(computation, value)):
+        if not isinstance(earlier.shape, hlo.Array) or earlier.shape.dtype != shape.dtype:
             break
-        shape = value.shape if value.shape.elements < shape.elements else shape
+        value = earlier
+        shape = earlier.shape if earlier.shape.elements < shape.elements else shape
     return shape
 
 
-def _may_pad(instruction: hlo.Instruction) -> bool:
-    return instruction.opcode in ("bitcast", "copy", "all-reduce") or _target(instruction) == "ZeroCrop"
+def _before_padding(computation: hlo.Computation, value: hlo.Instruction) -> hlo.Instruction | None:
+    """What `value` is a copy of, padded perhaps, or the sum of over devices; None when it is something else."""
+    if value.opcode == "get-tuple-element":
+        combined = computation.instructions[value.operands[0]]
+        if combined.opcode != "all-reduce":
+            return None
+        return computation.instructions[combined.operands[int(value.attribute("index"))]]
+    copies = value.opcode in ("bitcast", "copy", "all-reduce") or _target(value) == "ZeroCrop"
+    return computation.instructions[value.operands[0]] if copies and len(value.operands) == 1 else None
 
 
 def sent_per_byte(kind: str, group: int) -> float:

@@ -40,14 +40,14 @@ class Place(NamedTuple):
     source_line: int
     name: str  # the last part of JAX's name stack
     axes: tuple[str, ...] = ()
-    origins: tuple[Origin, ...] = ()
+    origins: tuple[Origin, ...] = ()  # with the last part of the name stack, each once
 
     @property
     def source(self) -> str:
         """`loss.py:41 psum`, as far as it is known; several where the collective takes what comes from these."""
         if not self.origins:
             return _source(self.source_file, self.source_line, self.name)
-        found = dict.fromkeys(_source(o.source_file, o.source_line, _last_name(o.op_name)) for o in self.origins)
+        found = dict.fromkeys(_source(o.source_file, o.source_line, o.op_name) for o in self.origins)
         return ", ".join([*list(found)[:_SOURCES_SHOWN], *(["..."] if len(found) > _SOURCES_SHOWN else [])])
 
     @property
@@ -229,7 +229,8 @@ def _unlabelled(place: Place) -> tuple[object, ...]:
 def place_of(c: Collective) -> Place:
     loops = tuple(Loop("" if _NUMBERED.search(loop.name) else loop.name, loop.trip_count) for loop in c.loops)
     name = _last_name(c.op_name)
-    return Place(c.kind, loops, c.at_most, c.group, c.source_file, c.source_line, name, c.axes, c.origins)
+    origins = tuple(dict.fromkeys(o._replace(op_name=_last_name(o.op_name)) for o in c.origins))
+    return Place(c.kind, loops, c.at_most, c.group, c.source_file, c.source_line, name, c.axes, origins)
 
 
 def _last_name(op_name: str) -> str:

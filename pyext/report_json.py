@@ -86,7 +86,7 @@ def _collective(c: Collective) -> dict[str, Any]:
     return {
         **{name: getattr(c, name) for name in _COLLECTIVE},
         "axes": list(c.axes),
-        "origins": _origins(c.origins),
+        "origins": [origin._asdict() for origin in c.origins],
         "arrays": [{"dtype": array.dtype, "dims": list(array.dims)} for array in c.arrays],
         "loops": _loops(c.loops),
         "executions": c.executions,
@@ -97,10 +97,6 @@ def _collective(c: Collective) -> dict[str, Any]:
 
 def _loops(loops: tuple[Loop, ...]) -> list[dict[str, Any]]:
     return [{name: getattr(loop, name) for name in _LOOP} for loop in loops]
-
-
-def _origins(origins: tuple[Origin, ...]) -> list[dict[str, Any]]:
-    return [origin._asdict() for origin in origins]
 
 
 def _row(row: Row) -> dict[str, Any]:
@@ -114,7 +110,10 @@ def _row(row: Row) -> dict[str, Any]:
         "loops": _loops(place.loops),
         "group": place.group,
         "axes": list(place.axes),
-        "origins": _origins(place.origins),
+        "origins": [
+            {"source_file": o.source_file, "source_line": o.source_line, "source_name": o.op_name}
+            for o in place.origins
+        ],
         "at_most": place.at_most,
         "before": _side(row.before),
         "after": _side(row.after),

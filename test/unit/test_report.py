@@ -147,6 +147,8 @@ def test_collectives_that_come_from_several_places() -> None:
         "the reduced value is also read by stablehlo.sqrt (stablehlo.sqrt at loss.py:43:11) [defer-sync]",
         "also here [defer-sync]",
     ]
+    deeper = dataclasses.replace(reduce, origins=tuple(o._replace(op_name="jit(step)/while/psum") for o in origins))
+    assert verdicts([reduce], [deeper]) == [(0, "kept")]
     elsewhere = dataclasses.replace(reduce, origins=origins[:1])
     assert verdicts([reduce], [elsewhere]) == [(0, "kept"), (0, "kept")]
 
