@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -24,6 +25,7 @@ from paropt import compile_apart, targets
 from paropt.gpus import GPUS, target_config
 from paropt.hlo import Array
 from paropt.modules import ModuleError
+from paropt.participants import Device, devices_of
 from paropt.passes.core.context import make_context
 from paropt.target_audits import audit_on
 from paropt.targets import TargetError
@@ -339,6 +341,24 @@ def test_the_host_refuses_programs_for_devices_that_it_has_not() -> None:
     sharding = NamedSharding(targets.get("cpu:16").mesh({"data": 16}), PartitionSpec("data"))
     lowered = jax.jit(jnp.sum, in_shardings=sharding).lower(jax.ShapeDtypeStruct((16,), jnp.float32))
     message = one_line(lambda: targets.get("host").compile(lowered))
+    assert message == "the program was lowered for cpu devices that this host has not"
+
+
+# What can be said without a GPU of a host that has one.
+def test_a_host_with_gpus_lowers_for_cuda_and_leaves_memory_to_its_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus = [SimpleNamespace(platform="gpu", id=number, slice_index=None) for number in range(2)]
+    monkeypatch.setattr(jax, "local_devices", lambda: gpus)
+    host = targets.get("host")
+    assert list(host.devices) == gpus
+    assert host.platform == "cuda"
+    assert devices_of(gpus) == (Device(0, 0), Device(1, 0))
+    monkeypatch.setattr(jax, "config", SimpleNamespace(jax_platforms="cuda,cpu", jax_num_cpu_devices=-1))
+    environment = host._environment()
+    assert environment["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
+    assert environment["JAX_PLATFORMS"] == "cuda,cpu"
+    monkeypatch.undo()
+    host.__dict__["devices"] = tuple(gpus)  # as found
+    message = one_line(lambda: host.compile(sums_in_a_loop(targets.get("cpu:8").mesh({"data": 8}))))
     assert message == "the program was lowered for cpu devices that this host has not"
 
 
