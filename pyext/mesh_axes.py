@@ -28,13 +28,12 @@ class Part(NamedTuple):
 
 def groups_along(mesh: Mesh, parts: Sequence[Part]) -> Groups | None:
     """The devices that differ only in `parts`; None when the mesh cannot be cut into these."""
+    if any(part.before < 1 or part.size < 1 for part in parts):
+        return None
     cut = []
     for name, size in mesh.axes:
         ends = {end for part in parts if part.name == name for end in (part.before, part.before * part.size)}
-        for low, high in pairwise(sorted({1, size, *ends})):
-            if high % low:
-                return None
-            cut.append((f"{name}:{low}", high // low))
+        cut += [(f"{name}:{low}", high // low) for low, high in pairwise(sorted({1, size, *ends}))]
     wanted = [(f"{part.name}:{part.before}", part.size) for part in parts if part.size > 1]
     if not set(wanted) <= set(cut) or prod(size for _, size in cut) != len(mesh.device_ids):
         return None

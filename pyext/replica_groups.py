@@ -20,6 +20,8 @@ _SLICES = re.compile(r'"\{([\d,:]+)\}x\{([\d,:]+)\}"')
 # libtpu numbers the devices of the slices of one program like this, slices from 1.
 _IDS_PER_SLICE = 100_000
 
+_MOST_DEVICES = 1 << 24  # more would be a mistake in the text, and take the memory of this process
+
 
 def read_groups(text: str) -> Groups:
     """The groups of `replica_groups`; empty for `{}`, which means all in one group. Raises ValueError.
@@ -66,6 +68,8 @@ def _mesh_groups(found: re.Match[str]) -> Groups:
     axes, dims, permutation, listed, chosen = found.groups()
     sizes = tuple((name, int(size)) for name, size in _MESH_SIZE.findall(axes))
     count = prod(size for _, size in sizes)
+    if count > _MOST_DEVICES:
+        raise ValueError(f"replica groups list {count} devices")
     ids = _numbers(listed) if listed else _in_order(dims, permutation) if dims else tuple(range(count))
     known = dict(sizes)
     named = _MESH_AXIS.findall(chosen)
@@ -80,6 +84,8 @@ def _mesh_groups(found: re.Match[str]) -> Groups:
 
 def _in_order(dims: str, permutation: str | None) -> tuple[int, ...]:
     shape = _numbers(dims)
+    if prod(shape) > _MOST_DEVICES:
+        raise ValueError(f"replica groups list {prod(shape)} devices")
     ids = np.arange(prod(shape)).reshape(shape)
     return tuple(ids.transpose(_numbers(permutation) if permutation else range(len(shape))).flatten().tolist())
 

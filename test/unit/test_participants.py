@@ -62,7 +62,19 @@ def test_groups_that_xla_prints(text: str, groups: tuple[tuple[int, ...], ...]) 
 
 @pytest.mark.parametrize(
     "text",
-    ["{{0,1},{a}}", "[2,4]", "[2,4]<=[4]", "mesh['a'=2] {'b'}", "mesh['a'=6] {'a':(4)2}", "", "{{0,1}", "all"],
+    [
+        "{{0,1},{a}}",
+        "[2,4]",
+        "[2,4]<=[4]",
+        "mesh['a'=2] {'b'}",
+        "mesh['a'=6] {'a':(4)2}",
+        "mesh['a'=2] {'a':(0)2}",
+        "",
+        "{{0,1}",
+        "all",
+        "mesh['a'=9999999999] {'a'}",
+        "[1,9999999999]<=[9999999999]",
+    ],
 )
 def test_other_groups_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="replica groups"):
