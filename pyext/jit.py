@@ -248,7 +248,7 @@ def _within(spec: _Spec | None) -> Iterator[None]:
 _remarks: weakref.WeakKeyDictionary[ir.Module, tuple[Remark, ...]] = weakref.WeakKeyDictionary()
 
 
-def _rewritten(fresh: Callable[[], T], module_of: Callable[[T], ir.Module], spec: _Spec) -> T:
+def _rewritten(fresh: Callable[[], T], _module_of: Callable[[T], ir.Module], spec: _Spec) -> T:
     """What `fresh` makes, its module rewritten in place; if the passes fail, what it makes, with a warning.
 
     A pass that fails may leave the module half rewritten. So `fresh` is called again, which costs nothing until it
@@ -257,13 +257,13 @@ def _rewritten(fresh: Callable[[], T], module_of: Callable[[T], ir.Module], spec
     spec.reached = True
     made = fresh()
     try:
-        found = _run(spec.pipeline, module_of(made))
+        found = _run(spec.pipeline, _module_of(made))
     except Exception as error:  # whatever a pass, ours or a plug-in, raises: XLA can compile the program without it
         if spec.strict:
             raise
         made = fresh()
-        found = (_failure(spec, module_of(made), error),)
-    _remarks[module_of(made)] = found
+        found = (_failure(spec, _module_of(made), error),)
+    _remarks[_module_of(made)] = found
     return made
 
 
@@ -355,7 +355,7 @@ def _rewritten_copy(lowered: jax.stages.Lowered, spec: _Spec) -> jax.stages.Lowe
     """`lowered` is shared by all users of jax's caches: its module must stay as it is."""
     if not hasattr(getattr(lowered, "_lowering", None), "_hlo"):
         raise RuntimeError(_UNKNOWN_JAX)
-    return _rewritten(lambda: _copied(lowered), _module_of, spec)
+    return _rewritten(lambda: copied(lowered), _module_of, spec)
 
 
 def rewritten(lowered: jax.stages.Lowered, passes: str | Pipeline) -> tuple[jax.stages.Lowered, tuple[Remark, ...]]:
@@ -367,7 +367,8 @@ def rewritten(lowered: jax.stages.Lowered, passes: str | Pipeline) -> tuple[jax.
     return result, _remarks[_module_of(result)]
 
 
-def _copied(lowered: jax.stages.Lowered) -> jax.stages.Lowered:
+def copied(lowered: jax.stages.Lowered) -> jax.stages.Lowered:
+    """`lowered` with a copy of its module, which may be changed before `compile`."""
     bytecode = io.BytesIO()
     module = _module_of(lowered)
     module.operation.write_bytecode(bytecode)
