@@ -118,7 +118,7 @@ def _deferral(loop: Loop, reduction: Reduction, facts: BlockFacts) -> Deferral |
     blame: dict[ir.Value, Declined] = {}
     while True:
         values = facts.partial_values(reduction, [*sources, *(loop.body.arguments[i] for i in positions)])
-        made_of = {i: _made_of(nexts[i], values) | {loop.body.arguments[i]} for i in positions}
+        made_of = {i: [*_made_of(nexts[i], values), loop.body.arguments[i]] for i in positions}
         members = frozenset().union(*made_of.values())
         refused: set[int] = set()
         for i in positions:
@@ -149,7 +149,7 @@ class Context(NamedTuple):
     positions: frozenset[int]
 
 
-def _require_deferrable(position: int, made_of: set[ir.Value], members: frozenset[ir.Value], context: Context) -> None:
+def _require_deferrable(position: int, made_of: list[ir.Value], members: frozenset[ir.Value], context: Context) -> None:
     """Declines unless carried value `position`, made of the values `made_of`, may stay partial in the whole loop."""
     loop, values = context.loop, context.values
     reduction = values.reduction
@@ -207,18 +207,18 @@ def _bytes(values: Sequence[ir.Value]) -> int:
     return sum(bytes_of(ir.RankedTensorType(value.type)) for value in values)
 
 
-def _made_of(value: ir.Value, values: PartialValues) -> set[ir.Value]:
-    """The partial values that `value` is computed from, itself included; none when it is not partial."""
-    found: set[ir.Value] = set()
+def _made_of(value: ir.Value, values: PartialValues) -> list[ir.Value]:
+    """The partial values that `value` is computed from, itself first; none when it is not partial."""
+    found: dict[ir.Value, None] = {}  # a set would have an order of its own in each process
     waiting = [value] if value in values.values else []
     while waiting:
         value = waiting.pop()
         if value in found:
             continue
-        found.add(value)
+        found[value] = None
         addends = values.values[value].addends
         waiting += [op_of(value).operands[i] for i in addends if op_of(value).operands[i] in values.values]
-    return found
+    return list(found)
 
 
 def _reason(op: ir.Operation, values: PartialValues, blame: dict[ir.Value, Declined], otherwise: Declined) -> Declined:

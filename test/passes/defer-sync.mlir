@@ -367,6 +367,200 @@ func.func public @variadic(%x: tensor<4xf32>, %y: tensor<2xf32>) -> (tensor<4xf3
   return %w#1, %w#2, %w#3 : tensor<4xf32>, tensor<2xf32>, tensor<4xf32>
 }
 
+// Linear ops, as jax writes them.
+// CHECK-LABEL:   func.func public @cumulative_sum
+// CHECK:           } do {
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// CHECK:           "stablehlo.all_reduce"(%{{.*}}#1)
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @cumulative_sum(%x: tensor<4x2xf32>) -> tensor<4x2xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x2xf32>
+  %f0 = stablehlo.constant dense<0.0> : tensor<f32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4x2xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4x2xf32>
+    %g = stablehlo.add %x, %ts : tensor<4x2xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4x2xf32>) -> tensor<4x2xf32>
+    %c = "stablehlo.reduce_window"(%s, %f0) <{padding = dense<[[3, 0], [0, 0]]> : tensor<2x2xi64>, window_dimensions = array<i64: 4, 1>}> ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) : (tensor<4x2xf32>, tensor<f32>) -> tensor<4x2xf32>
+    %n = stablehlo.add %acc, %c : tensor<4x2xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4x2xf32>
+  }
+  return %w#1 : tensor<4x2xf32>
+}
+
+// CHECK-LABEL:   func.func public @times_a_matrix
+// CHECK:           } do {
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// CHECK:           "stablehlo.all_reduce"(%{{.*}}#1)
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @times_a_matrix(%x: tensor<4x2xf32>) -> tensor<4x2xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x2xf32>
+  %m = stablehlo.constant dense<[[1.0, 2.0], [0.5, -1.0]]> : tensor<2x2xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4x2xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4x2xf32>
+    %g = stablehlo.add %x, %ts : tensor<4x2xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4x2xf32>) -> tensor<4x2xf32>
+    %c = stablehlo.dot_general %s, %m, contracting_dims = [1] x [0] : (tensor<4x2xf32>, tensor<2x2xf32>) -> tensor<4x2xf32>
+    %n = stablehlo.add %acc, %c : tensor<4x2xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4x2xf32>
+  }
+  return %w#1 : tensor<4x2xf32>
+}
+
+// A linear recurrence: the start value takes another way than the sum.
+// CHECK-LABEL:   func.func public @accumulator_times_a_matrix
+// CHECK:           } do {
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// CHECK:           "stablehlo.all_reduce"(%{{.*}}#1)
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @accumulator_times_a_matrix(%x: tensor<4x2xf32>, %start: tensor<4x2xf32>) -> tensor<4x2xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %m = stablehlo.constant dense<[[1.0, 2.0], [0.5, -1.0]]> : tensor<2x2xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<4x2xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4x2xf32>
+    %g = stablehlo.add %x, %ts : tensor<4x2xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4x2xf32>) -> tensor<4x2xf32>
+    %c = stablehlo.dot_general %acc, %m, contracting_dims = [1] x [0] : (tensor<4x2xf32>, tensor<2x2xf32>) -> tensor<4x2xf32>
+    %n = stablehlo.add %c, %s : tensor<4x2xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4x2xf32>
+  }
+  return %w#1 : tensor<4x2xf32>
+}
+
+// CHECK-LABEL:   func.func public @matrix_of_each_device
+// CHECK:           } do {
+// CHECK:           stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: an argument of the function may vary (stablehlo.dot_general at
+func.func public @matrix_of_each_device(%x: tensor<4x2xf32>, %m: tensor<2x2xf32>) -> tensor<4x2xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x2xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4x2xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4x2xf32>
+    %g = stablehlo.add %x, %ts : tensor<4x2xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4x2xf32>) -> tensor<4x2xf32>
+    %c = stablehlo.dot_general %s, %m, contracting_dims = [1] x [0] : (tensor<4x2xf32>, tensor<2x2xf32>) -> tensor<4x2xf32>
+    %n = stablehlo.add %acc, %c : tensor<4x2xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4x2xf32>
+  }
+  return %w#1 : tensor<4x2xf32>
+}
+
+// Rows added to a table; the table's other rows are not touched.
+// CHECK-LABEL:   func.func public @embedding_rows
+// CHECK:           } do {
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// CHECK:           "stablehlo.all_reduce"(%{{.*}}#1)
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @embedding_rows(%x: tensor<3x2xf32>, %start: tensor<4x2xf32>) -> tensor<4x2xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %rows = stablehlo.constant dense<[[2], [0], [2]]> : tensor<3x1xi32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<4x2xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<3x2xf32>) -> tensor<3x2xf32>
+    %n = "stablehlo.scatter"(%acc, %rows, %a) <{indices_are_sorted = false, unique_indices = false, scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) : (tensor<4x2xf32>, tensor<3x1xi32>, tensor<3x2xf32>) -> tensor<4x2xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4x2xf32>
+  }
+  return %w#1 : tensor<4x2xf32>
+}
+
+// A table that is not partial yet: each device would add to its own copy, and the sum would count the table 8 times.
+// CHECK-LABEL:   func.func public @rows_of_each_device
+// CHECK:           } do {
+// CHECK:           stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the accumulator also reaches a value that is not accumulated (stablehlo.scatter at
+func.func public @rows_of_each_device(%x: tensor<3x2xf32>) -> tensor<4x2xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x2xf32>
+  %rows = stablehlo.constant dense<[[2], [0], [2]]> : tensor<3x1xi32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4x2xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %u = "stablehlo.scatter"(%acc, %rows, %x) <{indices_are_sorted = false, unique_indices = false, scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) : (tensor<4x2xf32>, tensor<3x1xi32>, tensor<3x2xf32>) -> tensor<4x2xf32>
+    %n = "stablehlo.all_reduce"(%u) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4x2xf32>) -> tensor<4x2xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4x2xf32>
+  }
+  return %w#1 : tensor<4x2xf32>
+}
+
+// CHECK-LABEL:   func.func public @some_rows
+// CHECK:           } do {
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// CHECK:           "stablehlo.all_reduce"(%{{.*}}#1)
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @some_rows(%x: tensor<4x2xf32>) -> tensor<3x2xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<3x2xf32>
+  %rows = stablehlo.constant dense<[[2], [0], [2]]> : tensor<3x1xi32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<3x2xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4x2xf32>
+    %g = stablehlo.add %x, %ts : tensor<4x2xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4x2xf32>) -> tensor<4x2xf32>
+    %c = "stablehlo.gather"(%s, %rows) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 2>, indices_are_sorted = false}> : (tensor<4x2xf32>, tensor<3x1xi32>) -> tensor<3x2xf32>
+    %n = stablehlo.add %acc, %c : tensor<3x2xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<3x2xf32>
+  }
+  return %w#1 : tensor<3x2xf32>
+}
+
 // As many bytes, but one array.
 // CHECK-LABEL:   func.func public @stacked_layers
 // CHECK:           } do {

@@ -181,6 +181,53 @@ def concatenate(b: Block) -> None:
     b.emit(text, like)
 
 
+def product(b: Block) -> None:
+    """By a matrix of constants; now and then by a matrix of each device's own."""
+    x = b.pick(lambda v: v.shape == (2, 2))
+    if x is None:
+        return
+    other = b.pick(lambda v: v.type == x.type) if b.one_of(True, False, False) else None
+    bound, bits = (other.bound, other.bits) if other else (2, 0)
+    like = replace(x, bound=2 * x.bound * bound, bits=x.bits + bits)
+    if not like.is_exact:
+        return
+    numbers = "[[1, -1], [2, 0]]" if x.kind == "i32" else "[[1.0, -1.0], [2.0, 0.0]]"
+    other = other or b.emit(f"stablehlo.constant dense<{numbers}> : {x.type}", replace(x, bound=2, bits=0))
+    lhs, rhs = (x, other) if b.one_of(True, False) else (other, x)
+    text = f"stablehlo.dot_general {lhs.name}, {rhs.name}, contracting_dims = [1] x [0]"
+    b.emit(f"{text} : ({x.type}, {x.type}) -> {x.type}", like)
+
+
+def running_sum(b: Block) -> None:
+    x = b.pick(lambda v: v.shape == (4,))
+    if x is None:
+        return
+    like = replace(x, bound=4 * x.bound)
+    if not like.is_exact:
+        return
+    number = "0" if x.kind == "i32" else "0.0"
+    zero = b.emit(f"stablehlo.constant dense<{number}> : tensor<{x.kind}>", replace(x, shape=(), bound=0, bits=0))
+    window = "<{padding = dense<[[3, 0]]> : tensor<1x2xi64>, window_dimensions = array<i64: 4>}>"
+    text = f'"stablehlo.reduce_window"({x.name}, {zero.name}) {window} {_reducer("add", x.kind)}'
+    b.emit(f"{text} : ({x.type}, {zero.type}) -> {x.type}", like)
+
+
+def scattered(b: Block) -> None:
+    """Two elements added to others, at places that are the same on all devices."""
+    x, y = b.pick(lambda v: v.shape == (4,)), b.pick(lambda v: v.shape == (2,))
+    if x is None or y is None or x.kind != y.kind:
+        return
+    like = replace(x, bound=x.bound + 2 * y.bound, bits=max(x.bits, y.bits))
+    if not like.is_exact:
+        return
+    places = f"%v{b.names.fresh()}"
+    b.lines.append(f"{places} = stablehlo.constant dense<{b.one_of('[[3], [1]]', '[[2], [2]]')}> : tensor<2x1xi32>")
+    numbers = "#stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>"
+    attributes = f"<{{indices_are_sorted = false, unique_indices = false, scatter_dimension_numbers = {numbers}}}>"
+    text = f'"stablehlo.scatter"({x.name}, {places}, {y.name}) {attributes} {_reducer("add", x.kind)}'
+    b.emit(f"{text} : ({x.type}, tensor<2x1xi32>, {y.type}) -> {x.type}", like)
+
+
 def select(b: Block) -> None:
     x = b.pick()
     y = b.pick(lambda v: x is not None and v.type == x.type)
@@ -386,7 +433,7 @@ OPS = (
     *(combine, combine, combine, all_reduce, all_reduce, scale),
     *(sum_of_all_reduces, sum_of_all_reduces, sum_of_all_reduces, loop, loop, loop, loop),
     *(negate, scale, convert, reshape, transpose, broadcast, cut, pad, concatenate, select, reduce_scatter),
-    *(branch, call),
+    *(product, running_sum, scattered, branch, call),
 )
 
 

@@ -1,0 +1,75 @@
+"""Ways in which users of `jax.shard_map` sum over devices in a loop: the same results, and how often XLA then syncs."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.sharding import PartitionSpec
+from programs.program import data_mesh
+
+import paropt
+
+MICRO_BATCHES = 4
+SHAPE = (4, 4)
+BYTES = 4 * 4 * 4
+Step = Callable[[jax.Array, jax.Array], jax.Array]
+
+MATRIX = np.arange(16).reshape(4, 4) % 5 - 2
+ROWS = np.array([2, 0, 2, 1])
+
+# What becomes of a sum over devices before it is added to the accumulator. `i` is the number of the micro-batch.
+LINEAR: dict[str, Step] = {
+    "cumulative sum": lambda g, i: jnp.cumsum(g, axis=0),
+    "rows of it": lambda g, i: g[ROWS],
+    "the row that it is the turn of": lambda g, i: jnp.zeros(SHAPE) + g[i],
+    "times a matrix": lambda g, i: g @ MATRIX,
+    "times a matrix from the left": lambda g, i: MATRIX @ g,
+    "added to rows": lambda g, i: jnp.zeros(SHAPE).at[ROWS].add(g),
+    "written to a row": lambda g, i: jnp.zeros(SHAPE).at[i].set(g[0]),
+    "smoothed": lambda g, i: jnp.apply_along_axis(lambda v: jnp.convolve(v, jnp.array([1.0, 2.0, 1.0]), "same"), 0, g),
+    "mean over rows": lambda g, i: g - g.sum(0, keepdims=True) / 4,
+    "of a Fourier pair": lambda g, i: jnp.real(lax.complex(g, 2 * g) * 2) + jnp.imag(lax.complex(g, 2 * g)),
+}
+
+
+def accumulated(each: Step) -> Callable[[jax.Array], jax.Array]:
+    """`each` of the sum over devices of a micro-batch, added up."""
+
+    def step(batches: jax.Array) -> jax.Array:
+        def body(total: jax.Array, batch: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+            x, i = batch
+            return total + each(lax.psum(x * x, "data"), i), None
+
+        return lax.scan(body, jnp.zeros(SHAPE), (batches[0], jnp.arange(MICRO_BATCHES)))[0]
+
+    return mapped(step)
+
+
+def mapped(step: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], jax.Array]:
+    specs = {"in_specs": PartitionSpec("data"), "out_specs": PartitionSpec(), "check_vma": False}
+    return jax.shard_map(step, mesh=data_mesh(), **specs)
+
+
+def batches() -> jax.Array:
+    """Small integers: sums are exact in any order."""
+    rng = np.random.default_rng(0)
+    return jnp.asarray(rng.integers(-4, 5, (8, MICRO_BATCHES, *SHAPE)), jnp.float32)
+
+
+def assert_same(program: Callable[[jax.Array], jax.Array], passes: str) -> paropt.audit:
+    """The audit after the passes, when the results are those of the program without them, bit for bit."""
+    ours = paropt.jit(program, passes=passes, strict=True)
+    np.testing.assert_array_equal(np.asarray(ours(batches())), np.asarray(jax.jit(program)(batches())))
+    return paropt.audit(ours.lower(batches()))
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_a_sum_leaves_the_loop_through_linear_ops(name: str) -> None:
+    program = accumulated(LINEAR[name])
+    assert paropt.audit(jax.jit(program).lower(batches())).sync_in_loop == MICRO_BATCHES * BYTES
+    after = assert_same(program, "grad-sync")
+    assert after.sync_in_loop == 0
+    assert after.sync_bytes == BYTES
