@@ -1,21 +1,20 @@
 """Defers the reduction of accumulated gradients until after the loop."""
 
-from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.collectives import ADD, ALL_REDUCE, Reduction, neutral_number
-from paropt.passes.analysis.constants import is_zero
+from paropt.passes.analysis.branches import BRANCHES
+from paropt.passes.analysis.collectives import ALL_REDUCE
+from paropt.passes.analysis.deferral import Cost, Deferral, Deferrals, cost_of, deferrals, merged, reason_to_stay
 from paropt.passes.analysis.linearity import ConvertPolicy
-from paropt.passes.analysis.loops import WHILE, Loop, loop_around, trip_count
-from paropt.passes.analysis.partial import BlockFacts, PartialValues, first_source
-from paropt.passes.analysis.types import bytes_of
-from paropt.passes.core.loops import carry, rebuilt, uncarry
+from paropt.passes.analysis.loops import WHILE, Loop, loop_around
+from paropt.passes.analysis.partial import BlockFacts
+from paropt.passes.core.deferring import deferred
+from paropt.passes.core.last_trip import last_trip_peeled
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.split import Split, closed, erase_unused, neutral, split_values
-from paropt.passes.core.traversal import defining_op, op_of, ops_of
+from paropt.passes.core.traversal import ops_of, parent_of
 
 NAME = "defer-sync"
 
@@ -50,7 +49,9 @@ def defer_sync(
     Inner loops come first, so a sync leaves a nest of loops one by one. What the accumulator holds from elsewhere
     (its start value, terms that are not reduced) is kept apart and counted once, not once per device: a start value
     that is not zero is added after the loop, and is carried beside the sum only if the loop changes it. Maxima and
-    minima are deferred in the same way.
+    minima are deferred in the same way. Reductions in an if or case count as in the body, and its other branches as
+    terms that are not reduced. A branch that runs in the last trip only ("sync on the last micro-batch") follows the
+    loop as it is, where the other branch does nothing and all that it reads is carried.
 
     Legal when:
 
@@ -65,7 +66,7 @@ def defer_sync(
     - the condition does not read the accumulator
     - nothing else in the body reads the accumulator
     - nothing else in the body reads the reduced value
-    - the reduction is directly in the body of the loop
+    - the reduction is in the body of the loop, or in a branch there that all devices of a group take
 
     Worth it when:
 
@@ -84,215 +85,70 @@ def defer_sync(
 
 def _defer_from(loop: Loop, convert: ConvertPolicy) -> list[Remark]:
     """Defers what can be, one kind of reduction after the other; each rewrite makes a new loop."""
-    remarks: list[Remark] = []
+    remarks = last_trip_peeled(loop, NAME)
     while True:
-        facts = BlockFacts(loop.body, convert)  # made anew: facts do not outlive a rewrite
+        facts = BlockFacts(loop.body, convert, with_branches=True)  # made anew: facts do not outlive a rewrite
         stays: list[Remark] = [missed(NAME, op, declined) for op, declined in facts.reductions.declined]
-        for reduction in facts.reductions.kinds:
-            found = _deferral(loop, reduction, facts)
-            if isinstance(found, Deferral):
-                remarks += _remarks(found, loop)
-                loop = _rewrite(loop, found, facts)
+        for reduction, reductions in facts.reductions.kinds.items():
+            found = deferrals(loop, reduction, facts)
+            chosen, declined = _chosen(found, loop)
+            if chosen:
+                part = merged(chosen)
+                remarks += _remarks(part, loop)
+                loop = deferred(loop, part, facts)
                 break
-            stays += found
+            stays += [missed(NAME, op, reason_to_stay(op, found, declined)) for op in reductions]
         else:
-            return remarks + stays + _in_branches(loop)
+            return remarks + stays + _elsewhere(loop)
 
 
-class Deferral(NamedTuple):
-    """Carried values that one kind of reduction may leave."""
-
-    values: PartialValues
-    positions: tuple[int, ...]  # of the carried values
-    members: frozenset[ir.Value]  # the partial values that they are made of
-    reductions: tuple[ir.Operation, ...]  # those that the loop no longer needs
-
-
-def _deferral(loop: Loop, reduction: Reduction, facts: BlockFacts) -> Deferral | list[Remark]:
-    """What to defer; or, for each reduction of this kind that stays, the reason."""
-    reductions = facts.reductions.kinds[reduction]
-    sources = [result for op in reductions for result in op.results]
-    reached = facts.partial_values(reduction, sources)
-    nexts = list(loop.next_values.operands)
-    positions = [i for i, value in enumerate(nexts) if value in reached.values]
-    blame: dict[ir.Value, Declined] = {}
-    while True:
-        values = facts.partial_values(reduction, [*sources, *(loop.body.arguments[i] for i in positions)])
-        made_of = {i: [*_made_of(nexts[i], values), loop.body.arguments[i]] for i in positions}
-        members = frozenset().union(*made_of.values())
-        refused: set[int] = set()
-        for i in positions:
-            try:
-                _require_deferrable(i, made_of[i], members, Context(loop, values, facts, frozenset(positions)))
-            except Declined as declined:
-                refused.add(i)
-                blame |= {value: declined for value in made_of[i] if value not in blame}
-        if not refused:
-            break
-        positions = [i for i in positions if i not in refused]
-    gone = tuple(op for op in reductions if any(result in members for result in op.results))
-    found = Deferral(values, tuple(positions), members, gone)
-    try:
-        require(bool(positions), "no accumulator takes it")
-        _require_worth(loop, found)
-    except Declined as declined:
-        return [missed(NAME, op, _reason(op, values, blame, declined)) for op in reductions]
-    return found
-
-
-class Context(NamedTuple):
-    """What the conditions are asked about."""
-
-    loop: Loop
-    values: PartialValues
-    facts: BlockFacts
-    positions: frozenset[int]
-
-
-def _require_deferrable(position: int, made_of: list[ir.Value], members: frozenset[ir.Value], context: Context) -> None:
-    """Declines unless carried value `position`, made of the values `made_of`, may stay partial in the whole loop."""
-    loop, values = context.loop, context.values
-    reduction = values.reduction
-    reduced = any(defining_op(value) is not None and not values.values[value].addends for value in made_of)
-    require(reduced, "the accumulator is not a sum with the reduced value", loop.op)
-    source = first_source(loop.next_values.operands[position], values)
-    require(
-        reduction.kind == ALL_REDUCE, "a reduce_scatter stays: its accumulator would have to be unscattered", source
-    )
-    element = ir.RankedTensorType(source.results[0].type).element_type
-    has_neutral = neutral_number(reduction.combiner, element) is not None
-    require(has_neutral, f"no neutral element is known for a {reduction.combiner} of {element}", source)
-    require("sdy.sharding" not in loop.op.attributes, "the loop says how its values are sharded", loop.op)
-    context.facts.require_uniform(loop.predicate, "the number of trips", loop.op, reduction)
-    for use in loop.condition.arguments[position].uses:
-        require(False, "the condition reads the accumulator", use.owner.operation)
-    for value in made_of:
-        for use in value.uses:
-            _require_member(value, use, members, context)
-
-
-def _require_member(value: ir.Value, use: ir.OpOperand, members: frozenset[ir.Value], context: Context) -> None:
-    """Declines unless `use` of the partial `value` ends in an accumulator that is deferred too."""
-    op = use.owner.operation
-    if op == context.loop.next_values:
-        ends = use.operand_number in context.positions
-        require(ends, f"{_described(value)} is also carried to the next trip", op)
-        return
-    if context.values.is_addend(use):
-        leads_on = op.results[0] in members
-        require(leads_on, f"{_described(value)} also reaches a value that is not accumulated", op)
-        return
-    declined = context.values.stopped_at(use)
-    because = f": {declined.reason}" if declined is not None else ""
-    require(False, f"{_described(value)} is also read by {op.name}{because}", op)
-
-
-def _described(value: ir.Value) -> str:
-    op = defining_op(value)
-    if op is None:
-        return "the accumulator"
-    return "the reduced value" if op.name == ALL_REDUCE else "a sum of reduced values"
-
-
-def _require_worth(loop: Loop, found: Deferral) -> None:
-    trips = trip_count(loop)
-    trips = 2 if trips is None else trips  # unknown: as few as can be worth it
-    inside = [result for op in found.reductions for result in op.results if result in found.members]
-    after = [loop.op.results[i] for i in found.positions]
-    cheaper = (_bytes(after), len(after)) < (trips * _bytes(inside), trips * len(inside))
-    require(cheaper, f"{_bytes(after)} bytes after the loop are no fewer than {trips} times {_bytes(inside)} in it")
-
-
-def _bytes(values: Sequence[ir.Value]) -> int:
-    return sum(bytes_of(ir.RankedTensorType(value.type)) for value in values)
-
-
-def _made_of(value: ir.Value, values: PartialValues) -> list[ir.Value]:
-    """The partial values that `value` is computed from, itself first; none when it is not partial."""
-    found: dict[ir.Value, None] = {}  # a set would have an order of its own in each process
-    waiting = [value] if value in values.values else []
-    while waiting:
-        value = waiting.pop()
-        if value in found:
+def _chosen(found: Deferrals, loop: Loop) -> tuple[list[Deferral], Declined]:
+    """The parts that are worth it, and why the others are not."""
+    chosen: list[Deferral] = []
+    reason = Declined("no accumulator takes it")
+    for part in found.parts:
+        try:
+            _require_worth(cost_of(part, loop))
+        except Declined as declined:
+            reason = declined
             continue
-        found[value] = None
-        addends = values.values[value].addends
-        waiting += [op_of(value).operands[i] for i in addends if op_of(value).operands[i] in values.values]
-    return list(found)
+        chosen.append(part)
+    return chosen, reason
 
 
-def _reason(op: ir.Operation, values: PartialValues, blame: dict[ir.Value, Declined], otherwise: Declined) -> Declined:
-    """Why the reduction `op` stays in the loop."""
-    for result in op.results:
-        if result in blame:
-            return blame[result]
-        for use in result.uses:
-            stopped = values.stopped_at(use)
-            if stopped is not None:
-                return stopped
-    return otherwise
+def _require_worth(cost: Cost) -> None:
+    inside = sum(cost.inside.values())
+    counts = {2 if runs is None else runs for runs in cost.runs.values()}
+    often = f"{min(counts)} times " if len(counts) == 1 else f"in all {len(cost.runs)} arrays "
+    require(cost.is_less, f"{sum(cost.after)} bytes after the loop are no fewer than {often}{inside} in it")
 
 
-def _remarks(found: Deferral, loop: Loop) -> list[Remark]:
-    trips = trip_count(loop)
-    often = f"{trips} times" if trips is not None else "in every trip"
+def _remarks(part: Deferral, loop: Loop) -> list[Remark]:
+    cost = cost_of(part, loop)
     remarks = []
-    for op in found.reductions:
-        moved = _bytes([result for result in op.results if result in found.members])
-        remarks.append(applied(NAME, op, f"{moved} bytes per device, now reduced after the loop and not {often} in it"))
+    for op in part.reductions:
+        moved = [result for result in op.results if result in part.members]
+        size, runs = sum(cost.inside[result] for result in moved), cost.runs[moved[0]]
+        often = "in every trip" if runs is None else f"{runs} times"
+        remarks.append(applied(NAME, op, f"{size} bytes per device, now reduced after the loop and not {often} in it"))
     return remarks
 
 
-def _rewrite(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
-    values = found.values
-    old = facts.in_order(found.members)
-    starts = {i: loop.op.operands[i] for i in found.positions}
-    combiner = values.reduction.combiner
-    apart = [i for i in found.positions if not (combiner == ADD and is_zero(starts[i]))]
-    kept_apart = {i: carry(loop, starts[i].type) for i in apart}
-    sources: dict[ir.Value, Split] = {}
-    for op in found.reductions:
-        sources |= {result: Split(operand, None) for operand, result in zip(op.operands, op.results, strict=True)}
-    sources |= {loop.body.arguments[i]: Split(loop.body.arguments[i], kept_apart.get(i)) for i in found.positions}
-    splits = split_values(values, sources, [value for value in values.values if value in found.members])
-
-    end = loop.next_values
-    ends = {i: splits[end.operands[i]] for i in found.positions}
-    like = {i: first_source(end.operands[i], values) for i in found.positions}
-    nexts = [ends[i].partial if i in ends else value for i, value in enumerate(end.operands)]
-    new_starts = list(loop.op.operands)
-    for i in found.positions:
-        new_starts[i] = _neutral_before(loop.op, starts[i].type, combiner)
-    carried: dict[int, int] = {}
-    for i, argument in kept_apart.items():
-        position, rest = len(nexts), ends[i].rest
-        if rest is not None and rest == argument and next(argument.uses, None) is None:
-            uncarry(loop, position)  # the loop leaves it as it was: its start value will do
-            continue
-        carried[i] = position
-        nexts.append(rest if rest is not None else _neutral_before(end, starts[i].type, combiner))
-        new_starts.append(starts[i])
-
-    new = rebuilt(loop, new_starts, nexts)
-    at = ir.InsertionPoint(loop.op)
-    for i, result in enumerate(loop.op.results):
-        value = new.op.results[i]
-        if i in ends:
-            rest = new.op.results[carried[i]] if i in carried else starts[i] if i in kept_apart else None
-            value = closed(Split(value, rest), like[i], combiner, at)
-        result.replace_all_uses_with(value)
-    loop.op.erase()
-    erase_unused(old)
-    return new
-
-
-def _neutral_before(op: ir.Operation, type_: ir.Type, combiner: str) -> ir.Value:
-    with ir.InsertionPoint(op), op.location:
-        return neutral(type_, combiner)
-
-
-def _in_branches(loop: Loop) -> list[Remark]:
-    """A remark for each all_reduce in a region within the body that is no loop of its own."""
-    reason = Declined("the reduction is not directly in the body of the loop", loop.op)
-    inner = [op for op in ops_of(loop.op, ALL_REDUCE) if op.block != loop.body and loop_around(op.block) is None]
+def _elsewhere(loop: Loop) -> list[Remark]:
+    """A remark for each all_reduce in a region within the body that is neither a branch nor a loop of its own."""
+    reason = Declined("the reduction is in a region of its own within the loop", loop.op)
+    inner = [op for op in ops_of(loop.op, ALL_REDUCE) if not _is_in_body(op) and _loop_op_around(op) == loop.op]
     return [missed(NAME, op, reason) for op in inner]
+
+
+def _is_in_body(op: ir.Operation) -> bool:
+    """Whether `op` is in the body of a loop, or in branches there."""
+    while parent_of(op).name in BRANCHES:
+        op = parent_of(op)
+    return loop_around(op.block) is not None
+
+
+def _loop_op_around(op: ir.Operation) -> ir.Operation:
+    while op.name != WHILE:
+        op = parent_of(op)
+    return op

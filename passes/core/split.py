@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.branches import ends_of
 from paropt.passes.analysis.collectives import ADD, REDUCE_SCATTER, neutral_number
-from paropt.passes.analysis.constants import scalar_of
+from paropt.passes.analysis.constants import is_zero, scalar_of
 from paropt.passes.analysis.partial import PartialValues
 from paropt.passes.analysis.types import is_float
 from paropt.passes.core.traversal import is_used, op_of
@@ -33,18 +34,32 @@ def split_values(
     `sources` are the splits of the reductions and carried values among them. New ops stand where the old ones do.
     """
     combiner = values.reduction.combiner
+    members = frozenset(wanted)
     splits = dict(sources)
     for value in wanted:
         if value in splits:
             continue
         op = op_of(value)
+        if values.values[value].choices:
+            joined = [result for result in op.results if result in members]
+            splits |= _split_branches(op, joined, splits, combiner)
+            continue
         parts = {i: splits.get(op.operands[i]) for i in values.values[value].addends}
         partials = {i: part.partial if part else None for i, part in parts.items()}
-        rests = {i: part.rest if part else op.operands[i] for i, part in parts.items()}
+        rests = {i: part.rest if part else _rest(op.operands[i], combiner) for i, part in parts.items()}
         partial = _on(op, partials, combiner)
         rest = _on(op, rests, combiner) if any(part is not None for part in rests.values()) else None
         splits[value] = Split(partial, rest)
     return splits
+
+
+def is_nothing(value: ir.Value, combiner: str) -> bool:
+    """Whether `value`, which is not partial, adds nothing."""
+    return combiner == ADD and is_zero(value)
+
+
+def _rest(value: ir.Value, combiner: str) -> ir.Value | None:
+    return None if is_nothing(value, combiner) else value
 
 
 def closed(split: Split, reduction: ir.Operation, combiner: str, at: ir.InsertionPoint) -> ir.Value:
@@ -79,6 +94,70 @@ def neutral(type_: ir.Type, combiner: str = ADD) -> ir.Value:
     assert number is not None, "the pass asks first"
     attribute = ir.FloatAttr.get(element, number) if is_float(element) else ir.IntegerAttr.get(element, int(number))
     return _constant(tensor, attribute)
+
+
+def _split_branches(
+    op: ir.Operation, joined: Sequence[ir.Value], splits: dict[ir.Value, Split], combiner: str
+) -> dict[ir.Value, Split]:
+    """Makes an if or case that returns the parts of the results `joined` of `op`, whose blocks it takes over.
+
+    `op` is left without blocks: it must be erased once nothing reads it.
+    """
+    ends = ends_of(op)
+    numbers = [ir.OpResult(result).result_number for result in joined]
+    kept = [i for i in range(len(op.results)) if i not in numbers]
+    returned = [[end.operands[i] for i in kept] for end in ends]  # of each branch
+    made: list[tuple[ir.Value, int | ir.Value, int | ir.Value | None]] = []  # a number stands for a result
+    for result in joined:
+        partials, rests = _choices(ends, result, splits, combiner)
+        made.append((result, _returned(partials, returned), _returned(rests, returned) if rests else None))
+    with ir.InsertionPoint(op), op.location:
+        types = [value.type for value in returned[0]]
+        attributes = dict(op.attributes)
+        new = ir.Operation.create(
+            op.name, results=types, operands=list(op.operands), attributes=attributes, regions=len(ends)
+        )
+    for end, region, values in zip(ends, new.regions, returned, strict=True):
+        block = end.block
+        with ir.InsertionPoint(end), end.location:
+            ir.Operation.create(end.name, operands=values)
+        end.erase()
+        block.append_to(region)
+    for i, old in enumerate(kept):
+        op.results[old].replace_all_uses_with(new.results[i])
+    found: dict[ir.Value, Split] = {}
+    for result, partial, rest in made:
+        found[result] = Split(
+            new.results[partial] if isinstance(partial, int) else partial,
+            new.results[rest] if isinstance(rest, int) else rest,
+        )
+    return found
+
+
+def _choices(
+    ends: Sequence[ir.Operation], result: ir.Value, splits: dict[ir.Value, Split], combiner: str
+) -> tuple[list[ir.Value], list[ir.Value]]:
+    """What each branch returns for `result`: the partial values, and the rests, if there are any."""
+    number = ir.OpResult(result).result_number
+    parts = [splits.get(end.operands[number]) for end in ends]
+    like = next(part.partial for part in parts if part is not None)
+    kept = [part.rest if part else _rest(end.operands[number], combiner) for end, part in zip(ends, parts, strict=True)]
+    partials, rests = [], []
+    for end, part, rest in zip(ends, parts, kept, strict=True):
+        with ir.InsertionPoint(end), end.location:
+            partials.append(part.partial if part is not None else neutral(like.type, combiner))
+            if any(other is not None for other in kept):
+                rests.append(rest if rest is not None else neutral(result.type, combiner))
+    return partials, rests
+
+
+def _returned(values: Sequence[ir.Value], returned: list[list[ir.Value]]) -> int | ir.Value:
+    """Has each branch return its value: the number of that result; or the value itself, if it is the same in all."""
+    if all(value == values[0] for value in values):
+        return values[0]
+    for each, value in zip(returned, values, strict=True):
+        each.append(value)
+    return len(returned[0]) - 1
 
 
 def _on(op: ir.Operation, parts: dict[int, ir.Value | None], combiner: str) -> ir.Value:

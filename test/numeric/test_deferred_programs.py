@@ -73,3 +73,51 @@ def test_a_sum_leaves_the_loop_through_linear_ops(name: str) -> None:
     after = assert_same(program, "grad-sync")
     assert after.sync_in_loop == 0
     assert after.sync_bytes == BYTES
+
+
+def synced_at_the_end(total: jax.Array, i: jax.Array) -> jax.Array:
+    return lax.cond(i == MICRO_BATCHES - 1, lambda v: lax.psum(v, "data"), lambda v: v, total)
+
+
+def with_scan(batches: jax.Array) -> jax.Array:
+    def body(total: jax.Array, batch: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+        x, i = batch
+        return synced_at_the_end(total + x * x, i), None
+
+    return lax.scan(body, jnp.zeros(SHAPE), (batches[0], jnp.arange(MICRO_BATCHES)))[0]
+
+
+def with_a_float_index(batches: jax.Array) -> jax.Array:
+    def body(total: jax.Array, batch: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+        x, i = batch
+        return synced_at_the_end(total + x * i, i), None
+
+    return lax.scan(body, jnp.zeros(SHAPE), (batches[0], jnp.arange(float(MICRO_BATCHES))))[0]
+
+
+def with_fori_loop(batches: jax.Array) -> jax.Array:
+    def body(i: jax.Array, total: jax.Array) -> jax.Array:
+        return synced_at_the_end(total + batches[0, i], i)
+
+    return lax.fori_loop(0, MICRO_BATCHES, body, jnp.zeros(SHAPE))
+
+
+@pytest.mark.parametrize("step", [with_scan, with_a_float_index, with_fori_loop], ids=lambda step: step.__name__)
+def test_a_sync_on_the_last_micro_batch_leaves_the_loop(step: Callable[[jax.Array], jax.Array]) -> None:
+    assert paropt.audit(jax.jit(mapped(step)).lower(batches())).sync_in_loop > 0
+    after = assert_same(mapped(step), "grad-sync")
+    assert after.sync_in_loop == 0
+    assert after.sync_bytes == BYTES
+
+
+def test_a_sync_in_some_micro_batches_leaves_the_loop() -> None:
+    def step(batches: jax.Array) -> jax.Array:
+        def body(total: jax.Array, batch: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+            x, i = batch
+            return lax.cond(i != 1, lambda v: total + lax.psum(v, "data"), lambda v: total, x), None
+
+        return lax.scan(body, jnp.ones(SHAPE), (batches[0], jnp.arange(MICRO_BATCHES)))[0]
+
+    after = assert_same(mapped(step), "grad-sync")
+    assert after.sync_in_loop == 0
+    assert after.sync_bytes == BYTES

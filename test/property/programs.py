@@ -315,7 +315,7 @@ def _reducer(op: str, kind: str) -> str:
 
 def loop(b: Block) -> None:
     """A while that accumulates one or two values; what it adds is computed, and often reduced, inside."""
-    starts = [v for v in (b.pick() for _ in range(b.one_of(1, 1, 2))) if v]
+    starts = [_or_zero(b, v) for v in (b.pick() for _ in range(b.one_of(1, 1, 2))) if v]
     if not starts or b.depth >= 2:
         return
     index, trips = f"%i{b.names.fresh()}", _trip_count(b)
@@ -345,6 +345,14 @@ def loop(b: Block) -> None:
     b.values += [replace(v, name=f"%loop{n}#{i}") for i, v in enumerate(following, 1)]
 
 
+def _or_zero(b: Block, value: Value) -> Value:
+    """Now and then zero: sums often start there."""
+    if b.one_of(True, False, False):
+        return value
+    number = "0" if value.kind == "i32" else "0.0"
+    return b.emit(f"stablehlo.constant dense<{number}> : {value.type}", replace(value, bound=0, bits=0))
+
+
 def _trip_count(b: Block) -> str:
     trips = b.one_of("dynamic", "dynamic", MOST_TRIPS, MOST_TRIPS, 1, 0)
     if trips == "dynamic":
@@ -363,11 +371,39 @@ def _accumulate(b: Block, start: Value, acc: Value) -> Value:
     y = b.pick(fits)
     reduced = _reduce_all(b, [y], b.one_of(*GROUPS), "add") if y and b.one_of(True, True, True, False) else []
     increment = reduced[0] if reduced else b.pick(fits) or start
+    if b.one_of(True, False, False):
+        increment = _with_another_term(b, increment)
     op = b.one_of("add", "add", "add", "add", "subtract", "maximum")
     bound = start.bound + MOST_TRIPS * increment.bound if op != "maximum" else max(start.bound, increment.bound)
     sides = (increment.name, acc.name) if op == "add" and b.one_of(True, False) else (acc.name, increment.name)
     like = replace(acc, bound=bound, bits=max(acc.bits, increment.bits))
-    return b.emit(f"stablehlo.{op} {sides[0]}, {sides[1]} : {acc.type}", like)
+    text = f"stablehlo.{op} {sides[0]}, {sides[1]} : {acc.type}"
+    return _now_and_then(b, text, acc, like) if b.one_of(True, False, False) else b.emit(text, like)
+
+
+def _with_another_term(b: Block, increment: Value) -> Value:
+    other = b.pick(lambda v: v.type == increment.type)
+    if other is None:
+        return increment
+    like = replace(increment, bound=increment.bound + other.bound, bits=max(increment.bits, other.bits))
+    text = f"stablehlo.add {increment.name}, {other.name} : {increment.type}"
+    return b.emit(text, like) if like.is_exact else increment
+
+
+def _now_and_then(b: Block, text: str, acc: Value, like: Value) -> Value:
+    """`text` in a branch; the other branch leaves the accumulator as it is. Devices may each go their own way."""
+    value = replace(like, name=f"%v{b.names.fresh()}")
+    predicate = b.one_of(*(v.name for v in b.values if v.kind == "i1"))
+    b.lines += [
+        f'{value.name} = "stablehlo.if"({predicate}) ({{',
+        f"  %in{value.name[1:]} = {text}",
+        f"  stablehlo.return %in{value.name[1:]} : {acc.type}",
+        "}, {",
+        f"  stablehlo.return {acc.name} : {acc.type}",
+        f"}}) : (tensor<i1>) -> {acc.type}",
+    ]
+    b.values.append(value)
+    return value
 
 
 def branch(b: Block) -> None:

@@ -1,0 +1,76 @@
+"""Takes a reduction out of a loop: the loop carries partial values, and one reduction follows it."""
+
+from jaxlib.mlir import ir
+
+from paropt.passes.analysis.deferral import Deferral
+from paropt.passes.analysis.loops import Loop
+from paropt.passes.analysis.partial import BlockFacts, first_source
+from paropt.passes.core.loops import carry, rebuilt, uncarry
+from paropt.passes.core.split import Split, closed, erase_unused, is_nothing, neutral, split_values
+
+
+def deferred(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
+    """The loop that carries `found` partial, in place of `loop`."""
+    values = found.values
+    old = facts.in_order(found.members)
+    starts = {i: loop.op.operands[i] for i in found.positions}
+    combiner = values.reduction.combiner
+    kept_apart = {i: carry(loop, starts[i].type) for i in _kept_apart(loop, found)}
+    sources: dict[ir.Value, Split] = {}
+    for op in found.reductions:
+        sources |= {result: Split(operand, None) for operand, result in zip(op.operands, op.results, strict=True)}
+    sources |= {loop.body.arguments[i]: Split(loop.body.arguments[i], kept_apart.get(i)) for i in found.positions}
+    splits = split_values(values, sources, [value for value in values.values if value in found.members])
+
+    end = loop.next_values
+    ends = {i: splits[end.operands[i]] for i in found.positions}
+    like = {i: first_source(end.operands[i], values) for i in found.positions}
+    nexts = [ends[i].partial if i in ends else value for i, value in enumerate(end.operands)]
+    new_starts = list(loop.op.operands)
+    for i in found.positions:
+        new_starts[i] = _neutral_before(loop.op, starts[i].type, combiner)
+    carried: dict[int, int] = {}
+    for i, argument in kept_apart.items():
+        position, rest = len(nexts), ends[i].rest
+        if rest is not None and rest == argument and next(argument.uses, None) is None:
+            uncarry(loop, position)  # the loop leaves it as it was: its start value will do
+            continue
+        carried[i] = position
+        nexts.append(rest if rest is not None else _neutral_before(end, starts[i].type, combiner))
+        new_starts.append(starts[i])
+
+    new = rebuilt(loop, new_starts, nexts)
+    at = ir.InsertionPoint(loop.op)
+    for i, result in enumerate(loop.op.results):
+        value = new.op.results[i]
+        if i in ends:
+            rest = new.op.results[carried[i]] if i in carried else starts[i] if i in kept_apart else None
+            value = closed(Split(value, rest), like[i], combiner, at)
+        result.replace_all_uses_with(value)
+    loop.op.erase()
+    erase_unused(old)
+    return new
+
+
+def _kept_apart(loop: Loop, found: Deferral) -> list[int]:
+    """The carried values with a part that was never partial: from the start, or from terms that are not reduced."""
+    combiner = found.values.reduction.combiner
+    arguments = {i: loop.body.arguments[i] for i in found.positions}
+    nexts = loop.next_values.operands
+    rest = {arguments[i] for i in found.positions if not is_nothing(loop.op.operands[i], combiner)}
+    before = -1
+    while len(rest) > before:
+        before = len(rest)
+        for value in found.members:
+            if any(
+                part in rest or (part not in found.members and not is_nothing(part, combiner))
+                for part in found.values.terms(value)
+            ):
+                rest.add(value)
+        rest |= {arguments[i] for i in found.positions if nexts[i] in rest}
+    return [i for i in found.positions if arguments[i] in rest]
+
+
+def _neutral_before(op: ir.Operation, type_: ir.Type, combiner: str) -> ir.Value:
+    with ir.InsertionPoint(op), op.location:
+        return neutral(type_, combiner)
