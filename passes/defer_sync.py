@@ -1,15 +1,17 @@
 """Defers the reduction of accumulated gradients until after the loop."""
 
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.branches import BRANCHES
-from paropt.passes.analysis.collectives import ALL_REDUCE
+from paropt.passes.analysis.collectives import ALL_REDUCE, Reduction
 from paropt.passes.analysis.deferral import Cost, Deferral, Deferrals, cost_of, deferrals, merged, reason_to_stay
 from paropt.passes.analysis.linearity import ConvertPolicy
 from paropt.passes.analysis.loops import WHILE, Loop, loop_around
+from paropt.passes.analysis.meshes import Mesh
 from paropt.passes.analysis.partial import BlockFacts
+from paropt.passes.analysis.policy import Policy, PolicyName, axes_named, meshes_of
 from paropt.passes.core.deferring import deferred
 from paropt.passes.core.last_trip import last_trip_peeled
 from paropt.passes.core.registry import register
@@ -26,6 +28,13 @@ def defer_sync(
     convert: Annotated[
         ConvertPolicy, "What a reduction may cross: converts to a wider float type, or to any float type."
     ] = "widening",
+    policy: Annotated[
+        PolicyName,
+        "What may cost memory: nothing (keep-shards, every, hierarchical: a reduce_scatter stays in the loop, with its "
+        "sharded accumulator), whatever it costs (defer), or what saves most within memory-budget (auto).",
+    ] = "keep-shards",
+    memory_budget: Annotated[int, "With policy=auto: bytes per device that accumulators may take more."] = 0,
+    axes: Annotated[str, "Move only reductions over these mesh axes, as in 'data,replica'; default: all."] = "",
 ) -> list[Remark]:
     """Accumulate on each device and reduce once after the loop, instead of in every iteration.
 
@@ -55,7 +64,6 @@ def defer_sync(
 
     Legal when:
 
-    - the reduction is an all_reduce
     - the reduction has a neutral element to start from: it is a sum, a maximum or a minimum
     - each op between the reduction and the accumulator is linear
     - a factor is uniform over the replica groups
@@ -71,49 +79,78 @@ def defer_sync(
     Worth it when:
 
     - fewer bytes are reduced after the loop than in all trips of it, or as many in fewer arrays
+    - the accumulator keeps its shard, unless `policy` allows more memory: one before a reduce_scatter is unscattered
 
     Right for any number of trips, zero included. Floating-point sums are reassociated, so results may differ by
     rounding.
 
     Sources: XLA `WhileLoopAllReduceCodeMotion`, without its unsound cases; Alpa's gradient accumulation.
     """
-    remarks: list[Remark] = []
-    for op in ops_of(module, WHILE):
-        remarks += _defer_from(Loop(op), convert)
-    return remarks
+    allowed = Policy(policy, memory_budget, axes_named(axes))
+    meshes = meshes_of(module)
+    return [remark for op in ops_of(module, WHILE) for remark in _defer_from(Loop(op), convert, allowed, meshes)]
 
 
-def _defer_from(loop: Loop, convert: ConvertPolicy) -> list[Remark]:
+class Possible(NamedTuple):
+    """A deferral that is legal, and worth it."""
+
+    reduction: Reduction
+    part: Deferral
+    cost: Cost
+
+
+def _defer_from(loop: Loop, convert: ConvertPolicy, policy: Policy, meshes: list[Mesh]) -> list[Remark]:
     """Defers what can be, one kind of reduction after the other; each rewrite makes a new loop."""
     remarks = last_trip_peeled(loop, NAME)
     while True:
         facts = BlockFacts(loop.body, convert, with_branches=True)  # made anew: facts do not outlive a rewrite
-        stays: list[Remark] = [missed(NAME, op, declined) for op, declined in facts.reductions.declined]
-        for reduction, reductions in facts.reductions.kinds.items():
-            found = deferrals(loop, reduction, facts)
-            chosen, declined = _chosen(found, loop)
-            if chosen:
-                part = merged(chosen)
-                remarks += _remarks(part, loop)
-                loop = deferred(loop, part, facts)
-                break
-            stays += [missed(NAME, op, reason_to_stay(op, found, declined)) for op in reductions]
-        else:
+        possible, stays = _possible(loop, facts, policy, meshes)
+        decided = policy.chosen([(each.reduction, each.cost) for each in possible])
+        chosen = [each for each, declined in zip(possible, decided, strict=True) if declined is None]
+        if not chosen:
+            for each, declined in zip(possible, decided, strict=True):
+                assert declined is not None
+                stays += [missed(NAME, op, declined) for op in each.part.reductions]
             return remarks + stays + _elsewhere(loop)
+        of_one_kind = [each for each in chosen if each.reduction == chosen[0].reduction]
+        for each in of_one_kind:
+            remarks += _remarks(each, policy)
+            policy.held += each.cost.held
+        loop = deferred(loop, merged([each.part for each in of_one_kind]), facts)
 
 
-def _chosen(found: Deferrals, loop: Loop) -> tuple[list[Deferral], Declined]:
+def _possible(loop: Loop, facts: BlockFacts, policy: Policy, meshes: list[Mesh]) -> tuple[list[Possible], list[Remark]]:
+    """What may leave the loop, and for each reduction that may not, why."""
+    possible: list[Possible] = []
+    stays = [missed(NAME, op, declined) for op, declined in facts.reductions.declined]
+    for reduction, reductions in facts.reductions.kinds.items():
+        try:
+            policy.require_axes(reduction, meshes)
+        except Declined as declined:
+            stays += [missed(NAME, op, declined) for op in reductions]
+            continue
+        found = deferrals(loop, reduction, facts)
+        worth, reason = _worth(found, loop)
+        possible += worth
+        leaving = {op.results[0] for each in worth for op in each.part.reductions}
+        staying = [op for op in reductions if op.results[0] not in leaving]
+        stays += [missed(NAME, op, reason_to_stay(op, found, reason)) for op in staying]
+    return possible, stays
+
+
+def _worth(found: Deferrals, loop: Loop) -> tuple[list[Possible], Declined]:
     """The parts that are worth it, and why the others are not."""
-    chosen: list[Deferral] = []
+    worth: list[Possible] = []
     reason = Declined("no accumulator takes it")
     for part in found.parts:
+        cost = cost_of(part, loop)
         try:
-            _require_worth(cost_of(part, loop))
+            _require_worth(cost)
         except Declined as declined:
             reason = declined
             continue
-        chosen.append(part)
-    return chosen, reason
+        worth.append(Possible(part.values.reduction, part, cost))
+    return worth, reason
 
 
 def _require_worth(cost: Cost) -> None:
@@ -123,14 +160,17 @@ def _require_worth(cost: Cost) -> None:
     require(cost.is_less, f"{sum(cost.after)} bytes after the loop are no fewer than {often}{inside} in it")
 
 
-def _remarks(part: Deferral, loop: Loop) -> list[Remark]:
-    cost = cost_of(part, loop)
+def _remarks(done: Possible, policy: Policy) -> list[Remark]:
+    cost = done.cost
     remarks = []
-    for op in part.reductions:
-        moved = [result for result in op.results if result in part.members]
+    for op in done.part.reductions:
+        moved = [result for result in op.results if result in done.part.members]
         size, runs = sum(cost.inside[result] for result in moved), cost.runs[moved[0]]
         often = "in every trip" if runs is None else f"{runs} times"
-        remarks.append(applied(NAME, op, f"{size} bytes per device, now reduced after the loop and not {often} in it"))
+        text = f"{size} bytes per device, now reduced after the loop and not {often} in it"
+        if cost.held or policy.name == "auto":
+            text += f"; {cost.saved} bytes fewer are reduced, {cost.held} more are held"
+        remarks.append(applied(NAME, op, text))
     return remarks
 
 

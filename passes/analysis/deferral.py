@@ -5,13 +5,14 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.collectives import ALL_REDUCE, REDUCE_SCATTER, Reduction, neutral_number
+from paropt.passes.analysis.collectives import ADD, ALL_REDUCE, REDUCE_SCATTER, Reduction, neutral_number
+from paropt.passes.analysis.constants import is_zero
 from paropt.passes.analysis.evaluation import executions, trips_of
 from paropt.passes.analysis.loops import Loop, trip_count
 from paropt.passes.analysis.partial import BlockFacts, PartialValues, first_source
 from paropt.passes.analysis.types import bytes_of
 from paropt.passes.core.remarks import Declined, require
-from paropt.passes.core.traversal import defining_op
+from paropt.passes.core.traversal import defining_op, op_of
 
 
 class Deferral(NamedTuple):
@@ -111,9 +112,6 @@ def _require_deferrable(position: int, made_of: list[ir.Value], members: frozens
     reduced = any(defining_op(value) is not None and values.is_source(value) for value in made_of)
     require(reduced, "the accumulator is not a sum with the reduced value", loop.op)
     source = first_source(loop.next_values.operands[position], values)
-    require(
-        reduction.kind == ALL_REDUCE, "a reduce_scatter stays: its accumulator would have to be unscattered", source
-    )
     for value in made_of:
         element = ir.RankedTensorType(value.type).element_type
         has_neutral = neutral_number(reduction.combiner, element) is not None
@@ -168,13 +166,22 @@ class Cost(NamedTuple):
     inside: dict[ir.Value, int]  # bytes of each array that is reduced in the loop
     runs: dict[ir.Value, int | None]  # how often each is; None: not known
     after: list[int]  # bytes of each array that is reduced after it
+    held: int  # bytes that the loop carries more than before
+
+    @property
+    def _often(self) -> dict[ir.Value, int]:
+        """What is not known counts as 2 times: as few as can be worth it."""
+        return {value: 2 if runs is None else runs for value, runs in self.runs.items()}
+
+    @property
+    def saved(self) -> int:
+        """Bytes that are reduced less."""
+        return sum(size * self._often[value] for value, size in self.inside.items()) - sum(self.after)
 
     @property
     def is_less(self) -> bool:
-        """Bytes decide, then arrays. What is not known counts as 2 times: as few as can be worth it."""
-        often = {value: 2 if runs is None else runs for value, runs in self.runs.items()}
-        now = sum(size * often[value] for value, size in self.inside.items())
-        return (sum(self.after), len(self.after)) < (now, sum(often.values()))
+        """Bytes decide, then arrays."""
+        return (-self.saved, len(self.after)) < (0, sum(self._often.values()))
 
 
 def cost_of(part: Deferral, loop: Loop) -> Cost:
@@ -182,7 +189,10 @@ def cost_of(part: Deferral, loop: Loop) -> Cost:
     trips = trip_count(loop)
     in_branches = any(op.block != loop.body for op in part.reductions)
     known = trips_of(loop) if in_branches else None
-    cost = Cost({}, {}, [_bytes(loop.op.results[i]) for i in part.positions])
+    after = {i: bytes_of(carried_type(part, loop, i)) for i in part.positions}
+    before = {i: _bytes(loop.op.results[i]) for i in part.positions}
+    held = sum(after.values()) - sum(before.values()) + sum(before[i] for i in _changed_apart(part, loop))
+    cost = Cost({}, {}, list(after.values()), held)
     for op in part.reductions:
         runs = executions(op, loop, known) if op.block != loop.body else None
         for operand, result in zip(op.operands, op.results, strict=True):
@@ -190,6 +200,60 @@ def cost_of(part: Deferral, loop: Loop) -> Cost:
                 cost.inside[result] = _bytes(operand)
                 cost.runs[result] = trips if runs is None else runs
     return cost
+
+
+def carried_type(part: Deferral, loop: Loop, position: int) -> ir.RankedTensorType:
+    """The type of carried value `position` when it is partial: unscattered, if a reduce_scatter closes it."""
+    tensor = ir.RankedTensorType(loop.op.operands[position].type)
+    dimension = part.values.reduction.scatter_dimension
+    if dimension is None:
+        return tensor
+    scatter = part.reductions[0]
+    whole, shard = (ir.RankedTensorType(v.type).shape[dimension] for v in (scatter.operands[0], scatter.results[0]))
+    shape = list(tensor.shape)
+    shape[dimension] *= whole // shard
+    return ir.RankedTensorType.get(shape, tensor.element_type, loc=loop.op.location)
+
+
+def kept_apart(part: Deferral, loop: Loop) -> list[int]:
+    """The carried values with a part that was never partial: from the start, or from terms that are not reduced."""
+    combiner = part.values.reduction.combiner
+    arguments = {i: loop.body.arguments[i] for i in part.positions}
+    nexts = loop.next_values.operands
+    rest = {arguments[i] for i in part.positions if not adds_nothing(loop.op.operands[i], combiner)}
+    before = -1
+    while len(rest) > before:
+        before = len(rest)
+        for value in part.members:
+            if any(
+                term in rest or (term not in part.members and not adds_nothing(term, combiner))
+                for term in part.values.terms(value)
+            ):
+                rest.add(value)
+        rest |= {arguments[i] for i in part.positions if nexts[i] in rest}
+    return [i for i in part.positions if arguments[i] in rest]
+
+
+def _changed_apart(part: Deferral, loop: Loop) -> list[int]:
+    """Those of `kept_apart` that the loop changes, so that it has to carry them beside the partial value."""
+    apart = kept_apart(part, loop)
+    combiner = part.values.reduction.combiner
+    rest = {loop.body.arguments[i]: loop.body.arguments[i] for i in apart}
+    for value in (value for value in part.values.values if value in part.members and value not in rest):
+        terms = [
+            t for t in part.values.terms(value) if t in rest or not (t in part.members or adds_nothing(t, combiner))
+        ]
+        kept = list(dict.fromkeys(rest.get(term, term) for term in terms))
+        if kept:
+            same = len(kept) == 1 and (op_of(value).name == combiner or part.values.values[value].choices)
+            rest[value] = kept[0] if same else value
+    nexts = loop.next_values.operands
+    return [i for i in apart if nexts[i] not in rest or rest[nexts[i]] != loop.body.arguments[i]]
+
+
+def adds_nothing(value: ir.Value, combiner: str) -> bool:
+    """Whether `value`, which is not partial, is the zero of a sum."""
+    return combiner == ADD and is_zero(value)
 
 
 def _bytes(value: ir.Value) -> int:

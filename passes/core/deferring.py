@@ -2,11 +2,11 @@
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.deferral import Deferral
+from paropt.passes.analysis.deferral import Deferral, carried_type, kept_apart
 from paropt.passes.analysis.loops import Loop
 from paropt.passes.analysis.partial import BlockFacts, first_source
 from paropt.passes.core.loops import carry, rebuilt, uncarry
-from paropt.passes.core.split import Split, closed, erase_unused, is_nothing, neutral, split_values
+from paropt.passes.core.split import Split, closed, erase_unused, neutral, split_values
 
 
 def deferred(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
@@ -15,11 +15,16 @@ def deferred(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
     old = facts.in_order(found.members)
     starts = {i: loop.op.operands[i] for i in found.positions}
     combiner = values.reduction.combiner
-    kept_apart = {i: carry(loop, starts[i].type) for i in _kept_apart(loop, found)}
+    apart = kept_apart(found, loop)
+    types = {i: carried_type(found, loop, i) for i in found.positions}
+    rests = {i: carry(loop, starts[i].type) for i in apart}
+    for i, type_ in types.items():
+        loop.body.arguments[i].set_type(type_)
+        loop.condition.arguments[i].set_type(type_)
     sources: dict[ir.Value, Split] = {}
     for op in found.reductions:
         sources |= {result: Split(operand, None) for operand, result in zip(op.operands, op.results, strict=True)}
-    sources |= {loop.body.arguments[i]: Split(loop.body.arguments[i], kept_apart.get(i)) for i in found.positions}
+    sources |= {loop.body.arguments[i]: Split(loop.body.arguments[i], rests.get(i)) for i in found.positions}
     splits = split_values(values, sources, [value for value in values.values if value in found.members])
 
     end = loop.next_values
@@ -28,9 +33,9 @@ def deferred(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
     nexts = [ends[i].partial if i in ends else value for i, value in enumerate(end.operands)]
     new_starts = list(loop.op.operands)
     for i in found.positions:
-        new_starts[i] = _neutral_before(loop.op, starts[i].type, combiner)
+        new_starts[i] = _neutral_before(loop.op, types[i], combiner)
     carried: dict[int, int] = {}
-    for i, argument in kept_apart.items():
+    for i, argument in rests.items():
         position, rest = len(nexts), ends[i].rest
         if rest is not None and rest == argument and next(argument.uses, None) is None:
             uncarry(loop, position)  # the loop leaves it as it was: its start value will do
@@ -44,31 +49,12 @@ def deferred(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
     for i, result in enumerate(loop.op.results):
         value = new.op.results[i]
         if i in ends:
-            rest = new.op.results[carried[i]] if i in carried else starts[i] if i in kept_apart else None
+            rest = new.op.results[carried[i]] if i in carried else starts[i] if i in rests else None
             value = closed(Split(value, rest), like[i], combiner, at)
         result.replace_all_uses_with(value)
     loop.op.erase()
     erase_unused(old)
     return new
-
-
-def _kept_apart(loop: Loop, found: Deferral) -> list[int]:
-    """The carried values with a part that was never partial: from the start, or from terms that are not reduced."""
-    combiner = found.values.reduction.combiner
-    arguments = {i: loop.body.arguments[i] for i in found.positions}
-    nexts = loop.next_values.operands
-    rest = {arguments[i] for i in found.positions if not is_nothing(loop.op.operands[i], combiner)}
-    before = -1
-    while len(rest) > before:
-        before = len(rest)
-        for value in found.members:
-            if any(
-                part in rest or (part not in found.members and not is_nothing(part, combiner))
-                for part in found.values.terms(value)
-            ):
-                rest.add(value)
-        rest |= {arguments[i] for i in found.positions if nexts[i] in rest}
-    return [i for i in found.positions if arguments[i] in rest]
 
 
 def _neutral_before(op: ir.Operation, type_: ir.Type, combiner: str) -> ir.Value:

@@ -11,7 +11,8 @@ from jaxlib.mlir import ir
 
 from paropt.passes.analysis.branches import ends_of
 from paropt.passes.analysis.collectives import ADD, REDUCE_SCATTER, neutral_number
-from paropt.passes.analysis.constants import is_zero, scalar_of
+from paropt.passes.analysis.constants import scalar_of
+from paropt.passes.analysis.deferral import adds_nothing
 from paropt.passes.analysis.partial import PartialValues
 from paropt.passes.analysis.types import is_float
 from paropt.passes.core.traversal import is_used, op_of
@@ -47,19 +48,15 @@ def split_values(
         parts = {i: splits.get(op.operands[i]) for i in values.values[value].addends}
         partials = {i: part.partial if part else None for i, part in parts.items()}
         rests = {i: part.rest if part else _rest(op.operands[i], combiner) for i, part in parts.items()}
-        partial = _on(op, partials, combiner)
+        scatters = values.reduction.kind == REDUCE_SCATTER
+        partial = _on(op, partials, combiner, unscattered=scatters)
         rest = _on(op, rests, combiner) if any(part is not None for part in rests.values()) else None
         splits[value] = Split(partial, rest)
     return splits
 
 
-def is_nothing(value: ir.Value, combiner: str) -> bool:
-    """Whether `value`, which is not partial, adds nothing."""
-    return combiner == ADD and is_zero(value)
-
-
 def _rest(value: ir.Value, combiner: str) -> ir.Value | None:
-    return None if is_nothing(value, combiner) else value
+    return None if adds_nothing(value, combiner) else value
 
 
 def closed(split: Split, reduction: ir.Operation, combiner: str, at: ir.InsertionPoint) -> ir.Value:
@@ -160,7 +157,7 @@ def _returned(values: Sequence[ir.Value], returned: list[list[ir.Value]]) -> int
     return len(returned[0]) - 1
 
 
-def _on(op: ir.Operation, parts: dict[int, ir.Value | None], combiner: str) -> ir.Value:
+def _on(op: ir.Operation, parts: dict[int, ir.Value | None], combiner: str, *, unscattered: bool = False) -> ir.Value:
     """`op` with `parts` for addends; a part of None is zero."""
     given = [part for part in parts.values() if part is not None]
     with ir.InsertionPoint(op), op.location:
@@ -170,7 +167,7 @@ def _on(op: ir.Operation, parts: dict[int, ir.Value | None], combiner: str) -> i
         new = op.clone()
         for i, part in filled.items():
             new.operands[i] = part
-        if any(_shape(part) != _shape(op.operands[i]) for i, part in filled.items()):
+        if unscattered:
             _widen(new, filled, _shape(given[0]))
         return new.results[0]
 

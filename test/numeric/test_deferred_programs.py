@@ -8,16 +8,19 @@ import numpy as np
 import pytest
 from jax import lax
 from jax.sharding import PartitionSpec
-from programs.program import data_mesh
+from programs.catalog import MATRIX
+from programs.compare import difference_from_definition, tolerance_of
+from programs.program import Sizes, data_mesh
 
 import paropt
+from paropt.audit import SYNC_KINDS
 
 MICRO_BATCHES = 4
 SHAPE = (4, 4)
 BYTES = 4 * 4 * 4
 Step = Callable[[jax.Array, jax.Array], jax.Array]
 
-MATRIX = np.arange(16).reshape(4, 4) % 5 - 2
+WEIGHTS = np.arange(16).reshape(4, 4) % 5 - 2
 ROWS = np.array([2, 0, 2, 1])
 
 # What becomes of a sum over devices before it is added to the accumulator. `i` is the number of the micro-batch.
@@ -25,8 +28,8 @@ LINEAR: dict[str, Step] = {
     "cumulative sum": lambda g, i: jnp.cumsum(g, axis=0),
     "rows of it": lambda g, i: g[ROWS],
     "the row that it is the turn of": lambda g, i: jnp.zeros(SHAPE) + g[i],
-    "times a matrix": lambda g, i: g @ MATRIX,
-    "times a matrix from the left": lambda g, i: MATRIX @ g,
+    "times a matrix": lambda g, i: g @ WEIGHTS,
+    "times a matrix from the left": lambda g, i: WEIGHTS @ g,
     "added to rows": lambda g, i: jnp.zeros(SHAPE).at[ROWS].add(g),
     "written to a row": lambda g, i: jnp.zeros(SHAPE).at[i].set(g[0]),
     "smoothed": lambda g, i: jnp.apply_along_axis(lambda v: jnp.convolve(v, jnp.array([1.0, 2.0, 1.0]), "same"), 0, g),
@@ -121,3 +124,29 @@ def test_a_sync_in_some_micro_batches_leaves_the_loop() -> None:
     after = assert_same(mapped(step), "grad-sync")
     assert after.sync_in_loop == 0
     assert after.sync_bytes == BYTES
+
+
+# Bytes that leave the loop, and of what is left in it, per step: the shards of FSDP, and the replicas of HSDP.
+@pytest.mark.parametrize(
+    "name, policy, in_loop",
+    [
+        ("explicit_mlp_p6", "keep-shards", {"reduce-scatter"}),
+        ("explicit_mlp_p6", "every", {"reduce-scatter"}),
+        ("explicit_mlp_p6", "defer", set()),
+        ("explicit_mlp_p6", "auto memory-budget=0", {"reduce-scatter"}),
+        ("explicit_mlp_p6", "auto memory-budget=1000000", set()),
+        ("explicit_mlp_p7", "hierarchical", {"reduce-scatter"}),
+        ("explicit_mlp_p7", "defer", set()),
+        ("explicit_mlp_p7", "defer axes=replica", {"reduce-scatter"}),
+        ("explicit_mlp_p7", "defer axes=data", {"reduce-scatter", "all-reduce"}),
+    ],
+)
+def test_policies_of_sharded_programs(name: str, policy: str, in_loop: set[str]) -> None:
+    program = MATRIX[name](Sizes(layers=1))
+    passes = f"inline-calls,fuse-all-reduces,defer-sync{{policy={policy}}},fuse-all-reduces"
+    ours = paropt.jit(program.step, passes=passes, strict=True)
+    compiled = ours.lower(*program.args).compile()
+    assert difference_from_definition(program, compiled(*program.args)) <= tolerance_of(name)
+    found = paropt.audit(compiled).collectives
+    large = [c for c in found if c.loops and c.kind in SYNC_KINDS and max(a.elements for a in c.arrays) > 1]
+    assert {c.kind for c in large} == in_loop

@@ -1175,7 +1175,7 @@ func.func public @one_stays(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
   return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
 }
 
-// Legal when: the reduction is an all_reduce
+// Worth it when: the accumulator keeps its shard, unless `policy` allows more memory: one before a reduce_scatter is unscattered
 // CHECK-LABEL:   func.func public @reduce_scatter
 // CHECK:           } do {
 // CHECK:           stablehlo.reduce_scatter
