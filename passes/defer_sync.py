@@ -12,11 +12,13 @@ from paropt.passes.analysis.loops import WHILE, Loop, loop_around
 from paropt.passes.analysis.meshes import Mesh
 from paropt.passes.analysis.partial import BlockFacts
 from paropt.passes.analysis.policy import Policy, PolicyName, axes_named, meshes_of
+from paropt.passes.analysis.types import FloatName, float_type
 from paropt.passes.core.deferring import deferred
 from paropt.passes.core.last_trip import last_trip_peeled
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.core.traversal import ops_of, parent_of
+from paropt.passes.core.wire import set_wire_type
 
 NAME = "defer-sync"
 
@@ -34,6 +36,12 @@ def defer_sync(
         "sharded accumulator), whatever it costs (defer), or what saves most within memory-budget (auto).",
     ] = "keep-shards",
     memory_budget: Annotated[int, "With policy=auto: bytes per device that accumulators may take more."] = 0,
+    accumulate_dtype: Annotated[
+        FloatName, "Carry deferred sums in this float type where it is wider than the program's accumulator."
+    ] = "program",
+    wire_dtype: Annotated[
+        FloatName, "Convert to this float type before a deferred reduction, and back after it: fewer bytes, rounded."
+    ] = "program",
     axes: Annotated[str, "Move only reductions over these mesh axes, as in 'data,replica'; default: all."] = "",
 ) -> list[Remark]:
     """Accumulate on each device and reduce once after the loop, instead of in every iteration.
@@ -82,13 +90,30 @@ def defer_sync(
     - the accumulator keeps its shard, unless `policy` allows more memory: one before a reduce_scatter is unscattered
 
     Right for any number of trips, zero included. Floating-point sums are reassociated, so results may differ by
-    rounding.
+    rounding. No type becomes narrower than the program's own accumulator, unless `wire-dtype` asks for it: that rounds
+    once, before the reduction that follows the outermost loop. With `accumulate-dtype`, sums of narrower floats are
+    carried and reduced in that type, and rounded once to the program's; a convert that would narrow them on the way is
+    left out. Contractions, windows and scatters work in the type in which they are written.
 
     Sources: XLA `WhileLoopAllReduceCodeMotion`, without its unsound cases; Alpa's gradient accumulation.
     """
     allowed = Policy(policy, memory_budget, axes_named(axes))
     meshes = meshes_of(module)
-    return [remark for op in ops_of(module, WHILE) for remark in _defer_from(Loop(op), convert, allowed, meshes)]
+    accumulate, wire = (float_type(name, module.context) for name in (accumulate_dtype, wire_dtype))
+    remarks: list[Remark] = []
+    for op in ops_of(module, WHILE):
+        remarks += _defer_from(Loop(op), Options(convert, accumulate, allowed, meshes))
+    set_wire_type(module, wire)
+    return remarks
+
+
+class Options(NamedTuple):
+    """What the user asked for."""
+
+    convert: ConvertPolicy
+    accumulate: ir.Type | None
+    policy: Policy
+    meshes: list[Mesh]
 
 
 class Possible(NamedTuple):
@@ -99,12 +124,14 @@ class Possible(NamedTuple):
     cost: Cost
 
 
-def _defer_from(loop: Loop, convert: ConvertPolicy, policy: Policy, meshes: list[Mesh]) -> list[Remark]:
+def _defer_from(loop: Loop, options: Options) -> list[Remark]:
     """Defers what can be, one kind of reduction after the other; each rewrite makes a new loop."""
+    policy = options.policy
     remarks = last_trip_peeled(loop, NAME)
     while True:
-        facts = BlockFacts(loop.body, convert, with_branches=True)  # made anew: facts do not outlive a rewrite
-        possible, stays = _possible(loop, facts, policy, meshes)
+        # made anew: facts do not outlive a rewrite
+        facts = BlockFacts(loop.body, options.convert, with_branches=True, accumulate=options.accumulate)
+        possible, stays = _possible(loop, facts, options)
         decided = policy.chosen([(each.reduction, each.cost) for each in possible])
         chosen = [each for each, declined in zip(possible, decided, strict=True) if declined is None]
         if not chosen:
@@ -119,13 +146,13 @@ def _defer_from(loop: Loop, convert: ConvertPolicy, policy: Policy, meshes: list
         loop = deferred(loop, merged([each.part for each in of_one_kind]), facts)
 
 
-def _possible(loop: Loop, facts: BlockFacts, policy: Policy, meshes: list[Mesh]) -> tuple[list[Possible], list[Remark]]:
+def _possible(loop: Loop, facts: BlockFacts, options: Options) -> tuple[list[Possible], list[Remark]]:
     """What may leave the loop, and for each reduction that may not, why."""
     possible: list[Possible] = []
     stays = [missed(NAME, op, declined) for op, declined in facts.reductions.declined]
     for reduction, reductions in facts.reductions.kinds.items():
         try:
-            policy.require_axes(reduction, meshes)
+            options.policy.require_axes(reduction, options.meshes)
         except Declined as declined:
             stays += [missed(NAME, op, declined) for op in reductions]
             continue

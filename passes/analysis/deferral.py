@@ -10,7 +10,7 @@ from paropt.passes.analysis.constants import is_zero
 from paropt.passes.analysis.evaluation import executions, trips_of
 from paropt.passes.analysis.loops import Loop, trip_count
 from paropt.passes.analysis.partial import BlockFacts, PartialValues, first_source
-from paropt.passes.analysis.types import bytes_of
+from paropt.passes.analysis.types import bytes_of, widens
 from paropt.passes.core.remarks import Declined, require
 from paropt.passes.core.traversal import defining_op, op_of
 
@@ -205,7 +205,9 @@ def cost_of(part: Deferral, loop: Loop) -> Cost:
 def carried_type(part: Deferral, loop: Loop, position: int) -> ir.RankedTensorType:
     """The type of carried value `position` when it is partial: unscattered, if a reduce_scatter closes it."""
     tensor = ir.RankedTensorType(loop.op.operands[position].type)
-    dimension = part.values.reduction.scatter_dimension
+    wide, dimension = part.values.accumulate, part.values.reduction.scatter_dimension
+    if wide is not None and widens(tensor.element_type, wide):
+        tensor = ir.RankedTensorType.get(tensor.shape, wide, loc=loop.op.location)
     if dimension is None:
         return tensor
     scatter = part.reductions[0]

@@ -23,6 +23,7 @@ class Crossing(NamedTuple):
 
     reduction: Reduction
     convert: ConvertPolicy
+    accumulate: ir.Type | None  # the float type in which sums are carried, where it is wider than the program's
     partial: frozenset[int]  # the operands of the op that are partial
     require_uniform: Callable[[ir.Value, str, ir.Operation], None]
 
@@ -108,7 +109,9 @@ def _require_factor(op: ir.Operation, operand: int, crossing: Crossing) -> None:
 def _converted(op: ir.Operation, crossing: Crossing) -> Addends:
     source, target = (ir.RankedTensorType(v.type).element_type for v in (op.operands[0], op.results[0]))
     require(is_float(source) and is_float(target), "a convert of integers may wrap or round", op)
-    _require_kept(source, target, crossing, op)
+    left_out = crossing.accumulate is not None and widens(source, crossing.accumulate)
+    if not left_out:  # a convert of what is carried in a type that holds the values before it needs not be made
+        _require_kept(source, target, crossing, op)
     return (0,)
 
 

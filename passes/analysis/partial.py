@@ -44,6 +44,7 @@ class PartialValues(NamedTuple):
     reduction: Reduction
     values: dict[ir.Value, Partial]
     stopped: dict[ir.Value, Declined]  # by the first result of the op that is no longer linear
+    accumulate: ir.Type | None  # see Crossing
 
     def is_source(self, value: ir.Value) -> bool:
         made = self.values[value]
@@ -92,8 +93,16 @@ def blocks_with_reductions(root: ir.Operation) -> list[ir.Block]:
 class BlockFacts:
     """Program order and uniformity of one block, computed when first asked for. Not to be kept across a rewrite."""
 
-    def __init__(self, block: ir.Block, convert: ConvertPolicy, *, with_branches: bool = False) -> None:
+    def __init__(
+        self,
+        block: ir.Block,
+        convert: ConvertPolicy,
+        *,
+        with_branches: bool = False,
+        accumulate: ir.Type | None = None,
+    ) -> None:
         self.block = block
+        self._accumulate = accumulate
         self._convert = convert
         self._with_branches = with_branches  # take the ops in the block's branches for the block's own
         self._uniformity: dict[Reduction, Uniformity] = {}
@@ -143,7 +152,7 @@ class BlockFacts:
 
     def partial_values(self, reduction: Reduction, sources: Iterable[ir.Value]) -> PartialValues:
         """What may stay partial when `sources` (results of reductions of this kind, carried values) are."""
-        found = PartialValues(reduction, {value: Partial(value) for value in sources}, {})
+        found = PartialValues(reduction, {value: Partial(value) for value in sources}, {}, self._accumulate)
         waiting: list[int] = []
         queued: set[int] = set()
 
@@ -202,7 +211,8 @@ class BlockFacts:
 
     def _crossing(self, op: ir.Operation, reduction: Reduction, found: PartialValues) -> Crossing:
         partial = frozenset(i for i, operand in enumerate(op.operands) if operand in found.values)
-        return Crossing(reduction, self._convert, partial, partial_apply(self.require_uniform, reduction=reduction))
+        uniform = partial_apply(self.require_uniform, reduction=reduction)
+        return Crossing(reduction, self._convert, self._accumulate, partial, uniform)
 
 
 def first_source(value: ir.Value, values: PartialValues) -> ir.Operation:

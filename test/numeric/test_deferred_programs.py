@@ -150,3 +150,36 @@ def test_policies_of_sharded_programs(name: str, policy: str, in_loop: set[str])
     found = paropt.audit(compiled).collectives
     large = [c for c in found if c.loops and c.kind in SYNC_KINDS and max(a.elements for a in c.arrays) > 1]
     assert {c.kind for c in large} == in_loop
+
+
+def summed(dtype: type, micro_batches: int) -> Callable[[jax.Array], jax.Array]:
+    """The sum of `micro_batches` times the first element of this device, in an accumulator of type `dtype`."""
+
+    def step(batches: jax.Array) -> jax.Array:
+        def body(i: jax.Array, total: jax.Array) -> jax.Array:
+            return total + lax.psum(batches[0, 0, 0, 0].astype(dtype), "data")
+
+        return lax.fori_loop(0, micro_batches, body, dtype(0.0))
+
+    return mapped(step)
+
+
+# One device has 1, the others 0. An accumulator in bf16 stays at 256, where 1 is half of its last bit.
+@pytest.mark.parametrize(
+    "dtype, options, result",
+    [
+        (jnp.bfloat16, "", 256),
+        (jnp.bfloat16, "{accumulate-dtype=f32}", 300),
+        (jnp.bfloat16, "{accumulate-dtype=f32 wire-dtype=f32}", 300),
+        (jnp.float32, "", 301),
+        (jnp.float32, "{accumulate-dtype=bf16}", 301),
+        (jnp.float32, "{wire-dtype=bf16}", 300),
+    ],
+)
+def test_precision(dtype: type, options: str, result: float) -> None:
+    one = jnp.zeros((8, 1, 1, 1)).at[3].set(1.0)
+    micro_batches = 301 if dtype is jnp.float32 else 300
+    ours = paropt.jit(summed(dtype, micro_batches), passes=f"inline-calls,defer-sync{options}", strict=True)
+    lowered = ours.lower(one)
+    assert paropt.audit(lowered).sync_in_loop == 0
+    assert ours(one) == result
