@@ -5,6 +5,7 @@ from typing import Annotated, NamedTuple
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.branches import BRANCHES
+from paropt.passes.analysis.certification import Site, certificate_of
 from paropt.passes.analysis.collectives import ALL_REDUCE, Reduction
 from paropt.passes.analysis.deferral import Cost, Deferral, Deferrals, cost_of, deferrals, merged, reason_to_stay
 from paropt.passes.analysis.linearity import ConvertPolicy
@@ -113,7 +114,7 @@ class Options(NamedTuple):
     convert: ConvertPolicy
     accumulate: ir.Type | None
     policy: Policy
-    meshes: list[Mesh]
+    meshes: tuple[Mesh, ...]
 
 
 class Possible(NamedTuple):
@@ -127,7 +128,7 @@ class Possible(NamedTuple):
 def _defer_from(loop: Loop, options: Options) -> list[Remark]:
     """Defers what can be, one kind of reduction after the other; each rewrite makes a new loop."""
     policy = options.policy
-    remarks = last_trip_peeled(loop, NAME)
+    remarks = last_trip_peeled(loop, NAME, Site.of(loop, options.meshes))
     while True:
         # made anew: facts do not outlive a rewrite
         facts = BlockFacts(loop.body, options.convert, with_branches=True, accumulate=options.accumulate)
@@ -139,9 +140,10 @@ def _defer_from(loop: Loop, options: Options) -> list[Remark]:
                 assert declined is not None
                 stays += [missed(NAME, op, declined) for op in each.part.reductions]
             return remarks + stays + _elsewhere(loop)
+        site = Site.of(loop, options.meshes)
         of_one_kind = [each for each in chosen if each.reduction == chosen[0].reduction]
         for each in of_one_kind:
-            remarks += _remarks(each, policy)
+            remarks += _remarks(each, facts, site, options)
             policy.held += each.cost.held
         loop = deferred(loop, merged([each.part for each in of_one_kind]), facts)
 
@@ -187,7 +189,7 @@ def _require_worth(cost: Cost) -> None:
     require(cost.is_less, f"{sum(cost.after)} bytes after the loop are no fewer than {often}{inside} in it")
 
 
-def _remarks(done: Possible, policy: Policy) -> list[Remark]:
+def _remarks(done: Possible, facts: BlockFacts, site: Site, options: Options) -> list[Remark]:
     cost = done.cost
     remarks = []
     for op in done.part.reductions:
@@ -195,9 +197,10 @@ def _remarks(done: Possible, policy: Policy) -> list[Remark]:
         size, runs = sum(cost.inside[result] for result in moved), cost.runs[moved[0]]
         often = "in every trip" if runs is None else f"{runs} times"
         text = f"{size} bytes per device, now reduced after the loop and not {often} in it"
-        if cost.held or policy.name == "auto":
+        if cost.held or options.policy.name == "auto":
             text += f"; {cost.saved} bytes fewer are reduced, {cost.held} more are held"
-        remarks.append(applied(NAME, op, text))
+        certificate = certificate_of(op, done.part, cost, facts, site)
+        remarks.append(applied(NAME, op, text, certificate))
     return remarks
 
 

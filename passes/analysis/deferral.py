@@ -22,6 +22,7 @@ class Deferral(NamedTuple):
     positions: tuple[int, ...]  # of the carried values
     members: frozenset[ir.Value]  # the partial values that they are made of
     reductions: tuple[ir.Operation, ...]  # those that the loop no longer needs
+    order: tuple[ir.Value, ...]  # the members in program order
 
 
 class Deferrals(NamedTuple):
@@ -54,26 +55,43 @@ def deferrals(loop: Loop, reduction: Reduction, facts: BlockFacts) -> Deferrals:
         if not refused:
             break
         positions = [i for i in positions if i not in refused]
-    return Deferrals([_part(p, made_of, reductions, values) for p in _connected(positions, made_of)], values, reasons)
+    return Deferrals(_parts(_connected(positions, made_of), made_of, reductions, values), values, reasons)
 
 
 def merged(parts: Sequence[Deferral]) -> Deferral:
     """Several parts of one kind of reduction as one."""
+    values = parts[0].values
     found = {op.results[0]: op for part in parts for op in part.reductions}
+    members = frozenset().union(*(part.members for part in parts))
     return Deferral(
-        parts[0].values,
+        values,
         tuple(sorted(i for part in parts for i in part.positions)),
-        frozenset().union(*(part.members for part in parts)),
+        members,
         tuple(found.values()),
+        tuple(value for value in values.values if value in members),
     )
 
 
-def _part(
-    positions: list[int], made_of: dict[int, list[ir.Value]], reductions: Sequence[ir.Operation], values: PartialValues
-) -> Deferral:
-    members = frozenset().union(*(made_of[i] for i in positions))
-    gone = tuple(op for op in reductions if any(result in members for result in op.results))
-    return Deferral(values, tuple(positions), members, gone)
+def _parts(
+    groups: list[list[int]],
+    made_of: dict[int, list[ir.Value]],
+    reductions: Sequence[ir.Operation],
+    values: PartialValues,
+) -> list[Deferral]:
+    """A part for each group of carried values."""
+    group_of = {value: g for g, group in enumerate(groups) for i in group for value in made_of[i]}
+    order: list[list[ir.Value]] = [[] for _ in groups]
+    for value in values.values:
+        if value in group_of:
+            order[group_of[value]].append(value)
+    gone: list[list[ir.Operation]] = [[] for _ in groups]
+    for op in reductions:
+        for g in dict.fromkeys(group_of[result] for result in op.results if result in group_of):
+            gone[g].append(op)
+    return [
+        Deferral(values, tuple(group), frozenset(order[g]), tuple(gone[g]), tuple(order[g]))
+        for g, group in enumerate(groups)
+    ]
 
 
 def _connected(positions: Sequence[int], made_of: dict[int, list[ir.Value]]) -> list[list[int]]:
@@ -226,7 +244,7 @@ def kept_apart(part: Deferral, loop: Loop) -> list[int]:
     before = -1
     while len(rest) > before:
         before = len(rest)
-        for value in part.members:
+        for value in part.order:
             if any(
                 term in rest or (term not in part.members and not adds_nothing(term, combiner))
                 for term in part.values.terms(value)
@@ -241,7 +259,7 @@ def _changed_apart(part: Deferral, loop: Loop) -> list[int]:
     apart = kept_apart(part, loop)
     combiner = part.values.reduction.combiner
     rest = {loop.body.arguments[i]: loop.body.arguments[i] for i in apart}
-    for value in (value for value in part.values.values if value in part.members and value not in rest):
+    for value in (value for value in part.order if value not in rest):
         terms = [
             t for t in part.values.terms(value) if t in rest or not (t in part.members or adds_nothing(t, combiner))
         ]

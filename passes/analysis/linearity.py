@@ -205,3 +205,8 @@ _TABLE = (
     Row("sdy.sharding_constraint", _every, True, False, "the same value; it says how other axes shard it"),
 )
 ROWS = {row.op: row for row in _TABLE}
+
+
+def law_of(op: str, reduction: Reduction) -> str:
+    """Why `reduction` may cross ops called `op`."""
+    return _COMBINE.reason if op == reduction.combiner else ROWS[op].reason

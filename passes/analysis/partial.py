@@ -17,7 +17,8 @@ from paropt.passes.analysis.collectives import ALL_REDUCE, REDUCE_SCATTER, Reduc
 from paropt.passes.analysis.constants import is_constant
 from paropt.passes.analysis.linearity import Addends, ConvertPolicy, Crossing, addends_of
 from paropt.passes.analysis.uniformity import Uniformity
-from paropt.passes.core.remarks import Declined, require
+from paropt.passes.core.certificate import Uniform
+from paropt.passes.core.remarks import Declined, require, source_of
 from paropt.passes.core.traversal import defining_op, op_of, ops_of, parent_of
 
 
@@ -106,6 +107,7 @@ class BlockFacts:
         self._convert = convert
         self._with_branches = with_branches  # take the ops in the block's branches for the block's own
         self._uniformity: dict[Reduction, Uniformity] = {}
+        self._proven: dict[tuple[ir.Value, Reduction], dict[ir.Value, str]] = {}
 
     @cached_property
     def ops(self) -> list[ir.Operation]:
@@ -203,11 +205,22 @@ class BlockFacts:
 
     def require_uniform(self, value: ir.Value, what: str, reader: ir.Operation, reduction: Reduction) -> None:
         """Declines unless `value`, which `reader` reads as `what`, is equal on all devices of each group."""
-        if is_constant(value):  # the usual case, and free
-            return
+        if not is_constant(value):  # the usual case, and free
+            self._facts(reduction).require_uniform(value, what, reader)
+        proven = self._proven.setdefault((reader.results[0], reduction), {})
+        proven[value] = what
+
+    def uniform_in(self, reader: ir.Operation, reduction: Reduction) -> list[Uniform]:
+        """What `require_uniform` proved about the values that `reader` reads, and why they are uniform."""
+        proven = self._proven.get((reader.results[0], reduction), {})
+        where = source_of(reader.location)
+        facts = self._facts(reduction) if proven else None
+        return [Uniform(what, reader.name, where, facts.why(value)) for value, what in proven.items() if facts]
+
+    def _facts(self, reduction: Reduction) -> Uniformity:
         if reduction not in self._uniformity:
             self._uniformity[reduction] = Uniformity(self.block, reduction)
-        self._uniformity[reduction].require_uniform(value, what, reader)
+        return self._uniformity[reduction]
 
     def _crossing(self, op: ir.Operation, reduction: Reduction, found: PartialValues) -> Crossing:
         partial = frozenset(i for i, operand in enumerate(op.operands) if operand in found.values)

@@ -1,6 +1,7 @@
 """What a user allows `defer-sync`: which mesh axes, and memory for what."""
 
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
@@ -25,7 +26,7 @@ class Policy:
     axes: tuple[str, ...]  # of the mesh; () for all
     held: int = 0  # bytes per device that deferrals hold more than the program did
 
-    def require_axes(self, reduction: Reduction, meshes: Sequence[Mesh]) -> None:
+    def require_axes(self, reduction: Reduction, meshes: tuple[Mesh, ...]) -> None:
         """Declines unless `axes` are not restricted, or have those over which `reduction` reduces."""
         if not self.axes:
             return
@@ -71,11 +72,12 @@ def axes_named(text: str) -> tuple[str, ...]:
     return tuple(name for name in (part.strip() for part in text.split(",")) if name)
 
 
-def meshes_of(module: ir.Operation) -> list[Mesh]:
-    return [mesh_of(op.attributes["mesh"]) for op in ops_of(module, "sdy.mesh")]
+def meshes_of(module: ir.Operation) -> tuple[Mesh, ...]:
+    return tuple(mesh_of(op.attributes["mesh"]) for op in ops_of(module, "sdy.mesh"))
 
 
-def axes_of(reduction: Reduction, meshes: Iterable[Mesh]) -> tuple[str, ...] | None:
+@functools.lru_cache(maxsize=64)
+def axes_of(reduction: Reduction, meshes: tuple[Mesh, ...]) -> tuple[str, ...] | None:
     """The mesh axes over which `reduction` reduces; None when its groups are not those of any axes."""
     if not (reduction.global_ids and reduction.crosses_partitions and reduction.groups):
         return None

@@ -13,7 +13,7 @@ from paropt.passes.core.split import Split, closed, erase_unused, in_type, in_ty
 def deferred(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
     """The loop that carries `found` partial, in place of `loop`."""
     values = found.values
-    old = facts.in_order(found.members)
+    old = facts.in_order(found.order)
     starts = {i: loop.op.operands[i] for i in found.positions}
     combiner = values.reduction.combiner
     apart = kept_apart(found, loop)
@@ -27,7 +27,7 @@ def deferred(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
     for i in found.positions:
         argument = loop.body.arguments[i]
         sources[argument] = Split(retyped.get(i, argument), rests.get(i))
-    splits = split_values(values, sources, [value for value in values.values if value in found.members])
+    splits = split_values(values, sources, found.order)
 
     end = loop.next_values
     ends = {i: splits[end.operands[i]] for i in found.positions}

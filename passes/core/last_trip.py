@@ -3,6 +3,7 @@
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.branches import BRANCHES, ends_of
+from paropt.passes.analysis.certification import Site, peel_certificate
 from paropt.passes.analysis.collectives import ALL_REDUCE, REDUCE_SCATTER
 from paropt.passes.analysis.evaluation import Known, branch_taken, trips_of
 from paropt.passes.analysis.loops import Loop
@@ -12,7 +13,7 @@ from paropt.passes.core.traversal import ops_of, parent_of
 REDUCTIONS = (ALL_REDUCE, REDUCE_SCATTER)
 
 
-def last_trip_peeled(loop: Loop, pass_name: str) -> list[Remark]:
+def last_trip_peeled(loop: Loop, pass_name: str, site: Site) -> list[Remark]:
     """Moves each branch with reductions that runs in the last trip only to after the loop.
 
     Trips before the last keep what the other branch returns, so that must be all that it does.
@@ -30,11 +31,12 @@ def last_trip_peeled(loop: Loop, pass_name: str) -> list[Remark]:
         reductions = ops_of(branch, *REDUCTIONS)
         try:
             _require_peelable(branch, last, loop)
+            proofs = [peel_certificate(op, branch, site) for op in reductions]
         except Declined as declined:
             remarks += [missed(pass_name, op, declined) for op in reductions]
             continue
         text = "taken in the last trip only, the branch now follows the loop"
-        remarks += [applied(pass_name, op, text) for op in reductions]
+        remarks += [applied(pass_name, op, text, proof) for op, proof in zip(reductions, proofs, strict=True)]
         _peel(branch, last, loop)
     return remarks
 
