@@ -105,5 +105,6 @@ def _listed(names: Iterable[str]) -> str:
 
 def _is_gspmd(function: ir.Operation) -> bool:
     """Whether arguments of `function` are split in GSPMD's terms."""
-    noted = ir.ArrayAttr(function.attributes["arg_attrs"]) if "arg_attrs" in function.attributes else []
-    return any("mhlo.sharding" in ir.DictAttr(attributes) for attributes in noted)
+    if "arg_attrs" not in function.attributes:
+        return False
+    return any("mhlo.sharding" in ir.DictAttr(noted) for noted in ir.ArrayAttr(function.attributes["arg_attrs"]))

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from jaxlib.mlir import ir
 
 from paropt import modules
+from paropt.certificates import certificate_json
 from paropt.crashes import Progress
 from paropt.expectations import expectations, mismatches
 from paropt.listing import dialects, passes_and_pipelines
@@ -110,6 +111,9 @@ class _Driver:
         succeeded = [self._process(chunk) for chunk in chunks]
         if not all(succeeded):
             return 1
+        if self.options.certificate:
+            written = certificate_json(chunks[0].all_remarks, str(self.pipeline)).encode()
+            self._write(written, self.options.certificate, self.options.partial_certificate)
         separator = f"{self.options.split_input_file}\n".encode()
         output = separator.join(chunk.output for chunk in chunks)
         if request is None:

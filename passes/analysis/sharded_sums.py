@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.linearity import ROWS
+from paropt.passes.analysis.linearity import TRACKED
 from paropt.passes.analysis.loops import WHILE, Loop, loop_around
 from paropt.passes.analysis.shardings import is_manual, read_sharding, sharding_of
 from paropt.passes.core.traversal import defining_op, ops_of, parent_of
@@ -101,5 +101,5 @@ def _spread(
             continue
         if op.name == WHILE:
             waiting.append(Loop(op).next_values.operands[ir.OpResult(value).result_number])
-        elif (op.name in ROWS or op.name == "stablehlo.add") and (through_sums or op.name not in _JOINS):
+        elif op.name in TRACKED and (through_sums or op.name not in _JOINS):
             waiting += op.operands

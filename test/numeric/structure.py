@@ -100,8 +100,10 @@ def _bytes(kind: ir.Type) -> int:
     elements = 1
     for size in kind.shape:
         elements *= size
-    bits = getattr(kind.element_type, "width", 8)
-    return int(elements * bits // 8)
+    element, numbers = kind.element_type, 1
+    if isinstance(element, ir.ComplexType):
+        element, numbers = element.element_type, 2
+    return int(elements * numbers * getattr(element, "width", 8) // 8)
 
 
 def _visibility(function: ir.Operation) -> str:

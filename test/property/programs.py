@@ -183,6 +183,53 @@ def concatenate(b: Block) -> None:
     b.emit(text, like)
 
 
+def product(b: Block) -> None:
+    """By a matrix of constants; now and then by a matrix of each device's own."""
+    x = b.pick(lambda v: v.shape == (2, 2))
+    if x is None:
+        return
+    other = b.pick(lambda v: v.type == x.type) if b.one_of(True, False, False) else None
+    bound, bits = (other.bound, other.bits) if other else (2, 0)
+    like = replace(x, bound=2 * x.bound * bound, bits=x.bits + bits)
+    if not like.is_exact:
+        return
+    numbers = "[[1, -1], [2, 0]]" if x.kind == "i32" else "[[1.0, -1.0], [2.0, 0.0]]"
+    other = other or b.emit(f"stablehlo.constant dense<{numbers}> : {x.type}", replace(x, bound=2, bits=0))
+    lhs, rhs = (x, other) if b.one_of(True, False) else (other, x)
+    text = f"stablehlo.dot_general {lhs.name}, {rhs.name}, contracting_dims = [1] x [0]"
+    b.emit(f"{text} : ({x.type}, {x.type}) -> {x.type}", like)
+
+
+def running_sum(b: Block) -> None:
+    x = b.pick(lambda v: v.shape == (4,))
+    if x is None:
+        return
+    like = replace(x, bound=4 * x.bound)
+    if not like.is_exact:
+        return
+    number = "0" if x.kind == "i32" else "0.0"
+    zero = b.emit(f"stablehlo.constant dense<{number}> : tensor<{x.kind}>", replace(x, shape=(), bound=0, bits=0))
+    window = "<{padding = dense<[[3, 0]]> : tensor<1x2xi64>, window_dimensions = array<i64: 4>}>"
+    text = f'"stablehlo.reduce_window"({x.name}, {zero.name}) {window} {_reducer("add", x.kind)}'
+    b.emit(f"{text} : ({x.type}, {zero.type}) -> {x.type}", like)
+
+
+def scattered(b: Block) -> None:
+    """Two elements added to others, at places that are the same on all devices."""
+    x, y = b.pick(lambda v: v.shape == (4,)), b.pick(lambda v: v.shape == (2,))
+    if x is None or y is None or x.kind != y.kind:
+        return
+    like = replace(x, bound=x.bound + 2 * y.bound, bits=max(x.bits, y.bits))
+    if not like.is_exact:
+        return
+    places = f"%v{b.names.fresh()}"
+    b.lines.append(f"{places} = stablehlo.constant dense<{b.one_of('[[3], [1]]', '[[2], [2]]')}> : tensor<2x1xi32>")
+    numbers = "#stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>"
+    attributes = f"<{{indices_are_sorted = false, unique_indices = false, scatter_dimension_numbers = {numbers}}}>"
+    text = f'"stablehlo.scatter"({x.name}, {places}, {y.name}) {attributes} {_reducer("add", x.kind)}'
+    b.emit(f"{text} : ({x.type}, tensor<2x1xi32>, {y.type}) -> {x.type}", like)
+
+
 def select(b: Block) -> None:
     x = b.pick()
     y = b.pick(lambda v: x is not None and v.type == x.type)
@@ -270,7 +317,7 @@ def _reducer(op: str, kind: str) -> str:
 
 def loop(b: Block) -> None:
     """A while that accumulates one or two values; what it adds is computed, and often reduced, inside."""
-    starts = [v for v in (b.pick() for _ in range(b.one_of(1, 1, 2))) if v]
+    starts = [_or_zero(b, v) for v in (b.pick() for _ in range(b.one_of(1, 1, 2))) if v]
     if not starts or b.depth >= 2:
         return
     index, trips = f"%i{b.names.fresh()}", _trip_count(b)
@@ -300,6 +347,14 @@ def loop(b: Block) -> None:
     b.values += [replace(v, name=f"%loop{n}#{i}") for i, v in enumerate(following, 1)]
 
 
+def _or_zero(b: Block, value: Value) -> Value:
+    """Now and then zero: sums often start there."""
+    if b.one_of(True, False, False):
+        return value
+    number = "0" if value.kind == "i32" else "0.0"
+    return b.emit(f"stablehlo.constant dense<{number}> : {value.type}", replace(value, bound=0, bits=0))
+
+
 def _trip_count(b: Block) -> str:
     trips = b.one_of("dynamic", "dynamic", MOST_TRIPS, MOST_TRIPS, 1, 0)
     if trips == "dynamic":
@@ -325,11 +380,39 @@ def _accumulate(b: Block, start: Value, acc: Value) -> Value:
     assert b.summed is not None
     reduced = b.summed(b, acc) if b.one_of(True, True, True, False) else None
     increment = reduced or b.pick(fits) or start
+    if b.one_of(True, False, False):
+        increment = _with_another_term(b, increment)
     op = b.one_of("add", "add", "add", "add", "subtract", "maximum")
     bound = start.bound + MOST_TRIPS * increment.bound if op != "maximum" else max(start.bound, increment.bound)
     sides = (increment.name, acc.name) if op == "add" and b.one_of(True, False) else (acc.name, increment.name)
     like = replace(acc, bound=bound, bits=max(acc.bits, increment.bits))
-    return b.emit(f"stablehlo.{op} {sides[0]}, {sides[1]} : {acc.type}", like)
+    text = f"stablehlo.{op} {sides[0]}, {sides[1]} : {acc.type}"
+    return _now_and_then(b, text, acc, like) if b.one_of(True, False, False) else b.emit(text, like)
+
+
+def _with_another_term(b: Block, increment: Value) -> Value:
+    other = b.pick(lambda v: v.type == increment.type)
+    if other is None:
+        return increment
+    like = replace(increment, bound=increment.bound + other.bound, bits=max(increment.bits, other.bits))
+    text = f"stablehlo.add {increment.name}, {other.name} : {increment.type}"
+    return b.emit(text, like) if like.is_exact else increment
+
+
+def _now_and_then(b: Block, text: str, acc: Value, like: Value) -> Value:
+    """`text` in a branch; the other branch leaves the accumulator as it is. Devices may each go their own way."""
+    value = replace(like, name=f"%v{b.names.fresh()}")
+    predicate = b.one_of(*(v.name for v in b.values if v.kind == "i1"))
+    b.lines += [
+        f'{value.name} = "stablehlo.if"({predicate}) ({{',
+        f"  %in{value.name[1:]} = {text}",
+        f"  stablehlo.return %in{value.name[1:]} : {acc.type}",
+        "}, {",
+        f"  stablehlo.return {acc.name} : {acc.type}",
+        f"}}) : (tensor<i1>) -> {acc.type}",
+    ]
+    b.values.append(value)
+    return value
 
 
 def branch(b: Block) -> None:
@@ -395,7 +478,7 @@ OPS = (
     *(combine, combine, combine, all_reduce, all_reduce, scale),
     *(sum_of_all_reduces, sum_of_all_reduces, sum_of_all_reduces, loop, loop, loop, loop),
     *(negate, scale, convert, reshape, transpose, broadcast, cut, pad, concatenate, select, reduce_scatter),
-    *(branch, call),
+    *(product, running_sum, scattered, branch, call),
 )
 
 
