@@ -12,7 +12,7 @@ from paropt.passes.analysis.exits import Order, exits, following, grow, inputs
 from paropt.passes.analysis.types import bytes_of
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.roll import Rolling, first_sum, roll
+from paropt.passes.core.roll import Rolling, first_sum, ops_of_counts, roll
 from paropt.passes.core.traversal import defining_op
 
 NAME = "roll-accumulation"
@@ -178,6 +178,7 @@ class _Attempt:
     def _rolling(self, copies: Copies, part: slice, grown: bool) -> Rolling:
         sums = [_part(self._sum, part)]
         copies.align(_members(sums[0]))
+        require(bool(copies.groups), "the terms are not computed in this block")
         in_order = self._limits.any_order or not self._sum.is_tree
         require(in_order, "the terms are added in pairs (order=any allows it)")
         for other in self._others:
@@ -252,7 +253,7 @@ def _require_worth(rolling: Rolling, limits: _Limits) -> None:
     fits = stacked <= limits.max_stack_bytes
     require(fits, f"{stacked} bytes would be stacked (option max-stack-bytes)", _first_op(stacks))
     after = size + _LOOP + 2 * len(rolling.sums) + len(rolling.exits) + (copies.count + 3) * len(arguments)
-    after += sum(2 + 2 * len(each.apart) for each in kept)
+    after += ops_of_counts(copies) + sum(2 + 2 * len(each.apart) for each in kept)
     require(after < before, f"the loop would have about {after} ops, the copies have {before}")
 
 

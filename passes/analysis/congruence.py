@@ -123,7 +123,7 @@ class Copies:
         while waiting or unlike:
             if not waiting:
                 values, declined = unlike.pop(0)
-                waiting += self._carried_on(values, declined)
+                waiting += self._carried_on(values, declined) if values not in self.sources else []
                 continue
             values = waiting.pop()
             if values in self.sources:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 from jaxlib.mlir import ir
 
 _INDEX = 32  # bits of the counter
@@ -107,6 +108,34 @@ def splat_of(op: ir.Operation) -> ir.Attribute | None:
         return None
     attribute = op.attributes["value"]
     return attribute.get_splat_value() if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat else None
+
+
+def has_table(ops: Sequence[ir.Operation]) -> bool:
+    """Whether numpy can read the constants `ops`, so that they can be put into a `table`."""
+    element = ir.RankedTensorType(ops[0].results[0].type).element_type
+    known = isinstance(element, ir.F32Type | ir.F64Type) or (
+        isinstance(element, ir.IntegerType) and element.width in (8, 16, 32, 64)
+    )
+    return known and all(isinstance(op.attributes["value"], ir.DenseElementsAttr) for op in ops)
+
+
+def ops_to_count(numbers: Sequence[int]) -> int:
+    """How many ops `Counter.index` makes of `numbers`."""
+    start, step = numbers[0], numbers[1] - numbers[0]
+    if list(numbers) != [start + i * step for i in range(len(numbers))]:
+        return _TABLE
+    return 1 if step == 0 else 2 * (step != 1) + 2 * (start != 0)
+
+
+_TABLE = 3  # the table, the cut and a reshape
+
+
+def table(values: Sequence[ir.Attribute]) -> ir.Value:
+    """The constants along a new first dimension, made at the insertion point."""
+    tensor = ir.RankedTensorType(ir.DenseElementsAttr(values[0]).type)
+    whole = ir.RankedTensorType.get([len(values), *tensor.shape], tensor.element_type)
+    rows = np.stack([np.array(value) for value in values])
+    return create("stablehlo.constant", whole, value=ir.DenseElementsAttr.get(rows, type=whole))
 
 
 def _type_of(number: ir.Attribute) -> ir.Type:

@@ -22,7 +22,7 @@ from paropt.passes.analysis.congruence import (
 )
 from paropt.passes.analysis.exits import Exit, Order, following
 from paropt.passes.analysis.types import is_float
-from paropt.passes.core.counter import Counter, constant, create, splat_of
+from paropt.passes.core.counter import Counter, constant, create, has_table, ops_to_count, splat_of, table
 from paropt.passes.core.split import neutral
 from paropt.passes.core.traversal import is_used
 
@@ -241,29 +241,57 @@ class _Body:
         """The constant of this trip."""
         numbers = [splat_of(op) for op in group.present]
         known = [number for number in numbers if number is not None]
+        tensor = ir.RankedTensorType(group.first.results[0].type)
         if len(known) < len(numbers):
-            with ir.InsertionPoint(self._loop):
-                values = [op.clone().results[0] for op in group.present]
-            return self._counter.one_of(values + values[-1:] * (self._copies.count - len(values)))
+            return self._counter.row_of(self._table(group)) if has_table(group.present) else self._stack(group)
         # A last copy that lacks the op may have any number.
         number = self._counter.number(_continued(known, self._copies.count))
-        tensor = ir.RankedTensorType(group.first.results[0].type)
         if not tensor.shape:
             return number
         return create("stablehlo.broadcast_in_dim", tensor, number, broadcast_dimensions=ir.DenseI64ArrayAttr.get([]))
 
+    def _table(self, group: Group) -> ir.Value:
+        """One constant with those of all copies."""
+        values = [op.attributes["value"] for op in group.present]
+        return table(values + values[-1:] * (self._copies.count - len(values)))
+
+    def _stack(self, group: Group) -> ir.Value:
+        """The constants of all copies, put together by ops: jaxlib can not read the elements."""
+        with ir.InsertionPoint(self._loop):
+            values = [op.clone().results[0] for op in group.present]
+        return self._counter.one_of(values + values[-1:] * (self._copies.count - len(values)))
+
     def _slice(self, group: Group, operand: ir.Value) -> ir.Value:
         """The slice of this trip: as large as the slice with its gaps, then without them."""
-        starts = [list(ir.DenseI64ArrayAttr(op.attributes["start_indices"])) for op in group.present]
         strides = list(ir.DenseI64ArrayAttr(group.first.attributes["strides"]))
         result = ir.RankedTensorType(group.first.results[0].type)
         sizes = [(size - 1) * stride + 1 for size, stride in zip(result.shape, strides, strict=True)]
-        each = [list(of_dimension) for of_dimension in zip(*starts, strict=True)]
-        each = [of_dimension + of_dimension[-1:] * (self._copies.count - len(of_dimension)) for of_dimension in each]
-        window = self._counter.cut(operand, [self._counter.index(indices) for indices in each], sizes)
+        starts = [self._counter.index(numbers) for numbers in _starts(group, self._copies.count)]
+        window = self._counter.cut(operand, starts, sizes)
         if sizes == list(result.shape):
             return window
         return _sliced(window, result, [0] * len(sizes), sizes, strides)
+
+
+def ops_of_counts(copies: Copies) -> int:
+    """About how many ops the loop has only to compute what differs from copy to copy."""
+    ops = 0
+    for group in copies.groups:
+        if group.first.name == SLICE and _differs(group, "start_indices"):
+            ops += sum(ops_to_count(numbers) for numbers in _starts(group, copies.count) if len(set(numbers)) > 1)
+        elif group.first.name == CONSTANT and _differs(group, "value"):
+            ops += _PER_CONSTANT if has_table(group.present) else 2 * copies.count
+    return ops
+
+
+_PER_CONSTANT = 5  # a conversion, a product, a sum and their constants
+
+
+def _starts(group: Group, count: int) -> list[list[int]]:
+    """Of each dimension, where the slices of the copies start. A last copy that lacks the op may start anywhere."""
+    starts = [list(ir.DenseI64ArrayAttr(op.attributes["start_indices"])) for op in group.present]
+    starts += starts[-1:] * (count - len(starts))
+    return [list(of_dimension) for of_dimension in zip(*starts, strict=True)]
 
 
 def _differs(group: Group, attribute: str) -> bool:

@@ -481,9 +481,9 @@ func.func public @constants_counted(%x: tensor<4x4xf32>, %w: tensor<4xf32>) -> t
 }
 
 // CHECK-LABEL:   func.func public @whole_constants
-// CHECK:           %[[STACK:.*]] = stablehlo.concatenate %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, dim = 0
 // CHECK:           } do {
-// CHECK:             %[[ROW:.*]] = stablehlo.dynamic_slice %[[STACK]], %{{.*}}, %{{.*}}, sizes = [1, 4]
+// CHECK:             %[[STACK:.*]] = stablehlo.constant dense<{{.*}}> : tensor<4x4xf32>
+// CHECK-NEXT:        %[[ROW:.*]] = stablehlo.dynamic_slice %[[STACK]], %{{.*}}, %{{.*}}, sizes = [1, 4]
 // CHECK-NEXT:        %[[C:.*]] = stablehlo.reshape %[[ROW]]
 // CHECK-NEXT:        stablehlo.multiply %{{.*}}, %[[C]]
 func.func public @whole_constants(%x: tensor<4x4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
@@ -515,6 +515,47 @@ func.func public @whole_constants(%x: tensor<4x4xf32>, %w: tensor<4xf32>) -> ten
   %n3 = stablehlo.negate %m3 : tensor<4xf32>
   %c3 = stablehlo.constant dense<[3.0, 2.0, 4.0, 1.0]> : tensor<4xf32>
   %q3 = stablehlo.multiply %n3, %c3 : tensor<4xf32>
+  %a3 = stablehlo.add %a2, %q3 : tensor<4xf32>
+  return %a3 : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @constants_put_together
+// CHECK:           %[[STACK:.*]] = stablehlo.concatenate %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, dim = 0 : {{.*}} -> tensor<4x4xbf16>
+// CHECK:           } do {
+// CHECK:             stablehlo.dynamic_slice %[[STACK]], %{{.*}}, %{{.*}}, sizes = [1, 4]
+func.func public @constants_put_together(%x: tensor<4x4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %s0 = stablehlo.slice %x [0:1, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r0 = stablehlo.reshape %s0 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m0 = stablehlo.multiply %r0, %w : tensor<4xf32>
+  %n0 = stablehlo.negate %m0 : tensor<4xf32>
+  %c0 = stablehlo.constant dense<[0.0, 2.0, 0.0, 1.0]> : tensor<4xbf16>
+  %d0 = stablehlo.convert %c0 : (tensor<4xbf16>) -> tensor<4xf32>
+  %q0 = stablehlo.multiply %n0, %d0 : tensor<4xf32>
+  %a0 = stablehlo.add %zero, %q0 : tensor<4xf32>
+  %s1 = stablehlo.slice %x [1:2, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r1 = stablehlo.reshape %s1 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m1 = stablehlo.multiply %r1, %w : tensor<4xf32>
+  %n1 = stablehlo.negate %m1 : tensor<4xf32>
+  %c1 = stablehlo.constant dense<[1.0, 2.0, 3.0, 1.0]> : tensor<4xbf16>
+  %d1 = stablehlo.convert %c1 : (tensor<4xbf16>) -> tensor<4xf32>
+  %q1 = stablehlo.multiply %n1, %d1 : tensor<4xf32>
+  %a1 = stablehlo.add %a0, %q1 : tensor<4xf32>
+  %s2 = stablehlo.slice %x [2:3, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r2 = stablehlo.reshape %s2 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m2 = stablehlo.multiply %r2, %w : tensor<4xf32>
+  %n2 = stablehlo.negate %m2 : tensor<4xf32>
+  %c2 = stablehlo.constant dense<[2.0, 2.0, 1.0, 1.0]> : tensor<4xbf16>
+  %d2 = stablehlo.convert %c2 : (tensor<4xbf16>) -> tensor<4xf32>
+  %q2 = stablehlo.multiply %n2, %d2 : tensor<4xf32>
+  %a2 = stablehlo.add %a1, %q2 : tensor<4xf32>
+  %s3 = stablehlo.slice %x [3:4, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r3 = stablehlo.reshape %s3 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m3 = stablehlo.multiply %r3, %w : tensor<4xf32>
+  %n3 = stablehlo.negate %m3 : tensor<4xf32>
+  %c3 = stablehlo.constant dense<[3.0, 2.0, 4.0, 1.0]> : tensor<4xbf16>
+  %d3 = stablehlo.convert %c3 : (tensor<4xbf16>) -> tensor<4xf32>
+  %q3 = stablehlo.multiply %n3, %d3 : tensor<4xf32>
   %a3 = stablehlo.add %a2, %q3 : tensor<4xf32>
   return %a3 : tensor<4xf32>
 }
@@ -1543,6 +1584,16 @@ func.func public @small_copies(%x: tensor<8x4xf32>) -> tensor<4xf32> {
   %r7 = stablehlo.reshape %s7 : (tensor<1x4xf32>) -> tensor<4xf32>
   %a7 = stablehlo.add %a6, %r7 : tensor<4xf32>
   return %a7 : tensor<4xf32>
+}
+
+// CHECK-LABEL: func.func public @adds_arguments
+// CHECK-NOT:     stablehlo.while
+// CHECK:         return
+func.func public @adds_arguments(%x0: tensor<4xf32>, %x1: tensor<4xf32>, %x2: tensor<4xf32>, %x3: tensor<4xf32>) -> tensor<4xf32> {
+  %a0 = stablehlo.add %x0, %x1 : tensor<4xf32>
+  %a1 = stablehlo.add %a0, %x2 : tensor<4xf32>
+  %a2 = stablehlo.add %a1, %x3 : tensor<4xf32>
+  return %a2 : tensor<4xf32>
 }
 
 // Worth it when: the copies together have at least min-share of the ops around them (else what looks alike may be the heads of an attention, or experts)
