@@ -80,7 +80,7 @@ def grow(copies: Copies, order: Order) -> None:
                 tried.add(read)
                 known = len(copies.groups)
                 _try(copies, read, order, begin)
-                begin = min([begin, *(order.position(new.first) for new in copies.groups[known:])])
+                begin = min([begin, *(order.position(op) for new in copies.groups[known:] for op in new.present)])
 
 
 def _results(groups: Sequence[Group]) -> Iterator[Values]:
@@ -91,8 +91,8 @@ def _results(groups: Sequence[Group]) -> Iterator[Values]:
 
 
 def first_position(copies: Copies, order: Order) -> int:
-    """Where the first op of the copies stands."""
-    return min(order.position(group.first) for group in copies.groups)
+    """Where the first op of the copies stands: copies may be added up from the last one to the first."""
+    return min(order.position(op) for group in copies.groups for op in group.present)
 
 
 def _read_alike(values: Values, order: Order) -> list[Values]:

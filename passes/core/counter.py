@@ -1,6 +1,7 @@
 """What the body of a counted loop makes of its counter: numbers, and rows of stacked values."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from jaxlib.mlir import ir
@@ -134,7 +135,7 @@ def table(values: Sequence[ir.Attribute]) -> ir.Value:
     """The constants along a new first dimension, made at the insertion point."""
     tensor = ir.RankedTensorType(ir.DenseElementsAttr(values[0]).type)
     whole = ir.RankedTensorType.get([len(values), *tensor.shape], tensor.element_type)
-    rows = np.stack([np.array(value) for value in values])
+    rows: Any = np.stack([np.array(value) for value in values])
     return create("stablehlo.constant", whole, value=ir.DenseElementsAttr.get(rows, type=whole))
 
 

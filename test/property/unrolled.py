@@ -42,6 +42,7 @@ class Plan:
     odd: tuple[int, int] | None  # a copy, and which of its steps is another one
     state: bool  # each copy hands a value to the next
     kept: str  # what else is read of the copies
+    added: str  # when the terms are added: as they come, or after all copies, in which order
 
 
 @st.composite
@@ -65,6 +66,7 @@ def plans(draw: Callable) -> Plan:
         odd=(draw(st.integers(0, copies - 1)), draw(st.integers(0, len(drawn) - 1))) if odd else None,
         state=draw(st.booleans()),
         kept=draw(st.sampled_from(["nothing", "all", "some", "last"])),
+        added=draw(st.sampled_from(["at once", "at once", "forward", "backward"])),
     )
 
 
@@ -86,11 +88,13 @@ def text_of(plan: Plan) -> str:
             state = copy.emit(f"stablehlo.subtract %w, {state} : {TYPE}")
         for i, step in enumerate(plan.steps):
             _step(copy, step if plan.odd != (k, i) else ("negate", 1, 1), plan)
-        for i, (combiner, term) in enumerate((("add", 1), *plan.sums)):
-            value = copy.values[-term]
-            start = totals.get(i) or ("%zero" if plan.has_start else "")
-            totals[i] = _combined(copy, combiner, start, value)
+        if plan.added == "at once":
+            _add(copy, plan, totals)
         lines += copy.lines
+    for copy in {"at once": [], "forward": copies, "backward": copies[::-1]}[plan.added]:
+        done = len(copy.lines)
+        _add(copy, plan, totals)
+        lines += copy.lines[done:]
     results = [*totals.values(), *_kept(plan, copies, lines)]
     types = ", ".join([TYPE] * len(results))
     arguments = ", ".join(
@@ -99,6 +103,13 @@ def text_of(plan: Plan) -> str:
     )
     body = "\n".join(f"  {line}" for line in lines)
     return f"func.func public @main({arguments}) -> ({types}) {{\n{body}\n  return {', '.join(results)} : {types}\n}}\n"
+
+
+def _add(copy: Copy, plan: Plan, totals: dict[int, str]) -> None:
+    """Adds the terms of a copy to the sums."""
+    for i, (combiner, term) in enumerate((("add", 1), *plan.sums)):
+        start = totals.get(i) or ("%zero" if plan.has_start else "")
+        totals[i] = _combined(copy, combiner, start, copy.values[-term])
 
 
 def _combined(copy: Copy, combiner: str, total: str, value: str) -> str:
