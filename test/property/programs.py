@@ -474,11 +474,56 @@ def call(b: Block) -> None:
         b.emit(f"func.call @f{n}({operands}) : ({types}) -> {result.type}", result)
 
 
+def unrolled(b: Block) -> None:
+    """Four copies of some ops, each on its part of a value, and their sum: the shape that rolls."""
+    x = b.pick(lambda v: v.shape == (8,))
+    part = replace(x, shape=(2,)) if x else None
+    shared = b.pick(lambda v: part is not None and v.type == part.type)
+    if x is None or part is None:
+        return
+    steps = [b.one_of(*STEPS) for _ in range(b.one_of(2, 6, 6, 7))]
+    groups, odd_one = b.one_of(*GROUPS), b.one_of(*[None] * 4, 0, 1, 3)
+    total = shared if b.one_of(True, False) else None
+    for k in range(4):
+        text = f"stablehlo.slice {x.name} [{2 * k}:{2 * k + 2}] : ({x.type}) -> {part.type}"
+        value = b.emit(text, part)
+        for step in steps if k != odd_one else steps[:-1]:
+            value = _step(b, str(step), value, k, shared, str(groups))
+        bound = value.bound + (total.bound if total else 0)
+        like = replace(value, bound=bound, bits=max(value.bits, total.bits if total else 0))
+        if not like.is_exact:
+            return
+        total = b.emit(f"stablehlo.add {total.name}, {value.name} : {value.type}", like) if total else value
+
+
+STEPS = ("negate", "abs", "negate", "shared", "number", "reduce")
+
+
+def _step(b: Block, step: str, value: Value, k: int, shared: Value | None, groups: str) -> Value:
+    """One op of copy `k`, or two; the value itself where the result would not be exact."""
+    if step == "reduce":
+        return (_reduce_all(b, [value], groups, "add") or [value])[0]
+    if step == "number":
+        literal = f"{3 - k}" if value.kind == "i32" else f"{3 - k}.0"
+        like = replace(value, bound=3 * value.bound)
+        if not like.is_exact:
+            return value
+        number = b.emit(f"stablehlo.constant dense<{literal}> : {value.type}", replace(value, bound=3, bits=0))
+        return b.emit(f"stablehlo.multiply {value.name}, {number.name} : {value.type}", like)
+    if step == "shared":
+        bound = value.bound + (shared.bound if shared else 0)
+        like = replace(value, bound=bound, bits=max(value.bits, shared.bits if shared else 0))
+        if shared is None or not like.is_exact:
+            return value
+        return b.emit(f"stablehlo.subtract {value.name}, {shared.name} : {value.type}", like)
+    return b.emit(f"stablehlo.{step} {value.name} : {value.type}", value)
+
+
 OPS = (
     *(combine, combine, combine, all_reduce, all_reduce, scale),
     *(sum_of_all_reduces, sum_of_all_reduces, sum_of_all_reduces, loop, loop, loop, loop),
     *(negate, scale, convert, reshape, transpose, broadcast, cut, pad, concatenate, select, reduce_scatter),
-    *(product, running_sum, scattered, branch, call),
+    *(product, running_sum, scattered, branch, call, unrolled, unrolled),
 )
 
 
