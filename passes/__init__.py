@@ -4,6 +4,7 @@ from paropt.passes import annotate_aliases as annotate_aliases
 from paropt.passes import defer_sync as defer_sync
 from paropt.passes import fuse_all_reduces as fuse_all_reduces
 from paropt.passes import inline_calls as inline_calls
+from paropt.passes import split_mesh_axis as split_mesh_axis
 from paropt.passes.core.registry import name_pipeline
 
 DEFAULT_PIPELINE = "grad-sync"

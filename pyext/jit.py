@@ -24,7 +24,7 @@ from jaxlib.mlir import ir
 from paropt.donation import Donate, given_away, with_donation
 from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.core.context import make_context
-from paropt.passes.core.pipeline import Pipeline
+from paropt.passes.core.pipeline import Pipeline, PipelineError
 from paropt.passes.core.remarks import Remark, source_of
 
 _UNKNOWN_JAX = f"paropt needs jax 0.10 to 0.12: it does not know how jax {jax.__version__} lowers programs"
@@ -97,7 +97,8 @@ def jit(
     same structure: docs/donation.md.
 
     If a pass fails, the program runs as `jax.jit` would run it, with a RuntimeWarning; `strict` raises the error.
-    Raises PipelineError, here and not at the first call, when `passes` is not a pipeline.
+    Raises PipelineError, here and not at the first call, when `passes` is not a pipeline; at the first call, when an
+    option does not fit the program, such as the name of an axis that its mesh has not.
     """
     spec = _spec_of(passes, strict, donate)
     if fun is None:
@@ -268,6 +269,8 @@ def _rewritten(fresh: Callable[[], T], module_of: Callable[[T], ir.Module], spec
     made = fresh()
     try:
         found = _run(spec.pipeline, module_of(made), donated)
+    except PipelineError:  # the user's mistake, told in one line, and no defect
+        raise
     except Exception as error:  # whatever a pass, ours or a plug-in, raises: XLA can compile the program without it
         if spec.strict:
             raise
