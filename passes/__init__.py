@@ -1,6 +1,7 @@
 """Every pass, in reading order, and the named pipelines. Importing this registers them: there is no other list."""
 
 from paropt.passes import annotate_aliases as annotate_aliases
+from paropt.passes import annotate_contract as annotate_contract
 from paropt.passes import defer_sync as defer_sync
 from paropt.passes import fuse_all_reduces as fuse_all_reduces
 from paropt.passes import inline_calls as inline_calls

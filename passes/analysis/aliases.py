@@ -29,8 +29,10 @@ class Overwrite(NamedTuple):
 class Aliases:
     """What may overwrite what in one function. Holds live values: use it at once."""
 
-    def __init__(self, signature: Signature) -> None:
+    def __init__(self, signature: Signature, *, types_only: bool = False) -> None:
+        """`types_only`: whatever the memory, the layout and the sharding of a result."""
         self.signature = signature
+        self._types_only = types_only
         module = module_of(signature.function)
         self._meshes = meshes_of(module)
         self.is_whole = _partitions(module) == 1 and all(len(m.device_ids) == 1 for m in self._meshes.values())
@@ -42,6 +44,8 @@ class Aliases:
         require(is_own, "it is no array of its own, but a token, or a constant that calls share")
         found = [slot for slot in self.signature.results if slot.type == argument.type]
         require(bool(found), f"no result has its type, {argument.type}")
+        if self._types_only:
+            return found
         other = found[0]
         found = [slot for slot in found if _told(slot, _MEMORY) == _told(argument, _MEMORY)]
         require(bool(found), f"{other} is in other memory: {_told(other, _MEMORY)}, and not {_told(argument, _MEMORY)}")

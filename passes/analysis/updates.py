@@ -19,21 +19,25 @@ def distances(signature: Signature, result: int) -> dict[int, int]:
     """
     taken = signature.function.regions[0].blocks[0]
     found: dict[int, int] = {}
-    waiting, seen = [signature.results[result].value], set[ir.Value]()
+    for value, steps in ancestors(signature.results[result].value):
+        if isinstance(value, ir.BlockArgument) and value.owner == taken:
+            found.setdefault(value.arg_number, steps)
+    return found
+
+
+def ancestors(value: ir.Value) -> Iterator[tuple[ir.Value, int]]:
+    """`value` and the values of its type that it is computed from, with how many steps away they are; nearest first."""
+    waiting, seen = [value], set[ir.Value]()
     steps = 0
     while waiting and len(seen) < _MOST_VALUES:
         behind: list[ir.Value] = []
         for value in waiting:
-            if value in seen:
-                continue
-            seen.add(value)
-            if isinstance(value, ir.BlockArgument) and value.owner == taken:
-                found.setdefault(value.arg_number, steps)
-            else:
+            if value not in seen:
+                seen.add(value)
+                yield value, steps
                 behind += _behind(value)
         waiting = behind
         steps += 1
-    return found
 
 
 def reader_after(signature: Signature, argument: int, result: int) -> ir.Operation | None:

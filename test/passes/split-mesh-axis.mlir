@@ -12,10 +12,11 @@
 // RUN: not %par-opt %s --passes='split-mesh-axis{axis=gspmd into=two:2,four:4}' --split-input-file 2>&1 | FileCheck %s --check-prefix=GSPMD
 // RUN: not %par-opt %s --passes='split-mesh-axis{axis=inlined into=two:2,four:4}' --split-input-file 2>&1 | FileCheck %s --check-prefix=INLINED
 // RUN: not %par-opt %s --passes='split-mesh-axis{axis=inlined into=rest:2,more:4}' --split-input-file 2>&1 | FileCheck %s --check-prefix=REST
+// RUN: not %par-opt %s --passes='split-mesh-axis{axis=unknown into=two:2,four:4}' --split-input-file 2>&1 | FileCheck %s --check-prefix=OTHER
 
 // Legal when: a mesh has the axis
 // UNKNOWN: par-opt: error: split-mesh-axis: no axis called `dta`; did you mean `data`?
-// STRANGE: par-opt: error: split-mesh-axis: no axis called `q`; the meshes have data, model, odd, text, gspmd, inlined
+// STRANGE: par-opt: error: split-mesh-axis: no axis called `q`; the meshes have data, model, odd, text, gspmd, inlined, unknown
 // Legal when: the sizes of the new axes multiply to its size, in every mesh that has it
 // SIZE: par-opt: error: split-mesh-axis: axis `data` of @mesh has size 8, and replica:3, data:4 multiply to 12
 // Legal when: no other axis of the mesh has one of the new names
@@ -35,6 +36,7 @@ sdy.mesh @odd = <["odd"=6]>
 sdy.mesh @names = <["text"=8]>
 sdy.mesh @more_names = <["gspmd"=8]>
 sdy.mesh @inlined = <["inlined"=8]>
+sdy.mesh @unknown = <["unknown"=8]>
 
 // Arguments, results, ops and constraints: whole axes, with others beside them, open and with priorities.
 // REMARK: remark: [split-mesh-axis] builtin.module applied: axis data is replica:2, data:4 now, in {{[0-9]+}} attributes
@@ -156,6 +158,13 @@ func.func public @strings(%x: tensor<8xf32>) -> tensor<8xf32> {
   %a = stablehlo.add %x, %x {mhlo.frontend_attributes = {xla.sdy.sharding = "#sdy.sharding_per_value<[<@names, [{\22text\22}]>]>"}} : tensor<8xf32>
   %b = stablehlo.add %a, %a {mhlo.sharding = "{mesh['gspmd'=8], [{'gspmd'}]}"} : tensor<8xf32>
   return %b : tensor<8xf32>
+}
+
+// OTHER: par-opt: error: {{.*}}: split-mesh-axis: stablehlo.add names the axis in note, which is not known here
+// CHECK-LABEL: func.func public @other_attributes
+func.func public @other_attributes(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %a = stablehlo.add %x, %x {note = #stablehlo.mesh<axes = [#stablehlo.mesh_axis<name = "unknown", size = 8>]>} : tensor<8xf32>
+  return %a : tensor<8xf32>
 }
 
 // A mesh that is written out where it is used is held to the same conditions.
