@@ -25,8 +25,8 @@ _EPILOG = """\
 Pass options stand in braces, separated by spaces: --passes='fuse-all-reduces{convert=any},cse'. MLIR's own passes may
 stand in a pipeline too; those that run on functions are written func.func(...). Options may be written with one dash
 or two, and values after `=` or as the next argument. Exit status: 0, or 1 for any failure; then nothing is written to
-the output, and a file that -o names keeps its contents. A condition of --fail-if that holds gives 1 too, with all
-outputs written."""
+the output, and a file that -o names keeps its contents. A condition of --fail-if that holds, and a broken
+contract, give 1 too, with all outputs written."""
 
 
 class UsageError(Exception):
@@ -165,6 +165,12 @@ def _add_pipeline(group: argparse._ArgumentGroup) -> None:
         default=True,
         metavar="[=0|1]",
         help="verify the module after each pass (default: 1)",
+    )
+    group.add_argument(
+        "--verify-contract",
+        action="store_true",
+        help="after the passes, check that state, gradients and what replaces them are sharded alike, as Shardy would "
+        "shard them; each break is one line, and the exit status 1",
     )
     group.add_argument("--show-dialects", action="store_true", help="list the dialects that can be read")
     group.add_argument("--version", action="store_true", help="print the versions of paropt and jaxlib")

@@ -21,9 +21,10 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypedDict, TypeVa
 import jax
 from jaxlib.mlir import ir
 
+from paropt.donation import Donate, given_away, with_donation
 from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.core.context import make_context
-from paropt.passes.core.pipeline import Pipeline
+from paropt.passes.core.pipeline import Pipeline, PipelineError
 from paropt.passes.core.remarks import Remark, source_of
 
 _UNKNOWN_JAX = f"paropt needs jax 0.10 to 0.12: it does not know how jax {jax.__version__} lowers programs"
@@ -63,13 +64,18 @@ def jit(
     *,
     passes: str | Pipeline = ...,
     strict: bool = ...,
+    donate: Donate | None = ...,
     **jax_jit_arguments: Unpack[JitArguments],
 ) -> "Jitted[P, R]": ...
 
 
 @overload
 def jit(
-    *, passes: str | Pipeline = ..., strict: bool = ..., **jax_jit_arguments: Unpack[JitArguments]
+    *,
+    passes: str | Pipeline = ...,
+    strict: bool = ...,
+    donate: Donate | None = ...,
+    **jax_jit_arguments: Unpack[JitArguments],
 ) -> "Callable[[Callable[P, R]], Jitted[P, R]]": ...
 
 
@@ -79,6 +85,7 @@ def jit(
     *,
     passes: str | Pipeline = DEFAULT_PIPELINE,
     strict: bool = False,
+    donate: Donate | None = None,
     **jax_jit_arguments: Unpack[JitArguments],
 ) -> Any:
     """`jax.jit`, with `passes` run on the StableHLO before XLA gets it. All other arguments are those of `jax.jit`.
@@ -86,10 +93,14 @@ def jit(
     Without `fun` it makes a decorator: `@paropt.jit(donate_argnums=0)`. Write it outside of `jax.grad` and `jax.vmap`:
     what is rewritten is the whole program that runs, so a `paropt.jit` inside another `jax.jit` has no effect.
 
+    `donate="state"` gives away, beside what `donate_argnums` names, the arguments that come back as results of the
+    same structure: docs/donation.md.
+
     If a pass fails, the program runs as `jax.jit` would run it, with a RuntimeWarning; `strict` raises the error.
-    Raises PipelineError, here and not at the first call, when `passes` is not a pipeline.
+    Raises PipelineError, here and not at the first call, when `passes` is not a pipeline; at the first call, when an
+    option does not fit the program, such as the name of an axis that its mesh has not.
     """
-    spec = _spec_of(passes, strict)
+    spec = _spec_of(passes, strict, donate)
     if fun is None:
         return lambda fun: _jitted_class(fun, spec, jax_jit_arguments)
     return _jitted_class(fun, spec, jax_jit_arguments)
@@ -221,11 +232,11 @@ class _Spec:
     reached: bool = False  # by the lowering of some program
 
 
-def _spec_of(passes: str | Pipeline, strict: bool) -> _Spec | None:
+def _spec_of(passes: str | Pipeline, strict: bool, donate: Donate | None = None) -> _Spec | None:
     """None for no passes. That is also the context's value outside every block: such programs are plain jax's."""
     if not isinstance(passes, str | Pipeline):
         raise TypeError(f"passes: expected pipeline text or a Pipeline, got {type(passes).__name__}")
-    pipeline = Pipeline.parse(passes) if isinstance(passes, str) else passes
+    pipeline = with_donation(Pipeline.parse(passes) if isinstance(passes, str) else passes, donate)
     return _checked_spec(pipeline, strict) if pipeline.stages else None
 
 
@@ -248,7 +259,7 @@ def _within(spec: _Spec | None) -> Iterator[None]:
 _remarks: weakref.WeakKeyDictionary[ir.Module, tuple[Remark, ...]] = weakref.WeakKeyDictionary()
 
 
-def _rewritten(fresh: Callable[[], T], _module_of: Callable[[T], ir.Module], spec: _Spec) -> T:
+def _rewritten(fresh: Callable[[], T], module_of: Callable[[T], ir.Module], spec: _Spec, donated: Sequence[bool]) -> T:
     """What `fresh` makes, its module rewritten in place; if the passes fail, what it makes, with a warning.
 
     A pass that fails may leave the module half rewritten. So `fresh` is called again, which costs nothing until it
@@ -257,19 +268,22 @@ def _rewritten(fresh: Callable[[], T], _module_of: Callable[[T], ir.Module], spe
     spec.reached = True
     made = fresh()
     try:
-        found = _run(spec.pipeline, _module_of(made))
+        found = _run(spec.pipeline, module_of(made), donated)
+    except PipelineError:  # the user's mistake, told in one line, and no defect
+        raise
     except Exception as error:  # whatever a pass, ours or a plug-in, raises: XLA can compile the program without it
         if spec.strict:
             raise
         made = fresh()
-        found = (_failure(spec, _module_of(made), error),)
-    _remarks[_module_of(made)] = found
+        found = (_failure(spec, module_of(made), error),)
+    _remarks[module_of(made)] = found
     return made
 
 
-def _run(pipeline: Pipeline, module: ir.Module) -> tuple[Remark, ...]:
+def _run(pipeline: Pipeline, module: ir.Module, donated: Sequence[bool]) -> tuple[Remark, ...]:
     before = _type_of_main(module)
-    found = pipeline.run(module.operation)
+    with given_away(module, donated, pipeline):
+        found = pipeline.run(module.operation)
     if _type_of_main(module) != before:  # jax has its own record of arguments and results, and XLA would crash
         raise RuntimeError(f"the passes changed the type of @main from {before} to {_type_of_main(module)}")
     return tuple(found)
@@ -319,7 +333,9 @@ def _hook(lower: Callable[..., Any]) -> Callable[..., Any]:
         spec = _passes.value
         if spec is None:
             return lower(*args, **kwargs)
-        return _rewritten(lambda: lower(*args, **kwargs), operator.attrgetter("module"), spec)
+        return _rewritten(
+            lambda: lower(*args, **kwargs), operator.attrgetter("module"), spec, kwargs.get("donated_args", ())
+        )
 
     return lower_and_rewrite
 
@@ -355,7 +371,14 @@ def _rewritten_copy(lowered: jax.stages.Lowered, spec: _Spec) -> jax.stages.Lowe
     """`lowered` is shared by all users of jax's caches: its module must stay as it is."""
     if not hasattr(getattr(lowered, "_lowering", None), "_hlo"):
         raise RuntimeError(_UNKNOWN_JAX)
-    return _rewritten(lambda: copied(lowered), _module_of, spec)
+    return _rewritten(lambda: copied(lowered), _module_of, spec, _donated(lowered))
+
+
+def _donated(lowered: Any) -> list[bool]:
+    """Which of the arguments that the program did not drop its callers donate."""
+    flags = [argument.donated for argument in jax.tree.leaves(lowered.args_info)]
+    kept = lowered._lowering.compile_args.get("kept_var_idx", range(len(flags)))
+    return [flag for number, flag in enumerate(flags) if number in kept]
 
 
 def rewritten(lowered: jax.stages.Lowered, passes: str | Pipeline) -> tuple[jax.stages.Lowered, tuple[Remark, ...]]:
