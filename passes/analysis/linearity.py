@@ -40,7 +40,6 @@ class Row(NamedTuple):
     moves_data: bool  # only copies and reorders elements, so it may be crossed whatever the reducer
     elementwise: bool  # keeps the shape, so a reduce_scatter may cross it too
     reason: str
-    is_tracked: bool = True  # XLA's partitioner knows that the result is not reduced where the operands are not
 
 
 def addends_of(op: ir.Operation, crossing: Crossing) -> Addends:
@@ -54,8 +53,8 @@ def addends_of(op: ir.Operation, crossing: Crossing) -> Addends:
     assert row is not None
     shapes = [tensor_of(value) for value in (*op.operands, *op.results)]
     require(None not in shapes, f"{op.name} has a dynamic shape", op)
-    tracked = row.is_tracked or not crossing.reduction.is_global
-    require(tracked, f"XLA loses track of what is not reduced in a {op.name}", op)
+    tracked = op.name not in _LEFT_TO_XLA or not crossing.reduction.is_global
+    require(tracked, f"{op.name} of a value that is not reduced is left to XLA's partitioner", op)
     addends = row.addends(op, crossing)
     in_place = row.elementwise or crossing.reduction.kind != REDUCE_SCATTER
     require(in_place, f"a reduce_scatter may not cross {op.name}, which moves elements", op)
@@ -208,50 +207,26 @@ _TABLE = (
     Row("stablehlo.pad", _padded, False, False, "zero is the sum of zeros"),
     Row("stablehlo.concatenate", _every, True, False, "each element belongs to one operand"),
     Row("stablehlo.select", _selected, True, False, "all devices of a group take the same elements"),
-    Row(
-        "stablehlo.dynamic_slice",
-        _sliced,
-        True,
-        False,
-        "all devices of a group take the same elements",
-        is_tracked=False,
-    ),
+    Row("stablehlo.dynamic_slice", _sliced, True, False, "all devices of a group take the same elements"),
     Row("stablehlo.dynamic_update_slice", _updated, True, False, "each element belongs to one operand"),
-    Row("stablehlo.gather", _sliced, True, False, "all devices of a group take the same elements", is_tracked=False),
-    Row(
-        "stablehlo.scatter",
-        _scattered,
-        False,
-        False,
-        "all devices of a group add to, or replace, the same elements",
-        is_tracked=False,
-    ),
+    Row("stablehlo.gather", _sliced, True, False, "all devices of a group take the same elements"),
+    Row("stablehlo.scatter", _scattered, False, False, "all devices of a group add to, or replace, the same elements"),
     Row("stablehlo.reduce", _summed, False, False, "a sum of sums, in another order"),
-    Row(
-        "stablehlo.reduce_window",
-        _summed,
-        False,
-        False,
-        "sums of sums, in another order: a cumulative sum is one",
-        is_tracked=False,
-    ),
-    Row("stablehlo.dot_general", _product, False, False, "sum(x) . c = sum(x . c)", is_tracked=False),
-    Row("stablehlo.convolution", _product, False, False, "a convolution is linear in either operand", is_tracked=False),
-    Row("stablehlo.real", _every, False, True, "the real part of a sum is the sum of the real parts", is_tracked=False),
-    Row(
-        "stablehlo.imag",
-        _every,
-        False,
-        True,
-        "the imaginary part of a sum is the sum of the imaginary parts",
-        is_tracked=False,
-    ),
-    Row("stablehlo.complex", _every, False, False, "the parts of a sum are the sums of the parts", is_tracked=False),
+    Row("stablehlo.reduce_window", _summed, False, False, "sums of sums, in another order: a cumulative sum is one"),
+    Row("stablehlo.dot_general", _product, False, False, "sum(x) . c = sum(x . c)"),
+    Row("stablehlo.convolution", _product, False, False, "a convolution is linear in either operand"),
+    Row("stablehlo.real", _every, False, True, "the real part of a sum is the sum of the real parts"),
+    Row("stablehlo.imag", _every, False, True, "the imaginary part of a sum is the sum of the imaginary parts"),
+    Row("stablehlo.complex", _every, False, False, "the parts of a sum are the sums of the parts"),
     Row("sdy.sharding_constraint", _every, True, False, "the same value; it says how other axes shard it"),
 )
 ROWS = {row.op: row for row in _TABLE}
-# In a program for all devices: what may stand between an op that adds up over devices and its reduction.
-TRACKED = frozenset(row.op for row in _TABLE if row.is_tracked) | {ADD}
+# In a program for all devices: XLA's partitioner may split the other operands anew, or was not seen to follow.
+_LEFT_TO_XLA = frozenset(
+    f"stablehlo.{name}" for name in ("dot_general", "convolution", "scatter", "real", "imag", "complex")
+)
+# In such a program: what may stand between an op that adds up over devices and its reduction.
+TRACKED = frozenset((*ROWS, ADD)) - _LEFT_TO_XLA
 
 
 def law_of(op: str, reduction: Reduction) -> str:
