@@ -47,7 +47,9 @@ def audit(
     if passes is None:
         return _audit(before.compile())
     after, remarks = _rewritten(program, before, passes)
-    return AuditComparison(_audit(before.compile()), _audit(after.compile()), passes=passes, remarks=remarks)
+    audited = _audit(after.compile())
+    wrong = _differences(before, after, audited)
+    return AuditComparison(_audit(before.compile()), audited, passes=passes, remarks=remarks, mismatches=wrong)
 
 
 def _lowered(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -82,6 +84,13 @@ def _for_targets(program: Any, before: Any, passes: str, names: Sequence[Any]) -
     found = [get(name) if isinstance(name, str) else name for name in names]
     after, remarks = _rewritten(program, before, passes) if passes.strip() else (before, ())
     return AuditReport(tuple(compare(target, before, after, passes, remarks) for target in found))
+
+
+def _differences(before: Any, after: Any, audited: Audit) -> tuple[str, ...]:
+    from paropt.verification import differences
+
+    modules = [lowered.compiler_ir().operation for lowered in (before, after)]
+    return tuple(differences(*modules, audited.collectives))
 
 
 def _audit(compiled: Any) -> Audit:

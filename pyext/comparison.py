@@ -95,6 +95,7 @@ class AuditComparison:
     target: str = ""  # "" for the devices of this process
     remarks: tuple[Remark, ...] = ()
     changes: Changes | None = None  # between a baseline and `after`
+    mismatches: tuple[str, ...] = ()  # where the executable is not what the passes' result says: it computes otherwise
 
     @property
     def is_single(self) -> bool:
@@ -142,6 +143,11 @@ class AuditReport:
     """The audits of one program for several targets. `str` of it is a report."""
 
     comparisons: tuple[AuditComparison, ...]
+
+    @property
+    def mismatches(self) -> list[str]:
+        """Those of all targets, each with its target."""
+        return [f"{c.target}: {line}" for c in self.comparisons for line in c.mismatches]
 
     def __getitem__(self, target: str) -> AuditComparison:
         found = [c for c in self.comparisons if c.target == target]

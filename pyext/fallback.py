@@ -8,7 +8,8 @@ from jaxlib.mlir import ir
 from paropt.census import census
 from paropt.modules import bytecode_of
 from paropt.passes.core.traversal import ops_of
-from paropt.verification import Prediction, broken_tags, mismatches, prediction, tags_of
+from paropt.tags import gaps, tags_of
+from paropt.verification import Prediction, mismatches, prediction
 
 T = TypeVar("T")
 
@@ -35,9 +36,9 @@ class Fallback:
         """
         if self._bytecode is None or len(tags_of(module.operation)) <= self._tags:
             return False
-        broken = broken_tags(module.operation)
-        if broken:
-            raise VerificationError(broken[0])
+        wrong = gaps(module.operation)
+        if wrong:
+            raise VerificationError(wrong[0])
         return True
 
     def compiled(
@@ -70,11 +71,11 @@ class Fallback:
         return self._original
 
 
-def _verify(predicted: Prediction | None, text: str | None) -> None:
+def _verify(predicted: Prediction, text: str | None) -> None:
     """Raises VerificationError unless the executable with this text reduces what was predicted."""
     if text is None:
         raise VerificationError("the compiler does not show what it made of the program")
-    wrong = mismatches(predicted, census(text)) if predicted is not None else []
+    wrong = mismatches(predicted, census(text))
     if wrong:
         raise VerificationError(wrong[0])
 

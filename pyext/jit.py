@@ -343,7 +343,7 @@ def _can_hook() -> bool:
     if not hasattr(jax, "make_user_context") or not hasattr(_mlir, _LOWERING):
         return False
     compiles = getattr(getattr(_pxla, "UnloadedMeshExecutable", None), _COMPILING, None)
-    if compiles is None or not _COMPILE_PARAMETERS <= set(inspect.signature(compiles).parameters):
+    if compiles is None or not set(inspect.signature(compiles).parameters) >= _COMPILE_PARAMETERS:
         return False
     return "module" in getattr(_mlir.LoweringResult, "_fields", ()) and _pxla.mlir is _mlir and _calls_by_attribute()
 

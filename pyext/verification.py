@@ -1,8 +1,8 @@
-"""Checks that an executable reduces what its module says is not reduced: once, where the module says so.
+"""Does an executable reduce what its module says, and as often?
 
 `annotate-unreduced` tells XLA by sharding constraints which values are not reduced yet. A compiler that loses one of
-them compiles a program that computes something else, without a word. It shows in what the executable communicates: the
-value is reduced in a loop where nothing reduces it, or not at all. docs/jit.md says what that finds and what not.
+them computes something else, without a word: a value is reduced in a loop where nothing asks for it, or nowhere.
+Either shows in what the executable communicates. docs/jit.md says what this finds.
 """
 
 import re
@@ -15,19 +15,20 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 
 from paropt.census import Collective
-from paropt.passes.analysis.collectives import ALL_REDUCE, REDUCE_SCATTER, global_reduction
-from paropt.passes.analysis.linearity import Crossing, addends_of
-from paropt.passes.analysis.loops import WHILE, Loop, loop_around, trip_count
-from paropt.passes.analysis.meshes import Mesh, mesh_named, mesh_of
+from paropt.passes.analysis.collectives import ALL_REDUCE, GLOBAL_ALL_REDUCE, REDUCE_SCATTER
+from paropt.passes.analysis.loops import WHILE, Loop, trip_count
+from paropt.passes.analysis.meshes import mesh_named, mesh_of
 from paropt.passes.analysis.producers import ROWS
 from paropt.passes.analysis.propagation import Propagated
-from paropt.passes.analysis.shardings import Axes, Sharding, is_manual, read_sharding
+from paropt.passes.analysis.shardings import Sharding, is_manual
 from paropt.passes.analysis.types import tensor_of
-from paropt.passes.core.remarks import Declined, source_of
-from paropt.passes.core.traversal import defining_op, module_of, ops_of, users_of
+from paropt.passes.core.global_form import CONSTRAINT
+from paropt.passes.core.remarks import source_of
+from paropt.passes.core.traversal import defining_op, ops_of, parent_of, users_of
+from paropt.tags import gaps, sharding_by, tags_of
+from paropt.totals import SYNC_KINDS
 
-CONSTRAINT = "sdy.sharding_constraint"
-_KINDS = ("all-reduce", "reduce-scatter")
+_ANY_GROUP = 0
 
 # Ops after which the partitioner may add a reduction, if a dimension that they add up or look things up in is split.
 _COMMUNICATE = (
@@ -46,303 +47,240 @@ _COMMUNICATE = (
     "stablehlo.sort",
     "stablehlo.triangular_solve",
 )
-_EXPLICIT = (ALL_REDUCE, REDUCE_SCATTER, "sdy.all_reduce", "sdy.reduce_scatter")
-# Of Shardy's sharding rules: dimensions over which an op cannot be split without communication.
+_EXPLICIT = (ALL_REDUCE, REDUCE_SCATTER, GLOBAL_ALL_REDUCE, "sdy.reduce_scatter")
+
+# In Shardy's sharding rules: the dimensions over which an op cannot be split without communication.
 _APART = re.compile(r"(?:reduction|need_replication|permutation)=\{([^}]*)\}")
 
 
+class Key(NamedTuple):
+    """What tells reductions apart in an executable. Types do not: compilers convert."""
+
+    elements: int  # per device
+    group: int  # devices that take part together
+
+
 class Reduced(NamedTuple):
-    """A reduction that an executable may contain."""
+    """A reduction, or a range of those that an executable may contain."""
 
     fewest: int  # elements per device
     most: int
-    group: int  # devices; 0: any number
+    group: int
     in_loop: bool
     times: float  # per step
 
-    def may_be(self, elements: int, group: int) -> bool:
-        return self.fewest <= elements <= self.most and self.group in (0, group)
-
-
-class Key(NamedTuple):
-    """What a reduction of a value looks like in an executable."""
-
-    elements: int  # per device
-    group: int  # devices
-
-    def __str__(self) -> str:
-        return f"{self.elements} elements over {self.group} devices"
+    def fits(self, key: Key) -> bool:
+        return self.fewest <= key.elements <= self.most and self.group in (_ANY_GROUP, key.group)
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """The reductions that the executable of a module should have."""
+    """What the executable of a module reduces, if its compiler loses nothing."""
 
-    moved: dict[Key, str]  # of values that are not reduced, and where one of them is
-    closings: tuple[Reduced, ...]  # what the module itself reduces
+    unreduced: dict[Key, str]  # what would be reduced if it lost a constraint, and where one such value is
+    closings: tuple[Reduced, ...]  # what the module asks for
     others: tuple[Reduced, ...]  # what the compiler may add
 
 
-def tags_of(module: ir.Operation) -> list[ir.Operation]:
-    """The constraints that say that a value is not reduced."""
-    return [op for op in ops_of(module, CONSTRAINT) if not is_manual(op) and _sharding(op).unreduced]
+def differences(before: ir.Operation, after: ir.Operation, collectives: Iterable[Collective]) -> list[str]:
+    """In words, where the executable with these collectives is not what the module `after` says; empty when it is.
+
+    Nothing is said of a module in which the passes that were run on `before` tagged nothing.
+    """
+    if len(tags_of(after)) <= len(tags_of(before)):
+        return []
+    predicted = prediction(after)
+    return [*gaps(after), *mismatches(predicted, collectives)]
 
 
-def prediction(module: ir.Operation) -> Prediction | None:
-    """What the executable of `module` should reduce; None when the module says of no value that it is not reduced."""
-    tags = tags_of(module)
-    if not tags:
-        return None
-    moved: dict[Key, str] = {}
-    for op in tags:
-        sharding = _sharding(op)
-        key = Key(_elements(op.operands[0], sharding), _devices(op, sharding.mesh, sharding.unreduced))
-        if key.group > 1:
-            moved.setdefault(key, str(source_of(op.location)))
-    closings = [_closing(op) for op in ops_of(module, CONSTRAINT) if _closes(op)]
-    return Prediction(moved, tuple(closings), tuple(_others(module)))
+def prediction(module: ir.Operation) -> Prediction:
+    """What the executable of `module` should reduce. It costs a propagation of shardings on a copy."""
+    return _Predictor(module).prediction()
 
 
 def mismatches(predicted: Prediction, collectives: Iterable[Collective]) -> list[str]:
     """In words, where what an executable reduces is not what was predicted; empty when it fits.
 
-    Compilers concatenate small arrays and unroll loops. So arrays are counted by how often they run, and where some
-    are too few or too many, their elements in all.
+    Compilers unroll loops and concatenate arrays. So arrays are counted by how often they run, and where they are not
+    the arrays expected, by their elements.
     """
-    found = [r for c in collectives if c.kind in _KINDS for r in _arrays(c)]
-    return [*_repeated(predicted, found), *_missing(predicted, found)]
+    found = [reduced for c in collectives if c.kind in SYNC_KINDS for reduced in _reduced_by(c)]
+    return [*_unasked(predicted, found), *_lacking(predicted, found)]
 
 
-def _repeated(predicted: Prediction, found: list[Reduced]) -> Iterator[str]:
-    """Values that are not reduced, but the executable does."""
+def _unasked(predicted: Prediction, found: list[Reduced]) -> Iterator[str]:
+    """Reductions that nothing in the module asks for, and a lost constraint would cause."""
     allowed = [*predicted.closings, *predicted.others]
-    for key, place in predicted.moved.items():
-        for in_loop, where in ((True, "in a loop "), (False, "")):
-            there, fits = (_times(key, of, in_loop) for of in (found, allowed))
-            if there > fits:
-                yield f"{key} are reduced {where}{there:g} times, not {fits:g} times; the value at {place} may be one of these"
+    for key, place in predicted.unreduced.items():
+        for in_loop, where in ((True, "in loops"), (False, "in all")):
+            there, asked = (_times(key, reductions, in_loop) for reductions in (found, allowed))
+            if there > asked:
+                yield f"{_named(key)} runs {there:g} times {where}, not {asked:g} times; perhaps of the value at {place}"
                 break
-    for group in sorted({key.group for key in predicted.moved}):
-        there, fits = (sum(r.most * r.times for r in of if r.in_loop and r.group in (0, group)) for of in (found, allowed))
-        if there > fits:
-            yield f"{there:g} elements are reduced over {group} devices in loops, not {fits:g}"
+    for group in sorted({key.group for key in predicted.unreduced}):
+        there, asked = (_elements_in_loops(group, reductions) for reductions in (found, allowed))
+        if there > asked:
+            yield f"{there:g} elements per device are reduced over {group} devices in loops, not {asked:g}"
 
 
-def _missing(predicted: Prediction, found: list[Reduced]) -> Iterator[str]:
-    """Values that the module reduces outside of loops, but the executable does not."""
-    outside = [r for r in found if not r.in_loop]
+def _lacking(predicted: Prediction, found: list[Reduced]) -> Iterator[str]:
+    """Reductions that the module asks for outside of loops, and the executable does not have."""
     for group in sorted({closing.group for closing in predicted.closings if closing.group > 1}):
-        wanted = [closing for closing in predicted.closings if closing.group == group and not closing.in_loop]
-        unused = [r for r in outside if r.group == group]
+        unused = [reduced for reduced in found if reduced.group == group and not reduced.in_loop]
         lacking = []
-        for closing in sorted(wanted, key=lambda c: c.most - c.fewest):
-            one = next((r for r in unused if closing.may_be(r.most, group)), None)
-            unused.remove(one) if one else lacking.append(closing)
-        unknown = sum(r.most for r in unused if not any(other.may_be(r.most, group) for other in predicted.others))
+        asked = [closing for closing in predicted.closings if closing.group == group and not closing.in_loop]
+        for closing in sorted(asked, key=lambda c: c.most - c.fewest):  # those that fit least first
+            one = next((reduced for reduced in unused if closing.fits(_key(reduced))), None)
+            if one is None:
+                lacking.append(closing)
+            else:
+                unused.remove(one)
+        # Concatenated, perhaps: arrays that nothing else explains.
+        unknown = sum(r.most for r in unused if not any(other.fits(_key(r)) for other in predicted.others))
         if sum(closing.fewest for closing in lacking) > unknown:
-            yield f"{Key(lacking[0].most, group)} are not reduced, as the program says"
+            yield f"{_named(_key(lacking[0]))} is missing, one of {len(lacking)}"
+
+
+def _named(key: Key) -> str:
+    return f"a reduction of {key.elements} elements over {key.group} devices"
+
+
+def _key(reduced: Reduced) -> Key:
+    return Key(reduced.most, reduced.group)
 
 
 def _times(key: Key, reductions: Iterable[Reduced], in_loop: bool) -> float:
-    return sum(r.times for r in reductions if r.may_be(*key) and r.in_loop >= in_loop)
+    return sum(reduced.times for reduced in reductions if reduced.fits(key) and reduced.in_loop >= in_loop)
 
 
-def _arrays(collective: Collective) -> Iterator[Reduced]:
+def _elements_in_loops(group: int, reductions: Iterable[Reduced]) -> float:
+    of_group = (r for r in reductions if r.in_loop and r.group in (_ANY_GROUP, group))
+    return sum(reduced.most * reduced.times for reduced in of_group)
+
+
+def _reduced_by(collective: Collective) -> Iterator[Reduced]:
     times = collective.executions
     for array in collective.arrays:
-        size = prod(array.dims)
+        size = array.elements
         yield Reduced(size, size, collective.group, collective.depth > 0, 1 if times is None else times)
 
 
-def _sharding(op: ir.Operation) -> Sharding:
-    return read_sharding(op.attributes["sharding"])
+# ---- what the module asks for, and what the compiler may add
 
 
-def _closes(op: ir.Operation) -> bool:
-    """Whether the constraint `op` asks for the sum of a value that is not reduced."""
-    before = defining_op(op.operands[0])
-    return before is not None and before.name == CONSTRAINT and bool(_sharding(before).unreduced) and not _sharding(op).unreduced
+class _Predictor:
+    def __init__(self, module: ir.Operation) -> None:
+        self._module = module
+        self._propagated = Propagated(module)
+        self._sizes: dict[str, dict[str, int]] = {}  # of the axes of a mesh
+
+    def prediction(self) -> Prediction:
+        unreduced: dict[Key, str] = {}
+        for op in tags_of(self._module):
+            sharding = sharding_by(op)
+            key = Key(self._elements(op.operands[0], sharding), self._devices(sharding.mesh, sharding.unreduced))
+            if key.group > 1:
+                unreduced.setdefault(key, str(source_of(op.location)))
+        closings = [self._closing(*found) for found in _closings(self._module)]
+        return Prediction(unreduced, tuple(closings), tuple(self._others()))
+
+    def _closing(self, op: ir.Operation, tag: ir.Operation) -> Reduced:
+        """What `op` asks for, the sum of what `tag` says is not reduced."""
+        given, wanted = sharding_by(tag), sharding_by(op)
+        sizes = [self._elements(op.operands[0], sharding) for sharding in (given, wanted)]
+        # Where the sum is split further, it may be split first.
+        return Reduced(min(sizes), sizes[0], self._devices(given.mesh, given.unreduced), *_place(op))
+
+    def _others(self) -> Iterator[Reduced]:
+        for op in ops_of(self._module, *_EXPLICIT):
+            yield from (_part_of(op, value) for value in op.operands)
+        for op in ops_of(self._module, *_COMMUNICATE):
+            if not is_manual(op):
+                yield from self._added(op)
+            elif op.name in ROWS:  # over axes that are not manual
+                yield from (_part_of(op, value) for value in op.results)
+        for op in ops_of(self._module, "stablehlo.custom_call"):
+            if any(sharding is not None and sharding.axes for sharding in self._propagated.operand_shardings(op)):
+                yield from (_part_of(op, value) for value in op.results)
+
+    def _added(self, op: ir.Operation) -> Iterator[Reduced]:
+        """What the partitioner may reduce behind `op`, besides what a tag there takes out of its hands."""
+        shardings = self._propagated.operand_shardings(op)
+        axes = _axes_apart(self._propagated.sharding_rule(op), shardings) - _unreduced_behind(op)
+        mesh = next((sharding.mesh for sharding in shardings if sharding is not None), None)
+        if mesh is None or not axes:
+            return
+        for value in op.results:
+            tensor = tensor_of(value)
+            if tensor is None:
+                yield _part_of(op, value)
+                continue
+            split = self._propagated.sharding_of(value) or Sharding(mesh, ((),) * len(tensor.shape))
+            whole = Sharding(
+                mesh, tuple(tuple(a for a in dimension if a not in axes) for dimension in split.dimensions)
+            )
+            sizes = (self._elements(value, split), self._elements(value, whole))
+            yield Reduced(*sizes, self._devices(mesh, axes), *_place(op))
+
+    def _elements(self, value: ir.Value, sharding: Sharding) -> int:
+        """Of `value` on one device; dimensions that do not divide are padded."""
+        tensor = tensor_of(value)
+        assert tensor is not None, "a sharding is of a static shape"
+        parts = [self._devices(sharding.mesh, axes) for axes in sharding.dimensions]
+        return prod(-(-length // part) for length, part in zip(tensor.shape, parts, strict=True))
+
+    def _devices(self, mesh: str, axes: Iterable[str]) -> int:
+        """How many devices `axes` span."""
+        if mesh not in self._sizes:
+            named = mesh.startswith("@")
+            found = mesh_named(self._module, mesh[1:]) if named else mesh_of(ir.Attribute.parse(f"#sdy.{mesh}"))
+            assert found is not None, "the module verifies"
+            self._sizes[mesh] = dict(found.axes)
+        return prod(_size(axis, self._sizes[mesh]) for axis in axes)
 
 
-def _closing(op: ir.Operation) -> Reduced:
-    before = defining_op(op.operands[0])
-    assert before is not None
-    given, wanted = _sharding(before), _sharding(op)
-    sizes = [_elements(op.operands[0], sharding) for sharding in (given, wanted)]
-    in_loop, times = _place(op)
-    return Reduced(min(sizes), sizes[0], _devices(op, given.mesh, given.unreduced), in_loop, times)
+def _size(axis: str, sizes: dict[str, int]) -> int:
+    whole, _, part = axis.partition(")")  # of an axis, or `"data":(1)2`, of a part of it
+    return int(part) if part else sizes[whole.strip('"')]
 
 
-def _others(module: ir.Operation) -> Iterator[Reduced]:
-    """What may be reduced besides: by ops that say so, and by those that the partitioner follows by a reduction."""
-    propagated = Propagated(module)
-    for op in ops_of(module, *_EXPLICIT):
-        for value in op.operands:
-            yield _some_of(op, value)
-    for op in ops_of(module, *_COMMUNICATE):
-        if is_manual(op):
-            yield from (_some_of(op, value) for value in op.results if op.name in ROWS)
-        else:
-            yield from _added(op, propagated)
-    for op in ops_of(module, "stablehlo.custom_call"):
-        if any(sharding is not None and sharding.axes for sharding in propagated.operand_shardings(op)):
-            yield from (_some_of(op, value) for value in op.results)
+def _closings(module: ir.Operation) -> Iterator[tuple[ir.Operation, ir.Operation]]:
+    """The constraints that ask for a sum, and those before them, which say that it is not taken yet."""
+    for op in ops_of(module, CONSTRAINT):
+        tag = defining_op(op.operands[0])
+        if tag is not None and tag.name == CONSTRAINT and sharding_by(tag).unreduced and not sharding_by(op).unreduced:
+            yield op, tag
 
 
-def _added(op: ir.Operation, propagated: Propagated) -> Iterator[Reduced]:
-    """The reductions that the partitioner may add behind `op`, which has one operand that is split or several."""
-    shardings = propagated.operand_shardings(op)
-    left = {axis for tag in _tags(op) for axis in tag.unreduced}
-    axes = _axes_apart(propagated.sharding_rule(op), shardings) - left
-    mesh = next((sharding.mesh for sharding in shardings if sharding is not None), None)
-    if mesh is None or not axes:
-        return
-    in_loop, times = _place(op)
-    for value in op.results:
-        sharding = propagated.sharding_of(value) or Sharding(mesh, ((),) * len(tensor_of(value).shape))
-        whole = Sharding(mesh, tuple(tuple(a for a in dim if a not in axes) for dim in sharding.dimensions))
-        yield Reduced(
-            _elements(value, sharding), _elements(value, whole), _devices(op, mesh, tuple(axes)), in_loop, times
-        )
+def _unreduced_behind(op: ir.Operation) -> set[str]:
+    return {axis for user in users_of(op) if user.name == CONSTRAINT for axis in sharding_by(user).unreduced}
 
 
 def _axes_apart(rule: str, shardings: list[Sharding | None]) -> set[str]:
-    """The axes that split a dimension of an operand which the op with that rule adds up or looks things up in."""
+    """The axes that split a dimension of an operand which the op with this rule adds up or looks things up in."""
     apart = {factor for listed in _APART.findall(rule) for factor in listed.split(", ")}
     operands = re.findall(r"\[([^\]]*)\]", rule[: rule.find("->")])
     found: set[str] = set()
-    for sharding, dims in zip(shardings, operands, strict=False):
-        if sharding is not None:
-            for axes, factors in zip(sharding.dimensions, dims.split(", "), strict=False):
-                found |= set(axes) if apart & set(re.findall(r"[a-z](?:_\d+)?", factors)) else set()
+    for sharding, dimensions in zip(shardings, operands, strict=False):  # an op without a rule has no operands here
+        split = sharding.dimensions if sharding is not None else ()
+        for axes, factors in zip(split, dimensions.split(", "), strict=False):
+            if apart.intersection(re.findall(r"[a-z](?:_\d+)?", factors)):
+                found.update(axes)
     return found
 
 
-def _tags(op: ir.Operation) -> Iterator[Sharding]:
-    """What constraints behind `op` say of its results that are not reduced."""
-    for user in users_of(op):
-        if user.name == CONSTRAINT and _sharding(user).unreduced:
-            yield _sharding(user)
-
-
-def _some_of(op: ir.Operation, value: ir.Value) -> Reduced:
-    """A reduction of at most the elements of `value`, over any number of devices."""
-    in_loop, times = _place(op)
+def _part_of(op: ir.Operation, value: ir.Value) -> Reduced:
+    """A reduction of `value` or of a part of it, over any devices."""
     tensor = tensor_of(value)
-    return Reduced(1, prod(tensor.shape) if tensor is not None else sys.maxsize, 0, in_loop, times)
+    return Reduced(1, prod(tensor.shape) if tensor is not None else sys.maxsize, _ANY_GROUP, *_place(op))
 
 
 def _place(op: ir.Operation) -> tuple[bool, float]:
-    """Whether `op` is in a loop, and how often it runs per step."""
-    times, in_loop = 1.0, False
+    """Whether `op` is in a loop, and how often it runs per step: infinitely often where nobody knows."""
+    in_loop, times = False, 1.0
     while op.parent is not None:
-        op = op.parent.operation
+        op = parent_of(op)
         if op.name == WHILE:
             count = trip_count(Loop(op))
-            times *= inf if count is None else count
-            in_loop = True
+            in_loop, times = True, inf if count is None else times * count
     return in_loop, times
-
-
-def _elements(value: ir.Value, sharding: Sharding) -> int:
-    """Of `value` on one device. Dimensions that do not divide are padded."""
-    tensor = tensor_of(value)
-    assert tensor is not None
-    op = value.owner.operation
-    sizes = [_devices(op, sharding.mesh, axes) for axes in sharding.dimensions]
-    return prod(-(-length // size) for length, size in zip(tensor.shape, sizes, strict=True))
-
-
-def _devices(op: ir.Operation, mesh: str, axes: Axes) -> int:
-    """How many devices `axes` span."""
-    found = _mesh(op, mesh)
-    assert found is not None
-    return prod(_size(dict(found.axes), axis) for axis in axes)
-
-
-def _mesh(op: ir.Operation, mesh: str) -> Mesh | None:
-    return mesh_named(module_of(op), mesh[1:]) if mesh.startswith("@") else mesh_of(ir.Attribute.parse(f"#sdy.{mesh}"))
-
-
-def _size(sizes: dict[str, int], axis: str) -> int:
-    _, _, sub = axis.partition(")")  # `"data":(1)2` is a part of it
-    return int(sub) if sub else sizes[axis.strip('"')]
-
-
-def broken_tags(module: ir.Operation) -> list[str]:
-    """In words, where a value is not reduced but what is made of it is not said to be so; empty when all is said."""
-    return [line for op in tags_of(module) for line in _broken(op)]
-
-
-def _broken(tag: ir.Operation) -> Iterator[str]:
-    axes = _sharding(tag).unreduced
-    for use in tag.results[0].uses:
-        yield from _misread(use, axes)
-    before = defining_op(tag.operands[0])
-    if before is None:
-        return
-    if before.name == WHILE:
-        position = ir.OpResult(tag.operands[0]).result_number
-        for end in (before, Loop(before).next_values):
-            if not _is_unreduced(end.operands[position], axes):
-                yield _at(before, f"carried value {position} is not reduced only after the loop")
-    elif before.name not in (*ROWS, CONSTRAINT) or any(_is_unreduced(v, axes) for v in before.operands):
-        yield from _mixed(before, axes)
-
-
-def _misread(use: ir.OpOperand, axes: Axes) -> Iterator[str]:
-    """Where `use` reads a value that is not reduced over `axes`, and its result is not said to be so."""
-    op, position = use.owner.operation, use.operand_number
-    if op.name == CONSTRAINT:
-        if _sharding(op).unreduced not in ((), axes):
-            yield _at(op, "it changes the axes over which the value is not reduced")
-        return
-    loop = Loop(op) if op.name == WHILE else loop_around(op.block) if op.name == "stablehlo.return" else None
-    if loop is None:
-        if op.name in ("stablehlo.return", "func.return", "sdy.return"):
-            yield _at(op, "a value that is not reduced leaves its region")
-        for result in op.results:
-            if not _all_say(result, axes):
-                yield _at(op, "its operand is not reduced, its result is said to be")
-        return
-    ends = (loop.op.operands[position], loop.next_values.operands[position])
-    if not all(_is_unreduced(end, axes) for end in ends) or not _all_say(loop.op.results[position], axes):
-        yield _at(loop.op, f"carried value {position} is not reduced in some places only")
-    if next(loop.condition.arguments[position].uses, None) is not None:
-        yield _at(loop.op, "its condition reads a value that is not reduced")
-    for inner in loop.body.arguments[position].uses:
-        if inner.owner.operation.name != "stablehlo.return":
-            yield from _misread(inner, axes)
-
-
-def _mixed(op: ir.Operation, axes: Axes) -> Iterator[str]:
-    """Where `op`, whose result is said to be not reduced, is not linear, or reads addends that are reduced."""
-    partial = frozenset(i for i, operand in enumerate(op.operands) if _is_unreduced(operand, axes))
-    if not partial:
-        yield _at(op, "its result is said to be not reduced, none of its operands is")
-        return
-    try:
-        addends = addends_of(op, Crossing(global_reduction("", axes), "any", partial, lambda *_: None))
-    except Declined as reason:
-        yield _at(op, reason.reason)
-        return
-    if partial != set(addends):
-        yield _at(op, "a sum of what is not reduced and what is")
-
-
-def _is_unreduced(value: ir.Value, axes: Axes) -> bool:
-    op = defining_op(value)
-    if op is not None:
-        return op.name == CONSTRAINT and _sharding(op).unreduced == axes
-    argument = ir.BlockArgument(value)
-    loop = loop_around(argument.owner)
-    return loop is not None and _is_unreduced(loop.op.operands[argument.arg_number], axes)
-
-
-def _all_say(value: ir.Value, axes: Axes) -> bool:
-    users = [use.owner.operation for use in value.uses]
-    return all(user.name == CONSTRAINT and _sharding(user).unreduced == axes for user in users)
-
-
-def _at(op: ir.Operation, what: str) -> str:
-    return f"{op.name} at {source_of(op.location)}: {what}"
