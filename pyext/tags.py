@@ -1,7 +1,7 @@
 """Do the sharding constraints that say what is not reduced fit together?
 
-A constraint never changes what a value means: where one is missing, a compiler has to reduce. XLA does not always, and a
-chain of such values with a gap is then reduced twice or not at all. So every value that is made of one that is not
+A constraint never changes what a value means: where one is missing, a compiler has to reduce. XLA does not always, and
+a chain of such values with a gap is then reduced twice or not at all. So every value that is made of one that is not
 reduced has to say so itself, up to the constraint that asks for the sum.
 """
 

@@ -70,7 +70,10 @@ class Reduced(NamedTuple):
     times: float  # per step
 
     def fits(self, key: Key) -> bool:
-        return self.fewest <= key.elements <= self.most and self.group in (_ANY_GROUP, key.group)
+        return self.fewest <= key.elements <= self.most and self.is_over(key.group)
+
+    def is_over(self, group: int) -> bool:
+        return self.group in (_ANY_GROUP, group)
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,8 @@ class Prediction:
 
     unreduced: dict[Key, str]  # what would be reduced if it lost a constraint, and where one such value is
     closings: tuple[Reduced, ...]  # what the module asks for
-    others: tuple[Reduced, ...]  # what the compiler may add
+    kept: tuple[Reduced, ...]  # what the compiler has to add behind an op whose sum is unreduced over other axes only
+    others: tuple[Reduced, ...]  # what the compiler may add, the former included
 
 
 def differences(before: ir.Operation, after: ir.Operation, collectives: Iterable[Collective]) -> list[str]:
@@ -101,11 +105,17 @@ def prediction(module: ir.Operation) -> Prediction:
 def mismatches(predicted: Prediction, collectives: Iterable[Collective]) -> list[str]:
     """In words, where what an executable reduces is not what was predicted; empty when it fits.
 
-    Compilers unroll loops and concatenate arrays. So arrays are counted by how often they run, and where they are not
-    the arrays expected, by their elements.
+    Compilers unroll loops, move reductions out of them, and concatenate arrays. So arrays are counted by how often they
+    run, or not by place; and some that are too few may be in arrays that nothing explains.
     """
     found = [reduced for c in collectives if c.kind in SYNC_KINDS for reduced in _reduced_by(c)]
-    return [*_unasked(predicted, found), *_lacking(predicted, found)]
+    outside = [reduced for reduced in found if not reduced.in_loop]
+    closings = [closing for closing in predicted.closings if not closing.in_loop]
+    return [
+        *_unasked(predicted, found),
+        *_lacking(closings, outside, predicted.others),
+        *_lacking(predicted.kept, found, predicted.closings),
+    ]
 
 
 def _unasked(predicted: Prediction, found: list[Reduced]) -> Iterator[str]:
@@ -115,30 +125,37 @@ def _unasked(predicted: Prediction, found: list[Reduced]) -> Iterator[str]:
         for in_loop, where in ((True, "in loops"), (False, "in all")):
             there, asked = (_times(key, reductions, in_loop) for reductions in (found, allowed))
             if there > asked:
-                yield f"{_named(key)} runs {there:g} times {where}, not {asked:g} times; perhaps of the value at {place}"
+                yield f"{_named(key)} runs {there:g} times {where}, not {asked:g} times: maybe the value at {place}"
                 break
     for group in sorted({key.group for key in predicted.unreduced}):
-        there, asked = (_elements_in_loops(group, reductions) for reductions in (found, allowed))
-        if there > asked:
-            yield f"{there:g} elements per device are reduced over {group} devices in loops, not {asked:g}"
+        there = [reduced for reduced in found if reduced.in_loop and reduced.group == group]
+        unknown = [reduced for reduced in there if not _is_explained(reduced, allowed)]
+        explained = sum(reduced.most * reduced.times for reduced in there if reduced not in unknown)
+        asked = sum(reduced.most * reduced.times for reduced in allowed if reduced.in_loop and reduced.is_over(group))
+        if sum(reduced.most * reduced.times for reduced in unknown) > max(0, asked - explained):
+            yield f"{_named(_key(unknown[0]))} runs in loops, which no value of the module explains"
 
 
-def _lacking(predicted: Prediction, found: list[Reduced]) -> Iterator[str]:
-    """Reductions that the module asks for outside of loops, and the executable does not have."""
-    for group in sorted({closing.group for closing in predicted.closings if closing.group > 1}):
-        unused = [reduced for reduced in found if reduced.group == group and not reduced.in_loop]
+def _lacking(asked: Iterable[Reduced], found: list[Reduced], others: Iterable[Reduced]) -> Iterator[str]:
+    """What of `asked` is not among `found`, where `others` may be, too."""
+    others = tuple(others)
+    for group in sorted({reduced.group for reduced in asked if reduced.group > 1}):
+        unused = [reduced for reduced in found if reduced.group == group]
         lacking = []
-        asked = [closing for closing in predicted.closings if closing.group == group and not closing.in_loop]
-        for closing in sorted(asked, key=lambda c: c.most - c.fewest):  # those that fit least first
-            one = next((reduced for reduced in unused if closing.fits(_key(reduced))), None)
+        of_group = [reduced for reduced in asked if reduced.group == group]
+        for reduced in sorted(of_group, key=lambda r: r.most - r.fewest):  # those that fit least first
+            one = next((there for there in unused if reduced.fits(_key(there))), None)
             if one is None:
-                lacking.append(closing)
+                lacking.append(reduced)
             else:
                 unused.remove(one)
-        # Concatenated, perhaps: arrays that nothing else explains.
-        unknown = sum(r.most for r in unused if not any(other.fits(_key(r)) for other in predicted.others))
-        if sum(closing.fewest for closing in lacking) > unknown:
+        unknown = sum(there.most for there in unused if not _is_explained(there, others))
+        if sum(reduced.fewest for reduced in lacking) > unknown:
             yield f"{_named(_key(lacking[0]))} is missing, one of {len(lacking)}"
+
+
+def _is_explained(found: Reduced, predicted: Iterable[Reduced]) -> bool:
+    return any(reduced.fits(_key(found)) for reduced in predicted)
 
 
 def _named(key: Key) -> str:
@@ -151,11 +168,6 @@ def _key(reduced: Reduced) -> Key:
 
 def _times(key: Key, reductions: Iterable[Reduced], in_loop: bool) -> float:
     return sum(reduced.times for reduced in reductions if reduced.fits(key) and reduced.in_loop >= in_loop)
-
-
-def _elements_in_loops(group: int, reductions: Iterable[Reduced]) -> float:
-    of_group = (r for r in reductions if r.in_loop and r.group in (_ANY_GROUP, group))
-    return sum(reduced.most * reduced.times for reduced in of_group)
 
 
 def _reduced_by(collective: Collective) -> Iterator[Reduced]:
@@ -182,7 +194,9 @@ class _Predictor:
             if key.group > 1:
                 unreduced.setdefault(key, str(source_of(op.location)))
         closings = [self._closing(*found) for found in _closings(self._module)]
-        return Prediction(unreduced, tuple(closings), tuple(self._others()))
+        rows = [op for op in ops_of(self._module, *ROWS) if not is_manual(op) and _unreduced_behind(op)]
+        kept = [reduced for op in rows for reduced in self._added(op)]
+        return Prediction(unreduced, tuple(closings), tuple(kept), tuple(self._others()))
 
     def _closing(self, op: ir.Operation, tag: ir.Operation) -> Reduced:
         """What `op` asks for, the sum of what `tag` says is not reduced."""
