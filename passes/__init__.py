@@ -1,7 +1,7 @@
 """Every pass, in reading order, and the named pipelines. Importing this registers them: there is no other list."""
 
-from paropt.passes import defer_sync as defer_sync
 from paropt.passes import annotate_unreduced as annotate_unreduced
+from paropt.passes import defer_sync as defer_sync
 from paropt.passes import expose_all_reduces as expose_all_reduces
 from paropt.passes import fuse_all_reduces as fuse_all_reduces
 from paropt.passes import inline_calls as inline_calls
@@ -11,8 +11,9 @@ DEFAULT_PIPELINE = "grad-sync"
 
 name_pipeline(
     "grad-sync",
-    "inline-calls,fuse-all-reduces,defer-sync,fuse-all-reduces",
+    "inline-calls,expose-all-reduces,fuse-all-reduces,defer-sync,fuse-all-reduces,annotate-unreduced",
     "Synchronise gradients once per step: calls are inlined, so that the sync and the accumulator are in one block; "
-    "sums of reductions are fused, which may leave fewer that something else reads; the sync leaves the loops; what "
-    "then meets after them is fused.",
+    "reductions that XLA's partitioner would add are written out; sums of reductions are fused, which may leave fewer "
+    "that something else reads; the sync leaves the loops; what then meets after them is fused; what was written out "
+    "becomes sharding constraints.",
 )

@@ -2,143 +2,159 @@
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.collectives import GLOBAL_ALL_REDUCE, global_reduction
-from paropt.passes.analysis.propagation import Propagated
-from paropt.passes.analysis.loops import WHILE
-from paropt.passes.analysis.shardings import Axes, Sharding, closed_sharding, is_manual, names_of, open_sharding
+from paropt.passes.analysis.collectives import Reduction, global_reduction
+from paropt.passes.analysis.shardings import Axes, Sharding, closed_sharding, names_of, read_sharding
 from paropt.passes.analysis.types import bytes_of
 from paropt.passes.analysis.unreduced import Unreduced
 from paropt.passes.core.global_form import (
     CONSTRAINT,
     constrained,
-    is_source,
-    operand_shardings,
+    erase_notes,
+    global_all_reduces,
+    noted_sharding,
+    pin_operands,
     reduced_axes,
+    sources,
     take_back,
-    unmark,
+    take_back_unmoved,
 )
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed
 from paropt.passes.core.split import neutral
-from paropt.passes.core.traversal import defining_op, op_of, ops_of
+from paropt.passes.core.traversal import defining_op, op_of
 
 NAME = "annotate-unreduced"
+
+_BROADCAST, _RESHAPE = "stablehlo.broadcast_in_dim", "stablehlo.reshape"
 
 
 @register
 def annotate_unreduced(module: ir.Operation) -> list[Remark]:
-    """doc"""
-    take_back(module, only_unmoved=True)
-    sources = [op for op in ops_of(module, CONSTRAINT) if is_source(op)]
-    if not sources:
-        return []
+    """Write reductions that moved as sharding constraints that XLA's partitioner obeys; undo the others.
+
+    Before:
+
+        %u = sdy.sharding_constraint %p <@mesh, [{?}], unreduced={"data"}>
+        %t = negate %u
+        %v = sdy.all_reduce {"data"} %t
+
+    After:
+
+        %u = sdy.sharding_constraint %p <@mesh, [{}], unreduced={"data"}>
+        %t = negate %u
+        %w = sdy.sharding_constraint %t <@mesh, [{}], unreduced={"data"}>
+        %v = sdy.sharding_constraint %w <@mesh, [{}]>
+
+    The last stage for what `expose-all-reduces` has written. Every value on the way is constrained, and nothing else
+    but the operands of the op that adds up: XLA keeps its own choices for all other values. Zeros that are added on
+    the way become fresh constants with constraints of their own. Where a condition fails, all that was exposed is
+    taken back, which leaves the program that there was.
+
+    Legal when:
+
+    - each op between the op that adds up and the all_reduce is linear
+    - what is not reduced is added to nothing but the like, and zeros
+    - no broadcast on the way repeats elements (XLA would take its result for reduced)
+    - the condition of a loop does not read it
+    - no region but the body of a loop returns it
+    - values that are not reduced over different axes do not meet
+    - the all_reduce is over the axes over which its operand is not reduced
+
+    Sources: `unreduced` axes of Shardy, as in JAX's explicit sharding mode.
+    """
+    take_back_unmoved(module)
+    starts = sources(module)
     try:
-        found = Unreduced({op.results[0]: global_reduction(*reduced_axes(op)) for op in sources})
+        found = Unreduced({op.results[0]: global_reduction(*reduced_axes(op)) for op in starts})
     except Declined as declined:
+        blamed = declined.op if declined.op is not None else module
+        remarks = [missed(NAME, blamed, declined)]
         take_back(module)
-        return [missed(NAME, module, declined)]
-    propagated = Propagated(module, take_back)
-    with module.context:
-        return _annotate(module, sources, found, propagated)
-
-
-def _annotate(
-    module: ir.Operation, sources: list[ir.Operation], found: Unreduced, propagated: Propagated
-) -> list[Remark]:
-    remarks: list[Remark] = []
-    shardings = {value: _sharding(value, *_place(value, found), propagated) for value in found.values if defining_op(value)}
-    closings = [op for op in ops_of(module, GLOBAL_ALL_REDUCE) if not is_manual(op)]
-    after = {op.results[0]: _closing(op, propagated) for op in closings}
-    for source in sources:
-        _pin(source, shardings[source.results[0]])
-    _zeros(found, shardings)
-    for value, sharding in shardings.items():
-        _tag(value, sharding)
-    for op in closings:
-        remarks.append(_close(op, after[op.results[0]]))
+    else:
+        with module.context:
+            remarks = _annotate(module, starts, found)
+    erase_notes(module)
     return remarks
 
 
-def _place(value: ir.Value, found: Unreduced) -> tuple[str, Axes]:
-    reduction = found.values[value]
-    mesh, _, listed = reduction.axes.partition(" {")
-    return mesh, tuple(listed.rstrip("}").split(", "))
+def _annotate(module: ir.Operation, starts: list[ir.Operation], found: Unreduced) -> list[Remark]:
+    closings = [(op, _closed(op)) for op in global_all_reduces(module)]
+    shardings = {
+        value: _unreduced(value, noted_sharding(value), reduction)
+        for value, reduction in found.values.items()
+        if defining_op(value) is not None
+    }
+    _write_zeros(found, shardings)
+    for op in starts:
+        pin_operands(op)
+    for value, sharding in shardings.items():
+        _constrain(value, sharding)
+    return [_close(op, sharding) for op, sharding in closings]
 
 
-def _sharding(value, mesh, axes, propagated) -> ir.Attribute:
-    split = _dimensions(value, propagated)
-    unreduced = names_of(axes)
-    dims = [tuple(a for a in of if not names_of([a]) & unreduced) for of in split]
-    return closed_sharding(mesh, dims, axes)
+def _closed(all_reduce: ir.Operation) -> ir.Attribute:
+    """The sharding of the reduced value: what XLA alone would give it."""
+    mesh, _ = reduced_axes(all_reduce)
+    return closed_sharding(mesh, _dimensions(all_reduce.results[0], noted_sharding(all_reduce.results[0])))
 
 
-def _dimensions(value, propagated):
-    op = op_of(value)
-    if is_source(op) or op.name == GLOBAL_ALL_REDUCE:
-        return _dimensions(op.operands[0], propagated)
-    sharding = propagated.sharding_of(value)
+def _unreduced(value: ir.Value, alone: Sharding | None, reduction: Reduction) -> ir.Attribute:
+    """The sharding of `value`, not reduced: what XLA `alone` would give it, without the axes of the reduction."""
+    mesh, axes = reduction.place
+    dimensions = [tuple(a for a in over if not names_of([a]) & names_of(axes)) for over in _dimensions(value, alone)]
+    return closed_sharding(mesh, dimensions, axes)
+
+
+def _dimensions(value: ir.Value, sharding: Sharding | None) -> tuple[Axes, ...]:
+    """How the dimensions of `value` are split: not at all, if nothing is noted, or something of another rank."""
     rank = ir.RankedTensorType(value.type).rank
-    return sharding.dimensions if sharding is not None else ((),) * rank
+    return sharding.dimensions if sharding is not None and len(sharding.dimensions) == rank else ((),) * rank
 
 
-def _closing(op, propagated) -> ir.Attribute:
-    mesh, _ = reduced_axes(op)
-    return closed_sharding(mesh, _dimensions(op.results[0], propagated))
-
-
-def _pin(source: ir.Operation, sharding: ir.Attribute) -> None:
-    producer = op_of(source.operands[0])
-    with ir.InsertionPoint(producer), producer.location:
-        for i, split in enumerate(operand_shardings(source)):
-            if split is not None:
-                producer.operands[i] = constrained(producer.operands[i], split)
-    unmark(source, sharding)
-
-
-def _zeros(found: Unreduced, shardings) -> None:
+def _write_zeros(found: Unreduced, shardings: dict[ir.Value, ir.Attribute]) -> None:
+    """Gives each zero that is added, or that a loop starts from, a constant of its own: others share the old one."""
     for value, addends in found.addends.items():
         for i in addends:
-            _zero(op_of(value), i, found, shardings[value])
+            _write_zero(op_of(value), i, found, shardings[value])
     for loop in found.loops.values():
-        for i, r in enumerate(loop.op.results):
-            if r in found.values:
-                _zero(loop.op, i, found, shardings[r])
-                _zero(loop.next_values, i, found, shardings[r])
+        for i, result in enumerate(loop.op.results):
+            if result in found.values:
+                _write_zero(loop.op, i, found, shardings[result])
+                _write_zero(loop.next_values, i, found, shardings[result])
 
 
-def _zero(op: ir.Operation, i: int, found: Unreduced, like: ir.Attribute) -> None:
-    operand = op.operands[i]
-    if operand in found.values:
+def _write_zero(op: ir.Operation, operand: int, found: Unreduced, like: ir.Attribute) -> None:
+    old = op.operands[operand]
+    if old in found.values:
         return
-    from paropt.passes.analysis.shardings import read_sharding
-    like = read_sharding(like)
-    rank = ir.RankedTensorType(operand.type).rank
-    dims = like.dimensions if len(like.dimensions) == rank else ((),) * rank
+    result = read_sharding(like)
+    unsplit, dimensions = _dimensions(old, None), _dimensions(old, result)
     with ir.InsertionPoint(op), op.location:
-        fresh = neutral(operand.type)
-        fresh = constrained(fresh, closed_sharding(like.mesh, [()]*rank))
-        op.operands[i] = constrained(fresh, closed_sharding(like.mesh, dims, like.unreduced))
+        # Whole first: a constant that is constrained to be unreduced at once is merged with others, which are not.
+        whole = constrained(neutral(old.type), closed_sharding(result.mesh, unsplit))
+        op.operands[operand] = constrained(whole, closed_sharding(result.mesh, dimensions, result.unreduced))
 
 
-def _tag(value: ir.Value, sharding: ir.Attribute) -> None:
+def _constrain(value: ir.Value, sharding: ir.Attribute) -> None:
     op = op_of(value)
     if op.name == CONSTRAINT:
         op.attributes["sharding"] = sharding
         return
     with ir.InsertionPoint.after(op), op.location:
-        if op.name == "stablehlo.broadcast_in_dim":
-            new = ir.Operation.create("stablehlo.reshape", results=[value.type], operands=[op.operands[0]]).results[0]
-            value.replace_all_uses_with(new)
+        if op.name == _BROADCAST:  # it only adds dimensions: XLA loses track of what is not reduced in any broadcast
+            value = ir.Operation.create(_RESHAPE, results=[value.type], operands=[op.operands[0]]).results[0]
+            op.results[0].replace_all_uses_with(value)
             op.erase()
-            value = new
         tagged = constrained(value, sharding)
-    value.replace_all_uses_except(tagged, tagged.owner.operation)
+    value.replace_all_uses_except(tagged, op_of(tagged))
 
 
-def _close(op: ir.Operation, sharding: ir.Attribute) -> Remark:
-    with ir.InsertionPoint(op), op.location:
-        reduced = constrained(op.operands[0], sharding)
-    remark = applied(NAME, op, f"{bytes_of(ir.RankedTensorType(reduced.type))} bytes")
-    op.results[0].replace_all_uses_with(reduced)
-    op.erase()
+def _close(all_reduce: ir.Operation, sharding: ir.Attribute) -> Remark:
+    with ir.InsertionPoint(all_reduce), all_reduce.location:
+        reduced = constrained(all_reduce.operands[0], sharding)
+    size = bytes_of(ir.RankedTensorType(reduced.type))
+    axes = ", ".join(sorted(names_of(reduced_axes(all_reduce)[1])))
+    remark = applied(NAME, all_reduce, f"an array of {size} bytes is reduced here, over {axes}, and not before")
+    all_reduce.results[0].replace_all_uses_with(reduced)
+    all_reduce.erase()
     return remark

@@ -5,7 +5,14 @@ from typing import Annotated, NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.collectives import ADD, ALL_REDUCE, GLOBAL_ALL_REDUCE, REDUCE_SCATTER, Reduction, neutral_number
+from paropt.passes.analysis.collectives import (
+    ADD,
+    ALL_REDUCE,
+    GLOBAL_ALL_REDUCE,
+    REDUCE_SCATTER,
+    Reduction,
+    neutral_number,
+)
 from paropt.passes.analysis.constants import is_zero
 from paropt.passes.analysis.linearity import ConvertPolicy
 from paropt.passes.analysis.loops import WHILE, Loop, loop_around, trip_count

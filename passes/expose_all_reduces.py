@@ -5,11 +5,13 @@ from typing import Annotated, Literal
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.meshes import has_mesh
+from paropt.passes.analysis.producers import ROWS as PRODUCERS
 from paropt.passes.analysis.producers import Producer, producers
 from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.sharded_sums import sharded_sums
-from paropt.passes.analysis.shardings import Axes, names_of
-from paropt.passes.core.global_form import expose
+from paropt.passes.analysis.shardings import Axes, is_manual, names_of
+from paropt.passes.core.global_form import expose, note_shardings
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, missed, require
 from paropt.passes.core.traversal import op_of, ops_of
@@ -30,17 +32,57 @@ def expose_all_reduces(
     ] = "hierarchical",
     axes: Annotated[str, "Mesh axes over which reductions may move, separated by commas; empty: all."] = "",
 ) -> list[Remark]:
-    """doc"""
-    allowed = frozenset(axis.strip() for axis in axes.split(",") if axis.strip())
+    """Write into a program for all devices the reductions that the partitioner would add to it.
+
+    Before:
+
+        %g = dot_general %x, %y                     adds up a dimension that is split over "data"
+        %r = add %acc, %g
+
+    After:
+
+        %p = dot_general %x, %y
+        %u = sdy.sharding_constraint %p <@mesh, [{?}], unreduced={"data"}>
+        %g = sdy.all_reduce {"data"} %u
+        %r = add %acc, %g
+
+    A plain `jax.jit` program with shardings has no reductions for passes to move. Shardy's propagation, on a copy,
+    tells how values are split, and its sharding rules what each op adds up. Globally the new ops are identities. What
+    the passes after this one have not moved, `annotate-unreduced` takes back.
+
+    Legal when:
+
+    - the program is lowered for Shardy
+    - the op is a product, or a sum from zero
+    - its operands split what it adds up in the same way
+    - it is outside of manual computations, where reductions are written already
+
+    Worth it when:
+
+    - the program does not split the sum over these axes, as fully sharded training does (or `policy=defer`)
+    - the option `axes` allows it
+
+    Sources: Shardy's `sdy-insert-explicit-reshards`, which decides by its own costs where XLA's partitioner does not.
+    """
+    if not has_mesh(module):
+        gspmd = [op for op in ops_of(module, "func.func") if _is_gspmd(op)]
+        return [missed(NAME, op, Declined("the program is lowered for GSPMD, not for Shardy")) for op in gspmd[:1]]
+    if all(is_manual(op) for op in ops_of(module, *PRODUCERS)):
+        return []
     propagated = Propagated(module)
     found, declined = producers(module, propagated)
     split = sharded_sums(module, propagated)
     remarks = [missed(NAME, reason.op, reason) for reason in declined if reason.op is not None]
+    allowed = frozenset(axis.strip() for axis in axes.split(",") if axis.strip())
+    movable: list[tuple[Producer, Axes]] = []
     for producer in found:
         try:
-            expose(producer, _movable(producer, split.get(producer.value, frozenset()), policy, allowed))
+            movable.append((producer, _movable(producer, split.get(producer.value, frozenset()), policy, allowed)))
         except Declined as reason:
             remarks.append(missed(NAME, op_of(producer.value), reason))
+    note_shardings([producer.value for producer, _ in movable], propagated)
+    for producer, over in movable:
+        expose(producer, over)
     return remarks
 
 
@@ -58,3 +100,9 @@ def _movable(producer: Producer, split: frozenset[str], policy: Policy, allowed:
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in sorted(names))
+
+
+def _is_gspmd(function: ir.Operation) -> bool:
+    """Whether arguments of `function` are split in GSPMD's terms."""
+    noted = ir.ArrayAttr(function.attributes["arg_attrs"]) if "arg_attrs" in function.attributes else []
+    return any("mhlo.sharding" in ir.DictAttr(attributes) for attributes in noted)

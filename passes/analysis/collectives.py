@@ -54,7 +54,7 @@ class Reduction(NamedTuple):
     global_ids: bool  # ids count all devices, not replicas
     scatter_dimension: int | None  # of a reduce_scatter
     attributes: str  # whatever else the op carries
-    axes: str = ""  # the mesh and its axes, of a global all_reduce
+    place: tuple[str, tuple[str, ...]] = ("", ())  # the mesh and its axes, of a global all_reduce
 
     @property
     def is_sum(self) -> bool:
@@ -82,14 +82,16 @@ _DIFFERENCES = (
     ("global_ids", "the reductions differ in channel mode"),
     ("scatter_dimension", "the reduce_scatters differ in dimension"),
     ("attributes", "the reductions differ in attributes"),
-    ("axes", "the reductions differ in mesh axes"),
+    ("place", "the reductions differ in mesh axes"),
 )
 
 
 def reduction_of(op: ir.Operation) -> Reduction:
     """What the reduction `op`, one of REDUCTIONS, does. Raises Declined when it is not one that can be moved."""
     if op.name == GLOBAL_ALL_REDUCE:
-        return global_reduction(read_sharding(op.attributes["out_sharding"]).mesh, axes_in(op.attributes["reduction_axes"]))
+        return global_reduction(
+            read_sharding(op.attributes["out_sharding"]).mesh, axes_in(op.attributes["reduction_axes"])
+        )
     combiner = combiner_of(op)
     require(combiner is not None, "the reducer is not one add, multiply, maximum, minimum, and, or of its arguments")
     for operand, result in zip(op.operands, op.results, strict=True):
@@ -128,7 +130,7 @@ def global_reduction(mesh: str, axes: Sequence[str]) -> Reduction:
         global_ids=True,
         scatter_dimension=None,
         attributes="",
-        axes=f"{mesh} {{{', '.join(axes)}}}",
+        place=(mesh, tuple(axes)),
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
-from paropt.passes.core.traversal import ops_of
+_MESH = "sdy.mesh"
 
 
 class Mesh(NamedTuple):
@@ -39,10 +39,16 @@ class Mesh(NamedTuple):
         return tuple(int(place[self.names.index(name)]) for name in axes)
 
 
+def has_mesh(module: ir.Operation) -> bool:
+    """Whether the program is written for a mesh that Shardy knows."""
+    return any(op.operation.name == _MESH for op in module.regions[0].blocks[0].operations)
+
+
 def mesh_named(module: ir.Operation, name: str) -> Mesh | None:
     """The `sdy.mesh` of `module` called `name`."""
-    for op in ops_of(module, "sdy.mesh"):
-        if ir.StringAttr(op.attributes["sym_name"]).value == name:
+    for view in module.regions[0].blocks[0].operations:
+        op = view.operation
+        if op.name == _MESH and ir.StringAttr(op.attributes["sym_name"]).value == name:
             return mesh_of(op.attributes["mesh"])
     return None
 

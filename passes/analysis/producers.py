@@ -80,9 +80,7 @@ def producers(module: ir.Operation, propagated: Propagated) -> tuple[list[Produc
 def _producer(op: ir.Operation, rule: str, propagated: Propagated) -> Producer | None:
     shardings = propagated.operand_shardings(op)
     factors, reduced = _factors(rule)
-    splits = tuple(
-        _splits(sharding, dims, reduced) for sharding, dims in zip(shardings, factors, strict=True)
-    )
+    splits = tuple(_splits(sharding, dims, reduced) for sharding, dims in zip(shardings, factors, strict=True))
     mesh = next((s.mesh for s, split in zip(shardings, splits, strict=True) if s is not None and any(split)), None)
     if mesh is None:
         return None

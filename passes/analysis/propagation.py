@@ -1,7 +1,5 @@
 """How the values of a program for all devices lie on the mesh: Shardy's propagation, on a copy of the module."""
 
-from collections.abc import Callable
-
 from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager
 
@@ -14,12 +12,9 @@ _NUMBER = "paropt.number"  # of an op, the same in the module and in its copy
 
 
 class Propagated:
-    """What Shardy finds in a copy of `module`, asked about the ops of `module` itself.
+    """What Shardy finds in a copy of `module`, asked about the ops of `module` itself."""
 
-    `prepare` may edit the copy first, if only by erasing ops.
-    """
-
-    def __init__(self, module: ir.Operation, prepare: Callable[[ir.Operation], object] | None = None) -> None:
+    def __init__(self, module: ir.Operation) -> None:
         self._numbers: dict[ir.Value, int] = {}
         ops = _all_ops(module)
         self._copy = module.operation.clone()
@@ -28,19 +23,23 @@ class Propagated:
             copy.attributes[_NUMBER] = ir.IntegerAttr.get(kind, number)
             if len(op.results):
                 self._numbers[op.results[0]] = number
-        if prepare is not None:
-            prepare(self._copy)
-        PassManager.parse(_PIPELINE, self._copy.context).run(self._copy)
+        _ensure_main(self._copy)
+        manager = PassManager.parse(_PIPELINE, self._copy.context)
+        manager.enable_verifier(False)
+        manager.run(self._copy)
         self._copies = {
-            ir.IntegerAttr(op.attributes[_NUMBER]).value: op
-            for op in _all_ops(self._copy)
-            if _NUMBER in op.attributes
+            ir.IntegerAttr(op.attributes[_NUMBER]).value: op for op in _all_ops(self._copy) if _NUMBER in op.attributes
         }
 
     def sharding_of(self, result: ir.Value) -> Sharding | None:
         """How the op result `result` is split; None when it is not, or the copy lacks it."""
         copy = self._copy_of(defining_op(result))
         return sharding_of(copy.results[ir.OpResult(result).result_number]) if copy is not None else None
+
+    def attribute_of(self, op: ir.Operation) -> ir.Attribute | None:
+        """How all results of `op` are split, as Shardy notes it."""
+        copy = self._copy_of(op)
+        return copy.attributes.get("sdy.sharding") if copy is not None else None
 
     def operand_shardings(self, op: ir.Operation) -> list[Sharding | None]:
         copy = self._copy_of(op)
@@ -54,6 +53,17 @@ class Propagated:
     def _copy_of(self, op: ir.Operation | None) -> ir.Operation | None:
         assert op is not None, "a result, not an argument"
         return self._copies.get(self._numbers[op.results[0]])
+
+
+def _ensure_main(module: ir.Operation) -> None:
+    """Shardy aborts the process when there is no function of this name."""
+    block = module.regions[0].blocks[0]
+    names = [op.operation.attributes.get("sym_name") for op in block.operations if op.operation.name == "func.func"]
+    if any(ir.StringAttr(name).value == "main" for name in names if name is not None):
+        return
+    empty = ir.Module.parse("func.func @main() { return }", module.context)
+    for op in empty.body.operations:
+        block.append(op.operation.clone())
 
 
 def _all_ops(root: ir.Operation) -> list[ir.Operation]:

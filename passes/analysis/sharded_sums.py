@@ -69,6 +69,5 @@ def _spread(
             continue
         if op.name == WHILE:
             waiting.append(Loop(op).next_values.operands[ir.OpResult(value).result_number])
-        elif op.name in ROWS or op.name == "stablehlo.add":
-            if through_sums or op.name not in _JOINS:
-                waiting += op.operands
+        elif (op.name in ROWS or op.name == "stablehlo.add") and (through_sums or op.name not in _JOINS):
+            waiting += op.operands

@@ -1,40 +1,87 @@
-"""How a reduction is written in a program for all devices, where none is: as the ops of Shardy's explicit form.
+"""How a reduction is written in a program for all devices, where none is: as ops of Shardy's explicit form.
 
-    %p = op(...)                                                      adds up over a dimension split on "data"
+    %p = op(...)                                                        adds up over a dimension split on "data"
     %u = sdy.sharding_constraint %p <@mesh, [...], unreduced={"data"}>  each device holds an addend
-    %v = sdy.all_reduce {"data"} %u                                    their sum
+    %v = sdy.all_reduce {"data"} %u                                     their sum
 
-Globally all three are the same value, so passes may move the all_reduce, and whatever they leave can be taken back.
+Globally all three are one value: passes may move the all_reduce, and `take_back` can undo what was exposed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import sdy
 
 from paropt.passes.analysis.collectives import GLOBAL_ALL_REDUCE
+from paropt.passes.analysis.linearity import ROWS
+from paropt.passes.analysis.loops import WHILE
+from paropt.passes.analysis.producers import ROWS as PRODUCERS
 from paropt.passes.analysis.producers import Producer
-from paropt.passes.analysis.shardings import Axes, axes_in, is_manual, open_sharding, read_sharding
-from paropt.passes.core.traversal import ops_of
+from paropt.passes.analysis.propagation import Propagated
+from paropt.passes.analysis.shardings import (
+    Axes,
+    Sharding,
+    axes_in,
+    is_manual,
+    open_sharding,
+    read_sharding,
+)
+from paropt.passes.core.traversal import defining_op, op_of, ops_of, parent_of
 
 CONSTRAINT = "sdy.sharding_constraint"
 _OPERANDS = "paropt.operands"  # of the constraint: how the op before it must split what it adds up
+_SHARDINGS = "paropt.shardings"  # of an op behind it: how XLA alone would split its results
 
 
-def expose(producer: Producer, axes: Axes) -> ir.Operation:
-    """Writes the reduction of `producer` over `axes` behind it; returns the all_reduce."""
+def expose(producer: Producer, axes: Axes) -> None:
+    """Writes the reduction of `producer` over `axes` behind it."""
     value = producer.value
-    op = value.owner.operation
-    rank = ir.RankedTensorType(value.type).rank
-    with ir.InsertionPoint.after(op), op.location:
-        partial = constrained(value, open_sharding(producer.mesh, [()] * rank, axes))
-        made = partial.owner.operation
-        made.attributes[_OPERANDS] = ir.ArrayAttr.get(
+    op = op_of(value)
+    with op.context, ir.InsertionPoint.after(op), op.location:
+        unsplit = ((),) * ir.RankedTensorType(value.type).rank
+        partial = constrained(value, open_sharding(producer.mesh, unsplit, axes))
+        source = op_of(partial)
+        source.attributes[_OPERANDS] = ir.ArrayAttr.get(
             [open_sharding(producer.mesh, split) if any(split) else ir.UnitAttr.get() for split in producer.operands]
         )
         listed = ir.Attribute.parse(f"#sdy<axis_ref_list{{{', '.join(axes)}}}>")
         reduced = _all_reduce(partial, producer.mesh, listed)
-    value.replace_all_uses_except(reduced, made)
-    return reduced.owner.operation
+    value.replace_all_uses_except(reduced, source)
+
+
+def note_shardings(values: Iterable[ir.Value], propagated: Propagated) -> None:
+    """Notes how `values`, and all that linear ops make of them, are split; it outlives moves and clones of ops."""
+    waiting, seen = list(values), set[ir.Value]()
+    while waiting:
+        value = waiting.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        noted = propagated.attribute_of(op_of(value))
+        if noted is not None:
+            op_of(value).attributes[_SHARDINGS] = noted
+        for use in value.uses:
+            user = use.owner.operation
+            if user.name == "stablehlo.return":
+                user = parent_of(user)
+            if user.name in (WHILE, "stablehlo.add") or user.name in ROWS:
+                waiting += user.results
+
+
+def noted_sharding(value: ir.Value) -> Sharding | None:
+    """How XLA alone would split `value`; None: not at all, or not noted."""
+    op = defining_op(value)
+    if op is None:
+        return None
+    if op.name == GLOBAL_ALL_REDUCE or is_source(op):
+        return noted_sharding(op.operands[0])
+    if op.name == CONSTRAINT:
+        return read_sharding(op.attributes["sharding"])
+    if _SHARDINGS not in op.attributes:
+        return None
+    listed = sdy.TensorShardingPerValueAttr(op.attributes[_SHARDINGS]).shardings
+    position = ir.OpResult(value).result_number
+    return read_sharding(listed[position]) if position < len(listed) else None
 
 
 def all_reduced(value: ir.Value, like: ir.Operation) -> ir.Value:
@@ -54,10 +101,12 @@ def is_source(op: ir.Operation) -> bool:
     return op.name == CONSTRAINT and _OPERANDS in op.attributes
 
 
-def operand_shardings(source: ir.Operation) -> Sequence[ir.Attribute | None]:
-    """How the op before `source` must split its operands; None where it does not matter."""
-    listed = ir.ArrayAttr(source.attributes[_OPERANDS])
-    return [None if isinstance(attribute, ir.UnitAttr) else attribute for attribute in listed]
+def sources(module: ir.Operation) -> list[ir.Operation]:
+    return [op for op in ops_of(module, CONSTRAINT) if is_source(op)]
+
+
+def global_all_reduces(module: ir.Operation) -> list[ir.Operation]:
+    return [op for op in ops_of(module, GLOBAL_ALL_REDUCE) if not is_manual(op)]
 
 
 def reduced_axes(op: ir.Operation) -> tuple[str, Axes]:
@@ -68,34 +117,44 @@ def reduced_axes(op: ir.Operation) -> tuple[str, Axes]:
     return sharding.mesh, sharding.unreduced
 
 
-def unmark(source: ir.Operation, sharding: ir.Attribute) -> None:
-    """Makes `source` a sharding_constraint like any other."""
-    source.attributes["sharding"] = sharding
+def pin_operands(source: ir.Operation) -> None:
+    """Makes the op before `source` split what it adds up the way Shardy found, and `source` a plain constraint."""
+    producer = op_of(source.operands[0])
+    with producer.context, ir.InsertionPoint(producer), producer.location:
+        for i, split in enumerate(ir.ArrayAttr(source.attributes[_OPERANDS])):
+            if not isinstance(split, ir.UnitAttr):
+                producer.operands[i] = constrained(producer.operands[i], split)
     del source.attributes[_OPERANDS]
 
 
-def take_back(module: ir.Operation, *, only_unmoved: bool = False) -> None:
-    """Erases what `expose` wrote: all of it, or where the all_reduce still stands behind the op."""
-    for source in [op for op in ops_of(module, CONSTRAINT) if is_source(op)]:
+def take_back_unmoved(module: ir.Operation) -> None:
+    """Erases the reductions that still stand behind the op that needs them."""
+    for source in sources(module):
         users = [use.owner.operation for use in source.results[0].uses]
-        if only_unmoved and not all(user.name == GLOBAL_ALL_REDUCE for user in users):
-            continue
-        for op in (*(user for user in users if user.name == GLOBAL_ALL_REDUCE), source):
-            _skip(op)
-    if not only_unmoved:
-        for op in ops_of(module, GLOBAL_ALL_REDUCE):
-            if not is_manual(op):
-                _skip(op)
+        if all(user.name == GLOBAL_ALL_REDUCE for user in users):
+            _erase((*users, source))
 
 
-def _skip(op: ir.Operation) -> None:
-    op.results[0].replace_all_uses_with(op.operands[0])
-    op.erase()
+def take_back(module: ir.Operation) -> None:
+    """Erases all that was exposed, wherever it has moved: the program computes the same without it."""
+    _erase((*global_all_reduces(module), *sources(module)))
+
+
+def erase_notes(module: ir.Operation) -> None:
+    for op in ops_of(module, *dict.fromkeys((*ROWS, *PRODUCERS, "stablehlo.add", WHILE))):
+        if _SHARDINGS in op.attributes:
+            del op.attributes[_SHARDINGS]
+
+
+def _erase(ops: Sequence[ir.Operation]) -> None:
+    for op in ops:
+        op.results[0].replace_all_uses_with(op.operands[0])
+        op.erase()
 
 
 def _all_reduce(value: ir.Value, mesh: str, axes: ir.Attribute) -> ir.Value:
-    rank = ir.RankedTensorType(value.type).rank
-    attributes = {"reduction_axes": axes, "out_sharding": open_sharding(mesh, [()] * rank)}
+    unsplit = ((),) * ir.RankedTensorType(value.type).rank
+    attributes = {"reduction_axes": axes, "out_sharding": open_sharding(mesh, unsplit)}
     return ir.Operation.create(
         GLOBAL_ALL_REDUCE, results=[value.type], operands=[value], attributes=attributes
     ).results[0]

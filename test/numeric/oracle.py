@@ -29,6 +29,7 @@ from jaxlib.mlir.passmanager import PassManager
 
 import paropt.passes  # noqa: F401  registers every pass
 from paropt.passes.core.context import make_context
+from paropt.passes.core.global_form import take_back
 from paropt.passes.core.pipeline import Pipeline
 from paropt.passes.core.remarks import Remark
 
@@ -94,6 +95,20 @@ def optimized(text: str, passes: str) -> tuple[str, list[Remark]]:
     remarks = Pipeline.parse(passes).run(module.operation)
     assert module.operation.verify()
     return str(module), remarks
+
+
+def unexposed(text: str) -> str:
+    """The module without what `expose-all-reduces` has written: what its reductions, wherever they stand, mean."""
+    if "sdy.all_reduce" not in text:
+        return text
+    module = ir.Module.parse(text, make_context())
+    take_back(module.operation)
+    return str(module)
+
+
+def annotated(text: str) -> str:
+    """The module in a form that XLA compiles, if `expose-all-reduces` has left it in another."""
+    return optimized(text, "annotate-unreduced")[0] if "sdy.all_reduce" in text else text
 
 
 def results(text: str, seed: int = 0) -> Results:

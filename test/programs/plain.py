@@ -1,7 +1,6 @@
 """The training programs with `jax.jit` and shardings only, as most users write them.
 
-No reduction of gradients is in the program that XLA gets: XLA adds them when it splits the program over devices.
-Today's passes work on reductions that are there, and leave these programs as they are.
+No reduction of gradients is written in them: XLA adds them when it splits the program over devices.
 """
 
 from collections.abc import Callable
@@ -16,7 +15,10 @@ from programs.steps import Layout
 
 Build = Callable[..., Model]
 
-UNCHANGED = "unchanged: XLA adds the reductions after par-opt has run"
+DEFERRED = "each gradient is reduced once, after the loop"
+REFUSED = "unchanged: the reduced gradient is read in the loop"
+SPLIT = "unchanged, but for scalars: gradient sums are split over the axis that gradients are reduced over"
+HIERARCHICAL = "gradients are reduced over `data` in the loop, once over `replica` after it"
 
 
 def data_parallel(build: Build, pattern: Pattern, sizes: Sizes = DEFAULT, devices: Devices = None) -> Program:
@@ -30,7 +32,7 @@ def fully_sharded(build: Build, sizes: Sizes = DEFAULT, devices: Devices = None)
     model, mesh = build(sizes), mesh_of(devices, data=-1)
     specs = split(model.parameters, "data", mesh.size)
     layout = Layout(mesh, ("data",), specs, replicated(specs), frozenset({mesh.size}))
-    return _program(model, ADDED, layout, gather=True)
+    return _program(model, ADDED, layout, gather=True, expected=SPLIT)
 
 
 def hybrid_sharded(build: Build, sizes: Sizes = DEFAULT, devices: Devices = None) -> Program:
@@ -39,7 +41,7 @@ def hybrid_sharded(build: Build, sizes: Sizes = DEFAULT, devices: Devices = None
     specs = split(model.parameters, "data", mesh.shape["data"])
     groups = frozenset({2, mesh.shape["data"], mesh.size})
     layout = Layout(mesh, ("replica", "data"), specs, replicated(specs), groups)
-    return _program(model, ADDED, layout, gather=True)
+    return _program(model, ADDED, layout, gather=True, expected=HIERARCHICAL)
 
 
 def zero1(build: Build, sizes: Sizes = DEFAULT, devices: Devices = None) -> Program:
@@ -61,8 +63,8 @@ def zero1(build: Build, sizes: Sizes = DEFAULT, devices: Devices = None) -> Prog
         model,
         ADDED,
         layout,
-        expected=UNCHANGED,
-        is_deferrable=False,
+        expected=DEFERRED,
+        is_deferrable=True,
         state=(state, (layout.parameters, shards)),
         reference=steps.momentum_definition(model, ADDED),
     )
@@ -101,6 +103,7 @@ def _program(
     layout: Layout,
     *,
     gather: bool = False,
+    expected: str = DEFERRED,
     reference: Callable[..., Result] | None = None,
 ) -> Program:
     gradient = _gradient(model, layout, gather)
@@ -109,8 +112,10 @@ def _program(
         gradients, extra = pattern.accumulate(gradient, parameters, batches)
         return constrained(steps.updated(parameters, gradients), layout.parameters, layout.mesh), extra
 
+    if pattern.must_stay:
+        expected = REFUSED
     return steps.program(
-        step, model, pattern, layout, expected=UNCHANGED, is_deferrable=False, reference=reference
+        step, model, pattern, layout, expected=expected, is_deferrable=expected == DEFERRED, reference=reference
     )  # fmt: skip
 
 

@@ -1,0 +1,374 @@
+// RUN: %par-opt %s --passes=annotate-unreduced --split-input-file | FileCheck %s
+// RUN: %par-opt %s --passes=annotate-unreduced --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
+
+sdy.mesh @mesh = <["data"=8]>
+
+// CHECK-LABEL:   func.func public @moved
+// CHECK-SAME:      (%[[X:.*]]: tensor<16x4xf32>
+// CHECK-NEXT:      %[[L:.*]] = sdy.sharding_constraint %[[X]] <@mesh, [{"data", ?}, {?}]>
+// CHECK-NEXT:      %[[R:.*]] = sdy.sharding_constraint %[[X]] <@mesh, [{"data", ?}, {?}]>
+// CHECK-NEXT:      %[[P:.*]] = stablehlo.dot_general %[[L]], %[[R]],
+// CHECK-NEXT:      %[[U:.*]] = sdy.sharding_constraint %[[P]] <@mesh, [{}, {}], unreduced={"data"}> :
+// CHECK-NEXT:      %[[T:.*]] = stablehlo.negate %[[U]]
+// CHECK-NEXT:      %[[W:.*]] = sdy.sharding_constraint %[[T]] <@mesh, [{}, {}], unreduced={"data"}> :
+// CHECK-NEXT:      %[[V:.*]] = sdy.sharding_constraint %[[W]] <@mesh, [{}, {}]> :
+// CHECK-NEXT:      return %[[V]]
+// REMARK-DAG: [annotate-unreduced] sdy.all_reduce applied: an array of 64 bytes is reduced here, over data, and not before
+func.func public @moved(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %t = stablehlo.negate %u : tensor<4x4xf32>
+  %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v : tensor<4x4xf32>
+}
+
+// CHECK-LABEL:   func.func public @not_moved
+// CHECK-NEXT:      %[[P:.*]] = stablehlo.dot_general
+// CHECK-NEXT:      return %[[P]]
+func.func public @not_moved(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %v = sdy.all_reduce {"data"} %u out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v : tensor<4x4xf32>
+}
+
+// CHECK-LABEL:   func.func public @sum
+// CHECK:           stablehlo.add
+// CHECK-NEXT:      %[[W:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}], unreduced={"data"}> :
+// CHECK-NEXT:      %[[V:.*]] = sdy.sharding_constraint %[[W]] <@mesh, [{}, {}]> :
+// CHECK-NEXT:      return %[[V]]
+func.func public @sum(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %p2 = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u2 = sdy.sharding_constraint %p2 <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %t = stablehlo.transpose %u2, dims = [1, 0] : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %s = stablehlo.add %u, %t : tensor<4x4xf32>
+  %v = sdy.all_reduce {"data"} %s out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v : tensor<4x4xf32>
+}
+
+// The zero that the loop starts from gets a constant of its own: whole, then not reduced. The loop gets no sharding.
+// CHECK-LABEL:   func.func public @loop
+// CHECK:           %[[OLD:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<4x4xf32>
+// CHECK-NEXT:      %[[Z:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<4x4xf32>
+// CHECK-NEXT:      %[[A:.*]] = sdy.sharding_constraint %[[Z]] <@mesh, [{}, {}]> :
+// CHECK-NEXT:      %[[B:.*]] = sdy.sharding_constraint %[[A]] <@mesh, [{}, {}], unreduced={"data"}> :
+// CHECK-NEXT:      %[[W:.*]]:2 = stablehlo.while(%{{.*}} = %{{.*}}, %[[ACC:.*]] = %[[B]])
+// CHECK-NOT:       attributes
+// CHECK:           } do {
+// CHECK:           %[[S:.*]] = stablehlo.add %[[ACC]],
+// CHECK-NEXT:      %[[N:.*]] = sdy.sharding_constraint %[[S]] <@mesh, [{}, {}], unreduced={"data"}> :
+// CHECK:           stablehlo.return %{{.*}}, %[[N]]
+// CHECK:           %[[D:.*]] = sdy.sharding_constraint %[[W]]#1 <@mesh, [{}, {}], unreduced={"data"}> :
+// CHECK-NEXT:      %[[V:.*]] = sdy.sharding_constraint %[[D]] <@mesh, [{}, {}]> :
+// CHECK-NEXT:      return %[[V]]
+func.func public @loop(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4x4xf32>
+  cond {
+    %less = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %less : tensor<i1>
+  } do {
+    %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+    %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+    %n = stablehlo.add %acc, %u : tensor<4x4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4x4xf32>
+  }
+  %v = sdy.all_reduce {"data"} %w#1 out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v : tensor<4x4xf32>
+}
+
+// A broadcast that only adds dimensions becomes a reshape, which XLA follows.
+// CHECK-LABEL:   func.func public @stacked
+// CHECK:           } do {
+// CHECK-NOT:       stablehlo.broadcast_in_dim
+// CHECK:           stablehlo.reshape
+// CHECK-NEXT:      sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}, {}], unreduced={"data"}> :
+// CHECK:           stablehlo.dynamic_update_slice
+// CHECK-NEXT:      sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}, {}], unreduced={"data"}> :
+// CHECK:           stablehlo.return
+func.func public @stacked(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4x4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x4x4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4x4x4xf32>
+  cond {
+    %less = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %less : tensor<i1>
+  } do {
+    %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+    %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+    %g = stablehlo.broadcast_in_dim %u, dims = [1, 2] : (tensor<4x4xf32>) -> tensor<1x4x4xf32>
+    %n = stablehlo.dynamic_update_slice %acc, %g, %i, %zero, %zero : (tensor<4x4x4xf32>, tensor<1x4x4xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<4x4x4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4x4x4xf32>
+  }
+  %v = sdy.all_reduce {"data"} %w#1 out_sharding=<@mesh, [{?}, {?}, {?}]> : tensor<4x4x4xf32>
+  return %v : tensor<4x4x4xf32>
+}
+
+// CHECK-LABEL:   func.func public @zero_term
+// CHECK:           %[[SHARED:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<2x4xf32>
+// CHECK:           %[[Z:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<2x4xf32>
+// CHECK-NEXT:      %[[A:.*]] = sdy.sharding_constraint %[[Z]] <@mesh, [{}, {}]> :
+// CHECK-NEXT:      %[[B:.*]] = sdy.sharding_constraint %[[A]] <@mesh, [{}, {}], unreduced={"data"}> :
+// CHECK-NEXT:      stablehlo.concatenate %{{.*}}, %[[B]], dim = 0
+// CHECK:           stablehlo.tanh %[[SHARED]]
+func.func public @zero_term(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> (tensor<6x4xf32>, tensor<2x4xf32>) {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %none = stablehlo.constant dense<0.0> : tensor<2x4xf32>
+  %s = stablehlo.concatenate %u, %none, dim = 0 : (tensor<4x4xf32>, tensor<2x4xf32>) -> tensor<6x4xf32>
+  %v = sdy.all_reduce {"data"} %s out_sharding=<@mesh, [{?}, {?}]> : tensor<6x4xf32>
+  %o = stablehlo.tanh %none : tensor<2x4xf32>
+  return %v, %o : tensor<6x4xf32>, tensor<2x4xf32>
+}
+
+// The user's own constraint, without the axis over which the value is not reduced.
+// CHECK-LABEL:   func.func public @users_constraint
+// CHECK:           sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}], unreduced={"data"}> :
+// CHECK-NEXT:      sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}], unreduced={"data"}> :
+// CHECK-NEXT:      stablehlo.negate
+func.func public @users_constraint(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %c = sdy.sharding_constraint %u <@mesh, [{"data"}, {}]> : tensor<4x4xf32>
+  %t = stablehlo.negate %c : tensor<4x4xf32>
+  %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v : tensor<4x4xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// Legal when: each op between the op that adds up and the all_reduce is linear
+// CHECK-LABEL:   func.func public @square
+// CHECK-NOT:       unreduced
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+// REMARK-DAG: [annotate-unreduced] stablehlo.sqrt missed: stablehlo.sqrt does not commute with the reduction
+func.func public @square(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %t = stablehlo.sqrt %u : tensor<4x4xf32>
+  %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v : tensor<4x4xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// CHECK-LABEL:   func.func public @both_factors
+// CHECK-NOT:       unreduced
+// CHECK:           return
+// REMARK-DAG: [annotate-unreduced] stablehlo.multiply missed: stablehlo.multiply is not linear in a value that is not reduced
+func.func public @both_factors(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %t = stablehlo.multiply %u, %u : tensor<4x4xf32>
+  %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v : tensor<4x4xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// CHECK-LABEL:   func.func public @read_unreduced
+// CHECK-NOT:       unreduced
+// CHECK:           return
+// REMARK-DAG: [annotate-unreduced] func.return missed: func.return does not commute with the reduction
+func.func public @read_unreduced(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %t = stablehlo.negate %u : tensor<4x4xf32>
+  %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v, %t : tensor<4x4xf32>, tensor<4x4xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// Legal when: what is not reduced is added to nothing but the like, and zeros
+// CHECK-LABEL:   func.func public @added_to_reduced
+// CHECK-NOT:       unreduced
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+// REMARK-DAG: [annotate-unreduced] stablehlo.add missed: a sum of what is not reduced and what is
+func.func public @added_to_reduced(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %c = stablehlo.constant dense<1.0> : tensor<4x4xf32>
+  %t = stablehlo.add %u, %c : tensor<4x4xf32>
+  %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v : tensor<4x4xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// CHECK-LABEL:   func.func public @start_is_reduced
+// CHECK-NOT:       unreduced
+// CHECK:           return
+// REMARK-DAG: [annotate-unreduced] stablehlo.while missed: a sum of what is not reduced and what is
+func.func public @start_is_reduced(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %start: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<4x4xf32>
+  cond {
+    %less = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %less : tensor<i1>
+  } do {
+    %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+    %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+    %n = stablehlo.add %acc, %u : tensor<4x4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4x4xf32>
+  }
+  %v = sdy.all_reduce {"data"} %w#1 out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v : tensor<4x4xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// Legal when: no broadcast on the way repeats elements (XLA would take its result for reduced)
+// CHECK-LABEL:   func.func public @repeats
+// CHECK-NOT:       unreduced
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+// REMARK-DAG: [annotate-unreduced] stablehlo.broadcast_in_dim missed: XLA loses track of what is not reduced in a broadcast that repeats elements
+func.func public @repeats(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4x2xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %t = stablehlo.broadcast_in_dim %u, dims = [0, 1] : (tensor<4x4xf32>) -> tensor<4x4x2xf32>
+  %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}, {?}]> : tensor<4x4x2xf32>
+  return %v : tensor<4x4x2xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// Legal when: the condition of a loop does not read it
+// CHECK-LABEL:   func.func public @condition
+// CHECK-NOT:       unreduced
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+// REMARK-DAG: [annotate-unreduced] stablehlo.slice missed: the condition of a loop reads a value that is not reduced
+func.func public @condition(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4x4xf32>
+  cond {
+    %less = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %c = stablehlo.slice %acc [0:1, 0:1] : (tensor<4x4xf32>) -> tensor<1x1xf32>
+    %s = stablehlo.reshape %c : (tensor<1x1xf32>) -> tensor<f32>
+    %limit = stablehlo.constant dense<1.0e9> : tensor<f32>
+    %small = stablehlo.compare LT, %s, %limit : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %more = stablehlo.and %less, %small : tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+    %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+    %n = stablehlo.add %acc, %u : tensor<4x4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4x4xf32>
+  }
+  %v = sdy.all_reduce {"data"} %w#1 out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v : tensor<4x4xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// Legal when: no region but the body of a loop returns it
+// CHECK-LABEL:   func.func public @branch
+// CHECK-NOT:       unreduced
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+// REMARK-DAG: [annotate-unreduced] stablehlo.return missed: a value that is not reduced leaves a region that is no loop
+func.func public @branch(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %yes: tensor<i1>) -> tensor<4x4xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %b = "stablehlo.if"(%yes) ({
+    %m = stablehlo.negate %u : tensor<4x4xf32>
+    stablehlo.return %m : tensor<4x4xf32>
+  }, {
+    stablehlo.return %u : tensor<4x4xf32>
+  }) : (tensor<i1>) -> tensor<4x4xf32>
+  %v = sdy.all_reduce {"data"} %b out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v : tensor<4x4xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["replica"=2, "data"=4]>
+
+// Legal when: values that are not reduced over different axes do not meet
+// CHECK-LABEL:   func.func public @other_axes
+// CHECK-NOT:       unreduced
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+// REMARK-DAG: [annotate-unreduced] stablehlo.add missed: values not reduced over different axes meet
+func.func public @other_axes(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}) -> tensor<4x4xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"replica", "data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"replica", "data", ?}, {?}]>, #sdy.sharding<@mesh, [{"replica", "data", ?}, {?}]>]} : tensor<4x4xf32>
+  %p2 = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u2 = sdy.sharding_constraint %p2 <@mesh, [{?}, {?}], unreduced={"replica"}> {paropt.operands = [#sdy.sharding<@mesh, [{"replica", "data", ?}, {?}]>, #sdy.sharding<@mesh, [{"replica", "data", ?}, {?}]>]} : tensor<4x4xf32>
+  %t = stablehlo.add %u, %u2 : tensor<4x4xf32>
+  %v = sdy.all_reduce {"replica"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v : tensor<4x4xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["replica"=2, "data"=4]>
+
+// Legal when: the all_reduce is over the axes over which its operand is not reduced
+// CHECK-LABEL:   func.func public @fewer_axes
+// CHECK-NOT:       unreduced
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+// REMARK-DAG: [annotate-unreduced] sdy.all_reduce missed: it reduces other axes than are not reduced
+func.func public @fewer_axes(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}) -> tensor<4x4xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"replica", "data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"replica", "data", ?}, {?}]>, #sdy.sharding<@mesh, [{"replica", "data", ?}, {?}]>]} : tensor<4x4xf32>
+  %t = stablehlo.add %u, %u : tensor<4x4xf32>
+  %v = sdy.all_reduce {"replica"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v : tensor<4x4xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["replica"=2, "data"=4]>
+
+// Summed over "data" at once, over "replica" after the negation.
+// CHECK-LABEL:   func.func public @one_axis
+// CHECK:           sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}], unreduced={"replica"}> :
+// CHECK-NEXT:      stablehlo.negate
+// CHECK-NEXT:      sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}], unreduced={"replica"}> :
+// CHECK-NEXT:      sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}]> :
+func.func public @one_axis(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}) -> tensor<4x4xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"replica"}> {paropt.operands = [#sdy.sharding<@mesh, [{"replica", "data", ?}, {?}]>, #sdy.sharding<@mesh, [{"replica", "data", ?}, {?}]>]} : tensor<4x4xf32>
+  %t = stablehlo.negate %u : tensor<4x4xf32>
+  %v = sdy.all_reduce {"replica"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v : tensor<4x4xf32>
+}

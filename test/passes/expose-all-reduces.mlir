@@ -1,0 +1,257 @@
+// RUN: %par-opt %s --passes=expose-all-reduces --split-input-file | FileCheck %s
+// RUN: %par-opt %s --passes=expose-all-reduces --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
+// RUN: %par-opt %s --passes='expose-all-reduces{policy=defer}' --split-input-file | FileCheck %s --check-prefix=DEFER
+// RUN: %par-opt %s --passes='expose-all-reduces{policy=every}' --split-input-file | FileCheck %s --check-prefix=EVERY
+// RUN: %par-opt %s --passes='expose-all-reduces{axes=data}' --split-input-file | FileCheck %s --check-prefix=AXES
+// RUN: %par-opt %s --passes='expose-all-reduces{axes=data}' --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=AXES-REMARK
+
+sdy.mesh @mesh = <["data"=8]>
+
+// CHECK-LABEL:   func.func public @product
+// CHECK:           %[[P:.*]] = stablehlo.dot_general
+// CHECK-NEXT:      %[[U:.*]] = sdy.sharding_constraint %[[P]] <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]}
+// CHECK-NEXT:      %[[G:.*]] = sdy.all_reduce {"data"} %[[U]] out_sharding=<@mesh, [{?}, {?}]>
+// CHECK-NEXT:      return %[[G]]
+func.func public @product(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<16x2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x2xf32> {
+  %g = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x2xf32>) -> tensor<4x2xf32>
+  return %g : tensor<4x2xf32>
+}
+
+// How values in between are split is Shardy's business.
+// CHECK-LABEL:   func.func public @propagated
+// CHECK:           stablehlo.tanh
+// CHECK-NEXT:      stablehlo.reshape
+// CHECK-NEXT:      stablehlo.dot_general
+// CHECK-NEXT:      sdy.sharding_constraint %{{.*}} <@mesh, [{?}, {?}], unreduced={"data"}>
+// CHECK-NEXT:      sdy.all_reduce {"data"}
+func.func public @propagated(%x: tensor<16x2x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}, {}]>}) -> tensor<4x4xf32> {
+  %t = stablehlo.tanh %x : tensor<16x2x4xf32>
+  %r = stablehlo.reshape %t : (tensor<16x2x4xf32>) -> tensor<32x4xf32>
+  %g = stablehlo.dot_general %r, %r, contracting_dims = [0] x [0] : (tensor<32x4xf32>, tensor<32x4xf32>) -> tensor<4x4xf32>
+  return %g : tensor<4x4xf32>
+}
+
+// What is added up is whole on each device.
+// CHECK-LABEL:   func.func public @not_split
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+func.func public @not_split(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<4x2xf32>) -> tensor<16x2xf32> {
+  %g = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] : (tensor<16x4xf32>, tensor<4x2xf32>) -> tensor<16x2xf32>
+  return %g : tensor<16x2xf32>
+}
+
+// CHECK-LABEL:   func.func public @sum
+// CHECK:           stablehlo.reduce
+// CHECK:           sdy.sharding_constraint %{{.*}} <@mesh, [{?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, unit]}
+// CHECK-NEXT:      sdy.all_reduce {"data"}
+func.func public @sum(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %g = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<16x4xf32>, tensor<f32>) -> tensor<4xf32>
+  return %g : tensor<4xf32>
+}
+
+// The gradient of a table: rows that are looked up in it are added to zeros.
+// CHECK-LABEL:   func.func public @rows
+// CHECK:           "stablehlo.scatter"
+// CHECK:           sdy.sharding_constraint %{{.*}} <@mesh, [{?}, {?}], unreduced={"data"}>
+// CHECK-NEXT:      sdy.all_reduce {"data"}
+func.func public @rows(%i: tensor<16x1xui8> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<9x4xf32> {
+  %zeros = stablehlo.constant dense<0.0> : tensor<9x4xf32>
+  %g = "stablehlo.scatter"(%zeros, %i, %x) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) : (tensor<9x4xf32>, tensor<16x1xui8>, tensor<16x4xf32>) -> tensor<9x4xf32>
+  return %g : tensor<9x4xf32>
+}
+
+// Shardy's rules call it a reduction too, but it is not a sum.
+// Legal when: the op is a product, or a sum from zero
+// CHECK-LABEL:   func.func public @largest
+// CHECK-NOT:       sdy.all_reduce
+// REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: a reduce does more than add
+func.func public @largest(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4xf32> {
+  %none = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %g = stablehlo.reduce(%x init: %none) applies stablehlo.maximum across dimensions = [0] : (tensor<16x4xf32>, tensor<f32>) -> tensor<4xf32>
+  return %g : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @sum_from_one
+// CHECK-NOT:       sdy.all_reduce
+// REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: a reduce starts from a value that is not zero
+func.func public @sum_from_one(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4xf32> {
+  %one = stablehlo.constant dense<1.0> : tensor<f32>
+  %g = stablehlo.reduce(%x init: %one) applies stablehlo.add across dimensions = [0] : (tensor<16x4xf32>, tensor<f32>) -> tensor<4xf32>
+  return %g : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @rows_added_to_others
+// CHECK-NOT:       sdy.all_reduce
+// REMARK-DAG: [expose-all-reduces] stablehlo.scatter missed: a scatter adds to values that are not zero
+func.func public @rows_added_to_others(%i: tensor<16x1xui8> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %old: tensor<9x4xf32>) -> tensor<9x4xf32> {
+  %g = "stablehlo.scatter"(%old, %i, %x) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) : (tensor<9x4xf32>, tensor<16x1xui8>, tensor<16x4xf32>) -> tensor<9x4xf32>
+  return %g : tensor<9x4xf32>
+}
+
+// Legal when: its operands split what it adds up in the same way
+// CHECK-LABEL:   func.func public @one_operand_split
+// CHECK-NOT:       sdy.all_reduce
+// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: its operands are split in different ways
+func.func public @one_operand_split(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<16x2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) -> tensor<4x2xf32> {
+  %g = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x2xf32>) -> tensor<4x2xf32>
+  return %g : tensor<4x2xf32>
+}
+
+// Legal when: it is outside of manual computations, where reductions are written already
+// CHECK-LABEL:   func.func public @manual
+// CHECK:           sdy.manual_computation
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           sdy.return
+// CHECK:           stablehlo.dot_general
+// CHECK:           sdy.all_reduce {"data"}
+func.func public @manual(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> (tensor<32x4xf32>, tensor<4x4xf32>) {
+  %m = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"data"}, {}]>] out_shardings=[<@mesh, [{"data"}, {}]>] manual_axes={"data"} (%p: tensor<2x4xf32>) {
+    %q = stablehlo.dot_general %p, %p, contracting_dims = [0] x [0] : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<4x4xf32>
+    sdy.return %q : tensor<4x4xf32>
+  } : (tensor<16x4xf32>) -> tensor<32x4xf32>
+  %g = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  return %m, %g : tensor<32x4xf32>, tensor<4x4xf32>
+}
+
+// -----
+
+// Legal when: the program is lowered for Shardy
+// CHECK-LABEL:   func.func public @gspmd
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+// REMARK-DAG: [expose-all-reduces] func.func missed: the program is lowered for GSPMD, not for Shardy
+// NUMERIC: skip (the tests run programs that are lowered for Shardy)
+func.func public @gspmd(%x: tensor<16x4xf32> {mhlo.sharding = "{devices=[8,1]<=[8]}"}) -> tensor<4x4xf32> {
+  %g = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  return %g : tensor<4x4xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["replica"=2, "data"=4]>
+
+// Sums over all examples, over two axes and a part of one.
+// CHECK-LABEL:   func.func public @two_axes
+// CHECK:           sdy.all_reduce {"replica", "data"}
+// CHECK:           sdy.all_reduce {"data":(1)2}
+func.func public @two_axes(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data", "replica"}, {}]>}, %y: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data":(1)2}, {}]>}) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+  %g = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %h = stablehlo.dot_general %y, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  return %g, %h : tensor<4x4xf32>, tensor<4x4xf32>
+}
+
+// Worth it when: the program does not split the sum over these axes, as fully sharded training does (or `policy=defer`)
+// CHECK-LABEL:   func.func public @split_gradient
+// CHECK:           sdy.all_reduce {"replica"}
+// DEFER-LABEL:   func.func public @split_gradient
+// DEFER:           sdy.all_reduce {"replica", "data"}
+// EVERY-LABEL:   func.func public @split_gradient
+// EVERY-NOT:       sdy.all_reduce
+// EVERY:           return
+func.func public @split_gradient(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}) -> tensor<4x4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4x4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %g = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+    %c = sdy.sharding_constraint %g <@mesh, [{"data"}, {}]> : tensor<4x4xf32>
+    %n = stablehlo.add %acc, %c : tensor<4x4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4x4xf32>
+  }
+  return %w#1 : tensor<4x4xf32>
+}
+
+// The parameter, which the loop only reads, and its gradient are split alike, though nobody says so of the gradient.
+// CHECK-LABEL:   func.func public @split_parameter
+// CHECK:           sdy.all_reduce {"replica"}
+// DEFER-LABEL:   func.func public @split_parameter
+// DEFER:           sdy.all_reduce {"replica", "data"}
+// EVERY-LABEL:   func.func public @split_parameter
+// EVERY-NOT:       sdy.all_reduce
+// EVERY:           return
+func.func public @split_parameter(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}, %p: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> (tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %w:3 = stablehlo.while(%i = %zero, %acc = %none, %q = %p) : tensor<i32>, tensor<4x4xf32>, tensor<4x4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %whole = sdy.sharding_constraint %q <@mesh, [{}, {}]> : tensor<4x4xf32>
+    %a = stablehlo.dot_general %x, %whole, contracting_dims = [1] x [0] : (tensor<16x4xf32>, tensor<4x4xf32>) -> tensor<16x4xf32>
+    %g = stablehlo.dot_general %x, %a, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+    %n = stablehlo.add %acc, %g : tensor<4x4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n, %q : tensor<i32>, tensor<4x4xf32>, tensor<4x4xf32>
+  }
+  %r = stablehlo.subtract %p, %w#1 : tensor<4x4xf32>
+  return %r : tensor<4x4xf32>
+}
+
+// A sharded optimizer: the sum is split after the loop only, the parameter is whole. Reduced once, over both axes.
+// CHECK-LABEL:   func.func public @split_afterwards
+// CHECK:           sdy.all_reduce {"replica", "data"}
+func.func public @split_afterwards(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}) -> tensor<4x4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4x4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %g = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+    %n = stablehlo.add %acc, %g : tensor<4x4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4x4xf32>
+  }
+  %s = sdy.sharding_constraint %w#1 <@mesh, [{"data"}, {}]> : tensor<4x4xf32>
+  return %s : tensor<4x4xf32>
+}
+
+// Outside of loops, a gradient is split by a constraint before it is added to others.
+// CHECK-LABEL:   func.func public @split_terms
+// CHECK-COUNT-2:   sdy.all_reduce {"replica"}
+// CHECK:           sdy.all_reduce {"replica", "data"}
+func.func public @split_terms(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+  %g = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %c = sdy.sharding_constraint %g <@mesh, [{"data"}, {}]> : tensor<4x4xf32>
+  %y = stablehlo.negate %x : tensor<16x4xf32>
+  %h = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %d = sdy.sharding_constraint %h <@mesh, [{"data"}, {}]> : tensor<4x4xf32>
+  %s = stablehlo.add %c, %d : tensor<4x4xf32>
+  %i = stablehlo.dot_general %y, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %j = stablehlo.add %i, %s : tensor<4x4xf32>
+  %e = sdy.sharding_constraint %j <@mesh, [{"data"}, {}]> : tensor<4x4xf32>
+  return %s, %e : tensor<4x4xf32>, tensor<4x4xf32>
+}
+
+// Worth it when: the option `axes` allows it
+// AXES-LABEL:    func.func public @some_axes
+// AXES:            sdy.all_reduce {"data"}
+// AXES-NOT:        sdy.all_reduce
+// AXES:            return
+// AXES-REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: it is over `replica`, which option axes does not allow
+func.func public @some_axes(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}, %y: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica"}, {}]>}) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+  %g = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %h = stablehlo.dot_general %y, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  return %g, %h : tensor<4x4xf32>, tensor<4x4xf32>
+}
