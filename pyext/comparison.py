@@ -95,7 +95,7 @@ class AuditComparison:
     target: str = ""  # "" for the devices of this process
     remarks: tuple[Remark, ...] = ()
     changes: Changes | None = None  # between a baseline and `after`
-    mismatches: tuple[str, ...] = ()  # where the executable is not what the passes' result says: it computes otherwise
+    mismatches: tuple[str, ...] = ()  # where the executable does not reduce what the passes' result says
 
     @property
     def is_single(self) -> bool:

@@ -146,7 +146,7 @@ class _Driver:
             raise Failure(f"{self.options.name}: {error}") from error
         self._write(rendered, self.options.audit_output, self.options.partial_audit)
         for line in report.mismatches:
-            _say(f"the compiler lost something: {line}")
+            _say(f"results would be wrong: {line}")
         for line in exceeded:
             _say(f"budget exceeded: {line}")
         return 1 if exceeded or report.mismatches else 0

@@ -43,7 +43,7 @@ def _comparison_text(comparison: AuditComparison) -> str:
 
 
 def mismatch_lines(comparison: AuditComparison) -> list[str]:
-    return [f"NOT WHAT THE MODULE SAYS: {line}" for line in comparison.mismatches]
+    return [f"RESULTS WOULD BE WRONG: {line}" for line in comparison.mismatches]
 
 
 def title(comparison: AuditComparison) -> str:
