@@ -18,6 +18,7 @@ from unit.jit_passes import seen as seen
 
 import paropt
 from paropt import compile_apart
+from paropt.comparison import AuditComparison, AuditReport
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Remark
 from paropt.passes.core.traversal import ops_of
@@ -220,3 +221,21 @@ def test_a_compiler_that_dies_kills_the_child(monkeypatch: pytest.MonkeyPatch) -
 def test_a_wrong_target_is_reported_where_it_is_written() -> None:
     with pytest.raises(TargetError, match="no target `tpv:v5e`"):
         paropt.jit(fresh(), apart="tpv:v5e")
+
+
+# ---- audits
+
+
+def test_audits_say_that_results_would_be_wrong() -> None:
+    right = paropt.audit(fresh(), *arguments(), passes="grad-sync")
+    wrong = paropt.audit(fresh(), *arguments(), passes="grad-sync,lose-tag{at=1}")
+    assert isinstance(right, AuditComparison) and isinstance(wrong, AuditComparison)
+    assert right.mismatches == ()
+    assert right.before.sync_in_loop > 0 and right.after.sync_in_loop == 0
+    assert any("what it adds up does not say so" in line for line in wrong.mismatches)
+
+
+def test_audits_for_targets_say_it_too() -> None:
+    report = paropt.audit(fresh(), *arguments(), passes="grad-sync,lose-tag{at=1}", targets=["cpu:8"])
+    assert isinstance(report, AuditReport)
+    assert all(line.startswith("cpu:8: stablehlo.add at ") for line in report.mismatches) and report.mismatches

@@ -1,5 +1,6 @@
 """JSON reports: their schema, that the same audit gives the same bytes, and that they can be read again."""
 
+import dataclasses
 import json
 from typing import Any
 
@@ -27,16 +28,39 @@ def without_passes() -> AuditReport:
     return report(AuditComparison(audit, audit), AuditComparison(Audit((), 0), Audit((), 0), target="cpu:8"))
 
 
-REPORTS = [example(), inexact(), without_passes(), compared(example(), example()), compared(example(), inexact())]
+def wrong() -> AuditReport:
+    return report(dataclasses.replace(example()["cpu:8"], mismatches=("a reduction is missing", "<b>")))
 
 
-@pytest.mark.parametrize("given", REPORTS, ids=["example", "inexact", "alone", "same", "changed"])
+REPORTS = [
+    example(),
+    inexact(),
+    without_passes(),
+    wrong(),
+    compared(example(), example()),
+    compared(example(), inexact()),
+]
+
+
+@pytest.mark.parametrize("given", REPORTS, ids=["example", "inexact", "alone", "wrong", "same", "changed"])
 def test_reports_follow_the_schema_and_can_be_read_again(given: AuditReport) -> None:
     text = given.json()
     jsonschema.Draft202012Validator(SCHEMA).validate(json.loads(text))
     again = loads(text)
     assert again == given
     assert (str(again), again.html(), again.json()) == (str(given), given.html(), text)
+
+
+def test_mismatches_are_shown() -> None:
+    assert wrong().mismatches == ["cpu:8: a reduction is missing", "cpu:8: <b>"]
+    assert "RESULTS WOULD BE WRONG: a reduction is missing" in str(wrong())
+    assert "a reduction is missing</p>" in wrong().html() and "&lt;b&gt;" in wrong().html()
+
+
+def test_reports_without_the_field_can_be_read() -> None:
+    document = json.loads(example().json())
+    del document["targets"][0]["mismatches"]
+    assert loads(json.dumps(document)) == example()
 
 
 def test_the_schema_refuses_other_documents() -> None:
