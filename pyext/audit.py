@@ -89,8 +89,8 @@ def _for_targets(program: Any, before: Any, passes: str, names: Sequence[Any]) -
 def _differences(before: Any, after: Any, audited: Audit) -> tuple[str, ...]:
     from paropt.verification import differences
 
-    modules = [lowered.compiler_ir().operation for lowered in (before, after)]
-    return tuple(differences(*modules, audited.collectives))
+    was, rewritten = (lowered.compiler_ir().operation for lowered in (before, after))
+    return tuple(differences(was, rewritten, audited.collectives))
 
 
 def _audit(compiled: Any) -> Audit:

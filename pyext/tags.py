@@ -16,7 +16,7 @@ from paropt.passes.analysis.producers import ROWS
 from paropt.passes.analysis.shardings import Axes, Sharding, is_manual, read_sharding
 from paropt.passes.core.global_form import CONSTRAINT
 from paropt.passes.core.remarks import Declined, source_of
-from paropt.passes.core.traversal import defining_op, ops_of
+from paropt.passes.core.traversal import defining_op, ops_of, parent_of
 
 _RETURN = "stablehlo.return"
 
@@ -32,47 +32,55 @@ def sharding_by(constraint: ir.Operation) -> Sharding:
 
 def gaps(module: ir.Operation) -> list[str]:
     """In words, where a value is not reduced, but what is made of it does not say so; empty when there is no gap."""
-    return [line for tag in tags_of(module) for line in _gaps(tag)]
+    search = _Search()
+    return list(dict.fromkeys(line for tag in tags_of(module) for line in search.gaps(tag)))
 
 
-def _gaps(tag: ir.Operation) -> Iterator[str]:
-    axes = sharding_by(tag).unreduced
-    for use in tag.results[0].uses:
-        yield from _behind(use, axes)
-    op = defining_op(tag.operands[0])
-    if op is None or op.name == CONSTRAINT:
-        return  # behind a constraint that asks for the sum, the sum is on one device, and zero on the others
-    if op.name == WHILE:
-        yield from _around(Loop(op), ir.OpResult(tag.operands[0]).result_number, axes)
-    elif op.name not in ROWS or any(_is_tagged(operand, axes) for operand in op.operands):
-        yield from _before(op, axes)
+class _Search:
+    def __init__(self) -> None:
+        self._loops: dict[ir.Value, Loop] = {}  # by their first result: finding a terminator takes as long as the block
+        self._seen: set[tuple[ir.Value, int]] = set()  # carried values
 
+    def gaps(self, tag: ir.Operation) -> Iterator[str]:
+        axes = sharding_by(tag).unreduced
+        for use in tag.results[0].uses:
+            yield from self._behind(use, axes)
+        op = defining_op(tag.operands[0])
+        if op is None or op.name == CONSTRAINT:
+            return  # behind a constraint that asks for the sum, the sum is on one device, and zero on the others
+        if op.name == WHILE:
+            yield from self._around(op, ir.OpResult(tag.operands[0]).result_number, axes)
+        elif op.name not in ROWS or any(_is_tagged(operand, axes) for operand in op.operands):
+            yield from _before(op, axes)
 
-def _behind(use: ir.OpOperand, axes: Axes) -> Iterator[str]:
-    """The gaps behind `use`, which reads a value that is not reduced over `axes`."""
-    op, position = use.owner.operation, use.operand_number
-    if op.name == CONSTRAINT:
-        if sharding_by(op).unreduced not in ((), axes):
-            yield _at(op, "it changes over which axes the value is not reduced")
-    elif op.name == WHILE:
-        yield from _around(Loop(op), position, axes)
-    elif op.name == _RETURN and loop_around(op.block) is not None:
-        pass  # the loop's result says it, or not
-    elif not op.results:
-        yield _at(op, "it reads a value that is not reduced")
-    elif not all(_says(result, axes) for result in op.results):
-        yield _at(op, "an operand is not reduced, and its result does not say so")
+    def _behind(self, use: ir.OpOperand, axes: Axes) -> Iterator[str]:
+        """The gaps behind `use`, which reads a value that is not reduced over `axes`."""
+        op, position = use.owner.operation, use.operand_number
+        if op.name == CONSTRAINT:
+            if sharding_by(op).unreduced not in ((), axes):
+                yield _at(op, "it changes over which axes the value is not reduced")
+        elif op.name == WHILE:
+            yield from self._around(op, position, axes)
+        elif op.name == _RETURN and loop_around(op.block) is not None:
+            yield from self._around(parent_of(op), position, axes)
+        elif not op.results:
+            yield _at(op, "it reads a value that is not reduced")
+        elif not all(_says(result, axes) for result in op.results):
+            yield _at(op, "an operand is not reduced, and its result does not say so")
 
-
-def _around(loop: Loop, position: int, axes: Axes) -> Iterator[str]:
-    """The gaps in the way of carried value `position`, which is not reduced."""
-    ends = (loop.op.operands[position], loop.next_values.operands[position])
-    if not all(_is_tagged(end, axes) for end in ends) or not _says(loop.op.results[position], axes):
-        yield _at(loop.op, f"carried value {position} is not reduced in some places, and in others it does not say so")
-    if next(loop.condition.arguments[position].uses, None) is not None:
-        yield _at(loop.op, "its condition reads a value that is not reduced")
-    for use in loop.body.arguments[position].uses:
-        yield from _behind(use, axes)
+    def _around(self, op: ir.Operation, position: int, axes: Axes) -> Iterator[str]:
+        """The gaps in the way of carried value `position` of the loop `op`, which is not reduced."""
+        if (op.results[0], position) in self._seen:
+            return
+        self._seen.add((op.results[0], position))
+        loop = self._loops.setdefault(op.results[0], Loop(op))
+        ends = (op.operands[position], loop.next_values.operands[position])
+        if not all(_is_tagged(end, axes) for end in ends) or not _says(op.results[position], axes):
+            yield _at(op, f"carried value {position} is not reduced in some places, and in others it does not say so")
+        if next(loop.condition.arguments[position].uses, None) is not None:
+            yield _at(op, "its condition reads a value that is not reduced")
+        for use in loop.body.arguments[position].uses:
+            yield from self._behind(use, axes)
 
 
 def _before(op: ir.Operation, axes: Axes) -> Iterator[str]:
@@ -92,7 +100,7 @@ def _is_tagged(value: ir.Value, axes: Axes) -> bool:
     op = defining_op(value)
     if op is not None:
         return op.name == CONSTRAINT and sharding_by(op).unreduced == axes
-    argument = ir.BlockArgument(value)
+    argument: ir.BlockArgument = ir.BlockArgument(value)
     loop = loop_around(argument.owner)
     return loop is not None and _is_tagged(loop.op.operands[argument.arg_number], axes)
 

@@ -123,9 +123,9 @@ def _unasked(predicted: Prediction, found: list[Reduced]) -> Iterator[str]:
     allowed = [*predicted.closings, *predicted.others]
     for key, place in predicted.unreduced.items():
         for in_loop, where in ((True, "in loops"), (False, "in all")):
-            there, asked = (_times(key, reductions, in_loop) for reductions in (found, allowed))
-            if there > asked:
-                yield f"{_named(key)} runs {there:g} times {where}, not {asked:g} times: maybe the value at {place}"
+            runs, asked = (_times(key, reductions, in_loop) for reductions in (found, allowed))
+            if runs > asked:
+                yield f"{_named(key)} runs {runs:g} times {where}, not {asked:g} times: maybe the value at {place}"
                 break
     for group in sorted({key.group for key in predicted.unreduced}):
         there = [reduced for reduced in found if reduced.in_loop and reduced.group == group]
@@ -184,6 +184,7 @@ class _Predictor:
     def __init__(self, module: ir.Operation) -> None:
         self._module = module
         self._propagated = Propagated(module)
+        self._trip_counts: dict[ir.Value, float] = {}  # by the first result of a loop
         self._sizes: dict[str, dict[str, int]] = {}  # of the axes of a mesh
 
     def prediction(self) -> Prediction:
@@ -203,19 +204,19 @@ class _Predictor:
         given, wanted = sharding_by(tag), sharding_by(op)
         sizes = [self._elements(op.operands[0], sharding) for sharding in (given, wanted)]
         # Where the sum is split further, it may be split first.
-        return Reduced(min(sizes), sizes[0], self._devices(given.mesh, given.unreduced), *_place(op))
+        return Reduced(min(sizes), sizes[0], self._devices(given.mesh, given.unreduced), *self._place(op))
 
     def _others(self) -> Iterator[Reduced]:
         for op in ops_of(self._module, *_EXPLICIT):
-            yield from (_part_of(op, value) for value in op.operands)
+            yield from (self._part_of(op, value) for value in op.operands)
         for op in ops_of(self._module, *_COMMUNICATE):
             if not is_manual(op):
                 yield from self._added(op)
             elif op.name in ROWS:  # over axes that are not manual
-                yield from (_part_of(op, value) for value in op.results)
+                yield from (self._part_of(op, value) for value in op.results)
         for op in ops_of(self._module, "stablehlo.custom_call"):
             if any(sharding is not None and sharding.axes for sharding in self._propagated.operand_shardings(op)):
-                yield from (_part_of(op, value) for value in op.results)
+                yield from (self._part_of(op, value) for value in op.results)
 
     def _added(self, op: ir.Operation) -> Iterator[Reduced]:
         """What the partitioner may reduce behind `op`, besides what a tag there takes out of its hands."""
@@ -227,14 +228,35 @@ class _Predictor:
         for value in op.results:
             tensor = tensor_of(value)
             if tensor is None:
-                yield _part_of(op, value)
+                yield self._part_of(op, value)
                 continue
             split = self._propagated.sharding_of(value) or Sharding(mesh, ((),) * len(tensor.shape))
             whole = Sharding(
                 mesh, tuple(tuple(a for a in dimension if a not in axes) for dimension in split.dimensions)
             )
             sizes = (self._elements(value, split), self._elements(value, whole))
-            yield Reduced(*sizes, self._devices(mesh, axes), *_place(op))
+            yield Reduced(*sizes, self._devices(mesh, axes), *self._place(op))
+
+    def _part_of(self, op: ir.Operation, value: ir.Value) -> Reduced:
+        """A reduction of `value` or of a part of it, over any devices."""
+        tensor = tensor_of(value)
+        return Reduced(1, prod(tensor.shape) if tensor is not None else sys.maxsize, _ANY_GROUP, *self._place(op))
+
+    def _place(self, op: ir.Operation) -> tuple[bool, float]:
+        """Whether `op` is in a loop, and how often it runs per step: infinitely often where nobody knows."""
+        in_loop, times = False, 1.0
+        while op.parent is not None:
+            op = parent_of(op)
+            if op.name == WHILE:
+                in_loop, times = True, times * self._trips(op)
+        return in_loop, times
+
+    def _trips(self, loop: ir.Operation) -> float:
+        first = loop.results[0]
+        if first not in self._trip_counts:  # finding out takes as long as the body
+            count = trip_count(Loop(loop))
+            self._trip_counts[first] = inf if count is None else max(1, count)
+        return self._trip_counts[first]
 
     def _elements(self, value: ir.Value, sharding: Sharding) -> int:
         """Of `value` on one device; dimensions that do not divide are padded."""
@@ -281,20 +303,3 @@ def _axes_apart(rule: str, shardings: list[Sharding | None]) -> set[str]:
             if apart.intersection(re.findall(r"[a-z](?:_\d+)?", factors)):
                 found.update(axes)
     return found
-
-
-def _part_of(op: ir.Operation, value: ir.Value) -> Reduced:
-    """A reduction of `value` or of a part of it, over any devices."""
-    tensor = tensor_of(value)
-    return Reduced(1, prod(tensor.shape) if tensor is not None else sys.maxsize, _ANY_GROUP, *_place(op))
-
-
-def _place(op: ir.Operation) -> tuple[bool, float]:
-    """Whether `op` is in a loop, and how often it runs per step: infinitely often where nobody knows."""
-    in_loop, times = False, 1.0
-    while op.parent is not None:
-        op = parent_of(op)
-        if op.name == WHILE:
-            count = trip_count(Loop(op))
-            in_loop, times = True, inf if count is None else times * count
-    return in_loop, times

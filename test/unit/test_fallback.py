@@ -125,10 +125,14 @@ def test_a_gap_in_the_module(at: int) -> None:
     falls_back(paropt.jit(fresh(), passes=f"grad-sync,lose-tag{{at={at}}}"), "VerificationError: ")
 
 
+# The XLA of jax 0.12 refuses some such modules itself.
+LOST = "(VerificationError: a reduction of 64 elements|JaxRuntimeError: .* dropped unreduced axis)"
+
+
 @pytest.mark.parametrize("at", range(1, 4))  # a zero is zero, reduced or not
 def test_a_constraint_that_the_compiler_loses(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
     compiler_loses_tag(monkeypatch, at)
-    falls_back(paropt.jit(fresh()), "VerificationError: a reduction of 64 elements")
+    falls_back(paropt.jit(fresh()), LOST)
 
 
 def test_results_would_be_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
