@@ -1,10 +1,14 @@
 """Every pass, in reading order, and the named pipelines. Importing this registers them: there is no other list."""
 
+from paropt.passes import annotate_aliases as annotate_aliases
+from paropt.passes import annotate_contract as annotate_contract
 from paropt.passes import annotate_unreduced as annotate_unreduced
 from paropt.passes import defer_sync as defer_sync
 from paropt.passes import expose_all_reduces as expose_all_reduces
 from paropt.passes import fuse_all_reduces as fuse_all_reduces
 from paropt.passes import inline_calls as inline_calls
+from paropt.passes import roll_accumulation as roll_accumulation
+from paropt.passes import split_mesh_axis as split_mesh_axis
 from paropt.passes.core.registry import name_pipeline
 
 DEFAULT_PIPELINE = "grad-sync"

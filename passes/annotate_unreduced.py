@@ -62,6 +62,8 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
 
     Sources: `unreduced` axes of Shardy, as in JAX's explicit sharding mode.
     """
+    if not sources(module):
+        return []
     take_back_unmoved(module)
     starts = sources(module)
     try:

@@ -1,28 +1,25 @@
 """Defers the reduction of accumulated gradients until after the loop."""
 
-from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.collectives import (
-    ADD,
-    ALL_REDUCE,
-    GLOBAL_ALL_REDUCE,
-    REDUCE_SCATTER,
-    Reduction,
-    neutral_number,
-)
-from paropt.passes.analysis.constants import is_zero
+from paropt.passes.analysis.branches import BRANCHES
+from paropt.passes.analysis.certification import Site, certificate_of
+from paropt.passes.analysis.collectives import ALL_REDUCE, GLOBAL_ALL_REDUCE, Reduction
+from paropt.passes.analysis.deferral import Cost, Deferral, Deferrals, cost_of, deferrals, merged, reason_to_stay
 from paropt.passes.analysis.linearity import ConvertPolicy
-from paropt.passes.analysis.loops import WHILE, Loop, loop_around, trip_count
-from paropt.passes.analysis.partial import BlockFacts, PartialValues, first_source
-from paropt.passes.analysis.types import bytes_of
-from paropt.passes.core.loops import carry, rebuilt, uncarry
+from paropt.passes.analysis.loops import WHILE, Loop, loop_around
+from paropt.passes.analysis.meshes import Mesh
+from paropt.passes.analysis.partial import BlockFacts
+from paropt.passes.analysis.policy import Policy, PolicyName, axes_named, meshes_of
+from paropt.passes.analysis.types import FloatName, float_type
+from paropt.passes.core.deferring import deferred
+from paropt.passes.core.last_trip import last_trip_peeled
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.split import Split, closed, erase_unused, neutral, split_values
-from paropt.passes.core.traversal import defining_op, op_of, ops_of
+from paropt.passes.core.traversal import ops_of, parent_of
+from paropt.passes.core.wire import set_wire_type
 
 NAME = "defer-sync"
 
@@ -34,6 +31,19 @@ def defer_sync(
     convert: Annotated[
         ConvertPolicy, "What a reduction may cross: converts to a wider float type, or to any float type."
     ] = "widening",
+    policy: Annotated[
+        PolicyName,
+        "What may cost memory: nothing (keep-shards, every, hierarchical: a reduce_scatter stays in the loop, with its "
+        "sharded accumulator), whatever it costs (defer), or what saves most within memory-budget (auto).",
+    ] = "keep-shards",
+    memory_budget: Annotated[int, "With policy=auto: bytes per device that accumulators may take more."] = 0,
+    accumulate_dtype: Annotated[
+        FloatName, "Carry deferred sums in this float type where it is wider than the program's accumulator."
+    ] = "program",
+    wire_dtype: Annotated[
+        FloatName, "Convert to this float type before a deferred reduction, and back after it: fewer bytes, rounded."
+    ] = "program",
+    axes: Annotated[str, "Move only reductions over these mesh axes, as in 'data,replica'; default: all."] = "",
 ) -> list[Remark]:
     """Accumulate on each device and reduce once after the loop, instead of in every iteration.
 
@@ -57,11 +67,12 @@ def defer_sync(
     Inner loops come first, so a sync leaves a nest of loops one by one. What the accumulator holds from elsewhere
     (its start value, terms that are not reduced) is kept apart and counted once, not once per device: a start value
     that is not zero is added after the loop, and is carried beside the sum only if the loop changes it. Maxima and
-    minima are deferred in the same way.
+    minima are deferred in the same way. Reductions in an if or case count as in the body, and its other branches as
+    terms that are not reduced. A branch that runs in the last trip only ("sync on the last micro-batch") follows the
+    loop as it is, where the other branch does nothing and all that it reads is carried.
 
     Legal when:
 
-    - the reduction is an all_reduce
     - the reduction has a neutral element to start from: it is a sum, a maximum or a minimum
     - each op between the reduction and the accumulator is linear
     - a factor is uniform over the replica groups
@@ -72,235 +83,143 @@ def defer_sync(
     - the condition does not read the accumulator
     - nothing else in the body reads the accumulator
     - nothing else in the body reads the reduced value
-    - the reduction is directly in the body of the loop
+    - the reduction is in the body of the loop, or in a branch there that all devices of a group take
 
     Worth it when:
 
     - fewer bytes are reduced after the loop than in all trips of it, or as many in fewer arrays
+    - the accumulator keeps its shard, unless `policy` allows more memory: one before a reduce_scatter is unscattered
 
     Right for any number of trips, zero included. Floating-point sums are reassociated, so results may differ by
-    rounding.
+    rounding. No type becomes narrower than the program's own accumulator, unless `wire-dtype` asks for it: that rounds
+    once, before the reduction that follows the outermost loop. With `accumulate-dtype`, sums of narrower floats are
+    carried and reduced in that type, and rounded once to the program's; a convert that would narrow them on the way is
+    left out. Contractions, windows and scatters work in the type in which they are written.
 
     Sources: XLA `WhileLoopAllReduceCodeMotion`, without its unsound cases; Alpa's gradient accumulation.
     """
+    allowed = Policy(policy, memory_budget, axes_named(axes))
+    meshes = meshes_of(module)
+    accumulate, wire = (float_type(name, module.context) for name in (accumulate_dtype, wire_dtype))
     remarks: list[Remark] = []
     for op in ops_of(module, WHILE):
-        remarks += _defer_from(Loop(op), convert)
+        remarks += _defer_from(Loop(op), Options(convert, accumulate, allowed, meshes))
+    set_wire_type(module, wire)
     return remarks
 
 
-def _defer_from(loop: Loop, convert: ConvertPolicy) -> list[Remark]:
+class Options(NamedTuple):
+    """What the user asked for."""
+
+    convert: ConvertPolicy
+    accumulate: ir.Type | None
+    policy: Policy
+    meshes: tuple[Mesh, ...]
+
+
+class Possible(NamedTuple):
+    """A deferral that is legal, and worth it."""
+
+    reduction: Reduction
+    part: Deferral
+    cost: Cost
+
+
+def _defer_from(loop: Loop, options: Options) -> list[Remark]:
     """Defers what can be, one kind of reduction after the other; each rewrite makes a new loop."""
-    remarks: list[Remark] = []
+    policy = options.policy
+    remarks = last_trip_peeled(loop, NAME, Site.of(loop, options.meshes))
     while True:
-        facts = BlockFacts(loop.body, convert)  # made anew: facts do not outlive a rewrite
-        stays: list[Remark] = [missed(NAME, op, declined) for op, declined in facts.reductions.declined]
-        for reduction in facts.reductions.kinds:
-            found = _deferral(loop, reduction, facts)
-            if isinstance(found, Deferral):
-                remarks += _remarks(found, loop)
-                loop = _rewrite(loop, found, facts)
-                break
-            stays += found
-        else:
-            return remarks + stays + _in_branches(loop)
+        # made anew: facts do not outlive a rewrite
+        facts = BlockFacts(loop.body, options.convert, with_branches=True, accumulate=options.accumulate)
+        possible, stays = _possible(loop, facts, options)
+        decided = policy.chosen([(each.reduction, each.cost) for each in possible])
+        chosen = [each for each, declined in zip(possible, decided, strict=True) if declined is None]
+        if not chosen:
+            for each, declined in zip(possible, decided, strict=True):
+                assert declined is not None
+                stays += [missed(NAME, op, declined) for op in each.part.reductions]
+            return remarks + stays + _elsewhere(loop)
+        site = Site.of(loop, options.meshes)
+        of_one_kind = [each for each in chosen if each.reduction == chosen[0].reduction]
+        for each in of_one_kind:
+            remarks += _remarks(each, facts, site, options)
+            policy.held += each.cost.held
+        loop = deferred(loop, merged([each.part for each in of_one_kind]), facts)
 
 
-class Deferral(NamedTuple):
-    """Carried values that one kind of reduction may leave."""
-
-    values: PartialValues
-    positions: tuple[int, ...]  # of the carried values
-    members: frozenset[ir.Value]  # the partial values that they are made of
-    reductions: tuple[ir.Operation, ...]  # those that the loop no longer needs
-
-
-def _deferral(loop: Loop, reduction: Reduction, facts: BlockFacts) -> Deferral | list[Remark]:
-    """What to defer; or, for each reduction of this kind that stays, the reason."""
-    reductions = facts.reductions.kinds[reduction]
-    sources = [result for op in reductions for result in op.results]
-    reached = facts.partial_values(reduction, sources)
-    nexts = list(loop.next_values.operands)
-    positions = [i for i, value in enumerate(nexts) if value in reached.values]
-    blame: dict[ir.Value, Declined] = {}
-    while True:
-        values = facts.partial_values(reduction, [*sources, *(loop.body.arguments[i] for i in positions)])
-        made_of = {i: _made_of(nexts[i], values) | {loop.body.arguments[i]} for i in positions}
-        members = frozenset().union(*made_of.values())
-        refused: set[int] = set()
-        for i in positions:
-            try:
-                _require_deferrable(i, made_of[i], members, Context(loop, values, facts, frozenset(positions)))
-            except Declined as declined:
-                refused.add(i)
-                blame |= {value: declined for value in made_of[i] if value not in blame}
-        if not refused:
-            break
-        positions = [i for i in positions if i not in refused]
-    gone = tuple(op for op in reductions if any(result in members for result in op.results))
-    found = Deferral(values, tuple(positions), members, gone)
-    try:
-        require(bool(positions), "no accumulator takes it")
-        _require_worth(loop, found)
-    except Declined as declined:
-        return [missed(NAME, op, _reason(op, values, blame, declined)) for op in reductions]
-    return found
-
-
-class Context(NamedTuple):
-    """What the conditions are asked about."""
-
-    loop: Loop
-    values: PartialValues
-    facts: BlockFacts
-    positions: frozenset[int]
-
-
-def _require_deferrable(position: int, made_of: set[ir.Value], members: frozenset[ir.Value], context: Context) -> None:
-    """Declines unless carried value `position`, made of the values `made_of`, may stay partial in the whole loop."""
-    loop, values = context.loop, context.values
-    reduction = values.reduction
-    reduced = any(defining_op(value) is not None and not values.values[value].addends for value in made_of)
-    require(reduced, "the accumulator is not a sum with the reduced value", loop.op)
-    source = first_source(loop.next_values.operands[position], values)
-    require(
-        reduction.kind != REDUCE_SCATTER, "a reduce_scatter stays: its accumulator would have to be unscattered", source
-    )
-    element = ir.RankedTensorType(source.results[0].type).element_type
-    has_neutral = neutral_number(reduction.combiner, element) is not None
-    require(has_neutral, f"no neutral element is known for a {reduction.combiner} of {element}", source)
-    require("sdy.sharding" not in loop.op.attributes, "the loop says how its values are sharded", loop.op)
-    context.facts.require_uniform(loop.predicate, "the number of trips", loop.op, reduction)
-    for use in loop.condition.arguments[position].uses:
-        require(False, "the condition reads the accumulator", use.owner.operation)
-    for value in made_of:
-        for use in value.uses:
-            _require_member(value, use, members, context)
-
-
-def _require_member(value: ir.Value, use: ir.OpOperand, members: frozenset[ir.Value], context: Context) -> None:
-    """Declines unless `use` of the partial `value` ends in an accumulator that is deferred too."""
-    op = use.owner.operation
-    if op == context.loop.next_values:
-        ends = use.operand_number in context.positions
-        require(ends, f"{_described(value)} is also carried to the next trip", op)
-        return
-    if context.values.is_addend(use):
-        leads_on = op.results[0] in members
-        require(leads_on, f"{_described(value)} also reaches a value that is not accumulated", op)
-        return
-    declined = context.values.stopped_at(use)
-    because = f": {declined.reason}" if declined is not None else ""
-    require(False, f"{_described(value)} is also read by {op.name}{because}", op)
-
-
-def _described(value: ir.Value) -> str:
-    op = defining_op(value)
-    if op is None:
-        return "the accumulator"
-    return "the reduced value" if op.name in (ALL_REDUCE, GLOBAL_ALL_REDUCE) else "a sum of reduced values"
-
-
-def _require_worth(loop: Loop, found: Deferral) -> None:
-    trips = trip_count(loop)
-    trips = 2 if trips is None else trips  # unknown: as few as can be worth it
-    inside = [result for op in found.reductions for result in op.results if result in found.members]
-    after = [loop.op.results[i] for i in found.positions]
-    cheaper = (_bytes(after), len(after)) < (trips * _bytes(inside), trips * len(inside))
-    require(cheaper, f"{_bytes(after)} bytes after the loop are no fewer than {trips} times {_bytes(inside)} in it")
-
-
-def _bytes(values: Sequence[ir.Value]) -> int:
-    return sum(bytes_of(ir.RankedTensorType(value.type)) for value in values)
-
-
-def _made_of(value: ir.Value, values: PartialValues) -> set[ir.Value]:
-    """The partial values that `value` is computed from, itself included; none when it is not partial."""
-    found: set[ir.Value] = set()
-    waiting = [value] if value in values.values else []
-    while waiting:
-        value = waiting.pop()
-        if value in found:
+def _possible(loop: Loop, facts: BlockFacts, options: Options) -> tuple[list[Possible], list[Remark]]:
+    """What may leave the loop, and for each reduction that may not, why."""
+    possible: list[Possible] = []
+    stays = [missed(NAME, op, declined) for op, declined in facts.reductions.declined]
+    for reduction, reductions in facts.reductions.kinds.items():
+        try:
+            options.policy.require_axes(reduction, options.meshes)
+        except Declined as declined:
+            stays += [missed(NAME, op, declined) for op in reductions]
             continue
-        found.add(value)
-        addends = values.values[value].addends
-        waiting += [op_of(value).operands[i] for i in addends if op_of(value).operands[i] in values.values]
-    return found
+        found = deferrals(loop, reduction, facts)
+        worth, reason = _worth(found, loop)
+        possible += worth
+        leaving = {op.results[0] for each in worth for op in each.part.reductions}
+        staying = [op for op in reductions if op.results[0] not in leaving]
+        stays += [missed(NAME, op, reason_to_stay(op, found, reason)) for op in staying]
+    return possible, stays
 
 
-def _reason(op: ir.Operation, values: PartialValues, blame: dict[ir.Value, Declined], otherwise: Declined) -> Declined:
-    """Why the reduction `op` stays in the loop."""
-    for result in op.results:
-        if result in blame:
-            return blame[result]
-        for use in result.uses:
-            stopped = values.stopped_at(use)
-            if stopped is not None:
-                return stopped
-    return otherwise
+def _worth(found: Deferrals, loop: Loop) -> tuple[list[Possible], Declined]:
+    """The parts that are worth it, and why the others are not."""
+    worth: list[Possible] = []
+    reason = Declined("no accumulator takes it")
+    for part in found.parts:
+        cost = cost_of(part, loop)
+        try:
+            _require_worth(cost)
+        except Declined as declined:
+            reason = declined
+            continue
+        worth.append(Possible(part.values.reduction, part, cost))
+    return worth, reason
 
 
-def _remarks(found: Deferral, loop: Loop) -> list[Remark]:
-    trips = trip_count(loop)
-    often = f"{trips} times" if trips is not None else "in every trip"
+def _require_worth(cost: Cost) -> None:
+    inside = sum(cost.inside.values())
+    counts = {2 if runs is None else runs for runs in cost.runs.values()}
+    often = f"{min(counts)} times " if len(counts) == 1 else f"in all {len(cost.runs)} arrays "
+    require(cost.is_less, f"{sum(cost.after)} bytes after the loop are no fewer than {often}{inside} in it")
+
+
+def _remarks(done: Possible, facts: BlockFacts, site: Site, options: Options) -> list[Remark]:
+    cost = done.cost
     remarks = []
-    for op in found.reductions:
-        moved = _bytes([result for result in op.results if result in found.members])
-        remarks.append(applied(NAME, op, f"{moved} bytes per device, now reduced after the loop and not {often} in it"))
+    for op in done.part.reductions:
+        moved = [result for result in op.results if result in done.part.members]
+        size, runs = sum(cost.inside[result] for result in moved), cost.runs[moved[0]]
+        often = "in every trip" if runs is None else f"{runs} times"
+        text = f"{size} bytes per device, now reduced after the loop and not {often} in it"
+        if cost.held or options.policy.name == "auto":
+            text += f"; {cost.saved} bytes fewer are reduced, {cost.held} more are held"
+        certificate = certificate_of(op, done.part, cost, facts, site)
+        remarks.append(applied(NAME, op, text, certificate))
     return remarks
 
 
-def _rewrite(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
-    values = found.values
-    old = facts.in_order(found.members)
-    starts = {i: loop.op.operands[i] for i in found.positions}
-    combiner = values.reduction.combiner
-    apart = [i for i in found.positions if not (combiner == ADD and is_zero(starts[i]))]
-    kept_apart = {i: carry(loop, starts[i].type) for i in apart}
-    sources: dict[ir.Value, Split] = {}
-    for op in found.reductions:
-        sources |= {result: Split(operand, None) for operand, result in zip(op.operands, op.results, strict=True)}
-    sources |= {loop.body.arguments[i]: Split(loop.body.arguments[i], kept_apart.get(i)) for i in found.positions}
-    splits = split_values(values, sources, [value for value in values.values if value in found.members])
-
-    end = loop.next_values
-    ends = {i: splits[end.operands[i]] for i in found.positions}
-    like = {i: first_source(end.operands[i], values) for i in found.positions}
-    nexts = [ends[i].partial if i in ends else value for i, value in enumerate(end.operands)]
-    new_starts = list(loop.op.operands)
-    for i in found.positions:
-        new_starts[i] = _neutral_before(loop.op, starts[i].type, combiner)
-    carried: dict[int, int] = {}
-    for i, argument in kept_apart.items():
-        position, rest = len(nexts), ends[i].rest
-        if rest is not None and rest == argument and next(argument.uses, None) is None:
-            uncarry(loop, position)  # the loop leaves it as it was: its start value will do
-            continue
-        carried[i] = position
-        nexts.append(rest if rest is not None else _neutral_before(end, starts[i].type, combiner))
-        new_starts.append(starts[i])
-
-    new = rebuilt(loop, new_starts, nexts)
-    at = ir.InsertionPoint(loop.op)
-    for i, result in enumerate(loop.op.results):
-        value = new.op.results[i]
-        if i in ends:
-            rest = new.op.results[carried[i]] if i in carried else starts[i] if i in kept_apart else None
-            value = closed(Split(value, rest), like[i], combiner, at)
-        result.replace_all_uses_with(value)
-    loop.op.erase()
-    erase_unused(old)
-    return new
-
-
-def _neutral_before(op: ir.Operation, type_: ir.Type, combiner: str) -> ir.Value:
-    with ir.InsertionPoint(op), op.location:
-        return neutral(type_, combiner)
-
-
-def _in_branches(loop: Loop) -> list[Remark]:
-    """A remark for each all_reduce in a region within the body that is no loop of its own."""
-    reason = Declined("the reduction is not directly in the body of the loop", loop.op)
+def _elsewhere(loop: Loop) -> list[Remark]:
+    """A remark for each all_reduce in a region within the body that is neither a branch nor a loop of its own."""
+    reason = Declined("the reduction is in a region of its own within the loop", loop.op)
     found = ops_of(loop.op, ALL_REDUCE, GLOBAL_ALL_REDUCE)
-    inner = [op for op in found if op.block != loop.body and loop_around(op.block) is None]
+    inner = [op for op in found if not _is_in_body(op) and _loop_op_around(op) == loop.op]
     return [missed(NAME, op, reason) for op in inner]
+
+
+def _is_in_body(op: ir.Operation) -> bool:
+    """Whether `op` is in the body of a loop, or in branches there."""
+    while parent_of(op).name in BRANCHES:
+        op = parent_of(op)
+    return loop_around(op.block) is not None
+
+
+def _loop_op_around(op: ir.Operation) -> ir.Operation:
+    while op.name != WHILE:
+        op = parent_of(op)
+    return op

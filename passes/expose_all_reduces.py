@@ -9,7 +9,7 @@ from paropt.passes.analysis.meshes import has_mesh
 from paropt.passes.analysis.producers import ROWS as PRODUCERS
 from paropt.passes.analysis.producers import Producer, producers
 from paropt.passes.analysis.propagation import Propagated
-from paropt.passes.analysis.sharded_sums import sharded_sums
+from paropt.passes.analysis.sharded_sums import sharded_sums, whole_sums
 from paropt.passes.analysis.shardings import Axes, is_manual, names_of
 from paropt.passes.core.global_form import expose, note_shardings
 from paropt.passes.core.registry import register
@@ -69,9 +69,10 @@ def expose_all_reduces(
         return [missed(NAME, op, Declined("the program is lowered for GSPMD, not for Shardy")) for op in gspmd[:1]]
     if all(is_manual(op) for op in ops_of(module, *PRODUCERS)):
         return []
-    propagated = Propagated(module)
+    split = sharded_sums(module)
+    # What a sharded optimizer does with a sum after the loop is not to decide how the loop splits its examples.
+    propagated = Propagated(module, forward_only=whole_sums(module, split))
     found, declined = producers(module, propagated)
-    split = sharded_sums(module, propagated)
     remarks = [missed(NAME, reason.op, reason) for reason in declined if reason.op is not None]
     allowed = frozenset(axis.strip() for axis in axes.split(",") if axis.strip())
     movable: list[tuple[Producer, Axes]] = []
@@ -104,5 +105,6 @@ def _listed(names: Iterable[str]) -> str:
 
 def _is_gspmd(function: ir.Operation) -> bool:
     """Whether arguments of `function` are split in GSPMD's terms."""
-    noted = ir.ArrayAttr(function.attributes["arg_attrs"]) if "arg_attrs" in function.attributes else []
-    return any("mhlo.sharding" in ir.DictAttr(attributes) for attributes in noted)
+    if "arg_attrs" not in function.attributes:
+        return False
+    return any("mhlo.sharding" in ir.DictAttr(noted) for noted in ir.ArrayAttr(function.attributes["arg_attrs"]))

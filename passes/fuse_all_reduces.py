@@ -63,7 +63,9 @@ def fuse_all_reduces(
     - a division is not of integers
     - a convert is to a wider float type, or `convert=any`
     - a pad adds zeros
+    - a contraction or convolution has the element type of its operand or a wider float type, or `convert=any`
     - a reduce on one device only adds, starting from zero
+    - a scatter adds, or writes each element once
     - a reduce_scatter crosses elementwise ops only, with factors that are one scalar
     - shapes are static
     - everything is in one block (a collective never enters or leaves a loop or a branch)

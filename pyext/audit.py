@@ -9,6 +9,7 @@ from typing import Any
 
 from paropt.census import census
 from paropt.comparison import AuditComparison, AuditReport
+from paropt.participants import Layout, devices_of
 from paropt.passes.core.remarks import Remark
 from paropt.report_text import size_text
 from paropt.totals import SYNC_KINDS, Audit, Total
@@ -22,6 +23,7 @@ def audit(
     *args: Any,
     passes: str | None = None,
     targets: Sequence[Any] | None = None,
+    mesh: Any = None,
     **kwargs: Any,
 ) -> Audit | AuditComparison | AuditReport:
     """Counts the collectives of the executable that XLA makes of `program`.
@@ -33,6 +35,9 @@ def audit(
     With `targets`, names such as `tpu:v5e:2x4` or what `paropt.targets.get` returns, the function is lowered once,
     here, and its module compiled for each target. A `Lowered` does as well, such as one for the target's devices.
 
+    The axes that a collective spans are those of the meshes that the program names, or of `mesh`, a
+    `jax.sharding.Mesh`: HLO text and what is compiled name none.
+
     Raises TypeError for another program, `hlo.HloError` when the executable's text cannot be read.
     """
     import jax
@@ -40,16 +45,25 @@ def audit(
     if isinstance(program, str | jax.stages.Compiled):
         if args or kwargs or passes is not None or targets is not None:
             raise TypeError("paropt.audit: arguments, passes and targets are for programs that are not compiled yet")
-        return _audit(program)
+        return _audit(program, Layout() if mesh is None else Layout.of_mesh(mesh))
+    if mesh is not None:
+        raise TypeError("paropt.audit: `mesh` is for programs that are compiled; this one names its meshes itself")
     before = _lowered(program, args, kwargs)
     if targets is not None:
         return _for_targets(program, before, passes or "", targets)
     if passes is None:
-        return _audit(before.compile())
+        return _audit_of_lowered(before)
     after, remarks = _rewritten(program, before, passes)
-    audited = _audit(after.compile())
+    audited = _audit_of_lowered(after)
     wrong = _differences(before, after, audited)
-    return AuditComparison(_audit(before.compile()), audited, passes=passes, remarks=remarks, mismatches=wrong)
+    return AuditComparison(_audit_of_lowered(before), audited, passes=passes, remarks=remarks, mismatches=wrong)
+
+
+def _audit_of_lowered(lowered: Any) -> Audit:
+    from paropt.targets import lowered_for
+
+    layout = Layout.of_module(lowered.compiler_ir(), devices_of(lowered_for(lowered)))
+    return _audit(lowered.compile(), layout)
 
 
 def _lowered(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -78,11 +92,16 @@ def _rewritten(program: Any, lowered: Any, passes: str) -> tuple[Any, tuple[Rema
 
 
 def _for_targets(program: Any, before: Any, passes: str, names: Sequence[Any]) -> AuditReport:
-    from paropt.target_audits import compare
+    from paropt.jit import copied
+    from paropt.target_audits import compare, label_reducers
     from paropt.targets import get
 
     found = [get(name) if isinstance(name, str) else name for name in names]
     after, remarks = _rewritten(program, before, passes) if passes.strip() else (before, ())
+    before, after = copied(before), copied(after)
+    lowered: Any
+    for lowered in (before, after):
+        label_reducers(lowered.compiler_ir())
     return AuditReport(tuple(compare(target, before, after, passes, remarks) for target in found))
 
 
@@ -93,13 +112,13 @@ def _differences(before: Any, after: Any, audited: Audit) -> tuple[str, ...]:
     return tuple(differences(was, rewritten, audited.collectives))
 
 
-def _audit(compiled: Any) -> Audit:
+def _audit(compiled: Any, layout: Layout) -> Audit:
     """The audit of a `jax.stages.Compiled` or of HLO text."""
     if isinstance(compiled, str):
-        return Audit(census(compiled), None)
+        return Audit(census(compiled, layout), None)
     memory = compiled.memory_analysis()
     peak = None
     if memory is not None:
         peak = memory.argument_size_in_bytes + memory.output_size_in_bytes + memory.temp_size_in_bytes
         peak -= memory.alias_size_in_bytes
-    return Audit(census(compiled.as_text()), peak)
+    return Audit(census(compiled.as_text(), layout), peak)

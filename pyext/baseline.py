@@ -38,16 +38,19 @@ def _changes(earlier: Audit, now: Audit) -> Changes:
 
 def _not_in(one: Audit, other: Audit) -> Iterator[str]:
     """The collectives of `other` without an equal in `one`, each in a line."""
-    left = Counter(map(_identity, one.collectives))
+    with_axes = all(any(c.axes for c in audit.collectives) for audit in (one, other))  # a baseline may lack them all
+    left = Counter(_identity(c, with_axes) for c in one.collectives)
     for collective in other.collectives:
-        identity = _identity(collective)
+        identity = _identity(collective, with_axes)
         if left[identity]:
             left[identity] -= 1
         else:
             yield described(place_of(collective), (collective,))
 
 
-def _identity(c: Collective) -> tuple[object, ...]:
+def _identity(c: Collective, with_axes: bool) -> tuple[object, ...]:
     """What two programs have in common when a collective is the same. Its line is not part of it: lines move."""
     place = place_of(c)
-    return place.kind, tuple(loop.trip_count for loop in place.loops), place.at_most, place.group, place.name, c.arrays
+    trip_counts = tuple(loop.trip_count for loop in place.loops)
+    axes = place.axes if with_axes else ()
+    return place.kind, trip_counts, place.at_most, place.group, axes, place.name, c.arrays

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from paropt import hlo
+from paropt.origins import Origin, Origins, counterpart
+from paropt.participants import Layout, participants
 from paropt.trip_counts import Scope
 
 KINDS = (
@@ -22,9 +24,15 @@ KINDS = (
     "send",
 )
 
-# Without `use_global_device_ids`, the groups of these list replicas, and all partitions of a replica take part.
-_FLAGGED_KINDS = ("all-reduce", "reduce-scatter", "all-gather")
-_PAIRS = re.compile(r"\{(\d+),(\d+)\}")
+# What XLA:TPU sends between slices, by the name that it gives to the exchange.
+_BETWEEN_SLICES = {
+    "ALL_REDUCE": "all-reduce",
+    "REDUCE_SCATTER": "reduce-scatter",
+    "ALL_GATHER": "all-gather",
+    "ALL_TO_ALL": "all-to-all",
+    "ONE_TO_ONE": "collective-permute",
+}
+_TRANSFER = re.compile(r'_xla_megascale_transfer_type="(\w+)"')
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,8 @@ class Collective:
     op_name: str  # JAX's name stack, "" when the executable does not tell
     source_file: str  # "" when the executable does not tell
     source_line: int
+    axes: tuple[str, ...] = ()  # of the mesh, that the group spans: data, or the part data:(2)4; empty when not known
+    origins: tuple[Origin, ...] = ()  # the labels of the ops around it, where it has none itself
 
     @property
     def executions(self) -> int | None:
@@ -71,10 +81,13 @@ class Collective:
         return self.payload * sent_per_byte(self.kind, self.group)
 
 
-def census(text: str) -> tuple[Collective, ...]:
-    """The collectives of optimized HLO, in program order. Raises HloError when the text cannot be read."""
+def census(text: str, layout: Layout = Layout()) -> tuple[Collective, ...]:  # noqa: B008  it is frozen
+    """The collectives of optimized HLO, in program order. Raises HloError when the text cannot be read.
+
+    `layout` tells the axes of the mesh apart.
+    """
     module = hlo.parse(text)
-    return tuple(_Walk(module).collectives(Scope.of_entry(module), _Place((), False, False, ())))
+    return tuple(_Walk(module, layout).collectives(Scope.of_entry(module), _Place((), False, False, ())))
 
 
 class _Place(NamedTuple):
@@ -92,8 +105,10 @@ class _Place(NamedTuple):
 class _Walk:
     """Follows the calls of a module from its entry."""
 
-    def __init__(self, module: hlo.Module) -> None:
+    def __init__(self, module: hlo.Module, layout: Layout) -> None:
         self.module = module
+        self.layout = layout
+        self._origins = Origins(module)
         starts = [(name, start) for name, c in module.computations.items() for start in _started_in(c)]
         self._started = {(computation, start.name) for computation, start in starts}
         self._channels = {start.attributes.get("channel_id") for _, start in starts}
@@ -147,17 +162,21 @@ class _Walk:
         file, line = self.module.source(instruction)
         in_fusion = (computation.name, instruction.name) in self._started
         started = instruction.opcode.endswith("-start") and not _is_sync(instruction)
+        between_slices = _between_slices(instruction) is not None
+        taking_part = participants(kind, self.module, instruction)
         return Collective(
             kind=kind,
             name=instruction.name,
             arrays=_payload(kind, computation, instruction),
-            group=_group(kind, self.module, instruction),
+            group=taking_part.group,
             loops=place.loops,
             at_most=place.at_most,
-            asynchronous=place.asynchronous or started or in_fusion,
+            asynchronous=place.asynchronous or started or in_fusion or between_slices,
             op_name=instruction.metadata().get("op_name", ""),
             source_file=file,
             source_line=line,
+            axes=self.layout.axes(taking_part, self.module),
+            origins=self._origins.of(computation, instruction),
         )
 
 
@@ -166,8 +185,17 @@ def _kind(instruction: hlo.Instruction) -> str | None:
     kind = instruction.opcode.removesuffix("-start")
     if kind not in KINDS or "calls" in instruction.attributes:
         return None
-    is_host_transfer = instruction.attributes.get("is_host_transfer") == "true"
-    return None if is_host_transfer else kind
+    if instruction.attributes.get("is_host_transfer") == "true":
+        return _between_slices(instruction)
+    return kind
+
+
+def _between_slices(instruction: hlo.Instruction) -> str | None:
+    """The kind of exchange between slices that a `send` to the host starts; None for other transfers to the host."""
+    transfer = _TRANSFER.search(instruction.attributes.get("frontend_attributes", ""))
+    if instruction.opcode != "send" or not transfer:
+        return None
+    return _BETWEEN_SLICES.get(transfer[1], "send")
 
 
 def _started_in(computation: hlo.Computation) -> list[hlo.Instruction]:
@@ -187,32 +215,46 @@ def _is_sync(start: hlo.Instruction) -> bool:
 
 
 def _payload(kind: str, computation: hlo.Computation, instruction: hlo.Instruction) -> tuple[hlo.Array, ...]:
-    shapes = computation.operand_shapes(instruction)
+    shapes: tuple[hlo.Shape, ...]
     if kind == "all-gather":
-        has_operands = instruction.opcode.endswith("-start") and isinstance(instruction.shape, tuple)
-        shapes = (instruction.shape[1] if has_operands else instruction.shape,)  # type: ignore[index]
-    elif kind in ("send", "ragged-all-to-all") or "slice_sizes" in instruction.attributes:
+        shapes = (_gathered(computation, instruction),)
+    else:
+        shapes = tuple(_without_padding(computation, name) for name in instruction.operands)
+    if instruction.opcode == "send" or kind == "ragged-all-to-all" or "slice_sizes" in instruction.attributes:
         shapes = shapes[:1]  # the others are offsets, sizes, tokens and the buffer to write into
     arrays = (array for shape in shapes for array in hlo.arrays_of(shape))
     return tuple(array for array in arrays if array.dtype not in ("token", "opaque"))
 
 
-def _group(kind: str, module: hlo.Module, instruction: hlo.Instruction) -> int:
-    """Devices that take part together; the most when groups differ."""
-    where = "source_target_pairs" if kind == "collective-permute" else "frontend_attributes"
-    if kind in ("collective-permute", "send"):
-        return len({device for pair in _PAIRS.findall(instruction.attributes.get(where, "")) for device in pair})
-    try:
-        size = max(hlo.group_sizes(instruction.attributes.get("replica_groups", "{}")), default=0)
-    except ValueError as error:
-        raise hlo.HloError(f"HLO line {instruction.line}: {error}") from error
-    if "channel_id" not in instruction.attributes:
-        return size or module.replicas
-    if kind not in _FLAGGED_KINDS:
-        return size or module.partitions
-    if instruction.attributes.get("use_global_device_ids") == "true":
-        return size or module.replicas * module.partitions
-    return (size or module.replicas) * module.partitions
+def _gathered(computation: hlo.Computation, gather: hlo.Instruction) -> hlo.Shape:
+    received = counterpart(computation, gather, "recv") if gather.opcode == "send" else None
+    if received:
+        return received.shape[0] if isinstance(received.shape, tuple) else received.shape
+    has_operands = gather.opcode.endswith("-start") and isinstance(gather.shape, tuple)
+    return gather.shape[1] if has_operands else gather.shape  # type: ignore[index]
+
+
+def _without_padding(computation: hlo.Computation, name: str) -> hlo.Shape:
+    """The shape of a value; of one that XLA:TPU has padded to send it to other slices, as it was before."""
+    value = computation.instructions[name]
+    shape = value.shape
+    while isinstance(shape, hlo.Array) and (earlier := _before_padding(computation, value)):
+        if not isinstance(earlier.shape, hlo.Array) or earlier.shape.dtype != shape.dtype:
+            break
+        value = earlier
+        shape = earlier.shape if earlier.shape.elements < shape.elements else shape
+    return shape
+
+
+def _before_padding(computation: hlo.Computation, value: hlo.Instruction) -> hlo.Instruction | None:
+    """What `value` is a copy of, padded perhaps, or the sum of over devices; None when it is something else."""
+    if value.opcode == "get-tuple-element":
+        combined = computation.instructions[value.operands[0]]
+        if combined.opcode != "all-reduce":
+            return None
+        return computation.instructions[combined.operands[int(value.attribute("index"))]]
+    copies = value.opcode in ("bitcast", "copy", "all-reduce") or _target(value) == "ZeroCrop"
+    return computation.instructions[value.operands[0]] if copies and len(value.operands) == 1 else None
 
 
 def sent_per_byte(kind: str, group: int) -> float:

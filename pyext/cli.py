@@ -25,8 +25,8 @@ _EPILOG = """\
 Pass options stand in braces, separated by spaces: --passes='fuse-all-reduces{convert=any},cse'. MLIR's own passes may
 stand in a pipeline too; those that run on functions are written func.func(...). Options may be written with one dash
 or two, and values after `=` or as the next argument. Exit status: 0, or 1 for any failure; then nothing is written to
-the output, and a file that -o names keeps its contents. A condition of --fail-if that holds gives 1 too, with all
-outputs written."""
+the output, and a file that -o names keeps its contents. A condition of --fail-if that holds, and a broken
+contract, give 1 too, with all outputs written."""
 
 
 class UsageError(Exception):
@@ -52,7 +52,7 @@ def main(argv: list[str] | None = None) -> int:
         return driver.run(options, data, progress)
 
     status = run_apart(work)
-    for partial in filter(None, (options.partial_output, options.partial_audit)):
+    for partial in filter(None, (options.partial_output, options.partial_audit, options.partial_certificate)):
         partial.unlink(missing_ok=True)
     return status if status >= 0 else _died(-status, options, data, progress)
 
@@ -67,12 +67,15 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
         raise UsageError("--run-reproducer takes the pipeline from its file: leave --passes out")
     if options.mlir_generate_reproducer and options.split_input_file:
         raise UsageError("--mlir-generate-reproducer holds one module: leave --split-input-file out")
+    if options.certificate and options.split_input_file:
+        raise UsageError("--certificate is for one module: leave --split-input-file out")
     _check_audit(options)
     options.lists = options.list_passes or options.show_dialects or options.version
     options.name = "-" if options.input == "-" else options.input
     options.output = None if options.output == "-" else Path(options.output)
     options.partial_output = _partial(options.output, "partial")
     options.partial_audit = _partial(options.audit_output, "audit.partial")
+    options.partial_certificate = _partial(options.certificate, "certificate.partial")
     return options
 
 
@@ -163,6 +166,12 @@ def _add_pipeline(group: argparse._ArgumentGroup) -> None:
         metavar="[=0|1]",
         help="verify the module after each pass (default: 1)",
     )
+    group.add_argument(
+        "--verify-contract",
+        action="store_true",
+        help="after the passes, check that state, gradients and what replaces them are sharded alike, as Shardy would "
+        "shard them; each break is one line, and the exit status 1",
+    )
     group.add_argument("--show-dialects", action="store_true", help="list the dialects that can be read")
     group.add_argument("--version", action="store_true", help="print the versions of paropt and jaxlib")
 
@@ -203,6 +212,13 @@ def _add_diagnostics(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--remarks-filter", type=_regex, metavar="REGEX", help="only of passes whose name matches; implies --remarks"
+    )
+    group.add_argument(
+        "--certificate",
+        type=Path,
+        metavar="FILE",
+        help="write as JSON, for each reduction that moved, from where to where, and the laws and facts that allow it; "
+        "docs/certificate.md",
     )
     group.add_argument(
         "--verify-diagnostics",
@@ -308,7 +324,8 @@ def _read(name: str) -> bytes:
 
 def _require_writable(options: argparse.Namespace) -> None:
     """Raises UsageError for an output that could not be written, before any work is done."""
-    written = (options.output, options.audit_output, options.crash_reproducer, options.mlir_generate_reproducer)
+    reproducers = (options.crash_reproducer, options.mlir_generate_reproducer)
+    written = (options.output, options.audit_output, options.certificate, *reproducers)
     for path in written:
         if path and Path(path).is_dir():
             raise UsageError(f"cannot write '{path}': it is a directory")

@@ -10,6 +10,7 @@ from typing import BinaryIO, NamedTuple
 
 from paropt.census import KINDS, Collective, Loop
 from paropt.hlo import Array
+from paropt.origins import Origin
 from paropt.passes.core.remarks import Remark
 from paropt.totals import Audit
 
@@ -18,6 +19,7 @@ _COLLECTIVE_OPS = frozenset(f"stablehlo.{kind.replace('-', '_')}" for kind in KI
 _NUMBERED = re.compile(r"\.\d+$")  # a name of XLA's own, as in `while.5`
 
 _NOWHERE = ("", 0)
+_SOURCES_SHOWN = 3
 
 
 class Changes(NamedTuple):
@@ -37,12 +39,22 @@ class Place(NamedTuple):
     source_file: str
     source_line: int
     name: str  # the last part of JAX's name stack
+    axes: tuple[str, ...] = ()
+    origins: tuple[Origin, ...] = ()  # with the last part of the name stack, each once
 
     @property
     def source(self) -> str:
-        """`loss.py:41 psum`, as far as it is known."""
-        position = f"{PurePath(self.source_file).name}:{self.source_line}" if self.source_file else ""
-        return " ".join(filter(None, (position, self.name)))
+        """`loss.py:41 psum`, as far as it is known; several where the collective takes what comes from these."""
+        if not self.origins:
+            return _source(self.source_file, self.source_line, self.name)
+        found = dict.fromkeys(_source(o.source_file, o.source_line, o.op_name) for o in self.origins)
+        return ", ".join([*list(found)[:_SOURCES_SHOWN], *(["..."] if len(found) > _SOURCES_SHOWN else [])])
+
+    @property
+    def lines(self) -> list[tuple[str, int]]:
+        """The lines that `source` names."""
+        named = [(origin.source_file, origin.source_line) for origin in self.origins]
+        return list(dict.fromkeys(named)) or [(self.source_file, self.source_line)]
 
 
 class Reason(NamedTuple):
@@ -117,7 +129,7 @@ class AuditComparison:
         for place in dict.fromkeys([*before, *after]):
             left, right = tuple(before.get(place, ())), tuple(after.get(place, ()))
             is_gone = not right and gone[place] == len(arrays_of(left))
-            near = [*nearby.get((place.source_file, place.source_line), ()), *nearby.get(_NOWHERE, ())]
+            near = [remark for line in [*place.lines, _NOWHERE] for remark in nearby.get(line, ())]
             reasons = _reasons([*left, *right], near, is_gone)
             rows.append(Row(place, left, right, gone[place], fresh[place], reasons))
         return tuple(rows)
@@ -217,30 +229,44 @@ def _unmatched(one: dict[Place, list[Collective]], other: dict[Place, list[Colle
 
 
 def _unlabelled(place: Place) -> tuple[object, ...]:
-    return place.kind, place.loops, place.at_most, place.group
+    return place.kind, place.loops, place.at_most, place.group, place.axes
 
 
 def place_of(c: Collective) -> Place:
     loops = tuple(Loop("" if _NUMBERED.search(loop.name) else loop.name, loop.trip_count) for loop in c.loops)
-    name = re.split("[/:]", c.op_name)[-1].rstrip(")")  # of `transpose(jvp(step/psum))`, and of combined `a:b`
-    name = "" if _NUMBERED.search(name) else name
-    return Place(c.kind, loops, c.at_most, c.group, c.source_file, c.source_line, name)
+    name = _last_name(c.op_name)
+    origins = tuple(dict.fromkeys(o._replace(op_name=_last_name(o.op_name)) for o in c.origins))
+    return Place(c.kind, loops, c.at_most, c.group, c.source_file, c.source_line, name, c.axes, origins)
+
+
+def _last_name(op_name: str) -> str:
+    name = re.split("[/:]", op_name)[-1].rstrip(")")  # of `transpose(jvp(step/psum))`, and of combined `a:b`
+    return "" if _NUMBERED.search(name) else name
+
+
+def _source(file: str, line: int, name: str) -> str:
+    position = f"{PurePath(file).name}:{line}" if file else ""
+    return " ".join(filter(None, (position, name)))
 
 
 def explaining(collective: Collective, remarks: Iterable[Remark]) -> Iterator[Remark]:
-    """The remarks about the op that `collective` comes from.
+    """The remarks about the op that `collective` comes from, or the ops.
 
     Same file and line, and a collective or the same name stack: one line of Python makes many ops. Where a remark has
     no position, the name stack alone.
     """
-    for remark in remarks:
-        source = remark.source
-        same_name = _is_suffix(source.scope, collective.op_name)
-        same_line = (source.file, source.line) == (collective.source_file, collective.source_line)
-        by_name = not source.line and bool(source.scope) and same_name
-        by_line = same_line and (remark.op in _COLLECTIVE_OPS or not source.scope or same_name)
-        if by_name or (source.line and by_line):
-            yield remark
+    own = Origin(collective.op_name, collective.source_file, collective.source_line)
+    labels = collective.origins or (own,)
+    yield from (remark for remark in remarks if any(_is_about(remark, label) for label in labels))
+
+
+def _is_about(remark: Remark, label: Origin) -> bool:
+    source = remark.source
+    same_name = _is_suffix(source.scope, label.op_name)
+    if not source.line:
+        return bool(source.scope) and same_name
+    same_line = (source.file, source.line) == (label.source_file, label.source_line)
+    return same_line and (remark.op in _COLLECTIVE_OPS or not source.scope or same_name)
 
 
 def _by_position(remarks: Iterable[Remark]) -> dict[tuple[str, int], list[Remark]]:

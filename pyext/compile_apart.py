@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from paropt.participants import Device, devices_of
 from paropt.targets import Compiled, Memory, TargetError, first_line, get, memory_of
 
 # -P: no folder of the caller's may stand in for a library.
@@ -40,7 +41,8 @@ def compile_apart(module: bytes, request: Request, environment: Mapping[str, str
         (folder / _MODULE).write_bytes(module)
         reply = _answer(folder, request, environment)
         memory = None if reply["memory"] is None else Memory(*reply["memory"])
-        return Compiled((folder / _HLO).read_text(encoding="utf-8"), memory, reply["seconds"])
+        devices = tuple(Device(*device) for device in reply["devices"])
+        return Compiled((folder / _HLO).read_text(encoding="utf-8"), memory, reply["seconds"], devices)
 
 
 def require_devices(target: str, environment: Mapping[str, str]) -> None:
@@ -104,7 +106,7 @@ def _reply(folder: Path, request: Request) -> dict[str, Any]:
         return {}
     compiled = _compile((folder / _MODULE).read_bytes(), devices, request)
     (folder / _HLO).write_text(compiled.hlo, encoding="utf-8")
-    return {"memory": compiled.memory, "seconds": compiled.seconds}
+    return {"memory": compiled.memory, "seconds": compiled.seconds, "devices": compiled.devices}
 
 
 def _compile(bytecode: bytes, devices: list[Any], request: Request) -> Compiled:
@@ -146,7 +148,7 @@ def _compile(bytecode: bytes, devices: list[Any], request: Request) -> Compiled:
     executable = backend_compile_and_load(devices[0].client, module, chosen, options, [])
     seconds = time.perf_counter() - start
     hlo = "\n\n".join(part.to_string() for part in executable.hlo_modules())
-    return Compiled(hlo, memory_of(executable.get_compiled_memory_stats()), seconds)
+    return Compiled(hlo, memory_of(executable.get_compiled_memory_stats()), seconds, devices_of(ordered))
 
 
 def _count(module: Any, attribute: str) -> int:

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 from jaxlib.mlir import ir
 
 from paropt import modules
+from paropt.certificates import certificate_json
+from paropt.contract import broken
 from paropt.crashes import Progress
 from paropt.expectations import expectations, mismatches
 from paropt.listing import dialects, passes_and_pipelines
@@ -48,6 +50,7 @@ class Chunk:
     defect_in: str = ""  # our pass that failed, as opposed to the input
     diagnostics: list[Diagnostic] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)
+    breaks: list[str] = field(default_factory=list)  # of the contract, with --verify-contract
     all_remarks: tuple[Remark, ...] = ()  # those that --remarks-filter leaves out, too
     before: bytes = b""  # with --audit: the module as it was read, as bytecode
     after: Module | None = None  # and after the passes
@@ -110,15 +113,21 @@ class _Driver:
         succeeded = [self._process(chunk) for chunk in chunks]
         if not all(succeeded):
             return 1
+        if self.options.certificate:
+            written = certificate_json(chunks[0].all_remarks, str(self.pipeline)).encode()
+            self._write(written, self.options.certificate, self.options.partial_certificate)
         separator = f"{self.options.split_input_file}\n".encode()
         output = separator.join(chunk.output for chunk in chunks)
+        breaks = [line for chunk in chunks for line in chunk.breaks]
+        for line in breaks:
+            _say(f"contract broken: {line}")
         if request is None:
             self._write(output, self.options.output, self.options.partial_output)
-            return 0
+            return 1 if breaks else 0
         status = self._audit(request, chunks[0])
         if self.options.output:
             self._write(output, self.options.output, self.options.partial_output)
-        return status
+        return 1 if breaks else status
 
     def _audit_request(self) -> "Request | None":
         """What --audit asks for; None without it."""
@@ -217,10 +226,19 @@ class _Driver:
                 chunk.before, chunk.after = modules.bytecode_of(module), module
             for step in self._steps():
                 self._run(step, module, chunk)
+            if options.verify_contract:
+                self.progress.note(chunk.number, "verifying its contract")
+                chunk.breaks = self._breaks(module)
             self.progress.note(chunk.number, "printing it")
             return self._printed(module)
         finally:
             handler.detach()
+
+    def _breaks(self, module: Module) -> list[str]:
+        try:
+            return broken(module)
+        except ir.MLIRError as error:
+            raise modules.invalid(error, self.options.name, "its shardings cannot be propagated") from error
 
     def _steps(self) -> list[Pipeline]:
         """One step for each pass, to know which one fails; but one report of the times needs one manager."""

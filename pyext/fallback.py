@@ -61,7 +61,7 @@ class Fallback:
         except Exception as error:  # whatever a compiler raises: it may compile the module as it was
             if self._strict:
                 raise
-            reason = first_line(error)
+            reason = reason_of(error)
         return compile(self._as_it_was(module.context)), reason
 
     def _as_it_was(self, context: ir.Context) -> ir.Module:
@@ -80,5 +80,5 @@ def _verify(predicted: Prediction, text: str | None) -> None:
         raise VerificationError(wrong[0])
 
 
-def first_line(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".partition("\n")[0]

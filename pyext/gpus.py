@@ -2,7 +2,8 @@
 
 Numbers are those of NVIDIA's data sheets and, per compute capability, of the CUDA programming guide. Two follow from
 them: the clock, as the peak FP32 rate / (multiprocessors x FP32 lanes x 2), and bytes of memory, a data sheet's "GB" of
-HBM being 2^30 bytes.
+HBM being 2^30 bytes. The L2 cache of B200 is in no data sheet: it is what the driver says, 126.5 MiB (in XLA's own
+description, xla/backends/gpu/target_config/specs/b200.txtpb, and in github.com/pytorch/ao/pull/4002).
 """
 
 from typing import NamedTuple
@@ -40,7 +41,7 @@ GPUS = {
     "a100": Gpu("NVIDIA A100-SXM4-80GB", _AMPERE, 108, 1.41, 40 * _MIB, 80 * _GIB, 2_039_000_000_000),
     "h100": Gpu("NVIDIA H100 80GB HBM3", _HOPPER, 132, 1.98, 50 * _MIB, 80 * _GIB, 3_350_000_000_000),
     "h200": Gpu("NVIDIA H200", _HOPPER, 132, 1.98, 50 * _MIB, 141 * _GIB, 4_800_000_000_000),
-    "b200": Gpu("NVIDIA B200", _BLACKWELL, 148, 1.98, 126 * _MIB, 180 * _GIB, 8_000_000_000_000),
+    "b200": Gpu("NVIDIA B200", _BLACKWELL, 148, 1.98, 253 * _MIB // 2, 180 * _GIB, 8_000_000_000_000),
 }
 
 

@@ -35,12 +35,6 @@ _TABLES = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
 _ROW = re.compile(r"(\d+) (.*)")
 _METADATA = re.compile(r'(\w+)=("[^"\\]*(?:\\.[^"\\]*)*"|[^\s"{}]+)')
 
-_GROUP = re.compile(r"\{([\d,\s]*)\}")
-_IOTA = re.compile(r"\[(\d+),(\d+)\]<=\[[\d,]+\](?:T\([\d,]+\))?")
-_MESH = re.compile(r"mesh\[([^\]]*)\].*?\{([^{}]*)\}")
-_MESH_SIZE = re.compile(r"'([^']*)'=(\d+)")
-_MESH_AXIS = re.compile(r"'([^']*)'(?::\(\d+\)(\d+))?")  # 'data', or the part of it written 'data':(2)4
-
 
 class HloError(ValueError):
     """The text is not HLO that can be read; one line that names the line and what was expected."""
@@ -146,14 +140,6 @@ class Computation:
     instructions: Mapping[str, Instruction]
     root: Instruction
 
-    def operand_shapes(self, instruction: Instruction) -> tuple[Shape, ...]:
-        for name in instruction.operands:
-            if name not in self.instructions:
-                raise _error(
-                    instruction.line, f"operand `{name}` is not in computation `{self.name}`", instruction.name
-                )
-        return tuple(self.instructions[name].shape for name in instruction.operands)
-
 
 @dataclass(frozen=True)
 class Module:
@@ -204,31 +190,6 @@ def _fields(row: str) -> dict[str, int]:
 
 def _unquoted(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text[1:-1]) if text.startswith('"') else text
-
-
-def group_sizes(text: str) -> tuple[int, ...]:
-    """How many ids each group of `replica_groups` lists; empty for `{}`, which means all in one group.
-
-    Reads literal lists `{{0,1},{2,3}}`, iota lists `[2,4]<=[4,2]T(1,0)` (2 groups of 4) and
-    `mesh['data'=4,'model'=2] {'data'}` (a group per position along the axes not named). Raises ValueError.
-    """
-    text = text.strip()
-    if iota := _IOTA.fullmatch(text):
-        return (int(iota[2]),) * int(iota[1])
-    if mesh := _MESH.fullmatch(text):
-        return _mesh_group_sizes(mesh[1], mesh[2])
-    if not text.startswith("{") or not text.endswith("}") or _GROUP.sub("", text[1:-1]).strip(", "):
-        raise ValueError(f"cannot read replica groups `{text}`")
-    return tuple(len(ids.split(",")) for ids in _GROUP.findall(text[1:-1]) if ids.strip())
-
-
-def _mesh_group_sizes(mesh: str, axes: str) -> tuple[int, ...]:
-    sizes = {name: int(size) for name, size in _MESH_SIZE.findall(mesh)}
-    named = _MESH_AXIS.findall(axes)
-    if any(name not in sizes for name, _ in named):
-        raise ValueError(f"replica groups name an axis that is not in mesh[{mesh}]: {{{axes}}}")
-    size = math.prod(int(part) if part else sizes[name] for name, part in named)
-    return (size,) * (math.prod(sizes.values()) // size)
 
 
 class _Line(NamedTuple):

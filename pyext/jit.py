@@ -15,17 +15,19 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, overload
 
 import jax
 from jaxlib.mlir import ir
 
 from paropt import targets
-from paropt.fallback import Fallback, first_line
+from paropt.donation import Donate, given_away, with_donation
+from paropt.fallback import Fallback, reason_of
+from paropt.jit_arguments import JitArguments
 from paropt.modules import bytecode_of
 from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.core.context import make_context
-from paropt.passes.core.pipeline import Pipeline
+from paropt.passes.core.pipeline import Pipeline, PipelineError
 from paropt.passes.core.remarks import Remark, source_of
 
 _UNKNOWN_JAX = f"paropt needs jax 0.10 to 0.12: it does not know how jax {jax.__version__} lowers programs"
@@ -42,22 +44,6 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 
-class JitArguments(TypedDict, total=False):
-    """The keyword arguments of `jax.jit`."""
-
-    in_shardings: Any
-    out_shardings: Any
-    static_argnums: int | Sequence[int] | None
-    static_argnames: str | Sequence[str] | None
-    donate_argnums: int | Sequence[int] | None
-    donate_argnames: str | Sequence[str] | None
-    keep_unused: bool
-    device: jax.Device | None
-    backend: str | None
-    inline: Any
-    compiler_options: dict[str, Any] | None
-
-
 @overload
 def jit(
     fun: Callable[P, R],
@@ -66,6 +52,7 @@ def jit(
     passes: str | Pipeline = ...,
     strict: bool = ...,
     apart: bool | str = ...,
+    donate: Donate | None = ...,
     **jax_jit_arguments: Unpack[JitArguments],
 ) -> "Jitted[P, R]": ...
 
@@ -76,6 +63,7 @@ def jit(
     passes: str | Pipeline = ...,
     strict: bool = ...,
     apart: bool | str = ...,
+    donate: Donate | None = ...,
     **jax_jit_arguments: Unpack[JitArguments],
 ) -> "Callable[[Callable[P, R]], Jitted[P, R]]": ...
 
@@ -87,6 +75,7 @@ def jit(
     passes: str | Pipeline = DEFAULT_PIPELINE,
     strict: bool = False,
     apart: bool | str = False,
+    donate: Donate | None = None,
     **jax_jit_arguments: Unpack[JitArguments],
 ) -> Any:
     """`jax.jit`, with `passes` run on the StableHLO before XLA gets it. All other arguments are those of `jax.jit`.
@@ -94,14 +83,18 @@ def jit(
     Without `fun` it makes a decorator: `@paropt.jit(donate_argnums=0)`. Write it outside of `jax.grad` and `jax.vmap`:
     what is rewritten is the whole program that runs, so a `paropt.jit` inside another `jax.jit` has no effect.
 
+    `donate="state"` gives away, beside what `donate_argnums` names, the arguments that come back as results of the
+    same structure: docs/donation.md.
+
     If a pass fails, or XLA refuses what the passes made of the program, or loses some of it, the program runs as
     `jax.jit` would run it, with a RuntimeWarning; `strict` raises the error. Where XLA might even end the process,
     `apart` compiles in a child process first: for the devices of this one, or for the target that it names.
 
     Raises PipelineError or TargetError, here and not at the first call, when `passes` is not a pipeline or `apart` not
-    a target.
+    a target; at the first call, when an option does not fit the program, such as the name of an axis that its mesh
+    has not.
     """
-    spec = _spec_of(passes, strict, apart)
+    spec = _spec_of(passes, strict, apart, donate)
     if fun is None:
         return lambda fun: _jitted_class(fun, spec, jax_jit_arguments)
     return _jitted_class(fun, spec, jax_jit_arguments)
@@ -236,11 +229,13 @@ class _Spec:
     reached: bool = False  # by the lowering of some program
 
 
-def _spec_of(passes: str | Pipeline, strict: bool, apart: bool | str) -> _Spec | None:
+def _spec_of(
+    passes: str | Pipeline, strict: bool, apart: bool | str = False, donate: Donate | None = None
+) -> _Spec | None:
     """None for no passes. That is also the context's value outside every block: such programs are plain jax's."""
     if not isinstance(passes, str | Pipeline):
         raise TypeError(f"passes: expected pipeline text or a Pipeline, got {type(passes).__name__}")
-    pipeline = Pipeline.parse(passes) if isinstance(passes, str) else passes
+    pipeline = with_donation(Pipeline.parse(passes) if isinstance(passes, str) else passes, donate)
     if isinstance(apart, str):
         targets.get(apart)
     return _checked_spec(pipeline, strict, apart) if pipeline.stages else None
@@ -266,7 +261,7 @@ _remarks: weakref.WeakKeyDictionary[ir.Module, tuple[Remark, ...]] = weakref.Wea
 _fallbacks: weakref.WeakKeyDictionary[ir.Module, tuple[_Spec, Fallback]] = weakref.WeakKeyDictionary()
 
 
-def _rewritten(fresh: Callable[[], T], module_of: Callable[[T], ir.Module], spec: _Spec) -> T:
+def _rewritten(fresh: Callable[[], T], module_of: Callable[[T], ir.Module], spec: _Spec, donated: Sequence[bool]) -> T:
     """What `fresh` makes, its module rewritten in place; if the passes fail, what it makes, with a warning.
 
     A pass that fails may leave the module half rewritten. So `fresh` is called again, which costs nothing until it
@@ -277,21 +272,24 @@ def _rewritten(fresh: Callable[[], T], module_of: Callable[[T], ir.Module], spec
     module = module_of(made)
     fallback = Fallback(module, strict=spec.strict)
     try:
-        found = _run(spec.pipeline, module)
+        found = _run(spec.pipeline, module, donated)
         if fallback.is_needed(module):
             _fallbacks[module] = spec, fallback
+    except PipelineError:  # the user's mistake, told in one line, and no defect
+        raise
     except Exception as error:  # whatever a pass, ours or a plug-in, raises: XLA can compile the program without it
         if spec.strict:
             raise
         made = fresh()
-        found = (_failure(spec, module_of(made), "failed", first_line(error)),)
+        found = (_failure(spec, module_of(made), "failed", reason_of(error)),)
     _remarks[module_of(made)] = found
     return made
 
 
-def _run(pipeline: Pipeline, module: ir.Module) -> tuple[Remark, ...]:
+def _run(pipeline: Pipeline, module: ir.Module, donated: Sequence[bool]) -> tuple[Remark, ...]:
     before = _type_of_main(module)
-    found = pipeline.run(module.operation)
+    with given_away(module, donated, pipeline):
+        found = pipeline.run(module.operation)
     if _type_of_main(module) != before:  # jax has its own record of arguments and results, and XLA would crash
         raise RuntimeError(f"the passes changed the type of @main from {before} to {_type_of_main(module)}")
     return tuple(found)
@@ -367,7 +365,9 @@ def _hook_lowering(lower: Callable[..., Any]) -> Callable[..., Any]:
         spec = _passes.value
         if spec is None:
             return lower(*args, **kwargs)
-        return _rewritten(lambda: lower(*args, **kwargs), operator.attrgetter("module"), spec)
+        return _rewritten(
+            lambda: lower(*args, **kwargs), operator.attrgetter("module"), spec, kwargs.get("donated_args", ())
+        )
 
     return lower_and_rewrite
 
@@ -432,9 +432,16 @@ class _LoweredAhead(jax.stages.Lowered):
 
 def _rewritten_copy(lowered: jax.stages.Lowered, spec: _Spec) -> jax.stages.Lowered:
     """`lowered` is shared by all users of jax's caches: its module must stay as it is."""
-    result = _rewritten(lambda: _copied(lowered), _module_of, spec)
+    result = _rewritten(lambda: copied(lowered), _module_of, spec, _donated(lowered))
     result.__class__ = _LoweredAhead
     return result
+
+
+def _donated(lowered: Any) -> list[bool]:
+    """Which of the arguments that the program did not drop its callers donate."""
+    flags = [argument.donated for argument in jax.tree.leaves(lowered.args_info)]
+    kept = lowered._lowering.compile_args.get("kept_var_idx", range(len(flags)))
+    return [flag for number, flag in enumerate(flags) if number in kept]
 
 
 def rewritten(lowered: jax.stages.Lowered, passes: str | Pipeline) -> tuple[jax.stages.Lowered, tuple[Remark, ...]]:
@@ -445,12 +452,13 @@ def rewritten(lowered: jax.stages.Lowered, passes: str | Pipeline) -> tuple[jax.
     pipeline = Pipeline.parse(passes) if isinstance(passes, str) else passes
     if not pipeline.stages:
         return lowered, ()
-    result = _copied(lowered)
-    found = _remarks[_module_of(result)] = _run(pipeline, _module_of(result))
+    result = copied(lowered)
+    found = _remarks[_module_of(result)] = _run(pipeline, _module_of(result), _donated(lowered))
     return result, found
 
 
-def _copied(lowered: jax.stages.Lowered) -> jax.stages.Lowered:
+def copied(lowered: jax.stages.Lowered) -> jax.stages.Lowered:
+    """`lowered` with a copy of its module, which may be changed before `compile`."""
     if not hasattr(getattr(lowered, "_lowering", None), "_hlo"):
         raise RuntimeError(_UNKNOWN_JAX)
     module = _module_of(lowered)

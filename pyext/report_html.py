@@ -6,6 +6,7 @@ from paropt.comparison import AuditComparison, AuditReport, Row
 from paropt.lanes import COLORS, Bar, Lane, bars_text, lanes
 from paropt.report_text import (
     arrays_text,
+    axes_text,
     changes_lines,
     loops_text,
     memory_text,
@@ -159,7 +160,7 @@ def _ticks(x: float, width: float, runs: int, y: int) -> list[str]:
 
 def _rows(comparison: AuditComparison) -> str:
     titles = [name or "payload" for name, _ in sides(comparison)]
-    header = ["collective", "where", "group", *titles, *([] if comparison.is_single else ["", "why"])]
+    header = ["collective", "where", "group", "axes", *titles, *([] if comparison.is_single else ["", "why"])]
     cells = "".join(f"<th>{name}</th>" for name in header)
     body = "".join(_row(row, comparison) for row in comparison.rows)
     return f'<div class="scroll"><table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table></div>'
@@ -173,6 +174,7 @@ def _row(row: Row, comparison: AuditComparison) -> str:
         f"<td>{place.kind}<br><code>{escape(arrays_text(collectives))}</code></td>",
         f"<td>{escape(where)}<br><code>{escape(place.source)}</code></td>",
         f"<td>{place.group}</td>",
+        f"<td>{escape(axes_text(place))}</td>",
         *(f'<td class="side">{escape(text)}</td>' for text in row_texts(row, comparison)),
     ]
     if not comparison.is_single:

@@ -9,12 +9,14 @@ from paropt.census import Collective, Loop
 from paropt.comparison import AuditComparison, AuditReport, Changes, Row
 from paropt.hlo import Array
 from paropt.metrics import METRICS
+from paropt.origins import Origin
 from paropt.passes.core.remarks import Remark, Source
 from paropt.totals import Audit
 
 SCHEMA = "paropt.audit/1"
 
 _REMARK = ("pass", "op", "file", "line", "column", "scope", "applied", "text")
+_ORIGIN = Origin._fields
 _LOOP = ("name", "trip_count")
 _COLLECTIVE = ("kind", "name", "group", "at_most", "asynchronous", "op_name", "source_file", "source_line")
 
@@ -84,6 +86,8 @@ def _number(value: float | None) -> float | None:
 def _collective(c: Collective) -> dict[str, Any]:
     return {
         **{name: getattr(c, name) for name in _COLLECTIVE},
+        "axes": list(c.axes),
+        "origins": [origin._asdict() for origin in c.origins],
         "arrays": [{"dtype": array.dtype, "dims": list(array.dims)} for array in c.arrays],
         "loops": _loops(c.loops),
         "executions": c.executions,
@@ -106,6 +110,11 @@ def _row(row: Row) -> dict[str, Any]:
         "source_name": place.name,
         "loops": _loops(place.loops),
         "group": place.group,
+        "axes": list(place.axes),
+        "origins": [
+            {"source_file": o.source_file, "source_line": o.source_line, "source_name": o.op_name}
+            for o in place.origins
+        ],
         "at_most": place.at_most,
         "before": _side(row.before),
         "after": _side(row.after),
@@ -154,6 +163,8 @@ def _read_collective(given: dict[str, Any]) -> Collective:
         **{name: given[name] for name in _COLLECTIVE},
         arrays=tuple(Array(array["dtype"], tuple(array["dims"])) for array in given["arrays"]),
         loops=tuple(Loop(**{name: loop[name] for name in _LOOP}) for loop in given["loops"]),
+        axes=tuple(given.get("axes", ())),  # reports of earlier versions lack these
+        origins=tuple(Origin(**{name: origin[name] for name in _ORIGIN}) for origin in given.get("origins", ())),
     )
 
 

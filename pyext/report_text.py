@@ -33,7 +33,7 @@ def report_text(report: AuditReport) -> str:
 def _comparison_text(comparison: AuditComparison) -> str:
     parts = [title(comparison), *mismatch_lines(comparison), aligned(summary(sides(comparison)), left=(0,))]
     if comparison.rows:
-        parts.append(aligned(_side_by_side(comparison), left=(0, 1, 2, 4)))
+        parts.append(aligned(_side_by_side(comparison), left=(0, 1, 2, 4, 5)))
         parts.append("\n".join(sentence for row in comparison.rows for sentence in _sentences(row, comparison)))
     else:
         parts.append("no collectives")
@@ -132,6 +132,11 @@ def trips_text(loops: tuple[Loop, ...]) -> str:
     return " x ".join("?" if loop.trip_count is None else str(loop.trip_count) for loop in loops) or "-"
 
 
+def axes_text(place: Place) -> str:
+    """`replica,data`: the axes of the mesh that the group spans; `-` where they are not known, or no axes make it."""
+    return ",".join(place.axes) or "-"
+
+
 def reason_text(reason: Reason, comparison: AuditComparison) -> str:
     """The remark with short file names, and which pass made it."""
     text = reason.text
@@ -184,17 +189,19 @@ def described(place: Place, collectives: tuple[Collective, ...]) -> str:
     """`all-reduce f32[64,64] x 8 in loop `while`, loss.py:41 psum, 131 kB per step`."""
     times = f" x {trips_text(collectives[0].loops)}" if place.loops else ""
     what = f"{place.kind} {arrays_text(collectives)}{times} {loops_text(collectives[0].loops)}"
-    return ", ".join(filter(None, (what, place.source, per_step_text(collectives))))
+    over = f"over {axes_text(place)}" if place.axes else ""
+    return ", ".join(filter(None, (what, over, place.source, per_step_text(collectives))))
 
 
 def _side_by_side(comparison: AuditComparison) -> list[list[str]]:
     titles = [title or "payload" for title, _ in sides(comparison)]
-    lines = [["collective", "arrays", "loops", "group", "source", *titles]]
+    lines = [["collective", "arrays", "loops", "group", "axes", "source", *titles]]
     for row in comparison.rows:
         place = row.place
         loops = trips_text(place.loops)
         arrays = arrays_text(row.after or row.before)
-        cells = [place.kind, arrays, loops, str(place.group), place.source, *row_texts(row, comparison)]
+        group = [str(place.group), axes_text(place)]
+        cells = [place.kind, arrays, loops, *group, place.source, *row_texts(row, comparison)]
         lines.append(cells if comparison.is_single else [*cells, row.verdict])
     if not comparison.is_single:
         lines[0].append("")
@@ -218,9 +225,9 @@ def _rows_table(collectives: tuple[Collective, ...]) -> str:
     rows: dict[tuple[Place, bool], list[Collective]] = defaultdict(list)
     for collective in collectives:
         rows[place_of(collective), collective.asynchronous].append(collective)
-    header = ["collective", "ops", "arrays", "runs each", "loops", "group", "async", "payload", "per step", "source"]
+    header = "collective,ops,arrays,runs each,loops,group,axes,async,payload,per step,source".split(",")
     lines = [_row_cells(place, is_async, tuple(found)) for (place, is_async), found in rows.items()]
-    return aligned([header, *lines], left=(0, 4, 9))
+    return aligned([header, *lines], left=(0, 4, 6, 10))
 
 
 def _row_cells(place: Place, is_async: bool, collectives: tuple[Collective, ...]) -> list[str]:
@@ -234,6 +241,7 @@ def _row_cells(place: Place, is_async: bool, collectives: tuple[Collective, ...]
         "unknown" if times is None else f"{bound}{times}",
         trips_text(place.loops),
         str(place.group),
+        axes_text(place),
         "yes" if is_async else "no",
         size_text(payload),
         "unknown" if times is None else bound + size_text(payload * times),

@@ -86,7 +86,13 @@ class _Search:
 def _before(op: ir.Operation, axes: Axes) -> Iterator[str]:
     """The gaps before `op`, whose result says that it is not reduced."""
     partial = frozenset(i for i, operand in enumerate(op.operands) if _is_tagged(operand, axes))
-    crossing = Crossing(global_reduction("", axes), "any", partial, lambda *_: None)
+    crossing = Crossing(
+        reduction=global_reduction("", axes),
+        convert="any",
+        accumulate=None,
+        partial=partial,
+        require_uniform=lambda *_: None,
+    )
     try:
         addends = addends_of(op, crossing) if partial else ()
     except Declined as declined:

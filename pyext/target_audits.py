@@ -7,8 +7,10 @@ from jaxlib.mlir import ir
 
 from paropt.census import census
 from paropt.comparison import AuditComparison
+from paropt.participants import Layout
 from paropt.passes.core.context import make_context
 from paropt.passes.core.remarks import Remark, source_of
+from paropt.passes.core.traversal import ops_of
 from paropt.totals import Audit
 from paropt.verification import differences
 
@@ -44,10 +46,26 @@ def with_names(bytecode: bytes) -> ir.Module:
 
     module = ir.Module.parse(bytecode, context)
     module.operation.walk(name)
+    label_reducers(module)
     return module
+
+
+def label_reducers(module: ir.Module) -> None:
+    """Gives what collectives reduce with their own position, where XLA may drop that of the collective.
+
+    jax has traced the reducer before, for the first collective of its kind, and has left the position of that one.
+    """
+    for collective in ops_of(module.operation, "stablehlo.all_reduce", "stablehlo.reduce_scatter"):
+        block = collective.regions[0].blocks[0]
+        for argument in block.arguments:
+            argument.set_location(collective.location)
+        for op in block.operations:
+            op.location = collective.location
 
 
 def audit_on(target: Any, program: Any) -> Audit:
     """The audit of the executable that `target` makes of `program`, a module or a `jax.stages.Lowered`."""
     compiled = target.compile(program)
-    return Audit(census(compiled.hlo), compiled.memory.peak if compiled.memory else None)
+    module = program if isinstance(program, ir.Module) else program.compiler_ir()
+    layout = Layout.of_module(module, compiled.devices)
+    return Audit(census(compiled.hlo, layout), compiled.memory.peak if compiled.memory else None)

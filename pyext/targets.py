@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from paropt.gpus import GPUS, target_config
+from paropt.participants import Device, devices_of
 
 Options = Mapping[str, str | bool]  # XLA's, as for `compiler_options` of jax.jit
 
@@ -48,6 +49,7 @@ class Compiled(NamedTuple):
     hlo: str  # text of the optimized HLO
     memory: Memory | None  # None where the compiler does not tell
     seconds: float  # that the compiler took
+    devices: tuple[Device, ...] = ()  # that the module's partitions run on, in their order
 
 
 @dataclass(frozen=True)
@@ -230,7 +232,7 @@ class HostTarget(Target):
 
         if not isinstance(program, jax.stages.Lowered):
             return super().compile(program, options=options)
-        foreign = [device for device in _lowered_for(program) if device not in self.devices]
+        foreign = [device for device in lowered_for(program) if device not in self.devices]
         if foreign:
             raise TargetError(f"the program was lowered for {foreign[0].device_kind} devices that this host has not")
         start = time.perf_counter()
@@ -239,7 +241,8 @@ class HostTarget(Target):
         except jax.errors.JaxRuntimeError as error:
             raise TargetError(f"{self.name}: XLA says {first_line(error)}") from error
         seconds = time.perf_counter() - start
-        return Compiled(compiled.as_text() or "", memory_of(compiled.memory_analysis()), seconds)
+        memory = memory_of(compiled.memory_analysis())
+        return Compiled(compiled.as_text() or "", memory, seconds, devices_of(lowered_for(program)))
 
     def make_devices(self) -> list[Any]:
         import jax
@@ -354,13 +357,13 @@ def _module_of(program: Any) -> tuple[bytes, list[int] | None, dict[str, Any]]:
 
     if not isinstance(program, jax.stages.Lowered):
         raise TypeError(f"expected a StableHLO module or a lowered jax program, not {type(program).__name__}")
-    ids = [device.id for device in _lowered_for(program)]
+    ids = [device.id for device in lowered_for(program)]
     order = [sorted(ids).index(number) for number in ids] if ids else None
     lowering: Any = program._lowering
     return bytecode_of(lowering.stablehlo()), order, dict(lowering._compiler_options_kvs)
 
 
-def _lowered_for(lowered: Any) -> list[Any]:
+def lowered_for(lowered: Any) -> list[Any]:
     """The devices that a jax program was lowered for, in the order of its mesh; empty when jax left them open."""
     try:
         return list(lowered._lowering._device_list or ())

@@ -29,7 +29,7 @@ LEGEND = """\
 - **activations**: bytes of reductions over other axes, which must not change. **other**: bytes of all other
   collectives, which must not grow.
 - Arrays of one element (losses, norms) are left out. `>=`: a loop's trip count is not known.
-- `plain`: `jax.jit` with shardings, in which XLA adds the reductions after par-opt has run; `explicit`:
+- `plain`: `jax.jit` with shardings, in which XLA adds the reductions; `explicit`:
   `jax.shard_map`."""
 
 

@@ -35,9 +35,12 @@ COMBINERS = (
     "stablehlo.or",
 )
 
+# On a reduction that a running pass took out of a loop.
+DEFERRED = "paropt_deferred"
+
 # Attributes of a reduction that need not be equal to be mergeable: those that `Reduction` models, and the sharding of
 # the result over axes that are not manual, which says where a value lies and not what it is.
-_MODELLED = {"replica_groups", "channel_handle", "use_global_device_ids", "scatter_dimension", "sdy.sharding"}
+_MODELLED = {"replica_groups", "channel_handle", "use_global_device_ids", "scatter_dimension", "sdy.sharding", DEFERRED}
 
 
 class Reduction(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.collectives import REDUCE_SCATTER, Reduction, combiner_of
+from paropt.passes.analysis.collectives import ADD, REDUCE_SCATTER, Reduction, combiner_of
 from paropt.passes.analysis.constants import is_zero, scalar_of
 from paropt.passes.analysis.types import is_float, tensor_of, widens
 from paropt.passes.core.remarks import require
@@ -24,6 +24,7 @@ class Crossing(NamedTuple):
 
     reduction: Reduction
     convert: ConvertPolicy
+    accumulate: ir.Type | None  # the float type in which sums are carried, where it is wider than the program's
     partial: frozenset[int]  # the operands of the op that are partial
     require_uniform: Callable[[ir.Value, str, ir.Operation], None]
 
@@ -52,6 +53,8 @@ def addends_of(op: ir.Operation, crossing: Crossing) -> Addends:
     assert row is not None
     shapes = [tensor_of(value) for value in (*op.operands, *op.results)]
     require(None not in shapes, f"{op.name} has a dynamic shape", op)
+    tracked = op.name not in _LEFT_TO_XLA or not crossing.reduction.is_global
+    require(tracked, f"{op.name} of a value that is not reduced is left to XLA's partitioner", op)
     addends = row.addends(op, crossing)
     in_place = row.elementwise or crossing.reduction.kind != REDUCE_SCATTER
     require(in_place, f"a reduce_scatter may not cross {op.name}, which moves elements", op)
@@ -70,7 +73,7 @@ def _first(_: ir.Operation, __: Crossing) -> Addends:
 
 
 def _factor(op: ir.Operation, crossing: Crossing) -> Addends:
-    """multiply: one operand is partial, the other a uniform factor."""
+    """A product: one operand is partial, the other a uniform factor."""
     addend = _partial_factor(op, crossing.partial)
     _require_factor(op, 1 - addend, crossing)
     return (addend,)
@@ -81,6 +84,14 @@ def _partial_factor(op: ir.Operation, partial: frozenset[int]) -> int:
     if len(partial) == 1:
         return next(iter(partial))
     return 1 if scalar_of(op.operands[0]) is not None else 0
+
+
+def _product(op: ir.Operation, crossing: Crossing) -> Addends:
+    """A contraction or convolution: a product that sums."""
+    (addend,) = _factor(op, crossing)
+    source, target = (ir.RankedTensorType(v.type).element_type for v in (op.operands[addend], op.results[0]))
+    _require_kept(source, target, crossing, op)
+    return (addend,)
 
 
 def _dividend(op: ir.Operation, crossing: Crossing) -> Addends:
@@ -114,9 +125,20 @@ def unsqueezes(broadcast: ir.Operation) -> bool:
 def _converted(op: ir.Operation, crossing: Crossing) -> Addends:
     source, target = (ir.RankedTensorType(v.type).element_type for v in (op.operands[0], op.results[0]))
     require(is_float(source) and is_float(target), "a convert of integers may wrap or round", op)
-    keeps = crossing.convert == "any" or widens(source, target)
-    require(keeps, f"a convert from {source} to {target} loses precision (option convert=any allows it)", op)
+    left_out = crossing.accumulate is not None and widens(source, crossing.accumulate)
+    if not left_out:  # a convert of what is carried in a type that holds the values before it needs not be made
+        _require_kept(source, target, crossing, op)
     return (0,)
+
+
+def _require_kept(source: ir.Type, target: ir.Type, crossing: Crossing, op: ir.Operation) -> None:
+    """Declines where values of type `source` are not values of type `target`."""
+    floats = is_float(source) and is_float(target)
+    keeps = widens(source, target) or (floats and crossing.convert == "any")
+    hint = " (option convert=any allows it)" if floats else ""
+    lost = "precision" if floats else "or wraps values"
+    name = op.name.removeprefix("stablehlo.")
+    require(keeps, f"a {name} from {source} to {target} loses {lost}{hint}", op)
 
 
 def _padded(op: ir.Operation, _: Crossing) -> Addends:
@@ -131,9 +153,26 @@ def _selected(op: ir.Operation, crossing: Crossing) -> Addends:
 
 
 def _summed(op: ir.Operation, _: Crossing) -> Addends:
-    require(len(op.operands) == 2 and combiner_of(op) == "stablehlo.add", "a reduce does more than add", op)
+    require(len(op.operands) == 2 and combiner_of(op) == ADD, "a reduce does more than add", op)
     require(is_zero(op.operands[1]), "a reduce starts from a value that is not zero", op)
     return (0,)
+
+
+def _scattered(op: ir.Operation, crossing: Crossing) -> Addends:
+    require(len(op.operands) == 3, "a scatter of several arrays", op)
+    # In an overwrite, two updates of one element would race, on each device for itself.
+    overwrites = _keeps_second(op) and ir.BoolAttr(op.attributes["unique_indices"]).value
+    require(overwrites or combiner_of(op) == ADD, "a scatter does more than add, or write each element once", op)
+    require(1 not in crossing.partial, "an index is not linear", op)
+    crossing.require_uniform(op.operands[1], "an index", op)
+    return (0, 2)
+
+
+def _keeps_second(op: ir.Operation) -> bool:
+    """Whether the region of `op` returns the second of its two arguments."""
+    block = op.regions[0].blocks[0]
+    first, *others = block.operations
+    return not others and list(first.operands) == [block.arguments[1]]
 
 
 def _sliced(op: ir.Operation, crossing: Crossing) -> Addends:
@@ -170,7 +209,26 @@ _TABLE = (
     Row("stablehlo.select", _selected, True, False, "all devices of a group take the same elements"),
     Row("stablehlo.dynamic_slice", _sliced, True, False, "all devices of a group take the same elements"),
     Row("stablehlo.dynamic_update_slice", _updated, True, False, "each element belongs to one operand"),
+    Row("stablehlo.gather", _sliced, True, False, "all devices of a group take the same elements"),
+    Row("stablehlo.scatter", _scattered, False, False, "all devices of a group add to, or replace, the same elements"),
     Row("stablehlo.reduce", _summed, False, False, "a sum of sums, in another order"),
+    Row("stablehlo.reduce_window", _summed, False, False, "sums of sums, in another order: a cumulative sum is one"),
+    Row("stablehlo.dot_general", _product, False, False, "sum(x) . c = sum(x . c)"),
+    Row("stablehlo.convolution", _product, False, False, "a convolution is linear in either operand"),
+    Row("stablehlo.real", _every, False, True, "the real part of a sum is the sum of the real parts"),
+    Row("stablehlo.imag", _every, False, True, "the imaginary part of a sum is the sum of the imaginary parts"),
+    Row("stablehlo.complex", _every, False, False, "the parts of a sum are the sums of the parts"),
     Row("sdy.sharding_constraint", _every, True, False, "the same value; it says how other axes shard it"),
 )
 ROWS = {row.op: row for row in _TABLE}
+# In a program for all devices: XLA's partitioner may split the other operands anew, or was not seen to follow.
+_LEFT_TO_XLA = frozenset(
+    f"stablehlo.{name}" for name in ("dot_general", "convolution", "scatter", "real", "imag", "complex")
+)
+# In such a program: what may stand between an op that adds up over devices and its reduction.
+TRACKED = frozenset((*ROWS, ADD)) - _LEFT_TO_XLA
+
+
+def law_of(op: str, reduction: Reduction) -> str:
+    """Why `reduction` may cross ops called `op`."""
+    return _COMBINE.reason if op == reduction.combiner else ROWS[op].reason

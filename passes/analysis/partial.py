@@ -1,37 +1,42 @@
-"""How far the values of one block may stay partial.
+"""How far the values of one block may stay partial, in the branches within it too.
 
 A partial value is one device's addend of a sum that has not been taken yet. Here: if the reductions of one kind in a
 block were not taken where they stand, which values could be left unreduced, and where must that end?
 """
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from functools import partial as partial_apply
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.branches import BRANCHES, branch_around, ends_of, is_end
 from paropt.passes.analysis.collectives import REDUCTIONS, Reduction, reduction_of
 from paropt.passes.analysis.constants import is_constant
 from paropt.passes.analysis.linearity import Addends, ConvertPolicy, Crossing, addends_of
 from paropt.passes.analysis.uniformity import Uniformity
-from paropt.passes.core.remarks import Declined
-from paropt.passes.core.traversal import defining_op, ops_of
+from paropt.passes.core.certificate import Uniform
+from paropt.passes.core.remarks import Declined, require, source_of
+from paropt.passes.core.traversal import defining_op, op_of, ops_of, parent_of
 
 
 class BlockReductions(NamedTuple):
-    """The reductions that stand directly in one block, by kind, in program order."""
+    """The reductions of one block, by kind, in program order."""
 
     kinds: dict[Reduction, list[ir.Operation]]
     declined: list[tuple[ir.Operation, Declined]]  # those that can't be moved, and why
 
 
 class Partial(NamedTuple):
-    """A value that may be partial: a result of a reduction, a carried value, or an op linear in such values."""
+    """A value that may be partial: a source (a result of a reduction, a carried value), an op linear in such values,
+    or a result of an if or case that returns one in some branch.
+    """
 
     value: ir.Value
-    addends: Addends  # the operands of its op in which it is linear; () for a reduction and a carried value
+    addends: Addends = ()  # the operands of its op in which it is linear
+    choices: tuple[ir.Value, ...] = ()  # what each branch returns
 
 
 class PartialValues(NamedTuple):
@@ -40,22 +45,45 @@ class PartialValues(NamedTuple):
     reduction: Reduction
     values: dict[ir.Value, Partial]
     stopped: dict[ir.Value, Declined]  # by the first result of the op that is no longer linear
+    accumulate: ir.Type | None  # see Crossing
+
+    def is_source(self, value: ir.Value) -> bool:
+        made = self.values[value]
+        return not made.addends and not made.choices
+
+    def terms(self, value: ir.Value) -> list[ir.Value]:
+        """The values in which `value` is linear, partial or not; none for a source."""
+        made = self.values[value]
+        return [*(op_of(value).operands[i] for i in made.addends), *made.choices]
+
+    def parts(self, value: ir.Value) -> list[ir.Value]:
+        """The partial values that `value` is made of directly; none for a source."""
+        return [term for term in self.terms(value) if term in self.values]
 
     def stopped_at(self, use: ir.OpOperand) -> Declined | None:
         """Why the op that reads `use` may not be done before the reduction."""
-        results = use.owner.operation.results
-        return self.stopped.get(results[0]) if len(results) else None
+        result = _result_of(use)
+        return self.stopped.get(result) if result is not None else None
 
-    def is_addend(self, use: ir.OpOperand) -> bool:
-        """Whether `use` is by an op that may be done before the reduction, in an operand in which it is linear."""
-        op = use.owner.operation
-        if len(op.results) != 1 or op.results[0] not in self.values:
-            return False
-        return use.operand_number in self.values[op.results[0]].addends
+    def made_by(self, use: ir.OpOperand) -> ir.Value | None:
+        """The partial value that is linear in `use`; None when the reader needs it reduced."""
+        op, result = use.owner.operation, _result_of(use)
+        if result not in self.values:
+            return None
+        linear = is_end(op) or use.operand_number in self.values[result].addends
+        return result if linear else None
 
     def other_uses(self, value: ir.Value) -> list[ir.OpOperand]:
         """The uses of `value` that need it reduced."""
-        return [use for use in value.uses if not self.is_addend(use)]
+        return [use for use in value.uses if self.made_by(use) is None]
+
+
+def _result_of(use: ir.OpOperand) -> ir.Value | None:
+    """What the reader of `use` makes of it: its first result, or when it ends a branch, the if's or case's result."""
+    op = use.owner.operation
+    if is_end(op):
+        return parent_of(op).results[use.operand_number]
+    return op.results[0] if len(op.results) else None
 
 
 def blocks_with_reductions(root: ir.Operation) -> list[ir.Block]:
@@ -66,14 +94,32 @@ def blocks_with_reductions(root: ir.Operation) -> list[ir.Block]:
 class BlockFacts:
     """Program order and uniformity of one block, computed when first asked for. Not to be kept across a rewrite."""
 
-    def __init__(self, block: ir.Block, convert: ConvertPolicy) -> None:
+    def __init__(
+        self,
+        block: ir.Block,
+        convert: ConvertPolicy,
+        *,
+        with_branches: bool = False,
+        accumulate: ir.Type | None = None,
+    ) -> None:
         self.block = block
+        self._accumulate = accumulate
         self._convert = convert
+        self._with_branches = with_branches  # take the ops in the block's branches for the block's own
         self._uniformity: dict[Reduction, Uniformity] = {}
+        self._proven: dict[tuple[ir.Value, Reduction], dict[ir.Value, str]] = {}
 
     @cached_property
     def ops(self) -> list[ir.Operation]:
-        return [op.operation for op in self.block.operations]
+        """In program order; those in branches before the if or case that they are in."""
+        return list(self._ops(self.block))
+
+    def _ops(self, block: ir.Block) -> Iterator[ir.Operation]:
+        for op in (view.operation for view in block.operations):
+            if self._with_branches and op.name in BRANCHES:
+                for region in op.regions:
+                    yield from self._ops(region.blocks[0])
+            yield op
 
     @cached_property
     def _positions(self) -> dict[ir.Value, int]:
@@ -92,21 +138,30 @@ class BlockFacts:
             if op.name not in REDUCTIONS:
                 continue
             try:
-                found.kinds.setdefault(reduction_of(op), []).append(op)
+                reduction = reduction_of(op)
+                self._require_same_branch(op, reduction)
             except Declined as declined:
                 found.declined.append((op, declined))
+                continue
+            found.kinds.setdefault(reduction, []).append(op)
         return found
+
+    def _require_same_branch(self, op: ir.Operation, reduction: Reduction) -> None:
+        """Declines unless all devices of a group take the branches that lead to `op`."""
+        while (branch := branch_around(op, self.block)) is not None:
+            self.require_uniform(branch.operands[0], "a predicate", branch, reduction)
+            op = branch
 
     def partial_values(self, reduction: Reduction, sources: Iterable[ir.Value]) -> PartialValues:
         """What may stay partial when `sources` (results of reductions of this kind, carried values) are."""
-        found = PartialValues(reduction, {value: Partial(value, ()) for value in sources}, {})
+        found = PartialValues(reduction, {value: Partial(value) for value in sources}, {}, self._accumulate)
         waiting: list[int] = []
         queued: set[int] = set()
 
         def await_users(value: ir.Value) -> None:
             for use in value.uses:
-                results = use.owner.operation.results
-                position = self._positions.get(results[0]) if len(results) else None
+                result = _result_of(use)
+                position = self._positions.get(op_of(result).results[0]) if result is not None else None
                 if position is not None and position not in queued:
                     queued.add(position)
                     heapq.heappush(waiting, position)
@@ -115,6 +170,10 @@ class BlockFacts:
             await_users(value)
         while waiting:  # in program order, so that all operands of an op are known when its turn comes
             op = self.ops[heapq.heappop(waiting)]
+            if self._with_branches and op.name in BRANCHES:
+                for value in self._join(op, reduction, found):
+                    await_users(value)
+                continue
             try:
                 addends = addends_of(op, self._crossing(op, reduction, found))
             except Declined as declined:
@@ -124,17 +183,52 @@ class BlockFacts:
             await_users(op.results[0])
         return found
 
+    def _join(self, op: ir.Operation, reduction: Reduction, found: PartialValues) -> list[ir.Value]:
+        """The results of the if or case `op` that may be partial because a branch returns a partial value."""
+        joined: list[ir.Value] = []
+        for result, choices in zip(op.results, zip(*(end.operands for end in ends_of(op)), strict=True), strict=True):
+            if not any(choice in found.values for choice in choices):
+                continue
+            try:
+                self._require_joinable(op, reduction, found)
+            except Declined as declined:
+                found.stopped[result] = declined
+                continue
+            found.values[result] = Partial(result, choices=choices)
+            joined.append(result)
+        return joined
+
+    def _require_joinable(self, op: ir.Operation, reduction: Reduction, found: PartialValues) -> None:
+        require(not reduction.is_global, "XLA loses track of what is not reduced in a branch", op)
+        require(op.operands[0] not in found.values, "a predicate is not linear", op)
+        self.require_uniform(op.operands[0], "a predicate", op, reduction)
+        require("sdy.sharding" not in op.attributes, f"the {op.name} says how its results are sharded", op)
+
     def require_uniform(self, value: ir.Value, what: str, reader: ir.Operation, reduction: Reduction) -> None:
         """Declines unless `value`, which `reader` reads as `what`, is equal on all devices of each group."""
-        if reduction.is_global or is_constant(value):  # a global value is one value; constants are the usual case
-            return
+        if reduction.is_global:
+            return  # a value of a program for all devices is one value
+        if not is_constant(value):  # the usual case, and free
+            self._facts(reduction).require_uniform(value, what, reader)
+        proven = self._proven.setdefault((reader.results[0], reduction), {})
+        proven[value] = what
+
+    def uniform_in(self, reader: ir.Operation, reduction: Reduction) -> list[Uniform]:
+        """What `require_uniform` proved about the values that `reader` reads, and why they are uniform."""
+        proven = self._proven.get((reader.results[0], reduction), {})
+        where = source_of(reader.location)
+        facts = self._facts(reduction) if proven else None
+        return [Uniform(what, reader.name, where, facts.why(value)) for value, what in proven.items() if facts]
+
+    def _facts(self, reduction: Reduction) -> Uniformity:
         if reduction not in self._uniformity:
             self._uniformity[reduction] = Uniformity(self.block, reduction)
-        self._uniformity[reduction].require_uniform(value, what, reader)
+        return self._uniformity[reduction]
 
     def _crossing(self, op: ir.Operation, reduction: Reduction, found: PartialValues) -> Crossing:
         partial = frozenset(i for i, operand in enumerate(op.operands) if operand in found.values)
-        return Crossing(reduction, self._convert, partial, partial_apply(self.require_uniform, reduction=reduction))
+        uniform = partial_apply(self.require_uniform, reduction=reduction)
+        return Crossing(reduction, self._convert, self._accumulate, partial, uniform)
 
 
 def first_source(value: ir.Value, values: PartialValues) -> ir.Operation:
@@ -145,8 +239,7 @@ def first_source(value: ir.Value, values: PartialValues) -> ir.Operation:
         op = defining_op(value)
         if op is None:
             continue
-        addends = values.values[value].addends
-        if not addends:
+        if values.is_source(value):
             return op
-        waiting += [op.operands[i] for i in addends if op.operands[i] in values.values]
+        waiting += values.parts(value)
     raise AssertionError("a partial value is made of a reduction")

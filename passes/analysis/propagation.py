@@ -1,10 +1,13 @@
 """How the values of a program for all devices lie on the mesh: Shardy's propagation, on a copy of the module."""
 
+from collections.abc import Sequence
+
 from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import sdy
 from jaxlib.mlir.passmanager import PassManager
 
 from paropt.passes.analysis.shardings import Sharding, sharding_of
-from paropt.passes.core.traversal import defining_op
+from paropt.passes.core.traversal import defining_op, op_of
 
 _PIPELINE = "builtin.module(sdy-propagation-pipeline,func.func(sdy-populate-op-sharding-rules))"
 _RULE = "sdy.sharding_rule"
@@ -12,17 +15,24 @@ _NUMBER = "paropt.number"  # of an op, the same in the module and in its copy
 
 
 class Propagated:
-    """What Shardy finds in a copy of `module`, asked about the ops of `module` itself."""
+    """What Shardy finds in a copy of `module`, asked about the ops of `module` itself.
 
-    def __init__(self, module: ir.Operation) -> None:
+    How the results `forward_only` are used is not to tell how they are split.
+    """
+
+    def __init__(self, module: ir.Operation, forward_only: Sequence[ir.Value] = ()) -> None:
         self._numbers: dict[ir.Value, int] = {}
         ops = _all_ops(module)
         self._copy = module.operation.clone()
         kind = ir.IntegerType.get_signless(64, module.context)
-        for number, (op, copy) in enumerate(zip(ops, _all_ops(self._copy), strict=True)):
+        copies = _all_ops(self._copy)
+        for number, (op, copy) in enumerate(zip(ops, copies, strict=True)):
             copy.attributes[_NUMBER] = ir.IntegerAttr.get(kind, number)
             if len(op.results):
                 self._numbers[op.results[0]] = number
+        for result in forward_only:
+            copy = copies[self._numbers[op_of(result).results[0]]]
+            _stop_backward(copy.results[ir.OpResult(result).result_number])
         _ensure_main(self._copy)
         manager = PassManager.parse(_PIPELINE, self._copy.context)
         manager.enable_verifier(False)
@@ -53,6 +63,13 @@ class Propagated:
     def _copy_of(self, op: ir.Operation | None) -> ir.Operation | None:
         assert op is not None, "a result, not an argument"
         return self._copies.get(self._numbers[op.results[0]])
+
+
+def _stop_backward(result: ir.Value) -> None:
+    op = op_of(result)
+    with op.context, ir.InsertionPoint.after(op), op.location:
+        barrier = sdy.PropagationBarrierOp(result, int(sdy.PropagationDirection.FORWARD))
+    result.replace_all_uses_except(barrier.result, barrier.operation)
 
 
 def _ensure_main(module: ir.Operation) -> None:

@@ -8,22 +8,24 @@ from collections.abc import Iterator
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.linearity import ROWS
+from paropt.passes.analysis.linearity import TRACKED
 from paropt.passes.analysis.loops import WHILE, Loop, loop_around
-from paropt.passes.analysis.propagation import Propagated
-from paropt.passes.analysis.shardings import is_manual, read_sharding
-from paropt.passes.core.traversal import defining_op, ops_of
+from paropt.passes.analysis.shardings import is_manual, read_sharding, sharding_of
+from paropt.passes.core.traversal import defining_op, ops_of, parent_of
 
 _CONSTRAINT = "sdy.sharding_constraint"
+# Ops that leave a parameter what it is.
+_COPIES = frozenset({"stablehlo.convert", "stablehlo.reshape", "stablehlo.transpose"})
 # Ops of the linear table that read more than one addend: behind them a value is a sum, no longer one gradient.
 _JOINS = frozenset({"stablehlo.add", "stablehlo.subtract"})
 
 
-def sharded_sums(module: ir.Operation, propagated: Propagated) -> dict[ir.Value, frozenset[str]]:
+def sharded_sums(module: ir.Operation) -> dict[ir.Value, frozenset[str]]:
     """For each value that an accumulated sum is made of, the axes by which the program splits that sum; no others.
 
     A sum is split by an axis when the program says so in the loop that accumulates it (or before a sum outside of
-    loops), or when the loop also carries a value of the same shape unchanged (the parameter) that is split by it.
+    loops), or when the loop also carries a value of the same shape unchanged (the parameter) that the user splits by
+    it.
     """
     found: defaultdict[ir.Value, frozenset[str]] = defaultdict(frozenset)
     for op in ops_of(module, _CONSTRAINT):
@@ -32,22 +34,52 @@ def sharded_sums(module: ir.Operation, propagated: Propagated) -> dict[ir.Value,
             _spread(op.operands[0], axes, found, through_sums=loop_around(op.block) is not None)
     for op in ops_of(module, WHILE):
         if not is_manual(op):
-            for value, axes in _like_parameters(Loop(op), propagated):
+            for value, axes in _like_parameters(Loop(op)):
                 _spread(value, axes, found, through_sums=True)
     return found
 
 
-def _like_parameters(loop: Loop, propagated: Propagated) -> Iterator[tuple[ir.Value, frozenset[str]]]:
-    """What the loop computes for its next trip, where a value of that shape that it only reads is split the same."""
+def _like_parameters(loop: Loop) -> Iterator[tuple[ir.Value, frozenset[str]]]:
+    """What the loop computes for its next trip, where the user splits a value of that shape that it only reads."""
     nexts = list(loop.next_values.operands)
-    splits = [propagated.sharding_of(result) for result in loop.op.results]
     by_shape: defaultdict[str, frozenset[str]] = defaultdict(frozenset)
-    for value, argument, split in zip(nexts, loop.body.arguments, splits, strict=True):
-        if value == argument and split is not None:
-            by_shape[_shape(value)] |= split.axes
-    for value, argument, split in zip(nexts, loop.body.arguments, splits, strict=True):
-        if value != argument and split is not None and split.axes & by_shape[_shape(value)]:
-            yield value, split.axes & by_shape[_shape(value)]
+    for value, argument, start in zip(nexts, loop.body.arguments, loop.op.operands, strict=True):
+        if value == argument:
+            by_shape[_shape(value)] |= _given_axes(start)
+    for value, argument in zip(nexts, loop.body.arguments, strict=True):
+        if value != argument and by_shape[_shape(value)]:
+            yield value, by_shape[_shape(value)]
+
+
+def whole_sums(module: ir.Operation, split: dict[ir.Value, frozenset[str]]) -> list[ir.Value]:
+    """The results of loops, not in other loops, that are no sums that the program splits: all of `split`."""
+    found: list[ir.Value] = []
+    for op in ops_of(module, WHILE):
+        if is_manual(op) or _is_in_loop(op):
+            continue
+        loop = Loop(op)
+        for result, value, argument in zip(op.results, loop.next_values.operands, loop.body.arguments, strict=True):
+            if value != argument and not split.get(value):
+                found.append(result)
+    return found
+
+
+def _is_in_loop(op: ir.Operation) -> bool:
+    while op.parent is not None:
+        op = parent_of(op)
+        if op.name == WHILE:
+            return True
+    return False
+
+
+def _given_axes(value: ir.Value) -> frozenset[str]:
+    """The axes by which the user splits `value`, or what it is a copy of: propagation may split more."""
+    while (op := defining_op(value)) is not None and op.name != _CONSTRAINT:
+        if op.name not in _COPIES:
+            return frozenset()
+        value = op.operands[0]
+    given = sharding_of(value)
+    return given.axes if given is not None else frozenset()
 
 
 def _shape(value: ir.Value) -> str:
@@ -69,5 +101,5 @@ def _spread(
             continue
         if op.name == WHILE:
             waiting.append(Loop(op).next_values.operands[ir.OpResult(value).result_number])
-        elif (op.name in ROWS or op.name == "stablehlo.add") and (through_sums or op.name not in _JOINS):
+        elif op.name in TRACKED and (through_sums or op.name not in _JOINS):
             waiting += op.operands

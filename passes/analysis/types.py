@@ -1,6 +1,7 @@
 """Tensor types: element kinds and sizes."""
 
 from math import prod
+from typing import Literal
 
 from jaxlib.mlir import ir
 
@@ -9,6 +10,15 @@ def tensor_of(value: ir.Value) -> ir.RankedTensorType | None:
     """The type of `value` when it is a tensor of static shape."""
     kind = value.type
     return kind if isinstance(kind, ir.RankedTensorType) and kind.has_static_shape else None
+
+
+# As options name them; `program` is whatever the program has.
+FloatName = Literal["program", "bf16", "f16", "f32", "f64"]
+
+
+def float_type(name: FloatName, context: ir.Context) -> ir.Type | None:
+    """None for `program`."""
+    return None if name == "program" else ir.Type.parse(name, context)
 
 
 def is_float(element: ir.Type) -> bool:

@@ -6,7 +6,7 @@ number of trips of a loop.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
@@ -14,7 +14,7 @@ from jaxlib.mlir.dialects import sdy
 from paropt.passes.analysis.collectives import Reduction, reduced_over, replica_count
 from paropt.passes.analysis.meshes import Mesh, mesh_named, mesh_of
 from paropt.passes.core.remarks import require, source_of
-from paropt.passes.core.traversal import module_of, parent_of
+from paropt.passes.core.traversal import defining_op, module_of, parent_of
 
 # Ops whose results depend on nothing but their operands, and on what their regions read: why, and which.
 _DETERMINISTIC = (
@@ -46,6 +46,8 @@ DETERMINISTIC = frozenset(f"stablehlo.{name}" for _, names in _DETERMINISTIC for
 
 MANUAL = "sdy.manual_computation"
 
+_MOST_VALUES, _MOST_ORIGINS = 500, 4  # that an explanation goes through, and names
+
 
 class Cause(NamedTuple):
     """Why a value varies, and the op where that began (None for an argument)."""
@@ -64,7 +66,8 @@ class Uniformity:
         self._reduction = reduction
         self._varying: dict[ir.Value, Cause] = {}
         self._fresh: list[ir.Value] = []
-        self._seed(_per_device_region(block))
+        self._root = _per_device_region(block)
+        self._seed(self._root)
         while self._fresh:
             self._propagate(self._fresh.pop())
 
@@ -73,6 +76,45 @@ class Uniformity:
         cause = self._varying.get(value)
         why = f"{what} is not proven uniform over the replica groups"
         require(cause is None, f"{why}: {cause}", reader)
+
+    def why(self, value: ir.Value) -> str:
+        """Why `value` is uniform, which must be so: what it is computed from."""
+        origins = list(dict.fromkeys(self._origins(value)))
+        shown = origins[:_MOST_ORIGINS]
+        more = [f"{len(origins) - len(shown)} more"] if len(origins) > len(shown) else []
+        return (
+            f"computed on every device from {', '.join(shown + more)}"
+            if origins
+            else "computed on every device from constants"
+        )
+
+    def _origins(self, value: ir.Value) -> Iterator[str]:
+        """The values, other than constants, from which `value` is computed and that are uniform by themselves."""
+        waiting, seen = [value], {value}
+        while waiting and len(seen) < _MOST_VALUES:
+            value = waiting.pop(0)
+            origin, sources = self._origin(value)
+            if origin:
+                yield origin
+            for source in sources:
+                if source not in seen:
+                    seen.add(source)
+                    waiting.append(source)
+
+    def _origin(self, value: ir.Value) -> tuple[str, list[ir.Value]]:
+        """What makes `value` uniform by itself, "" if other values do, and these."""
+        op = defining_op(value)
+        if op is not None:
+            if self._restores(op):
+                return f"{op.name} at {source_of(op.location)}, which all devices of a group get", []
+            return "", [*op.operands, *(v for end in _ends(op) for v in end.operands)]
+        argument: Any = ir.BlockArgument(value)
+        holder, number = argument.owner.owner.operation, argument.arg_number
+        if holder.name == "stablehlo.while":
+            return "", [holder.operands[number], *(end.operands[number] for end in _ends(holder)[1:])]
+        if holder.name == MANUAL and holder == self._root:
+            return f"argument {number} of the manual computation, which is not sharded over the groups", []
+        return "", [holder.operands[number]] if holder.name == MANUAL else []
 
     def _mark(self, values: Iterable[ir.Value], cause: Cause) -> None:
         for value in values:
@@ -163,6 +205,11 @@ def _carried(loop: ir.Operation, position: int) -> Iterator[ir.Value]:
     for region in loop.regions:
         yield region.blocks[0].arguments[position]
     yield loop.results[position]
+
+
+def _ends(op: ir.Operation) -> list[ir.Operation]:
+    """The terminators of the regions of `op`."""
+    return [list(region.blocks[0].operations)[-1].operation for region in op.regions if len(region.blocks)]
 
 
 def _per_device_region(block: ir.Block) -> ir.Operation:

@@ -75,7 +75,7 @@ class Unreduced:
             self._check_addend(ends, position)
             return
         partial = frozenset(i for i, operand in enumerate(op.operands) if operand in self.values)
-        crossing = Crossing(self.values[value], "any", partial, lambda *_: None)
+        crossing = Crossing(self.values[value], "any", None, partial, lambda *_: None)
         self.addends[value] = addends_of(op, crossing)
         require(partial <= set(self.addends[value]), f"{op.name} is not linear in a value that is not reduced", op)
         for operand in self.addends[value]:

@@ -13,7 +13,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
 from paropt.passes.analysis.collectives import GLOBAL_ALL_REDUCE
-from paropt.passes.analysis.linearity import ROWS
+from paropt.passes.analysis.linearity import TRACKED
 from paropt.passes.analysis.loops import WHILE
 from paropt.passes.analysis.producers import ROWS as PRODUCERS
 from paropt.passes.analysis.producers import Producer
@@ -64,7 +64,7 @@ def note_shardings(values: Iterable[ir.Value], propagated: Propagated) -> None:
             user = use.owner.operation
             if user.name == "stablehlo.return":
                 user = parent_of(user)
-            if user.name in (WHILE, "stablehlo.add") or user.name in ROWS:
+            if user.name == WHILE or user.name in TRACKED:
                 waiting += user.results
 
 
@@ -141,7 +141,7 @@ def take_back(module: ir.Operation) -> None:
 
 
 def erase_notes(module: ir.Operation) -> None:
-    for op in ops_of(module, *dict.fromkeys((*ROWS, *PRODUCERS, "stablehlo.add", WHILE))):
+    for op in ops_of(module, *sorted({*TRACKED, *PRODUCERS, WHILE})):
         if _SHARDINGS in op.attributes:
             del op.attributes[_SHARDINGS]
 

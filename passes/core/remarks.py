@@ -1,9 +1,12 @@
 """What a pass decided, and why: remarks, and `require`, which declines a rewrite."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxlib.mlir import ir
+
+if TYPE_CHECKING:
+    from paropt.passes.core.certificate import Certificate
 
 
 class Source(NamedTuple):
@@ -67,6 +70,7 @@ class Remark:
     source: Source
     applied: bool
     text: str  # what was done; for a missed rewrite, the reason
+    certificate: "Certificate | None" = None  # of a reduction that moved: why it may
 
     def __str__(self) -> str:
         return f"{self.source}: remark: {self.message}"
@@ -78,8 +82,8 @@ class Remark:
         return f"[{self.pass_name}] {self.op} {verdict}: {self.text}"
 
 
-def applied(pass_name: str, op: ir.Operation, text: str) -> Remark:
-    return Remark(pass_name, op.name, source_of(op.location), applied=True, text=text)
+def applied(pass_name: str, op: ir.Operation, text: str, certificate: "Certificate | None" = None) -> Remark:
+    return Remark(pass_name, op.name, source_of(op.location), applied=True, text=text, certificate=certificate)
 
 
 def missed(pass_name: str, op: ir.Operation, declined: Declined) -> Remark:

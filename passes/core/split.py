@@ -9,14 +9,23 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.collectives import ADD, GLOBAL_ALL_REDUCE, REDUCE_SCATTER, neutral_number
+from paropt.passes.analysis.branches import ends_of
+from paropt.passes.analysis.collectives import ADD, GLOBAL_ALL_REDUCE, REDUCE_SCATTER, combiner_of, neutral_number
 from paropt.passes.analysis.constants import scalar_of
+from paropt.passes.analysis.deferral import adds_nothing
 from paropt.passes.analysis.partial import PartialValues
-from paropt.passes.analysis.types import is_float
+from paropt.passes.analysis.types import is_float, widens
 from paropt.passes.core.global_form import all_reduced
 from paropt.passes.core.traversal import is_used, op_of
 
-SUBTRACT, NEGATE = "stablehlo.subtract", "stablehlo.negate"
+SUBTRACT, NEGATE, CONVERT = "stablehlo.subtract", "stablehlo.negate", "stablehlo.convert"
+
+# Ops that do in a wider float type what they do in theirs. The others work in their own type.
+_WIDENED = {
+    f"stablehlo.{name}"
+    for name in "add subtract maximum minimum multiply divide negate reshape transpose reverse broadcast_in_dim slice "
+    "pad concatenate select dynamic_slice dynamic_update_slice gather".split()
+}
 
 
 class Split(NamedTuple):
@@ -34,27 +43,61 @@ def split_values(
     `sources` are the splits of the reductions and carried values among them. New ops stand where the old ones do.
     """
     combiner = values.reduction.combiner
+    members = frozenset(wanted)
     splits = dict(sources)
     for value in wanted:
         if value in splits:
             continue
         op = op_of(value)
+        if values.values[value].choices:
+            joined = [result for result in op.results if result in members]
+            splits |= _split_branches(op, joined, splits, combiner)
+            continue
         parts = {i: splits.get(op.operands[i]) for i in values.values[value].addends}
         partials = {i: part.partial if part else None for i, part in parts.items()}
-        rests = {i: part.rest if part else op.operands[i] for i, part in parts.items()}
-        partial = _on(op, partials, combiner)
-        rest = _on(op, rests, combiner) if any(part is not None for part in rests.values()) else None
+        rests = {i: part.rest if part else _rest(op.operands[i], combiner) for i, part in parts.items()}
+        scatters = values.reduction.kind == REDUCE_SCATTER
+        partial = _on(op, partials, values, unscattered=scatters)
+        rest = _on(op, rests, values) if any(part is not None for part in rests.values()) else None
         splits[value] = Split(partial, rest)
     return splits
 
 
-def closed(split: Split, reduction: ir.Operation, combiner: str, at: ir.InsertionPoint) -> ir.Value:
-    """`reduce(split.partial) + split.rest`, reduced the way `reduction` does and located where it is."""
+def _rest(value: ir.Value, combiner: str) -> ir.Value | None:
+    return None if adds_nothing(value, combiner) else value
+
+
+def closed(split: Split, reduction: ir.Operation, combiner: str, at: ir.InsertionPoint, *, mark: str = "") -> ir.Value:
+    """`reduce(split.partial) + split.rest`, reduced the way `reduction` does and located where it is.
+
+    The new reduction has the attribute `mark`, if that is given.
+    """
     with at, reduction.location:
         reduced = _reduce(split.partial, reduction, combiner)
+        if mark:
+            op_of(reduced).attributes[mark] = ir.UnitAttr.get(reduction.context)
         if split.rest is None:
             return reduced
-        return _create(combiner, reduced.type, [split.rest, reduced])
+        return _create(combiner, reduced.type, [in_type_of(split.rest, reduced), reduced])
+
+
+def sent_as(reduction: ir.Operation, element: ir.Type) -> ir.Value:
+    """The same reduction in another element type, at the insertion point."""
+    combiner = combiner_of(reduction)
+    assert combiner is not None, "the pass made it"
+    return _reduce(in_type(reduction.operands[0], element), reduction, combiner)
+
+
+def in_type_of(value: ir.Value, like: ir.Value) -> ir.Value:
+    """`value`, converted at the insertion point if its elements are of another type than those of `like`."""
+    return in_type(value, ir.RankedTensorType(like.type).element_type)
+
+
+def in_type(value: ir.Value, element: ir.Type) -> ir.Value:
+    tensor = ir.RankedTensorType(value.type)
+    if tensor.element_type == element:
+        return value
+    return _create(CONVERT, ir.RankedTensorType.get(tensor.shape, element), [value])
 
 
 def erase_unused(ops: Sequence[ir.Operation]) -> None:
@@ -82,19 +125,125 @@ def neutral(type_: ir.Type, combiner: str = ADD) -> ir.Value:
     return _constant(tensor, attribute)
 
 
-def _on(op: ir.Operation, parts: dict[int, ir.Value | None], combiner: str) -> ir.Value:
-    """`op` with `parts` for addends; a part of None is zero."""
-    given = [part for part in parts.values() if part is not None]
+def _split_branches(
+    op: ir.Operation, joined: Sequence[ir.Value], splits: dict[ir.Value, Split], combiner: str
+) -> dict[ir.Value, Split]:
+    """Makes an if or case that returns the parts of the results `joined` of `op`, whose blocks it takes over.
+
+    `op` is left without blocks: it must be erased once nothing reads it.
+    """
+    ends = ends_of(op)
+    numbers = [ir.OpResult(result).result_number for result in joined]
+    kept = [i for i in range(len(op.results)) if i not in numbers]
+    returned = [[end.operands[i] for i in kept] for end in ends]  # of each branch
+    made: list[tuple[ir.Value, int | ir.Value, int | ir.Value | None]] = []  # a number stands for a result
+    for result in joined:
+        partials, rests = _choices(ends, result, splits, combiner)
+        made.append((result, _returned(partials, returned), _returned(rests, returned) if rests else None))
     with ir.InsertionPoint(op), op.location:
+        types = [value.type for value in returned[0]]
+        attributes = dict(op.attributes)
+        new = ir.Operation.create(
+            op.name, results=types, operands=list(op.operands), attributes=attributes, regions=len(ends)
+        )
+    for end, region, values in zip(ends, new.regions, returned, strict=True):
+        block = end.block
+        with ir.InsertionPoint(end), end.location:
+            ir.Operation.create(end.name, operands=values)
+        end.erase()
+        block.append_to(region)
+    for i, old in enumerate(kept):
+        op.results[old].replace_all_uses_with(new.results[i])
+    found: dict[ir.Value, Split] = {}
+    for result, partial, rest in made:
+        found[result] = Split(
+            new.results[partial] if isinstance(partial, int) else partial,
+            new.results[rest] if isinstance(rest, int) else rest,
+        )
+    return found
+
+
+def _choices(
+    ends: Sequence[ir.Operation], result: ir.Value, splits: dict[ir.Value, Split], combiner: str
+) -> tuple[list[ir.Value], list[ir.Value]]:
+    """What each branch returns for `result`: the partial values, and the rests, if there are any."""
+    number = ir.OpResult(result).result_number
+    parts = [splits.get(end.operands[number]) for end in ends]
+    partial = [part.partial for part in parts if part is not None]
+    like = next((p for p in partial if _element(p) != _element(result)), partial[0])  # the widest
+    kept = [part.rest if part else _rest(end.operands[number], combiner) for end, part in zip(ends, parts, strict=True)]
+    partials, rests = [], []
+    for end, part, rest in zip(ends, parts, kept, strict=True):
+        with ir.InsertionPoint(end), end.location:
+            partials.append(in_type_of(part.partial, like) if part is not None else neutral(like.type, combiner))
+            if any(other is not None for other in kept):
+                rests.append(rest if rest is not None else neutral(result.type, combiner))
+    return partials, rests
+
+
+def _returned(values: Sequence[ir.Value], returned: list[list[ir.Value]]) -> int | ir.Value:
+    """Has each branch return its value: the number of that result; or the value itself, if it is the same in all."""
+    if all(value == values[0] for value in values):
+        return values[0]
+    for each, value in zip(returned, values, strict=True):
+        each.append(value)
+    return len(returned[0]) - 1
+
+
+def _on(
+    op: ir.Operation, parts: dict[int, ir.Value | None], values: PartialValues, *, unscattered: bool = False
+) -> ir.Value:
+    """`op` with `parts` for addends; a part of None is zero."""
+    combiner = values.reduction.combiner
+    with ir.InsertionPoint(op), op.location:
+        parts = _of_one_type(op, parts)
+        given = [part for part in parts.values() if part is not None]
         if len(given) < len(parts) and op.name in (combiner, SUBTRACT):
             return given[0] if op.name == combiner or parts[1] is None else _create(NEGATE, given[0].type, given)
-        filled = {i: part if part is not None else neutral(op.operands[i].type) for i, part in parts.items()}
+        if op.name == CONVERT and _is_left_out(op, given[0], values.accumulate):
+            return given[0]
+        element = _element(given[0])
+        filled = {
+            i: part if part is not None else in_type(neutral(op.operands[i].type), element) for i, part in parts.items()
+        }
         new = op.clone()
         for i, part in filled.items():
             new.operands[i] = part
-        if any(_shape(part) != _shape(op.operands[i]) for i, part in filled.items()):
+        if unscattered:
             _widen(new, filled, _shape(given[0]))
+        if op.name in _WIDENED and element != _element(op.results[0]):
+            _retype(new, filled, element)
         return new.results[0]
+
+
+def _of_one_type(op: ir.Operation, parts: dict[int, ir.Value | None]) -> dict[int, ir.Value | None]:
+    """`parts` in the widest of their types, or where `op` can't work in that, in the type of its operands."""
+    first = next(iter(parts))
+    own = _element(op.operands[first])
+    wide = [_element(part) for part in parts.values() if part is not None and _element(part) != own]
+    if not wide:
+        return parts
+    element = wide[0] if op.name in _WIDENED or op.name == CONVERT else own
+    return {i: None if part is None else in_type(part, element) for i, part in parts.items()}
+
+
+def _is_left_out(op: ir.Operation, part: ir.Value, accumulate: ir.Type | None) -> bool:
+    """Whether the convert `op` would only narrow what is to be accumulated in a wider type."""
+    if _element(part) == _element(op.results[0]):
+        return True
+    held = accumulate is not None and widens(_element(part), accumulate)
+    return held and widens(_element(op.results[0]), _element(part))
+
+
+def _retype(op: ir.Operation, parts: dict[int, ir.Value], element: ir.Type) -> None:
+    """Makes `op` work in the float type `element`, in which its addends are."""
+    own = _element(op.results[0])
+    with ir.InsertionPoint(op), op.location:
+        for i, operand in enumerate(op.operands):
+            if i not in parts and _element(operand) == own:
+                op.operands[i] = in_type(operand, element)
+    shape = ir.RankedTensorType(op.results[0].type).shape
+    op.results[0].set_type(ir.RankedTensorType.get(shape, element, loc=op.location))
 
 
 def _widen(op: ir.Operation, parts: dict[int, ir.Value], shape: Sequence[int]) -> None:
@@ -151,6 +300,10 @@ def _scattered(tensor: ir.RankedTensorType, like: ir.Operation) -> ir.RankedTens
     shape = list(tensor.shape)
     shape[dimension] = shape[dimension] * after // before
     return ir.RankedTensorType.get(shape, tensor.element_type)
+
+
+def _element(value: ir.Value) -> ir.Type:
+    return ir.RankedTensorType(value.type).element_type
 
 
 def _shape(value: ir.Value) -> list[int]:

@@ -40,6 +40,7 @@ DTYPES = {
     "f32": np.float32,
     "f16": np.float16,
     "bf16": ml_dtypes.bfloat16,
+    "complex<f32>": np.complex64,
     "i1": np.bool_,
     "i8": np.int8,
     "i16": np.int16,
@@ -224,6 +225,8 @@ def _shards(rng: np.random.Generator, argument: Argument, uniform: int) -> list[
 def _data(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     if dtype == np.bool_:
         return rng.integers(0, 2, shape).astype(dtype)
+    if np.issubdtype(dtype, np.complexfloating):
+        return (rng.integers(-8, 9, shape) + 1j * rng.integers(-8, 9, shape)).astype(dtype)
     if dtype.itemsize == 2 and not np.issubdtype(dtype, np.integer):
         return rng.integers(-2, 3, shape).astype(dtype)  # bf16 counts exactly to 256 only
     return rng.integers(0 if np.issubdtype(dtype, np.unsignedinteger) else -8, 9, shape).astype(dtype)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.loops import Loop, trip_count
 from paropt.passes.core.context import make_context
 
 REDUCTIONS = ("stablehlo.all_reduce", "stablehlo.reduce_scatter")
@@ -16,7 +17,7 @@ OTHERS = (
 )
 LOOP = "stablehlo.while"
 BRANCHES = ("stablehlo.case", "stablehlo.if")
-ASSUMED_TRIPS = 4  # of each loop, known or not: work in a loop costs more than work after it
+ASSUMED_TRIPS = 4  # of a loop that does not count to a constant: work in it costs more than work after it
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,8 @@ class Collective:
     kind: str
     arrays: int  # results: each is an array of its own on the wire
     bytes: int  # of its operands, per device
-    loops: int  # whiles around it
-    depth: int  # whiles and branches around it
+    trips: int  # how often the whiles around it run it
+    depth: int  # branches around it, and whiles that do not count to a constant
 
 
 def collectives(text: str) -> list[Collective]:
@@ -37,7 +38,7 @@ def collectives(text: str) -> list[Collective]:
     found: list[Collective] = []
     for name, function in functions.items():
         if _visibility(function) == "public":
-            _collect(_ops(function), functions, (name,), 0, 0, found)
+            _collect(_ops(function), functions, (name,), 1, 0, found)
     return found
 
 
@@ -45,7 +46,8 @@ def assert_no_costlier(before: str, after: str) -> None:
     """Fails when a kind of collective is nested deeper than before, or there are more arrays or bytes of it.
 
     Reductions (all_reduce and reduce_scatter) are counted together: one may become the other. Arrays and bytes
-    (per device) are multiplied by ASSUMED_TRIPS for each loop around: one array per trip may become two after the loop.
+    (per device) are multiplied by the trips of each loop around: one array per trip may become two after the loop. A loop
+    that counts to a constant is as deep as its copies one after the other would be.
     """
     was, now = collectives(before), collectives(after)
     for kinds in (REDUCTIONS, *((kind,) for kind in OTHERS)):
@@ -53,12 +55,8 @@ def assert_no_costlier(before: str, after: str) -> None:
         new = [c for c in now if c.kind in kinds]
         name = "/".join(kind.removeprefix("stablehlo.") for kind in kinds)
         _at_most(f"depth of {name}", max((c.depth for c in old), default=0), max((c.depth for c in new), default=0))
-        _at_most(f"arrays of {name}", sum(c.arrays * _trips(c) for c in old), sum(c.arrays * _trips(c) for c in new))
-        _at_most(f"bytes of {name}", sum(c.bytes * _trips(c) for c in old), sum(c.bytes * _trips(c) for c in new))
-
-
-def _trips(c: Collective) -> int:
-    return int(ASSUMED_TRIPS**c.loops)
+        _at_most(f"arrays of {name}", sum(c.arrays * c.trips for c in old), sum(c.arrays * c.trips for c in new))
+        _at_most(f"bytes of {name}", sum(c.bytes * c.trips for c in old), sum(c.bytes * c.trips for c in new))
 
 
 def _at_most(what: str, old: int, new: int) -> None:
@@ -69,23 +67,24 @@ def _collect(
     ops: Iterable[ir.Operation],
     functions: dict[str, ir.Operation],
     calls: tuple[str, ...],
-    loops: int,
+    trips: int,
     depth: int,
     found: list[Collective],
 ) -> None:
     for op in ops:
         if op.name in REDUCTIONS or op.name in OTHERS:
             size = sum(_bytes(operand.type) for operand in op.operands)
-            found.append(Collective(op.name, len(op.results), size, loops, depth))
+            found.append(Collective(op.name, len(op.results), size, trips, depth))
             continue
         if op.name == "func.call":
             callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
             if callee not in calls:  # recursion counts once
-                _collect(_ops(functions[callee]), functions, (*calls, callee), loops, depth, found)
+                _collect(_ops(functions[callee]), functions, (*calls, callee), trips, depth, found)
             continue
-        is_loop = op.name == LOOP
-        nested = is_loop or op.name in BRANCHES
-        _collect(_ops(op), functions, calls, loops + is_loop, depth + nested, found)
+        known = trip_count(Loop(op)) if op.name == LOOP else 1
+        inner = trips * (ASSUMED_TRIPS if known is None else known)
+        deeper = op.name in BRANCHES or known is None
+        _collect(_ops(op), functions, calls, inner, depth + deeper, found)
 
 
 def _ops(op: ir.Operation) -> list[ir.Operation]:
@@ -100,8 +99,10 @@ def _bytes(kind: ir.Type) -> int:
     elements = 1
     for size in kind.shape:
         elements *= size
-    bits = getattr(kind.element_type, "width", 8)
-    return int(elements * bits // 8)
+    element, numbers = kind.element_type, 1
+    if isinstance(element, ir.ComplexType):
+        element, numbers = element.element_type, 2
+    return int(elements * numbers * getattr(element, "width", 8) // 8)
 
 
 def _visibility(function: ir.Operation) -> str:

@@ -43,6 +43,8 @@ def loop(body: str) -> str:
 LOCAL = program("%y = stablehlo.add %x, %x : tensor<4xf32>")
 REDUCED = program(f"%y = {SUM.format('x', kind='f32')}")
 LOOPED = program(loop(f"%next = {SUM.format('acc', kind='f32')}"))
+THREE = "%three = stablehlo.constant dense<3> : tensor<i32>"
+COUNTED = LOOPED.replace("%zero = ", f"{THREE}\n  %zero = ").replace("LT, %i, %n", "LT, %i, %three")
 
 
 def test_different_values_are_noticed() -> None:
@@ -92,8 +94,10 @@ def test_flattened_ids_run_as_partitions() -> None:
 def test_cost_is_counted_through_loops_branches_and_calls() -> None:
     (once,) = collectives(REDUCED)
     (many,) = collectives(LOOPED)
-    assert (once.arrays, once.bytes, once.loops, once.depth) == (1, 16, 0, 0)
-    assert (many.arrays, many.bytes, many.loops, many.depth) == (1, 16, 1, 1)
+    assert (once.arrays, once.bytes, once.trips, once.depth) == (1, 16, 1, 0)
+    assert (many.arrays, many.bytes, many.trips, many.depth) == (1, 16, ASSUMED_TRIPS, 1)
+    (counted,) = collectives(COUNTED)
+    assert (counted.arrays, counted.bytes, counted.trips, counted.depth) == (1, 16, 3, 0)
     called = REDUCED.replace("@main", "private @sum").replace("public ", "")
     twice = """%z = func.call @sum(%x, %n) : (tensor<4xf32>, tensor<i32>) -> tensor<4xf32>
       %y = func.call @sum(%z, %n) : (tensor<4xf32>, tensor<i32>) -> tensor<4xf32>"""

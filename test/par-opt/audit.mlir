@@ -34,7 +34,7 @@
 // TEXT:         payload in loops {{ *}}512 B {{ *}}256 B
 // TEXT-NEXT:    payload outside loops {{ *}}0 B {{ *}}64 B
 // TEXT:       peak memory {{ *[0-9]+}} B {{ *[0-9]+}} B
-// TEXT:       collective {{ *}}arrays {{ *}}loops {{ *}}group {{ *}}source {{ *}}before {{ *}}after
+// TEXT:       collective {{ *}}arrays {{ *}}loops {{ *}}group {{ *}}axes {{ *}}source {{ *}}before {{ *}}after
 // TEXT:       all-reduce f32[16] x 4 in loop `while`, audit.mlir:[[KEPT:[0-9]+]] all_reduce, 256 B per step: kept, stablehlo.sqrt does not commute with the reduction (stablehlo.sqrt at audit.mlir:{{[0-9]+}}:13) [defer-sync]
 // TEXT:       all-reduce f32[16] outside loops, audit.mlir:{{[0-9]+}} all_reduce, 64 B per step: new, 64 bytes per device, now reduced after the loop and not 4 times in it [defer-sync]
 // TEXT-NOT:   {{.}}

@@ -21,6 +21,7 @@
 // CHECK:      remarks and diagnostics:
 // CHECK:      --remarks
 // CHECK:      --remarks-filter REGEX
+// CHECK:      --certificate FILE
 // CHECK:      --verify-diagnostics
 // CHECK:      form of the output
 // CHECK:      --mlir-print-debuginfo

@@ -130,6 +130,26 @@ func.func public @zero_term(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@
   return %v, %o : tensor<6x4xf32>, tensor<2x4xf32>
 }
 
+// Rows, parts and running sums of what is not reduced.
+// CHECK-LABEL:   func.func public @parts
+// CHECK:           stablehlo.dynamic_slice
+// CHECK-NEXT:      sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}], unreduced={"data"}> :
+// CHECK:           "stablehlo.gather"
+// CHECK-NEXT:      sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}], unreduced={"data"}> :
+// CHECK:           "stablehlo.reduce_window"
+// CHECK:           sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}], unreduced={"data"}> :
+func.func public @parts(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %i: tensor<2x1xui8>) -> tensor<2x4xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %c = stablehlo.constant dense<1> : tensor<i32>
+  %s = stablehlo.dynamic_slice %u, %c, %c, sizes = [3, 4] : (tensor<4x4xf32>, tensor<i32>, tensor<i32>) -> tensor<3x4xf32>
+  %g = "stablehlo.gather"(%s, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 4>}> : (tensor<3x4xf32>, tensor<2x1xui8>) -> tensor<2x4xf32>
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %w = "stablehlo.reduce_window"(%g, %z) <{padding = dense<[[0, 0], [3, 0]]> : tensor<2x2xi64>, window_dimensions = array<i64: 1, 4>}> ({ ^bb0(%a: tensor<f32>, %b: tensor<f32>): %q = stablehlo.add %a, %b : tensor<f32> stablehlo.return %q : tensor<f32> }) : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32>
+  %v = sdy.all_reduce {"data"} %w out_sharding=<@mesh, [{?}, {?}]> : tensor<2x4xf32>
+  return %v : tensor<2x4xf32>
+}
+
 // The user's own constraint, without the axis over which the value is not reduced.
 // CHECK-LABEL:   func.func public @users_constraint
 // CHECK:           sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}], unreduced={"data"}> :
@@ -158,6 +178,23 @@ func.func public @square(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mes
   %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
   %t = stablehlo.sqrt %u : tensor<4x4xf32>
+  %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v : tensor<4x4xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// Linear, but it may have XLA gather the other factor.
+// CHECK-LABEL:   func.func public @product_of_unreduced
+// CHECK-NOT:       unreduced
+// CHECK:           return
+// REMARK-DAG: [annotate-unreduced] stablehlo.dot_general missed: stablehlo.dot_general of a value that is not reduced is left to XLA's partitioner
+func.func public @product_of_unreduced(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %m: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %t = stablehlo.dot_general %u, %m, contracting_dims = [1] x [0] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
   return %v : tensor<4x4xf32>
 }

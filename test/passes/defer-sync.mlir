@@ -367,6 +367,226 @@ func.func public @variadic(%x: tensor<4xf32>, %y: tensor<2xf32>) -> (tensor<4xf3
   return %w#1, %w#2, %w#3 : tensor<4xf32>, tensor<2xf32>, tensor<4xf32>
 }
 
+// Linear ops, as jax writes them.
+// CHECK-LABEL:   func.func public @cumulative_sum
+// CHECK:           } do {
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// CHECK:           "stablehlo.all_reduce"(%{{.*}}#1)
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @cumulative_sum(%x: tensor<4x2xf32>) -> tensor<4x2xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x2xf32>
+  %f0 = stablehlo.constant dense<0.0> : tensor<f32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4x2xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4x2xf32>
+    %g = stablehlo.add %x, %ts : tensor<4x2xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4x2xf32>) -> tensor<4x2xf32>
+    %c = "stablehlo.reduce_window"(%s, %f0) <{padding = dense<[[3, 0], [0, 0]]> : tensor<2x2xi64>, window_dimensions = array<i64: 4, 1>}> ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) : (tensor<4x2xf32>, tensor<f32>) -> tensor<4x2xf32>
+    %n = stablehlo.add %acc, %c : tensor<4x2xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4x2xf32>
+  }
+  return %w#1 : tensor<4x2xf32>
+}
+
+// CHECK-LABEL:   func.func public @times_a_matrix
+// CHECK:           } do {
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// CHECK:           "stablehlo.all_reduce"(%{{.*}}#1)
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @times_a_matrix(%x: tensor<4x2xf32>) -> tensor<4x2xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x2xf32>
+  %m = stablehlo.constant dense<[[1.0, 2.0], [0.5, -1.0]]> : tensor<2x2xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4x2xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4x2xf32>
+    %g = stablehlo.add %x, %ts : tensor<4x2xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4x2xf32>) -> tensor<4x2xf32>
+    %c = stablehlo.dot_general %s, %m, contracting_dims = [1] x [0] : (tensor<4x2xf32>, tensor<2x2xf32>) -> tensor<4x2xf32>
+    %n = stablehlo.add %acc, %c : tensor<4x2xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4x2xf32>
+  }
+  return %w#1 : tensor<4x2xf32>
+}
+
+// A linear recurrence: the start value takes another way than the sum.
+// CHECK-LABEL:   func.func public @accumulator_times_a_matrix
+// CHECK:           } do {
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// CHECK:           "stablehlo.all_reduce"(%{{.*}}#1)
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @accumulator_times_a_matrix(%x: tensor<4x2xf32>, %start: tensor<4x2xf32>) -> tensor<4x2xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %m = stablehlo.constant dense<[[1.0, 2.0], [0.5, -1.0]]> : tensor<2x2xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<4x2xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4x2xf32>
+    %g = stablehlo.add %x, %ts : tensor<4x2xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4x2xf32>) -> tensor<4x2xf32>
+    %c = stablehlo.dot_general %acc, %m, contracting_dims = [1] x [0] : (tensor<4x2xf32>, tensor<2x2xf32>) -> tensor<4x2xf32>
+    %n = stablehlo.add %c, %s : tensor<4x2xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4x2xf32>
+  }
+  return %w#1 : tensor<4x2xf32>
+}
+
+// CHECK-LABEL:   func.func public @matrix_of_each_device
+// CHECK:           } do {
+// CHECK:           stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: an argument of the function may vary (stablehlo.dot_general at
+func.func public @matrix_of_each_device(%x: tensor<4x2xf32>, %m: tensor<2x2xf32>) -> tensor<4x2xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x2xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4x2xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4x2xf32>
+    %g = stablehlo.add %x, %ts : tensor<4x2xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4x2xf32>) -> tensor<4x2xf32>
+    %c = stablehlo.dot_general %s, %m, contracting_dims = [1] x [0] : (tensor<4x2xf32>, tensor<2x2xf32>) -> tensor<4x2xf32>
+    %n = stablehlo.add %acc, %c : tensor<4x2xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4x2xf32>
+  }
+  return %w#1 : tensor<4x2xf32>
+}
+
+// Rows added to a table; the table's other rows are not touched.
+// CHECK-LABEL:   func.func public @embedding_rows
+// CHECK:           } do {
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// CHECK:           "stablehlo.all_reduce"(%{{.*}}#1)
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @embedding_rows(%x: tensor<3x2xf32>, %start: tensor<4x2xf32>) -> tensor<4x2xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %rows = stablehlo.constant dense<[[2], [0], [2]]> : tensor<3x1xi32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<4x2xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<3x2xf32>) -> tensor<3x2xf32>
+    %n = "stablehlo.scatter"(%acc, %rows, %a) <{indices_are_sorted = false, unique_indices = false, scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) : (tensor<4x2xf32>, tensor<3x1xi32>, tensor<3x2xf32>) -> tensor<4x2xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4x2xf32>
+  }
+  return %w#1 : tensor<4x2xf32>
+}
+
+// A table that is not partial yet: each device would add to its own copy, and the sum would count the table 8 times.
+// CHECK-LABEL:   func.func public @rows_of_each_device
+// CHECK:           } do {
+// CHECK:           stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the accumulator also reaches a value that is not accumulated (stablehlo.scatter at
+func.func public @rows_of_each_device(%x: tensor<3x2xf32>) -> tensor<4x2xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x2xf32>
+  %rows = stablehlo.constant dense<[[2], [0], [2]]> : tensor<3x1xi32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4x2xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %u = "stablehlo.scatter"(%acc, %rows, %x) <{indices_are_sorted = false, unique_indices = false, scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) : (tensor<4x2xf32>, tensor<3x1xi32>, tensor<3x2xf32>) -> tensor<4x2xf32>
+    %n = "stablehlo.all_reduce"(%u) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4x2xf32>) -> tensor<4x2xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4x2xf32>
+  }
+  return %w#1 : tensor<4x2xf32>
+}
+
+// CHECK-LABEL:   func.func public @some_rows
+// CHECK:           } do {
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// CHECK:           "stablehlo.all_reduce"(%{{.*}}#1)
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @some_rows(%x: tensor<4x2xf32>) -> tensor<3x2xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<3x2xf32>
+  %rows = stablehlo.constant dense<[[2], [0], [2]]> : tensor<3x1xi32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<3x2xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4x2xf32>
+    %g = stablehlo.add %x, %ts : tensor<4x2xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4x2xf32>) -> tensor<4x2xf32>
+    %c = "stablehlo.gather"(%s, %rows) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 2>, indices_are_sorted = false}> : (tensor<4x2xf32>, tensor<3x1xi32>) -> tensor<3x2xf32>
+    %n = stablehlo.add %acc, %c : tensor<3x2xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<3x2xf32>
+  }
+  return %w#1 : tensor<3x2xf32>
+}
+
+// The sum starts from zero, but takes a term that is not reduced.
+// CHECK-LABEL:   func.func public @other_term_from_a_start_of_zero
+// CHECK:           } do {
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// CHECK:           "stablehlo.all_reduce"(%{{.*}}#1)
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @other_term_from_a_start_of_zero(%x: tensor<4xf32>, %c: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %s = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %m = stablehlo.add %acc, %c : tensor<4xf32>
+    %n = stablehlo.add %m, %s : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
 // As many bytes, but one array.
 // CHECK-LABEL:   func.func public @stacked_layers
 // CHECK:           } do {
@@ -438,6 +658,463 @@ func.func public @nested_loops(%x: tensor<4xf32>, %start: tensor<4xf32>) -> tens
   return %w#1 : tensor<4xf32>
 }
 
+// All devices take the branch; what the other branch returns is kept apart.
+// CHECK-LABEL:   func.func public @in_a_branch
+// CHECK:           } do {
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %{{.*}} : tensor<i32>
+// CHECK:           "stablehlo.all_reduce"(%{{.*}}#1)
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce applied: 16 bytes per device, now reduced after the loop and not 3 times in it
+func.func public @in_a_branch(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %x, %ts : tensor<4xf32>
+    %p3 = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %s = "stablehlo.if"(%p3) ({
+      %c = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+      stablehlo.return %c : tensor<4xf32>
+    }, {
+      %neg = stablehlo.negate %y : tensor<4xf32>
+      stablehlo.return %neg : tensor<4xf32>
+    }) : (tensor<i1>) -> tensor<4xf32>
+    %n = stablehlo.add %acc, %s : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
+// A micro-batch that is left out.
+// CHECK-LABEL:   func.func public @accumulated_in_a_branch
+// CHECK:           } do {
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %{{.*}} : tensor<i32>
+// CHECK:           "stablehlo.all_reduce"(%{{.*}}#1)
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce applied: 16 bytes per device, now reduced after the loop and not in every trip in it
+func.func public @accumulated_in_a_branch(%skip: tensor<i1>, %x: tensor<4xf32>, %start: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %bit = stablehlo.convert %skip : (tensor<i1>) -> tensor<i32>
+  %most = "stablehlo.all_reduce"(%bit) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.maximum %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #all} : (tensor<i32>) -> tensor<i32>
+  %use = stablehlo.compare EQ, %most, %zero : (tensor<i32>, tensor<i32>) -> tensor<i1>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %x, %ts : tensor<4xf32>
+    %n = "stablehlo.if"(%use) ({
+      %c = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+      %sum = stablehlo.add %acc, %c : tensor<4xf32>
+      stablehlo.return %sum : tensor<4xf32>
+    }, {
+      stablehlo.return %acc : tensor<4xf32>
+    }) : (tensor<i1>) -> tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @reduced_before_a_branch
+// CHECK:           } do {
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %{{.*}} : tensor<i32>
+// CHECK:           "stablehlo.all_reduce"(%{{.*}}#1)
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @reduced_before_a_branch(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %x, %ts : tensor<4xf32>
+    %c = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %p3 = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %s = "stablehlo.if"(%p3) ({
+      %two = stablehlo.constant dense<2.0> : tensor<4xf32>
+      %d = stablehlo.multiply %c, %two : tensor<4xf32>
+      stablehlo.return %d : tensor<4xf32>
+    }, {
+      %neg = stablehlo.negate %c : tensor<4xf32>
+      stablehlo.return %neg : tensor<4xf32>
+    }) : (tensor<i1>) -> tensor<4xf32>
+    %n = stablehlo.add %acc, %s : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @branch_in_a_branch
+// CHECK:           } do {
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %{{.*}} : tensor<i32>
+// CHECK:           "stablehlo.all_reduce"(%{{.*}}#1)
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @branch_in_a_branch(%x: tensor<4xf32>, %start: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %x, %ts : tensor<4xf32>
+    %p3 = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %s = "stablehlo.case"(%i) ({
+      %c = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+      stablehlo.return %c : tensor<4xf32>
+    }, {
+      %e = "stablehlo.if"(%p3) ({
+        %f = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+        %h = stablehlo.add %f, %g : tensor<4xf32>
+        stablehlo.return %h : tensor<4xf32>
+      }, {
+        stablehlo.return %none : tensor<4xf32>
+      }) : (tensor<i1>) -> tensor<4xf32>
+      stablehlo.return %e : tensor<4xf32>
+    }) : (tensor<i32>) -> tensor<4xf32>
+    %n = stablehlo.add %acc, %s : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @maximum_in_a_branch
+// CHECK:           } do {
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %{{.*}} : tensor<i32>
+// CHECK:           "stablehlo.all_reduce"(%{{.*}}#1)
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @maximum_in_a_branch(%x: tensor<4xf32>, %start: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %x, %ts : tensor<4xf32>
+    %p3 = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %s = "stablehlo.if"(%p3) ({
+      %c = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.maximum %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+      stablehlo.return %c : tensor<4xf32>
+    }, {
+      %neg = stablehlo.negate %x : tensor<4xf32>
+      stablehlo.return %neg : tensor<4xf32>
+    }) : (tensor<i1>) -> tensor<4xf32>
+    %n = stablehlo.maximum %acc, %s : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @one_result_of_a_branch
+// CHECK:           } do {
+// CHECK:           stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %{{.*}} : tensor<i32>
+// CHECK:           "stablehlo.all_reduce"(%{{.*}}#1)
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: stablehlo.abs does not commute with the reduction (stablehlo.abs at
+func.func public @one_result_of_a_branch(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %w:3 = stablehlo.while(%i = %zero, %acc = %none, %m = %none) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %x, %ts : tensor<4xf32>
+    %p3 = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %s:2 = "stablehlo.if"(%p3) ({
+      %c = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+      %d = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+      stablehlo.return %c, %d : tensor<4xf32>, tensor<4xf32>
+    }, {
+      stablehlo.return %none, %none : tensor<4xf32>, tensor<4xf32>
+    }) : (tensor<i1>) -> (tensor<4xf32>, tensor<4xf32>)
+    %n = stablehlo.add %acc, %s#0 : tensor<4xf32>
+    %ab = stablehlo.abs %s#1 : tensor<4xf32>
+    %m1 = stablehlo.maximum %m, %ab : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n, %m1 : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
+}
+
+// The user syncs once: not in a loop, the sync can meet others.
+// CHECK-LABEL:   func.func public @sync_in_the_last_trip
+// CHECK:           } do {
+// CHECK-NOT:       stablehlo.if
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %{{.*}} : tensor<i32>
+// CHECK:           "stablehlo.all_reduce"(%{{.*}}#1)
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce applied: taken in the last trip only, the branch now follows the loop
+func.func public @sync_in_the_last_trip(%x: tensor<4xf32>, %start: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %x, %ts : tensor<4xf32>
+    %a = stablehlo.add %acc, %g : tensor<4xf32>
+    %last = stablehlo.compare EQ, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %n = "stablehlo.if"(%last) ({
+      %c = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+      %eight = stablehlo.constant dense<8.0> : tensor<4xf32>
+      %mean = stablehlo.divide %c, %eight : tensor<4xf32>
+      stablehlo.return %mean : tensor<4xf32>
+    }, {
+      stablehlo.return %a : tensor<4xf32>
+    }) : (tensor<i1>) -> tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
+// After two of four trips.
+// CHECK-LABEL:   func.func public @sync_in_a_later_trip
+// CHECK:           } do {
+// CHECK:           stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+func.func public @sync_in_a_later_trip(%x: tensor<4xf32>, %start: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %two = stablehlo.constant dense<2> : tensor<i32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %x, %ts : tensor<4xf32>
+    %a = stablehlo.add %acc, %g : tensor<4xf32>
+    %last = stablehlo.compare EQ, %i, %two : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %n = "stablehlo.if"(%last) ({
+      %c = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+      stablehlo.return %c : tensor<4xf32>
+    }, {
+      stablehlo.return %a : tensor<4xf32>
+    }) : (tensor<i1>) -> tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @sync_in_the_last_of_some_trips
+// CHECK:           } do {
+// CHECK:           stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+func.func public @sync_in_the_last_of_some_trips(%trips: tensor<i32>, %x: tensor<4xf32>, %start: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %count = "stablehlo.all_reduce"(%trips) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.maximum %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #all} : (tensor<i32>) -> tensor<i32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %count : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %x, %ts : tensor<4xf32>
+    %a = stablehlo.add %acc, %g : tensor<4xf32>
+    %last = stablehlo.compare EQ, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %n = "stablehlo.if"(%last) ({
+      %c = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+      stablehlo.return %c : tensor<4xf32>
+    }, {
+      stablehlo.return %a : tensor<4xf32>
+    }) : (tensor<i1>) -> tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @last_trip_read_in_the_loop
+// CHECK:           } do {
+// CHECK:           stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the loop reads the result of the branch by stablehlo.abs
+func.func public @last_trip_read_in_the_loop(%x: tensor<4xf32>, %start: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %w:3 = stablehlo.while(%i = %zero, %acc = %start, %m = %start) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %x, %ts : tensor<4xf32>
+    %a = stablehlo.add %acc, %g : tensor<4xf32>
+    %last = stablehlo.compare EQ, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %n = "stablehlo.if"(%last) ({
+      %c = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+      stablehlo.return %c : tensor<4xf32>
+    }, {
+      stablehlo.return %a : tensor<4xf32>
+    }) : (tensor<i1>) -> tensor<4xf32>
+    %m1 = stablehlo.abs %n : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n, %m1 : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @other_trips_do_something
+// CHECK:           } do {
+// CHECK:           stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: in the other trips the branch does something, too
+func.func public @other_trips_do_something(%x: tensor<4xf32>, %start: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %x, %ts : tensor<4xf32>
+    %a = stablehlo.add %acc, %g : tensor<4xf32>
+    %last = stablehlo.compare EQ, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %n = "stablehlo.if"(%last) ({
+      %c = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+      stablehlo.return %c : tensor<4xf32>
+    }, {
+      %neg = stablehlo.negate %a : tensor<4xf32>
+      stablehlo.return %neg : tensor<4xf32>
+    }) : (tensor<i1>) -> tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @last_trip_reads_what_is_not_carried
+// CHECK:           } do {
+// CHECK:           stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the branch reads a value of the last trip that the loop does not carry
+func.func public @last_trip_reads_what_is_not_carried(%x: tensor<4xf32>, %start: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %x, %ts : tensor<4xf32>
+    %a = stablehlo.add %acc, %g : tensor<4xf32>
+    %last = stablehlo.compare EQ, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %n = "stablehlo.if"(%last) ({
+      %c = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+      %d = stablehlo.subtract %c, %g : tensor<4xf32>
+      stablehlo.return %d : tensor<4xf32>
+    }, {
+      stablehlo.return %a : tensor<4xf32>
+    }) : (tensor<i1>) -> tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @last_trip_read_by_the_condition
+// CHECK:           } do {
+// CHECK:           stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the condition reads the result of the branch
+func.func public @last_trip_read_by_the_condition(%x: tensor<4xf32>, %start: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<4xf32>
+  cond {
+    %seen = stablehlo.abs %acc : tensor<4xf32>
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %x, %ts : tensor<4xf32>
+    %a = stablehlo.add %acc, %g : tensor<4xf32>
+    %last = stablehlo.compare EQ, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %n = "stablehlo.if"(%last) ({
+      %c = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+      stablehlo.return %c : tensor<4xf32>
+    }, {
+      stablehlo.return %a : tensor<4xf32>
+    }) : (tensor<i1>) -> tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
 // CHECK-LABEL:   func.func public @result_that_nothing_reads
 // CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
@@ -498,7 +1175,7 @@ func.func public @one_stays(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
   return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
 }
 
-// Legal when: the reduction is an all_reduce
+// Worth it when: the accumulator keeps its shard, unless `policy` allows more memory: one before a reduce_scatter is unscattered
 // CHECK-LABEL:   func.func public @reduce_scatter
 // CHECK:           } do {
 // CHECK:           stablehlo.reduce_scatter
@@ -828,6 +1505,99 @@ func.func public @predicate_of_each_device(%x: tensor<4xf32>, %pred: tensor<4xi1
   return %w#1 : tensor<4xf32>
 }
 
+// It could hang if devices took different branches; reduced after the loop, it would take part where it did not.
+// CHECK-LABEL:   func.func public @branch_of_each_device
+// CHECK:           } do {
+// CHECK:           stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a predicate is not proven uniform over the replica groups: an argument of the function may vary (stablehlo.if at
+func.func public @branch_of_each_device(%own: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %x, %ts : tensor<4xf32>
+    %s = "stablehlo.if"(%own) ({
+      %c = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+      stablehlo.return %c : tensor<4xf32>
+    }, {
+      stablehlo.return %none : tensor<4xf32>
+    }) : (tensor<i1>) -> tensor<4xf32>
+    %n = stablehlo.add %acc, %s : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @reduced_value_in_a_branch_of_each_device
+// CHECK:           } do {
+// CHECK:           stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a predicate is not proven uniform over the replica groups: stablehlo.replica_id may give each device another result
+func.func public @reduced_value_in_a_branch_of_each_device(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %x, %ts : tensor<4xf32>
+    %c = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %id = stablehlo.replica_id : tensor<ui32>
+    %own = stablehlo.convert %id : (tensor<ui32>) -> tensor<i1>
+    %s = "stablehlo.if"(%own) ({
+      stablehlo.return %c : tensor<4xf32>
+    }, {
+      stablehlo.return %none : tensor<4xf32>
+    }) : (tensor<i1>) -> tensor<4xf32>
+    %n = stablehlo.add %acc, %s : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @accumulator_chooses_the_branch
+// CHECK:           } do {
+// CHECK:           stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+func.func public @accumulator_chooses_the_branch(%x: tensor<i32>) -> tensor<i32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %zero) : tensor<i32>, tensor<i32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %g = stablehlo.add %x, %i : tensor<i32>
+    %c = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.add %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #all} : (tensor<i32>) -> tensor<i32>
+    %s = "stablehlo.case"(%acc) ({
+      stablehlo.return %c : tensor<i32>
+    }, {
+      %m = stablehlo.multiply %c, %four : tensor<i32>
+      stablehlo.return %m : tensor<i32>
+    }) : (tensor<i32>) -> tensor<i32>
+    %n = stablehlo.add %acc, %s : tensor<i32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<i32>
+  }
+  return %w#1 : tensor<i32>
+}
+
 // Legal when: an index is uniform over the replica groups
 // CHECK-LABEL:   func.func public @index_of_each_device
 // CHECK:           } do {
@@ -1061,36 +1831,36 @@ func.func public @norm_of_the_reduced_gradient(%x: tensor<4xf32>) -> (tensor<4xf
   return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
 }
 
-// Legal when: the reduction is directly in the body of the loop
-// CHECK-LABEL:   func.func public @in_a_branch
+// Legal when: the reduction is in the body of the loop, or in a branch there that all devices of a group take
+// CHECK-LABEL:   func.func public @reduced_in_an_inner_condition
 // CHECK:           } do {
+// CHECK:           stablehlo.while
 // CHECK:           stablehlo.all_reduce
-// CHECK:           stablehlo.return %{{.*}}, %
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the reduction is not directly in the body of the loop (stablehlo.while at
-func.func public @in_a_branch(%x: tensor<4xf32>) -> tensor<4xf32> {
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the reduction is in a region of its own within the loop (stablehlo.while at
+func.func public @reduced_in_an_inner_condition(%x: tensor<i32>) -> tensor<i32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
   %four = stablehlo.constant dense<4> : tensor<i32>
-  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
-  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %zero) : tensor<i32>, tensor<i32>
   cond {
     %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
     stablehlo.return %more : tensor<i1>
   } do {
-    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
-    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
-    %g = stablehlo.add %x, %ts : tensor<4xf32>
-    %s = "stablehlo.case"(%i) ({
-      %c = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
-      stablehlo.return %c : tensor<4xf32>
-    }, {
-      stablehlo.return %none : tensor<4xf32>
-    }) : (tensor<i32>) -> tensor<4xf32>
-    %n = stablehlo.add %acc, %s : tensor<4xf32>
+    %v = stablehlo.while(%k = %zero) : tensor<i32>
+    cond {
+      %c = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.maximum %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #all} : (tensor<i32>) -> tensor<i32>
+      %last = stablehlo.minimum %c, %four : tensor<i32>
+      %again = stablehlo.compare LT, %k, %last : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %again : tensor<i1>
+    } do {
+      %k_next = stablehlo.add %k, %one : tensor<i32>
+      stablehlo.return %k_next : tensor<i32>
+    }
+    %n = stablehlo.add %acc, %v : tensor<i32>
     %i_next = stablehlo.add %i, %one : tensor<i32>
-    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<i32>
   }
-  return %w#1 : tensor<4xf32>
+  return %w#1 : tensor<i32>
 }
 
 // Worth it when: fewer bytes are reduced after the loop than in all trips of it, or as many in fewer arrays
@@ -1113,6 +1883,38 @@ func.func public @one_trip(%x: tensor<4xf32>) -> tensor<4xf32> {
     %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
     %g = stablehlo.add %x, %ts : tensor<4xf32>
     %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %n = stablehlo.add %acc, %s : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
+// The branch is taken in the first trip only.
+// CHECK-LABEL:   func.func public @in_a_branch_taken_once
+// CHECK:           } do {
+// CHECK:           stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: 16 bytes after the loop are no fewer than 1 times 16 in it
+func.func public @in_a_branch_taken_once(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %x, %ts : tensor<4xf32>
+    %s = "stablehlo.case"(%i) ({
+      %c = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+      stablehlo.return %c : tensor<4xf32>
+    }, {
+      stablehlo.return %none : tensor<4xf32>
+    }) : (tensor<i32>) -> tensor<4xf32>
     %n = stablehlo.add %acc, %s : tensor<4xf32>
     %i_next = stablehlo.add %i, %one : tensor<i32>
     stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>

@@ -20,7 +20,7 @@ Build = Callable[..., Model]
 
 DEFERRED = "one reduction of every gradient, and of what else the loop sums over devices, after the loop"
 REFUSED = "refused: the summed gradient of a micro-batch is read in the loop"
-SCATTERED = "left as it is: a reduce_scatter does not leave loops yet"
+SCATTERED = "left as it is: a reduce_scatter leaves a loop only by an option"
 
 
 def psum(tree: Tree) -> Tree:

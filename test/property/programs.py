@@ -61,6 +61,8 @@ class Block:
     names: Names
     values: list[Value]
     depth: int = 0  # of loops, branches and calls around
+    ops: tuple[Callable[["Block"], None], ...] = ()  # what `fill` appends
+    summed: Callable[["Block", Value], Value | None] | None = None  # makes a sum over devices of that type
     lines: list[str] = field(default_factory=list)
 
     def emit(self, text: str, like: Value) -> Value:
@@ -78,7 +80,7 @@ class Block:
         return known[max(0, len(known) - 1 - self.draw(st.integers(0, 5)))]
 
     def inner(self, values: list[Value]) -> "Block":
-        return Block(self.draw, self.names, list(values), self.depth + 1)
+        return Block(self.draw, self.names, list(values), self.depth + 1, self.ops, self.summed)
 
     def one_of(self, *choices: object) -> object:
         return self.draw(st.sampled_from(choices))
@@ -181,6 +183,53 @@ def concatenate(b: Block) -> None:
     b.emit(text, like)
 
 
+def product(b: Block) -> None:
+    """By a matrix of constants; now and then by a matrix of each device's own."""
+    x = b.pick(lambda v: v.shape == (2, 2))
+    if x is None:
+        return
+    other = b.pick(lambda v: v.type == x.type) if b.one_of(True, False, False) else None
+    bound, bits = (other.bound, other.bits) if other else (2, 0)
+    like = replace(x, bound=2 * x.bound * bound, bits=x.bits + bits)
+    if not like.is_exact:
+        return
+    numbers = "[[1, -1], [2, 0]]" if x.kind == "i32" else "[[1.0, -1.0], [2.0, 0.0]]"
+    other = other or b.emit(f"stablehlo.constant dense<{numbers}> : {x.type}", replace(x, bound=2, bits=0))
+    lhs, rhs = (x, other) if b.one_of(True, False) else (other, x)
+    text = f"stablehlo.dot_general {lhs.name}, {rhs.name}, contracting_dims = [1] x [0]"
+    b.emit(f"{text} : ({x.type}, {x.type}) -> {x.type}", like)
+
+
+def running_sum(b: Block) -> None:
+    x = b.pick(lambda v: v.shape == (4,))
+    if x is None:
+        return
+    like = replace(x, bound=4 * x.bound)
+    if not like.is_exact:
+        return
+    number = "0" if x.kind == "i32" else "0.0"
+    zero = b.emit(f"stablehlo.constant dense<{number}> : tensor<{x.kind}>", replace(x, shape=(), bound=0, bits=0))
+    window = "<{padding = dense<[[3, 0]]> : tensor<1x2xi64>, window_dimensions = array<i64: 4>}>"
+    text = f'"stablehlo.reduce_window"({x.name}, {zero.name}) {window} {_reducer("add", x.kind)}'
+    b.emit(f"{text} : ({x.type}, {zero.type}) -> {x.type}", like)
+
+
+def scattered(b: Block) -> None:
+    """Two elements added to others, at places that are the same on all devices."""
+    x, y = b.pick(lambda v: v.shape == (4,)), b.pick(lambda v: v.shape == (2,))
+    if x is None or y is None or x.kind != y.kind:
+        return
+    like = replace(x, bound=x.bound + 2 * y.bound, bits=max(x.bits, y.bits))
+    if not like.is_exact:
+        return
+    places = f"%v{b.names.fresh()}"
+    b.lines.append(f"{places} = stablehlo.constant dense<{b.one_of('[[3], [1]]', '[[2], [2]]')}> : tensor<2x1xi32>")
+    numbers = "#stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>"
+    attributes = f"<{{indices_are_sorted = false, unique_indices = false, scatter_dimension_numbers = {numbers}}}>"
+    text = f'"stablehlo.scatter"({x.name}, {places}, {y.name}) {attributes} {_reducer("add", x.kind)}'
+    b.emit(f"{text} : ({x.type}, tensor<2x1xi32>, {y.type}) -> {x.type}", like)
+
+
 def select(b: Block) -> None:
     x = b.pick()
     y = b.pick(lambda v: x is not None and v.type == x.type)
@@ -268,7 +317,7 @@ def _reducer(op: str, kind: str) -> str:
 
 def loop(b: Block) -> None:
     """A while that accumulates one or two values; what it adds is computed, and often reduced, inside."""
-    starts = [v for v in (b.pick() for _ in range(b.one_of(1, 1, 2))) if v]
+    starts = [_or_zero(b, v) for v in (b.pick() for _ in range(b.one_of(1, 1, 2))) if v]
     if not starts or b.depth >= 2:
         return
     index, trips = f"%i{b.names.fresh()}", _trip_count(b)
@@ -298,6 +347,14 @@ def loop(b: Block) -> None:
     b.values += [replace(v, name=f"%loop{n}#{i}") for i, v in enumerate(following, 1)]
 
 
+def _or_zero(b: Block, value: Value) -> Value:
+    """Now and then zero: sums often start there."""
+    if b.one_of(True, False, False):
+        return value
+    number = "0" if value.kind == "i32" else "0.0"
+    return b.emit(f"stablehlo.constant dense<{number}> : {value.type}", replace(value, bound=0, bits=0))
+
+
 def _trip_count(b: Block) -> str:
     trips = b.one_of("dynamic", "dynamic", MOST_TRIPS, MOST_TRIPS, 1, 0)
     if trips == "dynamic":
@@ -307,20 +364,55 @@ def _trip_count(b: Block) -> str:
     return name
 
 
+def _all_reduced(b: Block, like: Value) -> Value | None:
+    """An all_reduce of a value of that type."""
+    y = b.pick(lambda v: v.type == like.type and v.name != like.name)
+    reduced = _reduce_all(b, [y], b.one_of(*GROUPS), "add") if y else []
+    return reduced[0] if reduced else None
+
+
 def _accumulate(b: Block, start: Value, acc: Value) -> Value:
     """What the loop carries on: mostly `acc + g`; its bounds are those after all iterations."""
 
     def fits(v: Value) -> bool:
         return v.type == acc.type and v.name != acc.name
 
-    y = b.pick(fits)
-    reduced = _reduce_all(b, [y], b.one_of(*GROUPS), "add") if y and b.one_of(True, True, True, False) else []
-    increment = reduced[0] if reduced else b.pick(fits) or start
+    assert b.summed is not None
+    reduced = b.summed(b, acc) if b.one_of(True, True, True, False) else None
+    increment = reduced or b.pick(fits) or start
+    if b.one_of(True, False, False):
+        increment = _with_another_term(b, increment)
     op = b.one_of("add", "add", "add", "add", "subtract", "maximum")
     bound = start.bound + MOST_TRIPS * increment.bound if op != "maximum" else max(start.bound, increment.bound)
     sides = (increment.name, acc.name) if op == "add" and b.one_of(True, False) else (acc.name, increment.name)
     like = replace(acc, bound=bound, bits=max(acc.bits, increment.bits))
-    return b.emit(f"stablehlo.{op} {sides[0]}, {sides[1]} : {acc.type}", like)
+    text = f"stablehlo.{op} {sides[0]}, {sides[1]} : {acc.type}"
+    return _now_and_then(b, text, acc, like) if b.one_of(True, False, False) else b.emit(text, like)
+
+
+def _with_another_term(b: Block, increment: Value) -> Value:
+    other = b.pick(lambda v: v.type == increment.type)
+    if other is None:
+        return increment
+    like = replace(increment, bound=increment.bound + other.bound, bits=max(increment.bits, other.bits))
+    text = f"stablehlo.add {increment.name}, {other.name} : {increment.type}"
+    return b.emit(text, like) if like.is_exact else increment
+
+
+def _now_and_then(b: Block, text: str, acc: Value, like: Value) -> Value:
+    """`text` in a branch; the other branch leaves the accumulator as it is. Devices may each go their own way."""
+    value = replace(like, name=f"%v{b.names.fresh()}")
+    predicate = b.one_of(*(v.name for v in b.values if v.kind == "i1"))
+    b.lines += [
+        f'{value.name} = "stablehlo.if"({predicate}) ({{',
+        f"  %in{value.name[1:]} = {text}",
+        f"  stablehlo.return %in{value.name[1:]} : {acc.type}",
+        "}, {",
+        f"  stablehlo.return {acc.name} : {acc.type}",
+        f"}}) : (tensor<i1>) -> {acc.type}",
+    ]
+    b.values.append(value)
+    return value
 
 
 def branch(b: Block) -> None:
@@ -382,18 +474,63 @@ def call(b: Block) -> None:
         b.emit(f"func.call @f{n}({operands}) : ({types}) -> {result.type}", result)
 
 
+def unrolled(b: Block) -> None:
+    """Four copies of some ops, each on its part of a value, and their sum: the shape that rolls."""
+    x = b.pick(lambda v: v.shape == (8,))
+    part = replace(x, shape=(2,)) if x else None
+    shared = b.pick(lambda v: part is not None and v.type == part.type)
+    if x is None or part is None:
+        return
+    steps = [b.one_of(*STEPS) for _ in range(b.one_of(2, 6, 6, 7))]
+    groups, odd_one = b.one_of(*GROUPS), b.one_of(*[None] * 4, 0, 1, 3)
+    total = shared if b.one_of(True, False) else None
+    for k in range(4):
+        text = f"stablehlo.slice {x.name} [{2 * k}:{2 * k + 2}] : ({x.type}) -> {part.type}"
+        value = b.emit(text, part)
+        for step in steps if k != odd_one else steps[:-1]:
+            value = _step(b, str(step), value, k, shared, str(groups))
+        bound = value.bound + (total.bound if total else 0)
+        like = replace(value, bound=bound, bits=max(value.bits, total.bits if total else 0))
+        if not like.is_exact:
+            return
+        total = b.emit(f"stablehlo.add {total.name}, {value.name} : {value.type}", like) if total else value
+
+
+STEPS = ("negate", "abs", "negate", "shared", "number", "reduce")
+
+
+def _step(b: Block, step: str, value: Value, k: int, shared: Value | None, groups: str) -> Value:
+    """One op of copy `k`, or two; the value itself where the result would not be exact."""
+    if step == "reduce":
+        return (_reduce_all(b, [value], groups, "add") or [value])[0]
+    if step == "number":
+        literal = f"{3 - k}" if value.kind == "i32" else f"{3 - k}.0"
+        like = replace(value, bound=3 * value.bound)
+        if not like.is_exact:
+            return value
+        number = b.emit(f"stablehlo.constant dense<{literal}> : {value.type}", replace(value, bound=3, bits=0))
+        return b.emit(f"stablehlo.multiply {value.name}, {number.name} : {value.type}", like)
+    if step == "shared":
+        bound = value.bound + (shared.bound if shared else 0)
+        like = replace(value, bound=bound, bits=max(value.bits, shared.bits if shared else 0))
+        if shared is None or not like.is_exact:
+            return value
+        return b.emit(f"stablehlo.subtract {value.name}, {shared.name} : {value.type}", like)
+    return b.emit(f"stablehlo.{step} {value.name} : {value.type}", value)
+
+
 OPS = (
     *(combine, combine, combine, all_reduce, all_reduce, scale),
     *(sum_of_all_reduces, sum_of_all_reduces, sum_of_all_reduces, loop, loop, loop, loop),
     *(negate, scale, convert, reshape, transpose, broadcast, cut, pad, concatenate, select, reduce_scatter),
-    *(branch, call),
+    *(product, running_sum, scattered, branch, call, unrolled, unrolled),
 )
 
 
 def fill(b: Block, count: int) -> None:
     """Appends `count` random ops, or fewer where they do not fit."""
     for _ in range(count):
-        b.draw(st.sampled_from(OPS))(b)
+        b.draw(st.sampled_from(b.ops))(b)
 
 
 @st.composite
@@ -410,7 +547,7 @@ def programs(draw: Callable) -> str:
         Value("%b", (), "i32"),
         Value("%p", (), "i1"),
     ]
-    b = Block(draw, Names(), list(arguments))
+    b = Block(draw, Names(), list(arguments), ops=OPS, summed=_all_reduced)
     b.values = [v for v in arguments if v.name != "%b"]
     b.lines += [  # a predicate of each device's own: good for select only
         "%half = stablehlo.constant dense<0.5> : tensor<f32>",

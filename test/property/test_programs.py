@@ -7,20 +7,27 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from math import prod
 
 import pytest
 from hypothesis import HealthCheck, given, note, settings
 from jaxlib.mlir import ir
-from numeric.oracle import assert_same, optimized
+from numeric.oracle import assert_same, optimized, optimized_hlo
 from numeric.structure import assert_no_costlier
+from property.global_programs import global_programs
 from property.programs import programs
 
 import paropt.passes  # noqa: F401  registers every pass
+from paropt.audit import SYNC_KINDS
+from paropt.census import census
 from paropt.passes.core.context import make_context
 from paropt.passes.core.registry import PASSES, PIPELINES
 from paropt.passes.core.traversal import ops_of, users_of
 
-EVERY = [*PASSES, *PIPELINES]
+# Passes that do nothing in the generator's programs without an option.
+OPTIONS = {"annotate-aliases": "donate=any", "split-mesh-axis": "axis=data into=replica:2,data:4"}
+SPELT = [f"{name}{{{OPTIONS[name]}}}" if name in OPTIONS else name for name in PASSES]
+EVERY = [*SPELT, *PIPELINES]
 SEEDS = range(3)
 
 # The same programs in every run: a failure is a failure for everyone. Deadlines and speed depend on the machine.
@@ -53,6 +60,26 @@ def test_program_keeps_its_values_and_costs_no_more(passes: str, text: str) -> N
     again, _ = optimized(after, passes)
     assert again == after, "running it twice changes the module again"
     assert_same(before, after, SEEDS)
+
+
+@settings(REPEATABLE, max_examples=150)
+@given(text=global_programs())
+def test_program_for_all_devices_keeps_its_values(text: str) -> None:
+    note(text)
+    before = str(ir.Module.parse(text, make_context()))
+    after, _ = optimized(before, "grad-sync")
+    note(f"after:\n{after}")
+    again, _ = optimized(after, "grad-sync")
+    assert again == after, "running it twice changes the module again"
+    was, now = (reduced_bytes(optimized_hlo(module)) for module in (before, after))
+    assert now <= was, f"{now} bytes per step are reduced, before {was}"
+    assert_same(before, after, SEEDS)
+
+
+def reduced_bytes(hlo: str) -> int:
+    """Per device and step; a loop whose trip count is not known counts as two trips."""
+    reductions = [c for c in census(hlo) if c.kind in SYNC_KINDS]
+    return sum(prod(2 if x.trip_count is None else x.trip_count for x in c.loops) * c.payload for c in reductions)
 
 
 DIGESTS = """
@@ -128,7 +155,11 @@ def test_generator_makes_the_shapes_that_matter(has: Callable[[ir.Operation], bo
     assert sum(has(module.operation) for module in modules) >= at_least
 
 
-@pytest.mark.parametrize("passes", PASSES)
+# The generator makes no meshes: test_meshes.py does.
+NEED_A_MESH = ("annotate-contract", "split-mesh-axis")
+
+
+@pytest.mark.parametrize("passes", [passes for passes in SPELT if not passes.startswith(NEED_A_MESH)])
 def test_every_pass_finds_something_to_do(passes: str) -> None:
     remarks = [optimized(text, passes)[1] for text in samples(200)]
     assert sum(any(remark.applied for remark in each) for each in remarks) >= 10

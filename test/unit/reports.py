@@ -15,11 +15,11 @@ LOOP = Loop("jit(step)/while", 8)
 UNKNOWN = Loop("jit(step)/while", None)
 FILE = "/somewhere/loss.py"
 
-_PLAIN = Collective("all-reduce", "ar", (W,), 8, (), False, False, "jit(step)/psum", FILE, 41)
+_PLAIN = Collective("all-reduce", "ar", (W,), 8, (), False, False, "jit(step)/psum", FILE, 41, ("data",))
 
 
 def collective(*arrays: Array, loops: tuple[Loop, ...] = (LOOP,), line: int = 41, **fields: object) -> Collective:
-    """An all-reduce of f32[64,64] over 8 devices in a loop of 8, at loss.py:41, but for what is given."""
+    """An all-reduce of f32[64,64] over 8 devices, `data`, in a loop of 8, at loss.py:41, but for what is given."""
     name = "jit(step)/while/body/psum" if loops else "jit(step)/psum"
     given = {"op_name": name, "arrays": arrays or (W,), "loops": loops, "source_line": line, **fields}
     return dataclasses.replace(_PLAIN, **given)  # type: ignore[arg-type]
@@ -48,7 +48,7 @@ READ = remark(f"the reduced value is also read by stablehlo.sqrt (stablehlo.sqrt
 
 def example() -> AuditReport:
     """One all-reduce left the loop; one stayed, which XLA had combined with it before; an all-gather nobody looked at."""
-    gather = collective(V, kind="all-gather", loops=(), line=50, op_name="jit(step)/all_gather")
+    gather = collective(V, kind="all-gather", loops=(), line=50, op_name="jit(step)/all_gather", axes=())
     before = [collective(W, W), gather]
     after = [collective(W, line=42), collective(W, loops=()), gather]
     return report(comparison(before, after, MOVED, READ))

@@ -106,6 +106,18 @@ def test_rows_of_real_gpu_text() -> None:
     ]
 
 
+def test_rows_of_real_gpu_text_with_concatenated_arrays() -> None:
+    """`concatenated` in hlo/generate.py: three sums as one, which has no label; what it is split into has."""
+    (row,) = census((SAVED / "gpu-h100-concatenated-jax-0.10.2.txt").read_text())
+    assert facts(row) == ("all-reduce", 5, 1, (256 + 16 + 1) * 4, 8, False, False)
+    assert (row.op_name, row.source_file, row.source_line) == ("", "", 0)
+    assert [(o.op_name.rpartition("/")[2], o.source_file, o.source_line) for o in row.origins] == [
+        ("psum", "generate.py", 78),
+        ("psum", "generate.py", 79),
+        ("psum", "generate.py", 80),
+    ]
+
+
 @pytest.mark.parametrize(
     "attributes, header, group",
     [

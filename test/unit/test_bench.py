@@ -42,7 +42,7 @@ def test_a_subset(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "cpu:8  3/3 explicit_mlp_p8" in done.stdout
     text = page.read_text()
-    assert cells(text, "plain_mlp_p0")[:6] == ["plain_mlp_p0", "197", "4.00", "4.00", "4", "4"]
+    assert cells(text, "plain_mlp_p0")[:6] == ["plain_mlp_p0", "197", "4.00", "1.00", "4", "0"]
     assert cells(text, "explicit_mlp_p0")[:6] == ["explicit_mlp_p0", "197", "4.00", "1.00", "4", "0"]
     assert cells(text, "explicit_mlp_p8")[:6] == ["explicit_mlp_p8", "197", "4.00", "1.00", "0", "0"]
     assert f"jax {jax.__version__}" in text

@@ -133,10 +133,10 @@ def test_what_a_change_adds_and_removes() -> None:
     changes = compared(now, earlier)["cpu:8"].changes
     assert changes is not None
     assert changes.added == (
-        "all-reduce 2 arrays f32[64,64] x 8 in loop `while`, loss.py:45 psum, 262 kB per step",
-        "all-reduce bf16[64] outside loops, loss.py:41 psum, 128 B per step",
+        "all-reduce 2 arrays f32[64,64] x 8 in loop `while`, over data, loss.py:45 psum, 262 kB per step",
+        "all-reduce bf16[64] outside loops, over data, loss.py:41 psum, 128 B per step",
     )
-    assert changes.removed == ("all-reduce bf16[64] x 8 in loop `while`, loss.py:50 psum, 1.02 kB per step",)
+    assert changes.removed == ("all-reduce bf16[64] x 8 in loop `while`, over data, loss.py:50 psum, 1.02 kB per step",)
     text = str(compared(now, earlier))
     assert "this change adds 2 collectives:\n  all-reduce 2 arrays" in text
     assert "this change removes 1 collective:\n  all-reduce bf16[64] x 8" in text
@@ -145,6 +145,14 @@ def test_what_a_change_adds_and_removes() -> None:
 def test_lines_that_moved_are_no_change() -> None:
     earlier, now = (report(comparison([], [collective(line=line)])) for line in (41, 99))
     assert str(compared(now, earlier)).endswith("compared with the baseline, the collectives are the same")
+
+
+def test_a_sum_over_another_axis_is_a_change_unless_the_baseline_knows_no_axes() -> None:
+    over_data, over_model, unknown = (report(comparison([], [collective(axes=a)])) for a in (("data",), ("model",), ()))
+    changes = compared(over_model, over_data)["cpu:8"].changes
+    assert changes is not None
+    assert (len(changes.added), len(changes.removed)) == (1, 1)
+    assert str(compared(over_model, unknown)).endswith("the collectives are the same")
 
 
 def test_budgets_of_changes() -> None:

@@ -1,8 +1,8 @@
 """Notices when a jax release changes one of the private names that paropt/jit.py builds on, and tests its fallback."""
 
+import importlib
 import importlib.util
 import inspect
-import sys
 import types
 from typing import Any
 
@@ -16,9 +16,9 @@ from unit.jit_passes import seen as seen
 from unit.test_fallback import arguments, compiler_loses_tag, expected, fresh
 
 import paropt
-from paropt.jit import JitArguments
+from paropt.jit_arguments import JitArguments
 
-jit_file = sys.modules["paropt.jit"]
+jit_file = importlib.import_module("paropt.jit")
 PASSES = "canonicalize"
 
 

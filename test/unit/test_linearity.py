@@ -1,5 +1,7 @@
 """Each row of the linear transfer table, executed: `op(all_reduce(x))` equals `all_reduce(op(x))`, bit for bit."""
 
+import re
+
 import pytest
 from numeric.oracle import assert_same, optimized
 
@@ -53,6 +55,45 @@ PROGRAMS = {
         "stablehlo.reduce(%a init: %zero) applies stablehlo.add across dimensions = [0] "
         ": (tensor<2x4xi32>, tensor<i32>) -> tensor<4xi32>",
     ),
+    "stablehlo.reduce_window": (
+        "4xi32",
+        "4xi32",
+        '"stablehlo.reduce_window"(%a, %zero) <{padding = dense<[[3, 0]]> : tensor<1x2xi64>, '
+        "window_dimensions = array<i64: 4>}> ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.add %p, %q "
+        ": tensor<i32> stablehlo.return %r : tensor<i32> }) : (tensor<4xi32>, tensor<i32>) -> tensor<4xi32>",
+    ),
+    "stablehlo.gather": (
+        "4x2xi32",
+        "3x2xi32",
+        '"stablehlo.gather"(%a, %rows) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], '
+        "collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 2>, "
+        "indices_are_sorted = false}> : (tensor<4x2xi32>, tensor<3x1xi32>) -> tensor<3x2xi32>",
+    ),
+    "stablehlo.scatter": (
+        "4x2xi32",
+        "4x2xi32",
+        '"stablehlo.scatter"(%b, %rows, %d) <{indices_are_sorted = false, unique_indices = false, '
+        "scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], "
+        "scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): "
+        "%r = stablehlo.add %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) "
+        ": (tensor<4x2xi32>, tensor<3x1xi32>, tensor<3x2xi32>) -> tensor<4x2xi32>",
+    ),
+    "stablehlo.dot_general": (
+        "4x2xi32",
+        "3x2xi32",
+        "stablehlo.dot_general %matrix, %a, contracting_dims = [1] x [0] "
+        ": (tensor<3x4xi32>, tensor<4x2xi32>) -> tensor<3x2xi32>",
+    ),
+    "stablehlo.convolution": (
+        "1x4x1xf32",
+        "1x3x1xf32",
+        "stablehlo.convolution(%a, %kernel) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {} "
+        "{batch_group_count = 1 : i64, feature_group_count = 1 : i64} "
+        ": (tensor<1x4x1xf32>, tensor<2x1x1xf32>) -> tensor<1x3x1xf32>",
+    ),
+    "stablehlo.real": ("4xcomplex<f32>", "4xf32", "stablehlo.real %a : (tensor<4xcomplex<f32>>) -> tensor<4xf32>"),
+    "stablehlo.imag": ("4xcomplex<f32>", "4xf32", "stablehlo.imag %a : (tensor<4xcomplex<f32>>) -> tensor<4xf32>"),
+    "stablehlo.complex": ("4xf32", "4xcomplex<f32>", "stablehlo.complex %b, %a : tensor<4xcomplex<f32>>"),
     "sdy.sharding_constraint": ("8xi32", "8xi32", "sdy.sharding_constraint %a <@mesh, [{}]> : tensor<8xi32>"),
 }
 
@@ -90,16 +131,20 @@ def program(name: str) -> str:
     mode = ", channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids" if manual else ""
 
     def reduced(value: str, type_: str, combiner: str = "add") -> str:
-        element = type_.rpartition("x")[2]
+        element = re.sub(r"^(\d+x)*", "", type_)
         return REDUCED.format(value=value, type=type_, element=element, combiner=combiner, mode=mode)
 
     lines = [
         "%zero = stablehlo.constant dense<0> : tensor<i32>",
         "%two = stablehlo.constant dense<2.0> : tensor<4xf32>",
         "%yes = stablehlo.constant dense<true> : tensor<i1>",
+        "%rows = stablehlo.constant dense<[[2], [0], [2]]> : tensor<3x1xi32>",
+        "%kernel = stablehlo.constant dense<[[[3.0]], [[-1.0]]]> : tensor<2x1x1xf32>",
         f"%u = {reduced('%v', 'i32', 'maximum')}" if not manual else "",
         f"%a = {reduced('%x', kind)}",
         "%c = stablehlo.slice %a [0:2] : (tensor<4xi32>) -> tensor<2xi32>" if "%c" in op else "",
+        "%d = stablehlo.slice %a [0:3, 0:2] : (tensor<4x2xi32>) -> tensor<3x2xi32>" if "%d" in op else "",
+        "%matrix = stablehlo.broadcast_in_dim %u, dims = [] : (tensor<i32>) -> tensor<3x4xi32>" if not manual else "",
         f"%f = {op}",
         f"%other = {reduced('%y', result)}",
         f"%sum = stablehlo.add %f, %other : tensor<{result}>",

@@ -7,6 +7,7 @@ import sys
 from unit.tools import ROOT
 
 LIMIT = 5.0  # percent of parse + verify + print
+LIMITS = {"roll-accumulation": 10.0}  # looks at each addition; one op in five is one here
 
 
 def test_cost_of_finding_nothing() -> None:
@@ -14,5 +15,5 @@ def test_cost_of_finding_nothing() -> None:
     command = [sys.executable, str(ROOT / "tools" / "bench_overhead.py"), "--ops", "100000", "--repeat", "3"]
     table = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
     shares = {name: float(share) for name, share in re.findall(r"^(\S+) .* s +([\d.]+) %$", table, re.M)}
-    assert {"inline-calls", "fuse-all-reduces", "defer-sync"} <= shares.keys()
-    assert max(shares.values()) < LIMIT, table
+    assert {"inline-calls", "fuse-all-reduces", "defer-sync", *LIMITS} <= shares.keys()
+    assert all(share < LIMITS.get(name, LIMIT) for name, share in shares.items()), table

@@ -1,5 +1,6 @@
 """Reports: which remark explains which collective, what counts as kept, and the words of the text."""
 
+import dataclasses
 from pathlib import Path
 
 import jax
@@ -8,11 +9,12 @@ import pytest
 from jax import lax
 from jax.sharding import PartitionSpec
 from programs.program import data_mesh
-from unit.reports import LOOP, MOVED, UNKNOWN, S, V, W, collective, comparison, example, remark
+from unit.reports import FILE, LOOP, MOVED, READ, UNKNOWN, S, V, W, collective, comparison, example, remark
 
 from paropt.audit import AuditComparison, AuditReport, audit
 from paropt.census import Loop
 from paropt.comparison import explaining
+from paropt.origins import Origin
 
 NEXT_LOOP = Loop("jit(step)/while/body/closed_call/while", 3)
 
@@ -94,19 +96,20 @@ sync sent on the wire    459 kB   258 kB
 scalars                  0 runs   0 runs
 peak memory                1 kB     1 kB
 
-collective  arrays               loops  group  source                      before        after
-all-reduce  2 arrays f32[64,64]  8          8  loss.py:41 psum        8 x 32.8 kB     combined  1 of 2 arrays removed
-all-gather  bf16[64]             -          8  loss.py:50 all_gather    1 x 128 B    1 x 128 B                   kept
-all-reduce  f32[64,64]           8          8  loss.py:42 psum           combined  8 x 16.4 kB                   kept
-all-reduce  f32[64,64]           -          8  loss.py:41 psum                  -  1 x 16.4 kB                    new
+collective  arrays               loops  group  axes  source                      before        after
+all-reduce  2 arrays f32[64,64]  8          8  data  loss.py:41 psum        8 x 32.8 kB     combined  \
+1 of 2 arrays removed
+all-gather  bf16[64]             -          8  -     loss.py:50 all_gather    1 x 128 B    1 x 128 B                   kept
+all-reduce  f32[64,64]           8          8  data  loss.py:42 psum           combined  8 x 16.4 kB                   kept
+all-reduce  f32[64,64]           -          8  data  loss.py:41 psum                  -  1 x 16.4 kB                    new
 
-all-reduce 2 arrays f32[64,64] x 8 in loop `while`, loss.py:41 psum, 262 kB per step: 1 of 2 arrays removed, \
+all-reduce 2 arrays f32[64,64] x 8 in loop `while`, over data, loss.py:41 psum, 262 kB per step: 1 of 2 arrays removed, \
 16384 bytes per device, now reduced after the loop and not 8 times in it [defer-sync]
 all-gather bf16[64] outside loops, loss.py:50 all_gather, 128 B per step: kept, no pass looked at it
-all-reduce f32[64,64] x 8 in loop `while`, loss.py:42 psum, 131 kB per step: kept, the reduced value is also read by \
-stablehlo.sqrt (stablehlo.sqrt at loss.py:43:11) [defer-sync]
-all-reduce f32[64,64] outside loops, loss.py:41 psum, 16.4 kB per step: new, 16384 bytes per device, now reduced after \
-the loop and not 8 times in it [defer-sync]"""
+all-reduce f32[64,64] x 8 in loop `while`, over data, loss.py:42 psum, 131 kB per step: kept, the reduced value is also \
+read by stablehlo.sqrt (stablehlo.sqrt at loss.py:43:11) [defer-sync]
+all-reduce f32[64,64] outside loops, over data, loss.py:41 psum, 16.4 kB per step: new, 16384 bytes per device, now \
+reduced after the loop and not 8 times in it [defer-sync]"""
 
 
 def test_reasons_that_differ_in_bytes_only_are_one_line() -> None:
@@ -118,16 +121,40 @@ def test_reasons_that_differ_in_bytes_only_are_one_line() -> None:
 def test_nested_and_unknown_loops() -> None:
     nested = collective(loops=(LOOP, NEXT_LOOP))
     text = str(comparison([nested], [collective(loops=(UNKNOWN,))]))
-    assert "x 8 x 3 in 2 nested loops `while/body/closed_call/while`, loss.py:41 psum, 393 kB per step: removed" in text
-    assert "x ? in loop `while`, loss.py:41 psum, unknown bytes per step: new, no pass looked at it" in text
+    assert (
+        "x 8 x 3 in 2 nested loops `while/body/closed_call/while`, over data, loss.py:41 psum, 393 kB per step: removed"
+        in text
+    )
+    assert "x ? in loop `while`, over data, loss.py:41 psum, unknown bytes per step: new, no pass looked at it" in text
     assert "unknown x 16.4 kB" in text
     assert ">= 0 B" in text
 
 
 def test_collectives_that_xla_does_not_label() -> None:
     concatenated = collective(op_name="", source_file="", line=0, loops=())
-    said = "all-reduce f32[64,64] outside loops, 16.4 kB per step: kept, XLA does not say where it comes from"
+    said = (
+        "all-reduce f32[64,64] outside loops, over data, 16.4 kB per step: kept, XLA does not say where it comes from"
+    )
     assert str(comparison([concatenated], [concatenated], MOVED)).endswith(said)
+
+
+def test_collectives_that_come_from_several_places() -> None:
+    origins = tuple(Origin("jit(step)/psum", FILE, line) for line in (41, 42, 43, 44))
+    reduce = collective(op_name="", source_file="", line=0, loops=(), origins=origins)
+    text = str(comparison([reduce], [reduce], READ, remark("also here", line=44)))
+    assert "over data, loss.py:41 psum, loss.py:42 psum, loss.py:43 psum, ..., 16.4 kB per step: kept" in text
+    assert [line.strip() for line in text.splitlines()[-2:]] == [
+        "the reduced value is also read by stablehlo.sqrt (stablehlo.sqrt at loss.py:43:11) [defer-sync]",
+        "also here [defer-sync]",
+    ]
+    deeper = dataclasses.replace(reduce, origins=tuple(o._replace(op_name="jit(step)/while/psum") for o in origins))
+    assert verdicts([reduce], [deeper]) == [(0, "kept")]
+    elsewhere = dataclasses.replace(reduce, origins=origins[:1])
+    assert verdicts([reduce], [elsewhere]) == [(0, "kept"), (0, "kept")]
+
+
+def test_groups_over_other_axes_are_other_collectives() -> None:
+    assert verdicts([collective()], [collective(axes=("model",))]) == [(41, "removed"), (41, "new")]
 
 
 def test_a_program_without_collectives() -> None:

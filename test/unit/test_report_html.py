@@ -99,6 +99,7 @@ def test_browser_reads_the_page_as_it_is_meant(tmp_path: Path) -> None:
         "all-reduce f32[64,64]",
         "in loop while, 8 trips loss.py:42 psum",
         "8",
+        "data",
         "combined",
         "8 x 16.4 kB",
         "kept",

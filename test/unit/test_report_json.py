@@ -6,12 +6,13 @@ from typing import Any
 
 import jsonschema
 import pytest
-from unit.reports import UNKNOWN, S, collective, comparison, example, report
+from unit.reports import FILE, UNKNOWN, S, collective, comparison, example, report
 from unit.tools import ROOT
 
 from paropt.baseline import compared
 from paropt.census import KINDS
 from paropt.comparison import AuditComparison, AuditReport
+from paropt.origins import Origin
 from paropt.report_json import ReportError, loads
 from paropt.totals import Audit
 
@@ -32,17 +33,24 @@ def wrong() -> AuditReport:
     return report(dataclasses.replace(example()["cpu:8"], mismatches=("a reduction is missing", "<b>")))
 
 
+def several_places() -> AuditReport:
+    origins = (Origin("jit(step)/psum", FILE, 41), Origin("", FILE, 43))
+    reduce = collective(op_name="", source_file="", line=0, axes=("replica", "data:(2)4"), origins=origins)
+    return report(comparison([reduce], [reduce]))
+
+
 REPORTS = [
     example(),
     inexact(),
     without_passes(),
     wrong(),
+    several_places(),
     compared(example(), example()),
     compared(example(), inexact()),
 ]
 
 
-@pytest.mark.parametrize("given", REPORTS, ids=["example", "inexact", "alone", "wrong", "same", "changed"])
+@pytest.mark.parametrize("given", REPORTS, ids=["example", "inexact", "alone", "wrong", "places", "same", "changed"])
 def test_reports_follow_the_schema_and_can_be_read_again(given: AuditReport) -> None:
     text = given.json()
     jsonschema.Draft202012Validator(SCHEMA).validate(json.loads(text))
@@ -61,6 +69,25 @@ def test_reports_without_the_field_can_be_read() -> None:
     document = json.loads(example().json())
     del document["targets"][0]["mismatches"]
     assert loads(json.dumps(document)) == example()
+
+
+def test_axes_and_origins() -> None:
+    (found,) = after(several_places())["collectives"]
+    assert found["axes"] == ["replica", "data:(2)4"]
+    assert found["origins"][1] == {"op_name": "", "source_file": FILE, "source_line": 43}
+    (row,) = json.loads(several_places().json())["targets"][0]["rows"]
+    assert row["axes"] == found["axes"]
+    assert row["origins"][0] == {"source_file": FILE, "source_line": 41, "source_name": "psum"}
+
+
+def test_a_report_of_the_first_version_has_no_axes_and_no_origins() -> None:
+    document = json.loads(example().json())
+    for target in document["targets"]:
+        parts = [*target["rows"], *(c for side in ("before", "after") for c in target[side]["collectives"])]
+        for part in parts:
+            del part["axes"], part["origins"]
+    jsonschema.Draft202012Validator(SCHEMA).validate(document)
+    assert loads(json.dumps(document))["cpu:8"].after.collectives[0].axes == ()
 
 
 def test_the_schema_refuses_other_documents() -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -24,7 +25,9 @@ from paropt import compile_apart, targets
 from paropt.gpus import GPUS, target_config
 from paropt.hlo import Array
 from paropt.modules import ModuleError
+from paropt.participants import Device, devices_of
 from paropt.passes.core.context import make_context
+from paropt.target_audits import audit_on
 from paropt.targets import TargetError
 
 CLUSTERS = ("cpu:8", "tpu:v5e:2x4", "gpu:h100:1x1x8")
@@ -341,6 +344,24 @@ def test_the_host_refuses_programs_for_devices_that_it_has_not() -> None:
     assert message == "the program was lowered for cpu devices that this host has not"
 
 
+# What can be said without a GPU of a host that has one.
+def test_a_host_with_gpus_lowers_for_cuda_and_leaves_memory_to_its_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus = [SimpleNamespace(platform="gpu", id=number, slice_index=None) for number in range(2)]
+    monkeypatch.setattr(jax, "local_devices", lambda: gpus)
+    host = targets.get("host")
+    assert list(host.devices) == gpus
+    assert host.platform == "cuda"
+    assert devices_of(gpus) == (Device(0, 0), Device(1, 0))
+    monkeypatch.setattr(jax, "config", SimpleNamespace(jax_platforms="cuda,cpu", jax_num_cpu_devices=-1))
+    environment = host._environment()
+    assert environment["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
+    assert environment["JAX_PLATFORMS"] == "cuda,cpu"
+    monkeypatch.undo()
+    host.__dict__["devices"] = tuple(gpus)  # as found
+    message = one_line(lambda: host.compile(sums_in_a_loop(targets.get("cpu:8").mesh({"data": 8}))))
+    assert message == "the program was lowered for cpu devices that this host has not"
+
+
 # Compilers that die
 
 
@@ -378,6 +399,21 @@ def test_each_gpu_compiles(gpu: str) -> None:
     target = available(f"gpu:{gpu}:1x1x8")
     assert target.devices[0].device_kind == GPUS[gpu].description
     assert collectives(target.compile(sums_in_a_loop(target.mesh({"data": 8})))) == ONE_SUM
+
+
+# What no data sheet says of a GPU: nothing that is reported depends on it.
+def test_the_size_of_the_l2_cache_changes_no_audit(tmp_path: Path) -> None:
+    found = available("gpu:b200:1x1x8")
+    path = tmp_path / "b200.txtpb"
+    description, size = target_config(GPUS["b200"]), GPUS["b200"].l2_cache
+    path.write_text(description.replace(f"l2_cache_size: {size}", f"l2_cache_size: {size // 8}"))
+    assert path.read_text() != description
+    mesh = found.mesh({"data": 8})
+    with_less = targets.get(f"gpu:{path}:1x1x8")
+    training = EXPLICIT["mlp_p0"](devices=found.devices)
+    for program in (sums_in_a_loop(mesh), jax.jit(training.step).lower(*shapes(training))):
+        audits = [audit_on(target, program) for target in (found, with_less)]
+        assert audits[0] == audits[1]
 
 
 @pytest.mark.parametrize("name, processors", [("tpu:v5e:2x2:2", 8), ("gpu:h100:2x2x2", 8)])

@@ -1,0 +1,160 @@
+"""Which result may be written over which argument."""
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+
+from paropt.passes.analysis.layouts import GSPMD_SHARDING, SHARDING, Sharding, meshes_of, sharding_of
+from paropt.passes.analysis.signature import ALIAS, Signature, Slot
+from paropt.passes.analysis.types import bytes_of, tensor_of
+from paropt.passes.analysis.updates import distances, reader_after
+from paropt.passes.core.remarks import Declined, require
+from paropt.passes.core.traversal import module_of
+
+_SHARED = ("jax.token", "jax.const", "jax.global_constant")
+_MEMORY, _LAYOUT = "mhlo.memory_kind", "mhlo.layout_mode"
+
+
+class Overwrite(NamedTuple):
+    """A result that may be written over an argument."""
+
+    argument: int
+    result: int
+    is_certain: bool  # each device has as many bytes of the one as of the other; else XLA decides
+    is_update: bool  # the result is computed from the argument through values of its type
+
+
+class Aliases:
+    """What may overwrite what in one function. Holds live values: use it at once."""
+
+    def __init__(self, signature: Signature, *, types_only: bool = False) -> None:
+        """`types_only`: whatever the memory, the layout and the sharding of a result."""
+        self.signature = signature
+        self._types_only = types_only
+        module = module_of(signature.function)
+        self._meshes = meshes_of(module)
+        self.is_whole = _partitions(module) == 1 and all(len(m.device_ids) == 1 for m in self._meshes.values())
+        self._distances = [distances(signature, slot.number) for slot in signature.results]
+
+    def fitting(self, argument: Slot) -> list[Slot]:
+        """The results that could be written over the argument, if it is their turn. Raises Declined for none."""
+        is_own = _is_array(argument.value) and not any(name in argument.notes for name in _SHARED)
+        require(is_own, "it is no array of its own, but a token, or a constant that calls share")
+        found = [slot for slot in self.signature.results if slot.type == argument.type]
+        require(bool(found), f"no result has its type, {argument.type}")
+        if self._types_only:
+            return found
+        other = found[0]
+        found = [slot for slot in found if _told(slot, _MEMORY) == _told(argument, _MEMORY)]
+        require(bool(found), f"{other} is in other memory: {_told(other, _MEMORY)}, and not {_told(argument, _MEMORY)}")
+        other = found[0]
+        found = [slot for slot in found if _told(slot, _LAYOUT) == _told(argument, _LAYOUT)]
+        require(bool(found), f"{other} has another layout: {_told(other, _LAYOUT)}, and not {_told(argument, _LAYOUT)}")
+        other = found[0]
+        found = [slot for slot in found if self._may_lie_alike(argument, slot)]
+        there, here = self.sharding(other), self.sharding(argument)
+        require(bool(found), f"{other} is sharded otherwise: {there}, and not {here}")
+        return found
+
+    def pairs(self, arguments: Iterable[Slot], taken: Iterable[int] = ()) -> dict[int, Overwrite]:
+        """Of the arguments, what to write over which: first what is a new value of it, the nearest first.
+
+        Results in `taken` are not used. Nothing is paired with an argument that is read after the result is written.
+        """
+        left = set(range(len(self.signature.results))).difference(taken)
+        choices = {slot.number: [result.number for result in self._fitting_or_none(slot)] for slot in arguments}
+        near = [
+            (distance, not self._is_alias(argument, result), argument, result)
+            for argument, results in choices.items()
+            for result in results
+            if (distance := self._distances[result].get(argument)) is not None
+        ]
+        found: dict[int, Overwrite] = {}
+        # Those that are no new value of anything: as the module has them already, as they are called, as they come.
+        others = [
+            (not self._is_alias(argument, result), not self._has_name_of(argument, result), argument, result)
+            for argument, results in choices.items()
+            for result in results
+        ]
+        for is_update, candidates in ((True, sorted(near)), (False, sorted(others))):
+            for _, _, argument, result in candidates:
+                if argument in found or result not in left:
+                    continue
+                if reader_after(self.signature, argument, result) is None:
+                    found[argument] = Overwrite(argument, result, self._is_certain(argument, result), is_update)
+                    left.discard(result)
+        return found
+
+    def is_update(self, argument: int, result: int) -> bool:
+        """Whether the result could be a new value of the argument: it fits, and is computed from it."""
+        fits = result in [slot.number for slot in self._fitting_or_none(self.signature.arguments[argument])]
+        return fits and argument in self._distances[result]
+
+    def sharding(self, slot: Slot) -> Sharding | None:
+        """How the value is sharded; None when nothing says so."""
+        return sharding_of(slot.notes[SHARDING], self._meshes) if SHARDING in slot.notes else None
+
+    def bytes_per_device(self, slot: Slot) -> int:
+        """Of the value; of the whole of it, when its sharding is not known."""
+        sharding = self.sharding(slot)
+        return bytes_of(ir.RankedTensorType(slot.type)) // (sharding.shards if sharding else 1)
+
+    def is_size_known(self, slot: Slot) -> bool:
+        return self.is_whole or self.sharding(slot) is not None
+
+    def _fitting_or_none(self, argument: Slot) -> list[Slot]:
+        try:
+            return self.fitting(argument)
+        except Declined:
+            return []
+
+    def _is_alias(self, argument: int, result: int) -> bool:
+        return alias_of(self.signature.arguments[argument]) == result
+
+    def _has_name_of(self, argument: int, result: int) -> bool:
+        """Whether both have the same place in trees of the same structure, as `state['w']` and `result[0]['w']`."""
+        place = place_of(self.signature.arguments[argument])
+        return bool(place) and self.signature.results[result].path.endswith(place)
+
+    def _is_certain(self, argument: int, result: int) -> bool:
+        one, other = self.signature.arguments[argument], self.signature.results[result]
+        return self.is_whole or self._lie_alike(one, other) is True
+
+    def _may_lie_alike(self, argument: Slot, result: Slot) -> bool:
+        return self.is_whole or self._lie_alike(argument, result) is not False
+
+    def _lie_alike(self, argument: Slot, result: Slot) -> bool | None:
+        """Whether both are cut in the same way over the devices; None when that cannot be known before XLA decides."""
+        if GSPMD_SHARDING in argument.notes and GSPMD_SHARDING in result.notes:
+            return True if argument.notes[GSPMD_SHARDING] == result.notes[GSPMD_SHARDING] else None
+        one, other = self.sharding(argument), self.sharding(result)
+        if one is None or other is None or one.mesh != other.mesh or not (one.is_closed and other.is_closed):
+            return None
+        return one == other
+
+
+def place_of(argument: Slot) -> str:
+    """Where the array is in its argument: `['w']` of `state['w']`."""
+    return re.sub(r"^\w+", "", argument.path)
+
+
+def alias_of(argument: Slot) -> int | None:
+    """The result that the module says is written over the argument."""
+    return ir.IntegerAttr(argument.notes[ALIAS]).value if ALIAS in argument.notes else None
+
+
+def _is_array(value: ir.Value) -> bool:
+    """Whether it is a tensor of a known size in bytes."""
+    tensor = tensor_of(value)
+    return tensor is not None and isinstance(tensor.element_type, ir.IntegerType | ir.FloatType | ir.ComplexType)
+
+
+def _told(slot: Slot, note: str) -> str:
+    return ir.StringAttr(slot.notes[note]).value if note in slot.notes else "the default"
+
+
+def _partitions(module: ir.Operation) -> int:
+    name = "mhlo.num_partitions"
+    return ir.IntegerAttr(module.attributes[name]).value if name in module.attributes else 1

@@ -1,0 +1,113 @@
+"""Gathers what justifies a deferral."""
+
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+
+from paropt.passes.analysis.branches import BRANCHES
+from paropt.passes.analysis.collectives import Reduction, reduction_of
+from paropt.passes.analysis.deferral import Cost, Deferral
+from paropt.passes.analysis.linearity import law_of
+from paropt.passes.analysis.loops import WHILE, Loop, trip_count
+from paropt.passes.analysis.meshes import Mesh
+from paropt.passes.analysis.partial import BlockFacts
+from paropt.passes.analysis.policy import axes_of
+from paropt.passes.analysis.types import bytes_of
+from paropt.passes.core.certificate import Certificate, Scope, Step, Uniform
+from paropt.passes.core.remarks import source_of
+from paropt.passes.core.traversal import defining_op, module_of, parent_of
+
+_CHOICE = "each branch returns a partial value, or one that is kept apart"
+
+
+class Site(NamedTuple):
+    """A loop that reductions leave: what their certificates share. Made once, because finding it takes time."""
+
+    loop: Loop
+    meshes: tuple[Mesh, ...]
+    outside: tuple[Scope, ...]  # around the loop, outermost first
+
+    @classmethod
+    def of(cls, loop: Loop, meshes: tuple[Mesh, ...]) -> "Site":
+        return cls(loop, meshes, _scopes(loop.op, module_of(loop.op)))
+
+
+def certificate_of(op: ir.Operation, part: Deferral, cost: Cost, facts: BlockFacts, site: Site) -> Certificate:
+    """For the reduction `op` of `part`, before it leaves its loop."""
+    moved = [result for result in op.results if result in part.members]
+    moves = Moves(sum(cost.inside[result] for result in moved), cost.runs[moved[0]], sum(cost.after))
+    uniform = _uniform(op, part, site.loop, facts)
+    return _certificate(op, part.values.reduction, moves, site, _chain(part, facts), uniform)
+
+
+def peel_certificate(op: ir.Operation, branch: ir.Operation, site: Site) -> Certificate:
+    """For the reduction `op` in `branch`, which runs in the last trip only, before it follows the loop."""
+    size = sum(bytes_of(ir.RankedTensorType(operand.type)) for operand in op.operands)
+    why = f"computed for each of {trip_count(site.loop)} trips: only the last one takes the branch"
+    fact = Uniform("a predicate", branch.name, source_of(branch.location), why)
+    return _certificate(op, reduction_of(op), Moves(size, 1, size), site, (), (fact,))
+
+
+class Moves(NamedTuple):
+    """Bytes per device in the loop, how often, and after it."""
+
+    inside: int
+    runs: int | None
+    after: int
+
+
+def _certificate(
+    op: ir.Operation,
+    reduction: Reduction,
+    moves: Moves,
+    site: Site,
+    chain: tuple[Step, ...],
+    uniform: tuple[Uniform, ...],
+) -> Certificate:
+    loop = site.loop
+    around = Scope(WHILE, source_of(loop.op.location), trip_count(loop))
+    return Certificate(
+        form="global" if reduction.is_global else "manual",
+        kind=reduction.kind,
+        combiner=reduction.combiner,
+        element_type=str(ir.RankedTensorType(op.results[0].type).element_type),
+        bytes=moves.inside,
+        runs=moves.runs,
+        bytes_after=moves.after,
+        groups=reduction.groups,
+        axes=axes_of(reduction, site.meshes),
+        source=source_of(op.location),
+        moved_from=(*site.outside, around, *_scopes(op, loop.op)),
+        moved_to=site.outside,
+        chain=chain,
+        uniform=uniform,
+    )
+
+
+def _scopes(op: ir.Operation, within: ir.Operation) -> tuple[Scope, ...]:
+    """The loops and branches in `within` around `op`, outermost first."""
+    found: list[Scope] = []
+    while (parent := parent_of(op)) != within:
+        op = parent
+        if op.name == WHILE or op.name in BRANCHES:
+            found.append(Scope(op.name, source_of(op.location), trip_count(Loop(op)) if op.name == WHILE else None))
+    return tuple(reversed(found))
+
+
+def _chain(part: Deferral, facts: BlockFacts) -> tuple[Step, ...]:
+    steps: list[Step] = []
+    between = [value for value in part.order if defining_op(value) is not None and not part.values.is_source(value)]
+    for op in facts.in_order(between):
+        law = _CHOICE if op.name in BRANCHES else law_of(op.name, part.values.reduction)
+        steps.append(Step(op.name, source_of(op.location), law))
+    return tuple(steps)
+
+
+def _uniform(op: ir.Operation, part: Deferral, loop: Loop, facts: BlockFacts) -> tuple[Uniform, ...]:
+    """What had to be uniform: for ops of the chain, for the branches around `op`, and for the loop."""
+    readers = [loop.op, *facts.in_order(part.order)]
+    while op.block != loop.body:
+        op = parent_of(op)
+        readers.append(op)
+    found = [fact for reader in readers for fact in facts.uniform_in(reader, part.values.reduction)]
+    return tuple(dict.fromkeys(found))

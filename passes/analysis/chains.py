@@ -1,0 +1,185 @@
+"""Sums of terms that look alike: where a program that was written as a Python loop accumulates.
+
+Only what is cheap to see: the op that computes a term, and its type. Whether terms are computed alike is for
+`congruence`.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+
+from paropt.passes.core.traversal import defining_op, op_of, ops_of
+
+# Ops that may stand between one addition and the next.
+_PASSED = ("sdy.sharding_constraint", "stablehlo.optimization_barrier")
+
+
+class Accumulation(NamedTuple):
+    """`((start + terms[0]) + terms[1]) + ...`, of whatever combining op.
+
+    Without a start it begins with `terms[0] + terms[1]`. Nothing reads the sums in between.
+    """
+
+    ops: tuple[ir.Operation, ...]  # in program order; with a start, the one that takes terms[i] is ops[i]
+    terms: tuple[ir.Value, ...]
+    start: ir.Value | None
+    is_tree: bool  # the terms are added in another order: pairs first
+
+    @property
+    def combiner(self) -> str:
+        return str(self.ops[0].name)
+
+
+def accumulations(root: ir.Operation, *combiners: str) -> list[Accumulation]:
+    """The sums of at least two terms that look alike, in program order of their last op."""
+    found: list[Accumulation] = []
+    trees = _Trees(ops_of(root, *combiners))
+    for end in trees.ends:
+        chains = _chains(trees.path(end))
+        found += chains or _tree(end, trees)
+    return found
+
+
+class _Trees:
+    """The ops whose result only another op of the same kind reads, with that op."""
+
+    def __init__(self, ops: Sequence[ir.Operation]) -> None:
+        self._below: dict[ir.Value, list[ir.Value]] = {}  # by the result of an op: its operands that are such sums
+        inner: list[ir.Operation] = []
+        for op in ops:
+            reader = _only_reader(op)
+            if reader is not None:
+                self._below.setdefault(reader[0], []).append(op.results[0])
+                inner.append(op)
+        results = {op.results[0] for op in inner}
+        self.ends = [op_of(value) for value in self._below if value not in results]
+        self._depths: dict[ir.Value, int] = {}
+
+    def below(self, value: ir.Value) -> list[ir.Value]:
+        return self._below.get(value, [])
+
+    def path(self, end: ir.Operation) -> list[ir.Operation]:
+        """The longest way up from `end`, the ops that come first in the program first."""
+        ops = [end]
+        while below := self.below(ops[-1].results[0]):
+            ops.append(op_of(max(below, key=self._depth)))
+        return ops[::-1]
+
+    def _depth(self, value: ir.Value) -> int:
+        waiting = [value]
+        while waiting:
+            top = waiting[-1]
+            unknown = [each for each in self.below(top) if each not in self._depths]
+            if not unknown:
+                self._depths[top] = 1 + max((self._depths[each] for each in self.below(top)), default=0)
+                waiting.pop()
+            waiting += unknown
+        return self._depths[value]
+
+
+def _only_reader(op: ir.Operation) -> tuple[ir.Value] | None:
+    """The result of the op of the same kind that alone reads `op`, perhaps through ops that pass it on."""
+    result, name = op.results[0], op.name
+    while True:
+        uses = result.uses
+        use = next(uses, None)
+        if use is None or next(uses, None) is not None:
+            return None
+        reader = use.owner.operation
+        if reader.name == name:
+            same = reader.block == op.block and reader.results[0].type == op.results[0].type
+            return (reader.results[0],) if same else None
+        if reader.name not in _PASSED:
+            return None
+        result = reader.results[use.operand_number]
+
+
+def _passed(value: ir.Value) -> ir.Value:
+    """The value that `value` is, before the ops that pass it on."""
+    op = defining_op(value)
+    while op is not None and op.name in _PASSED:
+        value = op.operands[ir.OpResult(value).result_number]
+        op = defining_op(value)
+    return value
+
+
+def _chains(path: Sequence[ir.Operation]) -> list[Accumulation]:
+    """The runs of ops of `path` whose terms look alike."""
+    terms = [_other(op, before.results[0]) for before, op in pairwise(path)]
+    looks = [_look(term) for term in terms]
+    found: list[Accumulation] = []
+    begin = 0
+    while begin < len(terms):
+        end = begin + 1
+        while end < len(terms) and looks[end] == looks[begin]:
+            end += 1
+        if end - begin > 1 or _starts(path[begin], looks[begin]):
+            found.append(_chain(path[begin], path[begin + 1 : end + 1], terms[begin:end], looks[begin]))
+        begin = end
+    return found
+
+
+def _other(op: ir.Operation, sum_: ir.Value) -> ir.Value:
+    """The operand of `op` that is not the sum so far."""
+    return op.operands[1] if _passed(op.operands[0]) == sum_ else op.operands[0]
+
+
+def _starts(op: ir.Operation, look: tuple[str, ir.Type]) -> bool:
+    return any(_look(operand) == look for operand in op.operands)
+
+
+def _chain(
+    first: ir.Operation, ops: Sequence[ir.Operation], terms: list[ir.Value], look: tuple[str, ir.Type]
+) -> Accumulation:
+    """`ops` with `terms`, after `first`, which may add a term too, or two."""
+    alike = [_look(operand) == look for operand in first.operands]
+    if all(alike) and _is_direct([first, *ops]):
+        return Accumulation((first, *ops), (*first.operands, *terms), None, is_tree=False)
+    if any(alike):
+        term, start = (first.operands[0], first.operands[1]) if alike[0] else (first.operands[1], first.operands[0])
+        return Accumulation((first, *ops), (term, *terms), start, is_tree=False)
+    return Accumulation(tuple(ops), tuple(terms), first.results[0], is_tree=False)
+
+
+def _tree(end: ir.Operation, trees: _Trees) -> list[Accumulation]:
+    """The sum at `end` of at least three terms that all look alike."""
+    ops: list[ir.Operation] = []
+    waiting = [end.results[0]]
+    while waiting:
+        value = waiting.pop()
+        op = op_of(value)
+        ops.append(op)
+        inner = trees.below(value)
+        for operand in reversed(list(op.operands)):
+            if _passed(operand) in inner:
+                waiting.append(_passed(operand))
+    ops.reverse()
+    terms = _leaves(end.results[0], {op.results[0] for op in ops})
+    alike = len(terms) > 2 and len({_look(term) for term in terms}) == 1 and _is_direct(ops)
+    return [Accumulation(tuple(ops), tuple(terms), None, is_tree=True)] if alike else []
+
+
+def _is_direct(ops: Sequence[ir.Operation]) -> bool:
+    """Whether nothing stands between these ops, each of which but the last is read by a later one."""
+    return all(next(op.results[0].uses).owner.name == op.name for op in ops[:-1])
+
+
+def _leaves(root: ir.Value, sums: set[ir.Value]) -> list[ir.Value]:
+    """What is added up, from left to right."""
+    found: list[ir.Value] = []
+    waiting = [root]
+    while waiting:
+        value = waiting.pop()
+        if _passed(value) in sums:
+            waiting += reversed(list(op_of(_passed(value)).operands))
+        else:
+            found.append(value)
+    return found
+
+
+def _look(value: ir.Value) -> tuple[str, ir.Type]:
+    """The kind of op that defines `value`, and its type."""
+    op = defining_op(_passed(value))
+    return (op.name if op is not None else "argument", value.type)

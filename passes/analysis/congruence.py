@@ -1,0 +1,387 @@
+"""Copies: parts of a block that compute the same, on different data.
+
+Values of M copies are aligned: the op that defines the value of each copy must be the same op, and what it reads is
+aligned in turn, until something is met that is one for all copies, or an argument, or a value of the copy before.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
+
+from paropt.passes.analysis.types import tensor_of
+from paropt.passes.analysis.uniformity import DETERMINISTIC
+from paropt.passes.core.remarks import Declined, require
+from paropt.passes.core.traversal import defining_op
+
+CONSTANT, SLICE = "stablehlo.constant", "stablehlo.slice"
+
+COLLECTIVES = frozenset(
+    f"stablehlo.{name}"
+    for name in "all_gather all_reduce all_to_all collective_broadcast collective_permute reduce_scatter".split()
+)
+# Ops that may be done in a loop although they are not in the table of deterministic ops: why, and which.
+_REPEATABLE = (
+    ("one device's arithmetic", "cholesky dot fft triangular_solve batch_norm_grad batch_norm_inference round"),
+    ("a number of the device, the same in every copy", "partition_id replica_id"),
+)
+REPEATABLE = (
+    DETERMINISTIC
+    | COLLECTIVES
+    | {f"stablehlo.{name}" for _, names in _REPEATABLE for name in names.split()}
+    | {"sdy.manual_computation", "sdy.reshard"}
+)
+
+Values = tuple[ir.Value | None, ...]  # of one value, that of each copy; None: the last copy has none
+
+
+class Shared(NamedTuple):
+    """One value for all copies, from outside of them."""
+
+    value: ir.Value
+
+
+class Inner(NamedTuple):
+    """A result of the op of the same copy."""
+
+    group: int
+    result: int
+
+
+class Carried(NamedTuple):
+    """A result of the op of the copy before; of the first copy, `start`."""
+
+    start: ir.Value
+    group: int
+    result: int
+
+
+class Each(NamedTuple):
+    """An argument of the block for each copy."""
+
+    values: tuple[ir.Value, ...]
+
+
+Source = Shared | Inner | Carried | Each
+
+
+class Place(NamedTuple):
+    """Where a value is computed."""
+
+    group: int
+    copy: int
+    result: int
+
+
+@dataclass
+class Group:
+    """The op of each copy that does the same. The last copy may lack it: then nothing there reads it."""
+
+    ops: list[ir.Operation | None]
+    operands: list[Values]  # then the values that its regions read
+
+    @property
+    def first(self) -> ir.Operation:
+        assert self.ops[0] is not None, "only the last copy may lack an op"
+        return self.ops[0]
+
+    @property
+    def present(self) -> list[ir.Operation]:
+        return [op for op in self.ops if op is not None]
+
+
+class Copies:
+    """What is known to be done alike in `count` copies. Holds live values: use it at once."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.groups: list[Group] = []
+        self.places: dict[ir.Value, Place] = {}
+        self.sources: dict[Values, Source] = {}
+        self.work = 0  # how many ops were looked at
+        self._undo: list[Callable[[], object]] = []
+
+    def align(self, *wanted: Values) -> None:
+        """Adds what computes `wanted`. Raises Declined with the first difference; then nothing is added."""
+        self._undo.clear()
+        try:
+            self._align(list(wanted))
+        except Declined:
+            self.retract()
+            raise
+
+    def retract(self) -> None:
+        """Takes back what the last `align` added."""
+        while self._undo:
+            self._undo.pop()()
+
+    def _align(self, waiting: list[Values]) -> None:
+        unlike: list[tuple[Values, Declined]] = []  # taken last, when it is known what the copy before computes
+        while waiting or unlike:
+            if not waiting:
+                values, declined = unlike.pop(0)
+                waiting += self._carried_on(values, declined) if values not in self.sources else []
+                continue
+            values = waiting.pop()
+            if values in self.sources:
+                continue
+            try:
+                waiting += self._settle(values)
+            except _Unlike as difference:
+                unlike.append((values, difference))
+
+    def _settle(self, values: Values) -> list[Values]:
+        """Says where `values` come from; returns the values to settle then. Raises _Unlike for a difference."""
+        present = _present(values)
+        places = [self.places.get(value) for value in present]
+        if places[0] is None and len(places) > 1 and places[1] is not None:
+            return self._carry(values, places)
+        if len(present) > 1 and all(value == present[0] for value in present):
+            return self._set(values, Shared(present[0]))
+        if places[0] is not None:
+            return self._known(values, places)
+        ops = [defining_op(value) for value in present]
+        if len(present) == 1:  # of two copies the first one computes it for nobody
+            return self._set(values, Shared(present[0]))
+        if all(op is None for op in ops) and len({value.type for value in present}) == 1:
+            return self._set(values, Each(tuple(present)))
+        self._require_alike(present, ops)
+        return self._add(values, [op for op in ops if op is not None])
+
+    def _set(self, values: Values, source: Source) -> list[Values]:
+        self.sources[values] = source
+        self._undo.append(partial(self.sources.pop, values))
+        return []
+
+    def _known(self, values: Values, places: Sequence[Place | None]) -> list[Values]:
+        """`values` of which the first is already placed in a copy."""
+        group, _, result = first = places[0] or Place(0, 0, 0)
+        fits = all(place == Place(group, i, result) for i, place in enumerate(places[:-1]))
+        last = len(places) - 1
+        if fits and places[-1] is None and last == self.count - 1 and self.groups[group].ops[-1] is None:
+            return self._complete(values, first)
+        same = fits and places[-1] == Place(group, last, result)
+        require(same, "a value is of one copy here and of another there", defining_op(_present(values)[0]))
+        return self._set(values, Inner(group, result))
+
+    def _complete(self, values: Values, place: Place) -> list[Values]:
+        """The last copy has the op after all."""
+        group = self.groups[place.group]
+        ops = [defining_op(value) for value in _present(values)]
+        self._require_alike(_present(values), ops)
+        operands, last = group.operands, ops[-1]
+        assert last is not None, "it is like the others"
+        self._place(last, place.group, self.count - 1)
+        group.ops[-1] = last
+        group.operands = _transposed([_reads(op) for op in group.present], self.count)
+
+        def undo() -> None:
+            group.ops[-1], group.operands = None, operands
+
+        self._undo.append(undo)
+        self._set(values, Inner(place.group, place.result))
+        return list(group.operands)
+
+    def _carry(self, values: Values, places: Sequence[Place | None]) -> list[Values]:
+        """`values` of which the second is computed in a copy: it must be the first one."""
+        group, _, result = places[1] or Place(0, 0, 0)
+        present = _present(values)
+        follows = all(place == Place(group, i, result) for i, place in enumerate(places[1:]))
+        require(follows, "a copy reads a value of another one, which is not the one before", defining_op(present[1]))
+        same = present[0].type == present[1].type
+        require(same, "a value changes its type from copy to copy", defining_op(present[1]))
+        return self._set(values, Carried(present[0], group, result))
+
+    def _carried_on(self, values: Values, difference: Declined) -> list[Values]:
+        """`values` that are not alike: perhaps each copy computes the one that the next copy reads."""
+        present = _present(values)
+        places = [self.places.get(value) for value in present]
+        if places[0] is None and places[1] is not None:
+            return self._carry(values, places)
+        following = [defining_op(value) for value in present[1:]]
+        is_defined = all(op is not None for op in following)
+        if places[0] is not None or not is_defined or len(present) < self.count or self.count < 3:
+            raise difference
+        try:
+            self._require_alike(present[1:], following)
+        except _Unlike:
+            raise difference from None
+        if present[0].type != present[1].type:
+            raise difference
+        shifted = (*present[1:], None)
+        more = self._add(shifted, [op for op in following if op is not None])
+        return [values, *more]
+
+    def _add(self, values: Values, ops: list[ir.Operation]) -> list[Values]:
+        number = len(self.groups)
+        _require_repeatable(ops[0])
+        for i, op in enumerate(ops):
+            self._place(op, number, i)
+        missing = self.count - len(ops)
+        group = Group([*ops, *[None] * missing], _transposed([_reads(op) for op in ops], self.count))
+        self.groups.append(group)
+        self._undo.append(self.groups.pop)
+        self._set(values, Inner(number, self.places[_present(values)[0]].result))
+        return list(group.operands)
+
+    def _place(self, op: ir.Operation, group: int, copy: int) -> None:
+        self.work += 1
+        for i, result in enumerate(op.results):
+            require(result not in self.places, "an op would be in two copies", op)
+            self.places[result] = Place(group, copy, i)
+            self._undo.append(partial(self.places.pop, result))
+
+    def _require_alike(self, values: Sequence[ir.Value], ops: Sequence[ir.Operation | None]) -> None:
+        """Raises _Unlike, with the first difference between the ops that define `values`."""
+        self.work += len(ops)
+        first = ops[0]
+        number = _number(values[0])
+        for i, (value, op) in enumerate(zip(values, ops, strict=True)):
+            if i == 0 or (value == values[0] and first is None):
+                continue
+            copy = f"copy {i + 1} of {self.count}"
+            if first is None and op is None:
+                raise _Unlike(f"{copy} differs: it reads another argument than the first")
+            if first is None or op is None:
+                reason = f"{copy} differs: {_said(op)}, which is {_said(first)} in the first"
+                raise _Unlike(reason, op if op is not None else first)
+            if any(value == other for other in values[:i]):
+                raise _Unlike(f"{copy} differs: it reads the same {op.name} as another copy, but not all do", op)
+            if _number(value) != number:
+                raise _Unlike(f"{copy} differs: it reads another result of {op.name} than the first", op)
+            difference = _difference(first, op)
+            if difference:
+                raise _Unlike(f"{copy} differs: {difference}", op)
+
+
+class _Unlike(Declined):
+    """Two copies do not do the same."""
+
+
+def _present(values: Values) -> list[ir.Value]:
+    return [value for value in values if value is not None]
+
+
+def _number(value: ir.Value) -> int:
+    return ir.OpResult(value).result_number if isinstance(value, ir.OpResult) else 0
+
+
+def _said(op: ir.Operation | None) -> str:
+    return str(op.name) if op is not None else "an argument"
+
+
+def _transposed(reads: Sequence[Sequence[ir.Value]], count: int) -> list[Values]:
+    """Of what each op reads, the values of all copies."""
+    missing = [None] * (count - len(reads))
+    return [(*each, *missing) for each in zip(*reads, strict=True)]
+
+
+def _reads(op: ir.Operation) -> list[ir.Value]:
+    """The operands of `op`, then the values from outside that its regions read, once each."""
+    return [*op.operands, *(captured(op) if len(op.regions) else ())]
+
+
+def captured(op: ir.Operation) -> list[ir.Value]:
+    """The values from outside that the regions of `op` read, in order, once each."""
+    return list(_Regions(op).captured)
+
+
+def _difference(first: ir.Operation, op: ir.Operation) -> str:
+    """In what `op` differs from `first`, in words, apart from what a loop can count or look up; "" if in nothing."""
+    if op.name != first.name:
+        return f"{op.name}, which is {first.name} in the first"
+    types = [result.type for result in op.results], [result.type for result in first.results]
+    if types[0] != types[1] or len(op.operands) != len(first.operands):
+        return f"{op.name} has other types than in the first"
+    attributes, expected = attributes_of(op), attributes_of(first)
+    for name in sorted(attributes.keys() | expected.keys()):
+        if attributes.get(name) != expected.get(name) and name not in _COUNTED.get(op.name, ()):
+            return f"attribute {name} of {op.name} is another than in the first"
+    if len(op.regions) and _Regions(op).lines != _Regions(first).lines:
+        return f"the region of {op.name} is another than in the first"
+    return ""
+
+
+# Attributes that a loop can make of its counter. A slice with the same strides and result has other limits as well.
+_COUNTED = {CONSTANT: ("value",), SLICE: ("start_indices", "limit_indices")}
+
+
+def attributes_of(op: ir.Operation) -> dict[str, object]:
+    """The attributes of `op`, as far as they say what it does: the number of a channel only tells ops apart."""
+    if op.name == CONSTANT and not is_readable(op):
+        # jaxlib cannot make such attributes; a copy, because printing an op in its block numbers the whole function.
+        return {"value": op.clone(ip=False).get_asm(print_generic_op_form=True, assume_verified=True)}
+    return {name: _comparable(name, op.attributes[name]) for name in op.attributes}
+
+
+def is_readable(constant: ir.Operation) -> bool:
+    """Whether jaxlib can give the elements of `constant` as an attribute."""
+    element = ir.RankedTensorType(constant.results[0].type).element_type
+    return isinstance(element, ir.IntegerType | ir.FloatType)
+
+
+def _comparable(name: str, attribute: ir.Attribute) -> object:
+    if name != "channel_handle":
+        return attribute
+    return stablehlo.ChannelHandle(attribute).type
+
+
+class _Regions:
+    """What the regions of an op do, without names of values, so that it can be compared."""
+
+    def __init__(self, op: ir.Operation) -> None:
+        self.captured: dict[ir.Value, int] = {}  # numbered as they are met
+        self.lines: list[object] = []
+        self._inner: dict[ir.Value, int] = {}
+        self._visit(op)
+
+    def _visit(self, op: ir.Operation) -> None:
+        for region in op.regions:
+            for block in region:
+                self.lines.append([argument.type for argument in block.arguments])
+                self._define(block.arguments)
+                for each in block.operations:
+                    self._line(each.operation)
+
+    def _line(self, op: ir.Operation) -> None:
+        operands = [self._reference(operand) for operand in op.operands]
+        self.lines.append((op.name, operands, [result.type for result in op.results], attributes_of(op)))
+        self._define(op.results)
+        self._visit(op)
+
+    def _define(self, values: Sequence[ir.Value]) -> None:
+        for value in values:
+            self._inner[value] = len(self._inner)
+
+    def _reference(self, value: ir.Value) -> tuple[str, int]:
+        if value in self._inner:
+            return ("inner", self._inner[value])
+        return ("captured", self.captured.setdefault(value, len(self.captured)))
+
+
+def _require_repeatable(op: ir.Operation) -> None:
+    """Declines an op that may do more than compute its results, or whose results have no fixed size."""
+    for result in op.results:
+        require(tensor_of(result) is not None, "a shape is dynamic", op)
+    for each in (op, *nested(op)):
+        known = each.name in REPEATABLE or each.name.startswith("chlo.") or _is_plain_custom_call(each)
+        require(known, f"{each.name} may do more than compute its results", each)
+
+
+def _is_plain_custom_call(op: ir.Operation) -> bool:
+    if op.name != "stablehlo.custom_call":
+        return False
+    effect = op.attributes.get("has_side_effect")
+    return effect is None or not ir.BoolAttr(effect).value
+
+
+def nested(op: ir.Operation) -> Iterator[ir.Operation]:
+    """The ops in the regions of `op`, at any depth."""
+    for region in op.regions:
+        for block in region:
+            for each in block.operations:
+                yield each.operation
+                yield from nested(each.operation)

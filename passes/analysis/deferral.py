@@ -1,0 +1,299 @@
+"""What may leave a loop: carried values that may stay partial in the whole of it, and the reductions that then go."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+
+from paropt.passes.analysis.collectives import ADD, REDUCTIONS, Reduction, neutral_number
+from paropt.passes.analysis.constants import is_zero
+from paropt.passes.analysis.evaluation import executions, trips_of
+from paropt.passes.analysis.loops import Loop, trip_count
+from paropt.passes.analysis.partial import BlockFacts, PartialValues, first_source
+from paropt.passes.analysis.types import bytes_of, widens
+from paropt.passes.core.remarks import Declined, require
+from paropt.passes.core.traversal import defining_op, op_of
+
+
+class Deferral(NamedTuple):
+    """Carried values that one kind of reduction may leave, and without which none of them may."""
+
+    values: PartialValues
+    positions: tuple[int, ...]  # of the carried values
+    members: frozenset[ir.Value]  # the partial values that they are made of
+    reductions: tuple[ir.Operation, ...]  # those that the loop no longer needs
+    order: tuple[ir.Value, ...]  # the members in program order
+
+
+class Deferrals(NamedTuple):
+    """What one kind of reduction may leave, in parts that may go without each other; and why it stays elsewhere."""
+
+    parts: list[Deferral]
+    values: PartialValues
+    reasons: dict[ir.Value, Declined]  # by the partial values that lead to a carried value that may not
+
+
+def deferrals(loop: Loop, reduction: Reduction, facts: BlockFacts) -> Deferrals:
+    reductions = facts.reductions.kinds[reduction]
+    sources = [result for op in reductions for result in op.results]
+    reached = facts.partial_values(reduction, sources)
+    nexts = list(loop.next_values.operands)
+    positions = [i for i, value in enumerate(nexts) if value in reached.values]
+    reasons: dict[ir.Value, Declined] = {}
+    while True:
+        values = facts.partial_values(reduction, [*sources, *(loop.body.arguments[i] for i in positions)])
+        made_of = {i: [*_made_of(nexts[i], values), loop.body.arguments[i]] for i in positions}
+        members = frozenset().union(*made_of.values())
+        refused: set[int] = set()
+        for i in positions:
+            try:
+                _require_deferrable(i, made_of[i], members, Context(loop, values, facts, frozenset(positions)))
+            except Declined as declined:
+                refused.add(i)
+                for value in made_of[i]:
+                    reasons.setdefault(value, declined)
+        if not refused:
+            break
+        positions = [i for i in positions if i not in refused]
+    return Deferrals(_parts(_connected(positions, made_of), made_of, reductions, values), values, reasons)
+
+
+def merged(parts: Sequence[Deferral]) -> Deferral:
+    """Several parts of one kind of reduction as one."""
+    values = parts[0].values
+    found = {op.results[0]: op for part in parts for op in part.reductions}
+    members = frozenset().union(*(part.members for part in parts))
+    return Deferral(
+        values,
+        tuple(sorted(i for part in parts for i in part.positions)),
+        members,
+        tuple(found.values()),
+        tuple(value for value in values.values if value in members),
+    )
+
+
+def _parts(
+    groups: list[list[int]],
+    made_of: dict[int, list[ir.Value]],
+    reductions: Sequence[ir.Operation],
+    values: PartialValues,
+) -> list[Deferral]:
+    """A part for each group of carried values."""
+    group_of = {value: g for g, group in enumerate(groups) for i in group for value in made_of[i]}
+    order: list[list[ir.Value]] = [[] for _ in groups]
+    for value in values.values:
+        if value in group_of:
+            order[group_of[value]].append(value)
+    gone: list[list[ir.Operation]] = [[] for _ in groups]
+    for op in reductions:
+        for g in dict.fromkeys(group_of[result] for result in op.results if result in group_of):
+            gone[g].append(op)
+    return [
+        Deferral(values, tuple(group), frozenset(order[g]), tuple(gone[g]), tuple(order[g]))
+        for g, group in enumerate(groups)
+    ]
+
+
+def _connected(positions: Sequence[int], made_of: dict[int, list[ir.Value]]) -> list[list[int]]:
+    """The carried values in groups that share no partial value."""
+    leader = {i: i for i in positions}
+
+    def leader_of(i: int) -> int:
+        while leader[i] != i:
+            i = leader[i]
+        return i
+
+    first: dict[ir.Value, int] = {}
+    for i in positions:
+        for value in made_of[i]:
+            one, other = sorted((leader_of(i), leader_of(first.setdefault(value, i))))
+            leader[other] = one
+    groups: dict[int, list[int]] = {}
+    for i in positions:
+        groups.setdefault(leader_of(i), []).append(i)
+    return list(groups.values())
+
+
+class Context(NamedTuple):
+    """What the conditions are asked about."""
+
+    loop: Loop
+    values: PartialValues
+    facts: BlockFacts
+    positions: frozenset[int]
+
+
+def _require_deferrable(position: int, made_of: list[ir.Value], members: frozenset[ir.Value], context: Context) -> None:
+    """Declines unless carried value `position`, made of the values `made_of`, may stay partial in the whole loop."""
+    loop, values = context.loop, context.values
+    reduction = values.reduction
+    reduced = any(defining_op(value) is not None and values.is_source(value) for value in made_of)
+    require(reduced, "the accumulator is not a sum with the reduced value", loop.op)
+    source = first_source(loop.next_values.operands[position], values)
+    for value in made_of:
+        element = ir.RankedTensorType(value.type).element_type
+        has_neutral = neutral_number(reduction.combiner, element) is not None
+        require(has_neutral, f"no neutral element is known for a {reduction.combiner} of {element}", source)
+    require("sdy.sharding" not in loop.op.attributes, "the loop says how its values are sharded", loop.op)
+    context.facts.require_uniform(loop.predicate, "the number of trips", loop.op, reduction)
+    for use in loop.condition.arguments[position].uses:
+        require(False, "the condition reads the accumulator", use.owner.operation)
+    for value in made_of:
+        for use in value.uses:
+            _require_member(value, use, members, context)
+
+
+def _require_member(value: ir.Value, use: ir.OpOperand, members: frozenset[ir.Value], context: Context) -> None:
+    """Declines unless `use` of the partial `value` ends in an accumulator that is deferred too."""
+    op = use.owner.operation
+    if op == context.loop.next_values:
+        ends = use.operand_number in context.positions
+        require(ends, f"{_described(value)} is also carried to the next trip", op)
+        return
+    made = context.values.made_by(use)
+    if made is not None:
+        require(made in members, f"{_described(value)} also reaches a value that is not accumulated", op)
+        return
+    declined = context.values.stopped_at(use)
+    because = f": {declined.reason}" if declined is not None else ""
+    require(False, f"{_described(value)} is also read by {op.name}{because}", op)
+
+
+def _described(value: ir.Value) -> str:
+    op = defining_op(value)
+    if op is None:
+        return "the accumulator"
+    return "the reduced value" if op.name in REDUCTIONS else "a sum of reduced values"
+
+
+def _made_of(value: ir.Value, values: PartialValues) -> list[ir.Value]:
+    """The partial values that `value` is computed from, itself first; none when it is not partial."""
+    found: dict[ir.Value, None] = {}  # a set would have an order of its own in each process
+    waiting = [value] if value in values.values else []
+    while waiting:
+        value = waiting.pop()
+        if value not in found:
+            found[value] = None
+            waiting += values.parts(value)
+    return list(found)
+
+
+class Cost(NamedTuple):
+    """What is reduced per device: in all trips of one execution of the loop, and after it."""
+
+    inside: dict[ir.Value, int]  # bytes of each array that is reduced in the loop
+    runs: dict[ir.Value, int | None]  # how often each is; None: not known
+    after: list[int]  # bytes of each array that is reduced after it
+    held: int  # bytes that the loop carries more than before
+
+    @property
+    def _often(self) -> dict[ir.Value, int]:
+        """What is not known counts as 2 times: as few as can be worth it."""
+        return {value: 2 if runs is None else runs for value, runs in self.runs.items()}
+
+    @property
+    def saved(self) -> int:
+        """Bytes that are reduced less."""
+        return sum(size * self._often[value] for value, size in self.inside.items()) - sum(self.after)
+
+    @property
+    def is_less(self) -> bool:
+        """Bytes decide, then arrays."""
+        return (-self.saved, len(self.after)) < (0, sum(self._often.values()))
+
+
+def cost_of(part: Deferral, loop: Loop) -> Cost:
+    """A branch whose predicate is not known counts as taken in every trip."""
+    trips = trip_count(loop)
+    in_branches = any(op.block != loop.body for op in part.reductions)
+    known = trips_of(loop) if in_branches else None
+    after = {i: bytes_of(carried_type(part, loop, i)) for i in part.positions}
+    before = {i: _bytes(loop.op.results[i]) for i in part.positions}
+    held = sum(after.values()) - sum(before.values()) + sum(before[i] for i in _changed_apart(part, loop))
+    cost = Cost({}, {}, list(after.values()), held)
+    for op in part.reductions:
+        runs = executions(op, loop, known) if op.block != loop.body else None
+        for operand, result in zip(op.operands, op.results, strict=True):
+            if result in part.members:
+                cost.inside[result] = _bytes(operand)
+                cost.runs[result] = trips if runs is None else runs
+    return cost
+
+
+def carried_type(part: Deferral, loop: Loop, position: int) -> ir.RankedTensorType:
+    """The type of carried value `position` when it is partial: unscattered, if a reduce_scatter closes it."""
+    tensor = ir.RankedTensorType(loop.op.operands[position].type)
+    wide, dimension = part.values.accumulate, part.values.reduction.scatter_dimension
+    if wide is not None and widens(tensor.element_type, wide):
+        tensor = ir.RankedTensorType.get(tensor.shape, wide, loc=loop.op.location)
+    if dimension is None:
+        return tensor
+    scatter = part.reductions[0]
+    whole, shard = (ir.RankedTensorType(v.type).shape[dimension] for v in (scatter.operands[0], scatter.results[0]))
+    shape = list(tensor.shape)
+    shape[dimension] *= whole // shard
+    return ir.RankedTensorType.get(shape, tensor.element_type, loc=loop.op.location)
+
+
+def kept_apart(part: Deferral, loop: Loop) -> list[int]:
+    """The carried values with a part that was never partial: from the start, or from terms that are not reduced."""
+    combiner = part.values.reduction.combiner
+    arguments = {i: loop.body.arguments[i] for i in part.positions}
+    nexts = loop.next_values.operands
+    rest = {arguments[i] for i in part.positions if not adds_nothing(loop.op.operands[i], combiner)}
+    before = -1
+    while len(rest) > before:
+        before = len(rest)
+        for value in part.order:
+            if any(
+                term in rest or (term not in part.members and not adds_nothing(term, combiner))
+                for term in part.values.terms(value)
+            ):
+                rest.add(value)
+        rest |= {arguments[i] for i in part.positions if nexts[i] in rest}
+    return [i for i in part.positions if arguments[i] in rest]
+
+
+def _changed_apart(part: Deferral, loop: Loop) -> list[int]:
+    """Those of `kept_apart` that the loop changes, so that it has to carry them beside the partial value."""
+    apart = kept_apart(part, loop)
+    combiner = part.values.reduction.combiner
+    rest = {loop.body.arguments[i]: loop.body.arguments[i] for i in apart}
+    for value in (value for value in part.order if value not in rest):
+        terms = [
+            t for t in part.values.terms(value) if t in rest or not (t in part.members or adds_nothing(t, combiner))
+        ]
+        kept = list(dict.fromkeys(rest.get(term, term) for term in terms))
+        if kept:
+            same = len(kept) == 1 and (op_of(value).name == combiner or part.values.values[value].choices)
+            rest[value] = kept[0] if same else value
+    nexts = loop.next_values.operands
+    return [i for i in apart if nexts[i] not in rest or rest[nexts[i]] != loop.body.arguments[i]]
+
+
+def adds_nothing(value: ir.Value, combiner: str) -> bool:
+    """Whether `value`, which is not partial, is the zero of a sum."""
+    return combiner == ADD and is_zero(value)
+
+
+def _bytes(value: ir.Value) -> int:
+    return bytes_of(ir.RankedTensorType(value.type))
+
+
+def reason_to_stay(op: ir.Operation, found: Deferrals, otherwise: Declined) -> Declined:
+    """Why the reduction `op` stays in the loop: the first obstacle on the ways that its results go."""
+    waiting: list[ir.Value] = list(op.results)
+    seen = set(waiting)
+    while waiting:
+        value = waiting.pop(0)
+        if value in found.reasons:
+            return found.reasons[value]
+        for use in value.uses:
+            stopped = found.values.stopped_at(use)
+            if stopped is not None:
+                return stopped
+            made = found.values.made_by(use)
+            if made is not None and made not in seen:
+                seen.add(made)
+                waiting.append(made)
+    return otherwise

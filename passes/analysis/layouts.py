@@ -1,0 +1,90 @@
+"""Shardings as plain values, to be compared: which axes of the mesh split which dimension."""
+
+from math import prod
+from typing import Any, NamedTuple
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import sdy
+
+from paropt.passes.analysis.meshes import Mesh, mesh_of
+
+SHARDING = "sdy.sharding"
+GSPMD_SHARDING = "mhlo.sharding"
+
+
+class Axis(NamedTuple):
+    """An axis of a mesh, or a part of one."""
+
+    name: str
+    part: str  # as written: `(2)4` has size 4, and parts of product 2 before it; "" for a whole axis
+    size: int
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.part}" if self.part else self.name
+
+
+class Sharding(NamedTuple):
+    """How a tensor lies on a mesh. Equal ones put the same elements on the same devices.
+
+    Axes of size 1 are left out, and so are axes listed as replicated: both say nothing about where an element is.
+    """
+
+    mesh: Mesh
+    dimensions: tuple[tuple[Axis, ...], ...]
+    unreduced: str  # the axes over which a sum is still to be taken, and the sum, as written
+    is_closed: bool  # no dimension may be split further
+
+    @property
+    def shards(self) -> int:
+        """Into how many parts the tensor is cut."""
+        return prod(axis.size for axes in self.dimensions for axis in axes)
+
+    def __str__(self) -> str:
+        cuts = ", ".join("{" + ", ".join(map(str, axes)) + "}" for axes in self.dimensions)
+        return f"[{cuts}]" + (f" unreduced {self.unreduced}" if self.unreduced else "")
+
+
+def meshes_of(module: ir.Operation) -> dict[str, Mesh]:
+    """The meshes of `module` by name."""
+    ops = (op.operation for op in module.regions[0].blocks[0].operations)
+    return {
+        ir.StringAttr(op.attributes["sym_name"]).value: mesh_of(op.attributes["mesh"])
+        for op in ops
+        if op.name == "sdy.mesh"
+    }
+
+
+def sharding_of(attribute: ir.Attribute, meshes: dict[str, Mesh]) -> Sharding | None:
+    """The `sdy.sharding` in `attribute`; None when its mesh is not there, or is one device (`maximal`)."""
+    written = sdy.TensorShardingAttr(attribute)
+    mesh = _mesh(written.mesh_or_ref, meshes)
+    if mesh is None or not mesh.axes:
+        return None
+    sizes = dict(mesh.axes)
+    dimensions = [sdy.DimensionShardingAttr(dimension) for dimension in written.dimension_shardings]
+    return Sharding(
+        mesh,
+        tuple(tuple(a for a in (_axis(axis, sizes) for axis in d.axes) if a.size > 1) for d in dimensions),
+        _unreduced(written, sizes),
+        all(dimension.is_closed for dimension in dimensions),
+    )
+
+
+def _mesh(attribute: ir.Attribute, meshes: dict[str, Mesh]) -> Mesh | None:
+    if isinstance(attribute, ir.FlatSymbolRefAttr):
+        return meshes.get(attribute.value)
+    return mesh_of(attribute)
+
+
+def _axis(attribute: ir.Attribute, sizes: dict[str, int]) -> Axis:
+    axis = sdy.AxisRefAttr(attribute)
+    if axis.sub_axis_info is None:
+        return Axis(axis.name, "", sizes[axis.name])
+    part = sdy.SubAxisInfoAttr(axis.sub_axis_info)
+    return Axis(axis.name, f"({part.pre_size}){part.size}", part.size)
+
+
+def _unreduced(sharding: Any, sizes: dict[str, int]) -> str:
+    axes = ", ".join(str(_axis(axis, sizes)) for axis in sharding.unreduced_axes)
+    kind = getattr(sharding, "reduction_op", None)  # jaxlib 0.12
+    return f"{kind}{{{axes}}}" if kind is not None and axes else axes

@@ -1,0 +1,99 @@
+"""What a user allows `defer-sync`: which mesh axes, and memory for what."""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+from jaxlib.mlir import ir
+
+from paropt.passes.analysis.collectives import REDUCE_SCATTER, Groups, Reduction
+from paropt.passes.analysis.deferral import Cost
+from paropt.passes.analysis.meshes import Mesh, mesh_of
+from paropt.passes.analysis.shardings import names_of
+from paropt.passes.core.remarks import Declined, require
+from paropt.passes.core.traversal import ops_of
+
+PolicyName = Literal["keep-shards", "defer", "every", "hierarchical", "auto"]
+
+
+@dataclass
+class Policy:
+    """The options that decide which of the legal deferrals are made, and what they have cost so far."""
+
+    name: PolicyName
+    memory_budget: int  # bytes per device, for `auto`
+    axes: tuple[str, ...]  # of the mesh; () for all
+    held: int = 0  # bytes per device that deferrals hold more than the program did
+
+    def require_axes(self, reduction: Reduction, meshes: tuple[Mesh, ...]) -> None:
+        """Declines unless `axes` are not restricted, or have those over which `reduction` reduces."""
+        if not self.axes:
+            return
+        known = list(dict.fromkeys(name for mesh in meshes for name in mesh.names))
+        unknown = [axis for axis in self.axes if axis not in known]
+        names = f"the axes are {', '.join(known)}" if known else "the module has no mesh"
+        require(not unknown, f"no mesh has an axis `{', '.join(unknown)}`: {names}")
+        over = axes_of(reduction, meshes)
+        require(over is not None, "its replica groups are not those of mesh axes, which option axes asks for")
+        assert over is not None
+        allowed = set(over) <= set(self.axes)
+        require(allowed, f"it reduces over {' and '.join(over)}, and option axes is {','.join(self.axes)}")
+
+    def chosen(self, costs: Sequence[tuple[Reduction, Cost]]) -> list[Declined | None]:
+        """Of each deferral, why the policy does not make it; None when it does."""
+        if self.name == "auto":
+            return self._within_budget([cost for _, cost in costs])
+        return [self._shards_kept(reduction) for reduction, _ in costs]
+
+    def _shards_kept(self, reduction: Reduction) -> Declined | None:
+        if reduction.kind != REDUCE_SCATTER or self.name == "defer":
+            return None
+        return Declined(
+            "a reduce_scatter stays: its accumulator would have to be unscattered (option policy=defer allows it)"
+        )
+
+    def _within_budget(self, costs: Sequence[Cost]) -> list[Declined | None]:
+        """The best first: what saves most for each byte that it holds."""
+        left = self.memory_budget - self.held
+        order = sorted(range(len(costs)), key=lambda i: (-costs[i].saved / max(costs[i].held, 1), i))
+        decided: list[Declined | None] = [None] * len(costs)
+        for i in order:
+            if costs[i].held <= max(left, 0):
+                left -= costs[i].held
+                continue
+            numbers = f"it would save {costs[i].saved} bytes of reductions and hold {costs[i].held} more"
+            decided[i] = Declined(f"{numbers}, and {max(left, 0)} are left of a budget of {self.memory_budget}")
+        return decided
+
+
+def axes_named(text: str) -> tuple[str, ...]:
+    """The axes in the value of the option, as in `data,replica`."""
+    return tuple(name for name in (part.strip() for part in text.split(",")) if name)
+
+
+def meshes_of(module: ir.Operation) -> tuple[Mesh, ...]:
+    return tuple(mesh_of(op.attributes["mesh"]) for op in ops_of(module, "sdy.mesh"))
+
+
+@functools.lru_cache(maxsize=64)
+def axes_of(reduction: Reduction, meshes: tuple[Mesh, ...]) -> tuple[str, ...] | None:
+    """The mesh axes over which `reduction` reduces; None when its groups are not those of any axes."""
+    if reduction.is_global:
+        return tuple(sorted(names_of(reduction.place[1])))
+    if not (reduction.global_ids and reduction.crosses_partitions and reduction.groups):
+        return None
+    wanted = _as_sets(reduction.groups)
+    for mesh in meshes:
+        names = [name for name, size in mesh.axes if size > 1]
+        for count in range(len(names) + 1):
+            for axes in combinations(names, count):
+                groups = mesh.groups(axes)
+                if groups is not None and _as_sets(groups) == wanted:
+                    return axes
+    return None
+
+
+def _as_sets(groups: Groups) -> frozenset[frozenset[int]]:
+    return frozenset(frozenset(group) for group in groups)

@@ -1,0 +1,128 @@
+"""Writes down that state, gradients and what replaces them are sharded alike."""
+
+from typing import Annotated
+
+from jaxlib.mlir import ir
+
+from paropt.passes.analysis.contract import Gradient, Placements, State, differ, gradients_of, states_of
+from paropt.passes.analysis.layouts import SHARDING
+from paropt.passes.analysis.loops import Loop
+from paropt.passes.analysis.signature import Signature, signatures
+from paropt.passes.core.registry import register
+from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
+from paropt.passes.core.signature import note_result
+
+NAME = "annotate-contract"
+
+
+@register
+def annotate_contract(
+    module: ir.Operation,
+    *,
+    gradients: Annotated[bool, "Also shard what a loop adds up like the parameter that it is a gradient of."] = True,
+) -> list[Remark]:
+    """Shard what replaces a parameter, a gradient or other state as that is sharded.
+
+    Before:
+
+        func main(%w {sdy.sharding = <@mesh, [{"data"}]>}, %x) -> (%new) {
+          %g = while (%sum = %zero) {
+            %next = add %sum, ...
+            return %next
+          }
+          %new = subtract %w, %g
+          return %new
+
+    After:
+
+        func main(%w {sdy.sharding = <@mesh, [{"data"}]>}, %x) -> (%new {sdy.sharding = <@mesh, [{"data"}]>}) {
+          %start = sharding_constraint %zero <@mesh, [{"data"}]>
+          %g = while (%sum = %start) {
+            %next = add %sum, ...
+            %alike = sharding_constraint %next <@mesh, [{"data"}]>
+            return %alike
+          }
+          ...
+
+    These are Alpa's three constraints: old and new state, a parameter and its gradient, and what a loop carries from
+    trip to trip have one sharding, so that nothing is moved between devices only to be called something else. State is
+    found by its names (`state['w']` comes back as `result[0]['w']`), gradients by what becomes of them. Arguments keep
+    their shardings: JAX has a record of these. What is not sharded alike already is reported, and stays.
+
+    Legal when:
+
+    - the sharding of the result is not another one already
+    - the sharding of the sum is not another one already
+
+    Worth it when:
+
+    - the sharding of the argument leaves no dimension open
+
+    Sources: Alpa's gradient accumulation.
+    """
+    placements = Placements(module, settled=False)
+    remarks: list[Remark] = []
+    for signature in signatures(module):
+        known = states_of(signature)
+        remarks += [_annotate_result(signature, state, placements) for state in known if SHARDING in state.old.notes]
+        if gradients:
+            remarks += _annotate_gradients(signature, known, placements)
+    return remarks
+
+
+def _annotate_result(signature: Signature, state: State, placements: Placements) -> Remark:
+    function = signature.function
+    old, new = placements.of_slot(state.old), placements.of_slot(state.new)
+    try:
+        require(old is not None, f"{state.old} has a sharding that leaves dimensions open: {state.new} keeps its own")
+        require(not differ(old, new), f"{state.new} is sharded {new}, and {state.old}, which it replaces, {old}")
+    except Declined as declined:
+        return missed(NAME, function, declined)
+    if SHARDING not in state.new.notes:
+        note_result(function, state.new.number, SHARDING, state.old.notes[SHARDING])
+    return applied(NAME, function, f"{state.new} is sharded as {state.old}, which it replaces: {old}")
+
+
+def _annotate_gradients(signature: Signature, known: list[State], placements: Placements) -> list[Remark]:
+    # All are found before any is constrained.
+    found = [gradient for gradient in gradients_of(signature, known) if SHARDING in gradient.parameter.notes]
+    return [_annotate_gradient(gradient, placements) for gradient in found]
+
+
+def _annotate_gradient(gradient: Gradient, placements: Placements) -> Remark:
+    loop, position, parameter = Loop(gradient.loop), gradient.position, gradient.parameter
+    wanted = placements.of_slot(parameter)
+    start, following = loop.op.operands[position], loop.next_values.operands[position]
+    try:
+        require(
+            wanted is not None, f"{parameter} has a sharding that leaves dimensions open: its gradient keeps its own"
+        )
+        for given in (placements.of_sum(loop, position), placements.of_value(start), placements.of_value(following)):
+            what = f"carried value {position}, its gradient, {given}"
+            require(not differ(wanted, given), f"{parameter} is sharded {wanted}, and {what}")
+    except Declined as declined:
+        return missed(NAME, loop.op, declined)
+    sharding = parameter.notes[SHARDING]
+    for reader, operand, value in ((loop.op, position, start), (loop.next_values, position, following)):
+        if placements.of_value(value) is None:
+            with ir.InsertionPoint(reader), reader.location:
+                reader.operands[operand] = _constrained(value, sharding)
+    if placements.of_sum(loop, position) is None:
+        _constrain_sum(loop, position, sharding)
+    return applied(NAME, loop.op, f"carried value {position} is sharded as {parameter}, whose gradient it is: {wanted}")
+
+
+def _constrain_sum(loop: Loop, position: int, sharding: ir.Attribute) -> None:
+    """Else what reads the sum would have a say in how the loop carries it."""
+    result = loop.op.results[position]
+    readers = [(use.owner.operation, use.operand_number) for use in result.uses]
+    with ir.InsertionPoint.after(loop.op), loop.op.location:
+        alike = _constrained(result, sharding)
+    for reader, operand in readers:
+        reader.operands[operand] = alike
+
+
+def _constrained(value: ir.Value, sharding: ir.Attribute) -> ir.Value:
+    return ir.Operation.create(
+        "sdy.sharding_constraint", [value.type], [value], attributes={"sharding": sharding}
+    ).results[0]

@@ -1,0 +1,141 @@
+"""Takes a branch that runs in the last trip only out of its loop: "sync on the last micro-batch", as users write it."""
+
+from jaxlib.mlir import ir
+
+from paropt.passes.analysis.branches import BRANCHES, ends_of
+from paropt.passes.analysis.certification import Site, peel_certificate
+from paropt.passes.analysis.collectives import ALL_REDUCE, REDUCE_SCATTER
+from paropt.passes.analysis.evaluation import Known, branch_taken, trips_of
+from paropt.passes.analysis.loops import Loop
+from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
+from paropt.passes.core.traversal import ops_of, parent_of
+
+REDUCTIONS = (ALL_REDUCE, REDUCE_SCATTER)
+
+
+def last_trip_peeled(loop: Loop, pass_name: str, site: Site) -> list[Remark]:
+    """Moves each branch with reductions that runs in the last trip only to after the loop.
+
+    Trips before the last keep what the other branch returns, so that must be all that it does.
+    """
+    branches = [op.operation for op in loop.body.operations if op.operation.name in BRANCHES]
+    reducing = [op for op in branches if ops_of(op, *REDUCTIONS)]
+    if not reducing:
+        return []
+    trips = trips_of(loop)
+    remarks: list[Remark] = []
+    for branch in reducing:
+        last = _only_in_last_trip(branch, trips)
+        if last is None:
+            continue
+        reductions = ops_of(branch, *REDUCTIONS)
+        try:
+            _require_peelable(branch, last, loop)
+            proofs = [peel_certificate(op, branch, site) for op in reductions]
+        except Declined as declined:
+            remarks += [missed(pass_name, op, declined) for op in reductions]
+            continue
+        text = "taken in the last trip only, the branch now follows the loop"
+        remarks += [applied(pass_name, op, text, proof) for op, proof in zip(reductions, proofs, strict=True)]
+        _peel(branch, last, loop)
+    return remarks
+
+
+def _only_in_last_trip(branch: ir.Operation, trips: list[Known] | None) -> int | None:
+    """The region that runs in the last trip, when it runs in that alone and only it has reductions."""
+    if not trips:
+        return None
+    taken = [branch_taken(branch, known) for known in trips]
+    *before, last = taken
+    reducing = [i for i, region in enumerate(branch.regions) if _reduces(region.blocks[0])]
+    same = len(set(before)) == 1 and None not in taken
+    return last if same and reducing == [last] and last not in before else None
+
+
+def _reduces(block: ir.Block) -> bool:
+    return any(op.operation.name in REDUCTIONS or ops_of(op.operation, *REDUCTIONS) for op in block.operations)
+
+
+def _require_peelable(branch: ir.Operation, last: int, loop: Loop) -> None:
+    """Declines unless what the loop carries on in its other trips is all that the branch needs after it."""
+    ends = ends_of(branch)
+    others = [end for i, end in enumerate(ends) if i != last]
+    idle = len(others) == 1 and len(list(others[0].block.operations)) == 1
+    require(idle, "in the other trips the branch does something, too", branch)
+    for result in branch.results:
+        for use in result.uses:
+            reader = use.owner.operation
+            require(reader == loop.next_values, f"the loop reads the result of the branch by {reader.name}", reader)
+            read = next(loop.condition.arguments[use.operand_number].uses, None)
+            require(read is None, "the condition reads the result of the branch", loop.op)
+    carried = _carried(branch, others[0])
+    for value, reader in _captured(branch.regions[last].blocks[0]):
+        known = value in carried or not _is_within(value, loop.op)
+        require(known, "the branch reads a value of the last trip that the loop does not carry", reader)
+
+
+def _carried(branch: ir.Operation, other: ir.Operation) -> dict[ir.Value, int]:
+    """The values that other trips carry on in place of the results of `branch`, and where."""
+    found: dict[ir.Value, int] = {}
+    for result, value in zip(branch.results, other.operands, strict=True):
+        for use in result.uses:
+            found.setdefault(value, use.operand_number)
+    return found
+
+
+def _captured(block: ir.Block) -> list[tuple[ir.Value, ir.Operation]]:
+    """The values of outer blocks that ops in `block` read, and by which op."""
+    holder = block.owner.operation
+    found: list[tuple[ir.Value, ir.Operation]] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        found.extend((operand, op) for operand in op.operands if not _is_within(operand, holder))
+        return ir.WalkResult.ADVANCE
+
+    for op in block.operations:
+        op.operation.walk(visit)
+    return found
+
+
+def _is_within(value: ir.Value, op: ir.Operation) -> bool:
+    """Whether `value` is defined in a region of `op`."""
+    owner = value.owner
+    inner = owner.owner.operation if isinstance(owner, ir.Block) else owner.operation
+    if not isinstance(owner, ir.Block):
+        inner = parent_of(inner)
+    while inner != op:
+        if inner.parent is None:
+            return False
+        inner = inner.parent.operation
+    return True
+
+
+def _peel(branch: ir.Operation, last: int, loop: Loop) -> None:
+    ends = ends_of(branch)
+    other = next(end for i, end in enumerate(ends) if i != last)
+    carried = _carried(branch, other)
+    block = branch.regions[last].blocks[0]
+    *ops, _ = [view.operation for view in block.operations]
+    returned = list(ends[last].operands)
+    followed = [
+        (use.operand_number, returned[i], other.operands[i])
+        for i, result in enumerate(branch.results)
+        for use in result.uses
+    ]
+    after = {position: loop.op.results[position] for position, _, _ in followed}
+    users = {position: list(result.uses) for position, result in after.items()}
+    for value, reader in _captured(block):
+        if value in carried:
+            for i, operand in enumerate(reader.operands):
+                if operand == value:
+                    reader.operands[i] = loop.op.results[carried[value]]
+    at = loop.op
+    for op in ops:
+        op.move_after(at)
+        at = op
+    for position, result, value in followed:
+        result = loop.op.results[carried[result]] if result in carried else result
+        for use in users[position]:
+            use.owner.operation.operands[use.operand_number] = result
+        loop.next_values.operands[position] = value
+    branch.erase()

@@ -1,0 +1,26 @@
+"""The type in which reductions send their values, where a user chose another than the program's."""
+
+from jaxlib.mlir import ir
+
+from paropt.passes.analysis.collectives import DEFERRED, REDUCTIONS
+from paropt.passes.analysis.types import is_float
+from paropt.passes.core.split import in_type, sent_as
+from paropt.passes.core.traversal import ops_of
+
+
+def set_wire_type(module: ir.Operation, wire: ir.Type | None) -> None:
+    """Has the reductions that follow loops send floats as `wire` (None: as they are), and takes their marks away.
+
+    Done when all have left all the loops that they may: what leaves another loop is accumulated as it was before.
+    """
+    for op in ops_of(module, *REDUCTIONS):
+        if DEFERRED not in op.attributes:
+            continue
+        del op.attributes[DEFERRED]
+        element = ir.RankedTensorType(op.results[0].type).element_type
+        if wire is None or element == wire or not is_float(element):
+            continue
+        with ir.InsertionPoint(op), op.location:
+            reduced = sent_as(op, wire)
+            op.results[0].replace_all_uses_with(in_type(reduced, element))
+        op.erase()

@@ -1,0 +1,264 @@
+"""Rolls the micro-batches of an unrolled training step into one loop."""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal, NamedTuple
+
+from jaxlib.mlir import ir
+
+from paropt.passes.analysis.chains import Accumulation, accumulations
+from paropt.passes.analysis.collectives import ADD, MAXIMUM, MINIMUM
+from paropt.passes.analysis.congruence import COLLECTIVES, Copies, Each, Values, nested
+from paropt.passes.analysis.exits import Order, exits, following, grow, inputs
+from paropt.passes.analysis.types import bytes_of
+from paropt.passes.core.registry import register
+from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
+from paropt.passes.core.roll import Rolling, first_sum, ops_of_counts, roll
+from paropt.passes.core.traversal import defining_op
+
+NAME = "roll-accumulation"
+# How many ops may be looked at in vain, as a multiple of those in the block.
+_PATIENCE = 16
+
+
+@register
+def roll_accumulation(
+    module: ir.Operation,
+    *,
+    order: Annotated[
+        Literal["kept", "any"], "Which sums may become a loop: those in the order of a loop, or pairwise ones too."
+    ] = "kept",
+    min_ops: Annotated[int, "Leave copies of fewer ops as they are."] = 8,
+    min_share: Annotated[float, "Leave copies that are a smaller part of the ops around them."] = 0.25,
+    max_stack_bytes: Annotated[
+        int, "Most bytes of values that are stacked only because the loop needs them in one array."
+    ] = 1 << 20,
+) -> list[Remark]:
+    """Turn the unrolled micro-batches of a training step into one loop.
+
+    Before:
+
+        %a = slice %batch [0:1]
+        %b = dot %a, %w
+        %c = add %zero, %b
+        %d = slice %batch [1:2]
+        %e = dot %d, %w
+        %f = add %c, %e
+
+    After:
+
+        %f = while (%i = 0, %acc = %zero) {
+          %a = dynamic_slice %batch, %i
+          %b = dot %a, %w
+          %c = add %acc, %b
+          %n = add %i, 1
+          return %n, %c
+        }
+
+    A Python loop over micro-batches is unrolled when JAX traces it. The copies are found from what they have in common:
+    sums of terms that look alike. What the terms are computed from is then compared op by op, from the last op back, up
+    to values that all copies share. Copies may differ in the start of a slice and in constants, which are computed from
+    the counter or looked up; and may read an argument each, which are stacked. A value that one copy hands to the next
+    is carried: sums, maxima, running statistics, keys of random numbers. What else is read of the last copy is carried
+    too; what is read of every copy is kept in one array, which is the result of a concatenate where there is one. A sum
+    that begins with its first term starts from what changes nothing (-0.0). A first or last copy that differs stays
+    outside, when the others are alike.
+
+    Legal when:
+
+    - the copies apply the same ops to the same types
+    - their attributes are the same, other than starts of slices, constants and channel numbers
+    - the regions of their ops do the same
+    - a value that differs from copy to copy is a constant, a slice, an argument, or computed by the copy before
+    - an op belongs to one copy only
+    - the ops of the copies only compute their results
+    - shapes are static
+    - no copy reads what is computed outside from another copy
+    - an op that the last copy lacks is no collective (the loop does it once more)
+    - the terms are added in the order of a loop, or `order=any`
+    - a sum that begins with its first term has a number that changes nothing
+
+    Worth it when:
+
+    - a copy has at least min-ops ops
+    - the copies together have at least min-share of the ops around them (else what looks alike may be the heads of an
+      attention, or experts)
+    - the program gets shorter
+    - what is stacked only for the loop has at most max-stack-bytes bytes
+
+    Results are the same bit for bit, except with `order=any`. Collectives of the copies are done in the loop, as often
+    as before; `defer-sync` takes out of it what may leave.
+
+    Sources: LLVM `LoopReroll`, on data flow instead of instructions in order; Alpa's gradient accumulation. XLA has
+    nothing that makes a loop of straight-line code.
+    """
+    remarks: list[Remark] = []
+    limits = _Limits(order == "any", min_ops, min_share, max_stack_bytes)
+    while accumulations(module, ADD):
+        stays: list[Remark] = []
+        if not any(_roll_one(block, sums, limits, remarks, stays) for block, sums in _by_block(module)):
+            return remarks + stays
+    return remarks
+
+
+class _Limits(NamedTuple):
+    """The options of the pass."""
+
+    any_order: bool
+    min_ops: int
+    min_share: float
+    max_stack_bytes: int
+
+
+def _by_block(module: ir.Operation) -> list[tuple[ir.Block, list[Accumulation]]]:
+    found: dict[ir.Block, list[Accumulation]] = {}
+    for sum_ in accumulations(module, ADD, MAXIMUM, MINIMUM):
+        found.setdefault(sum_.ops[0].block, []).append(sum_)
+    return list(found.items())
+
+
+def _roll_one(
+    block: ir.Block, sums: list[Accumulation], limits: _Limits, remarks: list[Remark], stays: list[Remark]
+) -> bool:
+    """Rolls the first copies of the block that can be, the last sums first: those are the outermost."""
+    order = Order(block)
+    sums = sorted(sums, key=lambda sum_: order.position(sum_.ops[-1]), reverse=True)
+    patience = _PATIENCE * len(order.ops)
+    reasons: dict[str, Remark] = {}  # one remark for each: the sums of one step differ for the same reason
+    for sum_ in [each for each in sums if each.combiner == ADD]:
+        if patience < 0:
+            given_up = Declined("too many sums looked alike at first and were not: the others were not compared")
+            reasons[given_up.reason] = missed(NAME, sum_.ops[-1], given_up)
+            break
+        attempt = _Attempt(sum_, sums, order, limits)
+        rolling = next((found for part in _PARTS if (found := attempt.rolling(part)) is not None), None)
+        if rolling is not None:
+            count, size = rolling.copies.count, len(rolling.copies.groups)
+            remarks.append(applied(NAME, sum_.ops[-1], f"{count} copies of {size} ops became the body of a loop"))
+            roll(rolling)
+            return True
+        if attempt.declined is not None:
+            reasons.setdefault(attempt.declined.reason, missed(NAME, sum_.ops[-1], attempt.declined))
+        patience -= attempt.work
+    stays += reasons.values()
+    return False
+
+
+# Which copies to roll: all, all but the first, all but the last.
+_PARTS = (slice(None), slice(1, None), slice(None, -1))
+
+
+class _Attempt:
+    """Tries to roll the copies that compute the terms of one sum."""
+
+    def __init__(self, sum_: Accumulation, sums: Sequence[Accumulation], order: Order, limits: _Limits) -> None:
+        self._sum = sum_
+        self._others = [other for other in sums if other is not sum_ and len(other.terms) == len(sum_.terms)]
+        self._order = order
+        self._limits = limits
+        self.work = 0  # how many ops were looked at
+        self.declined: Declined | None = None  # why not all copies are rolled, when they had something in common
+
+    def rolling(self, part: slice) -> Rolling | None:
+        """The copies that `part` says, when they can be rolled."""
+        if part != _PARTS[0] and len(self._sum.terms) < 4:
+            return None
+        for grown in (True, False):
+            copies = Copies(len(self._sum.terms[part]))
+            try:
+                return self._rolling(copies, part, grown)
+            except Declined as declined:
+                if part == _PARTS[0] and copies.work >= self._limits.min_share * len(self._order.ops):
+                    self.declined = self.declined or declined
+                if not copies.groups:
+                    return None
+            finally:
+                self.work += copies.work
+        return None
+
+    def _rolling(self, copies: Copies, part: slice, grown: bool) -> Rolling:
+        sums = [_part(self._sum, part)]
+        copies.align(_members(sums[0]))
+        require(bool(copies.groups), "the terms are not computed in this block")
+        in_order = self._limits.any_order or not self._sum.is_tree
+        require(in_order, "the terms are added in pairs (order=any allows it)")
+        for other in self._others:
+            if _joins(_part(other, part), copies):
+                sums.append(_part(other, part))
+        if grown:
+            grow(copies, self._order)
+        from_terms = tuple(sum_ for sum_ in sums if sum_.start is None)
+        _require_legal(copies, from_terms, self._order)
+        without = [op for sum_ in from_terms for op in sum_.ops]
+        rolling = Rolling(copies, self._order, from_terms, tuple(exits(copies, self._order, without)))
+        _require_worth(rolling, self._limits)
+        return rolling
+
+
+def _part(sum_: Accumulation, part: slice) -> Accumulation:
+    """The sum of some of the terms, in what stands for it in the program."""
+    if sum_.is_tree or part == _PARTS[0]:
+        return sum_
+    if part == _PARTS[1]:
+        start = sum_.terms[0] if sum_.start is None else sum_.ops[0].results[0]
+        return Accumulation(sum_.ops if sum_.start is None else sum_.ops[1:], sum_.terms[1:], start, is_tree=False)
+    return Accumulation(sum_.ops[:-1], sum_.terms[:-1], sum_.start, is_tree=False)
+
+
+def _members(sum_: Accumulation) -> Values:
+    """What the copies compute of the sum: with a start its values, else its terms."""
+    return sum_.terms if sum_.start is None else tuple(op.results[0] for op in sum_.ops)
+
+
+def _joins(sum_: Accumulation, copies: Copies) -> bool:
+    """Adds another sum, if its terms are computed from something that is already in the copies."""
+    known = len(copies.groups)
+    try:
+        copies.align(_members(sum_))
+    except Declined:
+        return False
+    sources = [copies.sources[values] for group in copies.groups[known:] for values in group.operands]
+    if len(copies.groups) == known or any(getattr(source, "group", known) < known for source in sources):
+        return True
+    copies.retract()
+    return False
+
+
+def _require_legal(copies: Copies, sums: Sequence[Accumulation], order: Order) -> None:
+    end = max(order.position(op) for group in copies.groups for op in group.present)
+    late = {result for op in following(copies, order, end) for result in op.results}
+    for value in inputs(copies.sources.values()):
+        apart = value not in late and value not in copies.places
+        require(apart, "a copy reads what is computed from another copy", defining_op(value))
+    for group in copies.groups:
+        lacks = group.ops[-1] is None and any(op.name in COLLECTIVES for op in (group.first, *nested(group.first)))
+        require(not lacks, "the last copy lacks a collective of the others", group.first)
+    for sum_ in sums:
+        element = ir.RankedTensorType(sum_.terms[0].type).element_type
+        known = first_sum(sum_.combiner, element) is not None
+        require(known, f"no start is known for a {sum_.combiner} of {element}", sum_.ops[0])
+
+
+def _require_worth(rolling: Rolling, limits: _Limits) -> None:
+    copies = rolling.copies
+    size = len(copies.groups)
+    require(size >= limits.min_ops, f"a copy has only {size} ops (option min-ops)")
+    before = sum(len(group.present) for group in copies.groups) + len(rolling.replaced)
+    around = len(rolling.order.ops)
+    large = before >= limits.min_share * around
+    require(large, f"the copies have only {before} of the {around} ops around them (option min-share)")
+    kept = [each for each in rolling.exits if rolling.is_kept(each)]
+    stacks = [copies.groups[each.group].first.results[each.result] for each in kept if each.joined is None]
+    arguments = [source.values[0] for source in copies.sources.values() if isinstance(source, Each)]
+    stacked = copies.count * sum(bytes_of(ir.RankedTensorType(value.type)) for value in stacks + arguments)
+    fits = stacked <= limits.max_stack_bytes
+    require(fits, f"{stacked} bytes would be stacked (option max-stack-bytes)", _first_op(stacks))
+    after = size + _LOOP + 2 * len(rolling.sums) + len(rolling.exits) + (copies.count + 3) * len(arguments)
+    after += ops_of_counts(copies) + sum(2 + 2 * len(each.apart) for each in kept)
+    require(after < before, f"the loop would have about {after} ops, the copies have {before}")
+
+
+_LOOP = 8  # ops that count, and the loop
+
+
+def _first_op(values: Sequence[ir.Value]) -> ir.Operation | None:
+    return next((op for value in values if (op := defining_op(value)) is not None), None)

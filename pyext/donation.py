@@ -1,0 +1,62 @@
+"""What callers give away: from jax's flags to the pass `annotate-aliases`, which needs to know it."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from jaxlib.mlir import ir
+
+from paropt.passes.analysis.signature import DONATED, Signature, signatures
+from paropt.passes.core.pipeline import Pipeline
+from paropt.passes.core.signature import note, unnote
+
+_PASS = "annotate-aliases"
+
+Donate = Literal["state"]
+
+
+def with_donation(pipeline: Pipeline, donate: Donate | None) -> Pipeline:
+    """`pipeline` with `annotate-aliases{donate=...}`, at its end where it has no such pass. Raises ValueError."""
+    if donate is None:
+        return pipeline
+    if donate != "state":
+        where = "arguments are named by donate_argnums or donate_argnames"
+        raise ValueError(f"donate: expected 'state' or None, got {donate!r}; {where}")
+    (stage,) = Pipeline.parse(f"{_PASS}{{donate={donate}}}").stages
+    if not _annotates(pipeline):
+        return Pipeline((*pipeline.stages, stage))
+    return Pipeline(tuple(stage if old.name == _PASS else old for old in pipeline.stages))
+
+
+@contextlib.contextmanager
+def given_away(module: ir.Module, donated: Sequence[bool], pipeline: Pipeline) -> Iterator[None]:
+    """Within the block, the arguments of `@main` that jax's callers donate say so, if `pipeline` wants to know.
+
+    jax itself notes the donated arguments that it found a use for. `donated` is about the last arguments: tokens and
+    sizes come before them.
+    """
+    main = _main(module) if any(donated) and _annotates(pipeline) else None
+    if main is None:
+        yield
+        return
+    count = len(main.arguments)
+    first = count - len(donated)
+    numbers = [first + i for i, is_donated in enumerate(donated) if is_donated]
+    for number in numbers:
+        note(main.function, number, DONATED, ir.UnitAttr.get(module.context))
+    yield
+    after = _main(module)  # found anew: passes may have replaced it
+    if after is not None and len(after.arguments) == count:
+        for number in numbers:
+            unnote(after.function, number, DONATED)
+
+
+def _annotates(pipeline: Pipeline) -> bool:
+    return any(stage.declared is not None and stage.name == _PASS for stage in pipeline.stages)
+
+
+def _main(module: ir.Module) -> Signature | None:
+    for signature in signatures(module.operation):
+        if ir.StringAttr(signature.function.attributes["sym_name"]).value == "main":
+            return signature
+    return None

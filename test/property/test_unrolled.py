@@ -1,0 +1,53 @@
+"""Rolling random unrolled programs: same results bit for bit, a fixed point, and mostly a loop."""
+
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given, note, settings
+from jaxlib.mlir import ir
+from numeric.oracle import assert_same, optimized
+from property.test_programs import REPEATABLE, SEEDS
+from property.unrolled import Plan, plans, text_of
+
+from paropt.passes.core.context import make_context
+
+EAGER = "min-ops=1 min-share=0"  # whatever it costs, short of a longer program
+
+
+@pytest.mark.parametrize("order", ["kept", "any"])
+@settings(REPEATABLE, max_examples=100)
+@given(plan=plans())
+def test_rolled_program_computes_the_same(order: str, plan: Plan) -> None:
+    text = text_of(plan)
+    note(text)
+    passes = f"roll-accumulation{{{EAGER} order={order}}}"
+    before = str(ir.Module.parse(text, make_context()))
+    after, _ = optimized(before, passes)
+    note(f"after:\n{after}")
+    assert len(after.splitlines()) <= len(before.splitlines()) + 6, "a loop has four lines that are no ops"
+    again, _ = optimized(after, passes)
+    assert again == after, "running it twice changes the module again"
+    if after != before:
+        assert_same(before, after, SEEDS)
+
+
+def rolled(chosen: Iterable[Plan]) -> list[bool]:
+    passes = f"roll-accumulation{{{EAGER}}}"
+    return [any(remark.applied for remark in optimized(text_of(plan), passes)[1]) for plan in chosen]
+
+
+def test_most_copies_roll() -> None:
+    """Enough of them do: those that are alike, and long enough to be worth it."""
+    chosen: list[Plan] = []
+
+    @settings(REPEATABLE, max_examples=200)
+    @given(plan=plans())
+    def collect(plan: Plan) -> None:
+        chosen.append(plan)
+
+    collect()
+    alike = [p for p in chosen if p.odd is None and p.copies > 3 and len(p.steps) > 4 and p.source != "arguments"]
+    odd = [p for p in chosen if p.odd is not None and p.copies > 3]
+    assert len(alike) > 15 and len(odd) > 15
+    assert sum(rolled(alike)) >= 0.9 * len(alike)
+    assert 0 < sum(rolled(odd)) < len(odd), "a first or last copy may be odd, another one may not"

@@ -1,0 +1,112 @@
+"""The contract between state, gradients and parameters on training programs: where it is broken, and annotated."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import NamedSharding, PartitionSpec
+from numeric.test_training_programs import assert_close
+from programs.catalog import MATRIX
+from programs.program import mesh_of
+
+import paropt
+from paropt.contract import broken
+from paropt.passes.analysis.contract import gradients_of, states_of
+from paropt.passes.analysis.signature import signatures
+
+KEEPS = ("plain_mlp_p0", "plain_mlp_p4", "plain_mlp_p6", "plain_mlp_p7", "plain_mlp_p14", "plain_mlp_p15")
+CONTRACT = "inline-calls,annotate-contract,annotate-aliases"
+
+
+@pytest.mark.parametrize("name", [*KEEPS, "plain_mlp_p11"])
+def test_state_and_gradients_are_found(name: str) -> None:
+    program = MATRIX[name]()
+    lowered = paropt.jit(program.step, passes="inline-calls", strict=True).lower(*program.args)
+    (signature,) = signatures(lowered.compiler_ir().operation)
+    states = states_of(signature)
+    leaves = len(jax.tree.leaves(program.args[0]))
+    assert [state.old.number for state in states] == list(range(leaves))
+    assert [state.new.number for state in states] == list(range(leaves))
+    # Of ZeRO-1, half the state is momentum, which the loop does not read.
+    parameters = leaves // 2 if name.endswith("p11") else leaves
+    found = gradients_of(signature, states)
+    assert [gradient.parameter.number for gradient in found] == list(range(parameters))
+    assert len({gradient.position for gradient in found}) == parameters
+
+
+@pytest.mark.parametrize("name", KEEPS)
+def test_programs_that_keep_it(name: str) -> None:
+    program = MATRIX[name]()
+    assert broken(jax.jit(program.step).lower(*program.args).compiler_ir()) == []
+
+
+def test_sharded_momentum_spreads_to_the_gradients_until_they_are_annotated() -> None:
+    program = MATRIX["plain_mlp_p11"]()
+    plain = jax.jit(program.step).lower(*program.args)
+    found = broken(plain.compiler_ir())
+    assert len(found) == len(jax.tree.leaves(program.args[0][0]))
+    text = "argument 0 (state[0][0]) is sharded [{}, {}], and carried value 6, its gradient, [{data}, {}]"
+    assert text in found[0] and "patterns.py:" in found[0]
+
+    lowered = paropt.jit(program.step, passes=CONTRACT, strict=True).lower(*program.args)
+    assert broken(lowered.compiler_ir()) == []
+    before, after = paropt.audit(plain), paropt.audit(lowered)
+    inside = [c.kind for c in after.collectives if c.executions > 1]
+    assert "all-gather" not in inside and "all-to-all" not in inside, "a gradient is moved in the loop"
+    assert after.sync_bytes <= before.sync_bytes
+
+
+@pytest.mark.parametrize("name", ["plain_mlp_p6", "plain_mlp_p11", "plain_mlp_p14"])
+def test_annotated_programs_compute_the_same_and_overwrite_their_state(name: str) -> None:
+    program = MATRIX[name]()
+    expected = jax.tree.map(np.asarray, jax.jit(program.step)(*program.args))
+    step = paropt.jit(program.step, passes=CONTRACT, donate_argnums=0, strict=True)
+    lowered = step.lower(*program.args)
+    state = jax.tree.leaves(program.args[0])
+    overwritten = [r for r in paropt.remarks(lowered) if "is overwritten by" in r.text]
+    assert len(overwritten) == len(state), "with its sharding known, each pair is certain"
+    bytes_here = sum(leaf.addressable_shards[0].data.nbytes for leaf in state)
+    assert lowered.compile().memory_analysis().alias_size_in_bytes == bytes_here
+    results = step(*program.args)
+    assert all(leaf.is_deleted() for leaf in state)
+    for new, old in zip(jax.tree.leaves(results[0]), state, strict=True):
+        assert new.sharding.is_equivalent_to(old.sharding, new.ndim)
+    assert_close(expected, results, 1e-5)
+
+
+def test_a_contradiction_is_reported_and_arguments_keep_their_shardings() -> None:
+    mesh = mesh_of(data=8)
+    split, whole = NamedSharding(mesh, PartitionSpec("data")), NamedSharding(mesh, PartitionSpec())
+
+    def step(state: Any) -> Any:
+        return {"w": state["w"] * 2}
+
+    jitted = paropt.jit(step, passes=CONTRACT, in_shardings=split, out_shardings=whole, strict=True)
+    state = {"w": jax.device_put(jnp.arange(8.0), split)}
+    lowered = jitted.lower(state)
+    (remark,) = [r for r in paropt.remarks(lowered) if r.pass_name == "annotate-contract"]
+    assert remark.text == (
+        "result 0 (result['w']) is sharded [{}], and argument 0 (state['w']), which it replaces, [{data}]"
+    )
+    assert broken(lowered.compiler_ir()) == [
+        "<unknown location>: argument 0 (state['w']) is sharded [{data}], and result 0 (result['w']), which replaces "
+        "it, [{}]"
+    ]
+    np.testing.assert_array_equal(jitted(state)["w"], np.arange(8.0) * 2)
+
+
+def test_memory_is_part_of_it() -> None:
+    device = jax.devices()[0]
+    if len(device.addressable_memories()) < 2:
+        pytest.skip("this backend has one memory")
+    mesh = mesh_of(data=8)
+    here, there = (NamedSharding(mesh, PartitionSpec(), memory_kind=kind) for kind in ("device", "pinned_host"))
+    step = jax.jit(lambda state: {"w": jax.device_put(state["w"], there)}, in_shardings=here, out_shardings=there)
+    (line,) = broken(step.lower({"w": jnp.ones(8)}).compiler_ir())
+    assert "is in memory device, and result 0 (result['w']), which replaces it, in pinned_host" in line
+
+
+def test_without_a_mesh_nothing_is_broken() -> None:
+    assert broken(jax.jit(lambda state: state + 1).lower(jnp.ones(4)).compiler_ir()) == []
