@@ -54,7 +54,9 @@ def audit(
     if passes is None:
         return _audit_of_lowered(before)
     after, remarks = _rewritten(program, before, passes)
-    return AuditComparison(_audit_of_lowered(before), _audit_of_lowered(after), passes=passes, remarks=remarks)
+    audited = _audit_of_lowered(after)
+    wrong = _differences(before, after, audited)
+    return AuditComparison(_audit_of_lowered(before), audited, passes=passes, remarks=remarks, mismatches=wrong)
 
 
 def _audit_of_lowered(lowered: Any) -> Audit:
@@ -101,6 +103,13 @@ def _for_targets(program: Any, before: Any, passes: str, names: Sequence[Any]) -
     for lowered in (before, after):
         label_reducers(lowered.compiler_ir())
     return AuditReport(tuple(compare(target, before, after, passes, remarks) for target in found))
+
+
+def _differences(before: Any, after: Any, audited: Audit) -> tuple[str, ...]:
+    from paropt.verification import differences
+
+    was, rewritten = (lowered.compiler_ir().operation for lowered in (before, after))
+    return tuple(differences(was, rewritten, audited.collectives))
 
 
 def _audit(compiled: Any, layout: Layout) -> Audit:

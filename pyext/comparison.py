@@ -107,6 +107,7 @@ class AuditComparison:
     target: str = ""  # "" for the devices of this process
     remarks: tuple[Remark, ...] = ()
     changes: Changes | None = None  # between a baseline and `after`
+    mismatches: tuple[str, ...] = ()  # where the executable does not reduce what the passes' result says
 
     @property
     def is_single(self) -> bool:
@@ -154,6 +155,11 @@ class AuditReport:
     """The audits of one program for several targets. `str` of it is a report."""
 
     comparisons: tuple[AuditComparison, ...]
+
+    @property
+    def mismatches(self) -> list[str]:
+        """Those of all targets, each with its target."""
+        return [f"{c.target}: {line}" for c in self.comparisons for line in c.mismatches]
 
     def __getitem__(self, target: str) -> AuditComparison:
         found = [c for c in self.comparisons if c.target == target]

@@ -141,7 +141,7 @@ class _Driver:
             raise Failure(str(error)) from error
 
     def _audit(self, request: "Request", chunk: Chunk) -> int:
-        """Writes the report on `chunk`; returns 1 when it exceeds a budget, after a line that says so, else 0."""
+        """Writes the report on `chunk`; returns 0, or 1 after lines that say what is wrong with it."""
         from paropt.audit_command import ERRORS, Audited
 
         assert chunk.after is not None, "the passes have run"
@@ -154,9 +154,11 @@ class _Driver:
         except ERRORS as error:
             raise Failure(f"{self.options.name}: {error}") from error
         self._write(rendered, self.options.audit_output, self.options.partial_audit)
+        for line in report.mismatches:
+            _say(f"results would be wrong: {line}")
         for line in exceeded:
             _say(f"budget exceeded: {line}")
-        return 1 if exceeded else 0
+        return 1 if exceeded or report.mismatches else 0
 
     def read_pipeline(self) -> Pipeline:
         if not self.options.run_reproducer:

@@ -1,27 +1,30 @@
 """`paropt.jit`, `paropt.enabled` and `paropt.remarks`: passes inside `jax.jit`. docs/jit.md says what that covers.
 
-The one file that knows jax's internals. jax lowers every program in `mlir.lower_jaxpr_to_module`, which is wrapped
-here. The passes to run travel in a `jax.make_user_context`: it is part of the key of each of jax's caches, so programs
-with passes, without, or with other ones never meet.
+The one file that knows jax's internals. jax lowers every program in `mlir.lower_jaxpr_to_module` and compiles it in
+`pxla.UnloadedMeshExecutable.from_hlo`, which are wrapped here. The passes to run travel in a `jax.make_user_context`:
+it is part of the key of each of jax's caches, so programs with passes, without, or with other ones never meet.
 """
 
 import contextlib
 import copy
 import functools
 import inspect
-import io
 import operator
 import types
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, overload
 
 import jax
 from jaxlib.mlir import ir
 
+from paropt import targets
 from paropt.donation import Donate, given_away, with_donation
+from paropt.fallback import Fallback, reason_of
+from paropt.jit_arguments import JitArguments
+from paropt.modules import bytecode_of
 from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.core.context import make_context
 from paropt.passes.core.pipeline import Pipeline, PipelineError
@@ -41,22 +44,6 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 
-class JitArguments(TypedDict, total=False):
-    """The keyword arguments of `jax.jit`."""
-
-    in_shardings: Any
-    out_shardings: Any
-    static_argnums: int | Sequence[int] | None
-    static_argnames: str | Sequence[str] | None
-    donate_argnums: int | Sequence[int] | None
-    donate_argnames: str | Sequence[str] | None
-    keep_unused: bool
-    device: jax.Device | None
-    backend: str | None
-    inline: Any
-    compiler_options: dict[str, Any] | None
-
-
 @overload
 def jit(
     fun: Callable[P, R],
@@ -64,6 +51,7 @@ def jit(
     *,
     passes: str | Pipeline = ...,
     strict: bool = ...,
+    apart: bool | str = ...,
     donate: Donate | None = ...,
     **jax_jit_arguments: Unpack[JitArguments],
 ) -> "Jitted[P, R]": ...
@@ -74,6 +62,7 @@ def jit(
     *,
     passes: str | Pipeline = ...,
     strict: bool = ...,
+    apart: bool | str = ...,
     donate: Donate | None = ...,
     **jax_jit_arguments: Unpack[JitArguments],
 ) -> "Callable[[Callable[P, R]], Jitted[P, R]]": ...
@@ -85,6 +74,7 @@ def jit(
     *,
     passes: str | Pipeline = DEFAULT_PIPELINE,
     strict: bool = False,
+    apart: bool | str = False,
     donate: Donate | None = None,
     **jax_jit_arguments: Unpack[JitArguments],
 ) -> Any:
@@ -96,25 +86,29 @@ def jit(
     `donate="state"` gives away, beside what `donate_argnums` names, the arguments that come back as results of the
     same structure: docs/donation.md.
 
-    If a pass fails, the program runs as `jax.jit` would run it, with a RuntimeWarning; `strict` raises the error.
-    Raises PipelineError, here and not at the first call, when `passes` is not a pipeline; at the first call, when an
-    option does not fit the program, such as the name of an axis that its mesh has not.
+    If a pass fails, or XLA refuses what the passes made of the program, or loses some of it, the program runs as
+    `jax.jit` would run it, with a RuntimeWarning; `strict` raises the error. Where XLA might even end the process,
+    `apart` compiles in a child process first: for the devices of this one, or for the target that it names.
+
+    Raises PipelineError or TargetError, here and not at the first call, when `passes` is not a pipeline or `apart` not
+    a target; at the first call, when an option does not fit the program, such as the name of an axis that its mesh
+    has not.
     """
-    spec = _spec_of(passes, strict, donate)
+    spec = _spec_of(passes, strict, apart, donate)
     if fun is None:
         return lambda fun: _jitted_class(fun, spec, jax_jit_arguments)
     return _jitted_class(fun, spec, jax_jit_arguments)
 
 
 def enabled(
-    passes: str | Pipeline = DEFAULT_PIPELINE, *, strict: bool = False
+    passes: str | Pipeline = DEFAULT_PIPELINE, *, strict: bool = False, apart: bool | str = False
 ) -> "contextlib._GeneratorContextManager[None]":
     """Runs `passes` on every program that jax lowers in the `with` block, or in the function that this decorates.
 
     Blocks nest, the innermost one counts, `enabled("")` switches the passes off. A block covers its own thread only.
-    `strict` and PipelineError are as for `jit`.
+    `strict`, `apart` and errors are as for `jit`.
     """
-    spec = _spec_of(passes, strict)
+    spec = _spec_of(passes, strict, apart)
     if not _hooked:
         warnings.warn(f"paropt.enabled has no effect. {_UNKNOWN_JAX}", RuntimeWarning, stacklevel=2)
     return _within(spec)
@@ -122,6 +116,8 @@ def enabled(
 
 def remarks(lowered: jax.stages.Lowered) -> tuple[Remark, ...]:
     """What the passes decided when `lowered` was lowered, each decision with its place and its reason.
+
+    A last one tells that XLA compiled the program as it was, once it has.
 
     `lowered` comes from the `lower` of a `paropt.jit` function, or of any `jax.jit` one inside `paropt.enabled`.
     Raises TypeError for anything else than a `jax.stages.Lowered`, ValueError when no passes ran on it.
@@ -229,22 +225,27 @@ class _Spec:
 
     pipeline: Pipeline
     strict: bool
+    apart: bool | str
     reached: bool = False  # by the lowering of some program
 
 
-def _spec_of(passes: str | Pipeline, strict: bool, donate: Donate | None = None) -> _Spec | None:
+def _spec_of(
+    passes: str | Pipeline, strict: bool, apart: bool | str = False, donate: Donate | None = None
+) -> _Spec | None:
     """None for no passes. That is also the context's value outside every block: such programs are plain jax's."""
     if not isinstance(passes, str | Pipeline):
         raise TypeError(f"passes: expected pipeline text or a Pipeline, got {type(passes).__name__}")
     pipeline = with_donation(Pipeline.parse(passes) if isinstance(passes, str) else passes, donate)
-    return _checked_spec(pipeline, strict) if pipeline.stages else None
+    if isinstance(apart, str):
+        targets.get(apart)
+    return _checked_spec(pipeline, strict, apart) if pipeline.stages else None
 
 
 @functools.cache
-def _checked_spec(pipeline: Pipeline, strict: bool) -> _Spec:
+def _checked_spec(pipeline: Pipeline, strict: bool, apart: bool | str) -> _Spec:
     context = make_context()  # has to outlive the manager
     pipeline.manager(context, [])  # raises for a stage that MLIR does not know
-    return _Spec(pipeline, strict)
+    return _Spec(pipeline, strict, apart)
 
 
 @contextlib.contextmanager
@@ -257,25 +258,30 @@ def _within(spec: _Spec | None) -> Iterator[None]:
 
 # Modules are held by jax's caches and by every `Lowered` of theirs: a module's remarks live as long as it does.
 _remarks: weakref.WeakKeyDictionary[ir.Module, tuple[Remark, ...]] = weakref.WeakKeyDictionary()
+_fallbacks: weakref.WeakKeyDictionary[ir.Module, tuple[_Spec, Fallback]] = weakref.WeakKeyDictionary()
 
 
 def _rewritten(fresh: Callable[[], T], module_of: Callable[[T], ir.Module], spec: _Spec, donated: Sequence[bool]) -> T:
     """What `fresh` makes, its module rewritten in place; if the passes fail, what it makes, with a warning.
 
     A pass that fails may leave the module half rewritten. So `fresh` is called again, which costs nothing until it
-    happens; a copy of every module would cost 2 to 4 us per op.
+    happens.
     """
     spec.reached = True
     made = fresh()
+    module = module_of(made)
+    fallback = Fallback(module, strict=spec.strict)
     try:
-        found = _run(spec.pipeline, module_of(made), donated)
+        found = _run(spec.pipeline, module, donated)
+        if fallback.is_needed(module):
+            _fallbacks[module] = spec, fallback
     except PipelineError:  # the user's mistake, told in one line, and no defect
         raise
     except Exception as error:  # whatever a pass, ours or a plug-in, raises: XLA can compile the program without it
         if spec.strict:
             raise
         made = fresh()
-        found = (_failure(spec, module_of(made), error),)
+        found = (_failure(spec, module_of(made), "failed", reason_of(error)),)
     _remarks[module_of(made)] = found
     return made
 
@@ -297,35 +303,61 @@ def _type_of_main(module: ir.Module) -> ir.Attribute | None:
     return None
 
 
-def _failure(spec: _Spec, module: ir.Module, error: Exception) -> Remark:
-    """The remark that stands for those of the failed passes; the same words are the warning."""
-    reason = f"{type(error).__name__}: {error}".partition("\n")[0]
-    text = f"`{spec.pipeline}` failed, the program stays as it was: {reason}"
+def _failure(spec: _Spec, module: ir.Module, verdict: str, reason: str) -> Remark:
+    """The remark that says why the program stays as it was; the same words are the warning."""
+    text = f"`{spec.pipeline}` {verdict}, the program stays as it was: {reason}"
     name = ir.StringAttr(module.operation.attributes["sym_name"]).value
     warnings.warn(f"paropt: {name}: {text} (strict=True raises it)", RuntimeWarning, stacklevel=2)
     return Remark("paropt", module.operation.name, source_of(module.operation.location), applied=False, text=text)
 
 
-# ---- the hook
+def _compiled(module: ir.Module, compile: Callable[[ir.Module], Any], devices: Any, options: Any) -> Any:
+    """What `compile` makes of the rewritten `module`; if that does not do, of the module as it was, with a warning."""
+    spec, fallback = _fallbacks[module]
 
-_LOWERING = "lower_jaxpr_to_module"
+    def rehearse(bytecode: bytes) -> None:
+        if spec.apart:
+            target = spec.apart if isinstance(spec.apart, str) else _target_of(devices)
+            targets.get(target).compile(bytecode, options=dict(options))
+
+    made, reason = fallback.compiled(module, compile, operator.methodcaller("as_text"), rehearse)
+    if reason:
+        _remarks[module] = (*_remarks[module], _failure(spec, module, "failed in the compiler", reason))
+    return made
+
+
+def _target_of(devices: Sequence[jax.Device]) -> str:
+    """The target that stands for these devices in another process."""
+    return f"cpu:{len(devices)}" if devices[0].platform == "cpu" else "host"
+
+
+# ---- the hooks
+
+_LOWERING, _COMPILING = "lower_jaxpr_to_module", "from_hlo"
 
 
 def _can_hook() -> bool:
-    """Whether this jax lowers as expected: by an attribute that can be replaced, into a result with a module."""
+    """Whether this jax lowers and compiles as expected: by attributes that can be replaced, with a module."""
     if not hasattr(jax, "make_user_context") or not hasattr(_mlir, _LOWERING):
+        return False
+    compiles = getattr(getattr(_pxla, "UnloadedMeshExecutable", None), _COMPILING, None)
+    if compiles is None or not set(inspect.signature(compiles).parameters) >= _COMPILE_PARAMETERS:
         return False
     return "module" in getattr(_mlir.LoweringResult, "_fields", ()) and _pxla.mlir is _mlir and _calls_by_attribute()
 
 
+_COMPILE_PARAMETERS = {"name", "hlo", "device_list", "compiler_options_kvs"}
+
+
 def _calls_by_attribute() -> bool:
     try:
-        return f"mlir.{_LOWERING}(" in inspect.getsource(_pxla)
+        source = inspect.getsource(_pxla)
     except OSError:  # installed without sources: `_warn_not_reached` will tell
         return True
+    return f"mlir.{_LOWERING}(" in source and f"UnloadedMeshExecutable.{_COMPILING}(" in source
 
 
-def _hook(lower: Callable[..., Any]) -> Callable[..., Any]:
+def _hook_lowering(lower: Callable[..., Any]) -> Callable[..., Any]:
     """jax's lowering, followed by the passes of the context in force. The module is fresh: nothing else has seen it."""
 
     @functools.wraps(lower)
@@ -338,6 +370,21 @@ def _hook(lower: Callable[..., Any]) -> Callable[..., Any]:
         )
 
     return lower_and_rewrite
+
+
+def _hook_compiling(compile: Callable[..., Any]) -> Callable[..., Any]:
+    """jax's compilation, followed by a look at the executable where passes noted what the compiler must not lose."""
+
+    @functools.wraps(compile)
+    def compile_and_verify(name: str, hlo: Any, *args: Any, **kwargs: Any) -> Any:
+        def compiled(module: Any) -> Any:
+            return compile(name, module, *args, **kwargs)
+
+        if hlo not in _fallbacks:
+            return compiled(hlo)
+        return _compiled(hlo, compiled, kwargs["device_list"], kwargs["compiler_options_kvs"])
+
+    return compile_and_verify
 
 
 # ---- the fallback, for a jax that cannot be hooked
@@ -367,11 +414,27 @@ class _JittedAhead(Jitted[P, R]):
         return lower() if self._spec is None else _rewritten_copy(lower(), self._spec)
 
 
+class _LoweredAhead(jax.stages.Lowered):
+    """What `_JittedAhead.lower` returns: it looks at the executable, which nothing else does there."""
+
+    __slots__ = ()
+
+    def compile(self, *args: Any, **kwargs: Any) -> jax.stages.Compiled:
+        def compiled(module: ir.Module) -> jax.stages.Compiled:
+            return jax.stages.Lowered.compile(_with_module(self, module), *args, **kwargs)
+
+        module = _module_of(self)
+        if module not in _fallbacks:
+            return compiled(module)
+        lowering: Any = self._lowering
+        return _compiled(module, compiled, lowering._device_list, lowering._compiler_options_kvs)
+
+
 def _rewritten_copy(lowered: jax.stages.Lowered, spec: _Spec) -> jax.stages.Lowered:
     """`lowered` is shared by all users of jax's caches: its module must stay as it is."""
-    if not hasattr(getattr(lowered, "_lowering", None), "_hlo"):
-        raise RuntimeError(_UNKNOWN_JAX)
-    return _rewritten(lambda: copied(lowered), _module_of, spec, _donated(lowered))
+    result = _rewritten(lambda: copied(lowered), _module_of, spec, _donated(lowered))
+    result.__class__ = _LoweredAhead
+    return result
 
 
 def _donated(lowered: Any) -> list[bool]:
@@ -382,21 +445,29 @@ def _donated(lowered: Any) -> list[bool]:
 
 
 def rewritten(lowered: jax.stages.Lowered, passes: str | Pipeline) -> tuple[jax.stages.Lowered, tuple[Remark, ...]]:
-    """`lowered` with the passes run on a copy of its module, and what they decided. Raises what a pass raises."""
-    spec = _spec_of(passes, strict=True)
-    if spec is None:
+    """`lowered` with the passes run on a copy of its module, and what they decided. Raises what a pass raises.
+
+    Whether it compiles to what it says is the caller's business.
+    """
+    pipeline = Pipeline.parse(passes) if isinstance(passes, str) else passes
+    if not pipeline.stages:
         return lowered, ()
-    result = _rewritten_copy(lowered, spec)
-    return result, _remarks[_module_of(result)]
+    result = copied(lowered)
+    found = _remarks[_module_of(result)] = _run(pipeline, _module_of(result), _donated(lowered))
+    return result, found
 
 
 def copied(lowered: jax.stages.Lowered) -> jax.stages.Lowered:
     """`lowered` with a copy of its module, which may be changed before `compile`."""
-    bytecode = io.BytesIO()
+    if not hasattr(getattr(lowered, "_lowering", None), "_hlo"):
+        raise RuntimeError(_UNKNOWN_JAX)
     module = _module_of(lowered)
-    module.operation.write_bytecode(bytecode)
+    return _with_module(lowered, ir.Module.parse(bytecode_of(module), module.context))
+
+
+def _with_module(lowered: jax.stages.Lowered, module: ir.Module) -> jax.stages.Lowered:
     lowering: Any = copy.copy(lowered._lowering)
-    lowering._hlo = ir.Module.parse(bytecode.getvalue(), module.context)
+    lowering._hlo = module
     lowering._executable = None
     result = copy.copy(lowered)
     result._lowering = lowering
@@ -407,6 +478,8 @@ _hooked = _can_hook()
 _jitted_class: type[Jitted[..., Any]] = Jitted if _hooked else _JittedAhead
 _passes: Any = jax.make_user_context(None) if _hooked else contextlib.nullcontext
 if _hooked:
-    setattr(_mlir, _LOWERING, _hook(getattr(_mlir, _LOWERING)))
+    setattr(_mlir, _LOWERING, _hook_lowering(getattr(_mlir, _LOWERING)))
+    _executable: Any = _pxla.UnloadedMeshExecutable
+    setattr(_executable, _COMPILING, staticmethod(_hook_compiling(getattr(_executable, _COMPILING))))
 else:
     warnings.warn(f"paropt.jit compiles ahead of time, with slower calls. {_UNKNOWN_JAX}", RuntimeWarning, stacklevel=2)

@@ -10,6 +10,7 @@ from paropt.report_text import (
     changes_lines,
     loops_text,
     memory_text,
+    mismatch_lines,
     row_texts,
     sides,
     size_text,
@@ -80,7 +81,9 @@ def page(report: AuditReport) -> str:
 
 
 def _section(comparison: AuditComparison) -> str:
-    parts = [f"<h2>{escape(title(comparison))}</h2>", _cards(comparison)]
+    parts = [f"<h2>{escape(title(comparison))}</h2>"]
+    parts += [f'<p class="in-loop">{escape(line)}</p>' for line in mismatch_lines(comparison)]
+    parts.append(_cards(comparison))
     if comparison.changes is not None:
         parts += ["<h3>Since the baseline</h3>", f"<pre>{escape(chr(10).join(changes_lines(comparison)))}</pre>"]
     if not comparison.rows:

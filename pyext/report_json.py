@@ -61,6 +61,7 @@ def _comparison(comparison: AuditComparison) -> dict[str, Any]:
         "after": _audit(comparison.after),
         "rows": [_row(row) for row in comparison.rows],
         "remarks": [_remark(remark) for remark in comparison.remarks],
+        "mismatches": list(comparison.mismatches),
         "changes": changes and {"added": list(changes.added), "removed": list(changes.removed)},
     }
 
@@ -148,6 +149,7 @@ def _read_comparison(given: dict[str, Any]) -> AuditComparison:
         passes=given["passes"],
         target=given["target"],
         remarks=tuple(map(_read_remark, given["remarks"])),
+        mismatches=tuple(given.get("mismatches", ())),  # reports from before there were any lack it
         changes=changes and Changes(tuple(changes["added"]), tuple(changes["removed"])),
     )
 

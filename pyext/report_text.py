@@ -31,7 +31,7 @@ def report_text(report: AuditReport) -> str:
 
 
 def _comparison_text(comparison: AuditComparison) -> str:
-    parts = [title(comparison), aligned(summary(sides(comparison)), left=(0,))]
+    parts = [title(comparison), *mismatch_lines(comparison), aligned(summary(sides(comparison)), left=(0,))]
     if comparison.rows:
         parts.append(aligned(_side_by_side(comparison), left=(0, 1, 2, 4, 5)))
         parts.append("\n".join(sentence for row in comparison.rows for sentence in _sentences(row, comparison)))
@@ -40,6 +40,10 @@ def _comparison_text(comparison: AuditComparison) -> str:
     if comparison.changes is not None:
         parts.append("\n".join(changes_lines(comparison)))
     return "\n\n".join(parts)
+
+
+def mismatch_lines(comparison: AuditComparison) -> list[str]:
+    return [f"RESULTS WOULD BE WRONG: {line}" for line in comparison.mismatches]
 
 
 def title(comparison: AuditComparison) -> str:

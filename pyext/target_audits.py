@@ -12,18 +12,25 @@ from paropt.passes.core.context import make_context
 from paropt.passes.core.remarks import Remark, source_of
 from paropt.passes.core.traversal import ops_of
 from paropt.totals import Audit
+from paropt.verification import differences
 
 
 def compare(target: Any, before: Any, after: Any, passes: str, remarks: Iterable[Remark]) -> AuditComparison:
     """The audits of a program before and after `passes`, compiled for `target`; without passes, compiled once."""
     audited = audit_on(target, after)
+    wrong = differences(_module_of(before), _module_of(after), audited.collectives) if passes else ()
     return AuditComparison(
         before=audit_on(target, before) if passes else audited,
         after=audited,
         passes=passes,
         target=target.name,
         remarks=tuple(dict.fromkeys(remarks)),
+        mismatches=tuple(wrong),
     )
+
+
+def _module_of(program: Any) -> ir.Operation:
+    return (program.compiler_ir() if hasattr(program, "compiler_ir") else program).operation
 
 
 def with_names(bytecode: bytes) -> ir.Module:

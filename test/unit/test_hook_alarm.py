@@ -1,8 +1,8 @@
 """Notices when a jax release changes one of the private names that paropt/jit.py builds on, and tests its fallback."""
 
+import importlib
 import importlib.util
 import inspect
-import sys
 import types
 from typing import Any
 
@@ -13,11 +13,12 @@ import pytest
 from jax._src.interpreters import mlir, pxla
 from unit.jit_passes import COSINE, same, wave, x
 from unit.jit_passes import seen as seen
+from unit.test_fallback import arguments, compiler_loses_tag, expected, fresh
 
 import paropt
-from paropt.jit import JitArguments
+from paropt.jit_arguments import JitArguments
 
-jit_file = sys.modules["paropt.jit"]
+jit_file = importlib.import_module("paropt.jit")
 PASSES = "canonicalize"
 
 
@@ -28,6 +29,9 @@ def test_this_jax_is_hooked() -> None:
     assert jit_file._hooked
     assert mlir.lower_jaxpr_to_module.__module__ == mlir.LoweringResult.__module__  # functools.wraps
     assert mlir.lower_jaxpr_to_module is not inspect.unwrap(mlir.lower_jaxpr_to_module)
+    compiles = pxla.UnloadedMeshExecutable.from_hlo
+    assert compiles is not inspect.unwrap(compiles)
+    assert isinstance(inspect.getattr_static(pxla.UnloadedMeshExecutable, "from_hlo"), staticmethod)
 
 
 @pytest.mark.parametrize(
@@ -38,6 +42,10 @@ def test_this_jax_is_hooked() -> None:
         lambda jax_is: jax_is.setattr(mlir, "LoweringResult", tuple),
         lambda jax_is: jax_is.setattr(pxla, "mlir", None),
         lambda jax_is: jax_is.setattr(inspect, "getsource", lambda _: "lower_jaxpr_to_module(\n"),
+        lambda jax_is: jax_is.setattr(inspect, "getsource", lambda _: "mlir.lower_jaxpr_to_module(\n"),
+        lambda jax_is: jax_is.delattr(pxla, "UnloadedMeshExecutable"),
+        lambda jax_is: jax_is.delattr(pxla.UnloadedMeshExecutable, "from_hlo"),
+        lambda jax_is: jax_is.setattr(pxla.UnloadedMeshExecutable, "from_hlo", lambda name, module: None),
     ],
 )
 def test_another_jax_is_told_apart(other: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,6 +154,28 @@ def test_fallback_static_donated_and_transformed(fallback: types.ModuleType) -> 
     same(jax.jit(lambda x: g(x, n=2))(x), 2 * np.sin(x).sum())
 
 
+@pytest.mark.parametrize("at", [None, 1])
+def test_fallback_looks_at_executables(
+    fallback: types.ModuleType, at: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pxla.UnloadedMeshExecutable, "from_hlo", inspect.unwrap(pxla.UnloadedMeshExecutable.from_hlo))
+    f = fallback.jit(fresh())
+    if at is None:
+        np.testing.assert_array_equal(f(*arguments()), expected())
+        text = f.lower(*arguments()).compile().as_text()
+        assert (
+            text.count(" all-reduce(") == 1 and "while/body" not in text.partition(" all-reduce(")[2].partition("\n")[0]
+        )
+        return
+    compiler_loses_tag(monkeypatch, at)
+    with pytest.warns(RuntimeWarning, match="failed in the compiler, the program stays as it was"):
+        np.testing.assert_array_equal(f(*arguments()), expected())
+    lowered = f.lower(*arguments())
+    with pytest.warns(RuntimeWarning, match="failed in the compiler"):
+        np.testing.assert_array_equal(lowered.compile()(*arguments()), expected())
+    assert not fallback.remarks(lowered)[-1].applied
+
+
 def test_fallback_of_enabled_says_that_it_has_none(fallback: types.ModuleType) -> None:
     with pytest.warns(RuntimeWarning, match="paropt.enabled has no effect"), fallback.enabled(COSINE):
         same(jax.jit(wave)(x), 2 * np.sin(x))
@@ -154,4 +184,4 @@ def test_fallback_of_enabled_says_that_it_has_none(fallback: types.ModuleType) -
 def test_no_fallback_either(fallback: types.ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(jax.stages.Lowered, "_lowering")
     with pytest.raises(RuntimeError, match=r"paropt needs jax 0\.10 to 0\.12: it does not know how jax"):
-        fallback._rewritten_copy(object.__new__(jax.stages.Lowered), None)
+        fallback.rewritten(object.__new__(jax.stages.Lowered), COSINE)

@@ -1,5 +1,6 @@
 """JSON reports: their schema, that the same audit gives the same bytes, and that they can be read again."""
 
+import dataclasses
 import json
 from typing import Any
 
@@ -28,6 +29,10 @@ def without_passes() -> AuditReport:
     return report(AuditComparison(audit, audit), AuditComparison(Audit((), 0), Audit((), 0), target="cpu:8"))
 
 
+def wrong() -> AuditReport:
+    return report(dataclasses.replace(example()["cpu:8"], mismatches=("a reduction is missing", "<b>")))
+
+
 def several_places() -> AuditReport:
     origins = (Origin("jit(step)/psum", FILE, 41), Origin("", FILE, 43))
     reduce = collective(op_name="", source_file="", line=0, axes=("replica", "data:(2)4"), origins=origins)
@@ -38,19 +43,32 @@ REPORTS = [
     example(),
     inexact(),
     without_passes(),
+    wrong(),
     several_places(),
     compared(example(), example()),
     compared(example(), inexact()),
 ]
 
 
-@pytest.mark.parametrize("given", REPORTS, ids=["example", "inexact", "alone", "places", "same", "changed"])
+@pytest.mark.parametrize("given", REPORTS, ids=["example", "inexact", "alone", "wrong", "places", "same", "changed"])
 def test_reports_follow_the_schema_and_can_be_read_again(given: AuditReport) -> None:
     text = given.json()
     jsonschema.Draft202012Validator(SCHEMA).validate(json.loads(text))
     again = loads(text)
     assert again == given
     assert (str(again), again.html(), again.json()) == (str(given), given.html(), text)
+
+
+def test_mismatches_are_shown() -> None:
+    assert wrong().mismatches == ["cpu:8: a reduction is missing", "cpu:8: <b>"]
+    assert "RESULTS WOULD BE WRONG: a reduction is missing" in str(wrong())
+    assert "a reduction is missing</p>" in wrong().html() and "&lt;b&gt;" in wrong().html()
+
+
+def test_reports_without_the_field_can_be_read() -> None:
+    document = json.loads(example().json())
+    del document["targets"][0]["mismatches"]
+    assert loads(json.dumps(document)) == example()
 
 
 def test_axes_and_origins() -> None:

@@ -1,0 +1,121 @@
+"""Do the sharding constraints that say what is not reduced fit together?
+
+A constraint never changes what a value means: where one is missing, a compiler has to reduce. XLA does not always, and
+a chain of such values with a gap is then reduced twice or not at all. So every value that is made of one that is not
+reduced has to say so itself, up to the constraint that asks for the sum.
+"""
+
+from collections.abc import Iterator
+
+from jaxlib.mlir import ir
+
+from paropt.passes.analysis.collectives import global_reduction
+from paropt.passes.analysis.linearity import Crossing, addends_of
+from paropt.passes.analysis.loops import WHILE, Loop, loop_around
+from paropt.passes.analysis.producers import ROWS
+from paropt.passes.analysis.shardings import Axes, Sharding, is_manual, read_sharding
+from paropt.passes.core.global_form import CONSTRAINT
+from paropt.passes.core.remarks import Declined, source_of
+from paropt.passes.core.traversal import defining_op, ops_of, parent_of
+
+_RETURN = "stablehlo.return"
+
+
+def tags_of(module: ir.Operation) -> list[ir.Operation]:
+    """The constraints that say that a value is not reduced."""
+    return [op for op in ops_of(module, CONSTRAINT) if sharding_by(op).unreduced and not is_manual(op)]
+
+
+def sharding_by(constraint: ir.Operation) -> Sharding:
+    return read_sharding(constraint.attributes["sharding"])
+
+
+def gaps(module: ir.Operation) -> list[str]:
+    """In words, where a value is not reduced, but what is made of it does not say so; empty when there is no gap."""
+    search = _Search()
+    return list(dict.fromkeys(line for tag in tags_of(module) for line in search.gaps(tag)))
+
+
+class _Search:
+    def __init__(self) -> None:
+        self._loops: dict[ir.Value, Loop] = {}  # by their first result: finding a terminator takes as long as the block
+        self._seen: set[tuple[ir.Value, int]] = set()  # carried values
+
+    def gaps(self, tag: ir.Operation) -> Iterator[str]:
+        axes = sharding_by(tag).unreduced
+        for use in tag.results[0].uses:
+            yield from self._behind(use, axes)
+        op = defining_op(tag.operands[0])
+        if op is None or op.name == CONSTRAINT:
+            return  # behind a constraint that asks for the sum, the sum is on one device, and zero on the others
+        if op.name == WHILE:
+            yield from self._around(op, ir.OpResult(tag.operands[0]).result_number, axes)
+        elif op.name not in ROWS or any(_is_tagged(operand, axes) for operand in op.operands):
+            yield from _before(op, axes)
+
+    def _behind(self, use: ir.OpOperand, axes: Axes) -> Iterator[str]:
+        """The gaps behind `use`, which reads a value that is not reduced over `axes`."""
+        op, position = use.owner.operation, use.operand_number
+        if op.name == CONSTRAINT:
+            if sharding_by(op).unreduced not in ((), axes):
+                yield _at(op, "it changes over which axes the value is not reduced")
+        elif op.name == WHILE:
+            yield from self._around(op, position, axes)
+        elif op.name == _RETURN and loop_around(op.block) is not None:
+            yield from self._around(parent_of(op), position, axes)
+        elif not op.results:
+            yield _at(op, "it reads a value that is not reduced")
+        elif not all(_says(result, axes) for result in op.results):
+            yield _at(op, "an operand is not reduced, and its result does not say so")
+
+    def _around(self, op: ir.Operation, position: int, axes: Axes) -> Iterator[str]:
+        """The gaps in the way of carried value `position` of the loop `op`, which is not reduced."""
+        if (op.results[0], position) in self._seen:
+            return
+        self._seen.add((op.results[0], position))
+        loop = self._loops.setdefault(op.results[0], Loop(op))
+        ends = (op.operands[position], loop.next_values.operands[position])
+        if not all(_is_tagged(end, axes) for end in ends) or not _says(op.results[position], axes):
+            yield _at(op, f"carried value {position} is not reduced in some places, and in others it does not say so")
+        if next(loop.condition.arguments[position].uses, None) is not None:
+            yield _at(op, "its condition reads a value that is not reduced")
+        for use in loop.body.arguments[position].uses:
+            yield from self._behind(use, axes)
+
+
+def _before(op: ir.Operation, axes: Axes) -> Iterator[str]:
+    """The gaps before `op`, whose result says that it is not reduced."""
+    partial = frozenset(i for i, operand in enumerate(op.operands) if _is_tagged(operand, axes))
+    crossing = Crossing(
+        reduction=global_reduction("", axes),
+        convert="any",
+        accumulate=None,
+        partial=partial,
+        require_uniform=lambda *_: None,
+    )
+    try:
+        addends = addends_of(op, crossing) if partial else ()
+    except Declined as declined:
+        yield _at(op, declined.reason)
+        return
+    if not partial or partial != set(addends):
+        yield _at(op, "its result is said to be not reduced, and what it adds up does not say so")
+
+
+def _is_tagged(value: ir.Value, axes: Axes) -> bool:
+    op = defining_op(value)
+    if op is not None:
+        return op.name == CONSTRAINT and sharding_by(op).unreduced == axes
+    argument: ir.BlockArgument = ir.BlockArgument(value)
+    loop = loop_around(argument.owner)
+    return loop is not None and _is_tagged(loop.op.operands[argument.arg_number], axes)
+
+
+def _says(value: ir.Value, axes: Axes) -> bool:
+    """Whether nothing but a constraint that says that it is not reduced reads `value`."""
+    users = [use.owner.operation for use in value.uses]
+    return all(user.name == CONSTRAINT and sharding_by(user).unreduced == axes for user in users)
+
+
+def _at(op: ir.Operation, what: str) -> str:
+    return f"{op.name} at {source_of(op.location)}: {what}"

@@ -1,0 +1,305 @@
+"""Does an executable reduce what its module says, and as often?
+
+`annotate-unreduced` tells XLA by sharding constraints which values are not reduced yet. A compiler that loses one of
+them computes something else, without a word: a value is reduced in a loop where nothing asks for it, or nowhere.
+Either shows in what the executable communicates. docs/jit.md says what this finds.
+"""
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from math import inf, prod
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+
+from paropt.census import Collective
+from paropt.passes.analysis.collectives import ALL_REDUCE, GLOBAL_ALL_REDUCE, REDUCE_SCATTER
+from paropt.passes.analysis.loops import WHILE, Loop, trip_count
+from paropt.passes.analysis.meshes import mesh_named, mesh_of
+from paropt.passes.analysis.producers import ROWS
+from paropt.passes.analysis.propagation import Propagated
+from paropt.passes.analysis.shardings import Sharding, is_manual
+from paropt.passes.analysis.types import tensor_of
+from paropt.passes.core.global_form import CONSTRAINT
+from paropt.passes.core.remarks import source_of
+from paropt.passes.core.traversal import defining_op, ops_of, parent_of, users_of
+from paropt.tags import gaps, sharding_by, tags_of
+from paropt.totals import SYNC_KINDS
+
+_ANY_GROUP = 0
+
+# Ops after which the partitioner may add a reduction, if a dimension that they add up or look things up in is split.
+_COMMUNICATE = (
+    *ROWS,
+    "stablehlo.cholesky",
+    "stablehlo.concatenate",
+    "stablehlo.dynamic_slice",
+    "stablehlo.dynamic_update_slice",
+    "stablehlo.fft",
+    "stablehlo.gather",
+    "stablehlo.pad",
+    "stablehlo.reduce_window",
+    "stablehlo.reverse",
+    "stablehlo.select_and_scatter",
+    "stablehlo.slice",
+    "stablehlo.sort",
+    "stablehlo.triangular_solve",
+)
+_EXPLICIT = (ALL_REDUCE, REDUCE_SCATTER, GLOBAL_ALL_REDUCE, "sdy.reduce_scatter")
+
+# In Shardy's sharding rules: the dimensions over which an op cannot be split without communication.
+_APART = re.compile(r"(?:reduction|need_replication|permutation)=\{([^}]*)\}")
+
+
+class Key(NamedTuple):
+    """What tells reductions apart in an executable. Types do not: compilers convert."""
+
+    elements: int  # per device
+    group: int  # devices that take part together
+
+
+class Reduced(NamedTuple):
+    """A reduction, or a range of those that an executable may contain."""
+
+    fewest: int  # elements per device
+    most: int
+    group: int
+    in_loop: bool
+    times: float  # per step
+
+    def fits(self, key: Key) -> bool:
+        return self.fewest <= key.elements <= self.most and self.is_over(key.group)
+
+    def is_over(self, group: int) -> bool:
+        return self.group in (_ANY_GROUP, group)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the executable of a module reduces, if its compiler loses nothing."""
+
+    unreduced: dict[Key, str]  # what would be reduced if it lost a constraint, and where one such value is
+    closings: tuple[Reduced, ...]  # what the module asks for
+    kept: tuple[Reduced, ...]  # what the compiler has to add behind an op whose sum is unreduced over other axes only
+    others: tuple[Reduced, ...]  # what the compiler may add, the former included
+
+
+def differences(before: ir.Operation, after: ir.Operation, collectives: Iterable[Collective]) -> list[str]:
+    """In words, where the executable with these collectives is not what the module `after` says; empty when it is.
+
+    Nothing is said of a module in which the passes that were run on `before` tagged nothing.
+    """
+    if len(tags_of(after)) <= len(tags_of(before)):
+        return []
+    predicted = prediction(after)
+    return [*gaps(after), *mismatches(predicted, collectives)]
+
+
+def prediction(module: ir.Operation) -> Prediction:
+    """What the executable of `module` should reduce. It costs a propagation of shardings on a copy."""
+    return _Predictor(module).prediction()
+
+
+def mismatches(predicted: Prediction, collectives: Iterable[Collective]) -> list[str]:
+    """In words, where what an executable reduces is not what was predicted; empty when it fits.
+
+    Compilers unroll loops, move reductions out of them, and concatenate arrays. So arrays are counted by how often they
+    run, or not by place; and some that are too few may be in arrays that nothing explains.
+    """
+    found = [reduced for c in collectives if c.kind in SYNC_KINDS for reduced in _reduced_by(c)]
+    outside = [reduced for reduced in found if not reduced.in_loop]
+    closings = [closing for closing in predicted.closings if not closing.in_loop]
+    return [
+        *_unasked(predicted, found),
+        *_lacking(closings, outside, predicted.others),
+        *_lacking(predicted.kept, found, predicted.closings),
+    ]
+
+
+def _unasked(predicted: Prediction, found: list[Reduced]) -> Iterator[str]:
+    """Reductions that nothing in the module asks for, and a lost constraint would cause."""
+    allowed = [*predicted.closings, *predicted.others]
+    for key, place in predicted.unreduced.items():
+        for in_loop, where in ((True, "in loops"), (False, "in all")):
+            runs, asked = (_times(key, reductions, in_loop) for reductions in (found, allowed))
+            if runs > asked:
+                yield f"{_named(key)} runs {runs:g} times {where}, not {asked:g} times: maybe the value at {place}"
+                break
+    for group in sorted({key.group for key in predicted.unreduced}):
+        there = [reduced for reduced in found if reduced.in_loop and reduced.group == group]
+        unknown = [reduced for reduced in there if not _is_explained(reduced, allowed)]
+        explained = sum(reduced.most * reduced.times for reduced in there if reduced not in unknown)
+        asked = sum(reduced.most * reduced.times for reduced in allowed if reduced.in_loop and reduced.is_over(group))
+        if sum(reduced.most * reduced.times for reduced in unknown) > max(0, asked - explained):
+            yield f"{_named(_key(unknown[0]))} runs in loops, which no value of the module explains"
+
+
+def _lacking(asked: Iterable[Reduced], found: list[Reduced], others: Iterable[Reduced]) -> Iterator[str]:
+    """What of `asked` is not among `found`, where `others` may be, too."""
+    others = tuple(others)
+    for group in sorted({reduced.group for reduced in asked if reduced.group > 1}):
+        unused = [reduced for reduced in found if reduced.group == group]
+        lacking = []
+        of_group = [reduced for reduced in asked if reduced.group == group]
+        for reduced in sorted(of_group, key=lambda r: r.most - r.fewest):  # those that fit least first
+            one = next((there for there in unused if reduced.fits(_key(there))), None)
+            if one is None:
+                lacking.append(reduced)
+            else:
+                unused.remove(one)
+        unknown = sum(there.most for there in unused if not _is_explained(there, others))
+        if sum(reduced.fewest for reduced in lacking) > unknown:
+            yield f"{_named(_key(lacking[0]))} is missing, one of {len(lacking)}"
+
+
+def _is_explained(found: Reduced, predicted: Iterable[Reduced]) -> bool:
+    return any(reduced.fits(_key(found)) for reduced in predicted)
+
+
+def _named(key: Key) -> str:
+    return f"a reduction of {key.elements} elements over {key.group} devices"
+
+
+def _key(reduced: Reduced) -> Key:
+    return Key(reduced.most, reduced.group)
+
+
+def _times(key: Key, reductions: Iterable[Reduced], in_loop: bool) -> float:
+    return sum(reduced.times for reduced in reductions if reduced.fits(key) and reduced.in_loop >= in_loop)
+
+
+def _reduced_by(collective: Collective) -> Iterator[Reduced]:
+    times = collective.executions
+    for array in collective.arrays:
+        size = array.elements
+        yield Reduced(size, size, collective.group, collective.depth > 0, 1 if times is None else times)
+
+
+# ---- what the module asks for, and what the compiler may add
+
+
+class _Predictor:
+    def __init__(self, module: ir.Operation) -> None:
+        self._module = module
+        self._propagated = Propagated(module)
+        self._trip_counts: dict[ir.Value, float] = {}  # by the first result of a loop
+        self._sizes: dict[str, dict[str, int]] = {}  # of the axes of a mesh
+
+    def prediction(self) -> Prediction:
+        unreduced: dict[Key, str] = {}
+        for op in tags_of(self._module):
+            sharding = sharding_by(op)
+            key = Key(self._elements(op.operands[0], sharding), self._devices(sharding.mesh, sharding.unreduced))
+            if key.group > 1:
+                unreduced.setdefault(key, str(source_of(op.location)))
+        closings = [self._closing(*found) for found in _closings(self._module)]
+        rows = [op for op in ops_of(self._module, *ROWS) if not is_manual(op) and _unreduced_behind(op)]
+        kept = [reduced for op in rows for reduced in self._added(op)]
+        return Prediction(unreduced, tuple(closings), tuple(kept), tuple(self._others()))
+
+    def _closing(self, op: ir.Operation, tag: ir.Operation) -> Reduced:
+        """What `op` asks for, the sum of what `tag` says is not reduced."""
+        given, wanted = sharding_by(tag), sharding_by(op)
+        sizes = [self._elements(op.operands[0], sharding) for sharding in (given, wanted)]
+        # Where the sum is split further, it may be split first.
+        return Reduced(min(sizes), sizes[0], self._devices(given.mesh, given.unreduced), *self._place(op))
+
+    def _others(self) -> Iterator[Reduced]:
+        for op in ops_of(self._module, *_EXPLICIT):
+            yield from (self._part_of(op, value) for value in op.operands)
+        for op in ops_of(self._module, *_COMMUNICATE):
+            if not is_manual(op):
+                yield from self._added(op)
+            elif op.name in ROWS:  # over axes that are not manual
+                yield from (self._part_of(op, value) for value in op.results)
+        for op in ops_of(self._module, "stablehlo.custom_call"):
+            if any(sharding is not None and sharding.axes for sharding in self._propagated.operand_shardings(op)):
+                yield from (self._part_of(op, value) for value in op.results)
+
+    def _added(self, op: ir.Operation) -> Iterator[Reduced]:
+        """What the partitioner may reduce behind `op`, besides what a tag there takes out of its hands."""
+        shardings = self._propagated.operand_shardings(op)
+        axes = _axes_apart(self._propagated.sharding_rule(op), shardings) - _unreduced_behind(op)
+        mesh = next((sharding.mesh for sharding in shardings if sharding is not None), None)
+        if mesh is None or not axes:
+            return
+        for value in op.results:
+            tensor = tensor_of(value)
+            if tensor is None:
+                yield self._part_of(op, value)
+                continue
+            split = self._propagated.sharding_of(value) or Sharding(mesh, ((),) * len(tensor.shape))
+            whole = Sharding(
+                mesh, tuple(tuple(a for a in dimension if a not in axes) for dimension in split.dimensions)
+            )
+            sizes = (self._elements(value, split), self._elements(value, whole))
+            yield Reduced(*sizes, self._devices(mesh, axes), *self._place(op))
+
+    def _part_of(self, op: ir.Operation, value: ir.Value) -> Reduced:
+        """A reduction of `value` or of a part of it, over any devices."""
+        tensor = tensor_of(value)
+        return Reduced(1, prod(tensor.shape) if tensor is not None else sys.maxsize, _ANY_GROUP, *self._place(op))
+
+    def _place(self, op: ir.Operation) -> tuple[bool, float]:
+        """Whether `op` is in a loop, and how often it runs per step: infinitely often where nobody knows."""
+        in_loop, times = False, 1.0
+        while op.parent is not None:
+            op = parent_of(op)
+            if op.name == WHILE:
+                in_loop, times = True, times * self._trips(op)
+        return in_loop, times
+
+    def _trips(self, loop: ir.Operation) -> float:
+        first = loop.results[0]
+        if first not in self._trip_counts:  # finding out takes as long as the body
+            count = trip_count(Loop(loop))
+            self._trip_counts[first] = inf if count is None else max(1, count)
+        return self._trip_counts[first]
+
+    def _elements(self, value: ir.Value, sharding: Sharding) -> int:
+        """Of `value` on one device; dimensions that do not divide are padded."""
+        tensor = tensor_of(value)
+        assert tensor is not None, "a sharding is of a static shape"
+        parts = [self._devices(sharding.mesh, axes) for axes in sharding.dimensions]
+        return prod(-(-length // part) for length, part in zip(tensor.shape, parts, strict=True))
+
+    def _devices(self, mesh: str, axes: Iterable[str]) -> int:
+        """How many devices `axes` span."""
+        if mesh not in self._sizes:
+            named = mesh.startswith("@")
+            found = mesh_named(self._module, mesh[1:]) if named else mesh_of(ir.Attribute.parse(f"#sdy.{mesh}"))
+            assert found is not None, "the module verifies"
+            self._sizes[mesh] = dict(found.axes)
+        return prod(_size(axis, self._sizes[mesh]) for axis in axes)
+
+
+def _size(axis: str, sizes: dict[str, int]) -> int:
+    whole, _, part = axis.partition(")")  # of an axis, or `"data":(1)2`, of a part of it
+    return int(part) if part else sizes[whole.strip('"')]
+
+
+def _closings(module: ir.Operation) -> Iterator[tuple[ir.Operation, ir.Operation]]:
+    """The constraints that ask for a sum, and those before them, which say that it is not taken yet."""
+    for op in ops_of(module, CONSTRAINT):
+        tag = defining_op(op.operands[0])
+        if tag is not None and tag.name == CONSTRAINT and sharding_by(tag).unreduced and not sharding_by(op).unreduced:
+            yield op, tag
+
+
+def _unreduced_behind(op: ir.Operation) -> set[str]:
+    return {axis for user in users_of(op) if user.name == CONSTRAINT for axis in sharding_by(user).unreduced}
+
+
+def _axes_apart(rule: str, shardings: list[Sharding | None]) -> set[str]:
+    """The axes that split a dimension of an operand which the op with this rule adds up or looks things up in."""
+    apart = {factor for listed in _APART.findall(rule) for factor in listed.split(", ")}
+    operands = re.findall(r"\[([^\]]*)\]", rule[: rule.find("->")])
+    found: set[str] = set()
+    for sharding, dimensions in zip(shardings, operands, strict=False):  # an op without a rule has no operands here
+        split = sharding.dimensions if sharding is not None else ()
+        for axes, factors in zip(split, dimensions.split(", "), strict=False):
+            if apart.intersection(re.findall(r"[a-z](?:_\d+)?", factors)):
+                found.update(axes)
+    return found

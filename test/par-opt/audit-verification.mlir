@@ -1,0 +1,39 @@
+// An executable that does not reduce what the module says is reported, and is a failure: results would be wrong.
+// RUN: %par-opt %s --passes=grad-sync --audit --target=cpu:4 2>&1 | FileCheck %s --check-prefix=RIGHT
+// RUN: not env PYTHONPATH=%S/Inputs %par-opt %s --load-pass-plugin=losing_plugin --passes=grad-sync,lose-tag --audit --target=cpu:4 > %t.txt 2> %t.stderr
+// RUN: FileCheck %s --check-prefix=WRONG < %t.txt
+// RUN: FileCheck %s --check-prefix=STDERR < %t.stderr
+
+// RIGHT-NOT:   WRONG
+// RIGHT:       payload in loops {{ *}}1.02 kB {{ *}}0 B
+// RIGHT-NOT:   WRONG
+
+// WRONG:       cpu:4, passes grad-sync,lose-tag
+// WRONG:       RESULTS WOULD BE WRONG: stablehlo.add at {{.*}}audit-verification.mlir:{{[0-9]+}}:{{[0-9]+}} (add): its result is said to be not reduced, and what it adds up does not say so
+
+// STDERR:      results would be wrong: cpu:4: stablehlo.add at {{.*}}audit-verification.mlir:{{[0-9]+}}:{{[0-9]+}} (add): its result is said to be not reduced, and what it adds up does not say so
+// STDERR-NOT:  {{.}}
+
+module @step attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
+  sdy.mesh @mesh = <["data"=4]>
+  func.func public @main(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<8x8xf32> {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %zeros = stablehlo.constant dense<0.0> : tensor<8x8xf32>
+    %l:2 = stablehlo.while(%i = %zero, %sum = %zeros) : tensor<i32>, tensor<8x8xf32>
+    cond {
+      %four = stablehlo.constant dense<4> : tensor<i32>
+      %p = stablehlo.compare LT, %i, %four, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %p : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %n = stablehlo.add %i, %one : tensor<i32>
+      %scale = stablehlo.convert %n : (tensor<i32>) -> tensor<f32>
+      %scales = stablehlo.broadcast_in_dim %scale, dims = [] : (tensor<f32>) -> tensor<16x8xf32>
+      %y = stablehlo.multiply %x, %scales : tensor<16x8xf32>
+      %d = stablehlo.dot_general %y, %x, contracting_dims = [0] x [0] : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
+      %a = stablehlo.add %sum, %d : tensor<8x8xf32>
+      stablehlo.return %n, %a : tensor<i32>, tensor<8x8xf32>
+    }
+    return %l#1 : tensor<8x8xf32>
+  }
+}

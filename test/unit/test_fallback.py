@@ -1,0 +1,245 @@
+"""`paropt.jit` when a constraint is lost, or XLA refuses the module: the program runs as `jax.jit` would run it."""
+
+import importlib
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax._src.interpreters import pxla
+from jax.sharding import AxisType, NamedSharding
+from jax.sharding import PartitionSpec as Spec
+from jaxlib.mlir import ir
+from unit.jit_passes import seen as seen
+
+import paropt
+from paropt import compile_apart
+from paropt.comparison import AuditComparison, AuditReport
+from paropt.passes.core.registry import register
+from paropt.passes.core.remarks import Remark
+from paropt.passes.core.traversal import ops_of
+from paropt.tags import tags_of
+from paropt.targets import TargetError
+
+jit_file, fallback_file = importlib.import_module("paropt.jit"), importlib.import_module("paropt.fallback")
+
+BATCHES = np.arange(4 * 16 * 8, dtype=np.float32).reshape(4, 16, 8) % 7
+WEIGHTS = np.arange(64, dtype=np.float32).reshape(8, 8) % 5
+
+pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
+
+
+def fresh() -> Callable[[Any, Any], Any]:
+    """A function that adds up, over four batches, products that are sums over the devices; jax has not seen it yet."""
+
+    def step(weights: Any, batches: Any) -> Any:
+        def add(total: Any, batch: Any) -> Any:
+            return total + batch.T @ (batch @ weights), None
+
+        return jax.lax.scan(add, jnp.zeros_like(weights), batches)[0]
+
+    return step
+
+
+def arguments() -> tuple[jax.Array, jax.Array]:
+    mesh = jax.make_mesh((8,), ("data",), axis_types=(AxisType.Auto,))
+    split = NamedSharding(mesh, Spec(None, "data"))
+    return jax.device_put(WEIGHTS, NamedSharding(mesh, Spec())), jax.device_put(BATCHES, split)
+
+
+def expected() -> Any:
+    return np.asarray(jax.jit(fresh())(*arguments()))
+
+
+def lose_tag(module: ir.Operation, *, at: Annotated[int, "Which one."] = 0) -> list[Remark]:
+    """Erase a constraint that says that a value is not reduced."""
+    tag = tags_of(module)[at]
+    tag.results[0].replace_all_uses_with(tag.operands[0])
+    tag.erase()
+    return []
+
+
+def call_nobody(module: ir.Operation) -> list[Remark]:
+    """Add a call that XLA cannot resolve."""
+    returned = ops_of(module, "func.return")[-1]
+    value = returned.operands[0]
+    with module.context, ir.InsertionPoint(returned), returned.location:
+        called = ir.Operation.create(
+            "stablehlo.custom_call",
+            [value.type],
+            [value],
+            {"call_target_name": ir.StringAttr.get("nobody"), "api_version": ir.Attribute.parse("4 : i32")},
+        )
+    returned.operands[0] = called.results[0]
+    return []
+
+
+@pytest.fixture(autouse=True)
+def passes(seen: list[str]) -> None:
+    register(lose_tag)
+    register(call_nobody)
+
+
+def compiler_loses_tag(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+    """The module has the constraint when it is looked at, and not any more when it is compiled."""
+    real = fallback_file.prediction
+
+    def predict_and_lose(module: ir.Operation) -> Any:
+        predicted = real(module)
+        lose_tag(module, at=at)
+        return predicted
+
+    monkeypatch.setattr(fallback_file, "prediction", predict_and_lose)
+
+
+def falls_back(f: Any, reason: str) -> None:
+    """Calls and lowers `f`, which warns once and then does what `jax.jit` does."""
+    with pytest.warns(RuntimeWarning, match=f"jit_step: .* the program stays as it was: .*{reason}") as caught:
+        result = f(*arguments())
+    assert len(caught) == 1 and "\n" not in str(caught[0].message)
+    np.testing.assert_array_equal(np.asarray(result), expected())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # it is in jax's caches
+        lowered = f.lower(*arguments())
+        np.testing.assert_array_equal(np.asarray(lowered.compile()(*arguments())), expected())
+    *_, last = paropt.remarks(lowered)
+    assert not last.applied and "the program stays as it was" in last.text
+
+
+def test_nothing_is_lost() -> None:
+    f = paropt.jit(fresh(), strict=True)
+    np.testing.assert_array_equal(np.asarray(f(*arguments())), expected())
+    lowered = f.lower(*arguments())
+    assert tags_of(lowered.compiler_ir().operation)
+    text = lowered.compile().as_text()
+    assert text is not None and "all-reduce" in text
+    assert all(remark.applied for remark in paropt.remarks(lowered))
+
+
+@pytest.mark.parametrize("at", range(4))  # of the start, the product, the sum, and the loop's result
+def test_a_gap_in_the_module(at: int) -> None:
+    falls_back(paropt.jit(fresh(), passes=f"grad-sync,lose-tag{{at={at}}}"), "VerificationError: ")
+
+
+# The XLA of jax 0.12 refuses some such modules itself.
+LOST = "(VerificationError: a reduction of 64 elements|JaxRuntimeError: .* dropped unreduced axis)"
+
+
+@pytest.mark.parametrize("at", range(1, 4))  # a zero is zero, reduced or not
+def test_a_constraint_that_the_compiler_loses(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler_loses_tag(monkeypatch, at)
+    falls_back(paropt.jit(fresh()), LOST)
+
+
+def test_results_would_be_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What all this is for: XLA compiles the module without the constraint, and the results are others."""
+    compiler_loses_tag(monkeypatch, 1)
+    monkeypatch.setattr(fallback_file, "mismatches", lambda *_: [])
+    assert not np.array_equal(np.asarray(paropt.jit(fresh())(*arguments())), expected())
+
+
+def test_a_module_that_the_compiler_refuses() -> None:
+    falls_back(paropt.jit(fresh(), passes="grad-sync,call-nobody"), "nobody")
+
+
+def test_an_executable_that_does_not_show_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pxla.MeshExecutable, "as_text", lambda _: None)
+    falls_back(paropt.jit(fresh()), "does not show what it made")
+
+
+def test_ahead_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler_loses_tag(monkeypatch, 1)
+    lowered = paropt.jit(fresh()).lower(*arguments())
+    assert all(remark.applied for remark in paropt.remarks(lowered))  # nothing is known yet
+    with pytest.warns(RuntimeWarning, match="failed in the compiler"):
+        compiled = lowered.compile()
+    np.testing.assert_array_equal(np.asarray(compiled(*arguments())), expected())
+    assert not paropt.remarks(lowered)[-1].applied
+
+
+def test_enabled(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler_loses_tag(monkeypatch, 1)
+    with paropt.enabled(), pytest.warns(RuntimeWarning, match="failed in the compiler"):
+        np.testing.assert_array_equal(np.asarray(jax.jit(fresh())(*arguments())), expected())
+
+
+def test_strict_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(fallback_file.VerificationError, match="does not say so"):
+        paropt.jit(fresh(), passes="grad-sync,lose-tag", strict=True)(*arguments())
+    with pytest.raises(jax.errors.JaxRuntimeError, match="nobody"):
+        paropt.jit(fresh(), passes="grad-sync,call-nobody", strict=True)(*arguments())
+    compiler_loses_tag(monkeypatch, 1)
+    with pytest.raises(fallback_file.VerificationError, match="a reduction of 64 elements"):
+        paropt.jit(fresh(), strict=True)(*arguments())
+
+
+def test_a_program_that_xla_refuses_anyway() -> None:
+    """Then the error is the user's, as from `jax.jit`, and nothing is said of passes."""
+    f = paropt.jit(fresh(), compiler_options={"no_such_option": True})
+    with pytest.raises(jax.errors.JaxRuntimeError, match="no_such_option"):
+        f(*arguments())
+
+
+def test_programs_without_constraints_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Any] = []
+    monkeypatch.setattr(fallback_file, "census", read.append)
+    split = NamedSharding(jax.make_mesh((8,), ("data",), axis_types=(AxisType.Auto,)), Spec("data"))
+    for x in (jnp.ones(8), jax.device_put(jnp.ones(8), split)):
+        f = paropt.jit(lambda x: x * 3)
+        f(x)
+        assert f.lower(x).compiler_ir() not in jit_file._fallbacks
+    assert read == []
+
+
+# ---- apart
+
+
+def test_apart_compiles_in_a_child_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    requests = []
+    real: Callable[..., Any] = compile_apart.compile_apart
+
+    def noted(module: bytes, request: Any, environment: Any) -> Any:
+        requests.append(request)
+        return real(module, request, environment)
+
+    monkeypatch.setattr(compile_apart, "compile_apart", noted)
+    f = paropt.jit(fresh(), apart=True, strict=True, compiler_options={"xla_embed_ir_in_executable": False})
+    np.testing.assert_array_equal(np.asarray(f(*arguments())), expected())
+    assert [(r.target, dict(r.options)) for r in requests] == [("cpu:8", {"xla_embed_ir_in_executable": False})]
+    paropt.jit(lambda x: x * 3, apart=True)(jnp.ones(8))
+    assert len(requests) == 1
+
+
+def test_a_compiler_that_dies_kills_the_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    dies = "import os, sys; print('F0101 00:00:00.0 1 file.cc:1] Check failed: x', file=sys.stderr); os.abort()"
+    monkeypatch.setattr(compile_apart, "_COMMAND", (sys.executable, "-c", dies))
+    falls_back(paropt.jit(fresh(), apart=True), "TargetError: cpu:8: the compiler died of SIGABRT: Check failed: x")
+    with pytest.raises(TargetError, match="SIGABRT"):
+        paropt.jit(fresh(), apart=True, strict=True)(*arguments())
+
+
+def test_a_wrong_target_is_reported_where_it_is_written() -> None:
+    with pytest.raises(TargetError, match="no target `tpv:v5e`"):
+        paropt.jit(fresh(), apart="tpv:v5e")
+
+
+# ---- audits
+
+
+def test_audits_say_that_results_would_be_wrong() -> None:
+    right = paropt.audit(fresh(), *arguments(), passes="grad-sync")
+    wrong = paropt.audit(fresh(), *arguments(), passes="grad-sync,lose-tag{at=1}")
+    assert isinstance(right, AuditComparison) and isinstance(wrong, AuditComparison)
+    assert right.mismatches == ()
+    assert right.before.sync_in_loop > 0 and right.after.sync_in_loop == 0
+    assert any("what it adds up does not say so" in line for line in wrong.mismatches)
+
+
+def test_audits_for_targets_say_it_too() -> None:
+    report = paropt.audit(fresh(), *arguments(), passes="grad-sync,lose-tag{at=1}", targets=["cpu:8"])
+    assert isinstance(report, AuditReport)
+    assert all(line.startswith("cpu:8: stablehlo.add at ") for line in report.mismatches) and report.mismatches

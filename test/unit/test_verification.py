@@ -1,0 +1,169 @@
+"""What an executable should reduce is predicted from its module, and compared with collectives as XLA might make them."""
+
+import pytest
+from jaxlib.mlir import ir
+
+from paropt.census import Collective, Loop
+from paropt.hlo import Array
+from paropt.passes.core.context import make_context
+from paropt.tags import gaps, tags_of
+from paropt.verification import Key, Reduced, differences, mismatches, prediction
+
+LOOP = Loop("while", 4)
+
+# Four times: adds a product of 8x8, which is not reduced over `data`, to a sum that is not either.
+STEP = """
+sdy.mesh @mesh = <["data"=4, "model"=2]>
+func.func public @main(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<8x8xf32> {
+  %c0 = stablehlo.constant dense<0> : tensor<i32>
+  %z = stablehlo.constant dense<0.0> : tensor<8x8xf32>
+  %z1 = sdy.sharding_constraint %z <@mesh, [{}, {}]> : tensor<8x8xf32>
+  %z2 = sdy.sharding_constraint %z1 <@mesh, [{}, {}], unreduced={"data"}> : tensor<8x8xf32>
+  %l:2 = stablehlo.while(%i = %c0, %sum = %z2) : tensor<i32>, tensor<8x8xf32>
+  cond {
+    %c4 = stablehlo.constant dense<4> : tensor<i32>
+    %p = stablehlo.compare LT, %i, %c4, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %p : tensor<i1>
+  } do {
+    %c1 = stablehlo.constant dense<1> : tensor<i32>
+    %n = stablehlo.add %i, %c1 : tensor<i32>
+    %d = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
+    %d1 = sdy.sharding_constraint %d <@mesh, [{}, {}], unreduced={"data"}> : tensor<8x8xf32>
+    %t = stablehlo.transpose %d1, dims = [1, 0] : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    %t1 = sdy.sharding_constraint %t <@mesh, [{}, {}], unreduced={"data"}> : tensor<8x8xf32>
+    %a = stablehlo.add %sum, %t1 : tensor<8x8xf32>
+    %a1 = sdy.sharding_constraint %a <@mesh, [{}, {}], unreduced={"data"}> : tensor<8x8xf32>
+    stablehlo.return %n, %a1 : tensor<i32>, tensor<8x8xf32>
+  }
+  %r = sdy.sharding_constraint %l#1 <@mesh, [{}, {}], unreduced={"data"}> : tensor<8x8xf32>
+  %s = sdy.sharding_constraint %r <@mesh, [{}, {}]> : tensor<8x8xf32>
+  return %s : tensor<8x8xf32>
+}
+"""
+DOT = "stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>"
+TAGGED = '<@mesh, [{}, {}], unreduced={"data"}> : tensor<8x8xf32>'
+CONSTRAIN_G = f"%g1 = sdy.sharding_constraint %g {TAGGED}"
+
+
+def module(text: str = STEP) -> ir.Module:
+    return ir.Module.parse(text, make_context())
+
+
+def reduction(*dims: int, group: int = 4, loops: tuple[Loop, ...] = (), kind: str = "all-reduce") -> Collective:
+    return collective([dims], group, loops, kind)
+
+
+def collective(
+    arrays: list[tuple[int, ...]], group: int = 4, loops: tuple[Loop, ...] = (), kind: str = "all-reduce"
+) -> Collective:
+    return Collective(kind, "r", tuple(Array("f32", dims) for dims in arrays), group, loops, False, False, "", "", 0)
+
+
+def test_what_is_predicted() -> None:
+    predicted = prediction(module().operation)
+    assert list(predicted.unreduced) == [Key(64, 4)]
+    assert predicted.closings == (Reduced(64, 64, 4, False, 1.0),)
+    assert predicted.kept == predicted.others == ()
+
+
+SUM = reduction(8, 8)
+
+FITTING = {
+    "as the module says": [SUM],
+    "in another shape": [reduction(64)],
+    "scattered": [reduction(8, 8, kind="reduce-scatter")],
+    "with other collectives": [SUM, reduction(8, 8, group=2, loops=(LOOP,)), reduction(8, 8, kind="all-gather", loops=(LOOP,))],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("found", FITTING.values(), ids=FITTING.keys())
+def test_executables_that_fit(found: list[Collective]) -> None:
+    assert mismatches(prediction(module().operation), found) == []
+
+
+OTHERS = {
+    "again in the loop": ([SUM, reduction(8, 8, loops=(LOOP,))], "64 elements over 4 devices runs 4 times in loops, not 0 times"),
+    "in a loop of unknown length": ([SUM, reduction(8, 8, loops=(Loop("", None),))], "runs 1 times in loops, not 0"),
+    "unrolled": ([collective([(8, 8)] * 5)], "64 elements over 4 devices runs 5 times in all, not 1 times"),
+    "concatenated in the loop": ([SUM, reduction(128, loops=(LOOP,))], "128 elements over 4 devices runs in loops, which no value"),
+    "nowhere": ([reduction(8, 8, group=2)], "64 elements over 4 devices is missing"),
+    "in the loop instead": ([reduction(8, 8, loops=(LOOP,))], "runs 4 times in loops"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("found", "words"), OTHERS.values(), ids=OTHERS.keys())
+def test_executables_that_lost_something(found: list[Collective], words: str) -> None:
+    lines = mismatches(prediction(module().operation), found)
+    assert lines and words in lines[0]
+
+
+def test_a_value_that_is_not_tagged_may_be_reduced() -> None:
+    text = STEP.replace("%d = ", f"%e = {DOT}\n%d = ").replace("%sum, %t1", "%sum, %g1")
+    text = text.replace("%a = ", f"%g = stablehlo.multiply %t1, %e : tensor<8x8xf32>\n{CONSTRAIN_G}\n%a = ")
+    assert gaps(module(text).operation) == []
+    predicted = prediction(module(text).operation)
+    assert predicted.others == (Reduced(64, 64, 4, True, 4.0),)
+    once, twice = reduction(8, 8, loops=(LOOP,)), collective([(8, 8)] * 2, loops=(LOOP,))
+    assert mismatches(predicted, [SUM, once]) == []
+    assert mismatches(predicted, [SUM, collective([(8, 8)] * 4)]) == []  # unrolled
+    assert "runs 8 times in loops, not 4 times" in mismatches(predicted, [SUM, twice])[0]
+
+
+def test_concatenated_closings() -> None:
+    text = STEP.replace("%r = ", f"%q = sdy.sharding_constraint %z2 {TAGGED}\n%r = ")
+    text = text.replace("%s = ", "%s2 = sdy.sharding_constraint %q <@mesh, [{}, {}]> : tensor<8x8xf32>\n%s = ")
+    predicted = prediction(module(text).operation)
+    assert len(predicted.closings) == 2
+    assert mismatches(predicted, [reduction(128)]) == []
+    assert "missing" in mismatches(predicted, [SUM])[0]
+
+
+def test_what_is_unreduced_over_some_axes_is_reduced_over_the_others() -> None:
+    both = STEP.replace('[{"data"}, {}]>})', '[{"data", "model"}, {}]>})')
+    predicted = prediction(module(both).operation)
+    assert predicted.kept == (Reduced(64, 64, 2, True, 4.0),)
+    kept = reduction(8, 8, group=2, loops=(LOOP,))
+    assert mismatches(predicted, [SUM, kept]) == []
+    assert mismatches(predicted, [SUM, reduction(8, 8, group=2)]) == []  # moved out of the loop by the compiler
+    assert "64 elements over 2 devices is missing" in mismatches(predicted, [SUM])[0]
+
+
+def test_modules_in_which_nothing_was_tagged_are_not_judged() -> None:
+    wrong = [reduction(8, 8, loops=(LOOP,))]
+    plain, tagged = module(STEP.replace(', unreduced={"data"}', "")), module()
+    assert differences(plain.operation, plain.operation, wrong) == []
+    assert differences(tagged.operation, tagged.operation, wrong) == []  # the tags are the user's
+    assert differences(plain.operation, tagged.operation, wrong)
+    assert differences(plain.operation, tagged.operation, [SUM]) == []
+
+
+# ---- gaps
+
+
+def test_no_gap() -> None:
+    assert len(tags_of(module().operation)) == 5
+    assert gaps(module().operation) == []
+
+
+GAPS = {
+    "of the start": (f"%z2 = sdy.sharding_constraint %z1 {TAGGED}", "%z2 = stablehlo.negate %z1 : tensor<8x8xf32>", "carried value 1"),
+    "behind a linear op": (f"%t1 = sdy.sharding_constraint %t {TAGGED}", "%t1 = stablehlo.negate %t : tensor<8x8xf32>", "its result does not say so"),
+    "of the next value": (f"%a1 = sdy.sharding_constraint %a {TAGGED}", "%a1 = stablehlo.negate %a : tensor<8x8xf32>", "carried value 1"),
+    "of the result": (f"%r = sdy.sharding_constraint %l#1 {TAGGED}", "%r = stablehlo.negate %l#1 : tensor<8x8xf32>", "carried value 1"),
+    "a sum with what is reduced": ("%a = stablehlo.add %sum, %t1", "%a = stablehlo.add %sum, %z", "what it adds up does not say so"),
+    "an op that is not linear": ("%a = stablehlo.add %sum, %t1", "%a = stablehlo.maximum %sum, %t1", "stablehlo.maximum"),
+    "nothing to be unreduced": ("%a = stablehlo.add %sum, %t1", "%a = stablehlo.add %z, %z", "what it adds up does not say so"),
+    "other axes": ("%t1 = sdy.sharding_constraint %t <@mesh, [{}, {}], unreduced={\"data\"}>", "%t1 = sdy.sharding_constraint %t <@mesh, [{}, {}], unreduced={\"model\"}>", "transpose"),
+    "no closing": ("return %s", "return %r", "func.return at"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "words"), GAPS.values(), ids=GAPS.keys())
+def test_gaps(old: str, new: str, words: str) -> None:
+    assert STEP.count(old) == 1
+    assert any(words in line for line in gaps(module(STEP.replace(old, new)).operation))
+
+
+def test_a_condition_that_reads_it() -> None:
+    text = STEP.replace("%p = ", "%bad = stablehlo.abs %sum : tensor<8x8xf32>\n%p = ")
+    assert any("its condition reads a value" in line for line in gaps(module(text).operation))
