@@ -2132,6 +2132,36 @@ func.func public @manual_computation(%trips: tensor<i32>, %x: tensor<8x4xf32>, %
   return %0 : tensor<2x4xf32>
 }
 
+// CHECK-LABEL:   func.func public @branch_with_shardings
+// CHECK:           } do {
+// CHECK:           stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the stablehlo.if says how its results are sharded (stablehlo.if at
+func.func public @branch_with_shardings(%skip: tensor<i1>, %x: tensor<8x4xf32>, %start: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %0 = sdy.manual_computation(%skip, %x, %start) in_shardings=[<@mesh, []>, <@mesh, [{"replica", "data"}, {}]>, <@mesh, [{"replica"}, {}]>] out_shardings=[<@mesh, [{"replica"}, {}]>] manual_axes={"replica", "data"} (%p: tensor<i1>, %g: tensor<1x4xf32>, %s: tensor<1x4xf32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %four = stablehlo.constant dense<4> : tensor<i32>
+    %w:2 = stablehlo.while(%i = %zero, %acc = %s) : tensor<i32>, tensor<1x4xf32>
+    cond {
+      %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %more : tensor<i1>
+    } do {
+      %c = "stablehlo.if"(%p) ({
+        stablehlo.return %g : tensor<1x4xf32>
+      }, {
+        %r = "stablehlo.all_reduce"(%g) ({ ^bb0(%p1: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p1, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #data, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<1x4xf32>) -> tensor<1x4xf32>
+        stablehlo.return %r : tensor<1x4xf32>
+      }) {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{}, {}]>]>} : (tensor<i1>) -> tensor<1x4xf32>
+      %next = stablehlo.add %acc, %c : tensor<1x4xf32>
+      %i_next = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %i_next, %next : tensor<i32>, tensor<1x4xf32>
+    }
+    sdy.return %w#1 : tensor<1x4xf32>
+  } : (tensor<i1>, tensor<8x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  return %0 : tensor<2x4xf32>
+}
+
 // Legal when: the loop has no shardings of its own (they are one per carried value)
 // CHECK-LABEL:   func.func public @loop_with_shardings
 // CHECK:           } do {

@@ -230,13 +230,18 @@ def reduce_scatter(b: Block) -> None:
     x = b.pick(lambda v: v.shape in ((4,), (8,)))
     if x is None:
         return
-    size = b.one_of(*(n for n in (2, 4, 8) if x.shape[0] // n in (2, 4)))
+    _scatter(b, x, b.one_of(*(n for n in (2, 4, 8) if x.shape[0] // n in (2, 4))))
+
+
+def _scatter(b: Block, x: Value, size: int) -> Value | None:
+    """A reduce_scatter of `x` over groups of `size` devices."""
     groups = next(text for text, n in GROUPS.items() if n == size)
     like = replace(x, shape=(x.shape[0] // size,), bound=x.bound * size)
-    if like.is_exact:
-        attributes = _attributes(groups, "scatter_dimension = 0 : i64, ")
-        text = f'"stablehlo.reduce_scatter"({x.name}) {attributes} {_reducer("add", x.kind)}'
-        b.emit(f"{text} : ({x.type}) -> {like.type}", like)
+    if not like.is_exact:
+        return None
+    attributes = _attributes(groups, "scatter_dimension = 0 : i64, ")
+    text = f'"stablehlo.reduce_scatter"({x.name}) {attributes} {_reducer("add", x.kind)}'
+    return b.emit(f"{text} : ({x.type}) -> {like.type}", like)
 
 
 def _attributes(groups: str, more: str = "") -> str:
@@ -309,6 +314,9 @@ def _accumulate(b: Block, start: Value, acc: Value) -> Value:
     y = b.pick(fits)
     reduced = _reduce_all(b, [y], b.one_of(*GROUPS), "add") if y and b.one_of(True, True, True, False) else []
     increment = reduced[0] if reduced else b.pick(fits) or start
+    whole = b.pick(lambda v: v.kind == acc.kind and v.shape in ((4,), (8,)) and acc.shape in ((v.shape[0] // 2,),))
+    if whole and b.one_of(True, True, False):
+        increment = _scatter(b, whole, 2) or increment
     if b.one_of(True, False, False):
         increment = _with_another_term(b, increment)
     op = b.one_of("add", "add", "add", "add", "subtract", "maximum")

@@ -20,7 +20,7 @@ from paropt.passes.core.context import make_context
 from paropt.passes.core.registry import PASSES, PIPELINES
 from paropt.passes.core.traversal import ops_of, users_of
 
-EVERY = [*PASSES, *PIPELINES]
+EVERY = [*PASSES, *PIPELINES, "defer-sync{policy=defer accumulate-dtype=f32}"]
 SEEDS = range(3)
 
 # The same programs in every run: a failure is a failure for everyone. Deadlines and speed depend on the machine.
