@@ -149,7 +149,8 @@ class Jitted(Generic[P, R]):
 
     def lower_without_passes(self, /, *args: P.args, **kwargs: P.kwargs) -> jax.stages.Lowered:
         """What `jax.jit` makes of the function."""
-        return self._jitted.lower(*args, **kwargs)
+        with _passes(None):
+            return self._jitted.lower(*args, **kwargs)
 
     def _check(self, args: Any, kwargs: Any) -> None:
         """Raises CheckError when the program for these arguments, if it is a new one, computes something else."""
@@ -157,7 +158,7 @@ class Jitted(Generic[P, R]):
             return  # part of another program
         from paropt.check import CheckError, check
 
-        lowered = self._jitted.lower(*args, **kwargs)
+        lowered = self.lower_without_passes(*args, **kwargs)
         if _module_of(lowered) in self._checked:
             return
         found = check(lowered, passes=self.passes)
