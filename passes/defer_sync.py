@@ -18,6 +18,7 @@ from paropt.passes.core.deferring import deferred
 from paropt.passes.core.last_trip import last_trip_peeled
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
+from paropt.passes.core.scattering import own_shards_scattered
 from paropt.passes.core.traversal import ops_of, parent_of
 from paropt.passes.core.wire import set_wire_type
 
@@ -33,8 +34,9 @@ def defer_sync(
     ] = "widening",
     policy: Annotated[
         PolicyName,
-        "What may cost memory: nothing (keep-shards, every, hierarchical: a reduce_scatter stays in the loop, with its "
-        "sharded accumulator), whatever it costs (defer), or what saves most within memory-budget (auto).",
+        "What may cost memory: nothing (keep-shards: a reduce_scatter stays in the loop, with its sharded accumulator; "
+        "every, hierarchical: so, and an all_reduce of which each device reads its shard becomes one, over other axes "
+        "once), whatever it costs (defer), or what saves most within memory-budget (auto).",
     ] = "keep-shards",
     memory_budget: Annotated[int, "With policy=auto: bytes per device that accumulators may take more."] = 0,
     accumulate_dtype: Annotated[
@@ -129,6 +131,8 @@ def _defer_from(loop: Loop, options: Options) -> list[Remark]:
     """Defers what can be, one kind of reduction after the other; each rewrite makes a new loop."""
     policy = options.policy
     remarks = last_trip_peeled(loop, NAME, Site.of(loop, options.meshes))
+    if policy.name in ("every", "hierarchical"):
+        remarks += own_shards_scattered(loop, NAME)
     while True:
         # made anew: facts do not outlive a rewrite
         facts = BlockFacts(loop.body, options.convert, with_branches=True, accumulate=options.accumulate)

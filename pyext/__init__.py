@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from paropt import targets as targets
     from paropt.audit import audit as audit
+    from paropt.check import check as check
     from paropt.jit import enabled as enabled
     from paropt.jit import jit as jit
     from paropt.jit import remarks as remarks
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _MODULE_OF = {
     "audit": "paropt.audit",
+    "check": "paropt.check",
     "enabled": "paropt.jit",
     "jit": "paropt.jit",
     "optimize": "paropt.modules",

@@ -69,6 +69,8 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
         raise UsageError("--mlir-generate-reproducer holds one module: leave --split-input-file out")
     if options.certificate and options.split_input_file:
         raise UsageError("--certificate is for one module: leave --split-input-file out")
+    if options.check and options.split_input_file:
+        raise UsageError("--check is for one module: leave --split-input-file out")
     _check_audit(options)
     options.lists = options.list_passes or options.show_dialects or options.version
     options.name = "-" if options.input == "-" else options.input
@@ -212,6 +214,12 @@ def _add_diagnostics(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--remarks-filter", type=_regex, metavar="REGEX", help="only of passes whose name matches; implies --remarks"
+    )
+    group.add_argument(
+        "--check",
+        action="store_true",
+        help="run the module as it is and after the passes on simulated devices, with small integers for data, and say "
+        "on stderr what was compared; exit with status 1 if results differ; docs/check.md",
     )
     group.add_argument(
         "--certificate",

@@ -52,7 +52,7 @@ class Chunk:
     remarks: list[Remark] = field(default_factory=list)
     breaks: list[str] = field(default_factory=list)  # of the contract, with --verify-contract
     all_remarks: tuple[Remark, ...] = ()  # those that --remarks-filter leaves out, too
-    before: bytes = b""  # with --audit: the module as it was read, as bytecode
+    before: bytes = b""  # with --audit and --check: the module as it was read, as bytecode
     after: Module | None = None  # and after the passes
 
 
@@ -113,6 +113,8 @@ class _Driver:
         succeeded = [self._process(chunk) for chunk in chunks]
         if not all(succeeded):
             return 1
+        if self.options.check and not self._is_same(chunks[0]):
+            return 1
         if self.options.certificate:
             written = certificate_json(chunks[0].all_remarks, str(self.pipeline)).encode()
             self._write(written, self.options.certificate, self.options.partial_certificate)
@@ -159,6 +161,19 @@ class _Driver:
         for line in exceeded:
             _say(f"budget exceeded: {line}")
         return 1 if exceeded or report.mismatches else 0
+
+    def _is_same(self, chunk: Chunk) -> bool:
+        """Runs the module of `chunk` before and after the passes; says what was compared."""
+        from paropt.check import CheckError, compare  # here: most runs do not need it
+
+        assert chunk.after is not None, "the passes have run"
+        self.progress.note(chunk.number, "checking it")
+        try:
+            found = compare(chunk.before, modules.bytecode_of(chunk.after), str(self.pipeline))
+        except (CheckError, ModuleError) as error:
+            raise Failure(f"{self.options.name}: it could not be checked: {error}") from error
+        _say(f"{'check' if found.is_same else 'error: check'}: {found}")
+        return found.is_same
 
     def read_pipeline(self) -> Pipeline:
         if not self.options.run_reproducer:
@@ -222,7 +237,7 @@ class _Driver:
             module = modules.parse(chunk.data, name, context)
             if options.mlir_generate_reproducer:
                 self.write_reproducer(chunk, options.mlir_generate_reproducer)
-            if options.audit:
+            if options.audit or options.check:
                 chunk.before, chunk.after = modules.bytecode_of(module), module
             for step in self._steps():
                 self._run(step, module, chunk)

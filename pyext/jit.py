@@ -53,6 +53,7 @@ def jit(
     strict: bool = ...,
     apart: bool | str = ...,
     donate: Donate | None = ...,
+    check: bool = ...,
     **jax_jit_arguments: Unpack[JitArguments],
 ) -> "Jitted[P, R]": ...
 
@@ -64,6 +65,7 @@ def jit(
     strict: bool = ...,
     apart: bool | str = ...,
     donate: Donate | None = ...,
+    check: bool = ...,
     **jax_jit_arguments: Unpack[JitArguments],
 ) -> "Callable[[Callable[P, R]], Jitted[P, R]]": ...
 
@@ -76,6 +78,7 @@ def jit(
     strict: bool = False,
     apart: bool | str = False,
     donate: Donate | None = None,
+    check: bool = False,
     **jax_jit_arguments: Unpack[JitArguments],
 ) -> Any:
     """`jax.jit`, with `passes` run on the StableHLO before XLA gets it. All other arguments are those of `jax.jit`.
@@ -88,16 +91,22 @@ def jit(
 
     If a pass fails, or XLA refuses what the passes made of the program, or loses some of it, the program runs as
     `jax.jit` would run it, with a RuntimeWarning; `strict` raises the error. Where XLA might even end the process,
-    `apart` compiles in a child process first: for the devices of this one, or for the target that it names.
+    `apart` compiles in a child process first: for the devices of this one, or for the target that it names. With
+    `check`, `paropt.check` precedes the first call of each program: it and its result run on simulated devices, and
+    CheckError is raised when they do not compute the same.
 
     Raises PipelineError or TargetError, here and not at the first call, when `passes` is not a pipeline or `apart` not
     a target; at the first call, when an option does not fit the program, such as the name of an axis that its mesh
     has not.
     """
     spec = _spec_of(passes, strict, apart, donate)
-    if fun is None:
-        return lambda fun: _jitted_class(fun, spec, jax_jit_arguments)
-    return _jitted_class(fun, spec, jax_jit_arguments)
+
+    def jitted(fun: Callable[..., Any]) -> Jitted[..., Any]:
+        made = _jitted_class(fun, spec, jax_jit_arguments)
+        made.is_checked = check
+        return made
+
+    return jitted if fun is None else jitted(fun)
 
 
 def enabled(
@@ -137,8 +146,36 @@ class Jitted(Generic[P, R]):
         functools.update_wrapper(self, fun)  # first: it copies attributes, those of another Jitted too
         self._jitted: Any = jax.jit(fun, **jax_jit_arguments)
         self._spec = spec
+        self.is_checked = False  # see `jit`; only calls are
+        self._checked: weakref.WeakSet[ir.Module] = weakref.WeakSet()
+
+    @property
+    def passes(self) -> str:
+        """The pipeline."""
+        return str(self._spec.pipeline) if self._spec else ""
+
+    def lower_without_passes(self, /, *args: P.args, **kwargs: P.kwargs) -> jax.stages.Lowered:
+        """What `jax.jit` makes of the function."""
+        with _passes(None):
+            return self._jitted.lower(*args, **kwargs)
+
+    def _check(self, args: Any, kwargs: Any) -> None:
+        """Raises CheckError when the program for these arguments, if it is a new one, computes something else."""
+        if _any_traced(jax.tree.leaves((args, kwargs))):
+            return  # part of another program
+        from paropt.check import CheckError, check
+
+        lowered = self.lower_without_passes(*args, **kwargs)
+        if _module_of(lowered) in self._checked:
+            return
+        found = check(lowered, passes=self.passes)
+        if not found.is_same:
+            raise CheckError(f"paropt.jit(..., check=True): {found}")
+        self._checked.add(_module_of(lowered))
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        if self.is_checked:
+            self._check(args, kwargs)
         with _passes(self._spec):
             results = self._jitted(*args, **kwargs)
         if self._spec and not self._spec.reached:
@@ -398,6 +435,8 @@ class _JittedAhead(Jitted[P, R]):
         self._compiled: weakref.WeakKeyDictionary[ir.Module, jax.stages.Compiled] = weakref.WeakKeyDictionary()
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        if self.is_checked:
+            self._check(args, kwargs)
         if self._spec is None or _any_traced(jax.tree.leaves((args, kwargs))):
             return self._jitted(*args, **kwargs)
         lowered = self._jitted.lower(*args, **kwargs)  # from jax's cache: the same module for the same types

@@ -190,7 +190,7 @@ class BlockFacts:
             if not any(choice in found.values for choice in choices):
                 continue
             try:
-                self._require_joinable(op, reduction, found)
+                self._require_joinable(op, reduction)
             except Declined as declined:
                 found.stopped[result] = declined
                 continue
@@ -198,9 +198,8 @@ class BlockFacts:
             joined.append(result)
         return joined
 
-    def _require_joinable(self, op: ir.Operation, reduction: Reduction, found: PartialValues) -> None:
+    def _require_joinable(self, op: ir.Operation, reduction: Reduction) -> None:
         require(not reduction.is_global, "XLA loses track of what is not reduced in a branch", op)
-        require(op.operands[0] not in found.values, "a predicate is not linear", op)
         self.require_uniform(op.operands[0], "a predicate", op, reduction)
         require("sdy.sharding" not in op.attributes, f"the {op.name} says how its results are sharded", op)
 

@@ -66,6 +66,8 @@ class Uniformity:
         self._reduction = reduction
         self._varying: dict[ir.Value, Cause] = {}
         self._fresh: list[ir.Value] = []
+        self._reasons: dict[ir.Value, str] = {}  # what `why` found
+        self._terminators: dict[ir.Value, list[ir.Operation]] = {}  # by the first result of the op around them
         self._root = _per_device_region(block)
         self._seed(self._root)
         while self._fresh:
@@ -79,6 +81,11 @@ class Uniformity:
 
     def why(self, value: ir.Value) -> str:
         """Why `value` is uniform, which must be so: what it is computed from."""
+        if value not in self._reasons:
+            self._reasons[value] = self._reason(value)
+        return self._reasons[value]
+
+    def _reason(self, value: ir.Value) -> str:
         origins = list(dict.fromkeys(self._origins(value)))
         shown = origins[:_MOST_ORIGINS]
         more = [f"{len(origins) - len(shown)} more"] if len(origins) > len(shown) else []
@@ -107,14 +114,22 @@ class Uniformity:
         if op is not None:
             if self._restores(op):
                 return f"{op.name} at {source_of(op.location)}, which all devices of a group get", []
-            return "", [*op.operands, *(v for end in _ends(op) for v in end.operands)]
+            return "", [*op.operands, *(v for end in self._ends(op) for v in end.operands)]
         argument: Any = ir.BlockArgument(value)
         holder, number = argument.owner.owner.operation, argument.arg_number
         if holder.name == "stablehlo.while":
-            return "", [holder.operands[number], *(end.operands[number] for end in _ends(holder)[1:])]
+            return "", [holder.operands[number], *(end.operands[number] for end in self._ends(holder)[1:])]
         if holder.name == MANUAL and holder == self._root:
             return f"argument {number} of the manual computation, which is not sharded over the groups", []
         return "", [holder.operands[number]] if holder.name == MANUAL else []
+
+    def _ends(self, op: ir.Operation) -> list[ir.Operation]:
+        """The terminators of the regions of `op`; finding one takes as long as its block."""
+        key = op.results[0]
+        if key not in self._terminators:
+            blocks = [region.blocks[0] for region in op.regions if len(region.blocks)]
+            self._terminators[key] = [list(block.operations)[-1].operation for block in blocks]
+        return self._terminators[key]
 
     def _mark(self, values: Iterable[ir.Value], cause: Cause) -> None:
         for value in values:
@@ -205,11 +220,6 @@ def _carried(loop: ir.Operation, position: int) -> Iterator[ir.Value]:
     for region in loop.regions:
         yield region.blocks[0].arguments[position]
     yield loop.results[position]
-
-
-def _ends(op: ir.Operation) -> list[ir.Operation]:
-    """The terminators of the regions of `op`."""
-    return [list(region.blocks[0].operations)[-1].operation for region in op.regions if len(region.blocks)]
 
 
 def _per_device_region(block: ir.Block) -> ir.Operation:

@@ -273,11 +273,16 @@ def _reduce(value: ir.Value, like: ir.Operation, combiner: str) -> ir.Value:
     """Reduces `value` with the groups, mode and attributes of `like`, in the element type of `value`."""
     if like.name == GLOBAL_ALL_REDUCE:
         return all_reduced(value, like)
-    tensor = ir.RankedTensorType(value.type)
-    scalar = ir.RankedTensorType.get([], tensor.element_type)
-    results = [_scattered(tensor, like)]
-    attributes = _attributes(like, results)
-    reduced = ir.Operation.create(like.name, results=results, operands=[value], attributes=attributes, regions=1)
+    result = _scattered(ir.RankedTensorType(value.type), like)
+    return reduction(like.name, value, result, _attributes(like, [result]), combiner)
+
+
+def reduction(
+    name: str, value: ir.Value, result: ir.Type, attributes: dict[str, ir.Attribute], combiner: str
+) -> ir.Value:
+    """A new reduction of `value` at the insertion point."""
+    scalar = ir.RankedTensorType.get([], ir.RankedTensorType(value.type).element_type)
+    reduced = ir.Operation.create(name, results=[result], operands=[value], attributes=attributes, regions=1)
     block = reduced.regions[0].blocks.append(scalar, scalar)
     with ir.InsertionPoint(block):
         combined = _create(combiner, scalar, list(block.arguments))

@@ -10,7 +10,7 @@ from jax import lax
 from jax.sharding import PartitionSpec
 from programs.catalog import MATRIX
 from programs.compare import difference_from_definition, tolerance_of
-from programs.program import Sizes, data_mesh
+from programs.program import Sizes, data_mesh, mesh_of
 
 import paropt
 from paropt.audit import SYNC_KINDS
@@ -183,3 +183,25 @@ def test_precision(dtype: type, options: str, result: float) -> None:
     lowered = ours.lower(one)
     assert paropt.audit(lowered).sync_in_loop == 0
     assert ours(one) == result
+
+
+def own_shard(axes: str | tuple[str, ...]) -> Callable[[jax.Array], jax.Array]:
+    """Each device keeps its quarter of the sum over `axes` of each micro-batch."""
+
+    def step(batches: jax.Array) -> jax.Array:
+        def body(total: jax.Array, x: jax.Array) -> tuple[jax.Array, None]:
+            whole = lax.psum(x * x, axes)
+            return total + lax.dynamic_slice_in_dim(whole, lax.axis_index("data"), 1, 0), None
+
+        return lax.scan(body, jnp.zeros((1, 4)), batches[0])[0]
+
+    spec = PartitionSpec(("replica", "data"))
+    return jax.shard_map(step, mesh=mesh_of(replica=2, data=4), in_specs=spec, out_specs=spec, check_vma=False)
+
+
+@pytest.mark.parametrize("axes, after_loop", [("data", 0), (("replica", "data"), BYTES // 4)])
+def test_an_all_reduce_of_own_shards_is_scattered(axes: str | tuple[str, ...], after_loop: int) -> None:
+    after = assert_same(own_shard(axes), "inline-calls,defer-sync{policy=hierarchical}")
+    assert {c.kind for c in after.collectives if c.loops} == {"reduce-scatter"}
+    assert after.sync_in_loop == MICRO_BATCHES * BYTES
+    assert after.sync_bytes - after.sync_in_loop == after_loop

@@ -109,10 +109,10 @@ def test_cost_may_only_shrink() -> None:
     assert_no_costlier(LOOPED, REDUCED)
     with pytest.raises(AssertionError, match="the depth of all_reduce/reduce_scatter grew from 0 to 1"):
         assert_no_costlier(REDUCED, LOOPED)
-    with pytest.raises(AssertionError, match=r"the arrays of .* grew from 0 to 1"):
+    with pytest.raises(AssertionError, match=r"the arrays of .* grew from 0 to 2"):
         assert_no_costlier(LOCAL, REDUCED)
     narrow = REDUCED.replace("4xf32", "2xf32")
-    with pytest.raises(AssertionError, match=r"the bytes of .* grew from 8 to 16"):
+    with pytest.raises(AssertionError, match=r"the bytes of .* grew from 16 to 32"):
         assert_no_costlier(narrow, REDUCED)
 
 

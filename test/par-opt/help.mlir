@@ -21,6 +21,7 @@
 // CHECK:      remarks and diagnostics:
 // CHECK:      --remarks
 // CHECK:      --remarks-filter REGEX
+// CHECK:      --check
 // CHECK:      --certificate FILE
 // CHECK:      --verify-diagnostics
 // CHECK:      form of the output

@@ -2,6 +2,7 @@
 // RUN: %par-opt %s --passes=defer-sync{policy=defer} --split-input-file | FileCheck %s --check-prefix=DEFER
 // RUN: %par-opt %s --passes=defer-sync{policy=every} --split-input-file | FileCheck %s --check-prefix=EVERY
 // RUN: %par-opt %s --passes=defer-sync{policy=hierarchical} --split-input-file | FileCheck %s --check-prefix=EVERY
+// RUN: %par-opt %s --passes=defer-sync{policy=every} --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=OWN
 // RUN: %par-opt %s --passes='defer-sync{policy=auto memory-budget=130}' --split-input-file | FileCheck %s --check-prefix=AUTO
 // RUN: %par-opt %s --passes='defer-sync{policy=auto memory-budget=130}' --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=BUDGET
 // RUN: %par-opt %s --passes='defer-sync{policy=defer axes=replica}' --split-input-file | FileCheck %s --check-prefix=AXES
@@ -329,6 +330,317 @@ func.func public @over_no_axes(%x: tensor<8x8xf32>) -> tensor<8x4xf32> {
       %h = stablehlo.slice %g [0:1, 0:4] : (tensor<1x8xf32>) -> tensor<1x4xf32>
       %r = "stablehlo.all_reduce"(%h) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = dense<[[0, 1, 2, 3], [4, 5, 6, 7]]> : tensor<2x4xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<1x4xf32>) -> tensor<1x4xf32>
       %n = stablehlo.add %acc, %r : tensor<1x4xf32>
+      %i_next = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %i_next, %n : tensor<i32>, tensor<1x4xf32>
+    }
+    sdy.return %w#1 : tensor<1x4xf32>
+  } : (tensor<8x8xf32>) -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// Each device reads its shard only: half the bytes are sent.
+// EVERY-LABEL:   func.func public @own_shard
+// EVERY:           } do {
+// EVERY:           stablehlo.reduce_scatter
+// EVERY-SAME:        replica_groups = dense<{{\[\[}}0, 1], [2, 3], [4, 5], [6, 7]]>
+// EVERY-NOT:       stablehlo.dynamic_slice
+// EVERY:           stablehlo.return %{{.*}}, %{{.*}} : tensor<i32>
+// EVERY-NOT:       stablehlo.all_reduce
+// EVERY:           return
+// OWN-DAG: [defer-sync] stablehlo.all_reduce applied: each device reads one shard: scattered over 2 devices
+func.func public @own_shard(%x: tensor<8x8xf32>) -> tensor<8x4xf32> {
+  %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"replica", "data"}, {}]>] out_shardings=[<@mesh, [{"replica", "data"}, {}]>] manual_axes={"replica", "data"} (%g: tensor<1x8xf32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %four = stablehlo.constant dense<4> : tensor<i32>
+    %none = stablehlo.constant dense<0.0> : tensor<1x4xf32>
+    %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<1x4xf32>
+    cond {
+      %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %more : tensor<i1>
+    } do {
+      %id = stablehlo.partition_id : tensor<ui32>
+      %n_data = stablehlo.constant dense<2> : tensor<ui32>
+      %place = stablehlo.remainder %id, %n_data : tensor<ui32>
+      %size = stablehlo.constant dense<4> : tensor<ui32>
+      %at = stablehlo.multiply %place, %size : tensor<ui32>
+      %first = stablehlo.constant dense<0> : tensor<ui32>
+      %r = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = dense<[[0, 1], [2, 3], [4, 5], [6, 7]]> : tensor<4x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<1x8xf32>) -> tensor<1x8xf32>
+      %h = stablehlo.dynamic_slice %r, %first, %at, sizes = [1, 4] : (tensor<1x8xf32>, tensor<ui32>, tensor<ui32>) -> tensor<1x4xf32>
+      %n = stablehlo.add %acc, %h : tensor<1x4xf32>
+      %i_next = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %i_next, %n : tensor<i32>, tensor<1x4xf32>
+    }
+    sdy.return %w#1 : tensor<1x4xf32>
+  } : (tensor<8x8xf32>) -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// The shards, of which four devices have the same, are summed once.
+// EVERY-LABEL:   func.func public @own_shard_of_both_axes
+// EVERY:           } do {
+// EVERY:           stablehlo.reduce_scatter
+// EVERY-SAME:        replica_groups = dense<{{\[\[}}0, 1], [2, 3], [4, 5], [6, 7]]>
+// EVERY-NOT:       stablehlo.all_reduce
+// EVERY:           stablehlo.return %{{.*}}, %{{.*}} : tensor<i32>
+// EVERY:           "stablehlo.all_reduce"(%{{.*}}#1)
+// EVERY-SAME:        replica_groups = dense<{{\[\[}}0, 2, 4, 6], [1, 3, 5, 7]]>
+// OWN-DAG: [defer-sync] stablehlo.all_reduce applied: each device reads one shard: scattered over 2 devices, and the shards summed over 4
+func.func public @own_shard_of_both_axes(%x: tensor<8x8xf32>) -> tensor<8x4xf32> {
+  %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"replica", "data"}, {}]>] out_shardings=[<@mesh, [{"replica", "data"}, {}]>] manual_axes={"replica", "data"} (%g: tensor<1x8xf32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %four = stablehlo.constant dense<4> : tensor<i32>
+    %none = stablehlo.constant dense<0.0> : tensor<1x4xf32>
+    %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<1x4xf32>
+    cond {
+      %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %more : tensor<i1>
+    } do {
+      %id = stablehlo.partition_id : tensor<ui32>
+      %n_data = stablehlo.constant dense<2> : tensor<ui32>
+      %place = stablehlo.remainder %id, %n_data : tensor<ui32>
+      %size = stablehlo.constant dense<4> : tensor<ui32>
+      %at = stablehlo.multiply %place, %size : tensor<ui32>
+      %first = stablehlo.constant dense<0> : tensor<ui32>
+      %r = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<1x8xf32>) -> tensor<1x8xf32>
+      %h = stablehlo.dynamic_slice %r, %first, %at, sizes = [1, 4] : (tensor<1x8xf32>, tensor<ui32>, tensor<ui32>) -> tensor<1x4xf32>
+      %n = stablehlo.add %acc, %h : tensor<1x4xf32>
+      %i_next = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %i_next, %n : tensor<i32>, tensor<1x4xf32>
+    }
+    sdy.return %w#1 : tensor<1x4xf32>
+  } : (tensor<8x8xf32>) -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// EVERY-LABEL:   func.func public @own_shard_of_a_maximum
+// EVERY:           } do {
+// EVERY:           stablehlo.all_reduce
+// EVERY-NOT:       stablehlo.reduce_scatter
+// EVERY:           stablehlo.return %{{.*}}, %{{.*}} : tensor<i32>
+// OWN-DAG: [defer-sync] stablehlo.all_reduce missed: only sums are scattered
+func.func public @own_shard_of_a_maximum(%x: tensor<8x8xf32>) -> tensor<8x4xf32> {
+  %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"replica", "data"}, {}]>] out_shardings=[<@mesh, [{"replica", "data"}, {}]>] manual_axes={"replica", "data"} (%g: tensor<1x8xf32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %four = stablehlo.constant dense<4> : tensor<i32>
+    %none = stablehlo.constant dense<0.0> : tensor<1x4xf32>
+    %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<1x4xf32>
+    cond {
+      %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %more : tensor<i1>
+    } do {
+      %id = stablehlo.partition_id : tensor<ui32>
+      %n_data = stablehlo.constant dense<2> : tensor<ui32>
+      %place = stablehlo.remainder %id, %n_data : tensor<ui32>
+      %size = stablehlo.constant dense<4> : tensor<ui32>
+      %at = stablehlo.multiply %place, %size : tensor<ui32>
+      %first = stablehlo.constant dense<0> : tensor<ui32>
+      %r = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.maximum %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = dense<[[0, 1], [2, 3], [4, 5], [6, 7]]> : tensor<4x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<1x8xf32>) -> tensor<1x8xf32>
+      %h = stablehlo.dynamic_slice %r, %first, %at, sizes = [1, 4] : (tensor<1x8xf32>, tensor<ui32>, tensor<ui32>) -> tensor<1x4xf32>
+      %n = stablehlo.add %acc, %h : tensor<1x4xf32>
+      %i_next = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %i_next, %n : tensor<i32>, tensor<1x4xf32>
+    }
+    sdy.return %w#1 : tensor<1x4xf32>
+  } : (tensor<8x8xf32>) -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// EVERY-LABEL:   func.func public @own_shard_of_two_dimensions
+// EVERY:           } do {
+// EVERY:           stablehlo.all_reduce
+// EVERY-NOT:       stablehlo.reduce_scatter
+// EVERY:           stablehlo.return %{{.*}}, %{{.*}} : tensor<i32>
+// OWN-DAG: [defer-sync] stablehlo.all_reduce missed: a shard is cut in several dimensions
+func.func public @own_shard_of_two_dimensions(%x: tensor<8x8xf32>) -> tensor<8x4xf32> {
+  %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"replica", "data"}, {}]>] out_shardings=[<@mesh, [{"replica", "data"}, {}]>] manual_axes={"replica", "data"} (%g: tensor<1x8xf32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %four = stablehlo.constant dense<4> : tensor<i32>
+    %none = stablehlo.constant dense<0.0> : tensor<1x4xf32>
+    %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<1x4xf32>
+    cond {
+      %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %more : tensor<i1>
+    } do {
+      %id = stablehlo.partition_id : tensor<ui32>
+      %n_data = stablehlo.constant dense<2> : tensor<ui32>
+      %place = stablehlo.remainder %id, %n_data : tensor<ui32>
+      %size = stablehlo.constant dense<4> : tensor<ui32>
+      %at = stablehlo.multiply %place, %size : tensor<ui32>
+      %first = stablehlo.constant dense<0> : tensor<ui32>
+      %gg = stablehlo.concatenate %g, %g, dim = 0 : (tensor<1x8xf32>, tensor<1x8xf32>) -> tensor<2x8xf32>
+      %r = "stablehlo.all_reduce"(%gg) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = dense<[[0, 1], [2, 3], [4, 5], [6, 7]]> : tensor<4x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<2x8xf32>) -> tensor<2x8xf32>
+      %h = stablehlo.dynamic_slice %r, %place, %at, sizes = [1, 4] : (tensor<2x8xf32>, tensor<ui32>, tensor<ui32>) -> tensor<1x4xf32>
+      %n = stablehlo.add %acc, %h : tensor<1x4xf32>
+      %i_next = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %i_next, %n : tensor<i32>, tensor<1x4xf32>
+    }
+    sdy.return %w#1 : tensor<1x4xf32>
+  } : (tensor<8x8xf32>) -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// EVERY-LABEL:   func.func public @own_shard_of_odd_size
+// EVERY:           } do {
+// EVERY:           stablehlo.all_reduce
+// EVERY-NOT:       stablehlo.reduce_scatter
+// EVERY:           stablehlo.return %{{.*}}, %{{.*}} : tensor<i32>
+// OWN-DAG: [defer-sync] stablehlo.all_reduce missed: shards are not of one size
+func.func public @own_shard_of_odd_size(%x: tensor<8x8xf32>) -> tensor<8x4xf32> {
+  %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"replica", "data"}, {}]>] out_shardings=[<@mesh, [{"replica", "data"}, {}]>] manual_axes={"replica", "data"} (%g: tensor<1x8xf32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %four = stablehlo.constant dense<4> : tensor<i32>
+    %one_more = stablehlo.constant dense<0.0> : tensor<1x1xf32>
+    %none = stablehlo.constant dense<0.0> : tensor<1x4xf32>
+    %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<1x4xf32>
+    cond {
+      %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %more : tensor<i1>
+    } do {
+      %id = stablehlo.partition_id : tensor<ui32>
+      %n_data = stablehlo.constant dense<2> : tensor<ui32>
+      %place = stablehlo.remainder %id, %n_data : tensor<ui32>
+      %size = stablehlo.constant dense<4> : tensor<ui32>
+      %at = stablehlo.multiply %place, %size : tensor<ui32>
+      %first = stablehlo.constant dense<0> : tensor<ui32>
+      %r = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = dense<[[0, 1], [2, 3], [4, 5], [6, 7]]> : tensor<4x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<1x8xf32>) -> tensor<1x8xf32>
+      %h = stablehlo.dynamic_slice %r, %first, %at, sizes = [1, 3] : (tensor<1x8xf32>, tensor<ui32>, tensor<ui32>) -> tensor<1x3xf32>
+      %h2 = stablehlo.concatenate %h, %one_more, dim = 1 : (tensor<1x3xf32>, tensor<1x1xf32>) -> tensor<1x4xf32>
+      %n = stablehlo.add %acc, %h2 : tensor<1x4xf32>
+      %i_next = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %i_next, %n : tensor<i32>, tensor<1x4xf32>
+    }
+    sdy.return %w#1 : tensor<1x4xf32>
+  } : (tensor<8x8xf32>) -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// Another shard in each trip: which one is uniform, so the sum itself may leave.
+// EVERY-LABEL:   func.func public @shard_of_an_unknown_device
+// EVERY:           } do {
+// EVERY-NOT:       stablehlo.reduce_scatter
+// EVERY:           return
+// OWN-DAG: [defer-sync] stablehlo.all_reduce missed: it is not known which shard each device reads
+func.func public @shard_of_an_unknown_device(%x: tensor<8x8xf32>) -> tensor<8x4xf32> {
+  %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"replica", "data"}, {}]>] out_shardings=[<@mesh, [{"replica", "data"}, {}]>] manual_axes={"replica", "data"} (%g: tensor<1x8xf32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %four = stablehlo.constant dense<4> : tensor<i32>
+    %none = stablehlo.constant dense<0.0> : tensor<1x4xf32>
+    %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<1x4xf32>
+    cond {
+      %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %more : tensor<i1>
+    } do {
+      %at = stablehlo.multiply %i, %four : tensor<i32>
+      %r = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = dense<[[0, 1], [2, 3], [4, 5], [6, 7]]> : tensor<4x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<1x8xf32>) -> tensor<1x8xf32>
+      %h = stablehlo.dynamic_slice %r, %zero, %at, sizes = [1, 4] : (tensor<1x8xf32>, tensor<i32>, tensor<i32>) -> tensor<1x4xf32>
+      %n = stablehlo.add %acc, %h : tensor<1x4xf32>
+      %i_next = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %i_next, %n : tensor<i32>, tensor<1x4xf32>
+    }
+    sdy.return %w#1 : tensor<1x4xf32>
+  } : (tensor<8x8xf32>) -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// All devices read the same shard, so that the slice may come first.
+// EVERY-LABEL:   func.func public @shard_of_one_device
+// EVERY:           } do {
+// EVERY-NOT:       stablehlo.reduce_scatter
+// EVERY:           return
+// OWN-DAG: [defer-sync] stablehlo.all_reduce missed: shards are not read equally often
+func.func public @shard_of_one_device(%x: tensor<8x8xf32>) -> tensor<8x4xf32> {
+  %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"replica", "data"}, {}]>] out_shardings=[<@mesh, [{"replica", "data"}, {}]>] manual_axes={"replica", "data"} (%g: tensor<1x8xf32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %four = stablehlo.constant dense<4> : tensor<i32>
+    %none = stablehlo.constant dense<0.0> : tensor<1x4xf32>
+    %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<1x4xf32>
+    cond {
+      %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %more : tensor<i1>
+    } do {
+      %at = stablehlo.convert %four : (tensor<i32>) -> tensor<ui32>
+      %first = stablehlo.constant dense<0> : tensor<ui32>
+      %r = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = dense<[[0, 1], [2, 3], [4, 5], [6, 7]]> : tensor<4x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<1x8xf32>) -> tensor<1x8xf32>
+      %h = stablehlo.dynamic_slice %r, %first, %at, sizes = [1, 4] : (tensor<1x8xf32>, tensor<ui32>, tensor<ui32>) -> tensor<1x4xf32>
+      %n = stablehlo.add %acc, %h : tensor<1x4xf32>
+      %i_next = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %i_next, %n : tensor<i32>, tensor<1x4xf32>
+    }
+    sdy.return %w#1 : tensor<1x4xf32>
+  } : (tensor<8x8xf32>) -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// The whole of it is read, too.
+// EVERY-LABEL:   func.func public @own_shard_and_another_use
+// EVERY:           } do {
+// EVERY:           stablehlo.all_reduce
+// EVERY-NOT:       stablehlo.reduce_scatter
+// EVERY:           stablehlo.return %{{.*}}, %{{.*}} : tensor<i32>
+func.func public @own_shard_and_another_use(%x: tensor<8x8xf32>) -> tensor<8x4xf32> {
+  %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"replica", "data"}, {}]>] out_shardings=[<@mesh, [{"replica", "data"}, {}]>] manual_axes={"replica", "data"} (%g: tensor<1x8xf32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %four = stablehlo.constant dense<4> : tensor<i32>
+    %none = stablehlo.constant dense<0.0> : tensor<1x4xf32>
+    %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<1x4xf32>
+    cond {
+      %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %more : tensor<i1>
+    } do {
+      %id = stablehlo.partition_id : tensor<ui32>
+      %n_data = stablehlo.constant dense<2> : tensor<ui32>
+      %place = stablehlo.remainder %id, %n_data : tensor<ui32>
+      %size = stablehlo.constant dense<4> : tensor<ui32>
+      %at = stablehlo.multiply %place, %size : tensor<ui32>
+      %first = stablehlo.constant dense<0> : tensor<ui32>
+      %r = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = dense<[[0, 1], [2, 3], [4, 5], [6, 7]]> : tensor<4x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<1x8xf32>) -> tensor<1x8xf32>
+      %h = stablehlo.dynamic_slice %r, %first, %at, sizes = [1, 4] : (tensor<1x8xf32>, tensor<ui32>, tensor<ui32>) -> tensor<1x4xf32>
+      %o = stablehlo.slice %r [0:1, 0:4] : (tensor<1x8xf32>) -> tensor<1x4xf32>
+      %ab = stablehlo.abs %o : tensor<1x4xf32>
+      %sum = stablehlo.add %acc, %ab : tensor<1x4xf32>
+      %n = stablehlo.add %sum, %h : tensor<1x4xf32>
+      %i_next = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %i_next, %n : tensor<i32>, tensor<1x4xf32>
+    }
+    sdy.return %w#1 : tensor<1x4xf32>
+  } : (tensor<8x8xf32>) -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// EVERY-LABEL:   func.func public @own_shard_of_replicas
+// EVERY:           } do {
+// EVERY:           stablehlo.all_reduce
+// EVERY-NOT:       stablehlo.reduce_scatter
+// EVERY:           stablehlo.return %{{.*}}, %{{.*}} : tensor<i32>
+// OWN-DAG: [defer-sync] stablehlo.all_reduce missed: its replica groups do not name partitions
+func.func public @own_shard_of_replicas(%x: tensor<8x8xf32>) -> tensor<8x4xf32> {
+  %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"replica", "data"}, {}]>] out_shardings=[<@mesh, [{"replica", "data"}, {}]>] manual_axes={"replica", "data"} (%g: tensor<1x8xf32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %four = stablehlo.constant dense<4> : tensor<i32>
+    %none = stablehlo.constant dense<0.0> : tensor<1x4xf32>
+    %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<1x4xf32>
+    cond {
+      %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %more : tensor<i1>
+    } do {
+      %id = stablehlo.partition_id : tensor<ui32>
+      %n_data = stablehlo.constant dense<2> : tensor<ui32>
+      %place = stablehlo.remainder %id, %n_data : tensor<ui32>
+      %size = stablehlo.constant dense<4> : tensor<ui32>
+      %at = stablehlo.multiply %place, %size : tensor<ui32>
+      %first = stablehlo.constant dense<0> : tensor<ui32>
+      %r = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = dense<[[0]]> : tensor<1x1xi64>} : (tensor<1x8xf32>) -> tensor<1x8xf32>
+      %h = stablehlo.dynamic_slice %r, %first, %at, sizes = [1, 4] : (tensor<1x8xf32>, tensor<ui32>, tensor<ui32>) -> tensor<1x4xf32>
+      %n = stablehlo.add %acc, %h : tensor<1x4xf32>
       %i_next = stablehlo.add %i, %one : tensor<i32>
       stablehlo.return %i_next, %n : tensor<i32>, tensor<1x4xf32>
     }

@@ -12,7 +12,8 @@ module attributes {mhlo.num_replicas = 8 : i32} {
 // CHECK:           %[[G:.*]] = stablehlo.add %[[X]],
 // CHECK-NEXT:      %[[N:.*]] = stablehlo.add %[[D]], %[[G]]
 // CHECK:           stablehlo.return %{{.*}}, %[[N]]
-// CHECK:           %[[S:.*]] = "stablehlo.all_reduce"(%[[W]]#1)
+// A reduction without a channel stays one.
+// CHECK:           %[[S:.*]] = "stablehlo.all_reduce"(%[[W]]#1) <{replica_groups = dense<{{.*}}> : tensor<1x8xi64>}>
 // CHECK:           return %[[S]]
 // REMARK-DAG: [defer-sync] stablehlo.all_reduce applied: 16 bytes per device, now reduced after the loop and not 4 times in it
 func.func public @accumulate(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -525,6 +526,35 @@ func.func public @rows_of_each_device(%x: tensor<3x2xf32>) -> tensor<4x2xf32> {
     stablehlo.return %more : tensor<i1>
   } do {
     %u = "stablehlo.scatter"(%acc, %rows, %x) <{indices_are_sorted = false, unique_indices = false, scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) : (tensor<4x2xf32>, tensor<3x1xi32>, tensor<3x2xf32>) -> tensor<4x2xf32>
+    %n = "stablehlo.all_reduce"(%u) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4x2xf32>) -> tensor<4x2xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4x2xf32>
+  }
+  return %w#1 : tensor<4x2xf32>
+}
+
+// One device adds to the table, the others to zeros, and the table is their sum: it is made anew in each trip.
+// CHECK-LABEL:   func.func public @rows_and_the_table_of_one_device
+// CHECK:           } do {
+// CHECK:           stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the accumulator is also read by stablehlo.select: a predicate is not proven uniform
+func.func public @rows_and_the_table_of_one_device(%x: tensor<3x2xf32>, %start: tensor<4x2xf32>) -> tensor<4x2xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x2xf32>
+  %rows = stablehlo.constant dense<[[2], [0], [2]]> : tensor<3x1xi32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<4x2xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %id = stablehlo.replica_id : tensor<ui32>
+    %first = stablehlo.constant dense<0> : tensor<ui32>
+    %is_first = stablehlo.compare EQ, %id, %first : (tensor<ui32>, tensor<ui32>) -> tensor<i1>
+    %own = stablehlo.select %is_first, %acc, %none : tensor<i1>, tensor<4x2xf32>
+    %u = "stablehlo.scatter"(%own, %rows, %x) <{indices_are_sorted = false, unique_indices = false, scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) : (tensor<4x2xf32>, tensor<3x1xi32>, tensor<3x2xf32>) -> tensor<4x2xf32>
     %n = "stablehlo.all_reduce"(%u) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4x2xf32>) -> tensor<4x2xf32>
     %i_next = stablehlo.add %i, %one : tensor<i32>
     stablehlo.return %i_next, %n : tensor<i32>, tensor<4x2xf32>
@@ -1598,6 +1628,62 @@ func.func public @accumulator_chooses_the_branch(%x: tensor<i32>) -> tensor<i32>
   return %w#1 : tensor<i32>
 }
 
+// The factor is equal in each half, not on all devices: the sum over all stays, and the factor's own sum leaves.
+// CHECK-LABEL:   func.func public @factor_reduced_over_smaller_groups
+// CHECK:           } do {
+// CHECK:           {{"stablehlo.all_reduce".*}}dense<{{\[\[}}0, 1, 2, 3, 4, 5, 6, 7]]>
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %{{.*}} : tensor<i32>
+// CHECK:           {{"stablehlo.all_reduce".*}}dense<{{\[\[}}0, 1, 2, 3], [4, 5, 6, 7]]>
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: an argument of the function may vary (stablehlo.multiply at
+func.func public @factor_reduced_over_smaller_groups(%x: tensor<4xf32>, %weight: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %x, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %f = "stablehlo.all_reduce"(%weight) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves} : (tensor<4xf32>) -> tensor<4xf32>
+    %c = stablehlo.multiply %s, %f : tensor<4xf32>
+    %n = stablehlo.add %acc, %c : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
+// A sum of bytes wraps; a sum of integers of them would not.
+// CHECK-LABEL:   func.func public @narrow_integers
+// CHECK:           } do {
+// CHECK:           stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a convert of integers may wrap or round
+func.func public @narrow_integers(%x: tensor<4xi8>) -> tensor<4xi32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0> : tensor<4xi32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4xi32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %s = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<i8>, %q: tensor<i8>): %r = stablehlo.add %p, %q : tensor<i8> stablehlo.return %r : tensor<i8> }) {replica_groups = #all} : (tensor<4xi8>) -> tensor<4xi8>
+    %c = stablehlo.convert %s : (tensor<4xi8>) -> tensor<4xi32>
+    %n = stablehlo.add %acc, %c : tensor<4xi32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xi32>
+  }
+  return %w#1 : tensor<4xi32>
+}
+
 // Legal when: an index is uniform over the replica groups
 // CHECK-LABEL:   func.func public @index_of_each_device
 // CHECK:           } do {
@@ -1647,6 +1733,68 @@ func.func public @trips_of_each_device(%trips: tensor<i32>, %x: tensor<4xf32>) -
     %g = stablehlo.add %x, %ts : tensor<4xf32>
     %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
     %n = stablehlo.add %acc, %s : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
+// Each micro-batch reads what the one before has made of the parameters.
+// CHECK-LABEL:   func.func public @optimizer_in_the_loop
+// CHECK:           } do {
+// CHECK:           stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the accumulator is also read by stablehlo.multiply: a factor is not proven uniform over the replica groups
+func.func public @optimizer_in_the_loop(%x: tensor<4xf32>, %start: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %g = stablehlo.multiply %x, %acc : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %eighth = stablehlo.constant dense<0.125> : tensor<4xf32>
+    %step = stablehlo.multiply %s, %eighth : tensor<4xf32>
+    %n = stablehlo.subtract %acc, %step : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
+// The factor is computed from the reduced value.
+// CHECK-LABEL:   func.func public @clipped_by_its_norm
+// CHECK:           } do {
+// CHECK:           stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the reduced value is also read by stablehlo.dot_general
+func.func public @clipped_by_its_norm(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %x, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %square = stablehlo.dot_general %s, %s, contracting_dims = [0] x [0] : (tensor<4xf32>, tensor<4xf32>) -> tensor<f32>
+    %norm = stablehlo.sqrt %square : tensor<f32>
+    %most = stablehlo.constant dense<4.0> : tensor<f32>
+    %large = stablehlo.compare GT, %norm, %most : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %full = stablehlo.constant dense<1.0> : tensor<f32>
+    %half = stablehlo.constant dense<0.5> : tensor<f32>
+    %factor = stablehlo.select %large, %half, %full : tensor<i1>, tensor<f32>
+    %factors = stablehlo.broadcast_in_dim %factor, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %c = stablehlo.multiply %factors, %s : tensor<4xf32>
+    %n = stablehlo.add %acc, %c : tensor<4xf32>
     %i_next = stablehlo.add %i, %one : tensor<i32>
     stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
   }
@@ -1962,7 +2110,7 @@ sdy.mesh @mesh = <["replica"=2, "data"=4]>
 // CHECK:           } do {
 // CHECK-NOT:       stablehlo.all_reduce
 // CHECK:           stablehlo.return %{{.*}}, %
-// CHECK:           "stablehlo.all_reduce"(%{{.*}}#1)
+// CHECK:           "stablehlo.all_reduce"(%{{.*}}#1) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, {{.*}}, use_global_device_ids}>
 // CHECK-NOT:       stablehlo.all_reduce
 func.func public @manual_computation(%trips: tensor<i32>, %x: tensor<8x4xf32>, %scale: tensor<2x4xf32>, %start: tensor<2x4xf32>) -> tensor<2x4xf32> {
   %0 = sdy.manual_computation(%trips, %x, %scale, %start) in_shardings=[<@mesh, []>, <@mesh, [{"replica", "data"}, {}]>, <@mesh, [{"replica"}, {}]>, <@mesh, [{"replica"}, {}]>] out_shardings=[<@mesh, [{"replica"}, {}]>] manual_axes={"replica", "data"} (%n: tensor<i32>, %g: tensor<1x4xf32>, %f: tensor<1x4xf32>, %s: tensor<1x4xf32>) {
@@ -1981,6 +2129,36 @@ func.func public @manual_computation(%trips: tensor<i32>, %x: tensor<8x4xf32>, %
     }
     sdy.return %w#1 : tensor<1x4xf32>
   } : (tensor<i32>, tensor<8x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  return %0 : tensor<2x4xf32>
+}
+
+// CHECK-LABEL:   func.func public @branch_with_shardings
+// CHECK:           } do {
+// CHECK:           stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the stablehlo.if says how its results are sharded (stablehlo.if at
+func.func public @branch_with_shardings(%skip: tensor<i1>, %x: tensor<8x4xf32>, %start: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %0 = sdy.manual_computation(%skip, %x, %start) in_shardings=[<@mesh, []>, <@mesh, [{"replica", "data"}, {}]>, <@mesh, [{"replica"}, {}]>] out_shardings=[<@mesh, [{"replica"}, {}]>] manual_axes={"replica", "data"} (%p: tensor<i1>, %g: tensor<1x4xf32>, %s: tensor<1x4xf32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %four = stablehlo.constant dense<4> : tensor<i32>
+    %w:2 = stablehlo.while(%i = %zero, %acc = %s) : tensor<i32>, tensor<1x4xf32>
+    cond {
+      %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %more : tensor<i1>
+    } do {
+      %c = "stablehlo.if"(%p) ({
+        stablehlo.return %g : tensor<1x4xf32>
+      }, {
+        %r = "stablehlo.all_reduce"(%g) ({ ^bb0(%p1: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p1, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #data, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<1x4xf32>) -> tensor<1x4xf32>
+        stablehlo.return %r : tensor<1x4xf32>
+      }) {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{}, {}]>]>} : (tensor<i1>) -> tensor<1x4xf32>
+      %next = stablehlo.add %acc, %c : tensor<1x4xf32>
+      %i_next = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %i_next, %next : tensor<i32>, tensor<1x4xf32>
+    }
+    sdy.return %w#1 : tensor<1x4xf32>
+  } : (tensor<i1>, tensor<8x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
   return %0 : tensor<2x4xf32>
 }
 

@@ -7,10 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from hypothesis import strategies as st
+from property.blocks import Block, Names, Value
 from property.programs import (
-    Block,
-    Names,
-    Value,
     broadcast,
     combine,
     concatenate,

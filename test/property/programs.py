@@ -6,12 +6,12 @@ Trip counts are 0, 1 or 3 (numeric/oracle.py gives those to scalar arguments); p
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from hypothesis import strategies as st
+from property.blocks import Block, Names, Value
 
 MOST_TRIPS = 3
-EXACT_BITS = {"f32": 24, "bf16": 8, "i32": 62}  # i32 wraps, which is exact for sums too: never a reason to stop
 SHAPES = ((), (2,), (4,), (8,), (2, 2))
 GROUPS = {
     "[[0, 1, 2, 3, 4, 5, 6, 7]]": 8,
@@ -20,70 +20,6 @@ GROUPS = {
     "[[0, 1], [2, 3], [4, 5], [6, 7]]": 2,
 }
 REDUCERS = ("add", "add", "add", "maximum", "minimum")
-
-
-@dataclass(frozen=True)
-class Value:
-    name: str
-    shape: tuple[int, ...]
-    kind: str  # element type
-    bound: int = 8  # of the magnitude
-    bits: int = 0  # behind the binary point
-
-    @property
-    def type(self) -> str:
-        return "tensor<" + "".join(f"{n}x" for n in self.shape) + f"{self.kind}>"
-
-    @property
-    def is_exact(self) -> bool:
-        if self.kind == "i32":
-            return True
-        return self.bound << self.bits <= 1 << EXACT_BITS[self.kind]
-
-
-@dataclass
-class Names:
-    """What the blocks of a module share."""
-
-    used: int = 0
-    functions: list[str] = field(default_factory=list)
-
-    def fresh(self) -> int:
-        self.used += 1
-        return self.used
-
-
-@dataclass
-class Block:
-    """Lines of a block, and the values that can be used in it."""
-
-    draw: Callable
-    names: Names
-    values: list[Value]
-    depth: int = 0  # of loops, branches and calls around
-    ops: tuple[Callable[["Block"], None], ...] = ()  # what `fill` appends
-    summed: Callable[["Block", Value], Value | None] | None = None  # makes a sum over devices of that type
-    lines: list[str] = field(default_factory=list)
-
-    def emit(self, text: str, like: Value) -> Value:
-        """Appends `text` as the definition of a value of the type and bounds of `like`."""
-        value = replace(like, name=f"%v{self.names.fresh()}")
-        self.lines.append(f"{value.name} = {text}")
-        self.values.append(value)
-        return value
-
-    def pick(self, accept: Callable[[Value], bool] = lambda v: True) -> Value | None:
-        """A value of the block that `accept` likes; the latest are likeliest, so that programs get deep."""
-        known = [v for v in self.values if v.kind != "i1" and accept(v)]
-        if not known:
-            return None
-        return known[max(0, len(known) - 1 - self.draw(st.integers(0, 5)))]
-
-    def inner(self, values: list[Value]) -> "Block":
-        return Block(self.draw, self.names, list(values), self.depth + 1, self.ops, self.summed)
-
-    def one_of(self, *choices: object) -> object:
-        return self.draw(st.sampled_from(choices))
 
 
 def negate(b: Block) -> None:
@@ -294,13 +230,18 @@ def reduce_scatter(b: Block) -> None:
     x = b.pick(lambda v: v.shape in ((4,), (8,)))
     if x is None:
         return
-    size = b.one_of(*(n for n in (2, 4, 8) if x.shape[0] // n in (2, 4)))
+    _scatter(b, x, b.one_of(*(n for n in (2, 4, 8) if x.shape[0] // n in (2, 4))))
+
+
+def _scatter(b: Block, x: Value, size: int) -> Value | None:
+    """A reduce_scatter of `x` over groups of `size` devices."""
     groups = next(text for text, n in GROUPS.items() if n == size)
     like = replace(x, shape=(x.shape[0] // size,), bound=x.bound * size)
-    if like.is_exact:
-        attributes = _attributes(groups, "scatter_dimension = 0 : i64, ")
-        text = f'"stablehlo.reduce_scatter"({x.name}) {attributes} {_reducer("add", x.kind)}'
-        b.emit(f"{text} : ({x.type}) -> {like.type}", like)
+    if not like.is_exact:
+        return None
+    attributes = _attributes(groups, "scatter_dimension = 0 : i64, ")
+    text = f'"stablehlo.reduce_scatter"({x.name}) {attributes} {_reducer("add", x.kind)}'
+    return b.emit(f"{text} : ({x.type}) -> {like.type}", like)
 
 
 def _attributes(groups: str, more: str = "") -> str:
@@ -380,6 +321,9 @@ def _accumulate(b: Block, start: Value, acc: Value) -> Value:
     assert b.summed is not None
     reduced = b.summed(b, acc) if b.one_of(True, True, True, False) else None
     increment = reduced or b.pick(fits) or start
+    whole = b.pick(lambda v: v.kind == acc.kind and v.shape in ((4,), (8,)) and acc.shape in ((v.shape[0] // 2,),))
+    if whole and b.summed is _all_reduced and b.one_of(True, True, False):
+        increment = _scatter(b, whole, 2) or increment
     if b.one_of(True, False, False):
         increment = _with_another_term(b, increment)
     op = b.one_of("add", "add", "add", "add", "subtract", "maximum")

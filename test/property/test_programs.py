@@ -27,7 +27,7 @@ from paropt.passes.core.traversal import ops_of, users_of
 # Passes that do nothing in the generator's programs without an option.
 OPTIONS = {"annotate-aliases": "donate=any", "split-mesh-axis": "axis=data into=replica:2,data:4"}
 SPELT = [f"{name}{{{OPTIONS[name]}}}" if name in OPTIONS else name for name in PASSES]
-EVERY = [*SPELT, *PIPELINES]
+EVERY = [*SPELT, *PIPELINES, "defer-sync{policy=defer accumulate-dtype=f32}"]
 SEEDS = range(3)
 
 # The same programs in every run: a failure is a failure for everyone. Deadlines and speed depend on the machine.

@@ -68,7 +68,7 @@ def closed_by(split: set[ir.Value], partial: PartialValues) -> list[ir.Value] | 
         operands = value.owner.operation.operands
         if any(operands[i] in partial.values and operands[i] not in split for i in partial.values[value].addends):
             return None
-    return [v for v in split if any(not (partial.is_addend(u) and u.owner.results[0] in split) for u in v.uses)]
+    return [v for v in split if any(partial.made_by(u) not in split for u in v.uses)]
 
 
 def cheapest(partial: PartialValues) -> tuple[int, int]:

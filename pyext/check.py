@@ -1,0 +1,199 @@
+"""`paropt.check`: runs a program as it is and after the passes, and compares what both compute. docs/check.md."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jaxlib.mlir import ir
+
+from paropt.modules import bytecode_of, parse
+from paropt.passes import DEFAULT_PIPELINE
+from paropt.passes.core.context import make_context
+from paropt.passes.core.pipeline import Pipeline
+
+SEEDS = 3  # sets of data
+SECONDS = 600  # for all runs: a program whose devices wait for each other has no end
+_COMMAND = (sys.executable, "-P", "-m", "paropt.check_apart")  # -P: no folder of the caller's stands in for a library
+_FORCED = re.compile(r"--xla_force_host_platform_device_count=\d+")
+
+
+class CheckError(ValueError):
+    """The program cannot be run; or, in `paropt.jit(..., check=True)`, the passes changed what it computes."""
+
+
+class Compared(NamedTuple):
+    """One result, over all sets of data and all devices."""
+
+    number: int
+    type: str  # as in f32[4,4]
+    must_be_equal: bool  # bit for bit: integers, or floats from arithmetic that is exact on small integers
+    difference: float  # the largest, relative to the result's largest element; 0.0 when all bits are equal
+    tolerance: float  # that is allowed; 0.0 with `must_be_equal`
+    device: int  # where it was largest
+
+    @property
+    def is_same(self) -> bool:
+        return self.difference <= self.tolerance
+
+    def __str__(self) -> str:
+        name = f"result {self.number} ({self.type})"
+        if self.difference == 0.0:
+            return f"{name}: the same, bit for bit"
+        how = f"differs by {self.difference:.2g} of its largest element, on device {self.device}"
+        if self.must_be_equal:
+            return f"{name}: {how}; it must be the same, bit for bit"
+        return f"{name}: {how}; {self.tolerance:.2g} is allowed, because sums are reassociated"
+
+
+class Check(NamedTuple):
+    """What was compared."""
+
+    devices: int
+    seeds: int
+    passes: str
+    is_changed: bool  # by the passes
+    results: tuple[Compared, ...]
+
+    @property
+    def is_same(self) -> bool:
+        return all(result.is_same for result in self.results)
+
+    @property
+    def different(self) -> list[Compared]:
+        return [result for result in self.results if not result.is_same]
+
+    @property
+    def summary(self) -> str:
+        """One line."""
+        data = f"{self.seeds} sets of small integers on {self.devices} simulated devices"
+        if not self.is_changed:
+            return f"the passes changed nothing: nothing to compare with {data}"
+        if self.different:
+            return f"{len(self.different)} of {_count(len(self.results))} wrong, with {data}"
+        close = [result for result in self.results if result.difference]
+        exact = len(self.results) - len(close)
+        same = f"{exact} of {_count(len(self.results))} the same, bit for bit"
+        if not close:
+            return f"{same}, with {data}"
+        within = f"{len(close)} within {max(r.difference for r in close):.2g} of the largest element"
+        return f"{same}, {within} ({max(r.tolerance for r in close):.2g} is allowed), with {data}"
+
+    def __str__(self) -> str:
+        return "\n".join([self.summary, *(f"  {result}" for result in self.results if result.difference)])
+
+
+def _count(number: int) -> str:
+    return f"{number} result{'s' * (number != 1)}"
+
+
+def check(program: Any, /, *args: Any, passes: str | None = None, seeds: int = SEEDS, **kwargs: Any) -> Check:
+    """Runs `program` and what the passes make of it on simulated CPU devices, and compares their results.
+
+    `program` is a function, or the result of `jax.jit` or `paropt.jit`, and is lowered for the arguments (arrays or
+    `jax.ShapeDtypeStruct`; their values do not matter); or a `jax.stages.Lowered`; or a module: text, bytecode or an
+    `ir.Module`. The data are small integers, other ones on each device where the program allows that.
+
+    Both run in a process of their own. Raises CheckError when they cannot be run, TypeError for another program.
+    """
+    before, own = _module(program, args, kwargs)
+    text = passes if passes is not None else own if own is not None else DEFAULT_PIPELINE
+    parsed = parse(before, "-", make_context())
+    Pipeline.parse(text).run(parsed.operation)
+    return compare(before, bytecode_of(parsed), text, seeds)
+
+
+def compare(before: bytes, after: bytes, passes: str, seeds: int = SEEDS) -> Check:
+    """Runs both modules, given as bytecode, and compares their results. Raises CheckError."""
+    context = make_context()
+    modules = [parse(data, "-", context) for data in (before, after)]
+    replicas, partitions = _devices(modules[0])
+    if str(modules[0]) == str(modules[1]):
+        return Check(replicas * partitions, seeds, passes, False, ())
+    request = {"replicas": replicas, "partitions": partitions, "seeds": seeds}
+    reply = _answer(before, after, request)
+    if "error" in reply:
+        raise CheckError(reply["error"])
+    results = tuple(Compared(**result) for result in reply["results"])
+    return Check(replicas * partitions, seeds, passes, True, results)
+
+
+def _module(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bytes, str | None]:
+    """The module of `program` before any passes, as bytecode, and the passes that it is to have."""
+    if isinstance(program, bytes | str | ir.Module):
+        if args or kwargs:
+            raise TypeError("paropt.check: arguments are for functions; this is a module")
+        if isinstance(program, ir.Module):
+            return bytecode_of(program), None
+        data = program if isinstance(program, bytes) else program.encode()
+        return bytecode_of(parse(data, "-", make_context())), None
+    import jax
+
+    from paropt.jit import Jitted
+
+    if isinstance(program, jax.stages.Lowered):
+        if args or kwargs:
+            raise TypeError("paropt.check: arguments are for functions; this is lowered already")
+        return _bytecode(program), None
+    if not callable(program):
+        name = type(program).__name__
+        raise TypeError(f"paropt.check: expected a function, a lowered program or a module, not {name}")
+    if isinstance(program, Jitted):
+        return _bytecode(program.lower_without_passes(*args, **kwargs)), program.passes
+    jitted = program if isinstance(program, jax.stages.Wrapped) else jax.jit(program)
+    return _bytecode(jitted.lower(*args, **kwargs)), None
+
+
+def _bytecode(lowered: Any) -> bytes:
+    return bytecode_of(lowered.compiler_ir())
+
+
+def _devices(module: Any) -> tuple[int, int]:
+    """Replicas and partitions: as the module says, or as many replicas as its groups name."""
+    attributes = module.operation.attributes
+    counts = [
+        ir.IntegerAttr(attributes[name]).value if name in attributes else 1
+        for name in ("mhlo.num_replicas", "mhlo.num_partitions")
+    ]
+    if counts[0] * counts[1] > 1:
+        return counts[0], counts[1]
+    groups = re.findall(r"replica_groups = dense<([^>]*)>", str(module))
+    numbers = [int(number) for text in groups for number in re.findall(r"\d+", text)]
+    return max(numbers, default=0) + 1, 1
+
+
+def _answer(before: bytes, after: bytes, request: dict[str, int]) -> dict[str, Any]:
+    """The reply of a process that runs both modules. Raises CheckError when there is none."""
+    devices = request["replicas"] * request["partitions"]
+    flags = _FORCED.sub("", os.environ.get("XLA_FLAGS", ""))
+    forced = f"{flags} --xla_force_host_platform_device_count={devices}".strip()
+    environment = {**os.environ, "XLA_FLAGS": forced, "JAX_PLATFORMS": "cpu"}
+    environment.pop("JAX_NUM_CPU_DEVICES", None)
+    with tempfile.TemporaryDirectory(prefix="paropt-") as name:
+        folder = Path(name)
+        (folder / "before.mlirbc").write_bytes(before)
+        (folder / "after.mlirbc").write_bytes(after)
+        (folder / "request.json").write_text(json.dumps(request))
+        try:
+            ended = subprocess.run(
+                [*_COMMAND, str(folder)],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                encoding="utf-8",
+                errors="replace",
+                timeout=SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            raise CheckError(f"the program and its result did not end in {SECONDS} seconds") from None
+        if ended.returncode:
+            lines = [line.strip() for line in ended.stderr.splitlines() if line.strip()]
+            last = lines[-1] if lines else "it said nothing"
+            raise CheckError(f"the process that ran the program ended with status {ended.returncode}: {last}")
+        reply: dict[str, Any] = json.loads((folder / "reply.json").read_text())
+        return reply

@@ -1,0 +1,277 @@
+"""Runs two modules on simulated CPU devices and compares them: `python -m paropt.check_apart FOLDER`.
+
+Data are small integers, so that sums are exact in every type as long as they stay small. A module with an `sdy.mesh`
+or with shardings of its arguments gets global arrays, any other gets different data on each device. An integer or truth
+value of rank 0 may be a trip count or a predicate: it is equal on all devices, and 0, 3 and 1 by turns.
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+UNIFORM = (0, 3, 1)
+_NUMBER = re.compile(r"-?\d+\.\d+(?:[eE][-+]?\d+)?")
+_INFINITY = re.compile(r"\b0x[7F](?:F80|C0|FF0)0*\b")  # of each float type, as MLIR prints it
+_DTYPES: dict[str, Any] = {
+    **{f"f{bits}": np.dtype(f"float{bits}") for bits in (16, 32, 64)},
+    **{f"i{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)},
+    **{f"ui{bits}": np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)},
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "i1": np.dtype(bool),
+    "complex<f32>": np.dtype(np.complex64),
+}
+# The largest integer up to which all are values of the type, and what reassociated sums may differ by.
+_EXACT = {"bfloat16": 2**8, "float16": 2**11, "float32": 2**24, "float64": 2**53, "complex64": 2**24}
+_CLOSE = {"bfloat16": 2.0**-4, "float16": 2.0**-6, "float32": 2e-4, "float64": 1e-9, "complex64": 2e-4}
+# Ops on floats whose results, from integers, are integers or halves of them.
+_EXACT_OPS = {
+    f"stablehlo.{name}"
+    for name in "abs add all_gather all_reduce all_to_all broadcast_in_dim case clamp collective_broadcast "
+    "collective_permute compare complex concatenate convert convolution dot_general dynamic_slice dynamic_update_slice "
+    "floor ceil gather if imag iota maximum minimum multiply negate optimization_barrier pad real reduce "
+    "reduce_scatter reduce_window reshape return reverse round_nearest_even scatter select select_and_scatter sign "
+    "slice sort subtract transpose while".split()
+}
+
+
+class Unrunnable(Exception):  # noqa: N818  the answer to a request
+    """The module cannot be run; the message says why."""
+
+
+def main(folder: Path) -> None:
+    import jax
+
+    request = json.loads((folder / "request.json").read_text())
+    try:
+        before, after = (_Program((folder / f"{name}.mlirbc").read_bytes(), request) for name in ("before", "after"))
+        with jax.enable_x64(True):  # else 64-bit data is silently narrowed
+            reply: dict[str, Any] = {"results": _compared(before, after, request["seeds"])}
+    except Unrunnable as error:
+        reply = {"error": str(error)}
+    except jax.errors.JaxRuntimeError as error:
+        reply = {"error": f"XLA says {str(error).strip().partition(chr(10))[0]}"}
+    (folder / "reply.json").write_text(json.dumps(reply))
+
+
+class _Program:
+    """A module, compiled for all devices of this process."""
+
+    def __init__(self, bytecode: bytes, request: dict[str, int]) -> None:
+        import jax
+        from jaxlib import xla_client
+        from jaxlib.mlir import ir
+
+        from paropt.passes.core.context import make_context
+
+        self.module = ir.Module.parse(bytecode, make_context())
+        main = self._main()
+        kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
+        self.types = [_array_type(t, "argument", i) for i, t in enumerate(kind.inputs)]
+        has_mesh = any(op.operation.name == "sdy.mesh" for op in self.module.body.operations)
+        sharded = "arg_attrs" in main.attributes and "mhlo.sharding" in str(main.attributes["arg_attrs"])
+        self.is_global = has_mesh or sharded
+        if has_mesh:
+            self._replicate_open(main, kind)
+        self.is_exact = self._has_only_exact_ops()
+        grid = np.arange(jax.device_count()).reshape(request["replicas"], request["partitions"])
+        options: Any = xla_client.CompileOptions()
+        options.num_replicas, options.num_partitions = grid.shape
+        options.device_assignment = xla_client.DeviceAssignment.create(grid)
+        build = options.executable_build_options
+        build.num_replicas, build.num_partitions = grid.shape
+        build.device_assignment = options.device_assignment
+        build.use_spmd_partitioning = grid.shape[1] > 1
+        build.use_shardy_partitioner = has_mesh
+        devices = jax.devices()
+        client: Any = devices[0].client
+        chosen: Any = xla_client.DeviceList(tuple(devices))
+        self.executable = client.compile_and_load(self.module, chosen, options)
+
+    def _main(self) -> Any:
+        """The function `@main`; in a module without, its only public function, which takes that name."""
+        from jaxlib.mlir import ir
+
+        symbols = ir.SymbolTable(self.module.operation)
+        if "main" not in symbols:
+            functions = [op for op in self.module.body.operations if op.operation.name == "func.func"]
+            public = [op for op in functions if not _is_private(op)]
+            if len(public) != 1:
+                raise Unrunnable(f"the module has no function @main, and {len(public)} others that are public")
+            symbols.set_symbol_name(public[0], "main")
+            return public[0].operation
+        return symbols["main"].operation
+
+    def _replicate_open(self, main: Any, kind: Any) -> None:
+        """Replicates arguments and results that have no sharding: else XLA may choose another one after the passes."""
+        from jaxlib.mlir import ir
+
+        meshes = [op.operation for op in self.module.body.operations if op.operation.name == "sdy.mesh"]
+        mesh = ir.StringAttr(meshes[0].attributes["sym_name"]).value
+        for key, types in (("arg_attrs", kind.inputs), ("res_attrs", kind.results)):
+            given = main.attributes[key] if key in main.attributes else [ir.DictAttr.get({}, main.context)] * len(types)
+            pinned = []
+            for attributes, type_ in zip(given, types, strict=True):
+                given_here: Any = ir.DictAttr(attributes)
+                others = {named.name: named.attr for named in given_here}
+                if "sdy.sharding" not in others or "?" in str(others["sdy.sharding"]):
+                    dimensions = ", ".join(["{}"] * ir.ShapedType(type_).rank)
+                    text = f"#sdy.sharding<@{mesh}, [{dimensions}]>"
+                    others["sdy.sharding"] = ir.Attribute.parse(text, main.context)
+                pinned.append(ir.DictAttr.get(others, main.context))
+            main.attributes[key] = ir.ArrayAttr.get(pinned, main.context)
+
+    def _has_only_exact_ops(self) -> bool:
+        """Whether floats are only computed by ops that are exact on small integers, from constants that are such."""
+        from jaxlib.mlir import ir
+
+        exact = True
+
+        def visit(op: Any) -> Any:
+            nonlocal exact
+            floats = any("f" in str(r.type).rpartition("x")[2] for r in op.results)
+            if op.name == "stablehlo.constant":
+                exact = exact and (not floats or _is_dyadic(op))
+            elif op.name.startswith(("stablehlo.", "chlo.")) and floats:
+                exact = exact and op.name in _EXACT_OPS
+            return ir.WalkResult.ADVANCE
+
+        self.module.operation.walk(visit)
+        return exact
+
+    def shards(self, seed: int) -> list[list[np.ndarray]]:
+        """Of each argument, the array on each device."""
+        import jax
+
+        rng = np.random.default_rng(seed)
+        count = jax.device_count()
+        found = []
+        places = self._places() if self.is_global else [None] * len(self.types)
+        for number, ((shape, dtype), place) in enumerate(zip(self.types, places, strict=True)):
+            if shape == () and (dtype == np.bool_ or np.issubdtype(dtype, np.integer)):
+                found.append([np.array(UNIFORM[(seed + number) % len(UNIFORM)], dtype)] * count)
+            elif place is None:
+                found.append(list(_data(rng, (count, *shape), dtype)))
+            else:
+                whole = _data(rng, shape, dtype)
+                found.append([whole[cut] for cut in place])
+        return found
+
+    def _places(self) -> list[list[Any]]:
+        """Of each argument, where each device's part of it is."""
+        import jax
+        from jax._src.sharding_impls import GSPMDSharding
+
+        devices = jax.devices()
+        shardings = self.executable.get_parameter_shardings() or []
+        if len(shardings) != len(self.types):
+            raise Unrunnable("XLA does not say how it shards the arguments")
+        maps = [
+            GSPMDSharding(devices, sharding).devices_indices_map(shape)
+            for sharding, (shape, _) in zip(shardings, self.types, strict=True)
+        ]
+        return [[indices[device] for device in devices] for indices in maps]
+
+    def run(self, seed: int) -> list[list[np.ndarray]]:
+        """Of each result, the array on each device."""
+        outputs: Any = self.executable.execute_sharded([_on_devices(rows) for rows in self.shards(seed)])
+        return [[np.asarray(piece) for piece in result] for result in outputs.disassemble_into_single_device_arrays()]
+
+
+def _is_private(function: Any) -> bool:
+    attributes = function.operation.attributes
+    return "sym_visibility" in attributes and attributes["sym_visibility"].value == "private"
+
+
+def _array_type(type_: Any, what: str, number: int) -> tuple[tuple[int, ...], np.dtype]:
+    from jaxlib.mlir import ir
+
+    if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape:
+        raise Unrunnable(f"{what} {number} is no array of static shape: {type_}")
+    if str(type_.element_type) not in _DTYPES:
+        raise Unrunnable(f"there are no data of type {type_.element_type}, which {what} {number} has")
+    return tuple(type_.shape), _DTYPES[str(type_.element_type)]
+
+
+def _is_dyadic(constant: Any) -> bool:
+    """Whether all numbers in `constant` are infinite, or multiples of 1/256 and below 65536."""
+    text = _INFINITY.sub("", str(constant.attributes["value"]))
+    numbers = [float(n) for n in _NUMBER.findall(text)]
+    return "0x" not in text and all(abs(n) < 65536 and float(n * 256).is_integer() for n in numbers)
+
+
+def _data(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    if dtype == np.bool_:
+        return rng.integers(0, 2, shape).astype(dtype)
+    if np.issubdtype(dtype, np.complexfloating):
+        return (rng.integers(-2, 3, shape) + 1j * rng.integers(-2, 3, shape)).astype(dtype)
+    if np.issubdtype(dtype, np.integer):
+        return rng.integers(0, 8, shape).astype(dtype)  # most integers are indices
+    return rng.integers(-2, 3, shape).astype(dtype)
+
+
+def _on_devices(rows: list[np.ndarray]) -> Any:
+    """An array that holds on each device that device's row; it claims to be replicated, which nothing checks."""
+    import jax
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+    devices = jax.devices()
+    sharding = NamedSharding(Mesh(np.array(devices), "devices"), PartitionSpec())
+    pieces = [jax.device_put(row, device) for row, device in zip(rows, devices, strict=True)]
+    return jax.make_array_from_single_device_arrays(rows[0].shape, sharding, pieces)
+
+
+def _compared(before: _Program, after: _Program, seeds: int) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    is_exact = before.is_exact
+    for seed in range(seeds):
+        pairs = list(zip(before.run(seed), after.run(seed), strict=True))
+        small = all(_is_small(piece) for want, _ in pairs for piece in want)
+        for number, (want, got) in enumerate(pairs):
+            result = _difference(number, want, got, must_be_equal=is_exact and small)
+            if len(found) <= number:
+                found.append(result)
+            elif result["difference"] > found[number]["difference"]:
+                found[number] = result
+    return found
+
+
+def _is_small(piece: np.ndarray) -> bool:
+    """Whether integers of this size are exact in the type."""
+    limit = _EXACT.get(piece.dtype.name)
+    return limit is None or bool(np.abs(piece).max(initial=0) < limit)
+
+
+def _difference(number: int, want: list[np.ndarray], got: list[np.ndarray], *, must_be_equal: bool) -> dict[str, Any]:
+    kind = want[0].dtype.name
+    worst, where = 0.0, 0
+    for device, (w, g) in enumerate(zip(want, got, strict=True)):
+        if w.shape != g.shape or w.dtype != g.dtype:
+            worst, where = float("inf"), device
+            continue
+        equal = np.array_equal(w, g, equal_nan=not np.issubdtype(w.dtype, np.integer) and w.dtype != np.bool_)
+        if equal:
+            continue
+        wide = np.complex128 if np.issubdtype(w.dtype, np.complexfloating) else np.float64
+        apart = np.abs(w.astype(wide) - g.astype(wide)).max()
+        relative = float(apart / max(np.abs(w.astype(wide)).max(), np.finfo(np.float64).tiny))
+        relative = relative if relative == relative else float("inf")
+        if relative > worst:
+            worst, where = relative, device
+    exact = must_be_equal or kind not in _CLOSE
+    return {
+        "number": number,
+        "type": f"{kind}[{','.join(map(str, want[0].shape))}]",
+        "must_be_equal": exact,
+        "difference": worst,
+        "tolerance": 0.0 if exact else _CLOSE[kind],
+        "device": where,
+    }
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

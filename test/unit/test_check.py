@@ -1,0 +1,140 @@
+"""`paropt.check` finds what passes change, and says what it compared; `paropt.jit(..., check=True)` does it first."""
+
+import sys
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.sharding import PartitionSpec
+from jaxlib.mlir import ir
+from programs.catalog import MATRIX
+from programs.program import Sizes, data_mesh
+from unit.jit_passes import COSINE, wave, x
+from unit.jit_passes import seen as seen
+
+import paropt
+from paropt.check import Check, CheckError, Compared
+from paropt.passes.core.registry import register
+from paropt.passes.core.remarks import Remark
+from paropt.passes.core.traversal import ops_of
+
+
+def forget_terms(module: ir.Operation) -> list[Remark]:
+    """Leave the second term of each sum out."""
+    for op in ops_of(module, "stablehlo.add"):
+        op.results[0].replace_all_uses_with(op.operands[0])
+        op.erase()
+    return []
+
+
+def accumulated(x: jax.Array) -> jax.Array:
+    def step(x: jax.Array) -> jax.Array:
+        return lax.fori_loop(0, 3, lambda i, total: total + lax.psum(x * i, "data"), jnp.ones(x.shape))
+
+    mapped = {"in_specs": PartitionSpec("data"), "out_specs": PartitionSpec(), "check_vma": False}
+    return jax.shard_map(step, mesh=data_mesh(), **mapped)(x)
+
+
+def test_a_deferred_sum_is_the_same_bit_for_bit() -> None:
+    found = paropt.check(accumulated, jax.ShapeDtypeStruct((8, 2), jnp.float32))
+    assert found.is_changed and found.is_same and found.devices == 8
+    assert [(r.type, r.must_be_equal, r.difference) for r in found.results] == [("float32[1,2]", True, 0.0)]
+    assert str(found) == ("1 of 1 result the same, bit for bit, with 3 sets of small integers on 8 simulated devices")
+
+
+def test_sums_in_another_order_may_differ_by_rounding() -> None:
+    program = MATRIX["explicit_mlp_p3"](Sizes(layers=1))
+    found = paropt.check(program.step, *program.args)
+    assert found.is_changed and found.is_same
+    assert not any(result.must_be_equal for result in found.results)
+    assert 0 < max(result.difference for result in found.results) < 1e-6
+
+
+def test_a_wrong_pass_is_found(seen: list[str]) -> None:
+    found = paropt.check(wave, x, passes=COSINE)
+    assert not found.is_same and "1 of 1 result wrong" in str(found)
+
+
+def test_a_small_error_is_found_where_arithmetic_is_exact(seen: list[str]) -> None:
+    """It is smaller than what sums in another order may differ by."""
+    register(forget_terms)
+
+    def nearly(x: jax.Array) -> jax.Array:
+        return x * 16384 + 1
+
+    found = paropt.check(nearly, x, passes="forget-terms")
+    (result,) = found.results
+    assert result.must_be_equal and 0 < result.difference < 2e-4 and not found.is_same
+
+
+def test_nothing_changed() -> None:
+    found = paropt.check(wave, x)
+    assert not found.is_changed and found.is_same and str(found).startswith("the passes changed nothing")
+
+
+def test_integers_and_several_results(seen: list[str]) -> None:
+    register(forget_terms)
+
+    def both(i: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return i * 2, (i + 1) * b
+
+    found = paropt.check(both, np.arange(4), np.array([True, False, True, True]), passes="forget-terms")
+    assert [result.is_same for result in found.results] == [True, False]
+    assert found.results[1].type.startswith("int") and found.results[1].tolerance == 0.0
+
+
+def test_lowered_programs_and_modules() -> None:
+    lowered = jax.jit(accumulated).lower(jnp.ones((8, 2)))
+    for program in (lowered, lowered.as_text(), lowered.compiler_ir()):
+        assert paropt.check(program, passes="grad-sync").is_same
+
+
+def test_a_function_of_paropt_jit_is_checked_with_its_own_passes(seen: list[str]) -> None:
+    assert not paropt.check(paropt.jit(wave, passes=COSINE), x).is_same
+
+
+@pytest.mark.parametrize(
+    "text, why",
+    [
+        ("func.func @f(%x: tensor<?xf32>) -> tensor<?xf32> { BODY return %x : tensor<?xf32> }", "no array of static shape"),
+        ("func.func @f(%x: tensor<2xi4>) -> tensor<2xi4> { BODY return %x : tensor<2xi4> }", "no data of type i4"),
+        ("func.func @f() { BODY return }\nfunc.func @g() { return }", "no function @main, and 2 others that are public"),
+        ("func.func @main() -> tensor<f32> { %0 = stablehlo.custom_call @no_such() : () -> tensor<f32> BODY return %0 : tensor<f32> }", "XLA says"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_run(text: str, why: str) -> None:
+    unused = "%c = stablehlo.constant dense<1> : tensor<i32>"
+    with pytest.raises(CheckError, match=why):
+        paropt.check(text.replace("BODY", unused), passes="func.func(canonicalize)")
+
+
+@pytest.mark.parametrize("program, args", [(7, ()), ("module {}", (1,))])
+def test_what_is_no_program(program: Any, args: tuple[Any, ...]) -> None:
+    with pytest.raises(TypeError, match=r"^paropt.check: "):
+        paropt.check(program, *args)
+
+
+def test_jit_refuses_what_computes_something_else(seen: list[str]) -> None:
+    ours = paropt.jit(wave, passes=COSINE, check=True)
+    for _ in range(2):
+        with pytest.raises(CheckError, match=r"^paropt.jit\(..., check=True\): 1 of 1 result wrong"):
+            ours(x)
+
+
+def test_jit_checks_each_program_once(monkeypatch: pytest.MonkeyPatch, seen: list[str]) -> None:
+    checked: list[str] = []
+
+    def noted(program: Any, *, passes: str) -> Check:
+        checked.append(passes)
+        return Check(1, 1, passes, True, (Compared(0, "float32[]", True, 0.0, 0.0, 0),))
+
+    monkeypatch.setattr(sys.modules["paropt.check"], "check", noted)
+    ours = paropt.jit(check=True, passes="note-module")(wave)
+    for value in (x, x, x[:4], x):
+        np.testing.assert_allclose(ours(value), np.sin(value) * 2, rtol=1e-6)
+    assert checked == ["note-module"] * 2
+    jax.grad(lambda v: ours(v).sum())(x)  # inside another program it is not a program of its own
+    assert checked == ["note-module"] * 2
