@@ -2,6 +2,7 @@
 
 from paropt.passes import annotate_aliases as annotate_aliases
 from paropt.passes import annotate_contract as annotate_contract
+from paropt.passes import annotate_shardings as annotate_shardings
 from paropt.passes import defer_sync as defer_sync
 from paropt.passes import fuse_all_reduces as fuse_all_reduces
 from paropt.passes import inline_calls as inline_calls

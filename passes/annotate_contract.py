@@ -8,6 +8,7 @@ from paropt.passes.analysis.contract import Gradient, Placements, State, differ,
 from paropt.passes.analysis.loops import Loop
 from paropt.passes.analysis.shardings import SHARDING
 from paropt.passes.analysis.signature import Signature, signatures
+from paropt.passes.core.constraints import constrain_sum
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.core.signature import note_result
@@ -102,27 +103,5 @@ def _annotate_gradient(gradient: Gradient, placements: Placements) -> Remark:
             require(not differ(wanted, given), f"{parameter} is sharded {wanted}, and {what}")
     except Declined as declined:
         return missed(NAME, loop.op, declined)
-    sharding = parameter.notes[SHARDING]
-    for reader, operand, value in ((loop.op, position, start), (loop.next_values, position, following)):
-        if placements.of_value(value) is None:
-            with ir.InsertionPoint(reader), reader.location:
-                reader.operands[operand] = _constrained(value, sharding)
-    if placements.of_sum(loop, position) is None:
-        _constrain_sum(loop, position, sharding)
+    constrain_sum(loop, position, parameter.notes[SHARDING], placements)
     return applied(NAME, loop.op, f"carried value {position} is sharded as {parameter}, whose gradient it is: {wanted}")
-
-
-def _constrain_sum(loop: Loop, position: int, sharding: ir.Attribute) -> None:
-    """Else what reads the sum would have a say in how the loop carries it."""
-    result = loop.op.results[position]
-    readers = [(use.owner.operation, use.operand_number) for use in result.uses]
-    with ir.InsertionPoint.after(loop.op), loop.op.location:
-        alike = _constrained(result, sharding)
-    for reader, operand in readers:
-        reader.operands[operand] = alike
-
-
-def _constrained(value: ir.Value, sharding: ir.Attribute) -> ir.Value:
-    return ir.Operation.create(
-        "sdy.sharding_constraint", [value.type], [value], attributes={"sharding": sharding}
-    ).results[0]

@@ -130,6 +130,8 @@ class Aliases:
         if GSPMD_SHARDING in argument.notes and GSPMD_SHARDING in result.notes:
             return True if argument.notes[GSPMD_SHARDING] == result.notes[GSPMD_SHARDING] else None
         one, other = self.sharding(argument), self.sharding(result)
+        if one and other and one.is_whole and other.is_whole and one.is_closed and other.is_closed:
+            return True
         if one is None or other is None or one.mesh != other.mesh or not (one.is_closed and other.is_closed):
             return None
         return one == other
