@@ -7,16 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax._src.sharding_impls import GSPMDSharding
 from jax.sharding import NamedSharding, PartitionSpec
-from jaxlib.mlir import ir
 from numeric import oracle
 from numeric.corpus import LIT, Case, cases
+from numeric.whole import whole_results
 from programs.program import mesh_of
 
 import paropt
 from paropt.contract import broken
-from paropt.passes.core.context import make_context
 from paropt.passes.core.pipeline import PipelineError
 from paropt.passes.core.presets import PRESETS
 from paropt.passes.core.rules import RuleError, load, parse
@@ -95,21 +93,6 @@ def test_presets(preset: str) -> None:
         assert spec(new["momentum"]["down"]["kernel"]) == down_momentum
         placed = jax.tree.map(lambda array: array.sharding, new)
         state = jax.device_put(state, placed)
-
-
-def whole_results(text: str) -> list[np.ndarray]:
-    """The results of `@main` put together from the parts that devices hold."""
-    placed = oracle._compiled(text).executable.get_output_shardings()
-    main = ir.SymbolTable(ir.Module.parse(text, make_context()).operation)["main"]
-    kinds = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).results
-    found = []
-    for parts, kind, sharding in zip(oracle.results(text), kinds, placed, strict=True):
-        array = np.zeros(kind.shape, parts[0].dtype)
-        cuts = GSPMDSharding(jax.devices(), sharding).devices_indices_map(tuple(kind.shape))
-        for device, part in zip(jax.devices(), parts, strict=True):
-            array[cuts[device]] = part
-        found.append(array)
-    return found
 
 
 FUNCTIONS = [case for case in cases(LIT / "annotate-shardings.mlir") if case.skip]
