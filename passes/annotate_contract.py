@@ -11,7 +11,7 @@ from paropt.passes.analysis.signature import Signature, signatures
 from paropt.passes.core.constraints import constrain_sum
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.signature import note_result
+from paropt.passes.core.signature import Notes, note_results
 
 NAME = "annotate-contract"
 
@@ -65,13 +65,24 @@ def annotate_contract(
     remarks: list[Remark] = []
     for signature in signatures(module):
         known = states_of(signature)
-        remarks += [_annotate_result(signature, state, placements) for state in known if SHARDING in state.old.notes]
+        sharded = [state for state in known if SHARDING in state.old.notes]
+        remarks += [_remark_of_result(signature, state, placements) for state in sharded]
+        note_results(signature.function, _open_results(sharded, placements))
         if gradients:
             remarks += _annotate_gradients(signature, known, placements)
     return remarks
 
 
-def _annotate_result(signature: Signature, state: State, placements: Placements) -> Remark:
+def _open_results(known: list[State], placements: Placements) -> dict[int, Notes]:
+    """The shardings of the results that have none."""
+    return {
+        state.new.number: {SHARDING: state.old.notes[SHARDING]}
+        for state in known
+        if SHARDING not in state.new.notes and placements.of_slot(state.old) is not None
+    }
+
+
+def _remark_of_result(signature: Signature, state: State, placements: Placements) -> Remark:
     function = signature.function
     old, new = placements.of_slot(state.old), placements.of_slot(state.new)
     try:
@@ -79,8 +90,6 @@ def _annotate_result(signature: Signature, state: State, placements: Placements)
         require(not differ(old, new), f"{state.new} is sharded {new}, and {state.old}, which it replaces, {old}")
     except Declined as declined:
         return missed(NAME, function, declined)
-    if SHARDING not in state.new.notes:
-        note_result(function, state.new.number, SHARDING, state.old.notes[SHARDING])
     return applied(NAME, function, f"{state.new} is sharded as {state.old}, which it replaces: {old}")
 
 

@@ -18,7 +18,7 @@ from paropt.passes.core.pipeline import PipelineError
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.core.rules import REST, Rule, RuleError, Rules, load
-from paropt.passes.core.signature import note, note_result
+from paropt.passes.core.signature import Notes, note_arguments, note_results
 
 NAME = "annotate-shardings"
 
@@ -91,6 +91,8 @@ class _Annotation:
         self._placements = Placements(module, settled=False)
         self._roles = Roles(signature)
         self._used: set[str] = set()
+        self._arguments: dict[int, Notes] = {}  # what to write down
+        self._results: dict[int, Notes] = {}
 
     def run(self) -> list[Remark]:
         replaced = {state.old.number: state for state in self._roles.states}
@@ -99,6 +101,8 @@ class _Annotation:
             for slot in self._signature.arguments
             if (remark := self._annotate(slot, replaced.get(slot.number))) is not None
         ]
+        note_arguments(self._signature.function, self._arguments)
+        note_results(self._signature.function, self._results)
         remarks += [r for g in self._roles.gradients if (r := self._annotate_gradient(g)) is not None]
         return remarks + self._unused()
 
@@ -116,9 +120,9 @@ class _Annotation:
         except Declined as declined:
             return missed(NAME, function, declined)
         if SHARDING not in slot.notes:
-            note(function, slot.number, SHARDING, decision.sharding)
+            self._arguments[slot.number] = {SHARDING: decision.sharding}
         if state is not None and SHARDING not in state.new.notes:
-            note_result(function, state.new.number, SHARDING, decision.sharding)
+            self._results[state.new.number] = {SHARDING: decision.sharding}
         return applied(NAME, function, f"{slot} is sharded {decision.words} by {rule.name}")
 
     def _annotate_gradient(self, gradient: Gradient) -> Remark | None:
