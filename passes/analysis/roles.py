@@ -8,7 +8,7 @@ from paropt.passes.analysis.contract import Gradient, gradients_of, states_of
 from paropt.passes.analysis.loops import WHILE, Loop
 from paropt.passes.analysis.signature import Signature, Slot
 
-PARAMETER, OPTIMIZER, BATCH, STATE = "parameter", "optimizer", "batch", "state"
+PARAMETER, OPTIMIZER, BATCH, STATE, EXPERT = "parameter", "optimizer", "batch", "state", "expert"
 
 
 class Roles:
@@ -25,12 +25,16 @@ class Roles:
             self._parameters = {n for n in self._state if _reaches(signature.arguments[n].value, others)}
 
     def of(self, argument: Slot) -> tuple[str, ...]:
-        """State or batch; state is a parameter, on which other results depend, or not. None without a name."""
+        """State or batch; state is a parameter, on which other results depend, or not. None without a name.
+
+        Experts are known by their names only.
+        """
         if not argument.path:
             return ()
         if argument.number not in self._state:
             return (BATCH,)
-        return (STATE, PARAMETER if argument.number in self._parameters else OPTIMIZER)
+        kind = PARAMETER if argument.number in self._parameters else OPTIMIZER
+        return (STATE, kind, EXPERT) if "expert" in argument.path.lower() else (STATE, kind)
 
 
 def plain_path(path: str) -> str:

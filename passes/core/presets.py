@@ -107,7 +107,12 @@ role = "batch"
 examples = "examples"
 
 [[rule]]
-regex = '(^|/)(experts?|up|down|gate_proj|up_proj|down_proj|w1|w2|w3)(/|$)'
+role = "expert"
+min_rank = 3
+shard = ["expert", "..."]
+
+[[rule]]
+regex = '(^|/)(up|down|gate_proj|up_proj|down_proj|w1|w2|w3)(/|$)'
 role = "state"
 min_rank = 3
 shard = ["expert", "..."]

@@ -19,7 +19,7 @@ from typing import Any
 
 from paropt.passes.core.presets import PRESETS
 
-ROLES = ("batch", "parameter", "optimizer", "gradient", "state", "any")
+ROLES = ("batch", "parameter", "optimizer", "expert", "gradient", "state", "any")
 _ACTIONS = ("shard", "largest", "examples", "whole")
 _KEYS = ("path", "regex", "role", "min_bytes", "min_rank", *_ACTIONS)
 _UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "kB": 10**3, "MB": 10**6, "GB": 10**9}
