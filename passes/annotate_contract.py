@@ -102,12 +102,11 @@ def _annotate_gradients(signature: Signature, known: list[State], placements: Pl
 def _annotate_gradient(gradient: Gradient, placements: Placements) -> Remark:
     loop, position, parameter = Loop(gradient.loop), gradient.position, gradient.parameter
     wanted = placements.of_slot(parameter)
-    start, following = loop.op.operands[position], loop.next_values.operands[position]
     try:
         require(
             wanted is not None, f"{parameter} has a sharding that leaves dimensions open: its gradient keeps its own"
         )
-        for given in (placements.of_sum(loop, position), placements.of_value(start), placements.of_value(following)):
+        for given in placements.of_carried(loop, position):
             what = f"carried value {position}, its gradient, {given}"
             require(not differ(wanted, given), f"{parameter} is sharded {wanted}, and {what}")
     except Declined as declined:

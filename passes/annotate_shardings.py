@@ -22,6 +22,8 @@ from paropt.passes.core.signature import Notes, note_arguments, note_results
 
 NAME = "annotate-shardings"
 
+GRADIENT = "gradient"  # a role of no argument
+
 Axes = tuple[tuple[str, ...], ...]  # of each dimension
 
 
@@ -127,15 +129,15 @@ class _Annotation:
 
     def _annotate_gradient(self, gradient: Gradient) -> Remark | None:
         loop, parameter = Loop(gradient.loop), gradient.parameter
-        rule = self._rule(parameter, ("gradient",))
-        if rule is None or rule.role != "gradient":
+        rule = self._rule(parameter, (GRADIENT,))
+        if rule is None:
             return None
         try:
             decision = self._decision(rule, parameter)
-            given = self._placements.of_sum(loop, gradient.position)
             wanted = sharding_of(decision.sharding, self._meshes)
-            what = f"the gradient of {parameter} is sharded {given} already"
-            require(not differ(given, wanted), f"{what}, and {rule.name} says {wanted}")
+            for given in self._placements.of_carried(loop, gradient.position):
+                what = f"the gradient of {parameter} is sharded {given} already"
+                require(not differ(given, wanted), f"{what}, and {rule.name} says {wanted}")
         except Declined as declined:
             return missed(NAME, loop.op, declined)
         constrain_sum(loop, gradient.position, decision.sharding, self._placements)
@@ -148,7 +150,7 @@ class _Annotation:
             return None
         path = plain_path(slot.path)
         for rule in self._rules.rules:
-            if rule.fits(path, roles, bytes_of(tensor), tensor.rank):
+            if (rule.role == GRADIENT) == (GRADIENT in roles) and rule.fits(path, roles, bytes_of(tensor), tensor.rank):
                 self._used.add(rule.name)
                 return rule
         return None
