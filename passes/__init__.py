@@ -2,6 +2,7 @@
 
 from paropt.passes import annotate_aliases as annotate_aliases
 from paropt.passes import annotate_contract as annotate_contract
+from paropt.passes import annotate_shardings as annotate_shardings
 from paropt.passes import annotate_unreduced as annotate_unreduced
 from paropt.passes import defer_sync as defer_sync
 from paropt.passes import expose_all_reduces as expose_all_reduces

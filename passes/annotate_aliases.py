@@ -11,7 +11,7 @@ from paropt.passes.analysis.state import state_of
 from paropt.passes.analysis.updates import reader_after
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, require, source_of
-from paropt.passes.core.signature import note, unnote
+from paropt.passes.core.signature import Notes, note_arguments
 
 NAME = "annotate-aliases"
 
@@ -81,9 +81,8 @@ def _annotate(signature: Signature, donate: Donate) -> list[Remark]:
         for slot in ours
         if slot.number in allowed or slot.number in possible
     ]
-    for slot in ours:
-        if slot.number in allowed:
-            _write(signature, slot, pairs.get(slot.number), used)
+    notes = {slot.number: _notes(slot, pairs.get(slot.number), used) for slot in ours if slot.number in allowed}
+    note_arguments(signature.function, notes)
     return remarks
 
 
@@ -139,15 +138,12 @@ def _outcome(aliases: Aliases, slot: Slot, pairs: dict[int, Overwrite], allowed:
     return f"is offered to XLA: {result} may overwrite it, which saves {saved}"
 
 
-def _write(signature: Signature, slot: Slot, pair: Overwrite | None, used: Sequence[int]) -> None:
-    """Writes `pair` down, or that the argument is given away in vain; once, because XLA refuses both notes."""
-    if pair is None and alias_of(slot) in used:
-        unnote(signature.function, slot.number, ALIAS)
-        note(signature.function, slot.number, DONOR, ir.BoolAttr.get(True, signature.function.context))
-    elif pair is not None and pair.is_certain:
-        kind = ir.IntegerType.get_signless(32, signature.function.context)
-        unnote(signature.function, slot.number, DONOR)
-        note(signature.function, slot.number, ALIAS, ir.IntegerAttr.get(kind, pair.result))
-    elif pair is not None:
-        unnote(signature.function, slot.number, ALIAS)
-        note(signature.function, slot.number, DONOR, ir.BoolAttr.get(True, signature.function.context))
+def _notes(slot: Slot, pair: Overwrite | None, used: Sequence[int]) -> Notes:
+    """What to write down: the pair, or that the argument is given away; not both, because XLA refuses that."""
+    context = slot.type.context
+    donor: Notes = {ALIAS: None, DONOR: ir.BoolAttr.get(True, context)}
+    if pair is None:  # it stays as it is, unless its result was found another argument
+        return donor if alias_of(slot) in used else {}
+    if not pair.is_certain:
+        return donor
+    return {ALIAS: ir.IntegerAttr.get(ir.IntegerType.get_signless(32, context), pair.result), DONOR: None}

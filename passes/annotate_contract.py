@@ -8,9 +8,10 @@ from paropt.passes.analysis.contract import Gradient, Placements, State, differ,
 from paropt.passes.analysis.layouts import SHARDING
 from paropt.passes.analysis.loops import Loop
 from paropt.passes.analysis.signature import Signature, signatures
+from paropt.passes.core.constraints import constrain_sum
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.signature import note_result
+from paropt.passes.core.signature import Notes, note_results
 
 NAME = "annotate-contract"
 
@@ -64,13 +65,24 @@ def annotate_contract(
     remarks: list[Remark] = []
     for signature in signatures(module):
         known = states_of(signature)
-        remarks += [_annotate_result(signature, state, placements) for state in known if SHARDING in state.old.notes]
+        sharded = [state for state in known if SHARDING in state.old.notes]
+        remarks += [_remark_of_result(signature, state, placements) for state in sharded]
+        note_results(signature.function, _open_results(sharded, placements))
         if gradients:
             remarks += _annotate_gradients(signature, known, placements)
     return remarks
 
 
-def _annotate_result(signature: Signature, state: State, placements: Placements) -> Remark:
+def _open_results(known: list[State], placements: Placements) -> dict[int, Notes]:
+    """The shardings of the results that have none."""
+    return {
+        state.new.number: {SHARDING: state.old.notes[SHARDING]}
+        for state in known
+        if SHARDING not in state.new.notes and placements.of_slot(state.old) is not None
+    }
+
+
+def _remark_of_result(signature: Signature, state: State, placements: Placements) -> Remark:
     function = signature.function
     old, new = placements.of_slot(state.old), placements.of_slot(state.new)
     try:
@@ -78,8 +90,6 @@ def _annotate_result(signature: Signature, state: State, placements: Placements)
         require(not differ(old, new), f"{state.new} is sharded {new}, and {state.old}, which it replaces, {old}")
     except Declined as declined:
         return missed(NAME, function, declined)
-    if SHARDING not in state.new.notes:
-        note_result(function, state.new.number, SHARDING, state.old.notes[SHARDING])
     return applied(NAME, function, f"{state.new} is sharded as {state.old}, which it replaces: {old}")
 
 
@@ -92,37 +102,14 @@ def _annotate_gradients(signature: Signature, known: list[State], placements: Pl
 def _annotate_gradient(gradient: Gradient, placements: Placements) -> Remark:
     loop, position, parameter = Loop(gradient.loop), gradient.position, gradient.parameter
     wanted = placements.of_slot(parameter)
-    start, following = loop.op.operands[position], loop.next_values.operands[position]
     try:
         require(
             wanted is not None, f"{parameter} has a sharding that leaves dimensions open: its gradient keeps its own"
         )
-        for given in (placements.of_sum(loop, position), placements.of_value(start), placements.of_value(following)):
+        for given in placements.of_carried(loop, position):
             what = f"carried value {position}, its gradient, {given}"
             require(not differ(wanted, given), f"{parameter} is sharded {wanted}, and {what}")
     except Declined as declined:
         return missed(NAME, loop.op, declined)
-    sharding = parameter.notes[SHARDING]
-    for reader, operand, value in ((loop.op, position, start), (loop.next_values, position, following)):
-        if placements.of_value(value) is None:
-            with ir.InsertionPoint(reader), reader.location:
-                reader.operands[operand] = _constrained(value, sharding)
-    if placements.of_sum(loop, position) is None:
-        _constrain_sum(loop, position, sharding)
+    constrain_sum(loop, position, parameter.notes[SHARDING], placements)
     return applied(NAME, loop.op, f"carried value {position} is sharded as {parameter}, whose gradient it is: {wanted}")
-
-
-def _constrain_sum(loop: Loop, position: int, sharding: ir.Attribute) -> None:
-    """Else what reads the sum would have a say in how the loop carries it."""
-    result = loop.op.results[position]
-    readers = [(use.owner.operation, use.operand_number) for use in result.uses]
-    with ir.InsertionPoint.after(loop.op), loop.op.location:
-        alike = _constrained(result, sharding)
-    for reader, operand in readers:
-        reader.operands[operand] = alike
-
-
-def _constrained(value: ir.Value, sharding: ir.Attribute) -> ir.Value:
-    return ir.Operation.create(
-        "sdy.sharding_constraint", [value.type], [value], attributes={"sharding": sharding}
-    ).results[0]

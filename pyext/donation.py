@@ -8,7 +8,7 @@ from jaxlib.mlir import ir
 
 from paropt.passes.analysis.signature import DONATED, Signature, signatures
 from paropt.passes.core.pipeline import Pipeline
-from paropt.passes.core.signature import note, unnote
+from paropt.passes.core.signature import note_arguments
 
 _PASS = "annotate-aliases"
 
@@ -42,13 +42,12 @@ def given_away(module: ir.Module, donated: Sequence[bool], pipeline: Pipeline) -
     count = len(main.arguments)
     first = count - len(donated)
     numbers = [first + i for i, is_donated in enumerate(donated) if is_donated]
-    for number in numbers:
-        note(main.function, number, DONATED, ir.UnitAttr.get(module.context))
+    mark = ir.UnitAttr.get(module.context)
+    note_arguments(main.function, {number: {DONATED: mark} for number in numbers})
     yield
     after = _main(module)  # found anew: passes may have replaced it
     if after is not None and len(after.arguments) == count:
-        for number in numbers:
-            unnote(after.function, number, DONATED)
+        note_arguments(after.function, {number: {DONATED: None} for number in numbers})
 
 
 def _annotates(pipeline: Pipeline) -> bool:

@@ -37,12 +37,32 @@ class Aliases:
         self._meshes = meshes_of(module)
         self.is_whole = _partitions(module) == 1 and all(len(m.device_ids) == 1 for m in self._meshes.values())
         self._distances = [distances(signature, slot.number) for slot in signature.results]
+        self._by_type: dict[ir.Type, list[Slot]] = {}
+        for slot in signature.results:
+            self._by_type.setdefault(slot.type, []).append(slot)
+        self._shardings = {
+            (slot.kind, slot.number): sharding_of(slot.notes[SHARDING], self._meshes)
+            for slot in (*signature.arguments, *signature.results)
+            if SHARDING in slot.notes
+        }
+        self._fitting: dict[int, list[Slot] | Declined] = {}
 
     def fitting(self, argument: Slot) -> list[Slot]:
         """The results that could be written over the argument, if it is their turn. Raises Declined for none."""
+        if argument.number not in self._fitting:
+            try:
+                self._fitting[argument.number] = self._found_fitting(argument)
+            except Declined as declined:
+                self._fitting[argument.number] = declined
+        found = self._fitting[argument.number]
+        if isinstance(found, Declined):
+            raise found
+        return found
+
+    def _found_fitting(self, argument: Slot) -> list[Slot]:
         is_own = _is_array(argument.value) and not any(name in argument.notes for name in _SHARED)
         require(is_own, "it is no array of its own, but a token, or a constant that calls share")
-        found = [slot for slot in self.signature.results if slot.type == argument.type]
+        found = self._by_type.get(argument.type, [])
         require(bool(found), f"no result has its type, {argument.type}")
         if self._types_only:
             return found
@@ -64,37 +84,48 @@ class Aliases:
         Results in `taken` are not used. Nothing is paired with an argument that is read after the result is written.
         """
         left = set(range(len(self.signature.results))).difference(taken)
-        choices = {slot.number: [result.number for result in self._fitting_or_none(slot)] for slot in arguments}
+        choices = {slot.number: self._numbers_fitting(slot) for slot in arguments}
+        found: dict[int, Overwrite] = {}
         near = [
             (distance, not self._is_alias(argument, result), argument, result)
-            for argument, results in choices.items()
-            for result in results
-            if (distance := self._distances[result].get(argument)) is not None
+            for result in sorted(left)
+            for argument, distance in self._distances[result].items()
+            if result in choices.get(argument, ())
         ]
-        found: dict[int, Overwrite] = {}
+        self._choose(sorted(near), left, found, is_update=True)
         # Those that are no new value of anything: as the module has them already, as they are called, as they come.
         others = [
             (not self._is_alias(argument, result), not self._has_name_of(argument, result), argument, result)
             for argument, results in choices.items()
-            for result in results
+            for result in (sorted(left.intersection(results)) if argument not in found else ())
         ]
-        for is_update, candidates in ((True, sorted(near)), (False, sorted(others))):
-            for _, _, argument, result in candidates:
-                if argument in found or result not in left:
-                    continue
-                if reader_after(self.signature, argument, result) is None:
-                    found[argument] = Overwrite(argument, result, self._is_certain(argument, result), is_update)
-                    left.discard(result)
+        self._choose(sorted(others), left, found, is_update=False)
         return found
+
+    def _choose(
+        self,
+        candidates: list[tuple[int, bool, int, int]],
+        left: set[int],
+        found: dict[int, Overwrite],
+        *,
+        is_update: bool,
+    ) -> None:
+        """Takes the candidates in order; each argument and each result once."""
+        for _, _, argument, result in candidates:
+            if argument in found or result not in left:
+                continue
+            if reader_after(self.signature, argument, result) is None:
+                found[argument] = Overwrite(argument, result, self._is_certain(argument, result), is_update)
+                left.discard(result)
 
     def is_update(self, argument: int, result: int) -> bool:
         """Whether the result could be a new value of the argument: it fits, and is computed from it."""
-        fits = result in [slot.number for slot in self._fitting_or_none(self.signature.arguments[argument])]
-        return fits and argument in self._distances[result]
+        computed = argument in self._distances[result]
+        return computed and result in self._numbers_fitting(self.signature.arguments[argument])
 
     def sharding(self, slot: Slot) -> Sharding | None:
         """How the value is sharded; None when nothing says so."""
-        return sharding_of(slot.notes[SHARDING], self._meshes) if SHARDING in slot.notes else None
+        return self._shardings.get((slot.kind, slot.number))
 
     def bytes_per_device(self, slot: Slot) -> int:
         """Of the value; of the whole of it, when its sharding is not known."""
@@ -104,11 +135,11 @@ class Aliases:
     def is_size_known(self, slot: Slot) -> bool:
         return self.is_whole or self.sharding(slot) is not None
 
-    def _fitting_or_none(self, argument: Slot) -> list[Slot]:
+    def _numbers_fitting(self, argument: Slot) -> frozenset[int]:
         try:
-            return self.fitting(argument)
+            return frozenset(slot.number for slot in self.fitting(argument))
         except Declined:
-            return []
+            return frozenset()
 
     def _is_alias(self, argument: int, result: int) -> bool:
         return alias_of(self.signature.arguments[argument]) == result
@@ -130,6 +161,8 @@ class Aliases:
         if GSPMD_SHARDING in argument.notes and GSPMD_SHARDING in result.notes:
             return True if argument.notes[GSPMD_SHARDING] == result.notes[GSPMD_SHARDING] else None
         one, other = self.sharding(argument), self.sharding(result)
+        if one and other and one.is_whole and other.is_whole and one.is_closed and other.is_closed:
+            return True
         if one is None or other is None or one.mesh != other.mesh or not (one.is_closed and other.is_closed):
             return None
         return one == other

@@ -72,6 +72,12 @@ class Placements:
             return self._of_result(around, number) if around.name == WHILE else None
         return self._of_result(op, ir.OpResult(value).result_number)
 
+    def of_carried(self, loop: Loop, position: int) -> list[Sharding]:
+        """What is said of a carried value: of how it starts, goes on, and is read afterwards."""
+        values = (loop.op.operands[position], loop.next_values.operands[position])
+        found = (*map(self.of_value, values), self.of_sum(loop, position))
+        return [sharding for sharding in found if sharding is not None]
+
     def of_sum(self, loop: Loop, position: int) -> Sharding | None:
         """Of a value that the loop carries: as said of it, or else of the one use that is made of it afterwards."""
         result = loop.op.results[position]
@@ -102,6 +108,8 @@ class Placements:
 def differ(one: Sharding | None, other: Sharding | None) -> bool:
     """Whether both are known, and put elements on other devices."""
     if one is None or other is None:
+        return False
+    if one.is_whole and other.is_whole:
         return False
     return (one.mesh, one.dimensions, one.unreduced) != (other.mesh, other.dimensions, other.unreduced)
 

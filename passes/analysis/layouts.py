@@ -39,26 +39,34 @@ class Sharding(NamedTuple):
         """Into how many parts the tensor is cut."""
         return prod(axis.size for axes in self.dimensions for axis in axes)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether each device has all of the tensor, whatever the mesh."""
+        return self.shards == 1 and not self.unreduced
+
     def __str__(self) -> str:
         cuts = ", ".join("{" + ", ".join(map(str, axes)) + "}" for axes in self.dimensions)
         return f"[{cuts}]" + (f" unreduced {self.unreduced}" if self.unreduced else "")
 
 
 def meshes_of(module: ir.Operation) -> dict[str, Mesh]:
-    """The meshes of `module` by name."""
+    """The meshes of `module` by name, without those that are one device (`maximal`)."""
     ops = (op.operation for op in module.regions[0].blocks[0].operations)
     return {
         ir.StringAttr(op.attributes["sym_name"]).value: mesh_of(op.attributes["mesh"])
         for op in ops
-        if op.name == "sdy.mesh"
+        if op.name == "sdy.mesh" and not _is_maximal(op.attributes["mesh"])
     }
 
 
 def sharding_of(attribute: ir.Attribute, meshes: dict[str, Mesh]) -> Sharding | None:
-    """The `sdy.sharding` in `attribute`; None when its mesh is not there, or is one device (`maximal`)."""
+    """The `sdy.sharding` in `attribute`; None when its mesh is not there, or is one device.
+
+    On a mesh without axes, as JAX gives to scalars, every device has the whole.
+    """
     written = sdy.TensorShardingAttr(attribute)
     mesh = _mesh(written.mesh_or_ref, meshes)
-    if mesh is None or not mesh.axes:
+    if mesh is None:
         return None
     sizes = dict(mesh.axes)
     dimensions = [sdy.DimensionShardingAttr(dimension) for dimension in written.dimension_shardings]
@@ -73,7 +81,12 @@ def sharding_of(attribute: ir.Attribute, meshes: dict[str, Mesh]) -> Sharding | 
 def _mesh(attribute: ir.Attribute, meshes: dict[str, Mesh]) -> Mesh | None:
     if isinstance(attribute, ir.FlatSymbolRefAttr):
         return meshes.get(attribute.value)
-    return mesh_of(attribute)
+    return None if _is_maximal(attribute) else mesh_of(attribute)
+
+
+def _is_maximal(mesh: ir.Attribute) -> bool:
+    """Whether the mesh is no mesh but one device."""
+    return not sdy.MeshAttr(mesh).axes and bool(sdy.MeshAttr(mesh).device_ids)
 
 
 def _axis(attribute: ir.Attribute, sizes: dict[str, int]) -> Axis:

@@ -181,6 +181,8 @@ func.func public @returned_elsewhere(%x: tensor<4x2xf32> {jax.buffer_donor = tru
 sdy.mesh @mesh = <["x"=4, "y"=2]>
 sdy.mesh @same = <["x"=4, "y"=2]>
 sdy.mesh @other = <["x"=2, "z"=4]>
+sdy.mesh @empty = <[]>
+sdy.mesh @third_device = <[], device_ids=[3]>
 
 // Where both shardings are known and alike, the pair is certain.
 // CHECK-LABEL: func.func public @sharded_alike
@@ -205,6 +207,17 @@ func.func public @sharding_left_to_xla(%x: tensor<8x4xf32> {paropt.donated, sdy.
   %t = stablehlo.negate %z : tensor<2x4xf32>
   %u = stablehlo.negate %w : tensor<2x2xf32>
   return %r, %s, %t, %u : tensor<8x4xf32>, tensor<4xf32>, tensor<2x4xf32>, tensor<2x2xf32>
+}
+
+// What every device has as a whole is alike, on whatever mesh: jax gives scalars one without axes. One device is no mesh.
+// CHECK-LABEL: func.func public @whole
+// CHECK-SAME:    %{{[^:]*}}: tensor<2xf32> {paropt.donated, sdy.sharding = #sdy.sharding<@empty, [{}]>, tf.aliasing_output = 0 : i32},
+// CHECK-SAME:    %{{[^:]*}}: tensor<f32> {jax.buffer_donor = true, paropt.donated, sdy.sharding = #sdy.sharding<@third_device, []>})
+// NUMERIC: skip (the oracle cuts no arrays for one device)
+func.func public @whole(%x: tensor<2xf32> {paropt.donated, sdy.sharding = #sdy.sharding<@empty, [{}]>}, %y: tensor<f32> {paropt.donated, sdy.sharding = #sdy.sharding<@third_device, []>}) -> (tensor<2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}]>}, tensor<f32> {sdy.sharding = #sdy.sharding<@mesh, []>}) {
+  %r = stablehlo.negate %x : tensor<2xf32>
+  %s = stablehlo.negate %y : tensor<f32>
+  return %r, %s : tensor<2xf32>, tensor<f32>
 }
 
 // Legal when: that result is sharded in the same way, as far as is known

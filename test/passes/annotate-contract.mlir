@@ -84,8 +84,29 @@ func.func public @open_argument(%w: tensor<8xf32> {sdy.sharding = #sdy.sharding<
   return %new : tensor<8xf32>
 }
 
-// A momentum is added up like a gradient, but the loop does not read it: it may be sharded in its own way.
+// CHECK-LABEL: func.func public @open_parameter
+// CHECK-NOT:     sdy.sharding_constraint
+// REMARK: [annotate-contract] stablehlo.while missed: argument 0 (state['w']) has a sharding that leaves dimensions open: its gradient keeps its own
 // CHECK-LABEL: func.func public @momentum
+func.func public @open_parameter(%w: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{?}]>} loc("state['w']")) -> (tensor<8xf32> {jax.result_info = "result['w']"}) {
+  %c0 = stablehlo.constant dense<0> : tensor<i32>
+  %c1 = stablehlo.constant dense<1> : tensor<i32>
+  %c4 = stablehlo.constant dense<4> : tensor<i32>
+  %zero = stablehlo.constant dense<0.0> : tensor<8xf32>
+  %r:2 = stablehlo.while(%i = %c0, %sum = %zero) : tensor<i32>, tensor<8xf32>
+   cond {
+    %p = stablehlo.compare LT, %i, %c4 : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %p : tensor<i1>
+  } do {
+    %next = stablehlo.add %sum, %w : tensor<8xf32>
+    %j = stablehlo.add %i, %c1 : tensor<i32>
+    stablehlo.return %j, %next : tensor<i32>, tensor<8xf32>
+  }
+  %new = stablehlo.subtract %w, %r#1 : tensor<8xf32>
+  return %new : tensor<8xf32>
+}
+
+// A momentum is added up like a gradient, but the loop does not read it: it may be sharded in its own way.
 // CHECK:         %[[LOOP:.*]]:2 = stablehlo.while
 // CHECK:         sdy.sharding_constraint %[[LOOP]]#1 <@mesh, [{}]>
 // REMARK: result 1 (result['w']) is sharded as argument 0 (state['w']), which it replaces: [{}]

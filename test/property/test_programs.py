@@ -25,7 +25,11 @@ from paropt.passes.core.registry import PASSES, PIPELINES
 from paropt.passes.core.traversal import ops_of, users_of
 
 # Passes that do nothing in the generator's programs without an option.
-OPTIONS = {"annotate-aliases": "donate=any", "split-mesh-axis": "axis=data into=replica:2,data:4"}
+OPTIONS = {
+    "annotate-aliases": "donate=any",
+    "annotate-shardings": "preset=dp",
+    "split-mesh-axis": "axis=data into=replica:2,data:4",
+}
 SPELT = [f"{name}{{{OPTIONS[name]}}}" if name in OPTIONS else name for name in PASSES]
 EVERY = [*SPELT, *PIPELINES, "defer-sync{policy=defer accumulate-dtype=f32}"]
 SEEDS = range(3)
@@ -156,7 +160,7 @@ def test_generator_makes_the_shapes_that_matter(has: Callable[[ir.Operation], bo
 
 
 # The generator makes no meshes: test_meshes.py does.
-NEED_A_MESH = ("annotate-contract", "split-mesh-axis")
+NEED_A_MESH = ("annotate-contract", "annotate-shardings", "split-mesh-axis")
 
 
 @pytest.mark.parametrize("passes", [passes for passes in SPELT if not passes.startswith(NEED_A_MESH)])

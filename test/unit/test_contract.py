@@ -1,5 +1,6 @@
 """The contract between state, gradients and parameters on training programs: where it is broken, and annotated."""
 
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -7,14 +8,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
+from jaxlib.mlir import ir
+from numeric.corpus import LIT
 from numeric.test_training_programs import assert_close
 from programs.catalog import MATRIX
 from programs.program import mesh_of
 
 import paropt
 from paropt.contract import broken
-from paropt.passes.analysis.contract import gradients_of, states_of
+from paropt.passes.analysis.aliases import Aliases
+from paropt.passes.analysis.contract import Placements, breaks, gradients_of, states_of
+from paropt.passes.analysis.roles import Roles
 from paropt.passes.analysis.signature import signatures
+from paropt.passes.core.context import make_context
 
 KEEPS = ("plain_mlp_p0", "plain_mlp_p4", "plain_mlp_p6", "plain_mlp_p7", "plain_mlp_p14", "plain_mlp_p15")
 CONTRACT = "inline-calls,annotate-contract,annotate-aliases"
@@ -106,6 +112,19 @@ def test_memory_is_part_of_it() -> None:
     step = jax.jit(lambda state: {"w": jax.device_put(state["w"], there)}, in_shardings=here, out_shardings=there)
     (line,) = broken(step.lower({"w": jnp.ones(8)}).compiler_ir())
     assert "is in memory device, and result 0 (result['w']), which replaces it, in pinned_host" in line
+
+
+@pytest.mark.parametrize("path", sorted(LIT.glob("*.mlir")), ids=lambda path: path.stem)
+def test_analyses_change_nothing(path: Path) -> None:
+    for text in path.read_text().split("// -----\n"):
+        module = ir.Module.parse(text, make_context())
+        before = str(module)
+        list(breaks(module.operation, Placements(module.operation, settled=False)))
+        for signature in signatures(module.operation):
+            Aliases(signature).pairs(signature.arguments)
+            roles = Roles(signature)
+            assert all(len(roles.of(argument)) <= 3 for argument in signature.arguments)
+        assert str(module) == before
 
 
 def test_without_a_mesh_nothing_is_broken() -> None:
