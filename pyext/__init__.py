@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from paropt.jit import enabled as enabled
     from paropt.jit import jit as jit
     from paropt.jit import remarks as remarks
+    from paropt.markers import mark_gradient as mark_gradient
     from paropt.modules import optimize as optimize
 
 _MODULE_OF = {
     "audit": "paropt.audit",
     "enabled": "paropt.jit",
     "jit": "paropt.jit",
+    "mark_gradient": "paropt.markers",
     "optimize": "paropt.modules",
     "remarks": "paropt.jit",
 }

@@ -40,7 +40,7 @@ def test_most_copies_roll() -> None:
     """Enough of them do: those that are alike, and long enough to be worth it."""
     chosen: list[Plan] = []
 
-    @settings(REPEATABLE, max_examples=200)
+    @settings(REPEATABLE, max_examples=500)
     @given(plan=plans())
     def collect(plan: Plan) -> None:
         chosen.append(plan)
