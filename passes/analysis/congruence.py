@@ -238,9 +238,9 @@ class Copies:
         """Raises _Unlike, with the first difference between the ops that define `values`."""
         self.work += len(ops)
         first = ops[0]
-        number = _number(values[0])
+        number, are_apart = _number(values[0]), len(set(values)) == len(values)
         for i, (value, op) in enumerate(zip(values, ops, strict=True)):
-            if i == 0 or (value == values[0] and first is None):
+            if i == 0 or (first is None and value == values[0]):
                 continue
             copy = f"copy {i + 1} of {self.count}"
             if first is None and op is None:
@@ -248,7 +248,7 @@ class Copies:
             if first is None or op is None:
                 reason = f"{copy} differs: {_said(op)}, which is {_said(first)} in the first"
                 raise _Unlike(reason, op if op is not None else first)
-            if any(value == other for other in values[:i]):
+            if not are_apart and value in values[:i]:
                 raise _Unlike(f"{copy} differs: it reads the same {op.name} as another copy, but not all do", op)
             if _number(value) != number:
                 raise _Unlike(f"{copy} differs: it reads another result of {op.name} than the first", op)
