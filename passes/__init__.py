@@ -1,5 +1,6 @@
 """Every pass, in reading order, and the named pipelines. Importing this registers them: there is no other list."""
 
+from paropt.passes import bucket_all_reduces as bucket_all_reduces
 from paropt.passes import defer_sync as defer_sync
 from paropt.passes import fuse_all_reduces as fuse_all_reduces
 from paropt.passes import inline_calls as inline_calls
