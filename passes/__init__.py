@@ -4,10 +4,12 @@ from paropt.passes import annotate_aliases as annotate_aliases
 from paropt.passes import annotate_contract as annotate_contract
 from paropt.passes import annotate_shardings as annotate_shardings
 from paropt.passes import annotate_unreduced as annotate_unreduced
+from paropt.passes import bucket_all_reduces as bucket_all_reduces
 from paropt.passes import defer_sync as defer_sync
 from paropt.passes import expose_all_reduces as expose_all_reduces
 from paropt.passes import fuse_all_reduces as fuse_all_reduces
 from paropt.passes import inline_calls as inline_calls
+from paropt.passes import peel_last_sync as peel_last_sync
 from paropt.passes import roll_accumulation as roll_accumulation
 from paropt.passes import split_mesh_axis as split_mesh_axis
 from paropt.passes.core.registry import name_pipeline

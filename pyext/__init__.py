@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from paropt.jit import enabled as enabled
     from paropt.jit import jit as jit
     from paropt.jit import remarks as remarks
+    from paropt.markers import mark_gradient as mark_gradient
     from paropt.modules import optimize as optimize
 
 _MODULE_OF = {
@@ -22,6 +23,7 @@ _MODULE_OF = {
     "check": "paropt.check",
     "enabled": "paropt.jit",
     "jit": "paropt.jit",
+    "mark_gradient": "paropt.markers",
     "optimize": "paropt.modules",
     "remarks": "paropt.jit",
 }

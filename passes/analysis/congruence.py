@@ -238,9 +238,9 @@ class Copies:
         """Raises _Unlike, with the first difference between the ops that define `values`."""
         self.work += len(ops)
         first = ops[0]
-        number = _number(values[0])
+        number, are_apart = _number(values[0]), len(set(values)) == len(values)
         for i, (value, op) in enumerate(zip(values, ops, strict=True)):
-            if i == 0 or (value == values[0] and first is None):
+            if i == 0 or (first is None and value == values[0]):
                 continue
             copy = f"copy {i + 1} of {self.count}"
             if first is None and op is None:
@@ -248,7 +248,7 @@ class Copies:
             if first is None or op is None:
                 reason = f"{copy} differs: {_said(op)}, which is {_said(first)} in the first"
                 raise _Unlike(reason, op if op is not None else first)
-            if any(value == other for other in values[:i]):
+            if not are_apart and value in values[:i]:
                 raise _Unlike(f"{copy} differs: it reads the same {op.name} as another copy, but not all do", op)
             if _number(value) != number:
                 raise _Unlike(f"{copy} differs: it reads another result of {op.name} than the first", op)
@@ -367,8 +367,16 @@ def _require_repeatable(op: ir.Operation) -> None:
     for result in op.results:
         require(tensor_of(result) is not None, "a shape is dynamic", op)
     for each in (op, *nested(op)):
-        known = each.name in REPEATABLE or each.name.startswith("chlo.") or _is_plain_custom_call(each)
-        require(known, f"{each.name} may do more than compute its results", each)
+        require(_is_plain(each), f"{each.name} may do more than compute its results", each)
+
+
+def is_repeatable(op: ir.Operation) -> bool:
+    """Whether `op` and what is in its regions only compute results, wherever and however often they are done."""
+    return all(map(_is_plain, (op, *nested(op))))
+
+
+def _is_plain(op: ir.Operation) -> bool:
+    return op.name in REPEATABLE or op.name.startswith("chlo.") or _is_plain_custom_call(op)
 
 
 def _is_plain_custom_call(op: ir.Operation) -> bool:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from jaxlib.mlir import ir
@@ -45,8 +46,26 @@ def loop_around(block: ir.Block) -> Loop | None:
     return Loop(op) if op.name == WHILE and Loop(op).body == block else None
 
 
+class Counting(NamedTuple):
+    """A loop that runs while `start`, which grows by `step` in each trip, is less than `bound`."""
+
+    start: int
+    bound: int
+    step: int  # positive
+
+    @property
+    def trips(self) -> int:
+        return max(0, -((self.start - self.bound) // self.step))
+
+
 def trip_count(loop: Loop) -> int | None:
     """How often the body runs, when the loop counts from a constant by a constant to a constant."""
+    counting = counting_of(loop)
+    return counting.trips if counting is not None else None
+
+
+def counting_of(loop: Loop) -> Counting | None:
+    """How the loop counts, when it does from a constant by a constant to a constant."""
     test = defining_op(loop.predicate)
     if test is None or test.name != "stablehlo.compare":
         return None
@@ -55,13 +74,12 @@ def trip_count(loop: Loop) -> int | None:
     if counter not in list(loop.condition.arguments) or "LT" not in direction:
         return None
     position = ir.BlockArgument(counter).arg_number
-    step = _step(loop, position)
-    numbers = [_integer(loop.op.operands[position]), _integer(bound), step]
+    numbers = [_integer(loop.op.operands[position]), _integer(bound), _step(loop, position)]
     if any(number is None for number in numbers):
         return None
     start, end, step = numbers
     assert start is not None and end is not None and step is not None
-    return max(0, -((start - end) // step)) if step > 0 else None
+    return Counting(start, end, step) if step > 0 else None
 
 
 def _step(loop: Loop, position: int) -> int | None:

@@ -1,6 +1,6 @@
 """Builds the loop that does what M copies did one after the other."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
@@ -23,6 +23,7 @@ from paropt.passes.analysis.congruence import (
 from paropt.passes.analysis.exits import Exit, Order, following
 from paropt.passes.analysis.types import is_float
 from paropt.passes.core.counter import Counter, constant, create, has_table, ops_to_count, splat_of, table
+from paropt.passes.core.peel import recapture
 from paropt.passes.core.split import neutral
 from paropt.passes.core.traversal import is_used
 
@@ -223,7 +224,7 @@ class _Body:
         for i in range(len(op.operands)):
             new.operands[i] = reads[i]
         if len(op.regions):
-            _recapture(new, dict(zip(captured(op), reads[len(op.operands) :], strict=True)))
+            recapture(new, dict(zip(captured(op), reads[len(op.operands) :], strict=True)))
         return list(new.results)
 
     def _resolve(self, values: Values) -> ir.Value:
@@ -297,17 +298,6 @@ def _starts(group: Group, count: int) -> list[list[int]]:
 def _differs(group: Group, attribute: str) -> bool:
     first = attributes_of(group.first)[attribute]
     return any(attributes_of(op)[attribute] != first for op in group.present)
-
-
-def _recapture(op: ir.Operation, values: Mapping[ir.Value, ir.Value]) -> None:
-    """Lets the regions of `op` read other values from outside."""
-    for region in op.regions:
-        for block in region:
-            for inner in block.operations:
-                for i, operand in enumerate(inner.operation.operands):
-                    if operand in values:
-                        inner.operation.operands[i] = values[operand]
-                _recapture(inner.operation, values)
 
 
 def _reshaped(value: ir.Value, tensor: ir.RankedTensorType) -> ir.Value:

@@ -10,6 +10,7 @@ from property.test_programs import REPEATABLE, SEEDS
 from property.unrolled import Plan, plans, text_of
 
 from paropt.passes.core.context import make_context
+from paropt.passes.core.remarks import Remark
 
 EAGER = "min-ops=1 min-share=0"  # whatever it costs, short of a longer program
 
@@ -31,23 +32,30 @@ def test_rolled_program_computes_the_same(order: str, plan: Plan) -> None:
         assert_same(before, after, SEEDS)
 
 
+def remarks(plan: Plan) -> list[Remark]:
+    return optimized(text_of(plan), f"roll-accumulation{{{EAGER}}}")[1]
+
+
 def rolled(chosen: Iterable[Plan]) -> list[bool]:
-    passes = f"roll-accumulation{{{EAGER}}}"
-    return [any(remark.applied for remark in optimized(text_of(plan), passes)[1]) for plan in chosen]
+    return [any(remark.applied for remark in remarks(plan)) for plan in chosen]
 
 
 def test_most_copies_roll() -> None:
     """Enough of them do: those that are alike, and long enough to be worth it."""
     chosen: list[Plan] = []
 
-    @settings(REPEATABLE, max_examples=200)
+    @settings(REPEATABLE, max_examples=500)
     @given(plan=plans())
     def collect(plan: Plan) -> None:
         chosen.append(plan)
 
     collect()
     alike = [p for p in chosen if p.odd is None and p.copies > 3 and len(p.steps) > 4 and p.source != "arguments"]
+    alike = [p for p in alike if not (p.state and p.added == "backward")]  # each would need the state of the next
     odd = [p for p in chosen if p.odd is not None and p.copies > 3]
-    assert len(alike) > 15 and len(odd) > 15
-    assert sum(rolled(alike)) >= 0.9 * len(alike)
+    assert len(alike) > 30 and len(odd) > 25
+    assert sum(rolled(alike)) >= 0.75 * len(alike)
+    left = [plan for plan, done in zip(alike, rolled(alike), strict=True) if not done]
+    reasons = {remark.text.rstrip("0123456789") for plan in left for remark in remarks(plan)}
+    assert all(reason.startswith("the loop would have about") for reason in reasons), "else they are short"
     assert 0 < sum(rolled(odd)) < len(odd), "a first or last copy may be odd, another one may not"

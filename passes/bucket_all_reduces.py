@@ -1,0 +1,231 @@
+"""Combines reductions into buckets: fewer, larger collectives."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import sdy
+
+from paropt.passes.analysis.collectives import ALL_REDUCE, Reduction
+from paropt.passes.analysis.congruence import captured, is_repeatable
+from paropt.passes.analysis.meshes import Mesh, mesh_named, mesh_of
+from paropt.passes.analysis.partial import BlockFacts, blocks_with_reductions
+from paropt.passes.analysis.types import bytes_of
+from paropt.passes.analysis.uniformity import MANUAL
+from paropt.passes.core.buckets import merge_contiguous, merge_variadic
+from paropt.passes.core.registry import register
+from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
+from paropt.passes.core.traversal import module_of
+
+NAME = "bucket-all-reduces"
+Form = Literal["contiguous", "variadic"]
+
+
+@register
+def bucket_all_reduces(
+    module: ir.Operation,
+    *,
+    max_bytes: Annotated[int, "Close a bucket before it grows past this many bytes per device."] = 32 << 20,
+    form: Annotated[
+        Form, "One array made of all, or one all_reduce of several arrays (a reduce_scatter takes one array only)."
+    ] = "contiguous",
+) -> list[Remark]:
+    """Combine reductions into buckets of up to max-bytes bytes, each reduced at once.
+
+    Before:
+
+        %a = all_reduce(%x)
+        %b = all_reduce(%y)
+
+    After:
+
+        %u = reshape %x
+        %v = reshape %y
+        %w = concatenate %u, %v
+        %r = all_reduce(%w)
+        %s = slice %r
+        %a = reshape %s
+        %t = slice %r
+        %b = reshape %t
+
+    Buckets are filled in the order in which the program computes what they reduce, which is the same on all devices,
+    and are reduced when the last array is there. What reads an array of the bucket before that is moved behind it. In a
+    reduce_scatter, the parts that one device gets of each array are put side by side.
+
+    Legal when:
+
+    - the reductions are of one kind, with the same reducer, replica groups, channel mode and other attributes
+    - they have the same element type
+    - they are in one block
+    - none is computed from another of the bucket
+    - what has to move behind the bucket only computes its results
+    - each is one that can be moved: one op as its reducer, known groups, static shapes
+    - no mesh axis is left to the partitioner around one array made of all (it may have split each array)
+    - an all_reduce of several arrays is not in a manual computation (XLA does not compile one there)
+
+    Worth it when:
+
+    - the bucket stays within max-bytes
+    - there are at least two arrays, or with `form=variadic`, two all_reduces
+
+    Values do not change: each element is reduced as before.
+
+    Sources: PyTorch DDP's gradient buckets; XLA `AllReduceCombiner`, which stops at the first reduction that depends on
+    another, and `AllReduceContiguous`.
+    """
+    remarks: list[Remark] = []
+    for block in blocks_with_reductions(module):
+        remarks += _fill(block, max_bytes, form)
+    return remarks
+
+
+@dataclass
+class Bucket:
+    """Reductions that become one, and what is to be moved behind them."""
+
+    reduction: Reduction
+    members: list[ir.Operation] = field(default_factory=list)
+    bytes: int = 0
+    end: int = 0  # where the last member stands
+    read: set[ir.Value] = field(default_factory=set)  # the results, and all that is computed from them
+    behind: list[ir.Operation] = field(default_factory=list)
+    moved: int = 0  # how many of `behind` stand before the last member
+
+    @property
+    def arrays(self) -> int:
+        return sum(len(op.operands) for op in self.members)
+
+    def add(self, op: ir.Operation, position: int, size: int) -> None:
+        self.members.append(op)
+        self.end = position
+        self.bytes += size
+        self.read.update(op.results)
+        self.moved = len(self.behind)
+
+
+def _fill(block: ir.Block, max_bytes: int, form: Form) -> list[Remark]:
+    """Merges one bucket after the other; each is found anew, because merging moves ops."""
+    remarks: list[Remark] = []
+    while True:
+        facts = BlockFacts(block, "widening")
+        stays = [missed(NAME, op, declined) for op, declined in facts.reductions.declined]
+        bucket = next((found for found in _closed(facts, max_bytes, form, stays) if _is_worth(found, form)), None)
+        if bucket is None:
+            return remarks + stays
+        kept = f"{bucket.arrays} arrays ({bucket.bytes} bytes per device) are reduced at once"
+        remarks.append(applied(NAME, bucket.members[-1], kept))
+        _merge(bucket, facts, form)
+
+
+def _is_worth(bucket: Bucket, form: Form) -> bool:
+    parts = bucket.arrays if form == "contiguous" else len(bucket.members)
+    return parts > 1
+
+
+def _closed(facts: BlockFacts, max_bytes: int, form: Form, stays: list[Remark]) -> Iterator[Bucket]:
+    """The buckets of a block, each when nothing more fits."""
+    kinds = _candidates(facts, form, stays)
+    buckets: dict[Key, Bucket] = {}
+    for position, op in enumerate(facts.ops):
+        key = kinds.get(op.results[0]) if len(op.results) else None
+        if key is None and not buckets:
+            continue
+        reads = _reads(op)
+        own = buckets.get(key) if key is not None else None
+        if key is not None:
+            size = sum(bytes_of(ir.RankedTensorType(operand.type)) for operand in op.operands)
+            try:
+                _require_fits(own, size, reads, max_bytes)
+            except Declined as declined:
+                stays.append(missed(NAME, op, declined))
+                yield buckets.pop(key)
+                own = None
+            own = own or buckets.setdefault(key, Bucket(key[0]))
+            own.add(op, position, size)
+        for bucket in buckets.values():
+            if bucket is not own and any(value in bucket.read for value in reads):
+                bucket.behind.append(op)
+                bucket.read.update(op.results)
+    yield from buckets.values()
+
+
+Key = tuple[Reduction, ir.Type]
+
+
+def _candidates(facts: BlockFacts, form: Form, stays: list[Remark]) -> dict[ir.Value, Key]:
+    """The reductions that may go into a bucket, and with which others."""
+    found: dict[ir.Value, Key] = {}
+    for reduction, ops in facts.reductions.kinds.items():
+        for op in ops:
+            try:
+                _require_form(op, form)
+            except Declined as declined:
+                stays.append(missed(NAME, op, declined))
+                continue
+            found[op.results[0]] = (reduction, ir.RankedTensorType(op.results[0].type).element_type)
+    return found
+
+
+def _require_form(op: ir.Operation, form: Form) -> None:
+    """Declines a reduction that may not be part of what `form` makes."""
+    around = _manual_around(op)
+    if around is None:
+        return
+    if form == "variadic" and op.name == ALL_REDUCE:
+        require(False, "XLA compiles no all_reduce of several arrays here (form=contiguous)", around)
+    require(_is_all_manual(around), "a mesh axis is left to the partitioner here", around)
+
+
+def _manual_around(op: ir.Operation) -> ir.Operation | None:
+    found = op.parent
+    while found is not None and found.operation.name != MANUAL:
+        found = found.operation.parent
+    return found.operation if found is not None else None
+
+
+def _is_all_manual(manual: ir.Operation) -> bool:
+    """Whether no axis of the mesh is left to the partitioner, but those of size 1."""
+    names: Any = sdy.ManualAxesAttr(manual.attributes["manual_axes"])
+    axes = {str(axis) for axis in names}
+    shardings = [sdy.TensorShardingPerValueAttr(manual.attributes[key]).shardings for key in _SHARDINGS]
+    mesh = next((_mesh_of(sharding, manual) for each in shardings for sharding in each), None)
+    return mesh is not None and all(name in axes or size == 1 for name, size in mesh.axes)
+
+
+_SHARDINGS = ("in_shardings", "out_shardings")
+
+
+def _mesh_of(sharding: ir.Attribute, op: ir.Operation) -> Mesh | None:
+    reference = sdy.TensorShardingAttr(sharding).mesh_or_ref
+    if isinstance(reference, ir.FlatSymbolRefAttr):
+        return mesh_named(module_of(op), reference.value)
+    return mesh_of(reference)
+
+
+def _reads(op: ir.Operation) -> list[ir.Value]:
+    return [*op.operands, *(captured(op) if len(op.regions) else ())]
+
+
+def _require_fits(bucket: Bucket | None, size: int, reads: list[ir.Value], max_bytes: int) -> None:
+    """Declines to put a reduction of `size` bytes that reads `reads` into the bucket, if there is one."""
+    if bucket is None:
+        return
+    depends = any(value in bucket.read for value in reads)
+    require(not depends, "it is computed from another reduction of the bucket", bucket.members[-1])
+    for op in bucket.behind:
+        require(is_repeatable(op), f"{op.name}, which reads the bucket, may do more than compute its results", op)
+    full = bucket.bytes + size
+    require(full <= max_bytes, f"the bucket would grow to {full} bytes (option max-bytes)", bucket.members[-1])
+
+
+def _merge(bucket: Bucket, facts: BlockFacts, form: Form) -> None:
+    next_op = facts.ops[bucket.end + 1]  # there is one: a block ends with a terminator
+    if form == "variadic" and bucket.reduction.kind == ALL_REDUCE:
+        merge_variadic(bucket.members)
+    else:
+        merge_contiguous(bucket.members)
+    for op in bucket.behind[: bucket.moved]:
+        op.move_before(next_op)
+    for op in reversed(bucket.members):
+        op.erase()

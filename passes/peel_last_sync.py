@@ -1,0 +1,97 @@
+"""Takes the last trip out of an accumulation loop, so that its reductions can overlap with its computation."""
+
+from jaxlib.mlir import ir
+
+from paropt.passes.analysis.collectives import ALL_REDUCE, REDUCE_SCATTER
+from paropt.passes.analysis.loops import WHILE, Loop, trip_count
+from paropt.passes.core.peel import peel_last
+from paropt.passes.core.registry import register
+from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
+from paropt.passes.core.traversal import defining_op, op_of, ops_of
+
+NAME = "peel-last-sync"
+# Ops that may stand between the loop and a reduction: they wait for one array each, or are what buckets are made of.
+_PASSED = (
+    "sdy.sharding_constraint",
+    "stablehlo.concatenate",
+    "stablehlo.convert",
+    "stablehlo.reshape",
+    "stablehlo.transpose",
+)
+
+
+@register
+def peel_last_sync(module: ir.Operation) -> list[Remark]:
+    """Do the last trip of an accumulation loop after it, so that each sum is reduced as soon as it is complete.
+
+    Before:
+
+        %r = while (%i = 0, %acc = %zero) {  // to 4
+          %g = dot %x, %y
+          %n = add %acc, %g
+          return %i + 1, %n
+        }
+        %s = all_reduce(%r)
+
+    After:
+
+        %r = while (%i = 0, %acc = %zero) {  // to 3
+          %g = dot %x, %y
+          %n = add %acc, %g
+          return %i + 1, %n
+        }
+        %g = dot %x, %y
+        %n = add %r, %g
+        %s = all_reduce(%n)
+
+    A loop ends when its whole last trip is done: no reduction of what it computes starts before. After the loop, a
+    gradient that is complete can be reduced while the others are computed. Run it after `defer-sync`, and before
+    `bucket-all-reduces`.
+
+    Legal when:
+
+    - the loop counts from a constant by a constant to a constant
+
+    Worth it when:
+
+    - a reduction reads what the last trip computes
+    - there are at least two trips
+
+    Values do not change. The program grows by one trip.
+
+    Sources: XLA `WhileLoopPeeling` peels first trips only; PyTorch DDP's `no_sync` on all micro-batches but the last.
+    """
+    return [remark for op in ops_of(module, WHILE) if (remark := _peel(Loop(op))) is not None]
+
+
+def _peel(loop: Loop) -> Remark | None:
+    reductions = _reductions_of(loop)
+    if not reductions:
+        return None
+    trips = trip_count(loop)
+    try:
+        require(trips is not None, "the number of trips is not known")
+        assert trips is not None
+        require(trips > 1, f"the loop makes {trips} trips only")
+    except Declined as declined:
+        return missed(NAME, loop.op, declined)
+    done = f"the last of {trips} trips is done after the loop, for {len(reductions)} reductions"
+    remark = applied(NAME, loop.op, done)
+    peel_last(loop)
+    return remark
+
+
+def _reductions_of(loop: Loop) -> list[ir.Value]:
+    """The first results of the reductions after the loop that read what the last trip computes."""
+    found: dict[ir.Value, None] = {}
+    following = loop.next_values.operands
+    waiting = [result for result, last in zip(loop.op.results, following, strict=True) if defining_op(last) is not None]
+    while waiting:
+        value = waiting.pop()
+        for use in value.uses:
+            op = use.owner.operation
+            if op.name in (ALL_REDUCE, REDUCE_SCATTER):
+                found[op.results[0]] = None
+            elif op.name in _PASSED:
+                waiting.append(op.results[0])
+    return [value for value in found if op_of(value).block == loop.op.block]
