@@ -14,19 +14,17 @@ import types
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, overload
 
 import jax
 from jaxlib.mlir import ir
 
 from paropt import targets
-from paropt.donation import Donate, given_away, with_donation
+from paropt.donation import Donate, given_away
 from paropt.fallback import Fallback, reason_of
-from paropt.jit_arguments import JitArguments
+from paropt.jit_arguments import JitArguments, Spec, spec_of
 from paropt.modules import bytecode_of
 from paropt.passes import DEFAULT_PIPELINE
-from paropt.passes.core.context import make_context
 from paropt.passes.core.pipeline import Pipeline, PipelineError
 from paropt.passes.core.remarks import Remark, source_of
 
@@ -99,7 +97,7 @@ def jit(
     a target; at the first call, when an option does not fit the program, such as the name of an axis that its mesh
     has not.
     """
-    spec = _spec_of(passes, strict, apart, donate)
+    spec = spec_of(passes, strict, apart, donate)
 
     def jitted(fun: Callable[..., Any]) -> Jitted[..., Any]:
         made = _jitted_class(fun, spec, jax_jit_arguments)
@@ -117,7 +115,7 @@ def enabled(
     Blocks nest, the innermost one counts, `enabled("")` switches the passes off. A block covers its own thread only.
     `strict`, `apart` and errors are as for `jit`.
     """
-    spec = _spec_of(passes, strict, apart)
+    spec = spec_of(passes, strict, apart)
     if not _hooked:
         warnings.warn(f"paropt.enabled has no effect. {_UNKNOWN_JAX}", RuntimeWarning, stacklevel=2)
     return _within(spec)
@@ -142,7 +140,7 @@ def remarks(lowered: jax.stages.Lowered) -> tuple[Remark, ...]:
 class Jitted(Generic[P, R]):
     """A function compiled through the passes. It is used as what `jax.jit` returns is, a `jax.stages.Wrapped`."""
 
-    def __init__(self, fun: Callable[P, R], spec: "_Spec | None", jax_jit_arguments: JitArguments) -> None:
+    def __init__(self, fun: Callable[P, R], spec: "Spec | None", jax_jit_arguments: JitArguments) -> None:
         functools.update_wrapper(self, fun)  # first: it copies attributes, those of another Jitted too
         self._jitted: Any = jax.jit(fun, **jax_jit_arguments)
         self._spec = spec
@@ -253,40 +251,8 @@ def _warn_not_reached() -> None:
     warnings.warn(f"the program was compiled without its passes. {_UNKNOWN_JAX}", RuntimeWarning, stacklevel=4)
 
 
-# ---- what to run
-
-
-@dataclass(eq=False)
-class _Spec:
-    """What to run. There is one object per pipeline, compared by identity: jax hashes it on every call."""
-
-    pipeline: Pipeline
-    strict: bool
-    apart: bool | str
-    reached: bool = False  # by the lowering of some program
-
-
-def _spec_of(
-    passes: str | Pipeline, strict: bool, apart: bool | str = False, donate: Donate | None = None
-) -> _Spec | None:
-    """None for no passes. That is also the context's value outside every block: such programs are plain jax's."""
-    if not isinstance(passes, str | Pipeline):
-        raise TypeError(f"passes: expected pipeline text or a Pipeline, got {type(passes).__name__}")
-    pipeline = with_donation(Pipeline.parse(passes) if isinstance(passes, str) else passes, donate)
-    if isinstance(apart, str):
-        targets.get(apart)
-    return _checked_spec(pipeline, strict, apart) if pipeline.stages else None
-
-
-@functools.cache
-def _checked_spec(pipeline: Pipeline, strict: bool, apart: bool | str) -> _Spec:
-    context = make_context()  # has to outlive the manager
-    pipeline.manager(context, [])  # raises for a stage that MLIR does not know
-    return _Spec(pipeline, strict, apart)
-
-
 @contextlib.contextmanager
-def _within(spec: _Spec | None) -> Iterator[None]:
+def _within(spec: Spec | None) -> Iterator[None]:
     with _passes(spec):
         yield
 
@@ -295,10 +261,10 @@ def _within(spec: _Spec | None) -> Iterator[None]:
 
 # Modules are held by jax's caches and by every `Lowered` of theirs: a module's remarks live as long as it does.
 _remarks: weakref.WeakKeyDictionary[ir.Module, tuple[Remark, ...]] = weakref.WeakKeyDictionary()
-_fallbacks: weakref.WeakKeyDictionary[ir.Module, tuple[_Spec, Fallback]] = weakref.WeakKeyDictionary()
+_fallbacks: weakref.WeakKeyDictionary[ir.Module, tuple[Spec, Fallback]] = weakref.WeakKeyDictionary()
 
 
-def _rewritten(fresh: Callable[[], T], module_of: Callable[[T], ir.Module], spec: _Spec, donated: Sequence[bool]) -> T:
+def _rewritten(fresh: Callable[[], T], module_of: Callable[[T], ir.Module], spec: Spec, donated: Sequence[bool]) -> T:
     """What `fresh` makes, its module rewritten in place; if the passes fail, what it makes, with a warning.
 
     A pass that fails may leave the module half rewritten. So `fresh` is called again, which costs nothing until it
@@ -340,7 +306,7 @@ def _type_of_main(module: ir.Module) -> ir.Attribute | None:
     return None
 
 
-def _failure(spec: _Spec, module: ir.Module, verdict: str, reason: str) -> Remark:
+def _failure(spec: Spec, module: ir.Module, verdict: str, reason: str) -> Remark:
     """The remark that says why the program stays as it was; the same words are the warning."""
     text = f"`{spec.pipeline}` {verdict}, the program stays as it was: {reason}"
     name = ir.StringAttr(module.operation.attributes["sym_name"]).value
@@ -430,7 +396,7 @@ def _hook_compiling(compile: Callable[..., Any]) -> Callable[..., Any]:
 class _JittedAhead(Jitted[P, R]):
     """Lowers, rewrites a copy and compiles it ahead of time. Each call looks its program up in Python: slower."""
 
-    def __init__(self, fun: Callable[P, R], spec: _Spec | None, jax_jit_arguments: JitArguments) -> None:
+    def __init__(self, fun: Callable[P, R], spec: Spec | None, jax_jit_arguments: JitArguments) -> None:
         super().__init__(fun, spec, jax_jit_arguments)
         self._compiled: weakref.WeakKeyDictionary[ir.Module, jax.stages.Compiled] = weakref.WeakKeyDictionary()
 
@@ -469,7 +435,7 @@ class _LoweredAhead(jax.stages.Lowered):
         return _compiled(module, compiled, lowering._device_list, lowering._compiler_options_kvs)
 
 
-def _rewritten_copy(lowered: jax.stages.Lowered, spec: _Spec) -> jax.stages.Lowered:
+def _rewritten_copy(lowered: jax.stages.Lowered, spec: Spec) -> jax.stages.Lowered:
     """`lowered` is shared by all users of jax's caches: its module must stay as it is."""
     result = _rewritten(lambda: copied(lowered), _module_of, spec, _donated(lowered))
     result.__class__ = _LoweredAhead

@@ -1,9 +1,16 @@
-"""What `paropt.jit` hands on."""
+"""What `paropt.jit` hands on to `jax.jit`, and what it keeps: which passes to run, and how."""
 
+import functools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import jax
+
+from paropt import targets
+from paropt.donation import Donate, with_donation
+from paropt.passes.core.context import make_context
+from paropt.passes.core.pipeline import Pipeline
 
 
 class JitArguments(TypedDict, total=False):
@@ -20,3 +27,32 @@ class JitArguments(TypedDict, total=False):
     backend: str | None
     inline: Any
     compiler_options: dict[str, Any] | None
+
+
+@dataclass(eq=False)
+class Spec:
+    """What to run. There is one object per pipeline, compared by identity: jax hashes it on every call."""
+
+    pipeline: Pipeline
+    strict: bool
+    apart: bool | str
+    reached: bool = False  # by the lowering of some program
+
+
+def spec_of(
+    passes: str | Pipeline, strict: bool, apart: bool | str = False, donate: Donate | None = None
+) -> Spec | None:
+    """None for no passes. That is also the context's value outside every block: such programs are plain jax's."""
+    if not isinstance(passes, str | Pipeline):
+        raise TypeError(f"passes: expected pipeline text or a Pipeline, got {type(passes).__name__}")
+    pipeline = with_donation(Pipeline.parse(passes) if isinstance(passes, str) else passes, donate)
+    if isinstance(apart, str):
+        targets.get(apart)
+    return _checked_spec(pipeline, strict, apart) if pipeline.stages else None
+
+
+@functools.cache
+def _checked_spec(pipeline: Pipeline, strict: bool, apart: bool | str) -> Spec:
+    context = make_context()  # has to outlive the manager
+    pipeline.manager(context, [])  # raises for a stage that MLIR does not know
+    return Spec(pipeline, strict, apart)

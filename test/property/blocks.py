@@ -70,3 +70,9 @@ class Block:
 
     def one_of(self, *choices: object) -> object:
         return self.draw(st.sampled_from(choices))
+
+
+def fill(b: Block, count: int) -> None:
+    """Appends `count` random ops, or fewer where they do not fit."""
+    for _ in range(count):
+        b.draw(st.sampled_from(b.ops))(b)

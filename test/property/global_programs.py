@@ -7,14 +7,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from hypothesis import strategies as st
-from property.blocks import Block, Names, Value
+from property.blocks import Block, Names, Value, fill
 from property.programs import (
     broadcast,
     combine,
     concatenate,
     convert,
     cut,
-    fill,
     loop,
     negate,
     pad,

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from hypothesis import strategies as st
-from property.blocks import Block, Names, Value
+from property.blocks import Block, Names, Value, fill
+from property.regions import branch, call
 
 MOST_TRIPS = 3
 SHAPES = ((), (2,), (4,), (8,), (2, 2))
@@ -361,65 +362,6 @@ def _now_and_then(b: Block, text: str, acc: Value, like: Value) -> Value:
     return value
 
 
-def branch(b: Block) -> None:
-    """A case or an if with a uniform predicate; both branches return a value of one type."""
-    like = b.pick()
-    if like is None or b.depth >= 2:
-        return
-    blocks = []
-    for _ in range(2):
-        inner = b.inner(b.values)
-        fill(inner, b.one_of(0, 1, 2))
-        result = inner.pick(lambda v: v.type == like.type)
-        assert result is not None
-        blocks.append((inner, result))
-    name = f"%v{b.names.fresh()}"
-    head = '"stablehlo.case"(%b)' if b.one_of(True, False) else '"stablehlo.if"(%p)'
-    regions = [
-        "\n".join((*(f"  {line}" for line in inner.lines), f"  stablehlo.return {result.name} : {like.type}"))
-        for inner, result in blocks
-    ]
-    selector = "tensor<i32>" if "case" in head else "tensor<i1>"
-    b.lines += [f"{name} = {head} ({{", regions[0], "}, {", regions[1], f"}}) : ({selector}) -> {like.type}"]
-    results = [result for _, result in blocks]
-    b.values.append(
-        replace(
-            like,
-            name=name,
-            bound=max(v.bound for v in results),
-            bits=max(v.bits for v in results),
-        )
-    )
-
-
-def call(b: Block) -> None:
-    """A private function of one or two values, and two calls of it."""
-    arguments = [v for v in (b.pick() for _ in range(b.one_of(1, 2))) if v]
-    if not arguments or b.depth >= 2:
-        return
-    n = b.names.fresh()
-    parameters = [replace(v, name=f"%f{n}_{i}") for i, v in enumerate(arguments)]
-    scalars = [("%n", "tensor<i32>"), ("%b", "tensor<i32>"), ("%p", "tensor<i1>")]
-    inner = b.inner([Value("%p", (), "i1"), *parameters])
-    fill(inner, b.one_of(1, 2, 3))
-    result = inner.values[-1]
-    declared = ", ".join([*(f"{v.name}: {v.type}" for v in parameters), *(f"{s}: {t}" for s, t in scalars)])
-    b.names.functions.append(
-        "\n".join(
-            [
-                f"func.func private @f{n}({declared}) -> {result.type} {{",
-                *(f"  {line}" for line in inner.lines),
-                f"  return {result.name} : {result.type}",
-                "}",
-            ]
-        )
-    )
-    operands = ", ".join([*(v.name for v in arguments), *(s for s, _ in scalars)])
-    types = ", ".join([*(v.type for v in arguments), *(t for _, t in scalars)])
-    for _ in range(2):
-        b.emit(f"func.call @f{n}({operands}) : ({types}) -> {result.type}", result)
-
-
 def unrolled(b: Block) -> None:
     """Four copies of some ops, each on its part of a value, and their sum: the shape that rolls."""
     x = b.pick(lambda v: v.shape == (8,))
@@ -471,12 +413,6 @@ OPS = (
     *(negate, scale, convert, reshape, transpose, broadcast, cut, pad, concatenate, select, reduce_scatter),
     *(product, running_sum, scattered, branch, call, unrolled, unrolled),
 )
-
-
-def fill(b: Block, count: int) -> None:
-    """Appends `count` random ops, or fewer where they do not fit."""
-    for _ in range(count):
-        b.draw(st.sampled_from(b.ops))(b)
 
 
 @st.composite
