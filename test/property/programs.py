@@ -287,7 +287,8 @@ def loop(b: Block) -> None:
         "}",
     ]
     b.values += [replace(v, name=f"%loop{n}#{i}") for i, v in enumerate(following, 1)]
-    if b.one_of(True, False):  # what is accumulated on each device is often summed after the loop
+    # What is accumulated on each device is often summed after the loop.
+    if b.summed is _all_reduced and b.one_of(True, False):
         _reduce_all(b, b.values[-1:], str(b.one_of(*GROUPS)), "add")
 
 

@@ -113,7 +113,7 @@ def test_the_command_line_writes_them(tmp_path: Path) -> None:
     written = json.loads(target.read_text())
     jsonschema.Draft202012Validator(SCHEMA).validate(written)
     assert len(written["moved"]) == 1 and written["passes"] == (
-        "inline-calls,fuse-all-reduces,defer-sync,fuse-all-reduces"
+        "inline-calls,expose-all-reduces,fuse-all-reduces,defer-sync,fuse-all-reduces,annotate-unreduced"
     )
     refused = subprocess.run([*command, "--split-input-file"], capture_output=True, text=True)
     assert refused.returncode == 1
