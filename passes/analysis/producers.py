@@ -13,7 +13,7 @@ from jaxlib.mlir import ir
 from paropt.passes.analysis.collectives import ADD, combiner_of
 from paropt.passes.analysis.constants import is_zero
 from paropt.passes.analysis.propagation import Propagated
-from paropt.passes.analysis.shardings import Axes, Sharding, in_mesh_order, is_manual
+from paropt.passes.analysis.shardings import Axes, Sharding, in_mesh_order, is_manual, read_sharding
 from paropt.passes.core.remarks import Declined, require
 from paropt.passes.core.traversal import module_of, ops_of
 
@@ -65,7 +65,7 @@ def producers(module: ir.Operation, propagated: Propagated) -> tuple[list[Produc
     declined: list[Declined] = []
     for op in ops_of(module, *ROWS):
         rule = propagated.sharding_rule(op)
-        if "reduction=" not in rule or is_manual(op):
+        if "reduction=" not in rule or is_manual(op) or _is_left_unreduced(op):
             continue
         try:
             producer = _producer(op, rule, propagated)
@@ -75,6 +75,15 @@ def producers(module: ir.Operation, propagated: Propagated) -> tuple[list[Produc
         if producer is not None:
             found.append(producer)
     return found, declined
+
+
+def _is_left_unreduced(op: ir.Operation) -> bool:
+    """Whether the program says already that the result of `op` is not reduced."""
+    for use in op.results[0].uses:
+        user = use.owner.operation
+        if user.name == "sdy.sharding_constraint" and read_sharding(user.attributes["sharding"]).unreduced:
+            return True
+    return False
 
 
 def _producer(op: ir.Operation, rule: str, propagated: Propagated) -> Producer | None:

@@ -34,6 +34,7 @@ OPTIONS = {
 SPELT = [f"{name}{{{OPTIONS[name]}}}" if name in OPTIONS else name for name in PASSES]
 EVERY = [*SPELT, *PIPELINES, "defer-sync{policy=defer accumulate-dtype=f32}"]
 SEEDS = range(3)
+NOT_IDEMPOTENT = ("peel-last-sync",)  # each run takes one more trip out of the loop
 
 # The same programs in every run: a failure is a failure for everyone. Deadlines and speed depend on the machine.
 REPEATABLE = settings(derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
@@ -63,7 +64,7 @@ def test_program_keeps_its_values_and_costs_no_more(passes: str, text: str) -> N
     note(f"after {passes}:\n{after}")
     assert_no_costlier(before, after)
     again, _ = optimized(after, passes)
-    assert again == after, "running it twice changes the module again"
+    assert passes in NOT_IDEMPOTENT or again == after, "running it twice changes the module again"
     assert_same(before, after, SEEDS)
 
 
