@@ -7,9 +7,9 @@ from typing import Annotated, NamedTuple
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.contract import Gradient, Placements, State, differ
-from paropt.passes.analysis.layouts import SHARDING, meshes_of, sharding_of
+from paropt.passes.analysis.layouts import SHARDING, sharding_of
 from paropt.passes.analysis.loops import Loop
-from paropt.passes.analysis.meshes import Mesh
+from paropt.passes.analysis.meshes import Mesh, meshes_of
 from paropt.passes.analysis.roles import Roles, examples_dimension, plain_path
 from paropt.passes.analysis.signature import Signature, Slot, signatures
 from paropt.passes.analysis.types import bytes_of, tensor_of

@@ -3,11 +3,10 @@
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.collectives import Reduction, global_reduction
-from paropt.passes.analysis.shardings import Axes, Sharding, closed_sharding, names_of, read_sharding
+from paropt.passes.analysis.shardings import CONSTRAINT, Axes, Sharding, closed_sharding, names_of, read_sharding
 from paropt.passes.analysis.types import bytes_of
 from paropt.passes.analysis.unreduced import Unreduced
 from paropt.passes.core.global_form import (
-    CONSTRAINT,
     constrained,
     erase_notes,
     global_all_reduces,

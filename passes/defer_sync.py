@@ -10,9 +10,9 @@ from paropt.passes.analysis.collectives import ALL_REDUCE, GLOBAL_ALL_REDUCE, Re
 from paropt.passes.analysis.deferral import Cost, Deferral, Deferrals, cost_of, deferrals, merged, reason_to_stay
 from paropt.passes.analysis.linearity import ConvertPolicy
 from paropt.passes.analysis.loops import WHILE, Loop, loop_around
-from paropt.passes.analysis.meshes import Mesh
+from paropt.passes.analysis.meshes import Mesh, meshes_of
 from paropt.passes.analysis.partial import BlockFacts
-from paropt.passes.analysis.policy import Policy, PolicyName, axes_named, meshes_of
+from paropt.passes.analysis.policy import Policy, PolicyName, axes_named
 from paropt.passes.analysis.types import FloatName, float_type
 from paropt.passes.core.deferring import deferred
 from paropt.passes.core.last_trip import last_trip_peeled
@@ -101,7 +101,7 @@ def defer_sync(
     Sources: XLA `WhileLoopAllReduceCodeMotion`, without its unsound cases; Alpa's gradient accumulation.
     """
     allowed = Policy(policy, memory_budget, axes_named(axes))
-    meshes = meshes_of(module)
+    meshes = tuple(meshes_of(module).values())
     accumulate, wire = (float_type(name, module.context) for name in (accumulate_dtype, wire_dtype))
     remarks: list[Remark] = []
     for op in ops_of(module, WHILE):

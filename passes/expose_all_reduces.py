@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.meshes import has_mesh
+from paropt.passes.analysis.policy import axes_named
 from paropt.passes.analysis.producers import ROWS as PRODUCERS
 from paropt.passes.analysis.producers import Producer, producers
 from paropt.passes.analysis.propagation import Propagated
@@ -74,7 +75,7 @@ def expose_all_reduces(
     propagated = Propagated(module, forward_only=whole_sums(module, split))
     found, declined = producers(module, propagated)
     remarks = [missed(NAME, reason.op, reason) for reason in declined if reason.op is not None]
-    allowed = frozenset(axis.strip() for axis in axes.split(",") if axis.strip())
+    allowed = frozenset(axes_named(axes))
     movable: list[tuple[Producer, Axes]] = []
     for producer in found:
         try:

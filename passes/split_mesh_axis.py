@@ -6,8 +6,7 @@ from typing import Annotated
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.layouts import meshes_of
-from paropt.passes.analysis.meshes import Mesh
+from paropt.passes.analysis.meshes import Mesh, meshes_of
 from paropt.passes.core.axes import Split, rewrite_axis
 from paropt.passes.core.pipeline import PipelineError
 from paropt.passes.core.registry import register

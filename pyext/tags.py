@@ -13,8 +13,7 @@ from paropt.passes.analysis.collectives import global_reduction
 from paropt.passes.analysis.linearity import Crossing, addends_of
 from paropt.passes.analysis.loops import WHILE, Loop, loop_around
 from paropt.passes.analysis.producers import ROWS
-from paropt.passes.analysis.shardings import Axes, Sharding, is_manual, read_sharding
-from paropt.passes.core.global_form import CONSTRAINT
+from paropt.passes.analysis.shardings import CONSTRAINT, Axes, Sharding, is_manual, read_sharding
 from paropt.passes.core.remarks import Declined, source_of
 from paropt.passes.core.traversal import defining_op, ops_of, parent_of
 

@@ -20,9 +20,8 @@ from paropt.passes.analysis.loops import WHILE, Loop, trip_count
 from paropt.passes.analysis.meshes import mesh_named, mesh_of
 from paropt.passes.analysis.producers import ROWS
 from paropt.passes.analysis.propagation import Propagated
-from paropt.passes.analysis.shardings import Sharding, is_manual
+from paropt.passes.analysis.shardings import CONSTRAINT, Sharding, is_manual
 from paropt.passes.analysis.types import tensor_of
-from paropt.passes.core.global_form import CONSTRAINT
 from paropt.passes.core.remarks import source_of
 from paropt.passes.core.traversal import defining_op, ops_of, parent_of, users_of
 from paropt.tags import gaps, sharding_by, tags_of

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.layouts import GSPMD_SHARDING, SHARDING, Sharding, meshes_of, sharding_of
+from paropt.passes.analysis.layouts import GSPMD_SHARDING, SHARDING, Sharding, sharding_of
+from paropt.passes.analysis.meshes import meshes_of
 from paropt.passes.analysis.signature import ALIAS, Signature, Slot
 from paropt.passes.analysis.types import bytes_of, tensor_of
 from paropt.passes.analysis.updates import distances, reader_after

@@ -11,9 +11,9 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
 from paropt.passes.analysis.aliases import Aliases
-from paropt.passes.analysis.layouts import SHARDING, Sharding, meshes_of, sharding_of
+from paropt.passes.analysis.layouts import SHARDING, Sharding, sharding_of
 from paropt.passes.analysis.loops import WHILE, Loop
-from paropt.passes.analysis.meshes import Mesh
+from paropt.passes.analysis.meshes import Mesh, meshes_of
 from paropt.passes.analysis.signature import Signature, Slot, signatures
 from paropt.passes.analysis.state import state_of
 from paropt.passes.analysis.updates import ancestors

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
-from paropt.passes.analysis.meshes import Mesh, mesh_of
+from paropt.passes.analysis.meshes import Mesh, is_maximal, mesh_of
 
 SHARDING = "sdy.sharding"
 GSPMD_SHARDING = "mhlo.sharding"
@@ -49,16 +49,6 @@ class Sharding(NamedTuple):
         return f"[{cuts}]" + (f" unreduced {self.unreduced}" if self.unreduced else "")
 
 
-def meshes_of(module: ir.Operation) -> dict[str, Mesh]:
-    """The meshes of `module` by name, without those that are one device (`maximal`)."""
-    ops = (op.operation for op in module.regions[0].blocks[0].operations)
-    return {
-        ir.StringAttr(op.attributes["sym_name"]).value: mesh_of(op.attributes["mesh"])
-        for op in ops
-        if op.name == "sdy.mesh" and not _is_maximal(op.attributes["mesh"])
-    }
-
-
 def sharding_of(attribute: ir.Attribute, meshes: dict[str, Mesh]) -> Sharding | None:
     """The `sdy.sharding` in `attribute`; None when its mesh is not there, or is one device.
 
@@ -81,12 +71,7 @@ def sharding_of(attribute: ir.Attribute, meshes: dict[str, Mesh]) -> Sharding | 
 def _mesh(attribute: ir.Attribute, meshes: dict[str, Mesh]) -> Mesh | None:
     if isinstance(attribute, ir.FlatSymbolRefAttr):
         return meshes.get(attribute.value)
-    return None if _is_maximal(attribute) else mesh_of(attribute)
-
-
-def _is_maximal(mesh: ir.Attribute) -> bool:
-    """Whether the mesh is no mesh but one device."""
-    return not sdy.MeshAttr(mesh).axes and bool(sdy.MeshAttr(mesh).device_ids)
+    return None if is_maximal(attribute) else mesh_of(attribute)
 
 
 def _axis(attribute: ir.Attribute, sizes: dict[str, int]) -> Axis:

@@ -44,6 +44,16 @@ def has_mesh(module: ir.Operation) -> bool:
     return any(op.operation.name == _MESH for op in module.regions[0].blocks[0].operations)
 
 
+def meshes_of(module: ir.Operation) -> dict[str, Mesh]:
+    """The meshes of `module` by name, without those that are one device (`maximal`)."""
+    ops = (op.operation for op in module.regions[0].blocks[0].operations)
+    return {
+        ir.StringAttr(op.attributes["sym_name"]).value: mesh_of(op.attributes["mesh"])
+        for op in ops
+        if op.name == _MESH and not is_maximal(op.attributes["mesh"])
+    }
+
+
 def mesh_named(module: ir.Operation, name: str) -> Mesh | None:
     """The `sdy.mesh` of `module` called `name`."""
     for view in module.regions[0].blocks[0].operations:
@@ -58,3 +68,8 @@ def mesh_of(attribute: ir.Attribute) -> Mesh:
     axes = tuple((sdy.MeshAxisAttr(axis).name, sdy.MeshAxisAttr(axis).size) for axis in mesh.axes)
     ids = tuple(mesh.device_ids) or tuple(range(prod(size for _, size in axes)))
     return Mesh(axes, ids)
+
+
+def is_maximal(mesh: ir.Attribute) -> bool:
+    """Whether the mesh is no mesh but one device."""
+    return not sdy.MeshAttr(mesh).axes and bool(sdy.MeshAttr(mesh).device_ids)

@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
-from jaxlib.mlir import ir
-
 from paropt.passes.analysis.collectives import REDUCE_SCATTER, Groups, Reduction
 from paropt.passes.analysis.deferral import Cost
-from paropt.passes.analysis.meshes import Mesh, mesh_of
+from paropt.passes.analysis.meshes import Mesh
 from paropt.passes.analysis.shardings import names_of
 from paropt.passes.core.remarks import Declined, require
-from paropt.passes.core.traversal import ops_of
 
 PolicyName = Literal["keep-shards", "defer", "every", "hierarchical", "auto"]
 
@@ -71,10 +68,6 @@ class Policy:
 def axes_named(text: str) -> tuple[str, ...]:
     """The axes in the value of the option, as in `data,replica`."""
     return tuple(name for name in (part.strip() for part in text.split(",")) if name)
-
-
-def meshes_of(module: ir.Operation) -> tuple[Mesh, ...]:
-    return tuple(mesh_of(op.attributes["mesh"]) for op in ops_of(module, "sdy.mesh"))
 
 
 @functools.lru_cache(maxsize=64)

@@ -13,7 +13,7 @@ from jaxlib.mlir import ir
 from paropt.passes.analysis.collectives import ADD, combiner_of
 from paropt.passes.analysis.constants import is_zero
 from paropt.passes.analysis.propagation import Propagated
-from paropt.passes.analysis.shardings import Axes, Sharding, in_mesh_order, is_manual, read_sharding
+from paropt.passes.analysis.shardings import CONSTRAINT, Axes, Sharding, in_mesh_order, is_manual, read_sharding
 from paropt.passes.core.remarks import Declined, require
 from paropt.passes.core.traversal import module_of, ops_of
 
@@ -81,7 +81,7 @@ def _is_left_unreduced(op: ir.Operation) -> bool:
     """Whether the program says already that the result of `op` is not reduced."""
     for use in op.results[0].uses:
         user = use.owner.operation
-        if user.name == "sdy.sharding_constraint" and read_sharding(user.attributes["sharding"]).unreduced:
+        if user.name == CONSTRAINT and read_sharding(user.attributes["sharding"]).unreduced:
             return True
     return False
 

@@ -10,10 +10,9 @@ from jaxlib.mlir import ir
 
 from paropt.passes.analysis.linearity import TRACKED
 from paropt.passes.analysis.loops import WHILE, Loop, loop_around
-from paropt.passes.analysis.shardings import is_manual, read_sharding, sharding_of
+from paropt.passes.analysis.shardings import CONSTRAINT, is_manual, read_sharding, sharding_of
 from paropt.passes.core.traversal import defining_op, ops_of, parent_of
 
-_CONSTRAINT = "sdy.sharding_constraint"
 # Ops that leave a parameter what it is.
 _COPIES = frozenset({"stablehlo.convert", "stablehlo.reshape", "stablehlo.transpose"})
 # Ops of the linear table that read more than one addend: behind them a value is a sum, no longer one gradient.
@@ -28,7 +27,7 @@ def sharded_sums(module: ir.Operation) -> dict[ir.Value, frozenset[str]]:
     it.
     """
     found: defaultdict[ir.Value, frozenset[str]] = defaultdict(frozenset)
-    for op in ops_of(module, _CONSTRAINT):
+    for op in ops_of(module, CONSTRAINT):
         axes = read_sharding(op.attributes["sharding"]).axes
         if axes and not is_manual(op):
             _spread(op.operands[0], axes, found, through_sums=loop_around(op.block) is not None)
@@ -74,7 +73,7 @@ def _is_in_loop(op: ir.Operation) -> bool:
 
 def _given_axes(value: ir.Value) -> frozenset[str]:
     """The axes by which the user splits `value`, or what it is a copy of: propagation may split more."""
-    while (op := defining_op(value)) is not None and op.name != _CONSTRAINT:
+    while (op := defining_op(value)) is not None and op.name != CONSTRAINT:
         if op.name not in _COPIES:
             return frozenset()
         value = op.operands[0]

@@ -10,6 +10,8 @@ from jaxlib.mlir.dialects import sdy
 from paropt.passes.analysis.meshes import mesh_named, mesh_of
 from paropt.passes.core.traversal import defining_op, parent_of
 
+CONSTRAINT = "sdy.sharding_constraint"
+
 Axes = tuple[str, ...]  # each as Shardy spells it: `"data"`, or the sub-axis `"data":(1)2`
 
 _AXIS = re.compile(r'"[^"]+"(?::\(\d+\)\d+)?')

@@ -7,6 +7,7 @@ from jaxlib.mlir.dialects import sdy
 
 from paropt.passes.analysis.contract import Placements
 from paropt.passes.analysis.loops import Loop
+from paropt.passes.core.global_form import constrained
 from paropt.passes.core.traversal import op_of
 
 
@@ -23,7 +24,7 @@ def constrain_sum(loop: Loop, position: int, sharding: ir.Attribute, placements:
     for reader, operand, value in ((loop.op, position, start), (loop.next_values, position, following)):
         if placements.of_value(value) is None:
             with ir.InsertionPoint(reader), reader.location:
-                reader.operands[operand] = _constrained(value, sharding)
+                reader.operands[operand] = constrained(value, sharding)
     if placements.of_sum(loop, position) is None:
         _constrain_result(loop.op.results[position], sharding)
 
@@ -33,15 +34,9 @@ def _constrain_result(result: ir.Value, sharding: ir.Attribute) -> None:
     readers = [(use.owner.operation, use.operand_number) for use in result.uses]
     loop = op_of(result)
     with ir.InsertionPoint.after(loop), loop.location:
-        alike = _constrained(result, sharding)
+        alike = constrained(result, sharding)
     for reader, operand in readers:
         reader.operands[operand] = alike
-
-
-def _constrained(value: ir.Value, sharding: ir.Attribute) -> ir.Value:
-    return ir.Operation.create(
-        "sdy.sharding_constraint", [value.type], [value], attributes={"sharding": sharding}
-    ).results[0]
 
 
 def _quoted(axis: str, context: ir.Context) -> str:

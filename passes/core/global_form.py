@@ -19,6 +19,7 @@ from paropt.passes.analysis.producers import ROWS as PRODUCERS
 from paropt.passes.analysis.producers import Producer
 from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.shardings import (
+    CONSTRAINT,
     Axes,
     Sharding,
     axes_in,
@@ -28,7 +29,6 @@ from paropt.passes.analysis.shardings import (
 )
 from paropt.passes.core.traversal import defining_op, op_of, ops_of, parent_of
 
-CONSTRAINT = "sdy.sharding_constraint"
 _OPERANDS = "paropt.operands"  # of the constraint: how the op before it must split what it adds up
 _SHARDINGS = "paropt.shardings"  # of an op behind it: how XLA alone would split its results
 

@@ -10,7 +10,7 @@ from paropt.passes.analysis.loops import Loop
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.core.traversal import ops_of, parent_of
 
-REDUCTIONS = (ALL_REDUCE, REDUCE_SCATTER)
+_PER_DEVICE = (ALL_REDUCE, REDUCE_SCATTER)
 
 
 def last_trip_peeled(loop: Loop, pass_name: str, site: Site) -> list[Remark]:
@@ -19,7 +19,7 @@ def last_trip_peeled(loop: Loop, pass_name: str, site: Site) -> list[Remark]:
     Trips before the last keep what the other branch returns, so that must be all that it does.
     """
     branches = [op.operation for op in loop.body.operations if op.operation.name in BRANCHES]
-    reducing = [op for op in branches if ops_of(op, *REDUCTIONS)]
+    reducing = [op for op in branches if ops_of(op, *_PER_DEVICE)]
     if not reducing:
         return []
     trips = trips_of(loop)
@@ -28,7 +28,7 @@ def last_trip_peeled(loop: Loop, pass_name: str, site: Site) -> list[Remark]:
         last = _only_in_last_trip(branch, trips)
         if last is None:
             continue
-        reductions = ops_of(branch, *REDUCTIONS)
+        reductions = ops_of(branch, *_PER_DEVICE)
         try:
             _require_peelable(branch, last, loop)
             proofs = [peel_certificate(op, branch, site) for op in reductions]
@@ -53,7 +53,7 @@ def _only_in_last_trip(branch: ir.Operation, trips: list[Known] | None) -> int |
 
 
 def _reduces(block: ir.Block) -> bool:
-    return any(op.operation.name in REDUCTIONS or ops_of(op.operation, *REDUCTIONS) for op in block.operations)
+    return any(op.operation.name in _PER_DEVICE or ops_of(op.operation, *_PER_DEVICE) for op in block.operations)
 
 
 def _require_peelable(branch: ir.Operation, last: int, loop: Loop) -> None:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from jaxlib.mlir import ir
 from numeric.oracle import assert_same, optimized, optimized_hlo, results
 
-from paropt.passes.analysis.layouts import SHARDING, meshes_of, sharding_of
+from paropt.passes.analysis.layouts import SHARDING, sharding_of
+from paropt.passes.analysis.meshes import meshes_of
 from paropt.passes.analysis.signature import signatures
 from paropt.passes.core.axes import Split
 from paropt.passes.core.context import make_context
