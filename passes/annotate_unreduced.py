@@ -2,15 +2,24 @@
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.collectives import Reduction, global_reduction
-from paropt.passes.analysis.shardings import CONSTRAINT, Axes, Sharding, closed_sharding, names_of, read_sharding
-from paropt.passes.analysis.types import bytes_of
+from paropt.passes.analysis.collectives import GLOBAL_REDUCE_SCATTER, Reduction, global_reduction
+from paropt.passes.analysis.noted import is_source, noted_sharding, shard_bytes, wanted_sharding
+from paropt.passes.analysis.shardings import (
+    CONSTRAINT,
+    Axes,
+    Sharding,
+    closed_sharding,
+    names_of,
+    read_sharding,
+    without,
+)
 from paropt.passes.analysis.unreduced import Unreduced
+from paropt.passes.core.closing import scattered, scatters
 from paropt.passes.core.global_form import (
     constrained,
     erase_notes,
     global_all_reduces,
-    noted_sharding,
+    global_reduce_scatters,
     pin_operands,
     reduced_axes,
     sources,
@@ -20,7 +29,7 @@ from paropt.passes.core.global_form import (
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed
 from paropt.passes.core.split import neutral
-from paropt.passes.core.traversal import defining_op, op_of
+from paropt.passes.core.traversal import defining_op, module_of, op_of
 
 NAME = "annotate-unreduced"
 
@@ -46,7 +55,8 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
 
     The last stage for what `expose-all-reduces` has written. Every value on the way is constrained, and nothing else
     but the operands of the op that adds up: XLA keeps its own choices for all other values. Zeros that are added on
-    the way become fresh constants with constraints of their own. Where a condition fails, all that was exposed is
+    the way become fresh constants with constraints of their own. A sum of which each device keeps a shard ends in a
+    reduce_scatter, in an `sdy.manual_computation` that takes the value not reduced; other sums in a constraint. Where a condition fails, all that was exposed is
     taken back, which leaves the program that there was.
 
     Legal when:
@@ -80,6 +90,7 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
 
 def _annotate(module: ir.Operation, starts: list[ir.Operation], found: Unreduced) -> list[Remark]:
     closings = [(op, _closed(op)) for op in global_all_reduces(module)]
+    scatterings = [(op, _shards(op)) for op in global_reduce_scatters(module)]
     shardings = {
         value: _unreduced(value, noted_sharding(value), reduction)
         for value, reduction in found.values.items()
@@ -90,20 +101,27 @@ def _annotate(module: ir.Operation, starts: list[ir.Operation], found: Unreduced
         pin_operands(op)
     for value, sharding in shardings.items():
         _constrain(value, sharding)
-    return [_close(op, sharding) for op, sharding in closings]
+    return [_close(op, sharding) for op, sharding in scatterings + closings]
+
+
+def _shards(scatter: ir.Operation) -> ir.Attribute:
+    """The sharding of the scattered value, which may have to be reduced over other axes later."""
+    shard = read_sharding(scatter.attributes["out_sharding"])
+    readers = [use.owner.operation for use in scatter.results[0].uses]
+    left = next((read_sharding(op.attributes["sharding"]).unreduced for op in readers if is_source(op)), ())
+    return closed_sharding(shard.mesh, shard.dimensions, left)
 
 
 def _closed(all_reduce: ir.Operation) -> ir.Attribute:
     """The sharding of the reduced value: what XLA alone would give it."""
     mesh, _ = reduced_axes(all_reduce)
-    return closed_sharding(mesh, _dimensions(all_reduce.results[0], noted_sharding(all_reduce.results[0])))
+    return closed_sharding(mesh, _dimensions(all_reduce.results[0], wanted_sharding(all_reduce.operands[0])))
 
 
 def _unreduced(value: ir.Value, alone: Sharding | None, reduction: Reduction) -> ir.Attribute:
     """The sharding of `value`, not reduced: what XLA `alone` would give it, without the axes of the reduction."""
     mesh, axes = reduction.place
-    dimensions = [tuple(a for a in over if not names_of([a]) & names_of(axes)) for over in _dimensions(value, alone)]
-    return closed_sharding(mesh, dimensions, axes)
+    return closed_sharding(mesh, without(_dimensions(value, alone), axes), axes)
 
 
 def _dimensions(value: ir.Value, sharding: Sharding | None) -> tuple[Axes, ...]:
@@ -150,12 +168,17 @@ def _constrain(value: ir.Value, sharding: ir.Attribute) -> None:
     value.replace_all_uses_except(tagged, op_of(tagged))
 
 
-def _close(all_reduce: ir.Operation, sharding: ir.Attribute) -> Remark:
-    with ir.InsertionPoint(all_reduce), all_reduce.location:
-        reduced = constrained(all_reduce.operands[0], sharding)
-    size = bytes_of(ir.RankedTensorType(reduced.type))
-    axes = ", ".join(sorted(names_of(reduced_axes(all_reduce)[1])))
-    remark = applied(NAME, all_reduce, f"an array of {size} bytes is reduced here, over {axes}, and not before")
-    all_reduce.results[0].replace_all_uses_with(reduced)
-    all_reduce.erase()
+def _close(op: ir.Operation, sharding: ir.Attribute) -> Remark:
+    """Replaces the all_reduce or reduce_scatter `op`; its result gets that sharding."""
+    value = op.operands[0]
+    start, end = read_sharding(op_of(value).attributes["sharding"]), read_sharding(sharding)
+    steps = scatters(module_of(op), ir.RankedTensorType(value.type).shape, start, end)
+    with ir.InsertionPoint(op), op.location:
+        reduced = scattered(value, start, end, steps) if steps else constrained(value, sharding)
+    axes = ", ".join(sorted(names_of(start.unreduced) - names_of(end.unreduced)))
+    done = f"are {'scattered' if steps else 'reduced'} here, over {axes}"
+    before = "" if op.name == GLOBAL_REDUCE_SCATTER else ", and not before"
+    remark = applied(NAME, op, f"{shard_bytes(value, start)} bytes per device {done}{before}")
+    op.results[0].replace_all_uses_with(reduced)
+    op.erase()
     return remark

@@ -1,25 +1,26 @@
 """Writes the reductions that the partitioner will add into the program."""
 
 from collections.abc import Iterable
-from typing import Annotated, Literal
+from typing import Annotated
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.collectives import global_reduction
 from paropt.passes.analysis.meshes import has_mesh
-from paropt.passes.analysis.policy import axes_named
+from paropt.passes.analysis.policy import Policy, PolicyName, axes_named
 from paropt.passes.analysis.producers import ROWS as PRODUCERS
 from paropt.passes.analysis.producers import Producer, producers
 from paropt.passes.analysis.propagation import Propagated
-from paropt.passes.analysis.sharded_sums import sharded_sums, whole_sums
-from paropt.passes.analysis.shardings import Axes, is_manual, names_of
-from paropt.passes.core.global_form import expose, note_shardings
+from paropt.passes.analysis.sharded_sums import cut_of, sharded_sums, whole_sums
+from paropt.passes.analysis.shardings import Axes, Sharding, is_manual, names_of, read_sharding, unsplit, without
+from paropt.passes.analysis.sum_costs import cost_of_whole, sums_of
+from paropt.passes.core.closing import scatters
+from paropt.passes.core.global_form import Scattering, expose, note_shardings
 from paropt.passes.core.registry import register
-from paropt.passes.core.remarks import Declined, Remark, missed, require
+from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.core.traversal import op_of, ops_of
 
 NAME = "expose-all-reduces"
-
-Policy = Literal["hierarchical", "defer", "every"]
 
 
 @register
@@ -27,10 +28,12 @@ def expose_all_reduces(
     module: ir.Operation,
     *,
     policy: Annotated[
-        Policy,
-        "For sums that the program splits over some axes: reduce over those in every iteration and over the others "
-        "once; over all axes once, which takes a whole sum on every device; or over all in every iteration.",
-    ] = "hierarchical",
+        PolicyName,
+        "For sums that the program splits over some axes: reduce over those in every iteration, and over the others "
+        "once (keep-shards, hierarchical); over all axes once, which takes a whole sum on every device (defer), for "
+        "those sums where that saves most within memory-budget (auto); or over all in every iteration (every).",
+    ] = "keep-shards",
+    memory_budget: Annotated[int, "With policy=auto: bytes per device that sums may take more."] = 0,
     axes: Annotated[str, "Mesh axes over which reductions may move, separated by commas; empty: all."] = "",
 ) -> list[Remark]:
     """Write into a program for all devices the reductions that the partitioner would add to it.
@@ -50,6 +53,9 @@ def expose_all_reduces(
     A plain `jax.jit` program with shardings has no reductions for passes to move. Shardy's propagation, on a copy,
     tells how values are split, and its sharding rules what each op adds up. Globally the new ops are identities. What
     the passes after this one have not moved, `annotate-unreduced` takes back.
+
+    A sum that the program splits, as fully sharded training does, is written as the `sdy.reduce_scatter` that it is,
+    where a constraint cuts it: XLA:CPU and XLA:TPU reduce the whole of it in each iteration, and cut that.
 
     Legal when:
 
@@ -76,21 +82,51 @@ def expose_all_reduces(
     found, declined = producers(module, propagated)
     remarks = [missed(NAME, reason.op, reason) for reason in declined if reason.op is not None]
     allowed = frozenset(axes_named(axes))
-    movable: list[tuple[Producer, Axes]] = []
+    kept = {producer.value: _kept(producer, split.get(producer.value, frozenset()), policy) for producer in found}
+    if policy == "auto":
+        remarks += _choose(found, kept, propagated, Policy("auto", memory_budget, ()))
+    exposed: list[tuple[Producer, Axes, Scattering | None]] = []
     for producer in found:
+        over = kept[producer.value]
+        scattering = _scattering(module, producer, over, propagated) if not allowed else None
         try:
-            movable.append((producer, _movable(producer, split.get(producer.value, frozenset()), policy, allowed)))
+            exposed.append((producer, _movable(producer, over, policy, allowed), scattering))
         except Declined as reason:
             remarks.append(missed(NAME, op_of(producer.value), reason))
-    note_shardings([producer.value for producer, _ in movable], propagated)
-    for producer, over in movable:
-        expose(producer, over)
+            if scattering is not None:
+                exposed.append((producer, (), scattering))
+    note_shardings([producer.value for producer, _, _ in exposed], propagated)
+    for producer, moved, scattering in exposed:
+        expose(producer, moved, scattering)
     return remarks
 
 
-def _movable(producer: Producer, split: frozenset[str], policy: Policy, allowed: frozenset[str]) -> Axes:
+def _choose(
+    found: list[Producer], kept: dict[ir.Value, frozenset[str]], propagated: Propagated, policy: Policy
+) -> list[Remark]:
+    """Clears `kept` where the budget allows to hold a sum whole. What that saves and costs is in the remarks."""
+    sums = sums_of(producer for producer in found if kept[producer.value])
+    costs = [cost_of_whole(parts, kept[parts[0].value], propagated) for parts in sums]
+    reductions = [global_reduction(parts[0].mesh, parts[0].axes) for parts in sums]
+    decided = policy.chosen(list(zip(reductions, costs, strict=True)))
+    remarks: list[Remark] = []
+    for parts, cost, declined in zip(sums, costs, decided, strict=True):
+        if declined is not None:
+            remarks += [missed(NAME, op_of(producer.value), declined) for producer in parts]
+            continue
+        text = f"{cost.saved} bytes per device fewer are reduced, {cost.held} more are held"
+        remarks += [applied(NAME, op_of(producer.value), text) for producer in parts]
+        kept |= {producer.value: frozenset() for producer in parts}
+    return remarks
+
+
+def _kept(producer: Producer, split: frozenset[str], policy: PolicyName) -> frozenset[str]:
+    """The names of the axes that the sum of `producer` stays split over, so that it is scattered in every iteration."""
+    return names_of(split) & names_of(producer.axes) if policy != "defer" else frozenset()
+
+
+def _movable(producer: Producer, kept: frozenset[str], policy: PolicyName, allowed: frozenset[str]) -> Axes:
     """The axes over which the reduction of `producer` is taken out of the partitioner's hands."""
-    kept = names_of(split) & names_of(producer.axes) if policy != "defer" else frozenset()
     if kept and policy == "every":
         kept = names_of(producer.axes)
     axes = tuple(axis for axis in producer.axes if not names_of([axis]) & kept)
@@ -98,6 +134,23 @@ def _movable(producer: Producer, split: frozenset[str], policy: Policy, allowed:
     axes = tuple(axis for axis in axes if not allowed or names_of([axis]) <= allowed)
     require(bool(axes), f"it is over {_listed(names_of(producer.axes))}, which option axes does not allow")
     return axes
+
+
+def _scattering(
+    module: ir.Operation, producer: Producer, kept: frozenset[str], propagated: Propagated
+) -> Scattering | None:
+    """Where and how a reduce_scatter splits the result of `producer` over the axes `kept`; None when none does."""
+    cut = cut_of(producer.value) if kept else None
+    if cut is None:
+        return None
+    others = tuple(axis for axis in producer.axes if not names_of([axis]) & kept)
+    shard = Sharding(producer.mesh, without(read_sharding(cut.shard.attributes["sharding"]).dimensions, others))
+    whole, before = (
+        Sharding(producer.mesh, without(lies.dimensions, producer.axes), producer.axes)
+        for lies in (propagated.sharding_of(v) or unsplit(v, producer.mesh) for v in (producer.value, cut.value))
+    )
+    shape = ir.RankedTensorType(cut.value.type).shape
+    return Scattering(cut, whole, shard) if scatters(module, shape, before, shard) else None
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -13,7 +13,16 @@ from paropt.passes.analysis.collectives import global_reduction
 from paropt.passes.analysis.linearity import Crossing, addends_of
 from paropt.passes.analysis.loops import WHILE, Loop, loop_around
 from paropt.passes.analysis.producers import ROWS
-from paropt.passes.analysis.shardings import CONSTRAINT, Axes, Sharding, is_manual, read_sharding
+from paropt.passes.analysis.shardings import (
+    CONSTRAINT,
+    MANUAL,
+    Axes,
+    Sharding,
+    is_manual,
+    operand_sharding,
+    read_sharding,
+    sharding_of,
+)
 from paropt.passes.core.remarks import Declined, source_of
 from paropt.passes.core.traversal import defining_op, ops_of, parent_of
 
@@ -49,6 +58,9 @@ class _Search:
             return  # behind a constraint that asks for the sum, the sum is on one device, and zero on the others
         if op.name == WHILE:
             yield from self._around(op, ir.OpResult(tag.operands[0]).result_number, axes)
+        elif op.name == MANUAL:
+            if sharding_of(tag.operands[0]) != sharding_by(tag):
+                yield _at(op, "its result is not what a constraint says that it is")
         elif op.name not in ROWS or any(_is_tagged(operand, axes) for operand in op.operands):
             yield from _before(op, axes)
 
@@ -58,6 +70,9 @@ class _Search:
         if op.name == CONSTRAINT:
             if sharding_by(op).unreduced not in ((), axes):
                 yield _at(op, "it changes over which axes the value is not reduced")
+        elif op.name == MANUAL:
+            if operand_sharding(op, position).unreduced != axes:
+                yield _at(op, "it takes a value that is not reduced for another")
         elif op.name == WHILE:
             yield from self._around(op, position, axes)
         elif op.name == _RETURN and loop_around(op.block) is not None:

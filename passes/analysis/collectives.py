@@ -18,6 +18,7 @@ ALL_REDUCE = "stablehlo.all_reduce"
 REDUCE_SCATTER = "stablehlo.reduce_scatter"
 # In a program that is written for all devices at once: over mesh axes, a sum of what each device adds to the value.
 GLOBAL_ALL_REDUCE = "sdy.all_reduce"
+GLOBAL_REDUCE_SCATTER = "sdy.reduce_scatter"
 
 REDUCTIONS = (ALL_REDUCE, REDUCE_SCATTER, GLOBAL_ALL_REDUCE)
 

@@ -9,6 +9,7 @@ from paropt.passes.analysis.collectives import ADD, REDUCTIONS, Reduction, neutr
 from paropt.passes.analysis.constants import is_zero
 from paropt.passes.analysis.evaluation import executions, trips_of
 from paropt.passes.analysis.loops import Loop, trip_count
+from paropt.passes.analysis.noted import parts_unreduced
 from paropt.passes.analysis.partial import BlockFacts, PartialValues, first_source
 from paropt.passes.analysis.types import bytes_of, widens
 from paropt.passes.core.remarks import Declined, require
@@ -207,15 +208,17 @@ def cost_of(part: Deferral, loop: Loop) -> Cost:
     trips = trip_count(loop)
     in_branches = any(op.block != loop.body for op in part.reductions)
     known = trips_of(loop) if in_branches else None
-    after = {i: bytes_of(carried_type(part, loop, i)) for i in part.positions}
-    before = {i: _bytes(loop.op.results[i]) for i in part.positions}
+    parts = {i: parts_unreduced(loop.op.results[i], part.values.reduction) for i in part.positions}
+    after = {i: -(-bytes_of(carried_type(part, loop, i)) // parts[i]) for i in part.positions}
+    before = {i: -(-bytes_of(ir.RankedTensorType(loop.op.results[i].type)) // parts[i]) for i in part.positions}
     held = sum(after.values()) - sum(before.values()) + sum(before[i] for i in _changed_apart(part, loop))
     cost = Cost({}, {}, list(after.values()), held)
     for op in part.reductions:
         runs = executions(op, loop, known) if op.block != loop.body else None
         for operand, result in zip(op.operands, op.results, strict=True):
             if result in part.members:
-                cost.inside[result] = _bytes(operand)
+                size = bytes_of(ir.RankedTensorType(operand.type))
+                cost.inside[result] = -(-size // parts_unreduced(operand, part.values.reduction))
                 cost.runs[result] = trips if runs is None else runs
     return cost
 
@@ -274,10 +277,6 @@ def _changed_apart(part: Deferral, loop: Loop) -> list[int]:
 def adds_nothing(value: ir.Value, combiner: str) -> bool:
     """Whether `value`, which is not partial, is the zero of a sum."""
     return combiner == ADD and is_zero(value)
-
-
-def _bytes(value: ir.Value) -> int:
-    return bytes_of(ir.RankedTensorType(value.type))
 
 
 def reason_to_stay(op: ir.Operation, found: Deferrals, otherwise: Declined) -> Declined:

@@ -6,12 +6,13 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 from jaxlib.mlir.passmanager import PassManager
 
-from paropt.passes.analysis.shardings import Sharding, sharding_of
+from paropt.passes.analysis.shardings import Sharding, closed_sharding, rank_of, sharding_of, unsplit
 from paropt.passes.core.traversal import defining_op, op_of
 
 _PIPELINE = "builtin.module(sdy-propagation-pipeline,func.func(sdy-populate-op-sharding-rules))"
 _RULE = "sdy.sharding_rule"
 _NUMBER = "paropt.number"  # of an op, the same in the module and in its copy
+_BARRIER = "paropt.barrier"  # of a barrier in the copy: the number of the op before it
 
 
 class Propagated:
@@ -31,15 +32,20 @@ class Propagated:
             if len(op.results):
                 self._numbers[op.results[0]] = number
         for result in forward_only:
-            copy = copies[self._numbers[op_of(result).results[0]]]
-            _stop_backward(copy.results[ir.OpResult(result).result_number])
+            number, position = self._numbers[op_of(result).results[0]], ir.OpResult(result).result_number
+            barrier = _stop_backward(copies[number].results[position])
+            barrier.attributes[_BARRIER] = ir.IntegerAttr.get(kind, number)
         _ensure_main(self._copy)
         manager = PassManager.parse(_PIPELINE, self._copy.context)
         manager.enable_verifier(False)
         manager.run(self._copy)
-        self._copies = {
-            ir.IntegerAttr(op.attributes[_NUMBER]).value: op for op in _all_ops(self._copy) if _NUMBER in op.attributes
-        }
+        self._copies: dict[int, ir.Operation] = {}
+        self._barriers: dict[int, list[ir.Operation]] = {}  # behind results of the op of that number
+        for op in _all_ops(self._copy):
+            if _NUMBER in op.attributes:
+                self._copies[ir.IntegerAttr(op.attributes[_NUMBER]).value] = op
+            elif _BARRIER in op.attributes:
+                self._barriers.setdefault(ir.IntegerAttr(op.attributes[_BARRIER]).value, []).append(op)
 
     def sharding_of(self, result: ir.Value) -> Sharding | None:
         """How the op result `result` is split; None when it is not, or the copy lacks it."""
@@ -50,6 +56,19 @@ class Propagated:
         """How all results of `op` are split, as Shardy notes it."""
         copy = self._copy_of(op)
         return copy.attributes.get("sdy.sharding") if copy is not None else None
+
+    def wanted(self, op: ir.Operation) -> ir.Attribute | None:
+        """How all that reads the results of `op` would have them split, where that was not to tell how they are."""
+        copy = self._copy_of(op)
+        barriers = self._barriers.get(self._numbers[op.results[0]], [])
+        wanted = {ir.OpResult(b.operands[0]).result_number: _wanted(b.results[0]) for b in barriers}
+        found = next((sharding for sharding in wanted.values() if sharding is not None), None)
+        if copy is None or found is None:
+            return None
+        mesh = str(sdy.TensorShardingAttr(found).mesh_or_ref)
+        with copy.context:
+            shardings = [wanted.get(i) or _sharding(result, mesh) for i, result in enumerate(copy.results)]
+            return sdy.TensorShardingPerValueAttr.get(shardings)
 
     def operand_shardings(self, op: ir.Operation) -> list[Sharding | None]:
         copy = self._copy_of(op)
@@ -65,11 +84,28 @@ class Propagated:
         return self._copies.get(self._numbers[op.results[0]])
 
 
-def _stop_backward(result: ir.Value) -> None:
+def _sharding(value: ir.Value, mesh: str) -> ir.Attribute:
+    found = sharding_of(value) or unsplit(value, mesh)
+    return closed_sharding(found.mesh, found.dimensions)
+
+
+def _wanted(barrier: ir.Value) -> ir.Attribute | None:
+    """How `barrier` is split, if all that read it are split in the same way or make one number of it."""
+    wanted = sharding_of(barrier)
+    for use in barrier.uses:
+        user = use.owner.operation
+        results = [result for result in user.results if rank_of(result)]
+        if not user.results or any(sharding_of(result) != wanted for result in results):
+            return None
+    return sdy.TensorShardingPerValueAttr(op_of(barrier).attributes["sdy.sharding"]).shardings[0] if wanted else None
+
+
+def _stop_backward(result: ir.Value) -> ir.Operation:
     op = op_of(result)
     with op.context, ir.InsertionPoint.after(op), op.location:
         barrier = sdy.PropagationBarrierOp(result, int(sdy.PropagationDirection.FORWARD))
     result.replace_all_uses_except(barrier.result, barrier.operation)
+    return barrier.operation
 
 
 def _ensure_main(module: ir.Operation) -> None:

@@ -5,6 +5,7 @@ A sum that is left unreduced over such an axis would have to be held whole on ev
 
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
@@ -15,6 +16,7 @@ from paropt.passes.core.traversal import defining_op, ops_of, parent_of
 
 # Ops that leave a parameter what it is.
 _COPIES = frozenset({"stablehlo.convert", "stablehlo.reshape", "stablehlo.transpose"})
+_CONVERTS = frozenset({"stablehlo.convert"})
 # Ops of the linear table that read more than one addend: behind them a value is a sum, no longer one gradient.
 _JOINS = frozenset({"stablehlo.add", "stablehlo.subtract"})
 
@@ -48,6 +50,38 @@ def _like_parameters(loop: Loop) -> Iterator[tuple[ir.Value, frozenset[str]]]:
     for value, argument in zip(nexts, loop.body.arguments, strict=True):
         if value != argument and by_shape[_shape(value)]:
             yield value, by_shape[_shape(value)]
+
+
+class Cut(NamedTuple):
+    """Where a sum that one op takes becomes split."""
+
+    value: ir.Value  # the sum, in the type in which it is taken
+    wholes: list[ir.Operation]  # constraints that ask for the whole of it, and that only the next one reads
+    shard: ir.Operation  # the constraint that splits it
+
+
+def cut_of(value: ir.Value) -> Cut | None:
+    """Where the program splits `value`, when nothing else reads it, nor what is copied of it on the way."""
+    user, converted = _only_user(value), False
+    while user is not None and user.name in (_COPIES if not converted else _CONVERTS):
+        converted = converted or user.name in _CONVERTS
+        value = value if converted else user.results[0]
+        user = _only_user(user.results[0])
+    wholes: list[ir.Operation] = []
+    while user is not None and user.name == CONSTRAINT:
+        sharding = read_sharding(user.attributes["sharding"])
+        if sharding.unreduced:
+            return None
+        if sharding.axes:
+            return Cut(value, wholes, user)
+        wholes.append(user)
+        user = _only_user(user.results[0])
+    return None
+
+
+def _only_user(value: ir.Value) -> ir.Operation | None:
+    uses = list(value.uses)
+    return uses[0].owner.operation if len(uses) == 1 else None
 
 
 def whole_sums(module: ir.Operation, split: dict[ir.Value, frozenset[str]]) -> list[ir.Value]:

@@ -2,15 +2,17 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from math import prod
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
-from paropt.passes.analysis.meshes import mesh_named, mesh_of
+from paropt.passes.analysis.meshes import Mesh, mesh_named, mesh_of
 from paropt.passes.core.traversal import defining_op, parent_of
 
 CONSTRAINT = "sdy.sharding_constraint"
+MANUAL = "sdy.manual_computation"
 
 Axes = tuple[str, ...]  # each as Shardy spells it: `"data"`, or the sub-axis `"data":(1)2`
 
@@ -35,9 +37,31 @@ def axes_in(attribute: ir.Attribute) -> Axes:
     return tuple(_AXIS.findall(str(attribute)))
 
 
+def parts_in(module: ir.Operation, sharding: Sharding) -> int:
+    """Into how many parts `sharding` cuts a value."""
+    mesh = mesh_behind(module, sharding.mesh)
+    sizes = dict(mesh.axes) if mesh is not None else {}
+    return prod(int(axis.rpartition(")")[2]) if ":(" in axis else sizes[axis.strip('"')] for axis in sharding.axes)
+
+
 def names_of(axes: Iterable[str]) -> frozenset[str]:
     """The mesh axes that `axes` are, or are parts of."""
     return frozenset(axis.split('"')[1] for axis in axes)
+
+
+def unsplit(value: ir.Value, mesh: str) -> Sharding:
+    """All of `value` on each device."""
+    return Sharding(mesh, ((),) * rank_of(value))
+
+
+def rank_of(value: ir.Value) -> int:
+    """0 for what is no tensor, as Shardy has it."""
+    return value.type.rank if isinstance(value.type, ir.RankedTensorType) else 0
+
+
+def without(dimensions: Sequence[Axes], axes: Axes) -> tuple[Axes, ...]:
+    """`dimensions`, split by none of `axes` nor by parts of them."""
+    return tuple(tuple(a for a in over if not names_of([a]) & names_of(axes)) for over in dimensions)
 
 
 def read_sharding(attribute: ir.Attribute) -> Sharding:
@@ -60,9 +84,14 @@ def closed_sharding(mesh: str, dimensions: Sequence[Axes], unreduced: Axes = ())
     return ir.Attribute.parse(f"#sdy.sharding<{mesh}, [{dims}]{tail}>")
 
 
+def mesh_behind(module: ir.Operation, mesh: str) -> Mesh | None:
+    """The mesh of a `Sharding`; None for the name of one that `module` lacks."""
+    return mesh_named(module, mesh[1:]) if mesh.startswith("@") else mesh_of(ir.Attribute.parse(f"#sdy.{mesh}"))
+
+
 def in_mesh_order(module: ir.Operation, mesh: str, axes: Iterable[str]) -> Axes:
     """`axes` in the order in which the mesh names them; sub-axes of one axis from major to minor."""
-    found = mesh_named(module, mesh[1:]) if mesh.startswith("@") else mesh_of(ir.Attribute.parse(f"#sdy.{mesh}"))
+    found = mesh_behind(module, mesh)
     order = found.names if found is not None else []
 
     def place(axis: str) -> tuple[int, int]:
@@ -80,8 +109,14 @@ def sharding_of(value: ir.Value) -> Sharding | None:
     for name in ("out_sharding", "sharding"):  # Shardy's collectives, constraints and reshards
         if name in op.attributes and op.name.startswith("sdy."):
             return read_sharding(op.attributes[name])
-    name = "out_shardings" if op.name == "sdy.manual_computation" else "sdy.sharding"
+    name = "out_shardings" if op.name == MANUAL else "sdy.sharding"
     return _listed(op, name, ir.OpResult(value).result_number)
+
+
+def operand_sharding(computation: ir.Operation, position: int) -> Sharding:
+    """How the manual `computation` takes that operand."""
+    shardings = sdy.TensorShardingPerValueAttr(computation.attributes["in_shardings"]).shardings
+    return read_sharding(shardings[position])
 
 
 def _of_argument(argument: ir.BlockArgument) -> Sharding | None:
@@ -110,6 +145,6 @@ def is_manual(op: ir.Operation) -> bool:
     """Whether `op` is inside an `sdy.manual_computation`, where values are one device's."""
     while op.parent is not None:
         op = parent_of(op)
-        if op.name == "sdy.manual_computation":
+        if op.name == MANUAL:
             return True
     return False

@@ -6,7 +6,7 @@ in the values that are not reduced, and read nothing else as an addend but zeros
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.collectives import GLOBAL_ALL_REDUCE, Reduction, reduction_of
+from paropt.passes.analysis.collectives import GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER, Reduction, reduction_of
 from paropt.passes.analysis.constants import is_zero
 from paropt.passes.analysis.linearity import Crossing, addends_of
 from paropt.passes.analysis.loops import WHILE, Loop, loop_around
@@ -41,6 +41,8 @@ class Unreduced:
         made: list[ir.Value] = []
         if op.name == GLOBAL_ALL_REDUCE:
             require(reduction_of(op) == reduction, "it reduces other axes than are not reduced", op)
+        elif op.name == GLOBAL_REDUCE_SCATTER:
+            pass  # it ends here; what is left to reduce, another source says
         elif op.name == WHILE:
             made = self._carried(Loop(op), use.operand_number)
         elif op.name == _RETURN:

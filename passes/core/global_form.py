@@ -8,45 +8,90 @@ Globally all three are one value: passes may move the all_reduce, and `take_back
 """
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from jaxlib.mlir import ir
-from jaxlib.mlir.dialects import sdy
 
-from paropt.passes.analysis.collectives import GLOBAL_ALL_REDUCE
+from paropt.passes.analysis.collectives import GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER
 from paropt.passes.analysis.linearity import TRACKED
 from paropt.passes.analysis.loops import WHILE
+from paropt.passes.analysis.noted import OPERANDS, SHARDINGS, WANTED, is_source
 from paropt.passes.analysis.producers import ROWS as PRODUCERS
 from paropt.passes.analysis.producers import Producer
 from paropt.passes.analysis.propagation import Propagated
+from paropt.passes.analysis.sharded_sums import Cut
 from paropt.passes.analysis.shardings import (
     CONSTRAINT,
     Axes,
     Sharding,
     axes_in,
+    closed_sharding,
     is_manual,
     open_sharding,
     read_sharding,
+    unsplit,
 )
-from paropt.passes.core.traversal import defining_op, op_of, ops_of, parent_of
+from paropt.passes.core.traversal import op_of, ops_of, parent_of
 
-_OPERANDS = "paropt.operands"  # of the constraint: how the op before it must split what it adds up
-_SHARDINGS = "paropt.shardings"  # of an op behind it: how XLA alone would split its results
+_WHOLE = "paropt.whole"  # of a reduce_scatter: the constraint that stood there
 
 
-def expose(producer: Producer, axes: Axes) -> None:
-    """Writes the reduction of `producer` over `axes` behind it."""
-    value = producer.value
-    op = op_of(value)
-    with op.context, ir.InsertionPoint.after(op), op.location:
-        unsplit = ((),) * ir.RankedTensorType(value.type).rank
-        partial = constrained(value, open_sharding(producer.mesh, unsplit, axes))
-        source = op_of(partial)
-        source.attributes[_OPERANDS] = ir.ArrayAttr.get(
-            [open_sharding(producer.mesh, split) if any(split) else ir.UnitAttr.get() for split in producer.operands]
-        )
+class Scattering(NamedTuple):
+    """A reduce_scatter to be written."""
+
+    cut: Cut
+    whole: Sharding  # of the result of the op that adds up
+    shard: Sharding
+
+
+def expose(producer: Producer, axes: Axes, scattering: Scattering | None = None) -> None:
+    """Writes the reduction of `producer` over `axes`: behind it, or behind its reduce_scatter where it has one."""
+    value, mesh = producer.value, producer.mesh
+    with value.context:
+        splits = [open_sharding(mesh, split) if any(split) else ir.UnitAttr.get() for split in producer.operands]
+        if scattering is None:
+            _write_sum(value, mesh, axes, splits)
+            return
+        cut, whole, shard = scattering
+        with ir.InsertionPoint.after(op_of(value)), op_of(value).location:
+            source = _source(value, closed_sharding(mesh, whole.dimensions, whole.unreduced), splits)
+        value.replace_all_uses_except(source.results[0], source)
+        scattered = _write_scatter(source.results[0] if cut.value == value else cut.value, cut, shard, whole.unreduced)
+        if axes:
+            _write_sum(scattered, mesh, axes, [])
+
+
+def _write_sum(value: ir.Value, mesh: str, axes: Axes, splits: list[ir.Attribute]) -> None:
+    """`value`, which is not reduced over `axes`, is read through an all_reduce."""
+    with ir.InsertionPoint.after(op_of(value)), op_of(value).location:
+        source = _source(value, open_sharding(mesh, unsplit(value, mesh).dimensions, axes), splits)
         listed = ir.Attribute.parse(f"#sdy<axis_ref_list{{{', '.join(axes)}}}>")
-        reduced = _all_reduce(partial, producer.mesh, listed)
-    value.replace_all_uses_except(reduced, source)
+        value.replace_all_uses_except(_all_reduce(source.results[0], mesh, listed), source)
+
+
+def _write_scatter(value: ir.Value, cut: Cut, shard: Sharding, axes: Axes) -> ir.Value:
+    """`value` is read through a reduce_scatter, and not through constraints that ask for the whole of it."""
+    scattered = [[axis for axis in over if axis in axes] for over in shard.dimensions]
+    listed = ", ".join("{" + ", ".join(over) + "}" for over in scattered)
+    with ir.InsertionPoint.after(op_of(value)), op_of(value).location:
+        attributes = {
+            "reduce_scatter_axes": ir.Attribute.parse(f"#sdy<list_of_axis_ref_lists[{listed}]>"),
+            "out_sharding": closed_sharding(shard.mesh, shard.dimensions),
+        }
+        op = ir.Operation.create(GLOBAL_REDUCE_SCATTER, results=[value.type], operands=[value], attributes=attributes)
+    value.replace_all_uses_except(op.results[0], op)
+    for whole in cut.wholes:
+        op.attributes[_WHOLE] = whole.attributes["sharding"]
+        whole.results[0].replace_all_uses_with(whole.operands[0])
+        whole.erase()
+    return op.results[0]
+
+
+def _source(value: ir.Value, sharding: ir.Attribute, splits: list[ir.Attribute]) -> ir.Operation:
+    """A constraint that says that `value` is not reduced, made at the insertion point."""
+    source = op_of(constrained(value, sharding))
+    source.attributes[OPERANDS] = ir.ArrayAttr.get(splits)
+    return source
 
 
 def note_shardings(values: Iterable[ir.Value], propagated: Propagated) -> None:
@@ -57,31 +102,16 @@ def note_shardings(values: Iterable[ir.Value], propagated: Propagated) -> None:
         if value in seen:
             continue
         seen.add(value)
-        noted = propagated.attribute_of(op_of(value))
-        if noted is not None:
-            op_of(value).attributes[_SHARDINGS] = noted
+        op = op_of(value)
+        for name, noted in ((SHARDINGS, propagated.attribute_of(op)), (WANTED, propagated.wanted(op))):
+            if noted is not None:
+                op.attributes[name] = noted
         for use in value.uses:
             user = use.owner.operation
             if user.name == "stablehlo.return":
                 user = parent_of(user)
             if user.name == WHILE or user.name in TRACKED:
                 waiting += user.results
-
-
-def noted_sharding(value: ir.Value) -> Sharding | None:
-    """How XLA alone would split `value`; None: not at all, or not noted."""
-    op = defining_op(value)
-    if op is None:
-        return None
-    if op.name == GLOBAL_ALL_REDUCE or is_source(op):
-        return noted_sharding(op.operands[0])
-    if op.name == CONSTRAINT:
-        return read_sharding(op.attributes["sharding"])
-    if _SHARDINGS not in op.attributes:
-        return None
-    listed = sdy.TensorShardingPerValueAttr(op.attributes[_SHARDINGS]).shardings
-    position = ir.OpResult(value).result_number
-    return read_sharding(listed[position]) if position < len(listed) else None
 
 
 def all_reduced(value: ir.Value, like: ir.Operation) -> ir.Value:
@@ -94,11 +124,6 @@ def constrained(value: ir.Value, sharding: ir.Attribute) -> ir.Value:
     """`value` with that sharding, made at the insertion point."""
     attributes = {"sharding": sharding}
     return ir.Operation.create(CONSTRAINT, results=[value.type], operands=[value], attributes=attributes).results[0]
-
-
-def is_source(op: ir.Operation) -> bool:
-    """Whether `op` says that the value before it is not reduced."""
-    return op.name == CONSTRAINT and _OPERANDS in op.attributes
 
 
 def sources(module: ir.Operation) -> list[ir.Operation]:
@@ -121,14 +146,18 @@ def pin_operands(source: ir.Operation) -> None:
     """Makes the op before `source` split what it adds up the way Shardy found, and `source` a plain constraint."""
     producer = op_of(source.operands[0])
     with producer.context, ir.InsertionPoint(producer), producer.location:
-        for i, split in enumerate(ir.ArrayAttr(source.attributes[_OPERANDS])):
+        for i, split in enumerate(ir.ArrayAttr(source.attributes[OPERANDS])):
             if not isinstance(split, ir.UnitAttr):
                 producer.operands[i] = constrained(producer.operands[i], split)
-    del source.attributes[_OPERANDS]
+    del source.attributes[OPERANDS]
+
+
+def global_reduce_scatters(module: ir.Operation) -> list[ir.Operation]:
+    return [op for op in ops_of(module, GLOBAL_REDUCE_SCATTER) if not is_manual(op)]
 
 
 def take_back_unmoved(module: ir.Operation) -> None:
-    """Erases the reductions that still stand behind the op that needs them."""
+    """Erases the all_reduces that still stand behind the op that needs them. What is scattered stays so."""
     for source in sources(module):
         users = [use.owner.operation for use in source.results[0].uses]
         if all(user.name == GLOBAL_ALL_REDUCE for user in users):
@@ -137,24 +166,28 @@ def take_back_unmoved(module: ir.Operation) -> None:
 
 def take_back(module: ir.Operation) -> None:
     """Erases all that was exposed, wherever it has moved: the program computes the same without it."""
-    _erase((*global_all_reduces(module), *sources(module)))
+    _erase((*global_all_reduces(module), *global_reduce_scatters(module), *sources(module)))
 
 
 def erase_notes(module: ir.Operation) -> None:
     for op in ops_of(module, *sorted({*TRACKED, *PRODUCERS, WHILE})):
-        if _SHARDINGS in op.attributes:
-            del op.attributes[_SHARDINGS]
+        for name in (SHARDINGS, WANTED):
+            if name in op.attributes:
+                del op.attributes[name]
 
 
 def _erase(ops: Sequence[ir.Operation]) -> None:
     for op in ops:
-        op.results[0].replace_all_uses_with(op.operands[0])
+        value = op.operands[0]
+        if _WHOLE in op.attributes:
+            with op.context, ir.InsertionPoint(op), op.location:
+                value = constrained(value, op.attributes[_WHOLE])
+        op.results[0].replace_all_uses_with(value)
         op.erase()
 
 
 def _all_reduce(value: ir.Value, mesh: str, axes: ir.Attribute) -> ir.Value:
-    unsplit = ((),) * ir.RankedTensorType(value.type).rank
-    attributes = {"reduction_axes": axes, "out_sharding": open_sharding(mesh, unsplit)}
+    attributes = {"reduction_axes": axes, "out_sharding": open_sharding(mesh, unsplit(value, mesh).dimensions)}
     return ir.Operation.create(
         GLOBAL_ALL_REDUCE, results=[value.type], operands=[value], attributes=attributes
     ).results[0]

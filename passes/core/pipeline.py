@@ -7,7 +7,7 @@ import difflib
 import functools
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jaxlib.mlir import ir
@@ -187,11 +187,26 @@ def _stages(text: str, within: tuple[str, ...]) -> Iterator[Stage]:
 
 
 def _expanded(name: str, options: str | None, within: tuple[str, ...]) -> Iterator[Stage]:
-    if options is not None:
-        raise PipelineError(f"`{name}` is a pipeline and has no options: it stands for `{PIPELINES[name].stages}`")
+    """The stages of pipeline `name`; an option goes to each of its passes that has one of that name."""
     if name in within:
         raise PipelineError(f"pipeline `{name}` contains itself")
-    yield from _stages(PIPELINES[name].stages, (*within, name))
+    stages = list(_stages(PIPELINES[name].stages, (*within, name)))
+    pairs = list(_pairs(name, options or ""))
+    known = {option.name for stage in stages if stage.declared for option in stage.declared.options}
+    for option, _ in pairs:
+        if option not in known:
+            raise PipelineError(f"no pass in {name} has an option `{option}`{_hint(option, sorted(known))}")
+    for stage in stages:
+        if stage.declared:
+            given = {**dict(stage.options), **dict(_taken(stage.declared, pairs))}
+            stage = replace(stage, options=tuple(given.items()))
+        yield stage
+
+
+def _taken(declared: Pass, pairs: list[tuple[str, str | None]]) -> Iterator[tuple[str, Any]]:
+    """Those of `pairs` that are options of the pass."""
+    known = {option.name: option for option in declared.options}
+    return ((name, _value(declared, known[name], value)) for name, value in pairs if name in known)
 
 
 def _native_stage(element: str) -> Stage:
@@ -238,19 +253,25 @@ def _without_anchor(text: str) -> str:
 
 def _options(declared: Pass, text: str) -> Iterator[tuple[str, Any]]:
     known = {o.name: o for o in declared.options}
+    for name, value in _pairs(declared.name, text):
+        if name not in known:
+            raise PipelineError(f"{declared.name} has no option `{name}`{_hint(name, list(known))}")
+        yield name, _value(declared, known[name], value)
+
+
+def _pairs(owner: str, text: str) -> Iterator[tuple[str, str | None]]:
+    """The options in `text`, each with its value as written; None for a flag."""
     given: set[str] = set()
     start = 0
     while start < len(text.rstrip()):
         pair = _OPTION.match(text, start)
         if not pair:
-            raise PipelineError(f"{declared.name}{{{text}}}: write options as `name=value name2=value2`")
+            raise PipelineError(f"{owner}{{{text}}}: write options as `name=value name2=value2`")
         start, name = pair.end(), pair["name"]
-        if name not in known:
-            raise PipelineError(f"{declared.name} has no option `{name}`{_hint(name, list(known))}")
         if name in given:
-            raise PipelineError(f"{declared.name}{{{text}}}: option `{name}` is given twice")
+            raise PipelineError(f"{owner}{{{text}}}: option `{name}` is given twice")
         given.add(name)
-        yield name, _value(declared, known[name], pair["value"])
+        yield name, pair["value"]
 
 
 def _value(declared: Pass, option: Option, text: str | None) -> Any:

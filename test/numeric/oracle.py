@@ -28,6 +28,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager
 
 import paropt.passes  # noqa: F401  registers every pass
+from paropt.passes.analysis.collectives import GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER
 from paropt.passes.core.context import make_context
 from paropt.passes.core.global_form import take_back
 from paropt.passes.core.pipeline import Pipeline
@@ -100,7 +101,7 @@ def optimized(text: str, passes: str) -> tuple[str, list[Remark]]:
 
 def unexposed(text: str) -> str:
     """The module without what `expose-all-reduces` has written: what its reductions, wherever they stand, mean."""
-    if "sdy.all_reduce" not in text:
+    if not _is_exposed(text):
         return text
     module = ir.Module.parse(text, make_context())
     take_back(module.operation)
@@ -109,7 +110,11 @@ def unexposed(text: str) -> str:
 
 def annotated(text: str) -> str:
     """The module in a form that XLA compiles, if `expose-all-reduces` has left it in another."""
-    return optimized(text, "annotate-unreduced")[0] if "sdy.all_reduce" in text else text
+    return optimized(text, "annotate-unreduced")[0] if _is_exposed(text) else text
+
+
+def _is_exposed(text: str) -> bool:
+    return any(name in text for name in (GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER))
 
 
 def results(text: str, seed: int = 0) -> Results:

@@ -16,6 +16,7 @@ OTHERS = (
     "stablehlo.collective_permute",
 )
 LOOP = "stablehlo.while"
+MANUAL = "sdy.manual_computation"
 BRANCHES = ("stablehlo.case", "stablehlo.if")
 ASSUMED_TRIPS = 4  # of a loop that does not count to a constant: work in it costs more than work after it
 
@@ -86,6 +87,8 @@ def _collect(
             if callee not in calls:  # recursion counts once
                 _collect(_ops(functions[callee]), functions, (*calls, callee), trips, depth, found)
             continue
+        if op.name == MANUAL and "unreduced" in str(op.attributes["in_shardings"]):
+            continue  # it takes a sum that the partitioner would take: only the executable tells what that costs
         known = trip_count(Loop(op)) if op.name == LOOP else 1
         inner = trips * (ASSUMED_TRIPS if known is None else known)
         deeper = op.name in BRANCHES or known is None

@@ -3,7 +3,7 @@
 // RUN: not %par-opt %s --passes=nonsense 2>&1 | FileCheck %s --check-prefix=NOPASS
 // RUN: not %par-opt %s --load-pass-plugin=probe_plugin --passes='probe-remark{tims=3}' 2>&1 | FileCheck %s --check-prefix=OPTION
 // RUN: not %par-opt %s --load-pass-plugin=probe_plugin --passes='probe-remark{times=x}' 2>&1 | FileCheck %s --check-prefix=VALUE
-// RUN: not %par-opt %s --load-pass-plugin=probe_plugin --passes='probe-pipeline{times=3}' 2>&1 | FileCheck %s --check-prefix=NAMED
+// RUN: not %par-opt %s --load-pass-plugin=probe_plugin --passes='probe-pipeline{tims=3}' 2>&1 | FileCheck %s --check-prefix=NAMED
 // RUN: not %par-opt %s --load-pass-plugin=probe_plugin --passes='func.func(probe-remark)' 2>&1 | FileCheck %s --check-prefix=NESTED
 // RUN: not %par-opt %s --passes='canonicalize{max-iterations=x}' 2>&1 | FileCheck %s --check-prefix=NATIVE
 // RUN: not %par-opt %s --passes='cse(' 2>&1 | FileCheck %s --check-prefix=BRACE
@@ -32,7 +32,7 @@
 // NOPASS:    {{^}}par-opt: error: no pass called `nonsense`; `par-opt --list-passes` lists them
 // OPTION:    {{^}}par-opt: error: probe-remark has no option `tims`; did you mean `times`?
 // VALUE:     {{^}}par-opt: error: probe-remark{times=x}: expected an integer
-// NAMED:     {{^}}par-opt: error: `probe-pipeline` is a pipeline and has no options
+// NAMED:     {{^}}par-opt: error: no pass in probe-pipeline has an option `tims`; did you mean `times`?
 // NESTED:    {{^}}par-opt: error: `probe-remark` runs on the module: write it outside `func.func(...)`
 // NATIVE:    {{^}}par-opt: error: in `canonicalize{max-iterations=x}`: failed to add `canonicalize` with options
 // NATIVE-NOT: {{par-opt|Traceback|line}}

@@ -13,7 +13,7 @@ sdy.mesh @mesh = <["data"=8]>
 // CHECK-NEXT:      %[[W:.*]] = sdy.sharding_constraint %[[T]] <@mesh, [{}, {}], unreduced={"data"}> :
 // CHECK-NEXT:      %[[V:.*]] = sdy.sharding_constraint %[[W]] <@mesh, [{}, {}]> :
 // CHECK-NEXT:      return %[[V]]
-// REMARK-DAG: [annotate-unreduced] sdy.all_reduce applied: an array of 64 bytes is reduced here, over data, and not before
+// REMARK-DAG: [annotate-unreduced] sdy.all_reduce applied: 64 bytes per device are reduced here, over data, and not before
 func.func public @moved(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xf32> {
   %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
@@ -408,4 +408,96 @@ func.func public @one_axis(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@m
   %t = stablehlo.negate %u : tensor<4x4xf32>
   %v = sdy.all_reduce {"replica"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
   return %v : tensor<4x4xf32>
+}
+
+// Each device keeps a shard of the sum: XLA:CPU and XLA:TPU reduce the whole of it unless a reduce_scatter is written.
+// CHECK-LABEL:   func.func public @scattered
+// CHECK:           %[[U:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}], unreduced={"replica", "data"}> :
+// CHECK-NEXT:      %[[T:.*]] = stablehlo.negate %[[U]]
+// CHECK-NEXT:      %[[W:.*]] = sdy.sharding_constraint %[[T]] <@mesh, [{}, {}], unreduced={"replica", "data"}> :
+// CHECK-NEXT:      sdy.manual_computation(%[[W]]) in_shardings=[<@mesh, [{}, {}], unreduced={"replica", "data"}>] out_shardings=[<@mesh, [{"data"}, {}]>] manual_axes={"replica", "data"} (%[[A:.*]]: tensor<8x4xf32>) {
+// CHECK-NEXT:        %[[S:.*]] = "stablehlo.reduce_scatter"(%[[A]])
+// CHECK-SAME{LITERAL}: replica_groups = dense<[[0, 1, 2, 3], [4, 5, 6, 7]]>
+// CHECK-SAME:        scatter_dimension = 0
+// CHECK:             }) : (tensor<8x4xf32>) -> tensor<2x4xf32>
+// CHECK:             "stablehlo.all_reduce"(%[[S]])
+// CHECK-SAME{LITERAL}: replica_groups = dense<[[0, 4], [1, 5], [2, 6], [3, 7]]>
+// CHECK:             sdy.return
+func.func public @scattered(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}, %y: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}) -> tensor<8x4xf32> {
+  %p = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"replica", "data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"replica", "data", ?}, {?}]>, #sdy.sharding<@mesh, [{"replica", "data", ?}, {?}]>]} : tensor<8x4xf32>
+  %t = stablehlo.negate %u {paropt.shardings = #sdy.sharding_per_value<[<@mesh, [{"data"}, {}]>]>} : tensor<8x4xf32>
+  %v = sdy.all_reduce {"replica", "data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<8x4xf32>
+  return %v : tensor<8x4xf32>
+}
+
+// Scattered where it is, and summed over the rest of the axes later. The number of a channel is one that nobody has.
+// CHECK-LABEL:   func.func public @scattered_first
+// CHECK:           %[[U:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}], unreduced={"replica", "data"}> :
+// CHECK-NEXT:      %[[M:.*]] = sdy.manual_computation(%[[U]]) in_shardings=[<@mesh, [{}, {}], unreduced={"replica", "data"}>] out_shardings=[<@mesh, [{}, {"data"}], unreduced={"replica"}>]
+// CHECK-NEXT:        "stablehlo.reduce_scatter"
+// CHECK-SAME:        scatter_dimension = 1
+// CHECK-NOT:         stablehlo.all_reduce
+// CHECK:             sdy.return
+// CHECK:           %[[W:.*]] = sdy.sharding_constraint %[[M]] <@mesh, [{}, {"data"}], unreduced={"replica"}> :
+// CHECK-NEXT:      %[[T:.*]] = stablehlo.negate %[[W]]
+// CHECK-NEXT:      %[[R:.*]] = sdy.sharding_constraint %[[T]] <@mesh, [{}, {"data"}], unreduced={"replica"}> :
+// CHECK-NEXT:      sdy.sharding_constraint %[[R]] <@mesh, [{}, {"data"}]> :
+// REMARK-DAG: [annotate-unreduced] sdy.reduce_scatter applied: 128 bytes per device are scattered here, over data
+// REMARK-DAG: [annotate-unreduced] sdy.all_reduce applied: 32 bytes per device are reduced here, over replica, and not before
+func.func public @scattered_first(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}, %y: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}) -> tensor<8x4xf32> {
+  %p = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{}, {}], unreduced={"replica", "data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"replica", "data", ?}, {?}]>, #sdy.sharding<@mesh, [{"replica", "data", ?}, {?}]>]} : tensor<8x4xf32>
+  %s = sdy.reduce_scatter [{}, {"data"}] %u out_sharding=<@mesh, [{}, {"data"}]> {paropt.whole = #sdy.sharding<@mesh, [{}, {}]>} : tensor<8x4xf32>
+  %r = sdy.sharding_constraint %s <@mesh, [{?}, {?}], unreduced={"replica"}> {paropt.operands = []} : tensor<8x4xf32>
+  %t = stablehlo.negate %r {paropt.shardings = #sdy.sharding_per_value<[<@mesh, [{}, {"data"}]>]>} : tensor<8x4xf32>
+  %v = sdy.all_reduce {"replica"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<8x4xf32>
+  return %v : tensor<8x4xf32>
+}
+
+// The all_reduce has not moved: what is scattered is summed over all axes at once.
+// CHECK-LABEL:   func.func public @scattered_only
+// CHECK:           sdy.manual_computation(%{{.*}}) in_shardings=[<@mesh, [{}, {}], unreduced={"replica", "data"}>] out_shardings=[<@mesh, [{"data"}, {}]>]
+// CHECK-NEXT:        "stablehlo.reduce_scatter"
+// CHECK:             "stablehlo.all_reduce"
+// CHECK:           return
+// CHECK-NOT:       paropt.
+func.func public @scattered_only(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}) -> tensor<8x8xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{}, {}], unreduced={"replica", "data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"replica", "data", ?}, {?}]>, #sdy.sharding<@mesh, [{"replica", "data", ?}, {?}]>]} : tensor<8x8xf32>
+  %s = sdy.reduce_scatter [{"data"}, {}] %u out_sharding=<@mesh, [{"data"}, {}]> : tensor<8x8xf32>
+  %r = sdy.sharding_constraint %s <@mesh, [{?}, {?}], unreduced={"replica"}> {paropt.operands = []} : tensor<8x8xf32>
+  %v = sdy.all_reduce {"replica"} %r out_sharding=<@mesh, [{?}, {?}]> : tensor<8x8xf32>
+  return %v : tensor<8x8xf32>
+}
+
+// Six rows cannot be cut into four shards of one size: a constraint asks for the sum.
+// CHECK-LABEL:   func.func public @unequal_shards
+// CHECK-NOT:       sdy.manual_computation
+// CHECK:           sdy.sharding_constraint %{{.*}} <@mesh, [{"data"}, {}]> :
+func.func public @unequal_shards(%x: tensor<16x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<6x6xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x6xf32>, tensor<16x6xf32>) -> tensor<6x6xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<6x6xf32>
+  %t = stablehlo.negate %u {paropt.shardings = #sdy.sharding_per_value<[<@mesh, [{"data"}, {}]>]>} : tensor<6x6xf32>
+  %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<6x6xf32>
+  return %v : tensor<6x6xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// The constraint that stood where a reduce_scatter was written comes back.
+// CHECK-LABEL:   func.func public @scattering_taken_back
+// CHECK:           %[[P:.*]] = stablehlo.dot_general
+// CHECK-NEXT:      %[[T:.*]] = stablehlo.sqrt %[[P]]
+// CHECK-NEXT:      %[[W:.*]] = sdy.sharding_constraint %[[T]] <@mesh, [{}, {}]> :
+// CHECK-NEXT:      return %[[W]]
+// REMARK-DAG: [annotate-unreduced] stablehlo.sqrt missed: stablehlo.sqrt does not commute with the reduction
+func.func public @scattering_taken_back(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<8x8xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{}, {}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<8x8xf32>
+  %t = stablehlo.sqrt %u : tensor<8x8xf32>
+  %s = sdy.reduce_scatter [{"data"}, {}] %t out_sharding=<@mesh, [{"data"}, {}]> {paropt.whole = #sdy.sharding<@mesh, [{}, {}]>} : tensor<8x8xf32>
+  return %s : tensor<8x8xf32>
 }

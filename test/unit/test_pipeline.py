@@ -61,6 +61,7 @@ def registered() -> Iterator[None]:
         ("sample-pass{text=}", "sample-pass{text=''}"),
         ("sample-pass{text='a,b)'},cse",) * 2,
         ("sample-pipeline", "cse,sample-pass{count=1}"),
+        ("sample-pipeline{count=2 text=a}", "cse,sample-pass{count=2 text=a}"),
         ("builtin.module(sample-pipeline,sample-pipeline)", "cse,sample-pass{count=1},cse,sample-pass{count=1}"),
     ],
 )
@@ -99,7 +100,7 @@ def test_spelling(text: str, spelled: str) -> None:
         ("sample-pass{count=1 count=2}", "sample-pass{count=1 count=2}: option `count` is given twice"),
         ("sample-pass{=1}", "sample-pass{=1}: write options as `name=value name2=value2`"),
         ("sample-pass(count=1)", "`sample-pass(count=1)`: `sample-pass` takes its options in braces"),
-        ("sample-pipeline{a=1}", "`sample-pipeline` is a pipeline and has no options"),
+        ("sample-pipeline{a=1}", "no pass in sample-pipeline has an option `a`; it has: "),
         ("func.func(sample-pass)", "`sample-pass` runs on the module: write it outside `func.func(...)`"),
         ("func.func(cse,sample-pipeline)", "`sample-pipeline` runs on the module: write it outside `func.func(...)`"),
         ("endless", "pipeline `endless` contains itself"),

@@ -1,0 +1,63 @@
+"""What `expose-all-reduces` notes on ops about how values lie on the mesh, and who reads it."""
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import sdy
+
+from paropt.passes.analysis.collectives import GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER, Reduction
+from paropt.passes.analysis.shardings import CONSTRAINT, Sharding, parts_in, read_sharding, without
+from paropt.passes.analysis.types import bytes_of
+from paropt.passes.core.traversal import defining_op, module_of
+
+OPERANDS = "paropt.operands"  # of the constraint: how the op before it must split what it adds up
+SHARDINGS = "paropt.shardings"  # of an op behind it: how XLA alone would split its results
+WANTED = "paropt.wanted"  # of a loop: how what reads its results would have them split
+
+
+def is_source(op: ir.Operation) -> bool:
+    """Whether `op` says that the value before it is not reduced."""
+    return op.name == CONSTRAINT and OPERANDS in op.attributes
+
+
+def noted_sharding(value: ir.Value) -> Sharding | None:
+    """How XLA alone would split `value`; None: not at all, or not noted."""
+    return _noted(value, SHARDINGS)
+
+
+def wanted_sharding(value: ir.Value) -> Sharding | None:
+    """How what reads `value` would have it split; None: not at all, or not noted."""
+    return _noted(value, WANTED) or noted_sharding(value)
+
+
+def _noted(value: ir.Value, name: str) -> Sharding | None:
+    op = defining_op(value)
+    if op is None:
+        return None
+    if op.name == GLOBAL_ALL_REDUCE or is_source(op):
+        return _noted(op.operands[0], name)
+    for kind, written in ((CONSTRAINT, "sharding"), (GLOBAL_REDUCE_SCATTER, "out_sharding")):
+        if op.name == kind:
+            return read_sharding(op.attributes[written])
+    if name not in op.attributes:
+        return None
+    listed = sdy.TensorShardingPerValueAttr(op.attributes[name]).shardings
+    position = ir.OpResult(value).result_number
+    return read_sharding(listed[position]) if position < len(listed) else None
+
+
+def shard_bytes(value: ir.Value, sharding: Sharding | None) -> int:
+    """What one device holds of `value`, in bytes."""
+    return -(-bytes_of(ir.RankedTensorType(value.type)) // parts_of(value, sharding))
+
+
+def parts_of(value: ir.Value, sharding: Sharding | None) -> int:
+    """Into how many parts `value` is cut; 1 for a block argument: nothing is noted of those."""
+    op = defining_op(value)
+    return 1 if sharding is None or op is None else parts_in(module_of(op), sharding)
+
+
+def parts_unreduced(value: ir.Value, reduction: Reduction) -> int:
+    """Into how many parts `value` is cut before `reduction` takes its sum; 1 in the manual form: it is one device's."""
+    alone = noted_sharding(value) if reduction.is_global else None
+    if alone is None:
+        return 1
+    return parts_of(value, alone._replace(dimensions=without(alone.dimensions, reduction.place[1])))

@@ -1,0 +1,69 @@
+"""What it saves, and costs, to hold a sum whole that a program splits: `policy=auto` in the global form."""
+
+from collections.abc import Iterable
+from math import prod
+
+from jaxlib.mlir import ir
+
+from paropt.passes.analysis.deferral import Cost
+from paropt.passes.analysis.linearity import TRACKED
+from paropt.passes.analysis.loops import WHILE, Loop, loop_around, trip_count
+from paropt.passes.analysis.noted import shard_bytes
+from paropt.passes.analysis.producers import Producer
+from paropt.passes.analysis.propagation import Propagated
+from paropt.passes.analysis.shardings import CONSTRAINT, Sharding, mesh_behind, unsplit, without
+from paropt.passes.core.traversal import module_of, op_of, parent_of
+
+_UNKNOWN = 2  # trips of a loop that does not tell: as few as can be worth it
+
+
+def sums_of(producers: Iterable[Producer]) -> list[list[Producer]]:
+    """The producers of each sum, in program order."""
+    found: dict[ir.Value, list[Producer]] = {}
+    for producer in producers:
+        found.setdefault(_sum_behind(producer.value), []).append(producer)
+    return list(found.values())
+
+
+def _sum_behind(value: ir.Value) -> ir.Value:
+    """What is accumulated of `value` in the end: behind the outermost loop that linear ops bring it to."""
+    waiting, seen, last = [value], set[ir.Value](), value
+    while waiting:
+        value = waiting.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        for use in value.uses:
+            user = use.owner.operation
+            if user.name == "stablehlo.return" and loop_around(user.block) is not None:
+                last = parent_of(user).results[use.operand_number]
+                waiting.append(last)
+            elif user.name in TRACKED or user.name == CONSTRAINT:
+                waiting += user.results
+    return last
+
+
+def cost_of_whole(producers: list[Producer], kept: frozenset[str], propagated: Propagated) -> Cost:
+    """Of the sum of `producers`, which stays split over the axes `kept`, when it is left unreduced over them."""
+    sizes = {}
+    for producer in producers:
+        lies = propagated.sharding_of(producer.value) or unsplit(producer.value, producer.mesh)
+        whole = Sharding(producer.mesh, without(lies.dimensions, producer.axes))
+        sizes[producer.value] = shard_bytes(producer.value, whole)
+    first = producers[0]
+    size = sizes[first.value]
+    mesh = mesh_behind(module_of(op_of(first.value)), first.mesh)
+    shards = prod(count for name, count in mesh.axes if name in kept) if mesh else 1
+    runs = {value: _runs(op_of(value)) for value in sizes}
+    return Cost(sizes, dict(runs), [size], size - size // shards)
+
+
+def _runs(op: ir.Operation) -> int:
+    """How often `op` runs in one step."""
+    runs = 1
+    while op.parent is not None:
+        op = parent_of(op)
+        if op.name == WHILE:
+            trips = trip_count(Loop(op))
+            runs *= _UNKNOWN if trips is None else trips
+    return runs

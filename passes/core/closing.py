@@ -1,0 +1,135 @@
+"""How a sum in a program for all devices ends: what each device holds an addend of becomes one value.
+
+A sharding constraint without `unreduced` axes asks for that. XLA:CPU and XLA:TPU make it an all_reduce even where each
+device keeps a shard only. A reduce_scatter has to be written, and only manual computations contain it:
+
+    %r = sdy.manual_computation(%u) in_shardings=[<@mesh, [{}], unreduced={"data"}>] out_shardings=[<@mesh, [{"data"}]>]
+             manual_axes={"data"} (%a) {
+      %s = reduce_scatter(%a)
+      sdy.return %s
+    }
+"""
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import sdy, stablehlo
+
+from paropt.passes.analysis.collectives import ADD, ALL_REDUCE, REDUCE_SCATTER
+from paropt.passes.analysis.meshes import Mesh
+from paropt.passes.analysis.shardings import MANUAL, Axes, Sharding, closed_sharding, mesh_behind, names_of
+from paropt.passes.core.split import reduction
+from paropt.passes.core.traversal import module_of, op_of, ops_of
+
+
+class Scatter(NamedTuple):
+    """One reduce_scatter: each device of a group over `axes` keeps a part of `dimension`."""
+
+    dimension: int
+    axes: Axes
+
+
+def scatters(module: ir.Operation, shape: Sequence[int], start: Sharding, end: Sharding) -> list[Scatter]:
+    """The reduce_scatters that make of a value of `shape` that lies as `start` one that lies as `end`.
+
+    Empty where there is nothing to scatter, or no reduce_scatter does it: the parts are unequal, or of parts of axes.
+    """
+    mesh = mesh_behind(module, start.mesh)
+    if mesh is None or any(":(" in axis for axis in (*start.axes, *end.axes, *start.unreduced)):
+        return []
+    found: list[Scatter] = []
+    for dimension, (before, after) in enumerate(zip(start.dimensions, end.dimensions, strict=True)):
+        added = after[len(before) :]
+        if after[: len(before)] != before or not set(added) <= set(start.unreduced) - set(end.unreduced):
+            return []
+        if shape[dimension] % _count(mesh, after):
+            return []
+        found += [Scatter(dimension, added)] if added else []
+    return found
+
+
+def scattered(value: ir.Value, start: Sharding, end: Sharding, steps: Sequence[Scatter]) -> ir.Value:
+    """The sum of what devices hold of `value`, which lies as `start`: it lies as `end`. Made at the insertion point."""
+    module = module_of(op_of(value))
+    mesh = mesh_behind(module, start.mesh)
+    assert mesh is not None
+    whole = ir.RankedTensorType(value.type)
+    inside, outside = (closed_sharding(s.mesh, s.dimensions, s.unreduced) for s in (start, end))
+    quoted = ", ".join(f'"{name}"' for name in mesh.names)
+    attributes = {
+        "in_shardings": sdy.TensorShardingPerValueAttr.get([inside]),
+        "out_shardings": sdy.TensorShardingPerValueAttr.get([outside]),
+        "manual_axes": ir.Attribute.parse(f"#sdy<manual_axes{{{quoted}}}>"),
+    }
+    made = ir.Operation.create(MANUAL, results=[whole], operands=[value], attributes=attributes, regions=1)
+    block = made.regions[0].blocks.append(_local(whole, mesh, start.dimensions))
+    channels = _Channels(module)
+    with ir.InsertionPoint(block):
+        part: ir.Value = block.arguments[0]
+        for dimension, axes in steps:
+            part = _reduce_scatter(part, mesh, dimension, axes, channels)
+        done = {axis for step in steps for axis in step.axes}
+        left = [axis for axis in start.unreduced if axis not in done and axis not in end.unreduced]
+        if left:
+            part = reduction(ALL_REDUCE, part, part.type, _attributes(mesh, left, channels), ADD)
+        ir.Operation.create("sdy.return", operands=[part])
+    return made.results[0]
+
+
+def _reduce_scatter(part: ir.Value, mesh: Mesh, dimension: int, axes: Axes, channels: "_Channels") -> ir.Value:
+    before = ir.RankedTensorType(part.type)
+    shape = list(before.shape)
+    shape[dimension] //= _count(mesh, axes)
+    position = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dimension)
+    attributes = {**_attributes(mesh, axes, channels), "scatter_dimension": position}
+    return reduction(REDUCE_SCATTER, part, ir.RankedTensorType.get(shape, before.element_type), attributes, ADD)
+
+
+def _attributes(mesh: Mesh, axes: Sequence[str], channels: "_Channels") -> dict[str, ir.Attribute]:
+    groups: Any = np.array(mesh.groups([name for axis in axes for name in names_of([axis])]), np.int64)
+    return {
+        "replica_groups": ir.DenseIntElementsAttr.get(groups),
+        "channel_handle": stablehlo.ChannelHandle.get(channels.next(), 1),
+        "use_global_device_ids": ir.UnitAttr.get(),
+    }
+
+
+class _Channels:
+    """Numbers that no collective of the module has."""
+
+    def __init__(self, module: ir.Operation) -> None:
+        ops = ops_of(module, *_WITH_CHANNELS)
+        used = [
+            stablehlo.ChannelHandle(op.attributes["channel_handle"]) for op in ops if "channel_handle" in op.attributes
+        ]
+        self._last = max((channel.handle for channel in used), default=0)
+
+    def next(self) -> int:
+        self._last += 1
+        return self._last
+
+
+_WITH_CHANNELS = (
+    ALL_REDUCE,
+    REDUCE_SCATTER,
+    "stablehlo.all_gather",
+    "stablehlo.all_to_all",
+    "stablehlo.collective_broadcast",
+    "stablehlo.collective_permute",
+    "stablehlo.send",
+    "stablehlo.recv",
+)
+
+
+def _local(whole: ir.RankedTensorType, mesh: Mesh, dimensions: Sequence[Axes]) -> ir.RankedTensorType:
+    """What one device holds of `whole`."""
+    shape = [size // _count(mesh, axes) for size, axes in zip(whole.shape, dimensions, strict=True)]
+    return ir.RankedTensorType.get(shape, whole.element_type)
+
+
+def _count(mesh: Mesh, axes: Axes) -> int:
+    sizes = dict(mesh.axes)
+    return prod(sizes[name] for name in names_of(axes))
