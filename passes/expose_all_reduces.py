@@ -88,7 +88,7 @@ def expose_all_reduces(
     exposed: list[tuple[Producer, Axes, Scattering | None]] = []
     for producer in found:
         over = kept[producer.value]
-        scattering = _scattering(module, producer, over, propagated) if not allowed else None
+        scattering = _scattering(module, producer, over, propagated)
         try:
             exposed.append((producer, _movable(producer, over, policy, allowed), scattering))
         except Declined as reason:

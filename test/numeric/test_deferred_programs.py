@@ -139,17 +139,54 @@ def test_a_sync_in_some_micro_batches_leaves_the_loop() -> None:
         ("explicit_mlp_p7", "defer", set()),
         ("explicit_mlp_p7", "defer axes=replica", {"reduce-scatter"}),
         ("explicit_mlp_p7", "defer axes=data", {"reduce-scatter", "all-reduce"}),
+        ("plain_mlp_p6", "keep-shards", {"reduce-scatter"}),
+        ("plain_mlp_p6", "every", {"reduce-scatter"}),
+        ("plain_mlp_p6", "defer", set()),
+        ("plain_mlp_p6", "auto memory-budget=0", {"reduce-scatter"}),
+        ("plain_mlp_p6", "auto memory-budget=1000000", set()),
+        ("plain_mlp_p7", "hierarchical", {"reduce-scatter"}),
+        ("plain_mlp_p7", "every", {"reduce-scatter", "all-reduce"}),
+        ("plain_mlp_p7", "defer", set()),
+        ("plain_mlp_p7", "hierarchical axes=replica", {"reduce-scatter"}),
+        ("plain_mlp_p11", "keep-shards", set()),
     ],
 )
 def test_policies_of_sharded_programs(name: str, policy: str, in_loop: set[str]) -> None:
     program = MATRIX[name](Sizes(layers=1))
-    passes = f"inline-calls,fuse-all-reduces,defer-sync{{policy={policy}}},fuse-all-reduces"
-    ours = paropt.jit(program.step, passes=passes, strict=True)
+    ours = paropt.jit(program.step, passes=f"grad-sync{{policy={policy}}}", strict=True)
     compiled = ours.lower(*program.args).compile()
     assert difference_from_definition(program, compiled(*program.args)) <= tolerance_of(name)
     found = paropt.audit(compiled).collectives
     large = [c for c in found if c.loops and c.kind in SYNC_KINDS and max(a.elements for a in c.arrays) > 1]
     assert {c.kind for c in large} == in_loop
+
+
+# Where each device keeps a shard, the sum that follows the loop is scattered, and no whole one is made.
+@pytest.mark.parametrize(
+    "name, policy", [("plain_mlp_p6", "defer"), ("plain_mlp_p7", "defer"), ("plain_mlp_p11", "keep-shards")]
+)
+def test_sums_are_scattered_after_the_loop(name: str, policy: str) -> None:
+    program = MATRIX[name]()
+    alone = jax.jit(program.step).lower(*program.args).compile()
+    compiled = paropt.jit(program.step, passes=f"grad-sync{{policy={policy}}}").lower(*program.args).compile()
+    large = [c for c in paropt.audit(compiled).collectives if max(a.elements for a in c.arrays) > MICRO_BATCHES]
+    scattered = [c for c in large if c.kind == "reduce-scatter"]
+    assert sum(c.payload for c in scattered) == program.gradient_bytes
+    whole = [c for c in large if c.kind == "all-reduce" and c.payload > program.gradient_bytes / 4]
+    assert not whole
+    gathered = [
+        sum(c.payload for c in paropt.audit(p).collectives if c.kind == "all-gather") for p in (alone, compiled)
+    ]
+    assert gathered[1] <= gathered[0]
+
+
+def test_scattering_in_the_loop_takes_less_memory() -> None:
+    program = MATRIX["plain_mlp_p6"]()
+    alone, ours = (
+        jitted(program.step).lower(*program.args).compile().memory_analysis().temp_size_in_bytes
+        for jitted in (jax.jit, paropt.jit)
+    )
+    assert ours < 0.6 * alone
 
 
 def summed(dtype: type, micro_batches: int) -> Callable[[jax.Array], jax.Array]:

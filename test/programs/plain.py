@@ -17,8 +17,8 @@ Build = Callable[..., Model]
 
 DEFERRED = "each gradient is reduced once, after the loop"
 REFUSED = "unchanged: the reduced gradient is read in the loop"
-SPLIT = "unchanged, but for scalars: gradient sums are split over the axis that gradients are reduced over"
-HIERARCHICAL = "gradients are reduced over `data` in the loop, once over `replica` after it"
+SPLIT = "gradients are scattered in the loop: their sums are split over the axis that they are reduced over"
+HIERARCHICAL = "gradients are scattered over `data` in the loop, once over `replica` after it"
 
 
 def data_parallel(build: Build, pattern: Pattern, sizes: Sizes = DEFAULT, devices: Devices = None) -> Program:
