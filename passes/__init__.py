@@ -24,3 +24,11 @@ name_pipeline(
     "that something else reads; the sync leaves the loops; what then meets after them is fused; what was written out "
     "becomes sharding constraints.",
 )
+
+name_pipeline(
+    "hsdp",
+    "inline-calls,annotate-shardings{preset=hsdp},grad-sync",
+    "Partially sharded data parallel training: parameters and gradient sums are split over `data` (or `fsdp`), the "
+    "optimizer's state over `replica` as well; gradients are summed over `replica` once, after the loop, and scattered "
+    "to the optimizer's shards; updates are gathered. With rules=FILE, tensor parallelism beside it.",
+)

@@ -111,5 +111,5 @@ def _annotate_gradient(gradient: Gradient, placements: Placements) -> Remark:
             require(not differ(wanted, given), f"{parameter} is sharded {wanted}, and {what}")
     except Declined as declined:
         return missed(NAME, loop.op, declined)
-    constrain_sum(loop, position, parameter.notes[SHARDING], placements)
+    constrain_sum(loop, position, parameter.notes[SHARDING], placements, also_after=True)
     return applied(NAME, loop.op, f"carried value {position} is sharded as {parameter}, whose gradient it is: {wanted}")

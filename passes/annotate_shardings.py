@@ -13,7 +13,7 @@ from paropt.passes.analysis.meshes import Mesh, meshes_of
 from paropt.passes.analysis.roles import Roles, examples_dimension, plain_path
 from paropt.passes.analysis.signature import Signature, Slot, signatures
 from paropt.passes.analysis.types import bytes_of, tensor_of
-from paropt.passes.core.constraints import constrain_sum, sharding_attribute
+from paropt.passes.core.constraints import constrain_sum, gather_at_uses, sharding_attribute
 from paropt.passes.core.pipeline import PipelineError
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
@@ -105,7 +105,8 @@ class _Annotation:
         ]
         note_arguments(self._signature.function, self._arguments)
         note_results(self._signature.function, self._results)
-        remarks += [r for g in self._roles.gradients if (r := self._annotate_gradient(g)) is not None]
+        for gradient in self._roles.gradients:
+            remarks += [r for r in (self._annotate_gradient(gradient), self._gather(gradient)) if r is not None]
         return remarks + self._unused()
 
     def _annotate(self, slot: Slot, state: State | None) -> Remark | None:
@@ -140,8 +141,24 @@ class _Annotation:
                 require(not differ(given, wanted), f"{what}, and {rule.name} says {wanted}")
         except Declined as declined:
             return missed(NAME, loop.op, declined)
-        constrain_sum(loop, gradient.position, decision.sharding, self._placements)
+        constrain_sum(loop, gradient.position, decision.sharding, self._placements, also_after=False)
         return applied(NAME, loop.op, f"the gradient of {parameter} is sharded {decision.words} by {rule.name}")
+
+    def _gather(self, gradient: Gradient) -> Remark | None:
+        """Makes the loop read the parameter without the cuts that its rule says are for storage only."""
+        parameter = gradient.parameter
+        rule = self._rule(parameter, self._roles.of(parameter))
+        if rule is None or not rule.gather:
+            return None
+        axes = self._rules.axes(rule.gather, self._mesh.names, rule.name)
+        try:
+            cut = self._axes(rule, parameter)
+        except Declined:
+            return None  # a remark says so already
+        left = [[axis for axis in names if axis not in axes] for names in cut]
+        if not gather_at_uses(parameter.value, left, self._mesh_name):
+            return None
+        return applied(NAME, gradient.loop, f"{parameter} is gathered over {', '.join(axes)} at use by {rule.name}")
 
     def _rule(self, slot: Slot, roles: tuple[str, ...]) -> Rule | None:
         """The first rule that is about the array."""

@@ -23,6 +23,7 @@ from paropt.passes.core.global_form import (
     pin_operands,
     reduced_axes,
     sources,
+    summed_axes,
     take_back,
     take_back_unmoved,
 )
@@ -56,8 +57,8 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
     The last stage for what `expose-all-reduces` has written. Every value on the way is constrained, and nothing else
     but the operands of the op that adds up: XLA keeps its own choices for all other values. Zeros that are added on
     the way become fresh constants with constraints of their own. A sum of which each device keeps a shard ends in a
-    reduce_scatter, in an `sdy.manual_computation` that takes the value not reduced; other sums in a constraint. Where a condition fails, all that was exposed is
-    taken back, which leaves the program that there was.
+    reduce_scatter, in an `sdy.manual_computation` that takes the value not reduced; other sums in a constraint. Where
+    a condition fails, all that was exposed is taken back, which leaves the program that there was.
 
     Legal when:
 
@@ -97,7 +98,8 @@ def _annotate(module: ir.Operation, starts: list[ir.Operation], found: Unreduced
         if defining_op(value) is not None
     }
     _write_zeros(found, shardings)
-    for op in starts:
+    for op in starts:  # XLA reduces twice where the result is split by what splits the sum, not reduced over the rest
+        shardings[op.results[0]] = _whole(shardings[op.results[0]], summed_axes(op))
         pin_operands(op)
     for value, sharding in shardings.items():
         _constrain(value, sharding)
@@ -122,6 +124,12 @@ def _unreduced(value: ir.Value, alone: Sharding | None, reduction: Reduction) ->
     """The sharding of `value`, not reduced: what XLA `alone` would give it, without the axes of the reduction."""
     mesh, axes = reduction.place
     return closed_sharding(mesh, without(_dimensions(value, alone), axes), axes)
+
+
+def _whole(sharding: ir.Attribute, axes: Axes) -> ir.Attribute:
+    """`sharding` without `axes`."""
+    lies = read_sharding(sharding)
+    return closed_sharding(lies.mesh, without(lies.dimensions, axes), lies.unreduced)
 
 
 def _dimensions(value: ir.Value, sharding: Sharding | None) -> tuple[Axes, ...]:

@@ -12,7 +12,7 @@ from paropt.passes.analysis.producers import ROWS as PRODUCERS
 from paropt.passes.analysis.producers import Producer, producers
 from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.sharded_sums import cut_of, sharded_sums, whole_sums
-from paropt.passes.analysis.shardings import Axes, Sharding, is_manual, names_of, read_sharding, unsplit, without
+from paropt.passes.analysis.shardings import Axes, Sharding, is_manual, names_of, unsplit, without
 from paropt.passes.analysis.sum_costs import cost_of_whole, sums_of
 from paropt.passes.core.closing import scatters
 from paropt.passes.core.global_form import Scattering, expose, note_shardings
@@ -140,11 +140,11 @@ def _scattering(
     module: ir.Operation, producer: Producer, kept: frozenset[str], propagated: Propagated
 ) -> Scattering | None:
     """Where and how a reduce_scatter splits the result of `producer` over the axes `kept`; None when none does."""
-    cut = cut_of(producer.value) if kept else None
+    cut = cut_of(producer.value, propagated, kept) if kept else None
     if cut is None:
         return None
     others = tuple(axis for axis in producer.axes if not names_of([axis]) & kept)
-    shard = Sharding(producer.mesh, without(read_sharding(cut.shard.attributes["sharding"]).dimensions, others))
+    shard = Sharding(producer.mesh, without(cut.shard.dimensions, others))
     whole, before = (
         Sharding(producer.mesh, without(lies.dimensions, producer.axes), producer.axes)
         for lies in (propagated.sharding_of(v) or unsplit(v, producer.mesh) for v in (producer.value, cut.value))

@@ -4,11 +4,12 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.shardings import CONSTRAINT
 from paropt.passes.core.traversal import defining_op
 
 _CONSTANT = "stablehlo.constant"
 # Ops that only copy or reshape what they read: a splat stays a splat, a constant a constant.
-_COPIES = ("stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.convert", "stablehlo.transpose")
+_COPIES = ("stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.convert", "stablehlo.transpose", CONSTRAINT)
 
 
 def is_constant(value: ir.Value) -> bool:

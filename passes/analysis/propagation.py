@@ -6,7 +6,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 from jaxlib.mlir.passmanager import PassManager
 
-from paropt.passes.analysis.shardings import Sharding, closed_sharding, rank_of, sharding_of, unsplit
+from paropt.passes.analysis.shardings import Sharding, closed_sharding, rank_of, refines, sharding_of, unsplit
 from paropt.passes.core.traversal import defining_op, op_of
 
 _PIPELINE = "builtin.module(sdy-propagation-pipeline,func.func(sdy-populate-op-sharding-rules))"
@@ -60,15 +60,23 @@ class Propagated:
     def wanted(self, op: ir.Operation) -> ir.Attribute | None:
         """How all that reads the results of `op` would have them split, where that was not to tell how they are."""
         copy = self._copy_of(op)
-        barriers = self._barriers.get(self._numbers[op.results[0]], [])
-        wanted = {ir.OpResult(b.operands[0]).result_number: _wanted(b.results[0]) for b in barriers}
-        found = next((sharding for sharding in wanted.values() if sharding is not None), None)
-        if copy is None or found is None:
+        if copy is None:
             return None
-        mesh = str(sdy.TensorShardingAttr(found).mesh_or_ref)
+        behind = list(copy.results)
+        for barrier in self._barriers.get(self._numbers[op.results[0]], []):
+            behind[ir.OpResult(barrier.operands[0]).result_number] = barrier.results[0]
+        alone = [sharding_of(result) for result in copy.results]
+        wanted = [_wanted(value) for value in behind]
+        if not any(w is not None and refines(w, own) for w, own in zip(wanted, alone, strict=True)):
+            return None
+        mesh = next(sharding.mesh for sharding in wanted if sharding is not None)
         with copy.context:
-            shardings = [wanted.get(i) or _sharding(result, mesh) for i, result in enumerate(copy.results)]
-            return sdy.TensorShardingPerValueAttr.get(shardings)
+            shardings = [
+                w if w is not None and refines(w, own) else own or unsplit(value, mesh)
+                for value, w, own in zip(behind, wanted, alone, strict=True)
+            ]
+            listed = [closed_sharding(sharding.mesh, sharding.dimensions) for sharding in shardings]
+            return sdy.TensorShardingPerValueAttr.get(listed)
 
     def operand_shardings(self, op: ir.Operation) -> list[Sharding | None]:
         copy = self._copy_of(op)
@@ -84,20 +92,21 @@ class Propagated:
         return self._copies.get(self._numbers[op.results[0]])
 
 
-def _sharding(value: ir.Value, mesh: str) -> ir.Attribute:
-    found = sharding_of(value) or unsplit(value, mesh)
-    return closed_sharding(found.mesh, found.dimensions)
-
-
-def _wanted(barrier: ir.Value) -> ir.Attribute | None:
-    """How `barrier` is split, if all that read it are split in the same way or make one number of it."""
-    wanted = sharding_of(barrier)
-    for use in barrier.uses:
+def _wanted(value: ir.Value) -> Sharding | None:
+    """How all that reads `value` is split, but for what makes one number of it; None when that differs."""
+    found: Sharding | None = None
+    for use in value.uses:
         user = use.owner.operation
-        results = [result for result in user.results if rank_of(result)]
-        if not user.results or any(sharding_of(result) != wanted for result in results):
+        for result in user.results:
+            sharding = sharding_of(result)
+            if not rank_of(result):
+                continue
+            if sharding is None or rank_of(result) != rank_of(value) or found not in (None, sharding):
+                return None
+            found = sharding
+        if not user.results:
             return None
-    return sdy.TensorShardingPerValueAttr(op_of(barrier).attributes["sdy.sharding"]).shardings[0] if wanted else None
+    return found
 
 
 def _stop_backward(result: ir.Value) -> ir.Operation:

@@ -11,7 +11,8 @@ from jaxlib.mlir import ir
 
 from paropt.passes.analysis.linearity import TRACKED
 from paropt.passes.analysis.loops import WHILE, Loop, loop_around
-from paropt.passes.analysis.shardings import CONSTRAINT, is_manual, read_sharding, sharding_of
+from paropt.passes.analysis.propagation import Propagated
+from paropt.passes.analysis.shardings import CONSTRAINT, Sharding, is_manual, names_of, read_sharding, sharding_of
 from paropt.passes.core.traversal import defining_op, ops_of, parent_of
 
 # Ops that leave a parameter what it is.
@@ -57,11 +58,17 @@ class Cut(NamedTuple):
 
     value: ir.Value  # the sum, in the type in which it is taken
     wholes: list[ir.Operation]  # constraints that ask for the whole of it, and that only the next one reads
-    shard: ir.Operation  # the constraint that splits it
+    shard: Sharding  # how it lies then
 
 
-def cut_of(value: ir.Value) -> Cut | None:
-    """Where the program splits `value`, when nothing else reads it, nor what is copied of it on the way."""
+def cut_of(value: ir.Value, propagated: Propagated, axes: frozenset[str]) -> Cut | None:
+    """Where `value` becomes split over the axes of these names: as Shardy would have it, or by a constraint.
+
+    None when something reads the whole of it, or of what is copied of it on the way to the constraint.
+    """
+    alone = propagated.sharding_of(value)
+    if alone is not None and axes <= names_of(alone.axes):
+        return Cut(value, [], alone)
     user, converted = _only_user(value), False
     while user is not None and user.name in (_COPIES if not converted else _CONVERTS):
         converted = converted or user.name in _CONVERTS
@@ -73,7 +80,7 @@ def cut_of(value: ir.Value) -> Cut | None:
         if sharding.unreduced:
             return None
         if sharding.axes:
-            return Cut(value, wholes, user)
+            return Cut(value, wholes, sharding) if axes <= names_of(sharding.axes) else None
         wholes.append(user)
         user = _only_user(user.results[0])
     return None

@@ -37,6 +37,14 @@ def axes_in(attribute: ir.Attribute) -> Axes:
     return tuple(_AXIS.findall(str(attribute)))
 
 
+def refines(sharding: Sharding, other: Sharding | None) -> bool:
+    """Whether a value that lies as `sharding` is cut further than one that lies as `other`, and nothing is moved."""
+    if other is None:
+        return bool(sharding.axes)
+    pairs = list(zip(sharding.dimensions, other.dimensions, strict=True))
+    return sharding.axes > other.axes and all(mine[: len(theirs)] == theirs for mine, theirs in pairs)
+
+
 def parts_in(module: ir.Operation, sharding: Sharding) -> int:
     """Into how many parts `sharding` cuts a value."""
     mesh = mesh_behind(module, sharding.mesh)

@@ -6,9 +6,9 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
 from paropt.passes.analysis.contract import Placements
-from paropt.passes.analysis.loops import Loop
+from paropt.passes.analysis.loops import WHILE, Loop, loop_around
 from paropt.passes.core.global_form import constrained
-from paropt.passes.core.traversal import op_of
+from paropt.passes.core.traversal import defining_op
 
 
 def sharding_attribute(mesh: str, dimensions: Sequence[Sequence[str]], context: ir.Context) -> ir.Attribute:
@@ -18,25 +18,61 @@ def sharding_attribute(mesh: str, dimensions: Sequence[Sequence[str]], context: 
     return ir.Attribute.parse(f"#sdy.sharding<{ir.FlatSymbolRefAttr.get(mesh, context)}, [{listed}]>", context)
 
 
-def constrain_sum(loop: Loop, position: int, sharding: ir.Attribute, placements: Placements) -> None:
-    """Shards a carried value, from its first value to what is made of it, where nothing says how it is sharded."""
+def constrain_sum(
+    loop: Loop, position: int, sharding: ir.Attribute, placements: Placements, *, also_after: bool
+) -> None:
+    """Shards a carried value, from its first value to what is made of it, where nothing says how it is sharded.
+
+    What reads it behind the loop has no say in how the loop carries it. `also_after`: it reads it sharded like that.
+    """
     start, following = loop.op.operands[position], loop.next_values.operands[position]
     for reader, operand, value in ((loop.op, position, start), (loop.next_values, position, following)):
         if placements.of_value(value) is None:
             with ir.InsertionPoint(reader), reader.location:
                 reader.operands[operand] = constrained(value, sharding)
     if placements.of_sum(loop, position) is None:
-        _constrain_result(loop.op.results[position], sharding)
+        result = loop.op.results[position]
+        readers = [(use.owner.operation, use.operand_number) for use in result.uses]
+        with ir.InsertionPoint.after(loop.op), loop.op.location:
+            behind = constrained(result, sharding) if also_after else _stop_backward(result)
+        for reader, operand in readers:
+            reader.operands[operand] = behind
 
 
-def _constrain_result(result: ir.Value, sharding: ir.Attribute) -> None:
-    """Else what reads the sum would have a say in how the loop carries it."""
-    readers = [(use.owner.operation, use.operand_number) for use in result.uses]
-    loop = op_of(result)
-    with ir.InsertionPoint.after(loop), loop.location:
-        alike = constrained(result, sharding)
-    for reader, operand in readers:
-        reader.operands[operand] = alike
+def _stop_backward(result: ir.Value) -> ir.Value:
+    return sdy.PropagationBarrierOp(result, int(sdy.PropagationDirection.FORWARD)).result
+
+
+def gather_at_uses(value: ir.Value, dimensions: Sequence[Sequence[str]], mesh: str) -> int:
+    """Every op that reads `value` in a loop reads it cut like that; of layers in one array, one at a time is gathered.
+
+    Returns the number of constraints.
+    """
+    count, readers = 0, list[ir.OpOperand]()
+    for use in value.uses:
+        op, position = use.owner.operation, use.operand_number
+        if op.name == WHILE:
+            loop = Loop(op)
+            if loop.next_values.operands[position] == loop.body.arguments[position]:
+                count += gather_at_uses(loop.body.arguments[position], dimensions, mesh)
+        elif op.name == "stablehlo.dynamic_slice" and not dimensions[0]:
+            count += _gather(op.results[0], list(op.results[0].uses), dimensions, mesh)
+        elif loop_around(op.block) is not None and op.name != "stablehlo.return":
+            readers.append(use)
+    return count + _gather(value, readers, dimensions, mesh)
+
+
+def _gather(value: ir.Value, readers: Sequence[ir.OpOperand], dimensions: Sequence[Sequence[str]], mesh: str) -> int:
+    if not readers:
+        return 0
+    places = [(use.owner.operation, use.operand_number) for use in readers]
+    op = defining_op(value)
+    point = ir.InsertionPoint.after(op) if op is not None else ir.InsertionPoint.at_block_begin(value.owner)
+    with point, places[0][0].location:
+        whole = constrained(value, sharding_attribute(mesh, dimensions, value.context))
+    for reader, position in places:
+        reader.operands[position] = whole
+    return 1
 
 
 def _quoted(axis: str, context: ir.Context) -> str:

@@ -142,6 +142,12 @@ def reduced_axes(op: ir.Operation) -> tuple[str, Axes]:
     return sharding.mesh, sharding.unreduced
 
 
+def summed_axes(source: ir.Operation) -> Axes:
+    """The axes that split what the op before `source` adds up."""
+    splits = [split for split in ir.ArrayAttr(source.attributes[OPERANDS]) if not isinstance(split, ir.UnitAttr)]
+    return tuple(axis for split in splits for axis in sorted(read_sharding(split).axes))
+
+
 def pin_operands(source: ir.Operation) -> None:
     """Makes the op before `source` split what it adds up the way Shardy found, and `source` a plain constraint."""
     producer = op_of(source.operands[0])

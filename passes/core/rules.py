@@ -21,7 +21,7 @@ from paropt.passes.core.presets import PRESETS
 
 ROLES = ("batch", "parameter", "optimizer", "expert", "gradient", "state", "any")
 _ACTIONS = ("shard", "largest", "examples", "whole")
-_KEYS = ("path", "regex", "role", "min_bytes", "min_rank", *_ACTIONS)
+_KEYS = ("path", "regex", "role", "min_bytes", "min_rank", *_ACTIONS, "gather")
 _UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "kB": 10**3, "MB": 10**6, "GB": 10**9}
 REST = "..."
 
@@ -42,6 +42,7 @@ class Rule:
     min_rank: int = 0
     action: str = "whole"  # one of _ACTIONS
     axes: tuple[str, ...] = ()  # of the action: one name per dimension, or one name
+    gather: str = ""  # the axes that cut a parameter no longer where a loop reads it
 
     def fits(self, path: str, roles: Iterable[str], size: int, rank: int) -> bool:
         """Whether the rule is about an array with this path (`state/params/0/kernel`) and these roles."""
@@ -132,6 +133,7 @@ def _rule(table: Any, name: str) -> Rule:
         _integer(table.get("min_rank", 0), name),
         actions[0],
         _axes(actions[0], table[actions[0]], name),
+        _axes("gather", table["gather"], name)[0] if "gather" in table else "",
     )
 
 

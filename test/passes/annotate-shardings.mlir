@@ -26,7 +26,7 @@ sdy.mesh @mesh = <["data"=8]>
 // CHECK:         sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}]>
 // CHECK:         stablehlo.while
 // CHECK:           sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}]>
-// CHECK:         sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}]>
+// CHECK:         sdy.propagation_barrier %{{.*}} allowed_direction=FORWARD
 // REMARK: argument 0 (state['w']) is sharded [{}, {}] by preset zero1, rule 2
 // REMARK: argument 1 (state['m']) is sharded [{data}, {}] by preset zero1, rule 4
 // REMARK: argument 2 (batch) is sharded [{}, {data}] by preset zero1, rule 1
@@ -34,7 +34,7 @@ sdy.mesh @mesh = <["data"=8]>
 // FSDP-LABEL: func.func public @roles
 // FSDP-SAME:    %{{[^:]*}}: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}
 // FSDP-SAME:    %{{[^:]*}}: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}
-// FSDP-NOT:     sdy.sharding_constraint
+// FSDP:         sdy.sharding_constraint %{{.*}} <@mesh, [{"data"}, {}]>
 // FSDP-LABEL: func.func public @gradient_sharded_otherwise
 // NUMERIC: skip (arrays are elsewhere afterwards: test/unit/test_annotate_shardings.py runs it)
 func.func public @roles(%w: tensor<16x8xf32> loc("state['w']"), %m: tensor<16x8xf32> loc("state['m']"), %x: tensor<4x16xf32> loc("batch")) -> (tensor<16x8xf32> {jax.result_info = "result[0]['m']"}, tensor<16x8xf32> {jax.result_info = "result[0]['w']"}) {
@@ -165,4 +165,44 @@ func.func public @nothing_to_cut(%x: tensor<3x5xf32> loc("state['x']"), %y: tens
 // CHECK-SAME:    %{{[^:]*}}: tensor<8xf32>)
 func.func public @no_mesh(%x: tensor<8xf32> loc("batch")) -> tensor<8xf32> {
   return %x : tensor<8xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// A parameter that is cut where it is kept is whole where a loop reads it, and so is each layer of an array of layers.
+// FSDP-LABEL: func.func public @gathered
+// FSDP:         do {
+// FSDP-NEXT:      %[[WHOLE:.*]] = sdy.sharding_constraint %iterArg{{[_0-9]*}} <@mesh, [{}, {}]>
+// FSDP-NEXT:      stablehlo.multiply %[[WHOLE]], %[[WHOLE]]
+// FSDP-NEXT:      %[[S:.*]] = stablehlo.dynamic_slice %iterArg
+// FSDP-NEXT:      %[[ONE:.*]] = sdy.sharding_constraint %[[S]] <@mesh, [{}, {}, {}]>
+// FSDP-NEXT:      stablehlo.reshape %[[ONE]]
+// FSDP:         stablehlo.subtract %arg0,
+// NUMERIC: skip (arrays are elsewhere afterwards: test/unit/test_annotate_shardings.py runs it)
+func.func public @gathered(%w: tensor<16x8xf32> loc("state['w']"), %l: tensor<3x16x8xf32> loc("state['l']")) -> (tensor<16x8xf32> {jax.result_info = "result[0]['w']"}, tensor<3x16x8xf32> {jax.result_info = "result[0]['l']"}) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<16x8xf32>
+  %nones = stablehlo.constant dense<0.0> : tensor<3x16x8xf32>
+  %r:5 = stablehlo.while(%i = %zero, %acc = %none, %p = %w, %q = %l, %accs = %nones) : tensor<i32>, tensor<16x8xf32>, tensor<16x8xf32>, tensor<3x16x8xf32>, tensor<3x16x8xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %g = stablehlo.multiply %p, %p : tensor<16x8xf32>
+    %s = stablehlo.dynamic_slice %q, %i, %zero, %zero, sizes = [1, 16, 8] : (tensor<3x16x8xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x16x8xf32>
+    %t = stablehlo.reshape %s : (tensor<1x16x8xf32>) -> tensor<16x8xf32>
+    %h = stablehlo.multiply %g, %t : tensor<16x8xf32>
+    %sum = stablehlo.add %acc, %h : tensor<16x8xf32>
+    %b = stablehlo.broadcast_in_dim %g, dims = [1, 2] : (tensor<16x8xf32>) -> tensor<3x16x8xf32>
+    %sums = stablehlo.add %accs, %b : tensor<3x16x8xf32>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %sum, %p, %q, %sums : tensor<i32>, tensor<16x8xf32>, tensor<16x8xf32>, tensor<3x16x8xf32>, tensor<3x16x8xf32>
+  }
+  %v = stablehlo.subtract %w, %r#1 : tensor<16x8xf32>
+  %u = stablehlo.subtract %l, %r#4 : tensor<3x16x8xf32>
+  return %v, %u : tensor<16x8xf32>, tensor<3x16x8xf32>
 }

@@ -261,8 +261,9 @@ func.func public @gathered_at_use(%x: tensor<16x4xbf16> {sdy.sharding = #sdy.sha
 // CHECK:           return
 func.func public @whole_too(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
   %g = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
-  %c = sdy.sharding_constraint %g <@mesh, [{"data"}, {}]> : tensor<4x4xf32>
-  return %g, %c : tensor<4x4xf32>, tensor<4x4xf32>
+  %a = sdy.sharding_constraint %g <@mesh, [{}, {}]> : tensor<4x4xf32>
+  %c = sdy.sharding_constraint %a <@mesh, [{"data"}, {}]> : tensor<4x4xf32>
+  return %a, %c : tensor<4x4xf32>, tensor<4x4xf32>
 }
 
 // A sharded optimizer: the sum is split after the loop only, the parameter is whole. Reduced once, over both axes.

@@ -62,7 +62,7 @@ CASES = {
     # preset: the mesh, the parameters `up` and `down`, their momentum, and into how many parts each is cut
     "dp": ({"data": 8}, (None, None), (None, None), (None, None), (None, None), 1, 1),
     "fsdp": ({"data": 8}, (None, D), (D, None), (None, D), (D, None), 8, 8),
-    "hsdp": ({"replica": 2, "data": 4}, (None, D), (D, None), (None, D), (D, None), 4, 4),
+    "hsdp": ({"replica": 2, "data": 4}, (None, D), (D, None), (None, (D, "replica")), ((D, "replica"), None), 4, 8),
     "zero1": ({"data": 8}, (None, None), (None, None), (None, D), (D, None), 1, 8),
     "tp": ({"data": 4, "model": 2}, (None, M), (M, None), (None, M), (M, None), 2, 2),
 }
@@ -144,7 +144,7 @@ def test_arguments_that_jax_placed_keep_their_shardings() -> None:
     jitted = paropt.jit(step, passes="inline-calls,annotate-shardings{preset=fsdp}", strict=True)
     told = [r.text for r in paropt.remarks(jitted.lower(state, batch)) if not r.applied]
     assert len(told) == 4  # the counter is whole, as the rules have it
-    assert told[0].endswith("is sharded [{}, {}] by its caller, and preset fsdp, rule 3 says [{data}, {}]")
+    assert told[0].endswith("is sharded [{}, {}] by its caller, and preset fsdp, rule 4 says [{data}, {}]")
     jitted(state, batch)
 
 
