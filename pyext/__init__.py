@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from paropt.jit import remarks as remarks
     from paropt.markers import mark_gradient as mark_gradient
     from paropt.modules import optimize as optimize
+    from paropt.policies import policies as policies
 
 _MODULE_OF = {
     "audit": "paropt.audit",
@@ -25,6 +26,7 @@ _MODULE_OF = {
     "jit": "paropt.jit",
     "mark_gradient": "paropt.markers",
     "optimize": "paropt.modules",
+    "policies": "paropt.policies",
     "remarks": "paropt.jit",
 }
 

@@ -1,0 +1,145 @@
+"""`paropt.policies`: what each policy of `grad-sync` communicates and holds, and which one fits a memory budget.
+
+Unsharded sums that are reduced once, or shards that every micro-batch reduces into: the passes estimate what a sum
+takes, but only the target's compiler knows what the executable does. So it is asked: docs/policies.md.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from paropt.audit import audit
+from paropt.passes import DEFAULT_PIPELINE
+from paropt.report_text import size_text
+from paropt.totals import SYNC_KINDS, Audit
+
+_FIXED = ("every", "keep-shards", "defer")  # policies that have no budget
+_TRIES = 4  # compilations that look for what auto may hold
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One policy: the pipeline, and what the executable communicates and holds."""
+
+    policy: str  # as options of the pipeline
+    passes: str
+    audit: Audit
+
+    @property
+    def peak_memory(self) -> int:
+        """Bytes per device: arguments, results and temporaries, without what is written over arguments."""
+        return self.audit.peak_memory or 0
+
+    @property
+    def wire_bytes(self) -> float:
+        """Bytes that a device sends per step to reduce."""
+        return self.audit.total(*SYNC_KINDS).wire
+
+
+@dataclass(frozen=True)
+class Policies:
+    """The policies side by side. `str` of it is a table."""
+
+    alone: Audit  # XLA without passes
+    choices: tuple[Choice, ...]
+    memory_budget: int | None  # bytes per device
+    target: str
+
+    @property
+    def best(self) -> Choice:
+        """Of those that fit the budget the one that sends least, then the smallest; if none fits, the smallest."""
+        fitting = [choice for choice in self.choices if self._fits(choice.audit)]
+        if not fitting:
+            return min(self.choices, key=lambda choice: choice.peak_memory)
+        return min(fitting, key=lambda choice: (choice.wire_bytes, choice.peak_memory))
+
+    @property
+    def passes(self) -> str:
+        """The pipeline of the best policy, for `paropt.jit`."""
+        return self.best.passes
+
+    def _fits(self, audited: Audit) -> bool:
+        return self.memory_budget is None or (audited.peak_memory or 0) <= self.memory_budget
+
+    def __str__(self) -> str:
+        rows = [("policy", "in loops", "after", "sent", "peak memory", "")]
+        for name, audited in (("XLA alone", self.alone), *((c.policy, c.audit) for c in self.choices)):
+            total = audited.total(*SYNC_KINDS)
+            sizes = (total.in_loops, total.outside, round(total.wire), audited.peak_memory or 0)
+            said = "" if self._fits(audited) else "over budget"
+            rows.append((name, *map(size_text, sizes), "<- best" if name == self.best.policy else said))
+        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        budget = f", {size_text(self.memory_budget)} allowed" if self.memory_budget is not None else ""
+        return "\n".join([f"reductions and memory on {self.target}, per device and step{budget}", *lines])
+
+
+def policies(
+    program: Any,
+    /,
+    *args: Any,
+    target: str = "cpu:8",
+    memory_budget: int | None = None,
+    passes: str = DEFAULT_PIPELINE,
+    **kwargs: Any,
+) -> Policies:
+    """Compiles `program` for `target` under each policy, and measures what it communicates and holds.
+
+    `program` is a function or the result of `jax.jit`, which is lowered for the arguments (arrays or
+    `jax.ShapeDtypeStruct`), or a `jax.stages.Lowered`. `passes` is one pipeline that has the option `policy`.
+    With `memory_budget`, in bytes per device and for all that the program holds, `auto` is among the policies: it
+    holds those sums whole that save most in what the budget leaves, which is found by compiling.
+
+    Raises TargetError when the target is not known, or does not tell how much memory a program takes; PipelineError
+    for a wrong pipeline; TypeError for another program.
+    """
+    return _Comparison(program, args, kwargs, target, passes).run(memory_budget)
+
+
+class _Comparison:
+    def __init__(self, program: Any, args: Any, kwargs: Any, target: str, passes: str) -> None:
+        import jax
+
+        is_lowered = isinstance(program, jax.stages.Lowered)
+        jitted = program if isinstance(program, jax.stages.Wrapped) else jax.jit(program) if callable(program) else None
+        if not is_lowered and jitted is None:
+            raise TypeError(f"paropt.policies: expected a function or a lowered program, not {type(program).__name__}")
+        self._lowered = program if is_lowered else jitted.lower(*args, **kwargs)
+        self._target = target
+        self._passes = passes
+
+    def run(self, memory_budget: int | None) -> Policies:
+        fixed = [self._choice(f"policy={name}") for name in _FIXED]
+        auto = [] if memory_budget is None else list(self._auto(fixed, memory_budget))
+        return Policies(self._audit(""), (*fixed, *auto), memory_budget, self._target)
+
+    def _auto(self, fixed: list[Choice], budget: int) -> Iterator[Choice]:
+        """`auto` with as much to hold as the executable has room for beside what keeps its shards."""
+        room = budget - next(c for c in fixed if c.policy == "policy=keep-shards").peak_memory
+        for _ in range(_TRIES):
+            if room <= 0:
+                return  # that is keep-shards
+            found = self._choice(f"policy=auto memory-budget={room}")
+            if found.peak_memory <= budget:
+                yield found
+                return
+            room -= found.peak_memory - budget
+
+    def _choice(self, policy: str) -> Choice:
+        passes = with_options(self._passes, policy)
+        return Choice(policy, passes, self._audit(passes))
+
+    def _audit(self, passes: str) -> Audit:
+        from paropt.targets import TargetError
+
+        report = audit(self._lowered, passes=passes, targets=[self._target])
+        found: Audit = report.comparisons[0].after  # type: ignore[union-attr]
+        if found.peak_memory is None:
+            raise TargetError(f"target {self._target} does not tell how much memory a program takes")
+        return found
+
+
+def with_options(passes: str, options: str) -> str:
+    """The pipeline `passes`, one name with or without options in braces, with more options."""
+    name, brace, given = passes.strip().partition("{")
+    return f"{name}{{{given.removesuffix('}')} {options}}}" if brace else f"{name}{{{options}}}"

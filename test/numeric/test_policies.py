@@ -1,0 +1,61 @@
+"""`paropt.policies`: the policies side by side, by the numbers of the target's compiler."""
+
+import re
+
+import jax
+import pytest
+from programs.catalog import MATRIX
+from programs.compare import difference_from_definition, tolerance_of
+from programs.program import Sizes
+
+import paropt
+from paropt.passes.core.pipeline import Pipeline
+from paropt.policies import Policies, with_options
+
+SIZES = Sizes(width=64)
+
+
+def compared(name: str, memory_budget: int | None) -> Policies:
+    program = MATRIX[name](SIZES)
+    return paropt.policies(program.step, *program.args, memory_budget=memory_budget)
+
+
+@pytest.mark.parametrize("name", ["plain_mlp_p6", "explicit_mlp_p6", "plain_mlp_p7"])
+def test_the_budget_decides(name: str) -> None:
+    program = MATRIX[name](SIZES)
+    free = compared(name, None)
+    every, kept, whole = free.choices
+    assert [c.policy for c in free.choices] == ["policy=every", "policy=keep-shards", "policy=defer"]
+    assert whole.wire_bytes < kept.wire_bytes <= every.wire_bytes
+    assert free.best == whole
+
+    leaf = program.gradient_bytes // 3
+    tight = compared(name, kept.peak_memory + leaf)
+    auto = tight.choices[-1]
+    assert tight.best == auto
+    assert kept.peak_memory < auto.peak_memory <= kept.peak_memory + leaf < whole.peak_memory
+    assert whole.wire_bytes < auto.wire_bytes < kept.wire_bytes
+
+    jitted = paropt.jit(program.step, passes=tight.passes, strict=True)
+    results = jitted(*program.args)
+    assert difference_from_definition(program, results) <= tolerance_of(name)
+    planned = jitted.lower(*program.args).compile()
+    assert paropt.audit(planned).peak_memory == auto.peak_memory
+
+
+def test_no_policy_fits() -> None:
+    found = compared("plain_mlp_p6", 1)
+    assert found.best.peak_memory == min(c.peak_memory for c in found.choices)
+    assert "policy=auto" not in str(found)
+    table = str(found).splitlines()
+    assert table[0] == "reductions and memory on cpu:8, per device and step, 1 B allowed"
+    assert [bool(re.search("over budget|<- best", line)) for line in table[2:]] == [True] * 4
+
+
+def test_what_is_accepted() -> None:
+    with pytest.raises(TypeError, match="expected a function or a lowered program, not int"):
+        paropt.policies(3)  # type: ignore[arg-type]
+    with pytest.raises(paropt.targets.TargetError):
+        paropt.policies(jax.jit(lambda x: x).lower(1.0), target="cpu:many")
+    for passes in ("grad-sync", "grad-sync{axes=data}", "hsdp{rules='a b.toml'}"):
+        assert "policy=defer" in str(Pipeline.parse(with_options(passes, "policy=defer")))
