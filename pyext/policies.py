@@ -62,7 +62,7 @@ class Policies:
         return self.memory_budget is None or (audited.peak_memory or 0) <= self.memory_budget
 
     def __str__(self) -> str:
-        rows = [("policy", "in loops", "after", "sent", "peak memory", "")]
+        rows: list[tuple[str, ...]] = [("policy", "in loops", "after", "sent", "peak memory", "")]
         for name, audited in (("XLA alone", self.alone), *((c.policy, c.audit) for c in self.choices)):
             total = audited.total(*SYNC_KINDS)
             sizes = (total.in_loops, total.outside, round(total.wire), audited.peak_memory or 0)
@@ -100,11 +100,13 @@ class _Comparison:
     def __init__(self, program: Any, args: Any, kwargs: Any, target: str, passes: str) -> None:
         import jax
 
-        is_lowered = isinstance(program, jax.stages.Lowered)
-        jitted = program if isinstance(program, jax.stages.Wrapped) else jax.jit(program) if callable(program) else None
-        if not is_lowered and jitted is None:
-            raise TypeError(f"paropt.policies: expected a function or a lowered program, not {type(program).__name__}")
-        self._lowered = program if is_lowered else jitted.lower(*args, **kwargs)
+        if not isinstance(program, jax.stages.Lowered):
+            if not callable(program):
+                kind = type(program).__name__
+                raise TypeError(f"paropt.policies: expected a function or a lowered program, not {kind}")
+            jitted = program if isinstance(program, jax.stages.Wrapped) else jax.jit(program)
+            program = jitted.lower(*args, **kwargs)
+        self._lowered = program
         self._target = target
         self._passes = passes
 

@@ -67,7 +67,8 @@ def _gather(value: ir.Value, readers: Sequence[ir.OpOperand], dimensions: Sequen
         return 0
     places = [(use.owner.operation, use.operand_number) for use in readers]
     op = defining_op(value)
-    point = ir.InsertionPoint.after(op) if op is not None else ir.InsertionPoint.at_block_begin(value.owner)
+    block = ir.BlockArgument(value).owner if op is None else op.block
+    point = ir.InsertionPoint.after(op) if op is not None else ir.InsertionPoint.at_block_begin(block)
     with point, places[0][0].location:
         whole = constrained(value, sharding_attribute(mesh, dimensions, value.context))
     for reader, position in places:
