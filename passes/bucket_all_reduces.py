@@ -9,6 +9,7 @@ from jaxlib.mlir.dialects import sdy
 
 from paropt.passes.analysis.collectives import ALL_REDUCE, Reduction
 from paropt.passes.analysis.congruence import captured, is_repeatable
+from paropt.passes.analysis.loop_sums import LoopSums, loop_sums
 from paropt.passes.analysis.meshes import Mesh, mesh_named, mesh_of
 from paropt.passes.analysis.partial import BlockFacts, blocks_with_reductions
 from paropt.passes.analysis.types import bytes_of
@@ -30,6 +31,9 @@ def bucket_all_reduces(
     form: Annotated[
         Form, "One array made of all, or one all_reduce of several arrays (a reduce_scatter takes one array only)."
     ] = "contiguous",
+    flat: Annotated[
+        bool, "With form=contiguous: a loop that adds up what a bucket reduces adds up the one array, too."
+    ] = False,
 ) -> list[Remark]:
     """Combine reductions into buckets of up to max-bytes bytes, each reduced at once.
 
@@ -63,6 +67,7 @@ def bucket_all_reduces(
     - each is one that can be moved: one op as its reducer, known groups, static shapes
     - no mesh axis is left to the partitioner around one array made of all (it may have split each array)
     - an all_reduce of several arrays is not in a manual computation (XLA does not compile one there)
+    - with `flat`, one loop adds up arrays of the bucket, from zero, and nothing else reads these sums
 
     Worth it when:
 
@@ -76,7 +81,7 @@ def bucket_all_reduces(
     """
     remarks: list[Remark] = []
     for block in blocks_with_reductions(module):
-        remarks += _fill(block, max_bytes, form)
+        remarks += _fill(block, max_bytes, form, flat)
     return remarks
 
 
@@ -104,7 +109,7 @@ class Bucket:
         self.moved = len(self.behind)
 
 
-def _fill(block: ir.Block, max_bytes: int, form: Form) -> list[Remark]:
+def _fill(block: ir.Block, max_bytes: int, form: Form, flat: bool) -> list[Remark]:
     """Merges one bucket after the other; each is found anew, because merging moves ops."""
     remarks: list[Remark] = []
     while True:
@@ -115,7 +120,7 @@ def _fill(block: ir.Block, max_bytes: int, form: Form) -> list[Remark]:
             return remarks + stays
         kept = f"{bucket.arrays} arrays ({bucket.bytes} bytes per device) are reduced at once"
         remarks.append(applied(NAME, bucket.members[-1], kept))
-        _merge(bucket, facts, form)
+        remarks += _merge(bucket, facts, form, flat)
 
 
 def _is_worth(bucket: Bucket, form: Form) -> bool:
@@ -219,13 +224,22 @@ def _require_fits(bucket: Bucket | None, size: int, reads: list[ir.Value], max_b
     require(full <= max_bytes, f"the bucket would grow to {full} bytes (option max-bytes)", bucket.members[-1])
 
 
-def _merge(bucket: Bucket, facts: BlockFacts, form: Form) -> None:
+def _merge(bucket: Bucket, facts: BlockFacts, form: Form, flat: bool) -> list[Remark]:
     next_op = facts.ops[bucket.end + 1]  # there is one: a block ends with a terminator
+    remarks: list[Remark] = []
+    sums: LoopSums | None = None
     if form == "variadic" and bucket.reduction.kind == ALL_REDUCE:
         merge_variadic(bucket.members)
     else:
-        merge_contiguous(bucket.members)
+        try:
+            sums = loop_sums([operand for op in bucket.members for operand in op.operands]) if flat else None
+        except Declined as declined:
+            remarks.append(missed(NAME, bucket.members[-1], declined))
+        merge_contiguous(bucket.members, sums)
     for op in bucket.behind[: bucket.moved]:
         op.move_before(next_op)
     for op in reversed(bucket.members):
         op.erase()
+    if sums is not None:
+        sums.loop.op.erase()
+    return remarks

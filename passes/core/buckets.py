@@ -5,7 +5,10 @@ from math import prod
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.collectives import REDUCE_SCATTER
+from paropt.passes.analysis.collectives import ADD, REDUCE_SCATTER
+from paropt.passes.analysis.loop_sums import LoopSums
+from paropt.passes.core.loops import carry, rebuilt, uncarry
+from paropt.passes.core.split import neutral
 
 
 def merge_variadic(ops: Sequence[ir.Operation]) -> None:
@@ -19,25 +22,62 @@ def merge_variadic(ops: Sequence[ir.Operation]) -> None:
             old.replace_all_uses_with(next(results))
 
 
-def merge_contiguous(ops: Sequence[ir.Operation]) -> None:
-    """One reduction of one array that is made of all; `ops` are read no more."""
-    parts = _scattered_over(ops[-1])
+def merge_contiguous(ops: Sequence[ir.Operation], sums: LoopSums | None = None) -> None:
+    """One reduction of one array that is made of all; `ops` are read no more.
+
+    With `sums`, what they reduce, a new loop adds up that one array; nothing but `ops` reads the old one.
+    """
+    flat = set(sums.sums) if sums is not None else set()
+    members = [(op, i) for op in ops for i in range(len(op.operands))]
+    first = [(op, i) for op, i in members if op.operands[i] in flat]
+    others = [(op, i) for op, i in members if op.operands[i] not in flat]
     with ir.InsertionPoint(ops[-1]), ops[-1].location:
-        rows = [_row(operand, op, parts) for op in ops for operand in op.operands]
-        element = ir.RankedTensorType(rows[0].type).element_type
-        sizes = [ir.RankedTensorType(row.type).shape[-1] for row in rows]
-        lead = [parts] if parts else []
-        whole = _create("concatenate", rows, [*lead, sum(sizes)], element, dimension=_i64(len(lead)))
-        lead = [1] if parts else []
-        merged = _like(ops[-1], [whole], [ir.RankedTensorType.get([*lead, sum(sizes)], element)], scatter=0)
-    with ir.InsertionPoint(ops[-1]):
+        parts = _scattered_over(ops[-1])
+        rows = [_flat_sum(sums, [op for op, _ in first])] if sums is not None else []
+        rows += [_row(op.operands[i], op, parts) for op, i in others]  # what the loop was replaced by is read anew
+        whole = _joined(rows)
+        tensor = ir.RankedTensorType(whole.type)
+        shape = [*([1] if parts else []), tensor.shape[-1]]
+        merged = _like(ops[-1], [whole], [ir.RankedTensorType.get(shape, tensor.element_type)], scatter=0)
         begin = 0
-        for old in [result for op in ops for result in op.results]:
-            with ops[-1].location:
-                size = prod(ir.RankedTensorType(old.type).shape)
-                new = _cut(merged.results[0], begin, size, ir.RankedTensorType(old.type))
-                old.replace_all_uses_with(new)
-                begin += size
+        for op, i in first + others:
+            old = op.results[i]
+            size = prod(ir.RankedTensorType(old.type).shape)
+            old.replace_all_uses_with(_cut(merged.results[0], begin, size, ir.RankedTensorType(old.type)))
+            begin += size
+
+
+def _joined(rows: Sequence[ir.Value]) -> ir.Value:
+    """One array of all, side by side in the last dimension, at the insertion point."""
+    if len(rows) == 1:
+        return rows[0]
+    *lead, _ = ir.RankedTensorType(rows[0].type).shape
+    size = sum(ir.RankedTensorType(row.type).shape[-1] for row in rows)
+    element = ir.RankedTensorType(rows[0].type).element_type
+    return _create("concatenate", rows, [*lead, size], element, dimension=_i64(len(lead)))
+
+
+def _flat_sum(sums: LoopSums, ops: Sequence[ir.Operation]) -> ir.Value:
+    """The result of a loop that carries `sums`, which `ops` reduce, in one array. Those still read the old loop."""
+    loop, gone = sums.loop, set(sums.positions)
+    with ir.InsertionPoint(loop.next_values), sums.adds[0].location:
+        term = _joined([_row(value, op, _scattered_over(op)) for value, op in zip(sums.terms, ops, strict=True)])
+        total = ir.Operation.create(ADD, results=[term.type], operands=[carry(loop, term.type), term]).results[0]
+    with ir.InsertionPoint(loop.op), loop.op.location:
+        zero = neutral(term.type)
+    kept = [i for i in range(len(loop.op.operands)) if i not in gone]
+    starts = [*(loop.op.operands[i] for i in kept), zero]
+    nexts = [*(loop.next_values.operands[i] for i in kept), total]
+    ends = loop.next_values  # reads the sums until it is replaced
+    for position, add in zip(sums.positions, sums.adds, strict=True):
+        ends.operands[position] = loop.op.operands[position]
+        add.erase()
+    for position in sorted(gone, reverse=True):
+        uncarry(loop, position)
+    new = rebuilt(loop, starts, nexts)
+    for i, result in zip(kept, new.op.results, strict=False):
+        loop.op.results[i].replace_all_uses_with(result)
+    return new.op.results[len(kept)]
 
 
 def _scattered_over(op: ir.Operation) -> int:

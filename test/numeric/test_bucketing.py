@@ -55,7 +55,31 @@ def test_fewer_reductions_of_the_same_bytes(name: str, max_bytes: int) -> None:
     assert_close(deferred(*program.args), bucketed(*program.args), program.tolerance)
 
 
-@pytest.mark.parametrize("form", ["contiguous", "variadic"])
+@pytest.mark.parametrize("name", ["mlp_p0", "mlp_p6", "transformer_p0"])
+def test_a_loop_adds_up_one_array(name: str) -> None:
+    program = EXPLICIT[name]()
+    policy = "{policy=defer}" if name == "mlp_p6" else ""
+    passes = f"grad-sync{policy},bucket-all-reduces"
+    apart, flat = (
+        paropt.jit(program.step, passes=p, strict=True).lower(*program.args) for p in (passes, passes + "{flat}")
+    )
+    assert f"tensor<{max(sizes(flat.as_text()))}xf32>" in flat.as_text() or name == "mlp_p6"
+    before, after = (max(len(_carried(each.as_text())), 0) for each in (apart, flat))
+    assert after < before, "the loop carries one sum"
+    was, now = (paropt.audit(each) for each in (apart, flat))
+    assert sync(was) == sync(now)
+    results = [each.compile()(*program.args) for each in (apart, flat)]
+    assert_close(*results, program.tolerance)
+
+
+def _carried(text: str) -> list[str]:
+    """What the loop over micro-batches carries: the outermost loop with most values."""
+    module = ir.Module.parse(text, make_context())
+    loops = [list(op.results) for op in ops_of(module.operation, "stablehlo.while")]
+    return [str(value.type) for value in max(loops, key=len)]
+
+
+@pytest.mark.parametrize("form", ["contiguous", "variadic", "contiguous flat"])
 def test_integers_are_equal_bit_for_bit(form: str) -> None:
     program = INTEGER_MLPS["mlp_p0_integers"]()
     plain = jax.jit(program.step)

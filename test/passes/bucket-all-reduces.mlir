@@ -1,6 +1,8 @@
 // RUN: %par-opt %s --passes='bucket-all-reduces{max-bytes=64}' --split-input-file | FileCheck %s
 // RUN: %par-opt %s --passes='bucket-all-reduces{max-bytes=64}' --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
 // RUN: %par-opt %s --passes='bucket-all-reduces{max-bytes=64 form=variadic}' --split-input-file | FileCheck %s --check-prefix=VARIADIC
+// RUN: %par-opt %s --passes='bucket-all-reduces{max-bytes=64 flat}' --split-input-file | FileCheck %s --check-prefix=SUMS
+// RUN: %par-opt %s --passes='bucket-all-reduces{max-bytes=64 flat}' --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=SUMS-REMARK
 
 #all = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>
 #pairs = dense<[[0, 1], [2, 3], [4, 5], [6, 7]]> : tensor<4x2xi64>
@@ -173,6 +175,147 @@ func.func public @large_bucket(%x: tensor<8xf32>, %y: tensor<9xf32>) -> (tensor<
 func.func public @one_array(%x: tensor<4xf32>) -> tensor<4xf32> {
   %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
   return %a : tensor<4xf32>
+}
+
+// The loop adds up one array, too.
+// SUMS-LABEL:    func.func public @flat(
+// SUMS:            %[[L:.*]]:2 = stablehlo.while(%{{.*}} = %{{.*}}, %[[SUM:.*]] = %{{.*}}) : tensor<i32>, tensor<10xf32>
+// SUMS:            do {
+// SUMS:              %[[T:.*]] = stablehlo.concatenate %arg0, %{{.*}}, dim = 0
+// SUMS-NEXT:         %[[N:.*]] = stablehlo.add %[[SUM]], %[[T]] : tensor<10xf32>
+// SUMS:            "stablehlo.all_reduce"(%[[L]]#1)
+// SUMS-COUNT-2:    stablehlo.slice
+// CHECK-LABEL:   func.func public @flat(
+// CHECK:           stablehlo.concatenate %{{.*}}#0,
+func.func public @flat(%x: tensor<4xf32>, %y: tensor<2x3xf32>) -> (tensor<4xf32>, tensor<2x3xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %s0 = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %t0 = stablehlo.constant dense<0.0> : tensor<2x3xf32>
+  %l:3 = stablehlo.while(%s = %s0, %i = %zero, %t = %t0) : tensor<4xf32>, tensor<i32>, tensor<2x3xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %n = stablehlo.add %i, %one : tensor<i32>
+    %u = stablehlo.add %s, %x : tensor<4xf32>
+    %v = stablehlo.add %y, %t : tensor<2x3xf32>
+    stablehlo.return %u, %n, %v : tensor<4xf32>, tensor<i32>, tensor<2x3xf32>
+  }
+  %a = "stablehlo.all_reduce"(%l#0) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%l#2) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %a, %b : tensor<4xf32>, tensor<2x3xf32>
+}
+
+// Legal when: with `flat`, one loop adds up arrays of the bucket, from zero, and nothing else reads these sums
+// SUMS-LABEL:    func.func public @flat_from_ones
+// SUMS:            stablehlo.while(%{{.*}} = %{{.*}}, %{{.*}} = %{{.*}}, %{{.*}} = %{{.*}}) : tensor<4xf32>, tensor<i32>, tensor<2x3xf32>
+// SUMS-REMARK-DAG: [bucket-all-reduces] stablehlo.all_reduce missed: a sum does not start from zero (stablehlo.while at
+func.func public @flat_from_ones(%x: tensor<4xf32>, %y: tensor<2x3xf32>) -> (tensor<4xf32>, tensor<2x3xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %s0 = stablehlo.constant dense<1.0> : tensor<4xf32>
+  %t0 = stablehlo.constant dense<0.0> : tensor<2x3xf32>
+  %l:3 = stablehlo.while(%s = %s0, %i = %zero, %t = %t0) : tensor<4xf32>, tensor<i32>, tensor<2x3xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %n = stablehlo.add %i, %one : tensor<i32>
+    %u = stablehlo.add %s, %x : tensor<4xf32>
+    %v = stablehlo.add %y, %t : tensor<2x3xf32>
+    stablehlo.return %u, %n, %v : tensor<4xf32>, tensor<i32>, tensor<2x3xf32>
+  }
+  %a = "stablehlo.all_reduce"(%l#0) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%l#2) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %a, %b : tensor<4xf32>, tensor<2x3xf32>
+}
+
+// SUMS-LABEL:    func.func public @flat_twice
+// SUMS:            stablehlo.while(%{{.*}} = %{{.*}}, %{{.*}} = %{{.*}}, %{{.*}} = %{{.*}}) : tensor<4xf32>, tensor<i32>, tensor<2x3xf32>
+// SUMS-REMARK-DAG: [bucket-all-reduces] stablehlo.all_reduce missed: a sum is also read by something else (stablehlo.while at
+func.func public @flat_twice(%x: tensor<4xf32>, %y: tensor<2x3xf32>) -> (tensor<4xf32>, tensor<2x3xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %s0 = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %t0 = stablehlo.constant dense<0.0> : tensor<2x3xf32>
+  %l:3 = stablehlo.while(%s = %s0, %i = %zero, %t = %t0) : tensor<4xf32>, tensor<i32>, tensor<2x3xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %n = stablehlo.add %i, %one : tensor<i32>
+    %u = stablehlo.add %s, %x : tensor<4xf32>
+    %v = stablehlo.add %y, %t : tensor<2x3xf32>
+    stablehlo.return %u, %n, %v : tensor<4xf32>, tensor<i32>, tensor<2x3xf32>
+  }
+  %a = "stablehlo.all_reduce"(%l#0) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%l#2) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %w = stablehlo.tanh %l#0 : tensor<4xf32>
+  return %a, %b, %w : tensor<4xf32>, tensor<2x3xf32>, tensor<4xf32>
+}
+
+// SUMS-LABEL:    func.func public @flat_read_in_the_loop
+// SUMS:            stablehlo.while(%{{.*}} = %{{.*}}, %{{.*}} = %{{.*}}, %{{.*}} = %{{.*}}) : tensor<4xf32>, tensor<i32>, tensor<2x3xf32>
+// SUMS-REMARK-DAG: [bucket-all-reduces] stablehlo.all_reduce missed: the loop does more with a sum than add to it (stablehlo.while at
+func.func public @flat_read_in_the_loop(%x: tensor<4xf32>, %y: tensor<2x3xf32>) -> (tensor<4xf32>, tensor<2x3xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %s0 = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %t0 = stablehlo.constant dense<0.0> : tensor<2x3xf32>
+  %l:3 = stablehlo.while(%s = %s0, %i = %zero, %t = %t0) : tensor<4xf32>, tensor<i32>, tensor<2x3xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %n = stablehlo.add %i, %one : tensor<i32>
+    %m = stablehlo.multiply %s, %x : tensor<4xf32>
+    %u = stablehlo.add %s, %m : tensor<4xf32>
+    %v = stablehlo.add %y, %t : tensor<2x3xf32>
+    stablehlo.return %u, %n, %v : tensor<4xf32>, tensor<i32>, tensor<2x3xf32>
+  }
+  %a = "stablehlo.all_reduce"(%l#0) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%l#2) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %a, %b : tensor<4xf32>, tensor<2x3xf32>
+}
+
+// SUMS-LABEL:    func.func public @flat_without_a_loop
+// SUMS:            stablehlo.concatenate
+// SUMS-REMARK-DAG: [bucket-all-reduces] stablehlo.all_reduce missed: what the bucket reduces is not added up by one loop
+func.func public @flat_without_a_loop(%x: tensor<4xf32>, %y: tensor<3xf32>) -> (tensor<4xf32>, tensor<3xf32>) {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<3xf32>) -> tensor<3xf32>
+  return %a, %b : tensor<4xf32>, tensor<3xf32>
+}
+
+// What one device gets of each array is side by side in the sum already.
+// SUMS-LABEL:    func.func public @flat_scattered
+// SUMS:            stablehlo.while(%{{.*}} = %{{.*}}, %{{.*}} = %{{.*}}) : tensor<i32>, tensor<2x5xf32>
+// SUMS:            "stablehlo.reduce_scatter"(%{{.*}}#1)
+// SUMS:            (tensor<2x5xf32>) -> tensor<1x5xf32>
+func.func public @flat_scattered(%x: tensor<4xf32>, %y: tensor<2x3xf32>) -> (tensor<2xf32>, tensor<1x3xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %s0 = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %t0 = stablehlo.constant dense<0.0> : tensor<2x3xf32>
+  %l:3 = stablehlo.while(%s = %s0, %i = %zero, %t = %t0) : tensor<4xf32>, tensor<i32>, tensor<2x3xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %n = stablehlo.add %i, %one : tensor<i32>
+    %u = stablehlo.add %s, %x : tensor<4xf32>
+    %v = stablehlo.add %y, %t : tensor<2x3xf32>
+    stablehlo.return %u, %n, %v : tensor<4xf32>, tensor<i32>, tensor<2x3xf32>
+  }
+  %a = "stablehlo.reduce_scatter"(%l#0) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #pairs, scatter_dimension = 0 : i64} : (tensor<4xf32>) -> tensor<2xf32>
+  %b = "stablehlo.reduce_scatter"(%l#2) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #pairs, scatter_dimension = 0 : i64} : (tensor<2x3xf32>) -> tensor<1x3xf32>
+  return %a, %b : tensor<2xf32>, tensor<1x3xf32>
 }
 
 }
