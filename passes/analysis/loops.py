@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.shardings import unconstrained
 from paropt.passes.core.traversal import defining_op
 
 WHILE = "stablehlo.while"
@@ -69,7 +70,7 @@ def counting_of(loop: Loop) -> Counting | None:
     test = defining_op(loop.predicate)
     if test is None or test.name != "stablehlo.compare":
         return None
-    counter, bound = test.operands
+    counter, bound = map(unconstrained, test.operands)
     direction = str(test.attributes["comparison_direction"])
     if counter not in list(loop.condition.arguments) or "LT" not in direction:
         return None
@@ -84,10 +85,10 @@ def counting_of(loop: Loop) -> Counting | None:
 
 def _step(loop: Loop, position: int) -> int | None:
     """By how much carried value `position` grows in each trip."""
-    add = defining_op(loop.next_values.operands[position])
+    add = defining_op(unconstrained(loop.next_values.operands[position]))
     if add is None or add.name != "stablehlo.add":
         return None
-    lhs, rhs = add.operands
+    lhs, rhs = map(unconstrained, add.operands)
     if rhs == loop.body.arguments[position]:
         lhs, rhs = rhs, lhs
     return _integer(rhs) if lhs == loop.body.arguments[position] else None
@@ -95,7 +96,7 @@ def _step(loop: Loop, position: int) -> int | None:
 
 def _integer(value: ir.Value) -> int | None:
     """The integer that the rank-0 constant `value` holds."""
-    constant = defining_op(value)
+    constant = defining_op(unconstrained(value))
     if constant is None or constant.name != "stablehlo.constant":
         return None
     tensor = ir.RankedTensorType(value.type)

@@ -110,7 +110,7 @@ func.func public @one_operand_split(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sh
   return %g : tensor<4x2xf32>
 }
 
-// Legal when: it is outside of manual computations, where reductions are written already
+// Legal when: it is outside of manual computations
 // CHECK-LABEL:   func.func public @manual
 // CHECK:           sdy.manual_computation
 // CHECK-NOT:       sdy.all_reduce
@@ -385,4 +385,22 @@ func.func public @some_axes(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@
   %g = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %h = stablehlo.dot_general %y, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   return %g, %h : tensor<4x4xf32>, tensor<4x4xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=4, "model"=2]>
+
+// Manual over one axis: what it adds up over the other is left to the partitioner, with a remark.
+// CHECK-LABEL:   func.func public @manual_over_one_axis
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           sdy.return
+// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: it is in a manual computation, which what is not reduced can't leave
+func.func public @manual_over_one_axis(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}]>}) -> tensor<4x4xf32> {
+  %m = sdy.manual_computation(%x) in_shardings=[<@mesh, [{?}, {"model", ?}]>] out_shardings=[<@mesh, [{"model", ?}, {?}]>] manual_axes={"model"} (%p: tensor<16x2xf32>) {
+    %q = stablehlo.dot_general %p, %p, contracting_dims = [0] x [0] : (tensor<16x2xf32>, tensor<16x2xf32>) -> tensor<2x2xf32>
+    %r = stablehlo.concatenate %q, %q, dim = 1 : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x4xf32>
+    sdy.return %r : tensor<2x4xf32>
+  } : (tensor<16x4xf32>) -> tensor<4x4xf32>
+  return %m : tensor<4x4xf32>
 }
