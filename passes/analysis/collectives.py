@@ -196,10 +196,8 @@ def combiner_of(op: ir.Operation) -> str | None:
     """The op that the reducer applies to its two arguments, if it does nothing else."""
     block = op.regions[0].blocks[0]
     match [inner.operation for inner in block.operations if inner.operation.name != CONSTRAINT]:
-        case [combine, end] if combine.name in COMBINERS and [unconstrained(v) for v in end.operands] == [
-            *combine.results
-        ]:
-            used = {combine.operands[0], combine.operands[1]}
+        case [combine, end] if combine.name in COMBINERS and [*map(unconstrained, end.operands)] == [*combine.results]:
+            used = set(map(unconstrained, combine.operands))
             return combine.name if used == set(block.arguments) else None
     return None
 
