@@ -113,11 +113,12 @@ def _fuse(partial: PartialValues, facts: BlockFacts) -> Remark | None:
     replaced = [value for value in sources if value not in placement.closed]
     remark = applied(NAME, op_of(moved[-1]), f"{_sizes(replaced)} became {_sizes(moved)}")
     old = facts.in_order(placement.split)
+    likes = [first_source(value, partial) for value in moved]  # asked first: one of them may be made of another
 
     splits = split_values(partial, sources, placement.split)
-    for value in moved:
+    for value, like in zip(moved, likes, strict=True):
         at = ir.InsertionPoint(op_of(value))
-        reduced = closed(splits[value], first_source(value, partial), partial.reduction.combiner, at)
+        reduced = closed(splits[value], like, partial.reduction.combiner, at)
         value.replace_all_uses_with(reduced)
     erase_unused(old)
     return remark
