@@ -404,3 +404,36 @@ func.func public @manual_over_one_axis(%x: tensor<16x4xf32> {sdy.sharding = #sdy
   } : (tensor<16x4xf32>) -> tensor<4x4xf32>
   return %m : tensor<4x4xf32>
 }
+
+// -----
+
+sdy.mesh @mesh = <["replica"=2, "data"=4]>
+
+// The loop reads an argument from outside. XLA has the loop carry it, split further, as the product needs it; so the sum
+// in the loop is over both axes, and the one before it, of the argument itself, over one.
+// CHECK-LABEL:   func.func public @captured
+// CHECK:           stablehlo.reduce(%arg0
+// CHECK-NEXT:      unreduced={"data"}>
+// CHECK:           stablehlo.while
+// CHECK:           stablehlo.reduce(%arg0
+// CHECK-NEXT:      unreduced={"replica", "data"}>
+func.func public @captured(%x: tensor<16x2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<16x2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data", "replica"}, {}]>}, %n: tensor<i32>) -> (tensor<2xf32>, tensor<2x2xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<f32>
+  %nones = stablehlo.constant dense<0.0> : tensor<2x2xf32>
+  %before = stablehlo.reduce(%x init: %none) applies stablehlo.add across dimensions = [0] : (tensor<16x2xf32>, tensor<f32>) -> tensor<2xf32>
+  %w:3 = stablehlo.while(%i = %zero, %a = %before, %b = %nones) : tensor<i32>, tensor<2xf32>, tensor<2x2xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %p = stablehlo.dot_general %y, %x, contracting_dims = [0] x [0] : (tensor<16x2xf32>, tensor<16x2xf32>) -> tensor<2x2xf32>
+    %q = stablehlo.add %b, %p : tensor<2x2xf32>
+    %s = stablehlo.reduce(%x init: %none) applies stablehlo.add across dimensions = [0] : (tensor<16x2xf32>, tensor<f32>) -> tensor<2xf32>
+    %t = stablehlo.add %a, %s : tensor<2xf32>
+    %next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %next, %t, %q : tensor<i32>, tensor<2xf32>, tensor<2x2xf32>
+  }
+  return %w#1, %w#2 : tensor<2xf32>, tensor<2x2xf32>
+}
