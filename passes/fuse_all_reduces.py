@@ -136,17 +136,21 @@ def _explain(facts: BlockFacts, found: list[PartialValues]) -> list[Remark]:
     """A remark for each sum of two reduced terms that stays as it is."""
     origins = _origins(facts, found)
     remarks: list[Remark] = []
-    for op in facts.ops:
+
+    def reached(op: ir.Operation) -> list[ir.Value]:
         if len(op.operands) != 2 or any(operand not in origins for operand in op.operands):
-            continue
+            return []
         lhs, rhs = (origins[operand] for operand in op.operands)
         combiners = {origin.combiner for origin in lhs + rhs if isinstance(origin, Reduction)}
         if op.name not in combiners and op.name not in ("stablehlo.add", "stablehlo.subtract"):
-            continue
+            return []
         try:
             _require_worth(op, lhs, rhs)
         except Declined as declined:
             remarks.append(missed(NAME, op, declined))
+        return []
+
+    facts.follow(origins, reached)
     return remarks
 
 
@@ -178,9 +182,13 @@ def _origins(facts: BlockFacts, found: list[PartialValues]) -> dict[ir.Value, li
         for value, declined in partial.stopped.items():
             if op_of(value).name in ROWS:
                 origins.setdefault(value, []).append(declined)
-    for op in facts.ops:
-        if op.name in ROWS and op.results[0] not in origins:
-            reasons = [o for operand in op.operands for o in origins.get(operand, []) if isinstance(o, Declined)]
-            if reasons:
-                origins[op.results[0]] = [reasons[0]]
+
+    def reached(op: ir.Operation) -> list[ir.Value]:
+        reasons = [o for operand in op.operands for o in origins.get(operand, []) if isinstance(o, Declined)]
+        if op.name not in ROWS or op.results[0] in origins or not reasons:
+            return []
+        origins[op.results[0]] = [reasons[0]]
+        return [op.results[0]]
+
+    facts.follow(list(origins), reached)
     return origins
