@@ -2,6 +2,7 @@
 // RUN: %par-opt %s --passes=expose-all-reduces --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
 // RUN: %par-opt %s --passes='expose-all-reduces{policy=defer}' --split-input-file | FileCheck %s --check-prefix=DEFER
 // RUN: %par-opt %s --passes='expose-all-reduces{policy=every}' --split-input-file | FileCheck %s --check-prefix=EVERY
+// RUN: %par-opt %s --passes='expose-all-reduces{policy=every}' --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=EVERY-REMARK
 // RUN: %par-opt %s --passes='expose-all-reduces{axes=data}' --split-input-file | FileCheck %s --check-prefix=AXES
 // RUN: %par-opt %s --passes='expose-all-reduces{axes=data}' --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=AXES-REMARK
 // RUN: %par-opt %s --passes='expose-all-reduces{policy=auto memory-budget=23}' --split-input-file | FileCheck %s --check-prefix=AUTO
@@ -89,6 +90,19 @@ func.func public @sum_from_one(%x: tensor<16x4xf32> {sdy.sharding = #sdy.shardin
   return %g : tensor<4xf32>
 }
 
+// CHECK-LABEL:   func.func public @largest_rows
+// CHECK-NOT:       sdy.all_reduce
+// REMARK-DAG: [expose-all-reduces] stablehlo.scatter missed: a scatter does more than add
+func.func public @largest_rows(%i: tensor<16x1xui8> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<9x4xf32> {
+  %zeros = stablehlo.constant dense<0.0> : tensor<9x4xf32>
+  %g = "stablehlo.scatter"(%zeros, %i, %x) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = stablehlo.maximum %a, %b : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) : (tensor<9x4xf32>, tensor<16x1xui8>, tensor<16x4xf32>) -> tensor<9x4xf32>
+  return %g : tensor<9x4xf32>
+}
+
 // CHECK-LABEL:   func.func public @rows_added_to_others
 // CHECK-NOT:       sdy.all_reduce
 // REMARK-DAG: [expose-all-reduces] stablehlo.scatter missed: a scatter adds to values that are not zero
@@ -156,6 +170,7 @@ func.func public @two_axes(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@m
 // Worth it when: the program does not split the sum over these axes, as fully sharded training does (or `policy=defer`)
 // DEFER-LABEL:   func.func public @split_gradient
 // DEFER:           sdy.all_reduce {"replica", "data"}
+// EVERY-REMARK: [expose-all-reduces] stablehlo.dot_general missed: its sum is split over `data`, `replica`, and stays so (option policy=defer holds it whole)
 // EVERY-LABEL:   func.func public @split_gradient
 // EVERY-NOT:       sdy.all_reduce
 // EVERY:           return
