@@ -40,6 +40,11 @@ class Loop:
         """The terminator of the body: its operand i is carried value i of the next trip."""
         return _terminator(self.body)
 
+    @cached_property
+    def counting(self) -> "Counting | None":
+        """How the loop counts, when it does from a constant by a constant to a constant."""
+        return _counting(self)
+
 
 def loop_around(block: ir.Block) -> Loop | None:
     """The loop whose body `block` is."""
@@ -61,12 +66,10 @@ class Counting(NamedTuple):
 
 def trip_count(loop: Loop) -> int | None:
     """How often the body runs, when the loop counts from a constant by a constant to a constant."""
-    counting = counting_of(loop)
-    return counting.trips if counting is not None else None
+    return loop.counting.trips if loop.counting is not None else None
 
 
-def counting_of(loop: Loop) -> Counting | None:
-    """How the loop counts, when it does from a constant by a constant to a constant."""
+def _counting(loop: Loop) -> Counting | None:
     test = defining_op(loop.predicate)
     if test is None or test.name != "stablehlo.compare":
         return None
