@@ -29,7 +29,7 @@ def test_gradients_in_half_precision(options: str, size: int) -> None:
     program = MATRIX["plain_mlp_p4"](Sizes(layers=1))
     lowered = paropt.jit(program.step, passes=passes(options), strict=True).lower(*program.args)
     ends = [str(r) for r in paropt.remarks(lowered) if r.pass_name == "annotate-unreduced"]
-    assert len(ends) == 1 and f"an array of {size * ELEMENTS} bytes is reduced here, over data" in ends[0]
+    assert len(ends) == 1 and f"{size * ELEMENTS} bytes per device are reduced here, over data" in ends[0]
     compiled = lowered.compile()
     after = paropt.audit(compiled)
     assert (after.sync_in_loop, after.sync_bytes) == (0, program.gradient_bytes)
