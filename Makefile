@@ -46,7 +46,7 @@ lint: $(STAMP) ## Format, lint, types, dead check lines, stale docs
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade -t build/types .
 	$(BIN)/mypy
 
-bench: $(STAMP) ## What XLA alone and par-opt communicate, per target; step times; written to docs/benchmarks.md
+bench: $(STAMP) ## What XLA alone and par-opt communicate, per target; step and rewrite times; written to docs/benchmarks.md
 	$(BIN)/python tools/bench.py
 
 docs: $(STAMP) ## Write docs/passes.md from the passes

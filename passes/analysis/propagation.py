@@ -11,7 +11,7 @@ from paropt.passes.analysis.loops import WHILE
 from paropt.passes.analysis.shardings import Sharding, closed_sharding, rank_of, refines, sharding_of, unsplit
 from paropt.passes.core.traversal import defining_op, op_of, ops_of, parent_of
 
-_PIPELINE = "builtin.module(sdy-propagation-pipeline,func.func(sdy-populate-op-sharding-rules))"
+PIPELINE = "builtin.module(sdy-propagation-pipeline,func.func(sdy-populate-op-sharding-rules))"
 _RULE = "sdy.sharding_rule"
 _NUMBER = "paropt.number"  # of an op, the same in the module and in its copy
 _BARRIER = "paropt.barrier"  # of a barrier in the copy: the number of the op before it
@@ -40,7 +40,7 @@ class Propagated:
         for loop in ops_of(self._copy, WHILE)[::-1]:  # inner loops come first
             _carry_captures(loop)
         _ensure_main(self._copy)
-        manager = PassManager.parse(_PIPELINE, self._copy.context)
+        manager = PassManager.parse(PIPELINE, self._copy.context)
         manager.enable_verifier(False)
         manager.run(self._copy)
         self._copies: dict[int, ir.Operation] = {}
