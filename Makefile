@@ -4,6 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 JOBS ?= 2
+PROGRAMS ?= 2500
 
 .DEFAULT_GOAL := help
 
@@ -33,6 +34,10 @@ lit: $(STAMP) ## FileCheck tests, with PyPI's filecheck and, where it is install
 pytest: $(STAMP) ## Numeric, property, frontend and unit tests on 8 simulated devices
 	$(BIN)/python -m pytest -n $(JOBS) test
 
+# -q is the default: -vv shows each round, and how far the whole is.
+nightly: $(STAMP) ## Random programs, others each time: at least PROGRAMS=2500 of the explicit form, as many plain ones
+	PAROPT_PROGRAMS=$(PROGRAMS) $(BIN)/python -m pytest -vv -n $(JOBS) -m random_programs test/property
+
 lint: $(STAMP) ## Format, lint, types, dead check lines, stale docs
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -41,7 +46,7 @@ lint: $(STAMP) ## Format, lint, types, dead check lines, stale docs
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade -t build/types .
 	$(BIN)/mypy
 
-bench: $(STAMP) ## What XLA alone and par-opt communicate, per target; step times; written to docs/benchmarks.md
+bench: $(STAMP) ## What XLA alone and par-opt communicate, per target; step and rewrite times; written to docs/benchmarks.md
 	$(BIN)/python tools/bench.py
 
 docs: $(STAMP) ## Write docs/passes.md from the passes
@@ -50,4 +55,4 @@ docs: $(STAMP) ## Write docs/passes.md from the passes
 clean: ## Remove what the other targets made
 	rm -rf $(VENV) build demo-out .pytest_cache .hypothesis .ruff_cache .mypy_cache
 
-.PHONY: help setup extras demo test lit pytest lint bench docs clean
+.PHONY: help setup extras demo test lit pytest nightly lint bench docs clean

@@ -12,7 +12,7 @@ from paropt.passes.analysis.producers import ROWS as PRODUCERS
 from paropt.passes.analysis.producers import Producer, producers
 from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.sharded_sums import cut_of, sharded_sums, whole_sums
-from paropt.passes.analysis.shardings import Axes, Sharding, is_manual, names_of, unsplit, without
+from paropt.passes.analysis.shardings import MANUAL, Axes, Sharding, is_manual, leaves_axes, names_of, unsplit, without
 from paropt.passes.analysis.sum_costs import cost_of_whole, sums_of
 from paropt.passes.core.closing import scatters
 from paropt.passes.core.global_form import Scattering, expose, note_shardings
@@ -62,7 +62,7 @@ def expose_all_reduces(
     - the program is lowered for Shardy
     - the op is a product, or a sum from zero
     - its operands split what it adds up in the same way
-    - it is outside of manual computations, where reductions are written already
+    - it is outside of manual computations
 
     Worth it when:
 
@@ -74,7 +74,8 @@ def expose_all_reduces(
     if not has_mesh(module):
         gspmd = [op for op in ops_of(module, "func.func") if _is_gspmd(op)]
         return [missed(NAME, op, Declined("the program is lowered for GSPMD, not for Shardy")) for op in gspmd[:1]]
-    if all(is_manual(op) for op in ops_of(module, *PRODUCERS)):
+    manual = all(is_manual(op) for op in ops_of(module, *PRODUCERS))
+    if manual and not any(leaves_axes(op) for op in ops_of(module, MANUAL)):
         return []
     split = sharded_sums(module)
     # What a sharded optimizer does with a sum after the loop is not to decide how the loop splits its examples.

@@ -113,11 +113,12 @@ def _fuse(partial: PartialValues, facts: BlockFacts) -> Remark | None:
     replaced = [value for value in sources if value not in placement.closed]
     remark = applied(NAME, op_of(moved[-1]), f"{_sizes(replaced)} became {_sizes(moved)}")
     old = facts.in_order(placement.split)
+    likes = [first_source(value, partial) for value in moved]  # asked first: one of them may be made of another
 
     splits = split_values(partial, sources, placement.split)
-    for value in moved:
+    for value, like in zip(moved, likes, strict=True):
         at = ir.InsertionPoint(op_of(value))
-        reduced = closed(splits[value], first_source(value, partial), partial.reduction.combiner, at)
+        reduced = closed(splits[value], like, partial.reduction.combiner, at)
         value.replace_all_uses_with(reduced)
     erase_unused(old)
     return remark
@@ -135,17 +136,21 @@ def _explain(facts: BlockFacts, found: list[PartialValues]) -> list[Remark]:
     """A remark for each sum of two reduced terms that stays as it is."""
     origins = _origins(facts, found)
     remarks: list[Remark] = []
-    for op in facts.ops:
+
+    def reached(op: ir.Operation) -> list[ir.Value]:
         if len(op.operands) != 2 or any(operand not in origins for operand in op.operands):
-            continue
+            return []
         lhs, rhs = (origins[operand] for operand in op.operands)
         combiners = {origin.combiner for origin in lhs + rhs if isinstance(origin, Reduction)}
         if op.name not in combiners and op.name not in ("stablehlo.add", "stablehlo.subtract"):
-            continue
+            return []
         try:
             _require_worth(op, lhs, rhs)
         except Declined as declined:
             remarks.append(missed(NAME, op, declined))
+        return []
+
+    facts.follow(origins, reached)
     return remarks
 
 
@@ -177,9 +182,13 @@ def _origins(facts: BlockFacts, found: list[PartialValues]) -> dict[ir.Value, li
         for value, declined in partial.stopped.items():
             if op_of(value).name in ROWS:
                 origins.setdefault(value, []).append(declined)
-    for op in facts.ops:
-        if op.name in ROWS and op.results[0] not in origins:
-            reasons = [o for operand in op.operands for o in origins.get(operand, []) if isinstance(o, Declined)]
-            if reasons:
-                origins[op.results[0]] = [reasons[0]]
+
+    def reached(op: ir.Operation) -> list[ir.Value]:
+        reasons = [o for operand in op.operands for o in origins.get(operand, []) if isinstance(o, Declined)]
+        if op.name not in ROWS or op.results[0] in origins or not reasons:
+            return []
+        origins[op.results[0]] = [reasons[0]]
+        return [op.results[0]]
+
+    facts.follow(list(origins), reached)
     return origins

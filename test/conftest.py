@@ -1,4 +1,4 @@
-"""Eight simulated CPU devices for every test, set before JAX starts; no test runs for ever."""
+"""Eight simulated CPU devices for every test, set before JAX starts; no test runs for ever; how random programs are."""
 
 import faulthandler
 import os
@@ -6,11 +6,23 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 DEVICES = "--xla_force_host_platform_device_count=8"
 # A rendezvous that devices never reach (mismatched collectives) ends the process after XLA's 40 seconds; anything
 # else that hangs ends it here.
 TEST_SECONDS = 300
+
+# By night (`make nightly`), at least so many random programs of each form, other ones in each run.
+PROGRAMS = int(os.environ.get("PAROPT_PROGRAMS", "0"))
+# By day few, and the same in every run: a failure is a failure for everyone. Deadlines and speed depend on the machine.
+settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("nightly", settings.get_profile("repeatable"), derandomize=False, print_blob=True)
+settings.load_profile("nightly" if PROGRAMS else "repeatable")
+if PROGRAMS:
+    TEST_SECONDS = 3600  # a failure is first made small
 
 if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {DEVICES}".strip()
@@ -23,6 +35,23 @@ def ends_in_time() -> Iterator[None]:
     faulthandler.dump_traceback_later(TEST_SECONDS, exit=True, file=sys.__stderr__)
     yield
     faulthandler.cancel_dump_traceback_later()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "random_programs(count): makes so many by day; by night it runs more often")
+
+
+@pytest.fixture
+def night_round() -> None:
+    """Which of the rounds of a night this is."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Has a test of random programs run as often by night as they take: each round shows, and has its time limit."""
+    marker = metafunc.definition.get_closest_marker("random_programs")
+    if PROGRAMS and marker is not None:
+        metafunc.fixturenames.append("night_round")
+        metafunc.parametrize("night_round", range(1, 1 - PROGRAMS // -marker.args[0]))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

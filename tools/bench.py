@@ -2,7 +2,7 @@
 
 Writes a page with tables and, beside it, a picture. For each program and target it compiles both and counts in the
 optimized HLO; `cpu:8` is always there, other targets need their compiler. Step times are measured on this machine:
-8 simulated devices in one process, and two processes of 4 that are joined by a slow link.
+8 simulated devices in one process, and two processes of 4 that are joined by a slow link; so is what rewriting takes.
 """
 
 import argparse
@@ -19,6 +19,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # XLA's warnings, once per p
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent / "test")]
 
 import bench_page  # noqa: E402  after the environment is set
+import bench_rewrite  # noqa: E402
 import bench_times  # noqa: E402
 import matplotlib  # noqa: E402
 from bench_counts import TARGETS, count  # noqa: E402
@@ -36,9 +37,14 @@ def main() -> int:
         bench_page.write_times(options.out, list(bench_times.measure(STEP_TIMES, PAIRS, progress=_say)))
         _say(f"wrote the step times in {options.out}")
         return 0
+    if options.only_rewrite:
+        bench_page.write_rewrites(options.out, list(bench_rewrite.measure(_say)))
+        _say(f"wrote the rewrite times in {options.out}")
+        return 0
     counts = [count(target, options.programs, progress=_say) for target in options.targets]
     times = [] if options.no_times else list(bench_times.measure(STEP_TIMES, PAIRS, progress=_say))
-    bench_page.write(options.out, counts, times, command=_command())
+    rewrites = [] if options.no_times else list(bench_rewrite.measure(_say))
+    bench_page.write(options.out, counts, times, command=_command(), rewrites=rewrites)
     _say(f"wrote {options.out} and {options.out.with_suffix('.png')}")
     return 0
 
@@ -71,11 +77,12 @@ def _options() -> argparse.Namespace:
         "--out", type=Path, default=Path("docs/benchmarks.md"), help="page to write (default: %(default)s)"
     )
     times = parser.add_mutually_exclusive_group()
-    times.add_argument("--no-times", action="store_true", help="measure no step times")
+    times.add_argument("--no-times", action="store_true", help="measure neither step times nor rewrite times")
     times.add_argument("--only-times", action="store_true", help="count nothing: measure the page's step times again")
+    times.add_argument("--only-rewrite", action="store_true", help="the same for the page's rewrite times")
     options = parser.parse_args()
-    if options.only_times and not options.out.is_file():
-        parser.error(f"--only-times: there is no page {options.out} yet")
+    if (options.only_times or options.only_rewrite) and not options.out.is_file():
+        parser.error(f"--only-{'times' if options.only_times else 'rewrite'}: there is no page {options.out} yet")
     try:
         options.out.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -6,20 +6,31 @@ import os
 import platform
 import re
 import statistics
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import bench_steps
 import matplotlib.pyplot as plt
 from bench_counts import SIZES, Count, Row, TargetCounts
+from bench_rewrite import Rewrite
 from bench_times import Times
 
 PACKAGES = ("jax", "jaxlib", "libtpu", "jax-cuda13-plugin")
 ALONE, OURS = "XLA alone", "par-opt"
 COLORS = {ALONE: "#8a8f98", OURS: "#2a7de1"}
-TIMES_TITLE, GPU_TITLE = "## Step time", "## On a GPU"
+TIMES_TITLE, REWRITE_TITLE, GPU_TITLE = "## Step time", "## Rewrite time", "## On a GPU"
 GPU_START, GPU_END = "<!-- gpu_check -->", "<!-- end of gpu_check -->"
+NO_REWRITES = "Not measured yet: `python tools/bench.py --only-rewrite`."
 NO_GPU = "Not run on a GPU yet. Where one is at hand: `python tools/gpu_check.py --record docs/benchmarks.md`."
+
+# More peak memory than this, in multiples of XLA alone, is explained: by the pattern that the program's name ends in.
+MEMORY = 1.02
+MORE_MEMORY = {
+    "_p4": "XLA alone reduces the gradients of each micro-batch in bf16, par-opt reduces their sum once, in the f32 in "
+    "which it is accumulated: where the compiler gives the reduction a buffer of its own, that is twice as large "
+    "(`defer-sync{wire-dtype=bf16}` halves it, and rounds the sum once more).",
+}
 
 LEGEND = """\
 - **sync**: bytes per device and step of the all-reduces and reduce-scatters of gradients, in multiples of the ideal.
@@ -33,8 +44,13 @@ LEGEND = """\
   `jax.shard_map`."""
 
 
-def write(out: Path, counts: list[TargetCounts], times: list[Times], *, command: str) -> None:
-    """Writes the page and, with the suffix .png, the picture. Keeps what gpu_check recorded in the page."""
+def write(
+    out: Path, counts: list[TargetCounts], times: list[Times], *, command: str, rewrites: Sequence[Rewrite] = ()
+) -> None:
+    """Writes the page and, with the suffix .png, the picture.
+
+    Keeps what gpu_check recorded in the page, and the rewrite times if there are no new ones.
+    """
     picture = out.with_suffix(".png")
     parts = [
         "<!-- Written by tools/bench.py: `make bench`. Only tools/gpu_check.py writes to it, too. -->",
@@ -48,15 +64,35 @@ def write(out: Path, counts: list[TargetCounts], times: list[Times], *, command:
         parts.append(f"![Reduced bytes per step, in multiples of the ideal]({picture.name})")
     parts += [part for target in counts for part in _target(target)]
     parts += [TIMES_TITLE, _times(times)]
+    parts += [REWRITE_TITLE, _rewrites(rewrites) if rewrites else _kept(out, REWRITE_TITLE) or NO_REWRITES]
     parts += [GPU_TITLE, f"{GPU_START}\n{recorded(out)}\n{GPU_END}"]
     out.write_text("\n\n".join(parts) + "\n")
 
 
 def write_times(out: Path, times: list[Times]) -> None:
     """Replaces the step times of the page, which has to be there."""
-    before, _, rest = out.read_text().partition(TIMES_TITLE)
-    _, _, after = rest.partition(GPU_TITLE)
-    out.write_text("\n\n".join([f"{before}{TIMES_TITLE}", _times(times), f"{GPU_TITLE}{after}"]))
+    _replace(out, TIMES_TITLE, _times(times))
+
+
+def write_rewrites(out: Path, rewrites: Sequence[Rewrite]) -> None:
+    """Replaces the rewrite times of the page, which has to be there."""
+    _replace(out, REWRITE_TITLE, _rewrites(rewrites))
+
+
+def _replace(out: Path, title: str, body: str) -> None:
+    """Gives the section with that title another body; a page that lacks it gets it before the last one."""
+    text = out.read_text()
+    if title not in text:
+        text = text.replace(GPU_TITLE, f"{title}\n\n{GPU_TITLE}")
+    before, _, rest = text.partition(title)
+    end = rest.index("\n## ")
+    out.write_text(f"{before}{title}\n\n{body}\n{rest[end:]}")
+
+
+def _kept(page: Path, title: str) -> str:
+    """The body of that section as it is in the page; "" when it is not there."""
+    found = re.search(f"{title}\n\n(.*?)\n\n## ", page.read_text() if page.exists() else "", re.DOTALL)
+    return found[1] if found else ""
 
 
 def recorded(page: Path) -> str:
@@ -102,7 +138,23 @@ def _target(target: TargetCounts) -> list[str]:
         "compile s alone",
         "par-opt",
     )
-    return [f"### {target.target}", _table([header, *(_cells(row) for row in target.rows)])]
+    return [f"### {target.target}", _table([header, *(_cells(row) for row in target.rows)]), *_more_memory(target)]
+
+
+def _more_memory(target: TargetCounts) -> list[str]:
+    """Why programs take more memory than with XLA alone, where the reason is known."""
+    parts = []
+    for pattern, reason in MORE_MEMORY.items():
+        names = [row.name for row in target.rows if row.name.endswith(pattern) and _memory(row) > MEMORY]
+        if names:
+            parts.append(f"More peak memory than with XLA alone: {', '.join(f'`{name}`' for name in names)}. {reason}")
+    return parts
+
+
+def _memory(row: Row) -> float:
+    """Peak memory in multiples of XLA alone; 1 when it is not known."""
+    pair = (row.alone and row.alone.peak, row.ours and row.ours.peak)
+    return pair[1] / pair[0] if pair[0] and pair[1] else 1.0
 
 
 def _cells(row: Row) -> tuple[str, ...]:
@@ -164,6 +216,45 @@ def _time_cells(times: Times) -> tuple[str, ...]:
         f"{times.ratio:.2f}",
         f"{low:.2f} to {high:.2f}",
         str(len(times.ratios)),
+    )
+
+
+def _rewrites(rewrites: Sequence[Rewrite]) -> str:
+    header = (
+        "transformer",
+        "ops",
+        "trace + lower + compile, s",
+        "parse + verify + print, s",
+        "Shardy's propagation, s",
+        "`grad-sync`, s",
+        "of compilation",
+        "of parse + verify + print",
+    )
+    today = datetime.datetime.now(datetime.UTC).date()
+    explained = (
+        f"`python tools/bench.py --only-rewrite`, {today}, {os.cpu_count()} cores with a load of "
+        f"{os.getloadavg()[0]:.1f} at the end; XLA compiles for 8 simulated CPU devices. The shorter of two runs."
+    )
+    reason = (
+        "The aims are 5 % of compilation, and 2 times parse + verify + print. The explicit form needs no propagation. "
+        "Of a plain program Shardy has to tell how each value is split: its propagation, in C++ and on a copy of the "
+        "whole module, takes most of the time, and alone longer than parsing, verifying and printing. It can't be left "
+        "out, nor be given less than the module: how an op's operands are split depends on all others."
+    )
+    return "\n\n".join([explained, _table([header, *(_rewrite_cells(r) for r in rewrites)]), reason])
+
+
+def _rewrite_cells(r: Rewrite) -> tuple[str, ...]:
+    known = r.compilation is not None
+    return (
+        r.program,
+        str(r.ops),
+        f"{r.compilation:.1f}" if known else "",
+        f"{r.text:.2f}",
+        f"{r.shardy:.2f}" if r.shardy is not None else "",
+        f"{r.rewrite:.2f}",
+        f"{100 * r.rewrite / r.compilation:.1f} %" if known else "",
+        f"{r.rewrite / r.text:.1f} x",
     )
 
 

@@ -9,7 +9,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from paropt.passes.analysis.meshes import mesh_named
-from paropt.passes.analysis.shardings import axes_in, read_sharding
+from paropt.passes.analysis.shardings import CONSTRAINT, axes_in, read_sharding, unconstrained
 from paropt.passes.analysis.types import is_number, tensor_of
 from paropt.passes.core.remarks import require
 from paropt.passes.core.traversal import module_of
@@ -195,9 +195,9 @@ def _channel(op: ir.Operation) -> int:
 def combiner_of(op: ir.Operation) -> str | None:
     """The op that the reducer applies to its two arguments, if it does nothing else."""
     block = op.regions[0].blocks[0]
-    match [inner.operation for inner in block.operations]:
-        case [combine, end] if combine.name in COMBINERS and list(end.operands) == list(combine.results):
-            used = {combine.operands[0], combine.operands[1]}
+    match [inner.operation for inner in block.operations if inner.operation.name != CONSTRAINT]:
+        case [combine, end] if combine.name in COMBINERS and [*map(unconstrained, end.operands)] == [*combine.results]:
+            used = set(map(unconstrained, combine.operands))
             return combine.name if used == set(block.arguments) else None
     return None
 

@@ -30,7 +30,7 @@ def scalar_of(value: ir.Value) -> ir.Value | None:
             return value if _splat(op) is not None else None
         if not ir.RankedTensorType(value.type).shape:
             return value
-        if op.name not in ("stablehlo.broadcast_in_dim", "stablehlo.reshape"):
+        if op.name not in ("stablehlo.broadcast_in_dim", "stablehlo.reshape", CONSTRAINT):
             return None
         value = op.operands[0]
     return value if not ir.RankedTensorType(value.type).shape else None

@@ -12,6 +12,7 @@ from jaxlib.mlir import ir
 
 from paropt.passes.analysis.branches import branch_around, chosen
 from paropt.passes.analysis.loops import Loop, trip_count
+from paropt.passes.analysis.shardings import CONSTRAINT
 from paropt.passes.analysis.types import tensor_of
 from paropt.passes.core.traversal import defining_op
 
@@ -179,6 +180,7 @@ _FUNCTIONS: dict[str, Callable[[ir.Operation, list[np.ndarray]], Any]] = {
     "stablehlo.divide": _quotient,
     "stablehlo.remainder": _remainder,
     "stablehlo.reshape": lambda _, operands: operands[0],  # `evaluated` gives it its shape
+    CONSTRAINT: lambda _, operands: operands[0],
     "stablehlo.convert": _converted,
     "stablehlo.add": _plain(np.add),
     "stablehlo.subtract": _plain(np.subtract),

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.shardings import unconstrained
 from paropt.passes.core.traversal import defining_op
 
 WHILE = "stablehlo.while"
@@ -39,6 +40,11 @@ class Loop:
         """The terminator of the body: its operand i is carried value i of the next trip."""
         return _terminator(self.body)
 
+    @cached_property
+    def counting(self) -> "Counting | None":
+        """How the loop counts, when it does from a constant by a constant to a constant."""
+        return _counting(self)
+
 
 def loop_around(block: ir.Block) -> Loop | None:
     """The loop whose body `block` is."""
@@ -60,16 +66,14 @@ class Counting(NamedTuple):
 
 def trip_count(loop: Loop) -> int | None:
     """How often the body runs, when the loop counts from a constant by a constant to a constant."""
-    counting = counting_of(loop)
-    return counting.trips if counting is not None else None
+    return loop.counting.trips if loop.counting is not None else None
 
 
-def counting_of(loop: Loop) -> Counting | None:
-    """How the loop counts, when it does from a constant by a constant to a constant."""
+def _counting(loop: Loop) -> Counting | None:
     test = defining_op(loop.predicate)
     if test is None or test.name != "stablehlo.compare":
         return None
-    counter, bound = test.operands
+    counter, bound = map(unconstrained, test.operands)
     direction = str(test.attributes["comparison_direction"])
     if counter not in list(loop.condition.arguments) or "LT" not in direction:
         return None
@@ -84,10 +88,10 @@ def counting_of(loop: Loop) -> Counting | None:
 
 def _step(loop: Loop, position: int) -> int | None:
     """By how much carried value `position` grows in each trip."""
-    add = defining_op(loop.next_values.operands[position])
+    add = defining_op(unconstrained(loop.next_values.operands[position]))
     if add is None or add.name != "stablehlo.add":
         return None
-    lhs, rhs = add.operands
+    lhs, rhs = map(unconstrained, add.operands)
     if rhs == loop.body.arguments[position]:
         lhs, rhs = rhs, lhs
     return _integer(rhs) if lhs == loop.body.arguments[position] else None
@@ -95,7 +99,7 @@ def _step(loop: Loop, position: int) -> int | None:
 
 def _integer(value: ir.Value) -> int | None:
     """The integer that the rank-0 constant `value` holds."""
-    constant = defining_op(value)
+    constant = defining_op(unconstrained(value))
     if constant is None or constant.name != "stablehlo.constant":
         return None
     tensor = ir.RankedTensorType(value.type)

@@ -5,7 +5,7 @@ block were not taken where they stand, which values could be left unreduced, and
 """
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from functools import partial as partial_apply
 from typing import NamedTuple
@@ -112,19 +112,29 @@ class BlockFacts:
     @cached_property
     def ops(self) -> list[ir.Operation]:
         """In program order; those in branches before the if or case that they are in."""
+        if not self._with_branches:
+            return [view.operation for view in self.block.operations]
         return list(self._ops(self.block))
 
     def _ops(self, block: ir.Block) -> Iterator[ir.Operation]:
         for op in (view.operation for view in block.operations):
-            if self._with_branches and op.name in BRANCHES:
+            if op.name in BRANCHES:
                 for region in op.regions:
                     yield from self._ops(region.blocks[0])
             yield op
 
+    def _is_own(self, op: ir.Operation) -> bool:
+        """Whether `op` is one of `ops`."""
+        while op.block != self.block:
+            op = parent_of(op)
+            if not (self._with_branches and op.name in BRANCHES):
+                return False
+        return True
+
     @cached_property
     def _positions(self) -> dict[ir.Value, int]:
         """Where an op stands, by its first result: MLIR hashes an op by its content, a value by its address."""
-        return {op.results[0]: i for i, op in enumerate(self.ops) if len(op.results)}
+        return {results[0]: i for i, op in enumerate(self.ops) if len(results := op.results)}
 
     def in_order(self, values: Iterable[ir.Value]) -> list[ir.Operation]:
         """The ops of the block that define `values`, once each, in program order."""
@@ -134,9 +144,7 @@ class BlockFacts:
     @cached_property
     def reductions(self) -> BlockReductions:
         found = BlockReductions({}, [])
-        for op in self.ops:
-            if op.name not in REDUCTIONS:
-                continue
+        for op in filter(self._is_own, ops_of(self.block.owner.operation, *REDUCTIONS)):
             try:
                 reduction = reduction_of(op)
                 self._require_same_branch(op, reduction)
@@ -155,10 +163,30 @@ class BlockFacts:
     def partial_values(self, reduction: Reduction, sources: Iterable[ir.Value]) -> PartialValues:
         """What may stay partial when `sources` (results of reductions of this kind, carried values) are."""
         found = PartialValues(reduction, {value: Partial(value) for value in sources}, {}, self._accumulate)
+
+        def reached(op: ir.Operation) -> list[ir.Value]:
+            if self._with_branches and op.name in BRANCHES:
+                return self._join(op, reduction, found)
+            try:
+                addends = addends_of(op, self._crossing(op, reduction, found))
+            except Declined as declined:
+                found.stopped[op.results[0]] = declined
+                return []
+            found.values[op.results[0]] = Partial(op.results[0], addends)
+            return [op.results[0]]
+
+        self.follow(list(found.values), reached)
+        return found
+
+    def follow(self, values: Iterable[ir.Value], reached: Callable[[ir.Operation], Iterable[ir.Value]]) -> None:
+        """Calls `reached` once for each op that reads one of `values`, or of the values that it returns.
+
+        In program order, so that all operands of an op are known when its turn comes.
+        """
         waiting: list[int] = []
         queued: set[int] = set()
 
-        def await_users(value: ir.Value) -> None:
+        def await_readers(value: ir.Value) -> None:
             for use in value.uses:
                 result = _result_of(use)
                 position = self._positions.get(op_of(result).results[0]) if result is not None else None
@@ -166,22 +194,11 @@ class BlockFacts:
                     queued.add(position)
                     heapq.heappush(waiting, position)
 
-        for value in list(found.values):
-            await_users(value)
-        while waiting:  # in program order, so that all operands of an op are known when its turn comes
-            op = self.ops[heapq.heappop(waiting)]
-            if self._with_branches and op.name in BRANCHES:
-                for value in self._join(op, reduction, found):
-                    await_users(value)
-                continue
-            try:
-                addends = addends_of(op, self._crossing(op, reduction, found))
-            except Declined as declined:
-                found.stopped[op.results[0]] = declined
-                continue
-            found.values[op.results[0]] = Partial(op.results[0], addends)
-            await_users(op.results[0])
-        return found
+        for value in values:
+            await_readers(value)
+        while waiting:
+            for value in reached(self.ops[heapq.heappop(waiting)]):
+                await_readers(value)
 
     def _join(self, op: ir.Operation, reduction: Reduction, found: PartialValues) -> list[ir.Value]:
         """The results of the if or case `op` that may be partial because a branch returns a partial value."""

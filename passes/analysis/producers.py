@@ -65,10 +65,12 @@ def producers(module: ir.Operation, propagated: Propagated) -> tuple[list[Produc
     declined: list[Declined] = []
     for op in ops_of(module, *ROWS):
         rule = propagated.sharding_rule(op)
-        if "reduction=" not in rule or is_manual(op) or _is_left_unreduced(op):
+        if "reduction=" not in rule or _is_left_unreduced(op):
             continue
         try:
             producer = _producer(op, rule, propagated)
+            manual = producer is not None and is_manual(op)
+            require(not manual, "it is in a manual computation, which what is not reduced can't leave", op)
         except Declined as reason:
             declined.append(reason)
             continue

@@ -6,10 +6,12 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 from jaxlib.mlir.passmanager import PassManager
 
+from paropt.passes.analysis.constants import is_constant
+from paropt.passes.analysis.loops import WHILE
 from paropt.passes.analysis.shardings import Sharding, closed_sharding, rank_of, refines, sharding_of, unsplit
-from paropt.passes.core.traversal import defining_op, op_of
+from paropt.passes.core.traversal import defining_op, op_of, ops_of, parent_of
 
-_PIPELINE = "builtin.module(sdy-propagation-pipeline,func.func(sdy-populate-op-sharding-rules))"
+PIPELINE = "builtin.module(sdy-propagation-pipeline,func.func(sdy-populate-op-sharding-rules))"
 _RULE = "sdy.sharding_rule"
 _NUMBER = "paropt.number"  # of an op, the same in the module and in its copy
 _BARRIER = "paropt.barrier"  # of a barrier in the copy: the number of the op before it
@@ -35,8 +37,10 @@ class Propagated:
             number, position = self._numbers[op_of(result).results[0]], ir.OpResult(result).result_number
             barrier = _stop_backward(copies[number].results[position])
             barrier.attributes[_BARRIER] = ir.IntegerAttr.get(kind, number)
+        for loop in ops_of(self._copy, WHILE)[::-1]:  # inner loops come first
+            _carry_captures(loop)
         _ensure_main(self._copy)
-        manager = PassManager.parse(_PIPELINE, self._copy.context)
+        manager = PassManager.parse(PIPELINE, self._copy.context)
         manager.enable_verifier(False)
         manager.run(self._copy)
         self._copies: dict[int, ir.Operation] = {}
@@ -115,6 +119,32 @@ def _stop_backward(result: ir.Value) -> ir.Operation:
         barrier = sdy.PropagationBarrierOp(result, int(sdy.PropagationDirection.FORWARD))
     result.replace_all_uses_except(barrier.result, barrier.operation)
     return barrier.operation
+
+
+def _carry_captures(loop: ir.Operation) -> None:
+    """Gives the body a copy of each value that it reads from the block around it: it may be split in its own way.
+
+    XLA has loops carry all that they read, as JAX does; only written by hand they read from outside.
+    """
+    body = loop.regions[1].blocks[0]
+    around = [*loop.block.arguments, *(result for op in loop.block.operations for result in op.operation.results)]
+    for value in around:
+        captures = [use for use in value.uses if _is_in(use.owner.operation, body)]
+        if not captures or is_constant(value):
+            continue
+        with loop.context, ir.InsertionPoint.at_block_begin(body), loop.location:
+            copy = ir.Operation.create("stablehlo.reshape", results=[value.type], operands=[value]).results[0]
+        for use in captures:
+            use.owner.operation.operands[use.operand_number] = copy
+
+
+def _is_in(op: ir.Operation, block: ir.Block) -> bool:
+    """Whether `op` is in `block`, or in a region there."""
+    while op.block != block:
+        if op.parent is None or op.parent.name == "func.func":
+            return False
+        op = parent_of(op)
+    return True
 
 
 def _ensure_main(module: ir.Operation) -> None:

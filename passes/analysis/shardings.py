@@ -9,7 +9,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
 from paropt.passes.analysis.meshes import Mesh, mesh_named, mesh_of
-from paropt.passes.core.traversal import defining_op, parent_of
+from paropt.passes.core.traversal import defining_op, module_of, parent_of
 
 CONSTRAINT = "sdy.sharding_constraint"
 MANUAL = "sdy.manual_computation"
@@ -123,8 +123,17 @@ def sharding_of(value: ir.Value) -> Sharding | None:
 
 def operand_sharding(computation: ir.Operation, position: int) -> Sharding:
     """How the manual `computation` takes that operand."""
-    shardings = sdy.TensorShardingPerValueAttr(computation.attributes["in_shardings"]).shardings
-    return read_sharding(shardings[position])
+    return read_sharding(_all_listed(computation, "in_shardings")[position])
+
+
+def unconstrained(value: ir.Value) -> ir.Value:
+    """What sharding constraints make `value` of: the same value.
+
+    JAX constrains everything, scalars too, in a manual computation that leaves axes to the partitioner.
+    """
+    while (op := defining_op(value)) is not None and op.name == CONSTRAINT:
+        value = op.operands[0]
+    return value
 
 
 def _of_argument(argument: ir.BlockArgument) -> Sharding | None:
@@ -135,6 +144,9 @@ def _of_argument(argument: ir.BlockArgument) -> Sharding | None:
         case "func.func" if "arg_attrs" in op.attributes:
             noted = ir.DictAttr(ir.ArrayAttr(op.attributes["arg_attrs"])[argument.arg_number])
             return read_sharding(noted["sdy.sharding"]) if "sdy.sharding" in noted else None
+        case "sdy.manual_computation":
+            outside = operand_sharding(op, argument.arg_number)
+            return outside._replace(dimensions=without(outside.dimensions, axes_in(op.attributes["manual_axes"])))
         case _:
             return None
 
@@ -142,7 +154,11 @@ def _of_argument(argument: ir.BlockArgument) -> Sharding | None:
 def _listed(op: ir.Operation, name: str, position: int) -> Sharding | None:
     if name not in op.attributes:
         return None
-    return read_sharding(sdy.TensorShardingPerValueAttr(op.attributes[name]).shardings[position])
+    return read_sharding(_all_listed(op, name)[position])
+
+
+def _all_listed(op: ir.Operation, name: str) -> Sequence[ir.Attribute]:
+    return sdy.TensorShardingPerValueAttr(op.attributes[name]).shardings
 
 
 def _joined(axes: Sequence[ir.Attribute]) -> Axes:
@@ -156,3 +172,12 @@ def is_manual(op: ir.Operation) -> bool:
         if op.name == MANUAL:
             return True
     return False
+
+
+def leaves_axes(manual: ir.Operation) -> bool:
+    """Whether the manual computation has axes of its mesh that it leaves to the partitioner."""
+    shardings = [read_sharding(s) for name in ("in", "out") for s in _all_listed(manual, f"{name}_shardings")]
+    if not shardings:
+        return False
+    mesh = mesh_behind(module_of(manual), shardings[0].mesh)
+    return mesh is not None and not set(mesh.names) <= names_of(axes_in(manual.attributes["manual_axes"]))

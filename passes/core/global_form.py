@@ -97,21 +97,28 @@ def _source(value: ir.Value, sharding: ir.Attribute, splits: list[ir.Attribute])
 def note_shardings(values: Iterable[ir.Value], propagated: Propagated) -> None:
     """Notes how `values`, and all that linear ops make of them, are split; it outlives moves and clones of ops."""
     waiting, seen = list(values), set[ir.Value]()
+    noted_ops = set[ir.Value]()  # by their first results: a loop has many
     while waiting:
         value = waiting.pop()
         if value in seen:
             continue
         seen.add(value)
         op = op_of(value)
-        for name, noted in ((SHARDINGS, propagated.attribute_of(op)), (WANTED, propagated.wanted(op))):
-            if noted is not None:
-                op.attributes[name] = noted
+        if op.results[0] not in noted_ops:
+            noted_ops.add(op.results[0])
+            _note(op, propagated)
         for use in value.uses:
             user = use.owner.operation
             if user.name == "stablehlo.return":
                 user = parent_of(user)
             if user.name == WHILE or user.name in TRACKED:
                 waiting += user.results
+
+
+def _note(op: ir.Operation, propagated: Propagated) -> None:
+    for name, noted in ((SHARDINGS, propagated.attribute_of(op)), (WANTED, propagated.wanted(op))):
+        if noted is not None:
+            op.attributes[name] = noted
 
 
 def all_reduced(value: ir.Value, like: ir.Operation) -> ir.Value:

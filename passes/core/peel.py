@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.loops import Loop, counting_of
+from paropt.passes.analysis.loops import Loop
 from paropt.passes.core.traversal import op_of
 
 
@@ -40,7 +40,7 @@ def recapture(op: ir.Operation, values: Mapping[ir.Value, ir.Value]) -> None:
 
 def _stop_earlier(loop: Loop) -> None:
     """Makes the loop end one trip before it did."""
-    counting = counting_of(loop)
+    counting = loop.counting
     assert counting is not None, "the pass asks first"
     test = op_of(loop.predicate)
     tensor = ir.RankedTensorType(test.operands[1].type)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.branches import ends_of
-from paropt.passes.analysis.collectives import ADD, GLOBAL_ALL_REDUCE, REDUCE_SCATTER, combiner_of, neutral_number
+from paropt.passes.analysis.collectives import ADD, GLOBAL_ALL_REDUCE, REDUCE_SCATTER, neutral_number, reduction_of
 from paropt.passes.analysis.constants import scalar_of
 from paropt.passes.analysis.deferral import adds_nothing
 from paropt.passes.analysis.partial import PartialValues
@@ -83,9 +83,7 @@ def closed(split: Split, reduction: ir.Operation, combiner: str, at: ir.Insertio
 
 def sent_as(reduction: ir.Operation, element: ir.Type) -> ir.Value:
     """The same reduction in another element type, at the insertion point."""
-    combiner = combiner_of(reduction)
-    assert combiner is not None, "the pass made it"
-    return _reduce(in_type(reduction.operands[0], element), reduction, combiner)
+    return _reduce(in_type(reduction.operands[0], element), reduction, reduction_of(reduction).combiner)
 
 
 def in_type_of(value: ir.Value, like: ir.Value) -> ir.Value:

@@ -2,6 +2,7 @@
 // RUN: %par-opt %s --passes=expose-all-reduces --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
 // RUN: %par-opt %s --passes='expose-all-reduces{policy=defer}' --split-input-file | FileCheck %s --check-prefix=DEFER
 // RUN: %par-opt %s --passes='expose-all-reduces{policy=every}' --split-input-file | FileCheck %s --check-prefix=EVERY
+// RUN: %par-opt %s --passes='expose-all-reduces{policy=every}' --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=EVERY-REMARK
 // RUN: %par-opt %s --passes='expose-all-reduces{axes=data}' --split-input-file | FileCheck %s --check-prefix=AXES
 // RUN: %par-opt %s --passes='expose-all-reduces{axes=data}' --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=AXES-REMARK
 // RUN: %par-opt %s --passes='expose-all-reduces{policy=auto memory-budget=23}' --split-input-file | FileCheck %s --check-prefix=AUTO
@@ -89,6 +90,19 @@ func.func public @sum_from_one(%x: tensor<16x4xf32> {sdy.sharding = #sdy.shardin
   return %g : tensor<4xf32>
 }
 
+// CHECK-LABEL:   func.func public @largest_rows
+// CHECK-NOT:       sdy.all_reduce
+// REMARK-DAG: [expose-all-reduces] stablehlo.scatter missed: a scatter does more than add
+func.func public @largest_rows(%i: tensor<16x1xui8> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<9x4xf32> {
+  %zeros = stablehlo.constant dense<0.0> : tensor<9x4xf32>
+  %g = "stablehlo.scatter"(%zeros, %i, %x) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = stablehlo.maximum %a, %b : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) : (tensor<9x4xf32>, tensor<16x1xui8>, tensor<16x4xf32>) -> tensor<9x4xf32>
+  return %g : tensor<9x4xf32>
+}
+
 // CHECK-LABEL:   func.func public @rows_added_to_others
 // CHECK-NOT:       sdy.all_reduce
 // REMARK-DAG: [expose-all-reduces] stablehlo.scatter missed: a scatter adds to values that are not zero
@@ -110,7 +124,7 @@ func.func public @one_operand_split(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sh
   return %g : tensor<4x2xf32>
 }
 
-// Legal when: it is outside of manual computations, where reductions are written already
+// Legal when: it is outside of manual computations
 // CHECK-LABEL:   func.func public @manual
 // CHECK:           sdy.manual_computation
 // CHECK-NOT:       sdy.all_reduce
@@ -156,6 +170,7 @@ func.func public @two_axes(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@m
 // Worth it when: the program does not split the sum over these axes, as fully sharded training does (or `policy=defer`)
 // DEFER-LABEL:   func.func public @split_gradient
 // DEFER:           sdy.all_reduce {"replica", "data"}
+// EVERY-REMARK: [expose-all-reduces] stablehlo.dot_general missed: its sum is split over `data`, `replica`, and stays so (option policy=defer holds it whole)
 // EVERY-LABEL:   func.func public @split_gradient
 // EVERY-NOT:       sdy.all_reduce
 // EVERY:           return
@@ -385,4 +400,55 @@ func.func public @some_axes(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@
   %g = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %h = stablehlo.dot_general %y, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   return %g, %h : tensor<4x4xf32>, tensor<4x4xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=4, "model"=2]>
+
+// Manual over one axis: what it adds up over the other is left to the partitioner, with a remark.
+// CHECK-LABEL:   func.func public @manual_over_one_axis
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           sdy.return
+// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: it is in a manual computation, which what is not reduced can't leave
+func.func public @manual_over_one_axis(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}]>}) -> tensor<4x4xf32> {
+  %m = sdy.manual_computation(%x) in_shardings=[<@mesh, [{?}, {"model", ?}]>] out_shardings=[<@mesh, [{"model", ?}, {?}]>] manual_axes={"model"} (%p: tensor<16x2xf32>) {
+    %q = stablehlo.dot_general %p, %p, contracting_dims = [0] x [0] : (tensor<16x2xf32>, tensor<16x2xf32>) -> tensor<2x2xf32>
+    %r = stablehlo.concatenate %q, %q, dim = 1 : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x4xf32>
+    sdy.return %r : tensor<2x4xf32>
+  } : (tensor<16x4xf32>) -> tensor<4x4xf32>
+  return %m : tensor<4x4xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["replica"=2, "data"=4]>
+
+// The loop reads an argument from outside. XLA has the loop carry it, split further, as the product needs it; so the sum
+// in the loop is over both axes, and the one before it, of the argument itself, over one.
+// CHECK-LABEL:   func.func public @captured
+// CHECK:           stablehlo.reduce(%arg0
+// CHECK-NEXT:      unreduced={"data"}>
+// CHECK:           stablehlo.while
+// CHECK:           stablehlo.reduce(%arg0
+// CHECK-NEXT:      unreduced={"replica", "data"}>
+func.func public @captured(%x: tensor<16x2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<16x2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data", "replica"}, {}]>}, %n: tensor<i32>) -> (tensor<2xf32>, tensor<2x2xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<f32>
+  %nones = stablehlo.constant dense<0.0> : tensor<2x2xf32>
+  %before = stablehlo.reduce(%x init: %none) applies stablehlo.add across dimensions = [0] : (tensor<16x2xf32>, tensor<f32>) -> tensor<2xf32>
+  %w:3 = stablehlo.while(%i = %zero, %a = %before, %b = %nones) : tensor<i32>, tensor<2xf32>, tensor<2x2xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %p = stablehlo.dot_general %y, %x, contracting_dims = [0] x [0] : (tensor<16x2xf32>, tensor<16x2xf32>) -> tensor<2x2xf32>
+    %q = stablehlo.add %b, %p : tensor<2x2xf32>
+    %s = stablehlo.reduce(%x init: %none) applies stablehlo.add across dimensions = [0] : (tensor<16x2xf32>, tensor<f32>) -> tensor<2xf32>
+    %t = stablehlo.add %a, %s : tensor<2xf32>
+    %next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %next, %t, %q : tensor<i32>, tensor<2xf32>, tensor<2x2xf32>
+  }
+  return %w#1, %w#2 : tensor<2xf32>, tensor<2x2xf32>
 }

@@ -91,6 +91,24 @@ func.func public @shared_sum(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4x
   return %n, %sq : tensor<4xf32>, tensor<4xf32>
 }
 
+// A reduction moves behind a value, and another behind what is made of that value: three arrays instead of four.
+// CHECK-LABEL:   func.func public @sum_with_a_reduced_term
+// CHECK-COUNT-3:   "stablehlo.all_reduce"(
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           return
+func.func public @sum_with_a_reduced_term(%w: tensor<4xf32>, %x: tensor<4xf32>, %y: tensor<4xf32>, %z: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %a = "stablehlo.all_reduce"(%w) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = stablehlo.negate %a : tensor<4xf32>
+  %c = stablehlo.negate %b : tensor<4xf32>
+  %d = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %e = stablehlo.add %c, %d : tensor<4xf32>
+  %f = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %g = stablehlo.add %e, %f : tensor<4xf32>
+  %h = "stablehlo.all_reduce"(%z) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %i = stablehlo.add %g, %h : tensor<4xf32>
+  return %b, %c, %i : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+
 // CHECK-LABEL:   func.func public @tied_weight
 // CHECK-SAME:      (%[[X:.*]]: tensor<4x2xf32>, %[[Y:.*]]: tensor<2x4xf32>)
 // CHECK-NEXT:      %[[U:.*]] = stablehlo.transpose %[[Y]], dims = [1, 0]

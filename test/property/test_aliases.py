@@ -9,13 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import paropt
 
-REPEATABLE = settings(derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+REPEATABLE = settings.get_profile("repeatable")
 KINDS = (((8,), np.float32), ((8,), np.float32), ((8, 16), np.float32), ((8,), np.int32))
 SPECS = (None, PartitionSpec(), PartitionSpec("x"), PartitionSpec(("x", "y")), PartitionSpec("y"))
 PASS = "annotate-aliases"

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, note, settings
+from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 from jaxlib.mlir import ir
 from numeric.oracle import assert_same, optimized, optimized_hlo, results
@@ -19,7 +19,7 @@ from paropt.passes.core.axes import Split
 from paropt.passes.core.context import make_context
 from paropt.passes.core.pipeline import PipelineError
 
-REPEATABLE = settings(derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+REPEATABLE = settings.get_profile("repeatable")
 MESHES = ((("d", 8),), (("d", 4), ("m", 2)), (("m", 2), ("d", 4)), (("r", 2), ("d", 2), ("m", 2)))
 SPLITS = {
     8: ("r0:2,d:4", "a:4,b:2", "a:2,b:2,c:2", "b:8", "one:1,a:8", "d:4,one:1,a:2"),

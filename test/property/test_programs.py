@@ -10,7 +10,7 @@ from collections.abc import Callable
 from math import prod
 
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import given, note, settings
 from hypothesis.strategies import SearchStrategy
 from jaxlib.mlir import ir
 from numeric.oracle import assert_same, optimized, optimized_hlo
@@ -36,8 +36,9 @@ EVERY = [*SPELT, *PIPELINES, "defer-sync{policy=defer accumulate-dtype=f32}"]
 SEEDS = range(3)
 NOT_IDEMPOTENT = ("peel-last-sync",)  # each run takes one more trip out of the loop
 
-# The same programs in every run: a failure is a failure for everyone. Deadlines and speed depend on the machine.
-REPEATABLE = settings(derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+REPEATABLE = settings.get_profile("repeatable")
+# For each pipeline, and of programs for all devices. By night more: see conftest.py.
+EXPLICIT, GLOBAL = 60, 150
 
 
 @functools.cache
@@ -54,8 +55,9 @@ def samples(count: int, generator: Callable[[], SearchStrategy[str]] = programs)
     return found
 
 
+@pytest.mark.random_programs(EXPLICIT * len(EVERY))
 @pytest.mark.parametrize("passes", EVERY)
-@settings(REPEATABLE, max_examples=60)
+@settings(max_examples=EXPLICIT)
 @given(text=programs())
 def test_program_keeps_its_values_and_costs_no_more(passes: str, text: str) -> None:
     note(text)
@@ -68,7 +70,8 @@ def test_program_keeps_its_values_and_costs_no_more(passes: str, text: str) -> N
     assert_same(before, after, SEEDS)
 
 
-@settings(REPEATABLE, max_examples=150)
+@pytest.mark.random_programs(GLOBAL)
+@settings(max_examples=GLOBAL)
 @given(text=global_programs())
 def test_program_for_all_devices_keeps_its_values(text: str) -> None:
     note(text)

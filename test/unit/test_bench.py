@@ -1,5 +1,6 @@
 """`make bench` and gpu_check: counts of a few programs, the page, the slow link, and what they say when they cannot."""
 
+import dataclasses
 import os
 import re
 import subprocess
@@ -10,6 +11,7 @@ from types import ModuleType
 import jax
 import pytest
 from programs.catalog import MATRIX
+from programs.program import Sizes
 from unit.tools import ROOT, load
 
 BENCH = ROOT / "tools" / "bench.py"
@@ -17,9 +19,11 @@ sys.path.insert(0, str(ROOT / "tools"))  # its parts import each other
 
 import bench_counts  # noqa: E402
 import bench_page  # noqa: E402
+import bench_rewrite  # noqa: E402
 import bench_times  # noqa: E402
 import slow_link  # noqa: E402
 from bench_counts import Count, Row, TargetCounts  # noqa: E402
+from bench_rewrite import Rewrite  # noqa: E402
 from bench_times import Times  # noqa: E402
 
 
@@ -117,6 +121,45 @@ def test_page_of_times(tmp_path: Path) -> None:
     again = (tmp_path / "page.md").read_text()
     lines = [line for line in text.splitlines() if not line.startswith("| p1 |")]
     assert again.splitlines() == lines, "only the step times are written again"
+
+
+def test_page_of_rewrite_times(tmp_path: Path) -> None:
+    """In a page that lacks them, again, and kept where others are measured."""
+    page = tmp_path / "page.md"
+    assert bench_page.NO_REWRITES in page_of(tmp_path, [], [])
+    text = page.read_text().replace(f"{bench_page.REWRITE_TITLE}\n\n{bench_page.NO_REWRITES}\n\n", "")
+    page.write_text(text)
+    for seconds, share in ((1.0, "5.0 %"), (2.0, "10.0 %")):
+        bench_page.write_rewrites(
+            page, [Rewrite("plain", 9, 20.0, 0.5, 0.25, seconds), Rewrite("large", 9, None, 1.0, None, 3.0)]
+        )
+        text = page_of(tmp_path, [], [])
+        assert cells(text, "plain") == [
+            "plain",
+            "9",
+            "20.0",
+            "0.50",
+            "0.25",
+            f"{seconds:.2f}",
+            share,
+            f"{2 * seconds:.1f} x",
+        ]
+        assert cells(text, "large")[6:] == ["", "3.0 x"]
+    assert text.count(bench_page.REWRITE_TITLE) == text.count(bench_page.GPU_TITLE) == 1
+
+
+def test_rewrite_times_are_measured() -> None:
+    small = bench_rewrite.PROGRAMS[0]._replace(sizes=Sizes(layers=1, micro_batches=2))
+    (found,) = bench_rewrite.measure(print, (small,))
+    assert found.ops > 100 and found.compilation > found.rewrite > found.shardy > 0
+
+
+def test_page_says_why_more_memory_is_taken(tmp_path: Path) -> None:
+    alone = Count(sync=200, runs_in_loops=4, activations=0, others=0, peak=100, seconds=1.0, is_exact=True)
+    counts = {"plain_mlp_p4": 103, "explicit_mlp_p4": 102, "plain_mlp_p0": 200}
+    rows = [Row(name, 100, alone, dataclasses.replace(alone, peak=peak)) for name, peak in counts.items()]
+    text = page_of(tmp_path, [TargetCounts("cpu:8", rows)], [])
+    assert "More peak memory than with XLA alone: `plain_mlp_p4`. XLA alone reduces" in text
 
 
 def test_step_times_of_one_process() -> None:

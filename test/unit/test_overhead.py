@@ -6,11 +6,12 @@ import sys
 
 from unit.tools import ROOT
 
-LIMIT = 5.0  # percent of parse + verify + print
+# Percent of parse + verify + print; about a third more than was measured, for machines that do other things too.
+LIMIT = 2.0  # 1.2: MLIR's walk over ops of other kinds, once or twice
 LIMITS = {
-    "roll-accumulation": 10.0,  # looks at each addition; one op in five is one here
-    "annotate-aliases": 40.0,  # follows the data from arguments to results, whatever there is to be found
-    "annotate-contract": 40.0,
+    "roll-accumulation": 8.0,  # 5.9: looks at each addition; one op in five is one here
+    "annotate-aliases": 32.0,  # 24: follows the data from arguments to results, whatever there is to be found
+    "annotate-contract": 32.0,  # 23: likewise
 }
 
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jaxlib import xla_client
+from numeric.oracle import optimized
 from programs import explicit, models
 from programs.catalog import MATRIX, PLAIN, TRANSFORMERS
 from programs.compare import difference, difference_from_definition, tolerance_of
@@ -21,6 +22,8 @@ from paropt.passes.core.registry import PIPELINES
 
 SMALL = Sizes(layers=2, sequence=4)
 GRAD_SYNC = PIPELINES["grad-sync"].stages
+# P0 to P5: each parameter is whole on every device, and so is what its gradients are added up in.
+WHOLE = [name for name in MATRIX if int(name.rpartition("_p")[2]) <= 5]
 LOSSES = 4 * Sizes.micro_batches  # bytes; a scalar per micro-batch becomes an array of them after the loop
 
 
@@ -62,6 +65,21 @@ def test_program_is_as_defined_and_as_declared(name: str) -> None:
     else:
         assert reduced_wire_bytes(now) <= reduced_wire_bytes(was) + 2 * LOSSES
     assert other_bytes(now) <= other_bytes(was), "another kind of communication grew"
+    if name in WHOLE:
+        assert now.peak_memory <= was.peak_memory, "more memory than XLA alone"
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_nothing_is_left_to_defer(name: str) -> None:
+    """Where parameters are on all devices, all is deferred that `policy=defer` would; it takes no more memory."""
+    program = MATRIX[name](SMALL)
+    lowered = jax.jit(program.step).lower(*program.args).as_text()
+    stages = GRAD_SYNC.replace("expose-all-reduces", "expose-all-reduces{policy=defer}")
+    by_default, deferred = (
+        optimized(lowered, passes)[0]
+        for passes in ("grad-sync", stages.replace("defer-sync", "defer-sync{policy=defer}"))
+    )
+    assert by_default == deferred != lowered
 
 
 def test_plain_programs_have_no_reductions_before_xla() -> None:

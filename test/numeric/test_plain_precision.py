@@ -1,0 +1,68 @@
+"""`accumulate-dtype` and `wire-dtype` in plain `jax.jit` programs, whose reductions XLA adds."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+from jax.sharding import NamedSharding, PartitionSpec
+from programs.catalog import MATRIX
+from programs.compare import difference_from_definition, tolerance_of
+from programs.program import Sizes, data_mesh
+
+import paropt
+
+F32, BF16 = jnp.float32, jnp.bfloat16
+ELEMENTS = 16 * 16  # of the one parameter
+SIZES = {"": 4, "{accumulate-dtype=f32}": 4, "{wire-dtype=bf16}": 2, "{accumulate-dtype=f32 wire-dtype=bf16}": 2}
+
+
+def passes(options: str) -> str:
+    return f"inline-calls,expose-all-reduces,fuse-all-reduces,defer-sync{options},annotate-unreduced"
+
+
+# Bytes per element on the wire. XLA for CPU sends four in any case, so it is the remark that is asked.
+@pytest.mark.parametrize("options, size", SIZES.items())
+def test_gradients_in_half_precision(options: str, size: int) -> None:
+    """P4: the cotangents are in bf16, the accumulator of the program is in f32."""
+    program = MATRIX["plain_mlp_p4"](Sizes(layers=1))
+    lowered = paropt.jit(program.step, passes=passes(options), strict=True).lower(*program.args)
+    ends = [str(r) for r in paropt.remarks(lowered) if r.pass_name == "annotate-unreduced"]
+    assert len(ends) == 1 and f"{size * ELEMENTS} bytes per device are reduced here, over data" in ends[0]
+    compiled = lowered.compile()
+    after = paropt.audit(compiled)
+    assert (after.sync_in_loop, after.sync_bytes) == (0, program.gradient_bytes)
+    assert difference_from_definition(program, compiled(*program.args)) <= tolerance_of("plain_mlp_p4")
+
+
+def summed(dtype: type, micro_batches: int) -> Callable[[jax.Array], jax.Array]:
+    """The sum of `micro_batches` times all elements, in an accumulator of type `dtype`."""
+
+    def step(batch: jax.Array) -> jax.Array:
+        def body(i: jax.Array, total: jax.Array) -> jax.Array:
+            return total + lax.dot(batch.astype(dtype), jnp.ones(8, dtype), preferred_element_type=dtype)
+
+        return lax.fori_loop(0, micro_batches, body, dtype(0.0))
+
+    return step
+
+
+# One device has 1, the others 0. An accumulator in bf16 stays at 256, where 1 is half of its last bit.
+@pytest.mark.parametrize(
+    "dtype, options, result",
+    [
+        (BF16, "", 256),
+        (BF16, "{accumulate-dtype=f32}", 300),
+        (BF16, "{accumulate-dtype=f32 wire-dtype=f32}", 300),
+        (F32, "", 301),
+        (F32, "{accumulate-dtype=bf16}", 301),
+        (F32, "{wire-dtype=bf16}", 300),
+    ],
+)
+def test_roundings(dtype: type, options: str, result: float) -> None:
+    one = jax.device_put(jnp.zeros(8).at[3].set(1.0), NamedSharding(data_mesh(), PartitionSpec("data")))
+    micro_batches = 301 if dtype is F32 else 300
+    ours = paropt.jit(summed(dtype, micro_batches), passes=passes(options), strict=True)
+    assert paropt.audit(ours.lower(one)).sync_in_loop == 0
+    assert ours(one) == result
