@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxlib.mlir import ir
 
-from paropt.passes.core.traversal import defining_op
+from paropt.passes.core.traversal import defining_op, op_of
 
 WHILE = "stablehlo.while"
 
@@ -66,14 +66,10 @@ def trip_count(loop: Loop) -> int | None:
 
 def counting_of(loop: Loop) -> Counting | None:
     """How the loop counts, when it does from a constant by a constant to a constant."""
-    test = defining_op(loop.predicate)
-    if test is None or test.name != "stablehlo.compare":
+    position = counter_of(loop)
+    if position is None:
         return None
-    counter, bound = test.operands
-    direction = str(test.attributes["comparison_direction"])
-    if counter not in list(loop.condition.arguments) or "LT" not in direction:
-        return None
-    position = ir.BlockArgument(counter).arg_number
+    _, bound = op_of(loop.predicate).operands
     numbers = [_integer(loop.op.operands[position]), _integer(bound), _step(loop, position)]
     if any(number is None for number in numbers):
         return None
@@ -82,20 +78,37 @@ def counting_of(loop: Loop) -> Counting | None:
     return Counting(start, end, step) if step > 0 else None
 
 
+def counter_of(loop: Loop) -> int | None:
+    """The carried value that another trip depends on, when it is made while that is less than something."""
+    test = defining_op(loop.predicate)
+    if test is None or test.name != "stablehlo.compare" or "LT" not in str(test.attributes["comparison_direction"]):
+        return None
+    counter = _unconstrained(test.operands[0])
+    known = counter in list(loop.condition.arguments)
+    return ir.BlockArgument(counter).arg_number if known else None
+
+
 def _step(loop: Loop, position: int) -> int | None:
     """By how much carried value `position` grows in each trip."""
-    add = defining_op(loop.next_values.operands[position])
+    add = defining_op(_unconstrained(loop.next_values.operands[position]))
     if add is None or add.name != "stablehlo.add":
         return None
-    lhs, rhs = add.operands
+    lhs, rhs = map(_unconstrained, add.operands)
     if rhs == loop.body.arguments[position]:
         lhs, rhs = rhs, lhs
     return _integer(rhs) if lhs == loop.body.arguments[position] else None
 
 
+def _unconstrained(value: ir.Value) -> ir.Value:
+    """`value` before the constraints that JAX writes on every value of a mesh with explicit axes."""
+    while (op := defining_op(value)) is not None and op.name == "sdy.sharding_constraint":
+        value = op.operands[0]
+    return value
+
+
 def _integer(value: ir.Value) -> int | None:
     """The integer that the rank-0 constant `value` holds."""
-    constant = defining_op(value)
+    constant = defining_op(_unconstrained(value))
     if constant is None or constant.name != "stablehlo.constant":
         return None
     tensor = ir.RankedTensorType(value.type)
