@@ -8,7 +8,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
 from paropt.passes.analysis.collectives import ALL_REDUCE, Reduction
-from paropt.passes.analysis.congruence import captured, is_repeatable
+from paropt.passes.analysis.congruence import is_repeatable
 from paropt.passes.analysis.loop_sums import LoopSums, loop_sums
 from paropt.passes.analysis.meshes import Mesh, mesh_named, mesh_of
 from paropt.passes.analysis.partial import BlockFacts, blocks_with_reductions
@@ -17,7 +17,7 @@ from paropt.passes.analysis.uniformity import MANUAL
 from paropt.passes.core.buckets import merge_contiguous, merge_variadic
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.traversal import module_of
+from paropt.passes.core.traversal import captured, module_of
 
 NAME = "bucket-all-reduces"
 Form = Literal["contiguous", "variadic"]

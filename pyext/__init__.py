@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from paropt import targets as targets
+    from paropt.accumulate import accumulate as accumulate
+    from paropt.accumulate import manifest as manifest
     from paropt.audit import audit as audit
     from paropt.check import check as check
     from paropt.jit import enabled as enabled
@@ -20,10 +22,12 @@ if TYPE_CHECKING:
     from paropt.policies import policies as policies
 
 _MODULE_OF = {
+    "accumulate": "paropt.accumulate",
     "audit": "paropt.audit",
     "check": "paropt.check",
     "enabled": "paropt.jit",
     "jit": "paropt.jit",
+    "manifest": "paropt.accumulate",
     "mark_gradient": "paropt.markers",
     "optimize": "paropt.modules",
     "policies": "paropt.policies",

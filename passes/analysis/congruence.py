@@ -15,7 +15,7 @@ from jaxlib.mlir.dialects import stablehlo
 from paropt.passes.analysis.types import tensor_of
 from paropt.passes.analysis.uniformity import DETERMINISTIC
 from paropt.passes.core.remarks import Declined, require
-from paropt.passes.core.traversal import defining_op
+from paropt.passes.core.traversal import captured, defining_op
 
 CONSTANT, SLICE = "stablehlo.constant", "stablehlo.slice"
 
@@ -282,11 +282,6 @@ def _transposed(reads: Sequence[Sequence[ir.Value]], count: int) -> list[Values]
 def _reads(op: ir.Operation) -> list[ir.Value]:
     """The operands of `op`, then the values from outside that its regions read, once each."""
     return [*op.operands, *(captured(op) if len(op.regions) else ())]
-
-
-def captured(op: ir.Operation) -> list[ir.Value]:
-    """The values from outside that the regions of `op` read, in order, once each."""
-    return list(_Regions(op).captured)
 
 
 def _difference(first: ir.Operation, op: ir.Operation) -> str:

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.congruence import Carried, Copies, Each, Group, Shared, Source, Values, captured
+from paropt.passes.analysis.congruence import Carried, Copies, Each, Group, Shared, Source, Values
 from paropt.passes.core.remarks import Declined
-from paropt.passes.core.traversal import defining_op, parent_of
+from paropt.passes.core.traversal import captured, defining_op, parent_of
 
 CONCATENATE = "stablehlo.concatenate"
 

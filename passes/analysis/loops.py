@@ -8,7 +8,7 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.shardings import unconstrained
-from paropt.passes.core.traversal import defining_op
+from paropt.passes.core.traversal import defining_op, op_of
 
 WHILE = "stablehlo.while"
 
@@ -70,20 +70,27 @@ def trip_count(loop: Loop) -> int | None:
 
 
 def _counting(loop: Loop) -> Counting | None:
-    test = defining_op(loop.predicate)
-    if test is None or test.name != "stablehlo.compare":
+    """How the loop counts, when it does from a constant by a constant to a constant."""
+    position = counter_of(loop)
+    if position is None:
         return None
-    counter, bound = map(unconstrained, test.operands)
-    direction = str(test.attributes["comparison_direction"])
-    if counter not in list(loop.condition.arguments) or "LT" not in direction:
-        return None
-    position = ir.BlockArgument(counter).arg_number
+    _, bound = op_of(loop.predicate).operands
     numbers = [_integer(loop.op.operands[position]), _integer(bound), _step(loop, position)]
     if any(number is None for number in numbers):
         return None
     start, end, step = numbers
     assert start is not None and end is not None and step is not None
     return Counting(start, end, step) if step > 0 else None
+
+
+def counter_of(loop: Loop) -> int | None:
+    """The carried value that another trip depends on, when it is made while that is less than something."""
+    test = defining_op(loop.predicate)
+    if test is None or test.name != "stablehlo.compare" or "LT" not in str(test.attributes["comparison_direction"]):
+        return None
+    counter = unconstrained(test.operands[0])
+    known = counter in list(loop.condition.arguments)
+    return ir.BlockArgument(counter).arg_number if known else None
 
 
 def _step(loop: Loop, position: int) -> int | None:

@@ -18,14 +18,13 @@ from paropt.passes.analysis.congruence import (
     Shared,
     Values,
     attributes_of,
-    captured,
 )
 from paropt.passes.analysis.exits import Exit, Order, following
 from paropt.passes.analysis.types import is_float
 from paropt.passes.core.counter import Counter, constant, create, has_table, ops_to_count, splat_of, table
 from paropt.passes.core.peel import recapture
 from paropt.passes.core.split import neutral
-from paropt.passes.core.traversal import is_used
+from paropt.passes.core.traversal import captured, is_used
 
 
 class Rolling(NamedTuple):

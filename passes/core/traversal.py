@@ -65,6 +65,24 @@ def op_of(result: ir.Value) -> ir.Operation:
     return op
 
 
+def captured(op: ir.Operation) -> list[ir.Value]:
+    """The values from outside that the regions of `op` read, in order, once each."""
+    inside: set[ir.Value] = set()
+    found: dict[ir.Value, None] = {}
+
+    def visit(op: ir.Operation) -> None:
+        for block in (block for region in op.regions for block in region.blocks):
+            inside.update(block.arguments)
+            for each in (view.operation for view in block.operations):
+                found.update((operand, None) for operand in each.operands if operand not in inside)
+                inside.update(each.results)
+                if len(each.regions):
+                    visit(each)
+
+    visit(op)
+    return list(found)
+
+
 def parent_of(op: ir.Operation) -> ir.Operation:
     """The op that holds `op`, which must not be the module."""
     assert op.parent is not None, "a module has no parent"

@@ -32,6 +32,20 @@ def test_rolled_program_computes_the_same(order: str, plan: Plan) -> None:
         assert_same(before, after, SEEDS)
 
 
+@pytest.mark.parametrize("sync", ["apart", "last", "apply"])
+@settings(REPEATABLE, max_examples=40)
+@given(plan=plans())
+def test_outlined_program_computes_the_same(sync: str, plan: Plan) -> None:
+    before, _ = optimized(text_of(plan), f"roll-accumulation{{{EAGER}}}")
+    after, found = optimized(before, f"outline-accumulation{{sync={sync}}}")
+    note(f"before:\n{before}\nafter:\n{after}")
+    assert (after != before) == any(remark.applied for remark in found)
+    again, _ = optimized(after, f"outline-accumulation{{sync={sync}}}")
+    assert again == after, "running it twice changes the module again"
+    if after != before:
+        assert_same(before, after, SEEDS)
+
+
 def remarks(plan: Plan) -> list[Remark]:
     return optimized(text_of(plan), f"roll-accumulation{{{EAGER}}}")[1]
 

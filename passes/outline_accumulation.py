@@ -1,0 +1,190 @@
+"""Cuts a training step with an accumulation loop into functions that may be programs of their own."""
+
+from typing import Annotated, Literal
+
+from jaxlib.mlir import ir
+
+from paropt.passes.analysis.contract import gradients_of, states_of
+from paropt.passes.analysis.loops import WHILE, Counting, Loop, counter_of
+from paropt.passes.analysis.marks import marked_gradients
+from paropt.passes.analysis.shardings import CONSTRAINT, MANUAL, read_sharding, sharding_of
+from paropt.passes.analysis.signature import Signature, signatures
+from paropt.passes.analysis.stages import Stages, body_of, inputs_of, row, stages_of
+from paropt.passes.analysis.updates import ancestors
+from paropt.passes.core.carrying import Packing, counter_known, packed_in, without_invariants
+from paropt.passes.core.lifting import Lifting
+from paropt.passes.core.manifest import MANIFEST, Manifest, written
+from paropt.passes.core.outlining import Outlining
+from paropt.passes.core.registry import register
+from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
+from paropt.passes.core.traversal import captured, defining_op, parent_of
+
+NAME = "outline-accumulation"
+
+Sync = Literal["apart", "last", "apply"]
+
+
+@register
+def outline_accumulation(
+    module: ir.Operation,
+    *,
+    sync: Annotated[
+        Sync,
+        "Where the reductions after the loop go: into a function of their own (sync_grad), into one that also adds up "
+        "the last micro-batch (accumulate_grad_and_sync), or into apply_grad.",
+    ] = "apart",
+) -> list[Remark]:
+    """Turn a training step into functions: one that adds up a micro-batch's gradients, one that applies the sum.
+
+    Before:
+
+        func main(%w, %xs) -> %new {
+          %g = while (%i = 0, %acc = %zero) {
+            %x = dynamic_slice %xs, %i
+            %d = dot %x, %w
+            %n = add %acc, %d
+            return %i + 1, %n
+          }
+          %s = all_reduce(%g)
+          %new = subtract %w, %s
+          return %new
+        }
+
+    After:
+
+        func main(%w, %xs) -> %new {
+          %zero = call @start_grad()
+          %g = while (%i = 0, %acc = %zero) {
+            %x = call @micro_batch(%xs, %i)
+            %n = call @accumulate_grad(%w, %x, %acc)
+            return %i + 1, %n
+          }
+          %s = call @sync_grad(%g)
+          %new = call @apply_grad(%w, %s)
+          return %new
+        }
+        func private @accumulate_grad(%w, %x, %acc) -> %n ...
+
+    `main` still is the whole step. Its attribute `paropt.manifest` names what each function takes and returns, so that
+    they can be compiled apart and called from a program of another kind, as `paropt.accumulate` does. Each argument
+    and result is a legal array: a sum that is not reduced yet has a first dimension that counts the devices that hold
+    its addends, and is split over them; so has what a manual computation hands from one function to the next.
+
+    It comes last, after the passes that take reductions out of the loop (`grad-sync`): what is still reduced in the
+    loop is reduced by `accumulate_grad`.
+
+    Legal when:
+
+    - there is one loop that adds up, in the function or in a manual computation of it, or the marked gradients tell
+      which (`paropt.mark_gradient`)
+    - the loop counts from a constant by a constant to a constant
+    - the loop has no shardings of its own (they are one per carried value)
+    - the manual computation is over axes of a mesh of the module
+    - what is not reduced is split over whole axes of the mesh, into parts of one size
+    - nothing but the loop hands on what is not reduced
+
+    Values do not change.
+
+    Sources: Alpa's `accumulate_grad` and `apply_grad`; PyTorch DDP's `no_sync`.
+    """
+    remarks: list[Remark] = []
+    for signature in signatures(module):
+        if MANIFEST not in signature.function.attributes:
+            remarks += _outlined(signature, sync)
+    return remarks
+
+
+def _outlined(signature: Signature, sync: Sync) -> list[Remark]:
+    loops = _loops(signature)
+    if not loops:
+        return []
+    try:
+        loop = _only(loops, signature)
+        counting = loop.counting
+        require(counting is not None, "the number of trips is not known", loop.op)
+        require("sdy.sharding" not in loop.op.attributes, "the loop says how its values are sharded", loop.op)
+        assert counting is not None
+        manual = parent_of(loop.op)
+        lifting = Lifting(manual) if manual.name == MANUAL else None
+        _packings(loop)
+        _require_reduced(stages_of(loop, with_closing=sync != "apply"), loop)
+    except Declined as declined:
+        return [missed(NAME, loops[0].op, declined)]
+    remark = applied(NAME, loop.op, f"the step became functions: {counting.trips} trips add up what one applies")
+    module = parent_of(signature.function)
+    with module.context:
+        _rewrite(signature, loop, counting, lifting, sync)
+    return [remark]
+
+
+def _rewrite(signature: Signature, loop: Loop, counting: Counting, lifting: Lifting | None, sync: Sync) -> None:
+    states = [(state.old.number, state.new.number) for state in states_of(signature)]
+    loop = without_invariants(loop)
+    counter = counter_of(loop)
+    assert counter is not None, "it counts"
+    counter_known(loop, counter, counting.start + counting.trips * counting.step)
+    with_closing = sync != "apply"
+    if lifting is not None:
+        loop = lifting.lift(loop, counter, stages_of(loop, with_closing=with_closing))
+    else:
+        loop = packed_in(loop, _packings(loop))
+    outlining = Outlining(signature, loop, counter)
+    outlining.outline(stages_of(loop, with_closing=with_closing), body_of(loop, counter, row), sync_last=sync == "last")
+    made = Manifest(outlining.stages, counting, outlining.shardings, _paths(signature), outlining.rows, states)
+    signature.function.attributes[MANIFEST] = written(made)
+
+
+def _loops(signature: Signature) -> list[Loop]:
+    """The loops that add up, in the function and in the manual computations in it."""
+    blocks = [signature.function.regions[0].blocks[0]]
+    blocks += [op.operation.regions[0].blocks[0] for op in blocks[0].operations if op.operation.name == MANUAL]
+    found = [Loop(op.operation) for block in blocks for op in block.operations if op.operation.name == WHILE]
+    return [loop for loop in found if any(_adds_up(loop, i) for i in range(len(loop.op.operands)))]
+
+
+def _adds_up(loop: Loop, position: int) -> bool:
+    """Whether the next value is computed from the last one and from something else than numbers."""
+    last, following = loop.body.arguments[position], loop.next_values.operands[position]
+    is_number = isinstance(ir.RankedTensorType(last.type).element_type, ir.IntegerType)
+    return last != following and not is_number and any(value == last for value, _ in ancestors(following))
+
+
+def _only(loops: list[Loop], signature: Signature) -> Loop:
+    """The one loop whose sums the update takes."""
+    marked = {value for gradient in marked_gradients(signature.function) for value, _ in ancestors(gradient)}
+    if marked:
+        loops = [loop for loop in loops if any(result in marked for result in loop.op.results)]
+    elif len(loops) > 1:
+        known = [gradient.loop for gradient in gradients_of(signature, states_of(signature))]
+        loops = [loop for loop in loops if loop.op in known] or loops
+    what = "no loop adds up the marked gradients" if not loops else f"{len(loops)} loops add up (mark the gradients)"
+    require(len(loops) == 1, what)
+    return loops[0]
+
+
+def _packings(loop: Loop) -> dict[int, Packing]:
+    """How to carry the values that are not reduced."""
+    found = {}
+    for i, value in enumerate(loop.next_values.operands):
+        op = defining_op(value)
+        if op is not None and op.name == CONSTRAINT and read_sharding(op.attributes["sharding"]).unreduced:
+            found[i] = Packing(value, read_sharding(op.attributes["sharding"]), loop.op)
+    return found
+
+
+def _require_reduced(stages: Stages, loop: Loop) -> None:
+    """Declines where a part of the step reads a value that another one has not reduced, other than of the loop."""
+    *_, end = loop.op.block.operations
+    read = [*captured(loop.op), *inputs_of(stages.closing), *inputs_of(stages.update, end.operation.operands)]
+    for value in dict.fromkeys(read):
+        op = defining_op(value)
+        if op is not None and op != loop.op:
+            sharding = sharding_of(value)
+            whole = sharding is None or not sharding.unreduced
+            require(whole, "what is not reduced goes from one part of the step to another", op)
+
+
+def _paths(signature: Signature) -> dict[str, str]:
+    """What JAX calls the arguments and results."""
+    slots = (*signature.arguments, *signature.results)
+    return {f"{slot.kind}{slot.number}": slot.path for slot in slots if slot.path}

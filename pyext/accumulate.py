@@ -1,0 +1,272 @@
+"""`paropt.accumulate`: a training step as programs that Python calls once per micro-batch. docs/accumulate.md."""
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+from jaxlib.mlir import ir
+
+from paropt.donation import Donate
+from paropt.markers import mark_gradient
+from paropt.modules import optimize
+from paropt.passes import DEFAULT_PIPELINE
+from paropt.passes.core import manifest as manifests
+from paropt.passes.core.manifest import Manifest
+from paropt.passes.core.remarks import Remark, source_of
+from paropt.passes.core.traversal import ops_of
+from paropt.step_programs import AccumulateError, Programs, Stream, mesh_of, trimmed
+from paropt.tags import gaps
+
+Sync = Literal["apart", "last", "apply", "every"]
+Step = Callable[[Any, Any], tuple[Any, Any]]
+
+_SYNCS = ("apart", "last", "apply", "every")
+
+
+def accumulate(
+    step: Step | None = None,
+    /,
+    *,
+    microbatches: int,
+    compute_grad: Callable[[Any, Any], Any] | None = None,
+    forward: Callable[[Any, Any], Any] | None = None,
+    apply_grad: Callable[[Any, Any], Any] | None = None,
+    parameters: Callable[[Any], Any] = lambda state: state,
+    has_aux: bool = False,
+    average: bool = True,
+    sync: Sync = "apart",
+    passes: str = DEFAULT_PIPELINE,
+    donate: Donate | None = "state",
+) -> "Accumulated":
+    """A training step that adds up the gradients of `microbatches` micro-batches in programs of their own.
+
+    The result is called as a step is, `new_state, aux = train(state, batch)`. It compiles up to five programs, of which
+    `accumulate_grad` runs once per micro-batch and reduces no gradient over devices (docs/accumulate.md).
+
+    Either `step(state, batch) -> (new_state, aux)` is a whole step, with a loop over micro-batches (`lax.scan`, or a
+    Python loop). Or it is given as two functions, and `batch` is a tree of arrays whose first dimension counts
+    micro-batches, or an iterator of micro-batches:
+
+    - `compute_grad(state, micro_batch) -> gradients`, with `has_aux` `(gradients, aux)`, and
+      `apply_grad(state, gradients) -> new_state`;
+    - `forward(parameters(state), micro_batch) -> loss`, with `has_aux` `(loss, aux)`, whose gradient with respect to
+      the parameters is taken, and `apply_grad` as before.
+
+    Of these, gradients are averaged over micro-batches before `apply_grad`, or added up with `average=False`; `aux` is
+    what each micro-batch returned (with `forward` the losses, or `(losses, aux)`), stacked.
+
+    `sync` says where gradients are reduced over devices: in a program of its own after the last micro-batch (`apart`),
+    in the program of the last micro-batch (`last`), before the update (`apply`), or for each micro-batch (`every`).
+    `passes` run first; they have to take the reductions out of the loop. The state that is given is donated, its arrays
+    die: `donate=None` keeps them.
+
+    Raises AccumulateError (a ValueError), in one line, at the first call of a step that cannot be cut.
+    """
+    if sync not in _SYNCS:
+        raise AccumulateError(f"sync: expected one of {', '.join(_SYNCS)}, got {sync!r}")
+    if donate not in ("state", None):
+        raise AccumulateError(f"donate: expected 'state' or None, got {donate!r}")
+    if not isinstance(microbatches, int) or isinstance(microbatches, bool) or microbatches < 1:
+        raise AccumulateError(f"microbatches: expected a positive integer, got {microbatches!r}")
+    given = [name for name, value in (("step", step), ("compute_grad", compute_grad), ("forward", forward)) if value]
+    if len(given) != 1:
+        wanted = "one of a step, compute_grad= and forward="
+        raise AccumulateError(f"accumulate: expected {wanted}, got {' and '.join(given) or 'none'}")
+    if step is not None and apply_grad is not None:
+        raise AccumulateError("accumulate: a step has its own update: it takes no apply_grad=")
+    if step is None and apply_grad is None:
+        raise AccumulateError(f"accumulate: {given[0]} needs apply_grad=")
+    if step is None:
+        gradient = compute_grad if compute_grad is not None else _gradient_of(forward, parameters, has_aux)
+        aux = has_aux or compute_grad is None
+        step = _step_of(gradient, apply_grad, with_aux=aux, count=microbatches if average else 1)
+    return Accumulated(step, microbatches, sync, passes, donate, is_ours=given != ["step"])
+
+
+def manifest(program: Any) -> Manifest:
+    """What the functions that `outline-accumulation` made take and return; docs/accumulate.md lists the fields.
+
+    `program` is an `ir.Module` or what `jax.jit` lowers. Raises AccumulateError when it has none.
+    """
+    module = program.compiler_ir() if hasattr(program, "compiler_ir") else program
+    found = _manifest_in(module)
+    if found is None:
+        raise AccumulateError("manifest: the module has none; run the pass outline-accumulation on it")
+    return found
+
+
+def _gradient_of(
+    forward: Callable[..., Any] | None, parameters: Callable[[Any], Any], has_aux: bool
+) -> Callable[[Any, Any], Any]:
+    assert forward is not None, "one of the three is given"
+
+    def compute_grad(state: Any, micro_batch: Any) -> Any:
+        loss, gradients = jax.value_and_grad(forward, has_aux=has_aux)(parameters(state), micro_batch)
+        return gradients, loss
+
+    return compute_grad
+
+
+def _step_of(compute_grad: Any, apply_grad: Any, *, with_aux: bool, count: int) -> Step:
+    """The whole step that the two functions make."""
+
+    def split(made: Any) -> tuple[Any, Any]:
+        return made if with_aux else (made, None)
+
+    def step(state: Any, batch: Any) -> tuple[Any, Any]:
+        def trip(total: Any, micro_batch: Any) -> tuple[Any, Any]:
+            gradients, aux = split(compute_grad(state, micro_batch))
+            return jax.tree.map(jnp.add, total, gradients), aux
+
+        first = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), batch)
+        shapes, _ = split(jax.eval_shape(compute_grad, state, first))
+        zeros = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
+        total, aux = jax.lax.scan(trip, zeros, batch)
+        total = mark_gradient(total)
+        if count > 1:
+            total = jax.tree.map(lambda leaf: leaf / count, total)
+        return apply_grad(state, total), aux
+
+    return step
+
+
+class Accumulated:
+    """What `accumulate` returns."""
+
+    def __init__(
+        self, step: Step, microbatches: int, sync: Sync, passes: str, donate: Donate | None, *, is_ours: bool
+    ) -> None:
+        functools.update_wrapper(self, step)
+        self._step = step
+        self._count = microbatches
+        self._sync = sync
+        self._passes = passes
+        self._donate = donate
+        self._is_ours = is_ours  # made of two functions: the batch counts micro-batches in its first dimension
+        self._programs: dict[Any, Programs] = {}
+
+    def __call__(self, state: Any, batch: Any) -> tuple[Any, Any]:
+        """`step(state, batch)`."""
+        if self._is_ours and isinstance(batch, Iterator):
+            return self._streamed(state, batch)
+        programs = self._of(state, batch)
+        return programs.run(jax.tree.leaves((state, batch)), None)
+
+    def lower(self, state: Any, batch: Any) -> dict[str, jax.stages.Lowered]:
+        """The programs, by what they do (`accumulate_grad`), each as `jax.jit`'s `lower` returns it."""
+        return self._of(state, batch).lowered(jax.tree.leaves((state, batch)))
+
+    def remarks(self, state: Any, batch: Any) -> tuple[Remark, ...]:
+        """What the passes decided."""
+        return tuple(self._of(state, batch).remarks)
+
+    def manifest(self, state: Any, batch: Any) -> Manifest:
+        """What the programs take and return."""
+        return self._of(state, batch).manifest
+
+    def _streamed(self, state: Any, micro_batches: Iterator[Any]) -> tuple[Any, Any]:
+        first = next(micro_batches, None)
+        if first is None:
+            raise AccumulateError(f"the iterator ended after 0 of {self._count} micro-batches")
+        programs = self._of(state, jax.tree.map(functools.partial(_stacked, count=self._count), first))
+        return programs.run(jax.tree.leaves(state), Stream(first, micro_batches, self._count))
+
+    def _of(self, state: Any, batch: Any) -> "Programs":
+        leaves, tree = jax.tree.flatten((state, batch))
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+            raise AccumulateError(
+                "what paropt.accumulate returns runs programs: call it outside of jax.jit and the like"
+            )
+        deleted = [i for i, leaf in enumerate(leaves) if isinstance(leaf, jax.Array) and leaf.is_deleted()]
+        if deleted:
+            raise AccumulateError(f"array {deleted[0]} of the state or the batch was donated by an earlier call")
+        if self._is_ours:
+            self._require_counted(batch)
+        key = (tree, tuple(map(_kind, leaves)))
+        if key not in self._programs:
+            self._programs[key] = self._made(state, batch)
+        return self._programs[key]
+
+    def _require_counted(self, batch: Any) -> None:
+        for path, leaf in jax.tree_util.tree_leaves_with_path(batch):
+            shape = np.shape(leaf)
+            if not shape or shape[0] != self._count:
+                name = f"batch{jax.tree_util.keystr(path)}"
+                raise AccumulateError(f"{name}: expected {self._count} micro-batches in dimension 0, got shape {shape}")
+
+    def _made(self, state: Any, batch: Any) -> "Programs":
+        traced = jax.jit(self._step, keep_unused=True).trace(state, batch)
+        if traced.jaxpr.effects:
+            effects = ", ".join(sorted(map(str, traced.jaxpr.effects)))
+            raise AccumulateError(f"the step has effects, which would be lost between programs: {effects}")
+        lowered = traced.lower()
+        before = "inline-calls" if self._sync == "every" else self._passes
+        place = "apply" if self._sync == "every" else self._sync
+        roll = "" if self._is_ours else "inline-calls,roll-accumulation,"
+        module, remarks = optimize(lowered, f"{roll}{before},annotate-contract,outline-accumulation{{sync={place}}}")
+        found = _manifest_in(module)
+        if found is None:
+            raise AccumulateError(f"the step cannot be cut into programs: {_reason(remarks)}")
+        if found.counting.trips != self._count:
+            raise AccumulateError(
+                f"microbatches: expected {found.counting.trips}, the trips of the step's loop, got {self._count}"
+            )
+        _require_closed(module, found)
+        mesh = mesh_of(module, lowered, jax.tree.leaves((state, batch)))
+        return Programs(module, found, remarks, lowered, mesh, donate=self._donate is not None)
+
+
+def _require_closed(module: ir.Module, found: Manifest) -> None:
+    """Raises AccumulateError for what only the program that jax lowered can do, or what XLA would get wrong."""
+    symbols = {stage.symbol for stage in found.stages.values()}
+    for op in ops_of(module.operation, "func.call", "stablehlo.composite"):
+        callee = ir.FlatSymbolRefAttr(op.attributes["callee" if op.name == "func.call" else "decomposition"]).value
+        if callee not in symbols:
+            raise AccumulateError(f"the step calls @{callee}, which is not inlined, at {source_of(op.location)}")
+    main = ir.SymbolTable(module.operation)["main"].operation
+    kinds = {str(main.attributes[key]) for key in ("arg_attrs", "res_attrs") if key in main.attributes}
+    if any("mhlo.memory_kind" in kind for kind in kinds):
+        raise AccumulateError(
+            "the step has arguments or results in other memory than the device's, which programs lose"
+        )
+    for op in ops_of(module.operation, "stablehlo.custom_call"):
+        target = ir.StringAttr(op.attributes["call_target_name"]).value
+        if "callback" in target:
+            raise AccumulateError(f"the step calls back into Python at {source_of(op.location)}, its parts cannot")
+    wrong = gaps(module.operation)
+    if wrong:
+        raise AccumulateError(f"a pass left sums half reduced, please report this: {wrong[0]}")
+
+
+def _kind(leaf: Any) -> Any:
+    """What programs are made anew for."""
+    sharding = getattr(leaf, "sharding", None)
+    if isinstance(sharding, NamedSharding):
+        sharding = NamedSharding(sharding.mesh, trimmed(sharding.spec), memory_kind=sharding.memory_kind)
+    return (np.shape(leaf), jnp.result_type(leaf), sharding)
+
+
+def _stacked(leaf: Any, count: int) -> jax.ShapeDtypeStruct:
+    """What `count` arrays like `leaf` are, stacked."""
+    sharding = getattr(leaf, "sharding", None)
+    if isinstance(sharding, NamedSharding):
+        sharding = NamedSharding(sharding.mesh, PartitionSpec(None, *sharding.spec))
+    else:
+        sharding = None
+    return jax.ShapeDtypeStruct((count, *np.shape(leaf)), jnp.result_type(leaf), sharding=sharding)
+
+
+def _reason(remarks: list[Remark]) -> str:
+    own = [remark for remark in remarks if remark.pass_name == "outline-accumulation"]
+    if own:
+        return f"{own[-1].text} ({own[-1].source})"
+    return "no loop adds anything up; write the micro-batches as lax.scan, or give compute_grad= and apply_grad="
+
+
+def _manifest_in(module: ir.Module) -> Manifest | None:
+    main = ir.SymbolTable(module.operation)["main"]
+    return manifests.read(main.operation)
