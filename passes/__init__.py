@@ -13,6 +13,7 @@ from paropt.passes import outline_accumulation as outline_accumulation
 from paropt.passes import peel_last_sync as peel_last_sync
 from paropt.passes import roll_accumulation as roll_accumulation
 from paropt.passes import split_mesh_axis as split_mesh_axis
+from paropt.passes import split_microbatches as split_microbatches
 from paropt.passes.core.registry import name_pipeline
 
 DEFAULT_PIPELINE = "grad-sync"

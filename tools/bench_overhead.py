@@ -30,7 +30,7 @@ def module_text(ops: int) -> str:
 
 
 # Nothing to find is no question for a pass that does what its rules say.
-WITH_RULES = frozenset({"annotate-shardings", "split-mesh-axis"})
+WITH_RULES = frozenset({"annotate-shardings", "split-mesh-axis", "split-microbatches"})
 
 
 def best_of(repeat: int, run: Callable[[], object]) -> float:

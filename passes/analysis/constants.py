@@ -36,6 +36,16 @@ def scalar_of(value: ir.Value) -> ir.Value | None:
     return value if not ir.RankedTensorType(value.type).shape else None
 
 
+def splat_of(op: ir.Operation) -> ir.Attribute | None:
+    """The one number that the constant `op` holds; None for several, or where jaxlib cannot read it."""
+    element = ir.RankedTensorType(op.results[0].type).element_type
+    wide = isinstance(element, ir.IntegerType) and element.is_unsigned and element.width > 32
+    if wide or not isinstance(element, ir.IntegerType | ir.FloatType):
+        return None
+    attribute = op.attributes["value"]
+    return attribute.get_splat_value() if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat else None
+
+
 def _constant_of(value: ir.Value) -> ir.Operation | None:
     """The constant that `value` is a copy of."""
     op = defining_op(value)

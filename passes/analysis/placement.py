@@ -28,26 +28,26 @@ class Placement:
 
     def __init__(self, partial: PartialValues) -> None:
         values = list(partial.values)
-        flow = _Flow(2 + 2 * len(values))
+        flow = Flow(2 + 2 * len(values))
         enters = {value: 2 + 2 * i for i, value in enumerate(values)}
         for value, made in partial.values.items():
             flow.connect(enters[value], enters[value] + 1, bytes_of(ir.RankedTensorType(value.type)) * _BYTE + 1)
             if not made.addends:
-                flow.connect(_Flow.SOURCE, enters[value], _Flow.UNBOUNDED)
+                flow.connect(Flow.SOURCE, enters[value], Flow.UNBOUNDED)
             if partial.other_uses(value):
-                flow.connect(enters[value] + 1, _Flow.SINK, _Flow.UNBOUNDED)
+                flow.connect(enters[value] + 1, Flow.SINK, Flow.UNBOUNDED)
             for operand in made.addends:
                 addend = op_of(value).operands[operand]
                 if addend in enters:
                     # An op is done before the reduction only if the ops that it reads are.
-                    flow.connect(enters[addend] + 1, enters[value], _Flow.UNBOUNDED)
-                    flow.connect(enters[value], enters[addend], _Flow.UNBOUNDED)
+                    flow.connect(enters[addend] + 1, enters[value], Flow.UNBOUNDED)
+                    flow.connect(enters[value], enters[addend], Flow.UNBOUNDED)
         reached = flow.source_side()
         self.split = [value for value in values if enters[value] in reached]
         self.closed = [value for value in self.split if enters[value] + 1 not in reached]
 
 
-class _Flow:
+class Flow:
     """Maximum flow by Dinic's algorithm; capacities are Python integers of any size."""
 
     SOURCE, SINK = 0, 1

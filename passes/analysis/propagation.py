@@ -1,6 +1,7 @@
 """How the values of a program for all devices lie on the mesh: Shardy's propagation, on a copy of the module."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
@@ -11,7 +12,8 @@ from paropt.passes.analysis.loops import WHILE
 from paropt.passes.analysis.shardings import Sharding, closed_sharding, rank_of, refines, sharding_of, unsplit
 from paropt.passes.core.traversal import defining_op, op_of, ops_of, parent_of
 
-PIPELINE = "builtin.module(sdy-propagation-pipeline,func.func(sdy-populate-op-sharding-rules))"
+_RULES = "func.func(sdy-populate-op-sharding-rules)"
+PIPELINE = f"builtin.module(sdy-propagation-pipeline,{_RULES})"
 _RULE = "sdy.sharding_rule"
 _NUMBER = "paropt.number"  # of an op, the same in the module and in its copy
 _BARRIER = "paropt.barrier"  # of a barrier in the copy: the number of the op before it
@@ -20,10 +22,13 @@ _BARRIER = "paropt.barrier"  # of a barrier in the copy: the number of the op be
 class Propagated:
     """What Shardy finds in a copy of `module`, asked about the ops of `module` itself.
 
-    How the results `forward_only` are used is not to tell how they are split.
+    How the results `forward_only` are used is not to tell how they are split. With `rules_only`, nothing is
+    propagated: only sharding rules can be asked for.
     """
 
-    def __init__(self, module: ir.Operation, forward_only: Sequence[ir.Value] = ()) -> None:
+    def __init__(
+        self, module: ir.Operation, forward_only: Sequence[ir.Value] = (), *, rules_only: bool = False
+    ) -> None:
         self._numbers: dict[ir.Value, int] = {}
         ops = _all_ops(module)
         self._copy = module.operation.clone()
@@ -40,9 +45,12 @@ class Propagated:
         for loop in ops_of(self._copy, WHILE)[::-1]:  # inner loops come first
             _carry_captures(loop)
         _ensure_main(self._copy)
-        manager = PassManager.parse(PIPELINE, self._copy.context)
+        pipeline = f"builtin.module({_RULES})" if rules_only else PIPELINE
+        manager = PassManager.parse(pipeline, self._copy.context)
         manager.enable_verifier(False)
-        manager.run(self._copy)
+        silent: Any = self._copy.context.attach_diagnostic_handler(lambda _: True)  # warnings: ops without a rule
+        with silent:
+            manager.run(self._copy)
         self._copies: dict[int, ir.Operation] = {}
         self._barriers: dict[int, list[ir.Operation]] = {}  # behind results of the op of that number
         for op in _all_ops(self._copy):

@@ -101,16 +101,6 @@ def constant(tensor: ir.RankedTensorType, number: ir.Attribute) -> ir.Value:
     return create("stablehlo.constant", tensor, value=ir.DenseElementsAttr.get_splat(tensor, number))
 
 
-def splat_of(op: ir.Operation) -> ir.Attribute | None:
-    """The one number that the constant `op` holds; None for several, or where jaxlib cannot read it."""
-    element = ir.RankedTensorType(op.results[0].type).element_type
-    wide = isinstance(element, ir.IntegerType) and element.is_unsigned and element.width > 32
-    if wide or not isinstance(element, ir.IntegerType | ir.FloatType):
-        return None
-    attribute = op.attributes["value"]
-    return attribute.get_splat_value() if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat else None
-
-
 def has_table(ops: Sequence[ir.Operation]) -> bool:
     """Whether numpy can read the constants `ops`, so that they can be put into a `table`."""
     element = ir.RankedTensorType(ops[0].results[0].type).element_type

@@ -1,6 +1,6 @@
 """Builds the loop that does what M copies did one after the other."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
@@ -19,9 +19,11 @@ from paropt.passes.analysis.congruence import (
     Values,
     attributes_of,
 )
+from paropt.passes.analysis.constants import splat_of
 from paropt.passes.analysis.exits import Exit, Order, following
 from paropt.passes.analysis.types import is_float
-from paropt.passes.core.counter import Counter, constant, create, has_table, ops_to_count, splat_of, table
+from paropt.passes.core.counted import Carry, counted_loop, counter_carry
+from paropt.passes.core.counter import Counter, constant, create, has_table, ops_to_count, table
 from paropt.passes.core.peel import recapture
 from paropt.passes.core.split import neutral
 from paropt.passes.core.traversal import captured, is_used
@@ -44,14 +46,6 @@ class Rolling(NamedTuple):
     def is_kept(self, exit_: Exit) -> bool:
         """Whether the loop has to keep the value of each copy, and not only the last one."""
         return exit_.joined is not None or exit_.apart != (self.copies.count - 1,)
-
-
-class _Carry(NamedTuple):
-    """A value that the loop carries."""
-
-    start: ir.Value
-    following: Callable[[ir.Value], ir.Value]  # what the next trip gets, made at the end of the body
-    finish: Callable[[ir.Value], None]  # lets what is outside read the result
 
 
 def first_sum(combiner: str, element: ir.Type) -> ir.Attribute | None:
@@ -80,22 +74,7 @@ def roll(rolling: Rolling) -> ir.Operation:
     with ir.InsertionPoint(behind), location:
         body = _Body(rolling, behind)
         carries = body.carries(by_position)
-        loop = ir.Operation.create(
-            "stablehlo.while",
-            results=[carry.start.type for carry in carries],
-            operands=[carry.start for carry in carries],
-            regions=2,
-        )
-        condition, block = (region.blocks.append(*[c.start.type for c in carries]) for region in loop.regions)
-    with location:
-        _count_to(rolling.copies.count, condition)
-        body.fill(block, loop, by_position)
-        with ir.InsertionPoint(block):
-            nexts = [carry.following(argument) for carry, argument in zip(carries, block.arguments, strict=True)]
-            ir.Operation.create("stablehlo.return", operands=nexts)
-        with ir.InsertionPoint(behind):
-            for carry, result in zip(carries, loop.results, strict=True):
-                carry.finish(result)
+        loop = counted_loop(carries, rolling.copies.count, lambda block, loop: body.fill(block, loop, by_position))
     for op in late:
         op.move_before(behind)
     gone = [op for group in groups for op in group.present] + rolling.replaced
@@ -103,22 +82,6 @@ def roll(rolling: Rolling) -> ir.Operation:
         assert not is_used(op), op.name
         op.erase()
     return loop
-
-
-def _count_to(count: int, condition: ir.Block) -> None:
-    truth = ir.RankedTensorType.get([], ir.IntegerType.get_signless(1))
-    index = condition.arguments[0]
-    with ir.InsertionPoint(condition):
-        bound = _number(count)
-        direction = ir.Attribute.parse("#stablehlo<comparison_direction LT>")
-        kind = ir.Attribute.parse("#stablehlo<comparison_type SIGNED>")
-        again = create("stablehlo.compare", truth, index, bound, comparison_direction=direction, compare_type=kind)
-        ir.Operation.create("stablehlo.return", operands=[again])
-
-
-def _number(number: int) -> ir.Value:
-    index = ir.IntegerType.get_signless(32)
-    return constant(ir.RankedTensorType.get([], index), ir.IntegerAttr.get(index, number))
 
 
 class _Body:
@@ -131,13 +94,13 @@ class _Body:
         self._slots: dict[Carried, int] = {}  # which carried value it is
         self._made: dict[tuple[int, int], ir.Value] = {}
 
-    def carries(self, groups: Sequence[int]) -> list[_Carry]:
+    def carries(self, groups: Sequence[int]) -> list[Carry]:
         """The counter, what copies hand on, what else is read outside, and sums without a start.
 
         What copies hand on is in the order in which the ops of `groups` stand.
         """
         rolling = self._rolling
-        found = [_Carry(_number(0), lambda i: create(ADD, i.type, i, _number(1)), lambda result: None)]
+        found = [counter_carry()]
         carried = [source for source in self._copies.sources.values() if isinstance(source, Carried)]
         rank = {group: place for place, group in enumerate(groups)}
         handed_on: set[tuple[int, int]] = set()
@@ -156,7 +119,7 @@ class _Body:
     def _value(self, group: int, result: int) -> ir.Value:
         return self._copies.groups[group].first.results[result]
 
-    def _last(self, group: int, result: int, start: ir.Value) -> _Carry:
+    def _last(self, group: int, result: int, start: ir.Value) -> Carry:
         """A result of a group; of the last copy, outside."""
         op = self._copies.groups[group].ops[-1]
 
@@ -164,9 +127,9 @@ class _Body:
             if op is not None:
                 op.results[result].replace_all_uses_with(value)
 
-        return _Carry(start, lambda _: self._made[group, result], finish)
+        return Carry(start, lambda _: self._made[group, result], finish)
 
-    def _kept(self, exit_: Exit) -> _Carry:
+    def _kept(self, exit_: Exit) -> Carry:
         """The values of all copies, side by side."""
         tensor = ir.RankedTensorType(self._value(exit_.group, exit_.result).type)
         shape = list(tensor.shape) if exit_.joined is not None else [1, *tensor.shape]
@@ -188,9 +151,9 @@ class _Body:
                 assert op is not None
                 op.results[exit_.result].replace_all_uses_with(_cut(buffer, part, dimension, i * step, tensor))
 
-        return _Carry(neutral(ir.RankedTensorType.get(whole, tensor.element_type)), put, finish)
+        return Carry(neutral(ir.RankedTensorType.get(whole, tensor.element_type)), put, finish)
 
-    def _sum(self, sum_: Accumulation) -> _Carry:
+    def _sum(self, sum_: Accumulation) -> Carry:
         tensor = ir.RankedTensorType(sum_.terms[0].type)
         number = first_sum(sum_.combiner, tensor.element_type)
         assert number is not None, "the pass asks first"
@@ -199,7 +162,7 @@ class _Body:
             with sum_.ops[0].location:
                 return create(sum_.combiner, tensor, total, self._resolve(sum_.terms))
 
-        return _Carry(constant(tensor, number), add, sum_.ops[-1].results[0].replace_all_uses_with)
+        return Carry(constant(tensor, number), add, sum_.ops[-1].results[0].replace_all_uses_with)
 
     def fill(self, block: ir.Block, loop: ir.Operation, groups: Sequence[int]) -> None:
         """Writes the ops of the groups into `block`, in this order."""

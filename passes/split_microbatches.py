@@ -1,0 +1,206 @@
+"""Splits the batch of a training step, and accumulates over its parts in a loop."""
+
+import difflib
+from typing import Annotated, Literal, NamedTuple
+
+from jaxlib.mlir import ir
+
+from paropt.passes.analysis.batch_sums import sums_of
+from paropt.passes.analysis.batching import Batching
+from paropt.passes.analysis.contract import states_of
+from paropt.passes.analysis.examples import Batch, Examples
+from paropt.passes.analysis.meshes import meshes_of
+from paropt.passes.analysis.roles import plain_path
+from paropt.passes.analysis.shardings import names_of, sharding_of
+from paropt.passes.analysis.signature import Signature, Slot, signatures
+from paropt.passes.analysis.types import tensor_of
+from paropt.passes.analysis.uniformity import MANUAL
+from paropt.passes.core.parts import split
+from paropt.passes.core.pipeline import PipelineError
+from paropt.passes.core.registry import register
+from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
+
+NAME = "split-microbatches"
+
+
+@register
+def split_microbatches(
+    module: ir.Operation,
+    *,
+    count: Annotated[int, "How many micro-batches; it has to be given."] = 0,
+    arguments: Annotated[
+        str, "Names or numbers of the arguments with the examples, `a,b`; else all that are no state."
+    ] = "",
+    dimension: Annotated[int, "Which dimension of these arguments counts examples."] = 0,
+    random: Annotated[
+        Literal["refuse", "before"], "Random numbers that are drawn for all examples at once: decline, or draw them so."
+    ] = "refuse",
+) -> list[Remark]:
+    """Split the batch of a training step, and accumulate over its micro-batches in a loop.
+
+    Before:
+
+        func main(%w, %x: tensor<64x8xf32>) {
+          %h = dot %x, %w
+          %g = dot %x, %h  // contracts the examples
+          return %w - %g
+        }
+
+    After:
+
+        func main(%w, %x: tensor<64x8xf32>) {
+          %rows = reshape %x : tensor<16x4x8xf32>
+          %sum = while (%i = 0, %acc = -0.0) {  // to 4
+            %part = dynamic_slice %rows, %i  // tensor<16x8xf32>
+            %h = dot %part, %w
+            %g = dot %part, %h
+            %n = add %acc, %g
+            return %i + 1, %n
+          }
+          return %w - %sum
+        }
+
+    The activations of one micro-batch are alive at a time, not those of all examples. Which dimension of which value
+    counts examples is followed from the arguments, through Shardy's sharding rules. A sum over examples (a gradient,
+    a loss) is added up in the loop, and so is what is linear in it; the first op that is not belongs to the update,
+    after the loop. Divisors are those of the whole batch, so a mean stays the mean. A sum that is computed from inputs
+    alone at little cost, like the number of tokens that count, is taken before the loop. What is returned for each
+    example is put together again. Numbers of examples, and random numbers that are computed from these (threefry),
+    are what they were.
+
+    Micro-batch i of M has the examples i, M + i, 2 M + i and so on: with the examples split over devices, each device
+    keeps its own. Run `inline-calls` before, and `grad-sync` after.
+
+    Legal when:
+
+    - the arguments with examples are known, and have as many each
+    - the number of micro-batches divides the examples, and devices divide those of a micro-batch
+    - each op treats the examples one by one, or adds them up from zero
+    - no op combines an example with the others
+    - the examples are the major part of one dimension
+    - an op that writes into an array does not count from the first example
+    - no example reads a sum over all of them, unless it is computed from inputs at little cost
+    - a loop in the step carries the examples in one way
+    - a loop in the step adds up from zero
+    - what is done in each micro-batch only computes its results
+    - random numbers are not drawn for all examples at once, or `random=before`
+    - shapes are static
+
+    Worth it when:
+
+    - something is added up over the examples
+
+    Sums are reassociated, so results may differ by rounding.
+
+    Sources: Alpa's `num_micro_batches`; the batch dimension is followed as Shardy follows a mesh axis.
+    """
+    if count < 2:
+        raise PipelineError(f"{NAME} needs a number of micro-batches, two or more: {NAME}{{count=4}}")
+    if dimension < 0:
+        raise PipelineError(f"{NAME}{{dimension={dimension}}}: dimensions are counted from 0")
+    remarks: list[Remark] = []
+    for signature in signatures(module):
+        try:
+            remarks.append(_split(module, signature, count, arguments, dimension, random == "before"))
+        except Declined as declined:
+            remarks.append(missed(NAME, declined.op or signature.function, declined))
+    return remarks
+
+
+def _split(
+    module: ir.Operation, signature: Signature, count: int, arguments: str, dimension: int, random: bool
+) -> Remark:
+    state = {each.old.number for each in states_of(signature)}
+    slots = _named(signature, arguments) if arguments else _inferred(signature, state)
+    _require_alike(slots, dimension)
+    step = _step(signature, slots)
+    batches = {step.inside[slot.value]: Batch(dimension) for slot in slots}
+    size = _size(list(batches), dimension)
+    each = "" if step.block == signature.end.block else " on each device"
+    require(size % count == 0, f"{count} micro-batches do not divide {size} examples{each}")
+    _require_even(module, slots, dimension, count)
+    kept = frozenset(step.inside[slot.value] for slot in signature.arguments if slot.number in state)
+    batching = Batching(step.block, batches, Examples(module, size), kept, random=random)
+    sums = sums_of(batching)
+    require(bool(sums.carried), "nothing is added up over the examples")
+    loop = split(batching, sums, count)
+    return applied(NAME, loop, f"a loop over {count} micro-batches of {size // count} examples{each}")
+
+
+class _Step(NamedTuple):
+    """Where the step is computed: in the function, or on each device for itself."""
+
+    block: ir.Block
+    inside: dict[ir.Value, ir.Value]  # what the arguments of the function are there
+
+
+def _step(signature: Signature, slots: list[Slot]) -> _Step:
+    values = {slot.value: slot.value for slot in signature.arguments}
+    readers = {use.owner.operation for slot in slots for use in slot.value.uses}
+    if len(readers) != 1 or (manual := next(iter(readers))).name != MANUAL:
+        return _Step(signature.end.block, values)
+    block = manual.regions[0].blocks[0]
+    return _Step(block, values | dict(zip(manual.operands, block.arguments, strict=True)))
+
+
+def _named(signature: Signature, arguments: str) -> list[Slot]:
+    """The arguments that the option names: by number, path, or the beginning of a path."""
+    found: list[Slot] = []
+    paths = {plain_path(slot.path): slot for slot in signature.arguments if slot.path}
+    for name in arguments.split(","):
+        name = plain_path(name.strip())
+        if name.isdecimal() and int(name) < len(signature.arguments):
+            found.append(signature.arguments[int(name)])
+            continue
+        fitting = [slot for path, slot in paths.items() if path == name or path.startswith(f"{name}/")]
+        if not fitting:
+            near = difflib.get_close_matches(name, paths, n=1, cutoff=0)
+            hint = f"; did you mean `{near[0]}`?" if near else ""
+            raise PipelineError(f"{NAME}{{arguments={arguments}}}: no argument called `{name}`{hint}")
+        found += fitting
+    return list({slot.number: slot for slot in found}.values())
+
+
+def _inferred(signature: Signature, state: set[int]) -> list[Slot]:
+    return [slot for slot in signature.arguments if slot.number not in state and _rank(slot) and not _is_key(slot)]
+
+
+def _rank(slot: Slot) -> int:
+    tensor = tensor_of(slot.value)
+    return tensor.rank if tensor is not None else 0
+
+
+def _is_key(slot: Slot) -> bool:
+    """Whether the argument looks like a key of random numbers."""
+    return str(slot.type) in ("tensor<2xui32>", "tensor<4xui32>")
+
+
+def _size(values: list[ir.Value], dimension: int) -> int:
+    return ir.RankedTensorType(values[0].type).shape[dimension]
+
+
+def _require_alike(slots: list[Slot], dimension: int) -> None:
+    """Declines unless all have as many examples."""
+    require(bool(slots), "no argument has examples (option arguments says which)")
+    for slot in slots:
+        require(_rank(slot) > dimension, f"{slot} has no dimension {dimension}")
+    sizes = [ir.RankedTensorType(slot.type).shape[dimension] for slot in slots]
+    odd = next((i for i, size in enumerate(sizes) if size != sizes[0]), None)
+    if odd is not None:
+        differ = f"{slots[0]} has {sizes[0]} examples and {slots[odd]} has {sizes[odd]}"
+        raise Declined(f"{differ} (option arguments says which count)")
+
+
+def _require_even(module: ir.Operation, slots: list[Slot], dimension: int, count: int) -> None:
+    """Declines unless all devices have as many examples of each micro-batch."""
+    for slot in slots:
+        size = ir.RankedTensorType(slot.type).shape[dimension]
+        sharding = sharding_of(slot.value)
+        if sharding is None:
+            continue
+        mesh = meshes_of(module).get(sharding.mesh.removeprefix("@"))
+        parts = 1
+        for axis in names_of(sharding.dimensions[dimension]):
+            parts *= dict(mesh.axes)[axis] if mesh is not None else 1
+        what = f"a micro-batch has {size // count} examples"
+        require(size // count % parts == 0, f"{what}, which {parts} devices do not divide")
