@@ -48,8 +48,8 @@ def accumulate(
     `accumulate_grad` runs once per micro-batch and reduces no gradient over devices (docs/accumulate.md).
 
     Either `step(state, batch) -> (new_state, aux)` is a whole step, with a loop over micro-batches (`lax.scan`, or a
-    Python loop). Or it is given as two functions, and `batch` is a tree of arrays whose first dimension counts
-    micro-batches, or an iterator of micro-batches:
+    Python loop), or with none, when `split-microbatches` cuts the batch. Or it is given as two functions, and `batch`
+    is a tree of arrays whose first dimension counts micro-batches, or an iterator of micro-batches:
 
     - `compute_grad(state, micro_batch) -> gradients`, with `has_aux` `(gradients, aux)`, and
       `apply_grad(state, gradients) -> new_state`;
@@ -204,11 +204,12 @@ class Accumulated:
             effects = ", ".join(sorted(map(str, traced.jaxpr.effects)))
             raise AccumulateError(f"the step has effects, which would be lost between programs: {effects}")
         lowered = traced.lower()
-        before = "inline-calls" if self._sync == "every" else self._passes
-        place = "apply" if self._sync == "every" else self._sync
-        roll = "" if self._is_ours else "inline-calls,roll-accumulation,"
-        module, remarks = optimize(lowered, f"{roll}{before},annotate-contract,outline-accumulation{{sync={place}}}")
+        module, remarks = self._cut(lowered, "" if self._is_ours else "roll-accumulation,")
         found = _manifest_in(module)
+        has_loops = any(remark.pass_name == "outline-accumulation" for remark in remarks)
+        if found is None and not has_loops and not self._is_ours:  # a step of the whole batch
+            module, remarks = self._cut(lowered, f"split-microbatches{{count={self._count}}},")
+            found = _manifest_in(module)
         if found is None:
             raise AccumulateError(f"the step cannot be cut into programs: {_reason(remarks)}")
         if found.counting.trips != self._count:
@@ -218,6 +219,12 @@ class Accumulated:
         _require_closed(module, found)
         mesh = mesh_of(module, lowered, jax.tree.leaves((state, batch)))
         return Programs(module, found, remarks, lowered, mesh, donate=self._donate is not None)
+
+    def _cut(self, lowered: jax.stages.Lowered, loop: str) -> tuple[ir.Module, list[Remark]]:
+        """The functions of the step, after passes that make its loop; a module without a manifest if there is none."""
+        before, place = ("inline-calls", "apply") if self._sync == "every" else (self._passes, self._sync)
+        cut = f"annotate-contract,outline-accumulation{{sync={place}}}"
+        return optimize(lowered, f"inline-calls,{loop}{before},{cut}")
 
 
 def _require_closed(module: ir.Module, found: Manifest) -> None:
@@ -261,10 +268,12 @@ def _stacked(leaf: Any, count: int) -> jax.ShapeDtypeStruct:
 
 
 def _reason(remarks: list[Remark]) -> str:
-    own = [remark for remark in remarks if remark.pass_name == "outline-accumulation"]
-    if own:
-        return f"{own[-1].text} ({own[-1].source})"
-    return "no loop adds anything up; write the micro-batches as lax.scan, or give compute_grad= and apply_grad="
+    """Why no pass made a loop of the step, or cut it."""
+    for name in ("outline-accumulation", "split-microbatches"):
+        own = [remark for remark in remarks if remark.pass_name == name and not remark.applied]
+        if own:
+            return f"{own[-1].text} ({own[-1].source})"
+    return "nothing is added up, in a loop or over the batch; give compute_grad= and apply_grad="
 
 
 def _manifest_in(module: ir.Module) -> Manifest | None:

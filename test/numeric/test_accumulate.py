@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from numeric.test_training_programs import LOSS_BYTES, assert_close
+from programs import models
 from programs.catalog import INTEGER_MLPS, MATRIX
-from programs.program import Program, data_mesh
+from programs.program import DEFAULT, Program, data_mesh
+from programs.whole_batch import whole_batch
 from unit.tools import ROOT
 
 import paropt
@@ -57,6 +59,17 @@ def test_gradients_are_reduced_once_and_not_per_micro_batch(name: str) -> None:
     found = reduced(train, *arguments(program))
     assert list(found) == ["sync_grad"]
     assert found["sync_grad"] - program.gradient_bytes in (0, LOSS_BYTES)
+
+
+@pytest.mark.parametrize("build", [models.mlp, models.transformer])
+def test_a_step_of_the_whole_batch(build: Callable[..., models.Model]) -> None:
+    program = whole_batch(build, DEFAULT)
+    train = paropt.accumulate(lambda state, batch: program.step(state, *batch), microbatches=COUNT, donate=None)
+    args = program.args[0], tuple(program.args[1:])
+    assert_close(jax.jit(program.step)(*program.args), train(*args), program.tolerance or 1e-4)
+    found = reduced(train, *args)
+    assert list(found) == ["sync_grad"]
+    assert found["sync_grad"] - program.gradient_bytes in (0, 4)
 
 
 def test_tensor_parallel_activations_are_reduced_per_micro_batch_and_gradients_once() -> None:
@@ -394,6 +407,17 @@ def other_sizes() -> None:
     train(state, iter([first, *(jax.tree.map(lambda leaf: leaf[:8], each) for each in others)]))
 
 
+def batch_norm(state: Any, batch: Any) -> Any:
+    """A step of the whole batch that looks at all examples at once."""
+
+    def loss_of(w: jax.Array) -> jax.Array:
+        x, y = (part.reshape(-1, part.shape[-1]) for part in batch)
+        made = x @ w
+        return jnp.sum(((made - made.mean(0)) / (made.var(0) + 1) - y) ** 2)
+
+    return jax.tree.map(jnp.subtract, state, {**state, "w": jax.grad(loss_of)(state["w"])}), None
+
+
 def inside_jit() -> None:
     jax.jit(paropt.accumulate(compute_grad=compute_grad, apply_grad=apply_grad, microbatches=COUNT))(*data())
 
@@ -411,7 +435,8 @@ MISTAKES: list[tuple[Wrong, str]] = [
     (lambda: of_step(whole, apply_grad=apply_grad), "a step has its own update: it takes no apply_grad="),
     (lambda: given(microbatches=3), "batch[0]: expected 3 micro-batches in dimension 0, got shape (4, 16, 4)"),
     (lambda: of_step(whole, microbatches=8), "microbatches: expected 4, the trips of the step's loop, got 8"),
-    (lambda: of_step(lambda state, batch: (state, batch)), "no loop adds anything up"),
+    (lambda: of_step(lambda state, batch: (state, batch)), "the step cannot be cut into programs: no argument has examples"),
+    (lambda: of_step(batch_norm), "the step cannot be cut into programs: "),
     (lambda: of_step(two_loops), "2 loops add up (mark the gradients)"),
     (lambda: of_step(with_print), "the step has effects, which would be lost between programs"),
     (lambda: of_step(with_callback), "the step calls back into Python at "),
