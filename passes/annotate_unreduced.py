@@ -66,7 +66,6 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
     - what is not reduced is added to nothing but the like, and zeros
     - no broadcast on the way repeats elements (XLA would take its result for reduced)
     - the condition of a loop does not read it
-    - no region but the body of a loop returns it
     - values that are not reduced over different axes do not meet
     - the all_reduce is over the axes over which its operand is not reduced
 
@@ -139,10 +138,13 @@ def _dimensions(value: ir.Value, sharding: Sharding | None) -> tuple[Axes, ...]:
 
 
 def _write_zeros(found: Unreduced, shardings: dict[ir.Value, ir.Attribute]) -> None:
-    """Gives each zero that is added, or that a loop starts from, a constant of its own: others share the old one."""
+    """Gives each zero that is added, returned by a branch, or that a loop starts from, a constant of its own."""
     for value, addends in found.addends.items():
         for i in addends:
             _write_zero(op_of(value), i, found, shardings[value])
+    for value, ends in found.branches.items():
+        for end in ends:
+            _write_zero(end, ir.OpResult(value).result_number, found, shardings[value])
     for loop in found.loops.values():
         for i, result in enumerate(loop.op.results):
             if result in found.values:

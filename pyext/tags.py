@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.branches import BRANCHES, ends_of, is_end
 from paropt.passes.analysis.collectives import global_reduction
 from paropt.passes.analysis.linearity import Crossing, addends_of
 from paropt.passes.analysis.loops import WHILE, Loop, loop_around
@@ -58,6 +59,10 @@ class _Search:
             return  # behind a constraint that asks for the sum, the sum is on one device, and zero on the others
         if op.name == WHILE:
             yield from self._around(op, ir.OpResult(tag.operands[0]).result_number, axes)
+        elif op.name in BRANCHES:
+            position = ir.OpResult(tag.operands[0]).result_number
+            if not all(_is_tagged(end.operands[position], axes) for end in ends_of(op)):
+                yield _at(op, "its result is said to be not reduced, and a branch does not say so")
         elif op.name == MANUAL:
             if sharding_of(tag.operands[0]) != sharding_by(tag):
                 yield _at(op, "its result is not what a constraint says that it is")
@@ -75,6 +80,9 @@ class _Search:
                 yield _at(op, "it takes a value that is not reduced for another")
         elif op.name == WHILE:
             yield from self._around(op, position, axes)
+        elif is_end(op):
+            if not _says(parent_of(op).results[position], axes):
+                yield _at(parent_of(op), "a branch returns what is not reduced, and its result does not say so")
         elif op.name == _RETURN and loop_around(op.block) is not None:
             yield from self._around(parent_of(op), position, axes)
         elif not op.results:

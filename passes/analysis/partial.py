@@ -216,7 +216,6 @@ class BlockFacts:
         return joined
 
     def _require_joinable(self, op: ir.Operation, reduction: Reduction) -> None:
-        require(not reduction.is_global, "XLA loses track of what is not reduced in a branch", op)
         self.require_uniform(op.operands[0], "a predicate", op, reduction)
         require("sdy.sharding" not in op.attributes, f"the {op.name} says how its results are sharded", op)
 

@@ -6,12 +6,13 @@ in the values that are not reduced, and read nothing else as an addend but zeros
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.branches import BRANCHES, ends_of, is_end
 from paropt.passes.analysis.collectives import GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER, Reduction, reduction_of
 from paropt.passes.analysis.constants import is_zero
 from paropt.passes.analysis.linearity import Crossing, addends_of
 from paropt.passes.analysis.loops import WHILE, Loop, loop_around
 from paropt.passes.core.remarks import require
-from paropt.passes.core.traversal import op_of
+from paropt.passes.core.traversal import op_of, parent_of
 
 _RETURN = "stablehlo.return"
 
@@ -26,6 +27,7 @@ class Unreduced:
         self.values: dict[ir.Value, Reduction] = dict(sources)
         self.addends: dict[ir.Value, tuple[int, ...]] = {}  # by the value that they make
         self.loops: dict[ir.Value, Loop] = {}  # by the loop's first result
+        self.branches: dict[ir.Value, list[ir.Operation]] = {}  # by the result of an if or case: what ends its branches
         self._sources = sources
         waiting = list(sources)
         while waiting:
@@ -45,10 +47,9 @@ class Unreduced:
             pass  # it ends here; what is left to reduce, another source says
         elif op.name == WHILE:
             made = self._carried(Loop(op), use.operand_number)
-        elif op.name == _RETURN:
-            loop = loop_around(op.block)
-            require(loop is not None, "a value that is not reduced leaves a region that is no loop", op)
-            assert loop is not None
+        elif is_end(op):
+            made = [parent_of(op).results[use.operand_number]]
+        elif (loop := loop_around(op.block)) is not None and op.name == _RETURN:
             made = self._carried(loop, use.operand_number)
         else:
             require(len(op.results) == 1, f"{op.name} does not commute with the reduction", op)
@@ -75,6 +76,11 @@ class Unreduced:
             ends = self.loops[op.results[0]].next_values
             self._check_addend(op, position)
             self._check_addend(ends, position)
+            return
+        if op.name in BRANCHES:
+            self.branches[value] = ends_of(op)
+            for end in self.branches[value]:
+                self._check_addend(end, ir.OpResult(value).result_number)
             return
         partial = frozenset(i for i, operand in enumerate(op.operands) if operand in self.values)
         crossing = Crossing(self.values[value], "any", None, partial, lambda *_: None)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.branches import BRANCHES
 from paropt.passes.analysis.collectives import GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER
 from paropt.passes.analysis.linearity import TRACKED
 from paropt.passes.analysis.loops import WHILE
@@ -111,7 +112,7 @@ def note_shardings(values: Iterable[ir.Value], propagated: Propagated) -> None:
             user = use.owner.operation
             if user.name == "stablehlo.return":
                 user = parent_of(user)
-            if user.name == WHILE or user.name in TRACKED:
+            if user.name in (WHILE, *BRANCHES) or user.name in TRACKED:
                 waiting += user.results
 
 
@@ -183,7 +184,7 @@ def take_back(module: ir.Operation) -> None:
 
 
 def erase_notes(module: ir.Operation) -> None:
-    for op in ops_of(module, *sorted({*TRACKED, *PRODUCERS, WHILE})):
+    for op in ops_of(module, *sorted({*TRACKED, *PRODUCERS, *BRANCHES, WHILE})):
         for name in (SHARDINGS, WANTED):
             if name in op.attributes:
                 del op.attributes[name]

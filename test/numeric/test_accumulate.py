@@ -435,7 +435,10 @@ MISTAKES: list[tuple[Wrong, str]] = [
     (lambda: of_step(whole, apply_grad=apply_grad), "a step has its own update: it takes no apply_grad="),
     (lambda: given(microbatches=3), "batch[0]: expected 3 micro-batches in dimension 0, got shape (4, 16, 4)"),
     (lambda: of_step(whole, microbatches=8), "microbatches: expected 4, the trips of the step's loop, got 8"),
-    (lambda: of_step(lambda state, batch: (state, batch)), "the step cannot be cut into programs: no argument has examples"),
+    (
+        lambda: of_step(lambda state, batch: (state, batch)),
+        "the step cannot be cut into programs: no argument has examples",
+    ),
     (lambda: of_step(batch_norm), "the step cannot be cut into programs: "),
     (lambda: of_step(two_loops), "2 loops add up (mark the gradients)"),
     (lambda: of_step(with_print), "the step has effects, which would be lost between programs"),

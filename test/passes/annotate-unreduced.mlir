@@ -335,12 +335,19 @@ func.func public @condition(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@
 
 sdy.mesh @mesh = <["data"=8]>
 
-// Legal when: no region but the body of a loop returns it
+// Branches return it, or zeros.
 // CHECK-LABEL:   func.func public @branch
-// CHECK-NOT:       unreduced
-// CHECK-NOT:       sdy.all_reduce
-// CHECK:           return
-// REMARK-DAG: [annotate-unreduced] stablehlo.return missed: a value that is not reduced leaves a region that is no loop
+// CHECK:           %[[B:.*]] = "stablehlo.if"
+// CHECK:             stablehlo.negate
+// CHECK-NEXT:        %[[M:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}], unreduced={"data"}>
+// CHECK-NEXT:        stablehlo.return %[[M]]
+// CHECK:             stablehlo.constant dense<0.000000e+00>
+// CHECK-NEXT:        %[[Z:.*]] = stablehlo.constant dense<0.000000e+00>
+// CHECK-NEXT:        %[[W:.*]] = sdy.sharding_constraint %[[Z]] <@mesh, [{}, {}]>
+// CHECK-NEXT:        %[[T:.*]] = sdy.sharding_constraint %[[W]] <@mesh, [{}, {}], unreduced={"data"}>
+// CHECK-NEXT:        stablehlo.return %[[T]]
+// CHECK:           %[[R:.*]] = sdy.sharding_constraint %[[B]] <@mesh, [{}, {}], unreduced={"data"}>
+// CHECK-NEXT:      sdy.sharding_constraint %[[R]] <@mesh, [{}, {}]>
 func.func public @branch(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %yes: tensor<i1>) -> tensor<4x4xf32> {
   %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
@@ -348,7 +355,30 @@ func.func public @branch(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mes
     %m = stablehlo.negate %u : tensor<4x4xf32>
     stablehlo.return %m : tensor<4x4xf32>
   }, {
+    %none = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+    stablehlo.return %none : tensor<4x4xf32>
+  }) : (tensor<i1>) -> tensor<4x4xf32>
+  %v = sdy.all_reduce {"data"} %b out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v : tensor<4x4xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// A branch returns ones: what each device holds of them would be counted once per device.
+// CHECK-LABEL:   func.func public @branch_with_ones
+// CHECK-NOT:       unreduced
+// CHECK:           return
+// REMARK-DAG: [annotate-unreduced] stablehlo.return missed: a sum of what is not reduced and what is
+func.func public @branch_with_ones(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %yes: tensor<i1>) -> tensor<4x4xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %b = "stablehlo.if"(%yes) ({
     stablehlo.return %u : tensor<4x4xf32>
+  }, {
+    %ones = stablehlo.constant dense<1.0> : tensor<4x4xf32>
+    stablehlo.return %ones : tensor<4x4xf32>
   }) : (tensor<i1>) -> tensor<4x4xf32>
   %v = sdy.all_reduce {"data"} %b out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
   return %v : tensor<4x4xf32>

@@ -1,0 +1,85 @@
+"""Plain `jax.jit` programs that compute gradients in a branch: XLA follows what is not reduced out of it."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.sharding import NamedSharding, PartitionSpec
+from programs.program import data_mesh
+
+import paropt
+from paropt.targets import TargetError, get
+
+MICRO_BATCHES = 4
+BYTES = 8 * 8 * 4
+Gradient = Callable[[], jax.Array]
+Trip = Callable[[Gradient, jax.Array, jax.Array, jax.Array], jax.Array]
+
+
+def skipped(g: Gradient, total: jax.Array, x: jax.Array, i: jax.Array) -> jax.Array:
+    return total + lax.cond(i != 2, g, lambda: jnp.zeros_like(total))
+
+
+def skipped_by_data(g: Gradient, total: jax.Array, x: jax.Array, i: jax.Array) -> jax.Array:
+    return lax.cond(x.sum() > 0, lambda: total + g(), lambda: total)
+
+
+def switched(g: Gradient, total: jax.Array, x: jax.Array, i: jax.Array) -> jax.Array:
+    return total + lax.switch(i % 3, [g, lambda: 2 * g(), lambda: jnp.ones_like(total)])
+
+
+def nested(g: Gradient, total: jax.Array, x: jax.Array, i: jax.Array) -> jax.Array:
+    inner = lambda: lax.cond(i > 0, lambda: g() * 3, lambda: -g())  # noqa: E731
+    return total + lax.cond(i != 2, inner, lambda: jnp.zeros_like(total))
+
+
+def step_of(trip: Trip) -> Callable[[jax.Array, jax.Array], jax.Array]:
+    def loss(w: jax.Array, x: jax.Array) -> jax.Array:
+        return jnp.sum((x @ w) ** 2)
+
+    def step(w: jax.Array, batches: jax.Array) -> jax.Array:
+        def body(total: jax.Array, batch: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+            x, i = batch
+            return trip(lambda: jax.grad(loss)(w, x), total, x, i), None
+
+        start = jnp.ones_like(w)
+        return w - lax.scan(body, start, (batches, jnp.arange(MICRO_BATCHES)))[0]
+
+    return step
+
+
+def arguments() -> tuple[jax.Array, jax.Array]:
+    """Small integers: sums are exact in any order."""
+    rng = np.random.default_rng(0)
+    whole, split = (NamedSharding(data_mesh(), PartitionSpec(*axes)) for axes in ((), (None, "data")))
+    batches = rng.integers(-3, 4, (MICRO_BATCHES, 16, 8)).astype(np.float32)
+    return jax.device_put(jnp.ones((8, 8)), whole), jax.device_put(batches, split)
+
+
+def of_gradients(audit: paropt.audit) -> list[tuple[int, int]]:
+    """Loops around each reduction of an array, and its bytes."""
+    return [(c.depth, c.payload) for c in audit.collectives if c.payload >= BYTES]
+
+
+@pytest.mark.parametrize("trip", [skipped, skipped_by_data, switched, nested], ids=lambda trip: trip.__name__)
+def test_a_gradient_in_a_branch_is_reduced_once(trip: Trip) -> None:
+    step, args = step_of(trip), arguments()
+    ours = paropt.jit(step, strict=True)
+    assert all(depth for depth, _ in of_gradients(paropt.audit(jax.jit(step).lower(*args))))
+    assert of_gradients(paropt.audit(ours.lower(*args))) == [(0, BYTES)]
+    np.testing.assert_array_equal(np.asarray(ours(*args)), np.asarray(jax.jit(step)(*args)))
+
+
+@pytest.mark.parametrize("target", ["tpu:v5e:2x4", "gpu:h100:1x1x8"])
+def test_on_targets(target: str) -> None:
+    try:
+        get(target).require_compiler()
+    except TargetError as error:
+        pytest.skip(f"{error}, or `make extras`")
+    report = paropt.audit(step_of(skipped), *arguments(), passes="grad-sync", targets=[target])
+    assert not report.mismatches
+    assert of_gradients(report[target].before) == [(1, BYTES)]
+    assert of_gradients(report[target].after) == [(0, BYTES)]
