@@ -75,9 +75,10 @@ def fuse_loops(module: ir.Operation) -> list[Remark]:
                 remarks.append(missed(NAME, second.op, declined))
                 continue
             remarks.append(remark)
-            waiting.append(fused)  # as the second loop of another pair
+            # It may be the second loop of another pair, and loops in it may have become one.
+            waiting += [Loop(op) for op in reversed(ops_of(fused.op, WHILE))]
             break
-    return remarks
+    return list(dict.fromkeys(remarks))
 
 
 def _fuse(first: Loop, second: Loop) -> tuple[Remark, Loop]:
