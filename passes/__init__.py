@@ -8,6 +8,7 @@ from paropt.passes import bucket_all_reduces as bucket_all_reduces
 from paropt.passes import defer_sync as defer_sync
 from paropt.passes import expose_all_reduces as expose_all_reduces
 from paropt.passes import fuse_all_reduces as fuse_all_reduces
+from paropt.passes import fuse_loops as fuse_loops
 from paropt.passes import inline_calls as inline_calls
 from paropt.passes import outline_accumulation as outline_accumulation
 from paropt.passes import peel_last_sync as peel_last_sync

@@ -217,7 +217,7 @@ class Copies:
 
     def _add(self, values: Values, ops: list[ir.Operation]) -> list[Values]:
         number = len(self.groups)
-        _require_repeatable(ops[0])
+        require_repeatable(ops[0])
         for i, op in enumerate(ops):
             self._place(op, number, i)
         missing = self.count - len(ops)
@@ -357,7 +357,7 @@ class _Regions:
         return ("captured", self.captured.setdefault(value, len(self.captured)))
 
 
-def _require_repeatable(op: ir.Operation) -> None:
+def require_repeatable(op: ir.Operation) -> None:
     """Declines an op that may do more than compute its results, or whose results have no fixed size."""
     for result in op.results:
         require(tensor_of(result) is not None, "a shape is dynamic", op)

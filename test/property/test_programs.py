@@ -16,6 +16,7 @@ from jaxlib.mlir import ir
 from numeric.oracle import assert_same, optimized, optimized_hlo
 from numeric.structure import assert_no_costlier
 from property.global_programs import global_programs
+from property.loop_pairs import loop_pairs
 from property.programs import programs
 
 import paropt.passes  # noqa: F401  registers every pass
@@ -167,12 +168,13 @@ def test_generator_makes_the_shapes_that_matter(has: Callable[[ir.Operation], bo
 # The generator makes no meshes: test_meshes.py does.
 # What it does is told by the pass that ends it, in a pipeline of both, for programs of another generator.
 FOR_ALL_DEVICES = {"annotate-unreduced": "grad-sync"}
+OWN_GENERATOR = {"fuse-loops": loop_pairs}
 NEED_A_MESH = ("expose-all-reduces", "annotate-contract", "annotate-shardings", "split-mesh-axis")
 
 
 @pytest.mark.parametrize("passes", [passes for passes in SPELT if not passes.startswith(NEED_A_MESH)])
 def test_every_pass_finds_something_to_do(passes: str) -> None:
-    generator = global_programs if passes in FOR_ALL_DEVICES else programs
+    generator = OWN_GENERATOR.get(passes, global_programs if passes in FOR_ALL_DEVICES else programs)
     remarks = [optimized(text, FOR_ALL_DEVICES.get(passes, passes))[1] for text in samples(200, generator)]
     remarks = [[remark for remark in each if remark.pass_name == passes.partition("{")[0]] for each in remarks]
     assert sum(any(remark.applied for remark in each) for each in remarks) >= 10
