@@ -17,7 +17,7 @@ from paropt.passes.core.manifest import MANIFEST, Manifest, written
 from paropt.passes.core.outlining import Outlining
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.traversal import captured, defining_op, parent_of
+from paropt.passes.core.traversal import captured, defining_op, ops_of, parent_of
 
 NAME = "outline-accumulation"
 
@@ -88,6 +88,8 @@ def outline_accumulation(
     Sources: Alpa's `accumulate_grad` and `apply_grad`; PyTorch DDP's `no_sync`.
     """
     remarks: list[Remark] = []
+    if not ops_of(module, WHILE):
+        return remarks
     for signature in signatures(module):
         if MANIFEST not in signature.function.attributes:
             remarks += _outlined(signature, sync)
@@ -136,9 +138,9 @@ def _rewrite(signature: Signature, loop: Loop, counting: Counting, lifting: Lift
 
 def _loops(signature: Signature) -> list[Loop]:
     """The loops that add up, in the function and in the manual computations in it."""
-    blocks = [signature.function.regions[0].blocks[0]]
-    blocks += [op.operation.regions[0].blocks[0] for op in blocks[0].operations if op.operation.name == MANUAL]
-    found = [Loop(op.operation) for block in blocks for op in block.operations if op.operation.name == WHILE]
+    function = signature.function
+    blocks = [op.regions[0].blocks[0] for op in (function, *ops_of(function, MANUAL))]
+    found = [Loop(op) for op in ops_of(function, WHILE) if op.block in blocks]
     return [loop for loop in found if any(_adds_up(loop, i) for i in range(len(loop.op.operands)))]
 
 

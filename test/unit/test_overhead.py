@@ -7,9 +7,9 @@ import sys
 from unit.tools import ROOT
 
 # Percent of parse + verify + print; about a third more than was measured, for machines that do other things too.
-LIMIT = 2.0  # 1.2: MLIR's walk over ops of other kinds, once or twice
+LIMIT = 3.0  # per cent; 0.6 to 1.4 were measured
 LIMITS = {
-    "roll-accumulation": 8.0,  # 5.9: looks at each addition; one op in five is one here
+    "roll-accumulation": 12.0,  # 6 alone, 10 beside other tests: looks at each addition; one op in five is one here
     "annotate-aliases": 32.0,  # 24: follows the data from arguments to results, whatever there is to be found
     "annotate-contract": 32.0,  # 23: likewise
 }
