@@ -31,6 +31,7 @@ OPTIONS = {
     "annotate-aliases": "donate=any",
     "annotate-shardings": "preset=dp",
     "split-mesh-axis": "axis=data into=replica:2,data:4",
+    "split-microbatches": "count=2",
 }
 SPELT = [f"{name}{{{OPTIONS[name]}}}" if name in OPTIONS else name for name in PASSES]
 EVERY = [*SPELT, *PIPELINES, "defer-sync{policy=defer accumulate-dtype=f32}"]
@@ -169,12 +170,13 @@ def test_generator_makes_the_shapes_that_matter(has: Callable[[ir.Operation], bo
 # What it does is told by the pass that ends it, in a pipeline of both, for programs of another generator.
 FOR_ALL_DEVICES = {"annotate-unreduced": "grad-sync"}
 OWN_GENERATOR = {"fuse-loops": loop_pairs}
-NEED_A_MESH = ("expose-all-reduces", "annotate-contract", "annotate-shardings", "split-mesh-axis")
+# Nor whole batches: test_whole_batch.py does.
+ELSEWHERE = ("expose-all-reduces", "annotate-contract", "annotate-shardings", "split-mesh-axis", "split-microbatches")
 
 
-@pytest.mark.parametrize("passes", [passes for passes in SPELT if not passes.startswith(NEED_A_MESH)])
+@pytest.mark.parametrize("passes", [passes for passes in SPELT if not passes.startswith(ELSEWHERE)])
 def test_every_pass_finds_something_to_do(passes: str) -> None:
     generator = OWN_GENERATOR.get(passes, global_programs if passes in FOR_ALL_DEVICES else programs)
-    remarks = [optimized(text, FOR_ALL_DEVICES.get(passes, passes))[1] for text in samples(200, generator)]
+    remarks = [optimized(text, FOR_ALL_DEVICES.get(passes, passes))[1] for text in samples(250, generator)]
     remarks = [[remark for remark in each if remark.pass_name == passes.partition("{")[0]] for each in remarks]
     assert sum(any(remark.applied for remark in each) for each in remarks) >= 10

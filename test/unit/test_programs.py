@@ -104,8 +104,8 @@ def reduced_by_group(audit: Audit) -> dict[tuple[int, bool], int]:
     [
         # Per step, in gradients: {(devices that take part, in the loop): how often}. Four micro-batches.
         ("hierarchical", {(4, True): 4, (2, False): 1 / 4}),
-        ("every", {(8, True): 4}),
-        ("defer", {(8, False): 1}),
+        ("every", {(4, True): 4, (2, True): 1}),
+        ("defer", {(4, False): 1, (2, False): 1 / 4}),
     ],
 )
 def test_policies_of_hybrid_sharding(policy: str, expected: dict[tuple[int, bool], float]) -> None:
