@@ -1,6 +1,8 @@
 """Plain `jax.jit` training steps as users of flax, equinox and optax write them: each gradient is reduced once."""
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import equinox
@@ -93,3 +95,29 @@ def test_each_gradient_is_reduced_once(model: Callable[[], tuple[Any, Loss]]) ->
     for want, got in zip(jax.tree.leaves(alone(*args)), jax.tree.leaves(ours(*args)), strict=True):
         scale = float(np.abs(np.asarray(want)).max())
         np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=0, atol=1e-3 * scale)
+
+
+@pytest.mark.parametrize(
+    "model, path, count",
+    [(flax_model, "params/Dense_*/kernel", 2), (equinox_model, "layers/*/weight", 3)],
+    ids=["flax", "equinox"],
+)
+def test_names_of_models_reach_the_rules(
+    model: Callable[[], tuple[Any, Loss]], path: str, count: int, tmp_path: Path
+) -> None:
+    """Of parameters, and of the optimizer's state, which has the same names: first and second moments."""
+    parameters, loss = model()
+    optimizer = optax.adamw(1e-3)
+    state = jax.tree.map(np.asarray, (parameters, optimizer.init(parameters)))
+    split = NamedSharding(data_mesh(), PartitionSpec(None, "data"))
+    x = jax.device_put(np.ones((MICRO_BATCHES, EXAMPLES, LENGTH, WIDTH), np.float32), split)
+    y = jax.device_put(np.zeros((MICRO_BATCHES, EXAMPLES), np.int32), split)
+    rules = tmp_path / "rules.toml"
+    rules.write_text(f'[[rule]]\npath = "{path}"\nlargest = "data"\n')
+    passes = f"inline-calls,annotate-shardings{{rules={rules}}}"
+    lowered = paropt.jit(training_step(loss, optimizer), passes=passes).lower(*state, x, y, jax.random.key(2))
+    decided = [r for r in paropt.remarks(lowered) if r.pass_name == "annotate-shardings"]
+    assert [r.applied for r in decided] == [True] * 3 * count
+    placed = jax.tree_util.tree_leaves_with_path(lowered.compile().input_shardings[0])
+    ours = [leaf for name, leaf in placed if re.search(r"Dense_.*kernel|weight", jax.tree_util.keystr(name))]
+    assert ["data" in sharding.spec for sharding in ours] == [True] * 3 * count

@@ -214,7 +214,7 @@ def test_unrolled_program_becomes_a_loop(name: str) -> None:
     assert_close(before(*program.args), after(*program.args), program.tolerance)
 
 
-@pytest.mark.parametrize("name", [name for name in UNROLLED_PROGRAMS if name.startswith("explicit")])
+@pytest.mark.parametrize("name", UNROLLED_PROGRAMS)
 def test_rolled_program_is_synchronised_once_per_step(name: str) -> None:
     program = UNROLLED_PROGRAMS[name]()
     before, after = jax.jit(program.step), paropt.jit(program.step, passes=f"{ROLL},grad-sync", strict=True)
