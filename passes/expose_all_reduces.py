@@ -61,6 +61,7 @@ def expose_all_reduces(
 
     - the program is lowered for Shardy
     - the op is a product, or a sum from zero
+    - a convolution is in one group (XLA reduces others itself, whatever it is told)
     - its operands split what it adds up in the same way
     - it is outside of manual computations
 

@@ -49,10 +49,15 @@ def _adds_to_zeros(op: ir.Operation) -> None:
     require(is_zero(op.operands[0]), "a scatter adds to values that are not zero", op)
 
 
+def _is_in_one_group(op: ir.Operation) -> None:
+    counts = [ir.IntegerAttr(op.attributes[name]).value for name in ("feature_group_count", "batch_group_count")]
+    require(counts == [1, 1], "XLA reduces a convolution in groups itself, whatever it is told", op)
+
+
 # Only sums: Shardy's rules call what a maximum reduces a reduction, too.
 _TABLE = (
     Row("stablehlo.dot_general", _always, "a sum of products"),
-    Row("stablehlo.convolution", _always, "a sum of products"),
+    Row("stablehlo.convolution", _is_in_one_group, "a sum of products"),
     Row("stablehlo.reduce", _adds_from_zero, "a sum; the start value would be counted once per device"),
     Row("stablehlo.scatter", _adds_to_zeros, "sums of rows; what they are added to would be counted once per device"),
 )

@@ -121,3 +121,29 @@ def test_names_of_models_reach_the_rules(
     placed = jax.tree_util.tree_leaves_with_path(lowered.compile().input_shardings[0])
     ours = [leaf for name, leaf in placed if re.search(r"Dense_.*kernel|weight", jax.tree_util.keystr(name))]
     assert ["data" in sharding.spec for sharding in ours] == [True] * 3 * count
+
+
+def test_depthwise_convolutions_stay_and_the_others_move() -> None:
+    """XLA reduces the gradient of a convolution in groups itself: one warning less, and the rest is deferred."""
+    mesh = data_mesh()
+
+    def loss(w: dict[str, jax.Array], x: jax.Array) -> jax.Array:
+        kwargs: dict[str, Any] = {"dimension_numbers": ("NWC", "WIO", "NWC"), "feature_group_count": 4}
+        deep = jax.lax.conv_general_dilated(x, w["depthwise"], (1,), "SAME", **kwargs)
+        return jnp.sum((deep @ w["dense"]) ** 2)
+
+    def step(w: dict[str, jax.Array], xs: jax.Array) -> Any:
+        def body(total: Any, x: jax.Array) -> Any:
+            return jax.tree.map(jnp.add, total, jax.grad(loss)(w, x)), None
+
+        return jax.lax.scan(body, jax.tree.map(jnp.zeros_like, w), xs)[0]
+
+    rng = np.random.default_rng(0)
+    whole, split = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in ((), (None, "data")))
+    x = jax.device_put(rng.integers(-2, 3, (MICRO_BATCHES, 16, 10, 4)).astype(np.float32), split)
+    w = jax.device_put({"depthwise": np.ones((3, 1, 4), np.float32), "dense": np.ones((4, 4), np.float32)}, whole)
+    ours = paropt.jit(step, strict=True)
+    found = {(c.depth, c.payload) for c in paropt.audit(ours.lower(w, x)).collectives}
+    assert found == {(1, 3 * 4 * 4), (0, 4 * 4 * 4)}
+    for got, want in zip(jax.tree.leaves(ours(w, x)), jax.tree.leaves(jax.jit(step)(w, x)), strict=True):
+        np.testing.assert_array_equal(np.asarray(got), np.asarray(want))

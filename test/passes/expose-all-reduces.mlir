@@ -55,6 +55,16 @@ func.func public @sum(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, 
   return %g : tensor<4xf32>
 }
 
+// Legal when: a convolution is in one group (XLA reduces others itself, whatever it is told)
+// CHECK-LABEL:   func.func public @convolution_in_groups
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+// REMARK-DAG: [expose-all-reduces] stablehlo.convolution missed: XLA reduces a convolution in groups itself, whatever it is told
+func.func public @convolution_in_groups(%x: tensor<16x10x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}, {}]>}, %y: tensor<16x10x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}, {}]>}) -> tensor<3x1x4xf32> {
+  %g = stablehlo.convolution(%x, %y) dim_numbers = [f, 0, b]x[i, 0, o]->[0, b, f], window = {pad = [[1, 1]]} {batch_group_count = 4 : i64, feature_group_count = 1 : i64} : (tensor<16x10x4xf32>, tensor<16x10x4xf32>) -> tensor<3x1x4xf32>
+  return %g : tensor<3x1x4xf32>
+}
+
 // The gradient of a table: rows that are looked up in it are added to zeros.
 // CHECK-LABEL:   func.func public @rows
 // CHECK:           "stablehlo.scatter"
