@@ -28,7 +28,7 @@ from paropt.passes.core.global_form import (
     take_back_unmoved,
 )
 from paropt.passes.core.registry import register
-from paropt.passes.core.remarks import Declined, Remark, applied, missed
+from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.core.split import neutral
 from paropt.passes.core.traversal import defining_op, module_of, op_of
 
@@ -68,6 +68,7 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
     - the condition of a loop does not read it
     - values that are not reduced over different axes do not meet
     - the all_reduce is over the axes over which its operand is not reduced
+    - a reduce_scatter cuts its operand into equal parts, none of which moves to another device
 
     Sources: `unreduced` axes of Shardy, as in JAX's explicit sharding mode.
     """
@@ -77,18 +78,18 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
     starts = sources(module)
     try:
         found = Unreduced({op.results[0]: global_reduction(*reduced_axes(op)) for op in starts})
+        with module.context:
+            remarks = _annotate(module, starts, found)
     except Declined as declined:
         blamed = declined.op if declined.op is not None else module
         remarks = [missed(NAME, blamed, declined)]
         take_back(module)
-    else:
-        with module.context:
-            remarks = _annotate(module, starts, found)
     erase_notes(module)
     return remarks
 
 
 def _annotate(module: ir.Operation, starts: list[ir.Operation], found: Unreduced) -> list[Remark]:
+    """Raises Declined before anything is written."""
     closings = [(op, _closed(op)) for op in global_all_reduces(module)]
     scatterings = [(op, _shards(op)) for op in global_reduce_scatters(module)]
     shardings = {
@@ -96,9 +97,14 @@ def _annotate(module: ir.Operation, starts: list[ir.Operation], found: Unreduced
         for value, reduction in found.values.items()
         if defining_op(value) is not None
     }
-    _write_zeros(found, shardings)
     for op in starts:  # XLA reduces twice where the result is split by what splits the sum, not reduced over the rest
         shardings[op.results[0]] = _whole(shardings[op.results[0]], summed_axes(op))
+    for op, shard in scatterings:
+        start, end = read_sharding(shardings[op.operands[0]]), read_sharding(shard)
+        can = scatters(module_of(op), ir.RankedTensorType(op.operands[0].type).shape, start, end)
+        require(bool(can), "no reduce_scatter cuts it like that", op)
+    _write_zeros(found, shardings)
+    for op in starts:
         pin_operands(op)
     for value, sharding in shardings.items():
         _constrain(value, sharding)

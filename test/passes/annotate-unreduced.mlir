@@ -531,3 +531,20 @@ func.func public @scattering_taken_back(%x: tensor<16x8xf32> {sdy.sharding = #sd
   %s = sdy.reduce_scatter [{"data"}, {}] %t out_sharding=<@mesh, [{"data"}, {}]> {paropt.whole = #sdy.sharding<@mesh, [{}, {}]>} : tensor<8x8xf32>
   return %s : tensor<8x8xf32>
 }
+
+// -----
+
+sdy.mesh @mesh = <["replica"=2, "data"=4]>
+
+// Legal when: a reduce_scatter cuts its operand into equal parts, none of which moves to another device
+// CHECK-LABEL:   func.func public @scattered_unequally
+// CHECK:           %[[P:.*]] = stablehlo.dot_general
+// CHECK-NEXT:      %[[W:.*]] = sdy.sharding_constraint %[[P]] <@mesh, [{}, {}]>
+// CHECK-NEXT:      return %[[W]]
+// REMARK-DAG: [annotate-unreduced] sdy.reduce_scatter missed: no reduce_scatter cuts it like that
+func.func public @scattered_unequally(%x: tensor<16x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}) -> tensor<6x6xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x6xf32>, tensor<16x6xf32>) -> tensor<6x6xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{}, {}], unreduced={"replica", "data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"replica", "data", ?}, {?}]>, #sdy.sharding<@mesh, [{"replica", "data", ?}, {?}]>]} : tensor<6x6xf32>
+  %s = sdy.reduce_scatter [{"data"}, {}] %u out_sharding=<@mesh, [{"data"}, {}]> {paropt.whole = #sdy.sharding<@mesh, [{}, {}]>} : tensor<6x6xf32>
+  return %s : tensor<6x6xf32>
+}
