@@ -230,8 +230,9 @@ def _gathered(computation: hlo.Computation, gather: hlo.Instruction) -> hlo.Shap
     received = counterpart(computation, gather, "recv") if gather.opcode == "send" else None
     if received:
         return received.shape[0] if isinstance(received.shape, tuple) else received.shape
-    has_operands = gather.opcode.endswith("-start") and isinstance(gather.shape, tuple)
-    return gather.shape[1] if has_operands else gather.shape  # type: ignore[index]
+    if gather.opcode.endswith("-start") and isinstance(gather.shape, tuple):
+        return gather.shape[1]  # behind the operands
+    return gather.shape
 
 
 def _without_padding(computation: hlo.Computation, name: str) -> hlo.Shape:

@@ -222,7 +222,7 @@ class Jitted(Generic[P, R]):
 
     def _warn_if_compiled(self, results: Any) -> None:
         leaves = jax.tree.leaves(results)
-        uncompiled = jax.config.jax_disable_jit or _any_traced(leaves)  # type: ignore[attr-defined]
+        uncompiled = jax.config.jax_disable_jit or _any_traced(leaves)  # type: ignore[attr-defined]  # jax makes its flags at import
         if leaves and not uncompiled:
             _warn_not_reached()
 

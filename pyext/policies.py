@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from paropt.audit import audit
+from paropt.comparison import AuditReport
 from paropt.passes import DEFAULT_PIPELINE
 from paropt.report_text import size_text
 from paropt.totals import SYNC_KINDS, Audit
@@ -135,7 +136,8 @@ class _Comparison:
         from paropt.targets import TargetError
 
         report = audit(self._lowered, passes=passes, targets=[self._target])
-        found: Audit = report.comparisons[0].after  # type: ignore[union-attr]
+        assert isinstance(report, AuditReport), "it has targets"
+        found = report[self._target].after
         if found.peak_memory is None:
             raise TargetError(f"target {self._target} does not tell how much memory a program takes")
         return found

@@ -17,10 +17,9 @@ from jaxlib.mlir import ir
 from paropt.census import Collective
 from paropt.passes.analysis.collectives import ALL_REDUCE, GLOBAL_ALL_REDUCE, REDUCE_SCATTER
 from paropt.passes.analysis.loops import WHILE, Loop, trip_count
-from paropt.passes.analysis.meshes import mesh_named, mesh_of
 from paropt.passes.analysis.producers import ROWS
 from paropt.passes.analysis.propagation import Propagated
-from paropt.passes.analysis.shardings import CONSTRAINT, Sharding, is_manual
+from paropt.passes.analysis.shardings import CONSTRAINT, Sharding, is_manual, mesh_behind
 from paropt.passes.analysis.types import tensor_of
 from paropt.passes.core.remarks import source_of
 from paropt.passes.core.traversal import defining_op, ops_of, parent_of, users_of
@@ -267,8 +266,7 @@ class _Predictor:
     def _devices(self, mesh: str, axes: Iterable[str]) -> int:
         """How many devices `axes` span."""
         if mesh not in self._sizes:
-            named = mesh.startswith("@")
-            found = mesh_named(self._module, mesh[1:]) if named else mesh_of(ir.Attribute.parse(f"#sdy.{mesh}"))
+            found = mesh_behind(self._module, mesh)
             assert found is not None, "the module verifies"
             self._sizes[mesh] = dict(found.axes)
         return prod(_size(axis, self._sizes[mesh]) for axis in axes)

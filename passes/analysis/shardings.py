@@ -75,7 +75,8 @@ def without(dimensions: Sequence[Axes], axes: Axes) -> tuple[Axes, ...]:
 def read_sharding(attribute: ir.Attribute) -> Sharding:
     sharding = sdy.TensorShardingAttr(attribute)
     dimensions = [axes_in(dimension) for dimension in sharding.dimension_shardings]
-    return Sharding(str(sharding.mesh_or_ref), tuple(dimensions), _joined(sharding.unreduced_axes))
+    mesh = str(sharding.mesh_or_ref).removeprefix("#sdy.")  # as it stands inside of a sharding
+    return Sharding(mesh, tuple(dimensions), _joined(sharding.unreduced_axes))
 
 
 def open_sharding(mesh: str, dimensions: Sequence[Axes], unreduced: Axes = ()) -> ir.Attribute:
@@ -94,7 +95,9 @@ def closed_sharding(mesh: str, dimensions: Sequence[Axes], unreduced: Axes = ())
 
 def mesh_behind(module: ir.Operation, mesh: str) -> Mesh | None:
     """The mesh of a `Sharding`; None for the name of one that `module` lacks."""
-    return mesh_named(module, mesh[1:]) if mesh.startswith("@") else mesh_of(ir.Attribute.parse(f"#sdy.{mesh}"))
+    if mesh.startswith("@"):
+        return mesh_named(module, mesh[1:])
+    return mesh_of(ir.Attribute.parse(f"#sdy.{mesh}", module.context))
 
 
 def in_mesh_order(module: ir.Operation, mesh: str, axes: Iterable[str]) -> Axes:

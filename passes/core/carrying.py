@@ -8,8 +8,7 @@ from math import prod
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.loops import Loop
-from paropt.passes.analysis.meshes import Mesh, mesh_named, mesh_of
-from paropt.passes.analysis.shardings import Sharding, closed_sharding
+from paropt.passes.analysis.shardings import Sharding, closed_sharding, mesh_behind
 from paropt.passes.core.counter import constant
 from paropt.passes.core.global_form import constrained
 from paropt.passes.core.loops import rebuilt, uncarry
@@ -43,7 +42,8 @@ class Packing:
 
     def __init__(self, value: ir.Value, sharding: Sharding, op: ir.Operation) -> None:
         """Raises Declined when the devices do not hold parts of one size. `op` is in the module."""
-        mesh = _mesh(sharding.mesh, op)
+        mesh = mesh_behind(module_of(op), sharding.mesh)
+        assert mesh is not None, "the verifier asks for it"
         sizes = {f'"{name}"': size for name, size in mesh.axes}
         used = [*sharding.axes, *sharding.unreduced]
         require(all(axis in sizes for axis in used), "what is not reduced is split over a part of an axis of the mesh")
@@ -101,12 +101,3 @@ def counter_known(loop: Loop, counter: int, last: int) -> None:
     if next(result.uses, None) is not None:
         with ir.InsertionPoint(loop.op), loop.op.location:
             result.replace_all_uses_with(constant(tensor, ir.IntegerAttr.get(tensor.element_type, last)))
-
-
-def _mesh(spelled: str, op: ir.Operation) -> Mesh:
-    if not spelled.startswith("@"):
-        with op.context:
-            return mesh_of(ir.Attribute.parse(spelled))
-    mesh = mesh_named(module_of(op), spelled[1:])
-    assert mesh is not None, "the verifier asks for it"
-    return mesh

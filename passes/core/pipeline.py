@@ -41,7 +41,11 @@ class Stage:
     @property
     def name(self) -> str:
         """What users call it; for MLIR's, the first pass in it: `func.func(cse)` is `cse`."""
-        return self.declared.name if self.declared else _FIRST_PASS.match(self.native)[1]  # type: ignore[index]
+        if self.declared:
+            return self.declared.name
+        found = _FIRST_PASS.match(self.native)
+        assert found is not None, "it matches any text"
+        return found[1]
 
     def parts(self) -> list["Stage"]:
         """The same with one pass in each part: `func.func(a,b)` is `func.func(a)`, then `func.func(b)`."""

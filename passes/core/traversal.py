@@ -11,7 +11,7 @@ from jaxlib.mlir import ir
 try:
     from jaxlib.mlir._mlir_libs._mlir import rewrite as _driver
 except ImportError:  # the private name moved: fall back to the public walk, 60 times slower
-    _driver = None  # type: ignore[assignment]
+    _driver = None  # type: ignore[assignment]  # mypy takes the import for its type
 
 
 def ops_of(root: ir.Operation, *names: str) -> list[ir.Operation]:

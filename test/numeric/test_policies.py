@@ -54,7 +54,7 @@ def test_no_policy_fits() -> None:
 
 def test_what_is_accepted() -> None:
     with pytest.raises(TypeError, match="expected a function or a lowered program, not int"):
-        paropt.policies(3)  # type: ignore[arg-type]
+        paropt.policies(3)  # type: ignore[arg-type]  # the mistake
     with pytest.raises(paropt.targets.TargetError):
         paropt.policies(jax.jit(lambda x: x).lower(1.0), target="cpu:many")
     for passes in ("grad-sync", "grad-sync{axes=data}", "hsdp{rules='a b.toml'}"):

@@ -22,7 +22,7 @@ def collective(*arrays: Array, loops: tuple[Loop, ...] = (LOOP,), line: int = 41
     """An all-reduce of f32[64,64] over 8 devices, `data`, in a loop of 8, at loss.py:41, but for what is given."""
     name = "jit(step)/while/body/psum" if loops else "jit(step)/psum"
     given = {"op_name": name, "arrays": arrays or (W,), "loops": loops, "source_line": line, **fields}
-    return dataclasses.replace(_PLAIN, **given)  # type: ignore[arg-type]
+    return dataclasses.replace(_PLAIN, **given)  # type: ignore[arg-type]  # any field
 
 
 def remark(text: str, *, line: int = 41, applied: bool = False, op: str = "all_reduce", **source: str) -> Remark:

@@ -123,7 +123,7 @@ class OtherRules:
 def test_what_a_rule_does_not_allow_is_refused(rule: str, reason: str) -> None:
     op = step(ARGUMENTS, "%r = stablehlo.abs %x : tensor<8x4xf32>").operations[0].operation
     examples = Examples(KEPT[-1].operation, SIZE)
-    examples._rules = OtherRules(rule)  # type: ignore[assignment]
+    examples._rules = OtherRules(rule)  # type: ignore[assignment]  # rules that Shardy does not give
     with pytest.raises(Declined, match=f"^{reason}$"):
         examples.of_operands(op, {0: Batch(0)})
 

@@ -39,7 +39,7 @@ def test_metrics_of_the_example(name: str, value: float) -> None:
 
 
 def bounds(name: str, *rows: object) -> tuple[float, float]:
-    return METRICS[name].of(comparison([], list(rows), memory=None).after)  # type: ignore[arg-type]
+    return METRICS[name].of(comparison([], list(rows), memory=None).after)  # type: ignore[arg-type]  # rows of any kind
 
 
 def test_bounds_where_something_is_not_known() -> None:
@@ -54,7 +54,7 @@ def test_bounds_where_something_is_not_known() -> None:
 
 
 def judged(condition: str, *rows: object, memory: int | None = 1000) -> str | None:
-    after = comparison([], list(rows), memory=memory)  # type: ignore[arg-type]
+    after = comparison([], list(rows), memory=memory)  # type: ignore[arg-type]  # rows of any kind
     return Budget.parse(condition).exceeded(after, None)
 
 

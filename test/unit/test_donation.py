@@ -148,7 +148,7 @@ def test_state_goes_to_a_pass_that_is_there_and_else_to_the_end() -> None:
 
 def test_another_word_is_refused_with_what_would_be_right() -> None:
     with pytest.raises(ValueError, match=r"^donate: expected 'state' or None, got 'w'; .* donate_argnums or"):
-        paropt.jit(momentum, donate="w")  # type: ignore[call-overload]
+        paropt.jit(momentum, donate="w")  # type: ignore[call-overload]  # the mistake
 
 
 def test_what_could_be_state_or_not_is_kept() -> None:
