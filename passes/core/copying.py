@@ -1,9 +1,11 @@
 """Copies of ops that read other values."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.loops import Loop
+from paropt.passes.analysis.stages import needed
 from paropt.passes.core.peel import recapture
 from paropt.passes.core.traversal import captured, op_of
 
@@ -35,3 +37,16 @@ class Copies:
     def copy_all(self, ops: Iterable[ir.Operation]) -> None:
         for op in ops:
             self.copy(op)
+
+
+def loop_like(loop: Loop, counter: int, starts: Sequence[ir.Value]) -> Loop:
+    """A loop that counts as `loop` does, and carries `starts` around the counter; its body is empty."""
+    operands = [*starts[:counter], Copies({}).of(loop.op.operands[counter]), *starts[counter:]]
+    types = [operand.type for operand in operands]
+    new = ir.Operation.create(loop.op.name, results=types, operands=operands, regions=2)
+    condition, _ = (region.blocks.append(*types) for region in new.regions)
+    with ir.InsertionPoint(condition):
+        copies = Copies({loop.condition.arguments[counter]: condition.arguments[counter]})
+        copies.copy_all(needed([op.operation for op in loop.condition.operations], [loop.predicate]))
+        ir.Operation.create("stablehlo.return", operands=[copies.of(loop.predicate)])
+    return Loop(new)

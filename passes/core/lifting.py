@@ -14,8 +14,8 @@ from jaxlib.mlir.dialects import sdy
 from paropt.passes.analysis.loops import Loop
 from paropt.passes.analysis.meshes import meshes_of
 from paropt.passes.analysis.shardings import closed_sharding, open_sharding
-from paropt.passes.analysis.stages import Body, Stages, body_of, inputs_of, needed
-from paropt.passes.core.copying import Copies
+from paropt.passes.analysis.stages import Body, Stages, body_of, inputs_of
+from paropt.passes.core.copying import Copies, loop_like
 from paropt.passes.core.counter import constant
 from paropt.passes.core.manual import Placed, Result, computed, packed, packed_type, unpacked
 from paropt.passes.core.remarks import require
@@ -131,17 +131,10 @@ class Lifting:
 
     def _loop(self, loop: Loop, counter: int, starts: Sequence[ir.Value]) -> Loop:
         """The loop outside: it carries the counter, and all else packed."""
-        operands = [*starts[:counter], Copies({}).of(loop.op.operands[counter]), *starts[counter:]]
-        types = [operand.type for operand in operands]
-        new = ir.Operation.create(loop.op.name, results=types, operands=operands, regions=2)
-        condition, body = (region.blocks.append(*types) for region in new.regions)
-        with ir.InsertionPoint(condition):
-            copies = Copies({loop.condition.arguments[counter]: condition.arguments[counter]})
-            copies.copy_all(needed([op.operation for op in loop.condition.operations], [loop.predicate]))
-            ir.Operation.create("stablehlo.return", operands=[copies.of(loop.predicate)])
-        with ir.InsertionPoint(body):
-            self._body(loop, counter, list(body.arguments))
-        return Loop(new)
+        new = loop_like(loop, counter, starts)
+        with ir.InsertionPoint(new.body):
+            self._body(loop, counter, list(new.body.arguments))
+        return new
 
     def _body(self, loop: Loop, counter: int, arguments: list[ir.Value]) -> None:
         parts = body_of(loop, counter, self.row_of)

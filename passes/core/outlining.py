@@ -9,9 +9,9 @@ from paropt.passes.analysis.layouts import SHARDING
 from paropt.passes.analysis.loops import Loop
 from paropt.passes.analysis.shardings import CONSTRAINT, MANUAL
 from paropt.passes.analysis.signature import Signature
-from paropt.passes.analysis.stages import DYNAMIC_SLICE, Body, Stages, inputs_of, needed
+from paropt.passes.analysis.stages import DYNAMIC_SLICE, Body, Stages, inputs_of
 from paropt.passes.core.context import inlined_call
-from paropt.passes.core.copying import Copies
+from paropt.passes.core.copying import Copies, loop_like
 from paropt.passes.core.manifest import Stage
 from paropt.passes.core.peel import peel_last
 from paropt.passes.core.traversal import captured, defining_op, op_of, ops_of, parent_of
@@ -118,14 +118,8 @@ class Outlining:
     def _trips(self, body: Body) -> Loop:
         """The loop that calls the functions of each trip."""
         old, at = self._loop, self._counter
-        operands = [*self._starts[:at], Copies({}).of(old.op.operands[at]), *self._starts[at:]]
-        types = [operand.type for operand in operands]
-        new = ir.Operation.create(old.op.name, results=types, operands=operands, regions=2)
-        condition, block = (region.blocks.append(*types) for region in new.regions)
-        with ir.InsertionPoint(condition):
-            copies = Copies({old.condition.arguments[at]: condition.arguments[at]})
-            copies.copy_all(needed([op.operation for op in old.condition.operations], [old.predicate]))
-            ir.Operation.create("stablehlo.return", operands=[copies.of(old.predicate)])
+        new = loop_like(old, at, self._starts)
+        block = new.body
         self._now.update(zip(old.body.arguments, block.arguments, strict=True))
         self._names.set(old.body.arguments[at], "trip")
         for i, name in self._carried.items():
@@ -143,7 +137,7 @@ class Outlining:
             counting.copy(count)
             made.insert(at, counting.of(count.results[0]))
             ir.Operation.create("stablehlo.return", operands=made)
-        return Loop(new)
+        return new
 
     def _call(
         self, name: str, ops: Sequence[ir.Operation], wanted: Sequence[ir.Value], results: list[str]
