@@ -29,7 +29,7 @@ from paropt.passes.core.global_form import (
 )
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.split import neutral
+from paropt.passes.core.thirds import in_thirds, is_half_reduced, require_thirds, unreduced_zeros
 from paropt.passes.core.traversal import defining_op, module_of, op_of
 
 NAME = "annotate-unreduced"
@@ -56,7 +56,9 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
 
     The last stage for what `expose-all-reduces` has written. Every value on the way is constrained, and nothing else
     but the operands of the op that adds up: XLA keeps its own choices for all other values. Zeros that are added on
-    the way become fresh constants with constraints of their own. A sum of which each device keeps a shard ends in a
+    the way become fresh constants with constraints of their own. An if, or a case of two, of which only some results
+    are not reduced becomes a case of three, the last never taken: Shardy aborts on such ifs, and XLA:GPU makes ifs of
+    cases of two. A sum of which each device keeps a shard ends in a
     reduce_scatter, in an `sdy.manual_computation` that takes the value not reduced; other sums in a constraint. Where
     a condition fails, all that was exposed is taken back, which leaves the program that there was.
 
@@ -68,6 +70,7 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
     - the condition of a loop does not read it
     - values that are not reduced over different axes do not meet
     - the all_reduce is over the axes over which its operand is not reduced
+    - what such an if or case returns are plain tensors
     - a reduce_scatter cuts its operand into equal parts, none of which moves to another device
 
     Sources: `unreduced` axes of Shardy, as in JAX's explicit sharding mode.
@@ -103,12 +106,22 @@ def _annotate(module: ir.Operation, starts: list[ir.Operation], found: Unreduced
         start, end = read_sharding(shardings[op.operands[0]]), read_sharding(shard)
         can = scatters(module_of(op), ir.RankedTensorType(op.operands[0].type).shape, start, end)
         require(bool(can), "no reduce_scatter cuts it like that", op)
+    halves = [op for op in _branches(found) if is_half_reduced(op, shardings)]
+    for op in halves:
+        require_thirds(op)
     _write_zeros(found, shardings)
     for op in starts:
         pin_operands(op)
     for value, sharding in shardings.items():
         _constrain(value, sharding)
+    for op in halves:
+        in_thirds(op, [shardings.get(result) for result in op.results])
     return [_close(op, sharding) for op, sharding in scatterings + closings]
+
+
+def _branches(found: Unreduced) -> list[ir.Operation]:
+    """The ifs and cases, once each, that return what is not reduced."""
+    return list({op.results[0]: op for op in map(op_of, found.branches)}.values())
 
 
 def _shards(scatter: ir.Operation) -> ir.Attribute:
@@ -163,11 +176,9 @@ def _write_zero(op: ir.Operation, operand: int, found: Unreduced, like: ir.Attri
     if old in found.values:
         return
     result = read_sharding(like)
-    unsplit, dimensions = _dimensions(old, None), _dimensions(old, result)
+    dimensions = _dimensions(old, result)
     with ir.InsertionPoint(op), op.location:
-        # Whole first: a constant that is constrained to be unreduced at once is merged with others, which are not.
-        whole = constrained(neutral(old.type), closed_sharding(result.mesh, unsplit))
-        op.operands[operand] = constrained(whole, closed_sharding(result.mesh, dimensions, result.unreduced))
+        op.operands[operand] = unreduced_zeros(old.type, closed_sharding(result.mesh, dimensions, result.unreduced))
 
 
 def _constrain(value: ir.Value, sharding: ir.Attribute) -> None:

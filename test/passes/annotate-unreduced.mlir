@@ -366,6 +366,85 @@ func.func public @branch(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mes
 
 sdy.mesh @mesh = <["data"=8]>
 
+// Of an if or a case of two, some results are reduced and others not: a third branch, which is never taken.
+// CHECK-LABEL:   func.func public @branch_with_count
+// CHECK:           %[[I:.*]] = stablehlo.select %arg1, %[[C0:.*]], %[[C1:.*]] : tensor<i1>, tensor<i32>
+// CHECK-NEXT:      %[[B:.*]]:2 = "stablehlo.case"(%[[I]])
+// CHECK:             stablehlo.add %arg2, %arg2
+// CHECK:             stablehlo.return
+// CHECK:             stablehlo.return
+// CHECK:             %[[Z:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<4x4xf32>
+// CHECK-NEXT:        %[[W:.*]] = sdy.sharding_constraint %[[Z]] <@mesh, [{}, {}]>
+// CHECK-NEXT:        %[[T:.*]] = sdy.sharding_constraint %[[W]] <@mesh, [{}, {}], unreduced={"data"}>
+// CHECK-NEXT:        %[[N:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+// CHECK-NEXT:        stablehlo.return %[[T]], %[[N]]
+// CHECK-NEXT:      }) {mhlo.frontend_attributes = {note = "kept"}}
+// CHECK:           sdy.sharding_constraint %[[B]]#0 <@mesh, [{}, {}], unreduced={"data"}>
+// CHECK:           return %{{.*}}, %[[B]]#1
+func.func public @branch_with_count(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %yes: tensor<i1>, %n: tensor<f32>) -> (tensor<4x4xf32>, tensor<f32>) {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %b:2 = "stablehlo.if"(%yes) ({
+    %m = stablehlo.add %n, %n : tensor<f32>
+    stablehlo.return %u, %m : tensor<4x4xf32>, tensor<f32>
+  }, {
+    %none = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+    stablehlo.return %none, %n : tensor<4x4xf32>, tensor<f32>
+  }) {mhlo.frontend_attributes = {note = "kept"}} : (tensor<i1>) -> (tensor<4x4xf32>, tensor<f32>)
+  %v = sdy.all_reduce {"data"} %b#0 out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v, %b#1 : tensor<4x4xf32>, tensor<f32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// What stands for the number of a case: all but 0 are the last branch.
+// CHECK-LABEL:   func.func public @case_with_count
+// CHECK:           %[[C0:.*]] = stablehlo.constant dense<0> : tensor<i32>
+// CHECK-NEXT:      %[[C1:.*]] = stablehlo.constant dense<1> : tensor<i32>
+// CHECK-NEXT:      %[[FIRST:.*]] = stablehlo.compare EQ, %arg1, %[[C0]]
+// CHECK-NEXT:      %[[I:.*]] = stablehlo.select %[[FIRST]], %[[C0]], %[[C1]] : tensor<i1>, tensor<i32>
+// CHECK-NEXT:      "stablehlo.case"(%[[I]])
+func.func public @case_with_count(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %which: tensor<i32>, %n: tensor<ui8>) -> (tensor<4x4xf32>, tensor<ui8>) {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %b:2 = "stablehlo.case"(%which) ({
+    %none = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+    stablehlo.return %none, %n : tensor<4x4xf32>, tensor<ui8>
+  }, {
+    stablehlo.return %u, %n : tensor<4x4xf32>, tensor<ui8>
+  }) : (tensor<i32>) -> (tensor<4x4xf32>, tensor<ui8>)
+  %v = sdy.all_reduce {"data"} %b#0 out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v, %b#1 : tensor<4x4xf32>, tensor<ui8>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// Legal when: what such an if or case returns are plain tensors
+// CHECK-LABEL:   func.func public @branch_with_token
+// CHECK-NOT:       unreduced
+// CHECK:           return
+// REMARK-DAG: [annotate-unreduced] stablehlo.if missed: stablehlo.if returns both what is not reduced and a !stablehlo.token, which is no plain tensor
+func.func public @branch_with_token(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %yes: tensor<i1>, %n: !stablehlo.token) -> (tensor<4x4xf32>, !stablehlo.token) {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %b:2 = "stablehlo.if"(%yes) ({
+    stablehlo.return %u, %n : tensor<4x4xf32>, !stablehlo.token
+  }, {
+    %none = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+    stablehlo.return %none, %n : tensor<4x4xf32>, !stablehlo.token
+  }) : (tensor<i1>) -> (tensor<4x4xf32>, !stablehlo.token)
+  %v = sdy.all_reduce {"data"} %b#0 out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v, %b#1 : tensor<4x4xf32>, !stablehlo.token
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
 // A branch returns ones: what each device holds of them would be counted once per device.
 // CHECK-LABEL:   func.func public @branch_with_ones
 // CHECK-NOT:       unreduced
@@ -456,7 +535,7 @@ func.func public @one_axis(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@m
 func.func public @scattered(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}, %y: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}) -> tensor<8x4xf32> {
   %p = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"replica", "data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"replica", "data", ?}, {?}]>, #sdy.sharding<@mesh, [{"replica", "data", ?}, {?}]>]} : tensor<8x4xf32>
-  %t = stablehlo.negate %u {paropt.shardings = #sdy.sharding_per_value<[<@mesh, [{"data"}, {}]>]>} : tensor<8x4xf32>
+  %t = stablehlo.negate %u {paropt.shardings = [#sdy.sharding<@mesh, [{"data"}, {}]>]} : tensor<8x4xf32>
   %v = sdy.all_reduce {"replica", "data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<8x4xf32>
   return %v : tensor<8x4xf32>
 }
@@ -480,7 +559,7 @@ func.func public @scattered_first(%x: tensor<16x8xf32> {sdy.sharding = #sdy.shar
   %u = sdy.sharding_constraint %p <@mesh, [{}, {}], unreduced={"replica", "data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"replica", "data", ?}, {?}]>, #sdy.sharding<@mesh, [{"replica", "data", ?}, {?}]>]} : tensor<8x4xf32>
   %s = sdy.reduce_scatter [{}, {"data"}] %u out_sharding=<@mesh, [{}, {"data"}]> {paropt.whole = #sdy.sharding<@mesh, [{}, {}]>} : tensor<8x4xf32>
   %r = sdy.sharding_constraint %s <@mesh, [{?}, {?}], unreduced={"replica"}> {paropt.operands = []} : tensor<8x4xf32>
-  %t = stablehlo.negate %r {paropt.shardings = #sdy.sharding_per_value<[<@mesh, [{}, {"data"}]>]>} : tensor<8x4xf32>
+  %t = stablehlo.negate %r {paropt.shardings = [#sdy.sharding<@mesh, [{}, {"data"}]>]} : tensor<8x4xf32>
   %v = sdy.all_reduce {"replica"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<8x4xf32>
   return %v : tensor<8x4xf32>
 }
@@ -508,7 +587,7 @@ func.func public @scattered_only(%x: tensor<16x8xf32> {sdy.sharding = #sdy.shard
 func.func public @unequal_shards(%x: tensor<16x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<6x6xf32> {
   %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x6xf32>, tensor<16x6xf32>) -> tensor<6x6xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<6x6xf32>
-  %t = stablehlo.negate %u {paropt.shardings = #sdy.sharding_per_value<[<@mesh, [{"data"}, {}]>]>} : tensor<6x6xf32>
+  %t = stablehlo.negate %u {paropt.shardings = [#sdy.sharding<@mesh, [{"data"}, {}]>]} : tensor<6x6xf32>
   %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<6x6xf32>
   return %v : tensor<6x6xf32>
 }

@@ -1,0 +1,71 @@
+"""Branches of which only some results are not reduced, in a form that XLA's compilers survive.
+
+Shardy aborts the process on a `stablehlo.if` whose results are unreduced over different axes; a `case` it follows.
+XLA:GPU makes an `if` of each `case` of two that is chosen by a predicate, as JAX's `lax.cond` is; of three, it can't.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from jaxlib.mlir import ir
+
+from paropt.passes.analysis.branches import CASE, IF
+from paropt.passes.analysis.shardings import closed_sharding, rank_of, read_sharding
+from paropt.passes.analysis.types import is_float, tensor_of
+from paropt.passes.core.counter import constant, create
+from paropt.passes.core.global_form import constrained
+from paropt.passes.core.remarks import require
+from paropt.passes.core.split import neutral
+
+
+def is_half_reduced(op: ir.Operation, shardings: Mapping[ir.Value, ir.Attribute]) -> bool:
+    """Whether the results of `op`, an if or a case of two, are unreduced over different axes: those in `shardings`."""
+    axes = {read_sharding(shardings[result]).unreduced if result in shardings else () for result in op.results}
+    return len(op.regions) == 2 and len(axes) > 1
+
+
+def require_thirds(op: ir.Operation) -> None:
+    """Declines unless a third branch can be written for `op`."""
+    for result in op.results:
+        tensor = tensor_of(result)
+        element = tensor.element_type if tensor is not None else None
+        plain = isinstance(element, ir.IntegerType | ir.ComplexType) or (element is not None and is_float(element))
+        require(plain, f"{op.name} returns both what is not reduced and a {result.type}, which is no plain tensor", op)
+
+
+def in_thirds(op: ir.Operation, unreduced: Sequence[ir.Attribute | None]) -> None:
+    """Replaces `op`, an if or a case of two, by a case of three; `unreduced` are the shardings of such results."""
+    types = [result.type for result in op.results]
+    notes = dict(op.attributes)
+    with ir.InsertionPoint(op), op.location:
+        number = _number(op)
+        case = ir.Operation.create(CASE, results=types, operands=[number], attributes=notes, regions=3)
+    for region, branch in zip(op.regions, case.regions, strict=False):
+        region.blocks[0].append_to(branch)
+    never = case.regions[2].blocks.append()
+    with ir.InsertionPoint(never), op.location:
+        zeros = [unreduced_zeros(t, s) if s is not None else neutral(t) for t, s in zip(types, unreduced, strict=True)]
+        ir.Operation.create("stablehlo.return", operands=zeros)
+    for old, new in zip(op.results, case.results, strict=True):
+        old.replace_all_uses_with(new)
+    op.erase()
+
+
+def unreduced_zeros(type_: ir.Type, sharding: ir.Attribute) -> ir.Value:
+    """Zeros of their own with this sharding, made at the insertion point."""
+    # Whole first: a constant that is constrained to be unreduced at once is merged with others, which are not.
+    zeros = neutral(type_)
+    whole = constrained(zeros, closed_sharding(read_sharding(sharding).mesh, ((),) * rank_of(zeros)))
+    return constrained(whole, sharding)
+
+
+def _number(op: ir.Operation) -> ir.Value:
+    """0 where the first branch of `op` is taken, else 1, made at the insertion point."""
+    integer = ir.IntegerType.get_signless(32)
+    kind = ir.RankedTensorType.get([], integer)
+    first, second = (constant(kind, ir.IntegerAttr.get(integer, number)) for number in (0, 1))
+    is_first = op.operands[0]
+    if op.name != IF:
+        bit = ir.RankedTensorType.get([], ir.IntegerType.get_signless(1))
+        equal = ir.Attribute.parse("#stablehlo<comparison_direction EQ>")
+        is_first = create("stablehlo.compare", bit, is_first, first, comparison_direction=equal)
+    return create("stablehlo.select", kind, is_first, first, second)
