@@ -17,7 +17,7 @@ from paropt.passes.core.manifest import MANIFEST, Manifest, written
 from paropt.passes.core.outlining import Outlining
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.traversal import captured, defining_op, ops_of, parent_of
+from paropt.passes.core.traversal import captured, defining_op, ops_of, parent_of, terminator_of
 
 NAME = "outline-accumulation"
 
@@ -176,8 +176,8 @@ def _packings(loop: Loop) -> dict[int, Packing]:
 
 def _require_reduced(stages: Stages, loop: Loop) -> None:
     """Declines where a part of the step reads a value that another one has not reduced, other than of the loop."""
-    *_, end = loop.op.block.operations
-    read = [*captured(loop.op), *inputs_of(stages.closing), *inputs_of(stages.update, end.operation.operands)]
+    end = terminator_of(loop.op.block)
+    read = [*captured(loop.op), *inputs_of(stages.closing), *inputs_of(stages.update, end.operands)]
     for value in dict.fromkeys(read):
         op = defining_op(value)
         if op is not None and op != loop.op:

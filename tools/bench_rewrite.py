@@ -9,13 +9,12 @@ from typing import Any, NamedTuple
 
 import jax
 from jaxlib.mlir import ir
-from jaxlib.mlir.passmanager import PassManager
 from programs import explicit, models, plain
 from programs.patterns import ADDED, UNROLLED, Pattern
 from programs.program import Sizes
 
 import paropt.passes  # noqa: F401  registers every pass
-from paropt.passes.analysis.propagation import PIPELINE
+from paropt.passes.analysis.propagation import propagation_pipeline, run_shardy
 from paropt.passes.core.context import make_context
 from paropt.passes.core.pipeline import Pipeline
 
@@ -89,9 +88,7 @@ def _measured(program: _Program) -> Rewrite:
 
 
 def _propagated(module: ir.Operation) -> None:
-    manager = PassManager.parse(PIPELINE, module.context)
-    manager.enable_verifier(False)
-    manager.run(module)
+    run_shardy(module, propagation_pipeline(module))
 
 
 def _best(run: Callable[..., object], prepare: Callable[[], Any]) -> float:

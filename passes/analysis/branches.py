@@ -2,7 +2,7 @@
 
 from jaxlib.mlir import ir
 
-from paropt.passes.core.traversal import parent_of
+from paropt.passes.core.traversal import parent_of, terminator_of
 
 IF, CASE = "stablehlo.if", "stablehlo.case"
 BRANCHES = (IF, CASE)
@@ -15,7 +15,7 @@ def is_end(op: ir.Operation) -> bool:
 
 def ends_of(op: ir.Operation) -> list[ir.Operation]:
     """The terminator of each branch of the if or case `op`."""
-    return [list(region.blocks[0].operations)[-1].operation for region in op.regions]
+    return [terminator_of(region.blocks[0]) for region in op.regions]
 
 
 def branch_around(op: ir.Operation, block: ir.Block) -> ir.Operation | None:

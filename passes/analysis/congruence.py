@@ -12,12 +12,13 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
+from paropt.passes.analysis.constants import CONSTANT
 from paropt.passes.analysis.types import tensor_of
 from paropt.passes.analysis.uniformity import DETERMINISTIC
 from paropt.passes.core.remarks import Declined, require
 from paropt.passes.core.traversal import captured, defining_op
 
-CONSTANT, SLICE = "stablehlo.constant", "stablehlo.slice"
+SLICE = "stablehlo.slice"
 
 COLLECTIVES = frozenset(
     f"stablehlo.{name}"

@@ -7,7 +7,7 @@ from jaxlib.mlir import ir
 from paropt.passes.analysis.shardings import CONSTRAINT
 from paropt.passes.core.traversal import defining_op
 
-_CONSTANT = "stablehlo.constant"
+CONSTANT = "stablehlo.constant"
 # Ops that only copy or reshape what they read: a splat stays a splat, a constant a constant.
 _COPIES = ("stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.convert", "stablehlo.transpose", CONSTRAINT)
 
@@ -26,7 +26,7 @@ def is_zero(value: ir.Value) -> bool:
 def scalar_of(value: ir.Value) -> ir.Value | None:
     """The rank-0 value of which `value` is a broadcast, or the splat constant that it is; None for neither."""
     while (op := defining_op(value)) is not None:
-        if op.name == _CONSTANT:
+        if op.name == CONSTANT:
             return value if _splat(op) is not None else None
         if not ir.RankedTensorType(value.type).shape:
             return value
@@ -51,7 +51,7 @@ def _constant_of(value: ir.Value) -> ir.Operation | None:
     op = defining_op(value)
     while op is not None and op.name in _COPIES:
         op = defining_op(op.operands[0])
-    return op if op is not None and op.name == _CONSTANT else None
+    return op if op is not None and op.name == CONSTANT else None
 
 
 def _splat(constant: ir.Operation) -> int | float | None:

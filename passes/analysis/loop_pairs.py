@@ -7,8 +7,8 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.collectives import ADD, combiner_of
-from paropt.passes.analysis.congruence import CONSTANT, require_repeatable
-from paropt.passes.analysis.constants import is_zero
+from paropt.passes.analysis.congruence import require_repeatable
+from paropt.passes.analysis.constants import CONSTANT, is_zero
 from paropt.passes.analysis.evaluation import Known, evaluated, trips_of
 from paropt.passes.analysis.exits import Order
 from paropt.passes.analysis.loops import WHILE, Loop, counter_of

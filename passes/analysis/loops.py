@@ -8,7 +8,7 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.shardings import unconstrained
-from paropt.passes.core.traversal import defining_op, op_of
+from paropt.passes.core.traversal import defining_op, op_of, terminator_of
 
 WHILE = "stablehlo.while"
 
@@ -17,7 +17,7 @@ WHILE = "stablehlo.while"
 class Loop:
     """A `stablehlo.while`. Carried value number i is operand i, argument i of both blocks, and result i.
 
-    The terminators are found once, because finding them takes as long as the block: not to be kept across a rewrite.
+    The terminators are found once, because MLIR walks over the block to find them: not to be kept across a rewrite.
     """
 
     op: ir.Operation
@@ -33,12 +33,12 @@ class Loop:
     @cached_property
     def predicate(self) -> ir.Value:
         """Whether another trip is made."""
-        return _terminator(self.condition).operands[0]
+        return terminator_of(self.condition).operands[0]
 
     @cached_property
     def next_values(self) -> ir.Operation:
         """The terminator of the body: its operand i is carried value i of the next trip."""
-        return _terminator(self.body)
+        return terminator_of(self.body)
 
     @cached_property
     def counting(self) -> "Counting | None":
@@ -113,8 +113,3 @@ def _integer(value: ir.Value) -> int | None:
     if tensor.shape or not isinstance(tensor.element_type, ir.IntegerType):
         return None
     return int(np.array(constant.attributes["value"]).item())
-
-
-def _terminator(block: ir.Block) -> ir.Operation:
-    *_, last = block.operations
-    return last.operation

@@ -1,7 +1,6 @@
 """What `expose-all-reduces` notes on ops about how values lie on the mesh, and who reads it."""
 
 from jaxlib.mlir import ir
-from jaxlib.mlir.dialects import sdy
 
 from paropt.passes.analysis.collectives import GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER, Reduction
 from paropt.passes.analysis.shardings import CONSTRAINT, Sharding, parts_in, read_sharding, without
@@ -37,9 +36,10 @@ def _noted(value: ir.Value, name: str) -> Sharding | None:
     for kind, written in ((CONSTRAINT, "sharding"), (GLOBAL_REDUCE_SCATTER, "out_sharding")):
         if op.name == kind:
             return read_sharding(op.attributes[written])
-    if name not in op.attributes:
+    noted = op.attributes.get(name)
+    if noted is None:
         return None
-    listed = sdy.TensorShardingPerValueAttr(op.attributes[name]).shardings
+    listed = ir.ArrayAttr(noted)
     position = ir.OpResult(value).result_number
     return read_sharding(listed[position]) if position < len(listed) else None
 

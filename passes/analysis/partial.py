@@ -16,6 +16,7 @@ from paropt.passes.analysis.branches import BRANCHES, branch_around, ends_of, is
 from paropt.passes.analysis.collectives import REDUCTIONS, Reduction, reduction_of
 from paropt.passes.analysis.constants import is_constant
 from paropt.passes.analysis.linearity import Addends, ConvertPolicy, Crossing, addends_of
+from paropt.passes.analysis.order import Place
 from paropt.passes.analysis.uniformity import Uniformity
 from paropt.passes.core.certificate import Uniform
 from paropt.passes.core.remarks import Declined, require, source_of
@@ -78,6 +79,12 @@ class PartialValues(NamedTuple):
         return [use for use in value.uses if self.made_by(use) is None]
 
 
+def _reader(use: ir.OpOperand) -> ir.Operation:
+    """The op that makes something of `use`: that which reads it, or when that ends a branch, the if or case."""
+    op = use.owner.operation
+    return parent_of(op) if is_end(op) else op
+
+
 def _result_of(use: ir.OpOperand) -> ir.Value | None:
     """What the reader of `use` makes of it: its first result, or when it ends a branch, the if's or case's result."""
     op = use.owner.operation
@@ -131,15 +138,10 @@ class BlockFacts:
                 return False
         return True
 
-    @cached_property
-    def _positions(self) -> dict[ir.Value, int]:
-        """Where an op stands, by its first result: MLIR hashes an op by its content, a value by its address."""
-        return {results[0]: i for i, op in enumerate(self.ops) if len(results := op.results)}
-
     def in_order(self, values: Iterable[ir.Value]) -> list[ir.Operation]:
         """The ops of the block that define `values`, once each, in program order."""
-        owners = map(defining_op, values)
-        return [self.ops[i] for i in sorted({self._positions[op.results[0]] for op in owners if op is not None})]
+        owners = {op.results[0]: op for op in map(defining_op, values) if op is not None}
+        return [place.op for place in sorted(Place(op, self.block) for op in owners.values())]
 
     @cached_property
     def reductions(self) -> BlockReductions:
@@ -183,21 +185,22 @@ class BlockFacts:
 
         In program order, so that all operands of an op are known when its turn comes.
         """
-        waiting: list[int] = []
-        queued: set[int] = set()
+        waiting: list[Place] = []
+        queued: set[ir.Value] = set()  # ops by their first results: MLIR hashes an op by its content
 
         def await_readers(value: ir.Value) -> None:
             for use in value.uses:
-                result = _result_of(use)
-                position = self._positions.get(op_of(result).results[0]) if result is not None else None
-                if position is not None and position not in queued:
-                    queued.add(position)
-                    heapq.heappush(waiting, position)
+                reader = _reader(use)
+                if not len(reader.results) or reader.results[0] in queued:
+                    continue
+                queued.add(reader.results[0])
+                if self._is_own(reader):
+                    heapq.heappush(waiting, Place(reader, self.block))
 
         for value in values:
             await_readers(value)
         while waiting:
-            for value in reached(self.ops[heapq.heappop(waiting)]):
+            for value in reached(heapq.heappop(waiting).op):
                 await_readers(value)
 
     def _join(self, op: ir.Operation, reduction: Reduction, found: PartialValues) -> list[ir.Value]:

@@ -4,6 +4,7 @@ In a `jax.jit` program with shardings the partitioner adds a reduction after eac
 dimension. Which dimensions an op adds up is in Shardy's sharding rules, how they are split in its propagation.
 """
 
+import functools
 import re
 from collections.abc import Callable
 from typing import NamedTuple
@@ -117,6 +118,7 @@ def _splits(sharding: Sharding | None, dims: list[str], reduced: set[str]) -> tu
     return tuple(axes if factor in reduced else () for factor, axes in zip(dims, sharding.dimensions, strict=True))
 
 
+@functools.cache  # programs have few different rules, of many ops
 def _factors(rule: str) -> tuple[list[list[str]], set[str]]:
     """Per operand and dimension the factors it is made of, and the factors that the op adds up."""
     operands = rule[: rule.index("->")]

@@ -7,14 +7,18 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 from jaxlib.mlir.passmanager import PassManager
 
-from paropt.passes.analysis.constants import is_constant
+from paropt.passes.analysis.constants import CONSTANT, is_constant
 from paropt.passes.analysis.loops import WHILE
-from paropt.passes.analysis.shardings import Sharding, closed_sharding, rank_of, refines, sharding_of, unsplit
+from paropt.passes.analysis.shardings import Lists, Sharding, closed_sharding, rank_of, refines, sharding_of, unsplit
+from paropt.passes.core.pipeline import elements_of
 from paropt.passes.core.traversal import defining_op, op_of, ops_of, parent_of
 
-_RULES = "func.func(sdy-populate-op-sharding-rules)"
-PIPELINE = f"builtin.module(sdy-propagation-pipeline,{_RULES})"
-_RULE = "sdy.sharding_rule"
+_RULES = "builtin.module(func.func(sdy-populate-op-sharding-rules))"
+_PROPAGATION = "builtin.module(sdy-propagation-pipeline)"
+# What that pipeline does besides, to no value that is asked about: it takes a third of its time.
+_NOT_ASKED_FOR = ("canonicalize", "func.func(sdy-drop-sharding-rules)", "sdy-save-module")
+_DCE = "symbol-dce"  # erases functions that are not called any more
+_RULE, _SHARDINGS = "sdy.sharding_rule", "sdy.sharding"
 _NUMBER = "paropt.number"  # of an op, the same in the module and in its copy
 _BARRIER = "paropt.barrier"  # of a barrier in the copy: the number of the op before it
 
@@ -35,9 +39,9 @@ class Propagated:
         kind = ir.IntegerType.get_signless(64, module.context)
         copies = _all_ops(self._copy)
         for number, (op, copy) in enumerate(zip(ops, copies, strict=True)):
-            copy.attributes[_NUMBER] = ir.IntegerAttr.get(kind, number)
-            if len(op.results):
+            if op.results and op.name != CONSTANT:
                 self._numbers[op.results[0]] = number
+                copy.attributes[_NUMBER] = ir.IntegerAttr.get(kind, number)
         for result in forward_only:
             number, position = self._numbers[op_of(result).results[0]], ir.OpResult(result).result_number
             barrier = _stop_backward(copies[number].results[position])
@@ -45,12 +49,8 @@ class Propagated:
         for loop in ops_of(self._copy, WHILE)[::-1]:  # inner loops come first
             _carry_captures(loop)
         _ensure_main(self._copy)
-        pipeline = f"builtin.module({_RULES})" if rules_only else PIPELINE
-        manager = PassManager.parse(pipeline, self._copy.context)
-        manager.enable_verifier(False)
-        silent: Any = self._copy.context.attach_diagnostic_handler(lambda _: True)  # warnings: ops without a rule
-        with silent:
-            manager.run(self._copy)
+        run_shardy(self._copy, _RULES if rules_only else propagation_pipeline(self._copy))
+        self._read: Lists = {}
         self._copies: dict[int, ir.Operation] = {}
         self._barriers: dict[int, list[ir.Operation]] = {}  # behind results of the op of that number
         for op in _all_ops(self._copy):
@@ -62,14 +62,16 @@ class Propagated:
     def sharding_of(self, result: ir.Value) -> Sharding | None:
         """How the op result `result` is split; None when it is not, or the copy lacks it."""
         copy = self._copy_of(defining_op(result))
-        return sharding_of(copy.results[ir.OpResult(result).result_number]) if copy is not None else None
+        return self._of(copy.results[ir.OpResult(result).result_number]) if copy is not None else None
 
-    def attribute_of(self, op: ir.Operation) -> ir.Attribute | None:
-        """How all results of `op` are split, as Shardy notes it."""
+    def listed(self, op: ir.Operation) -> ir.ArrayAttr | None:
+        """How all results of `op` are split, in order, as Shardy writes it; None when none is."""
         copy = self._copy_of(op)
-        return copy.attributes.get("sdy.sharding") if copy is not None else None
+        if copy is None or _SHARDINGS not in copy.attributes:
+            return None
+        return ir.ArrayAttr.get(sdy.TensorShardingPerValueAttr(copy.attributes[_SHARDINGS]).shardings, op.context)
 
-    def wanted(self, op: ir.Operation) -> ir.Attribute | None:
+    def wanted(self, op: ir.Operation) -> ir.ArrayAttr | None:
         """How all that reads the results of `op` would have them split, where that was not to tell how they are."""
         copy = self._copy_of(op)
         if copy is None:
@@ -77,8 +79,8 @@ class Propagated:
         behind = list(copy.results)
         for barrier in self._barriers.get(self._numbers[op.results[0]], []):
             behind[ir.OpResult(barrier.operands[0]).result_number] = barrier.results[0]
-        alone = [sharding_of(result) for result in copy.results]
-        wanted = [_wanted(value) for value in behind]
+        alone = [self._of(result) for result in copy.results]
+        wanted = [self._wanted(value) for value in behind]
         if not any(w is not None and refines(w, own) for w, own in zip(wanted, alone, strict=True)):
             return None
         mesh = next(sharding.mesh for sharding in wanted if sharding is not None)
@@ -88,37 +90,55 @@ class Propagated:
                 for value, w, own in zip(behind, wanted, alone, strict=True)
             ]
             listed = [closed_sharding(sharding.mesh, sharding.dimensions) for sharding in shardings]
-            return sdy.TensorShardingPerValueAttr.get(listed)
+            return ir.ArrayAttr.get(listed)
 
     def operand_shardings(self, op: ir.Operation) -> list[Sharding | None]:
         copy = self._copy_of(op)
-        return [sharding_of(operand) for operand in copy.operands] if copy is not None else []
+        return [self._of(operand) for operand in copy.operands] if copy is not None else []
 
     def sharding_rule(self, op: ir.Operation) -> str:
         """How the dimensions of operands and results of `op` belong together; "" when Shardy has no rule for it."""
         copy = self._copy_of(op)
         return str(copy.attributes[_RULE]) if copy is not None and _RULE in copy.attributes else ""
 
+    def _of(self, value: ir.Value) -> Sharding | None:
+        return sharding_of(value, self._read)
+
+    def _wanted(self, value: ir.Value) -> Sharding | None:
+        """How all that reads `value` is split, but for what makes one number of it; None when that differs."""
+        found: Sharding | None = None
+        for use in value.uses:
+            user = use.owner.operation
+            for result in user.results:
+                sharding = self._of(result)
+                if not rank_of(result):
+                    continue
+                if sharding is None or rank_of(result) != rank_of(value) or found not in (None, sharding):
+                    return None
+                found = sharding
+            if not user.results:
+                return None
+        return found
+
     def _copy_of(self, op: ir.Operation | None) -> ir.Operation | None:
         assert op is not None, "a result, not an argument"
-        return self._copies.get(self._numbers[op.results[0]])
+        return self._copies.get(self._numbers.get(op.results[0], -1))
 
 
-def _wanted(value: ir.Value) -> Sharding | None:
-    """How all that reads `value` is split, but for what makes one number of it; None when that differs."""
-    found: Sharding | None = None
-    for use in value.uses:
-        user = use.owner.operation
-        for result in user.results:
-            sharding = sharding_of(result)
-            if not rank_of(result):
-                continue
-            if sharding is None or rank_of(result) != rank_of(value) or found not in (None, sharding):
-                return None
-            found = sharding
-        if not user.results:
-            return None
-    return found
+def propagation_pipeline(module: ir.Operation) -> str:
+    """Shardy's own pipeline, as this version of it has it, less what only tidies up."""
+    text = str(PassManager.parse(_PROPAGATION, module.context))
+    stages = elements_of(text.removeprefix("builtin.module(").removesuffix(")"))
+    left_out = _NOT_ASKED_FOR if ops_of(module, "func.call") else (*_NOT_ASKED_FOR, _DCE)
+    return f"builtin.module({','.join(stage for stage in stages if not stage.startswith(left_out))})"
+
+
+def run_shardy(module: ir.Operation, pipeline: str) -> None:
+    manager = PassManager.parse(pipeline, module.context)
+    manager.enable_verifier(False)
+    silent: Any = module.context.attach_diagnostic_handler(lambda _: True)  # warnings: ops without a rule
+    with silent:
+        manager.run(module)
 
 
 def _stop_backward(result: ir.Value) -> ir.Operation:

@@ -16,6 +16,8 @@ MANUAL = "sdy.manual_computation"
 
 Axes = tuple[str, ...]  # each as Shardy spells it: `"data"`, or the sub-axis `"data":(1)2`
 
+Lists = dict[ir.Attribute, Sequence[ir.Attribute]]  # what ops with many results say about all of them
+
 _AXIS = re.compile(r'"[^"]+"(?::\(\d+\)\d+)?')
 
 
@@ -73,6 +75,16 @@ def without(dimensions: Sequence[Axes], axes: Axes) -> tuple[Axes, ...]:
 
 
 def read_sharding(attribute: ir.Attribute) -> Sharding:
+    text = str(attribute)
+    if text not in _READ:
+        _READ[text] = _read(attribute)
+    return _READ[text]
+
+
+_READ: dict[str, Sharding] = {}  # by their text: programs have few different ones, of many values
+
+
+def _read(attribute: ir.Attribute) -> Sharding:
     sharding = sdy.TensorShardingAttr(attribute)
     dimensions = [axes_in(dimension) for dimension in sharding.dimension_shardings]
     mesh = str(sharding.mesh_or_ref).removeprefix("#sdy.")  # as it stands inside of a sharding
@@ -112,16 +124,20 @@ def in_mesh_order(module: ir.Operation, mesh: str, axes: Iterable[str]) -> Axes:
     return tuple(sorted(axes, key=place))
 
 
-def sharding_of(value: ir.Value) -> Sharding | None:
-    """What the module says about `value`; None when it says nothing."""
+def sharding_of(value: ir.Value, read: Lists | None = None) -> Sharding | None:
+    """What the module says about `value`; None when it says nothing.
+
+    `read` saves time to who asks about many values: what a loop says about all of them is read once.
+    """
     op = defining_op(value)
     if op is None:
-        return _of_argument(ir.BlockArgument(value))
-    for name in ("out_sharding", "sharding"):  # Shardy's collectives, constraints and reshards
-        if name in op.attributes and op.name.startswith("sdy."):
-            return read_sharding(op.attributes[name])
+        return _of_argument(ir.BlockArgument(value), read)
+    if op.name.startswith("sdy."):  # collectives, constraints and reshards
+        for name in ("out_sharding", "sharding"):
+            if name in op.attributes:
+                return read_sharding(op.attributes[name])
     name = "out_shardings" if op.name == MANUAL else "sdy.sharding"
-    return _listed(op, name, ir.OpResult(value).result_number)
+    return _listed(op, name, ir.OpResult(value).result_number, read)
 
 
 def operand_sharding(computation: ir.Operation, position: int) -> Sharding:
@@ -139,11 +155,11 @@ def unconstrained(value: ir.Value) -> ir.Value:
     return value
 
 
-def _of_argument(argument: ir.BlockArgument) -> Sharding | None:
+def _of_argument(argument: ir.BlockArgument, read: Lists | None) -> Sharding | None:
     op = argument.owner.owner.operation
     match op.name:
         case "stablehlo.while":
-            return _listed(op, "sdy.sharding", argument.arg_number)
+            return _listed(op, "sdy.sharding", argument.arg_number, read)
         case "func.func" if "arg_attrs" in op.attributes:
             noted = ir.DictAttr(ir.ArrayAttr(op.attributes["arg_attrs"])[argument.arg_number])
             return read_sharding(noted["sdy.sharding"]) if "sdy.sharding" in noted else None
@@ -154,10 +170,15 @@ def _of_argument(argument: ir.BlockArgument) -> Sharding | None:
             return None
 
 
-def _listed(op: ir.Operation, name: str, position: int) -> Sharding | None:
-    if name not in op.attributes:
+def _listed(op: ir.Operation, name: str, position: int, read: Lists | None) -> Sharding | None:
+    attribute = op.attributes.get(name)
+    if attribute is None:
         return None
-    return read_sharding(_all_listed(op, name)[position])
+    if read is None:
+        return read_sharding(sdy.TensorShardingPerValueAttr(attribute).shardings[position])
+    if attribute not in read:
+        read[attribute] = sdy.TensorShardingPerValueAttr(attribute).shardings
+    return read_sharding(read[attribute][position])
 
 
 def _all_listed(op: ir.Operation, name: str) -> Sequence[ir.Attribute]:

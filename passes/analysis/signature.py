@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
+from paropt.passes.core.traversal import terminator_of
+
 ALIAS = "tf.aliasing_output"  # on an argument: the number of the result that is written over it
 DONOR = "jax.buffer_donor"  # on an argument: XLA may write some result over it
 DONATED = "paropt.donated"  # on an argument: its caller gives it away; set around the passes only
@@ -48,7 +50,7 @@ def _is_entry(op: ir.Operation) -> bool:
 
 def _signature(function: ir.Operation) -> Signature:
     block = function.regions[0].blocks[0]
-    *_, end = block.operations
+    end = terminator_of(block)
     taken, returned = list(block.arguments), list(end.operands)
     arguments = [
         Slot("argument", i, value, _name(value.location), notes)

@@ -12,7 +12,7 @@ from paropt.passes.analysis.collectives import REDUCTIONS
 from paropt.passes.analysis.constants import is_constant
 from paropt.passes.analysis.loops import Loop
 from paropt.passes.analysis.shardings import CONSTRAINT, read_sharding
-from paropt.passes.core.traversal import captured, defining_op, op_of, ops_of
+from paropt.passes.core.traversal import captured, defining_op, op_of, ops_of, terminator_of
 
 DYNAMIC_SLICE, RESHAPE = "stablehlo.dynamic_slice", "stablehlo.reshape"
 
@@ -59,14 +59,11 @@ def stages_of(loop: Loop, *, with_closing: bool) -> Stages:
     apart = {op.results[0] for op in (*start, *closing, loop.op) if len(op.results)}
     effects = [op for op in ops if not len(op.results) or op.name in _EFFECTS]
     read = [value for op in effects for value in (*op.results, *reads_of(op))]
-    used = {op.results[0] for op in needed(ops, [*_end(loop).operands, *read]) if len(op.results)} - apart
+    used = {
+        op.results[0] for op in needed(ops, [*terminator_of(loop.op.block).operands, *read]) if len(op.results)
+    } - apart
     update = [op for op in ops if not len(op.results) or op.results[0] in used]
     return Stages(start, closing, update)
-
-
-def _end(loop: Loop) -> ir.Operation:
-    *_, end = loop.op.block.operations
-    return end.operation
 
 
 def needed(ops: Sequence[ir.Operation], values: Iterable[ir.Value]) -> list[ir.Operation]:

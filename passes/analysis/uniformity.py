@@ -14,7 +14,7 @@ from jaxlib.mlir.dialects import sdy
 from paropt.passes.analysis.collectives import Reduction, reduced_over, replica_count
 from paropt.passes.analysis.meshes import Mesh, mesh_named, mesh_of
 from paropt.passes.core.remarks import require, source_of
-from paropt.passes.core.traversal import defining_op, module_of, parent_of
+from paropt.passes.core.traversal import defining_op, module_of, parent_of, terminator_of
 
 # Ops whose results depend on nothing but their operands, and on what their regions read: why, and which.
 _DETERMINISTIC = (
@@ -128,7 +128,7 @@ class Uniformity:
         key = op.results[0]
         if key not in self._terminators:
             blocks = [region.blocks[0] for region in op.regions if len(region.blocks)]
-            self._terminators[key] = [list(block.operations)[-1].operation for block in blocks]
+            self._terminators[key] = [terminator_of(block) for block in blocks]
         return self._terminators[key]
 
     def _mark(self, values: Iterable[ir.Value], cause: Cause) -> None:

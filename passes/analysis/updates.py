@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.signature import Signature
-from paropt.passes.core.traversal import defining_op, op_of, parent_of
+from paropt.passes.core.traversal import defining_op, op_of, parent_of, terminator_of
 
 _MOST_VALUES = 256  # looked at for one result: a new value is near the old one
 _REGION_OPS = ("stablehlo.case", "stablehlo.if", "sdy.manual_computation")
@@ -62,8 +62,7 @@ def _behind(value: ir.Value) -> Iterator[ir.Value]:
     op, position = op_of(value), ir.OpResult(value).result_number
     if op.name in _REGION_OPS:
         for region in op.regions:
-            *_, end = region.blocks[0].operations
-            yield end.operands[position]
+            yield terminator_of(region.blocks[0]).operands[position]
     elif [operand.type for operand in op.operands] == [result.type for result in op.results]:
         yield op.operands[position]  # a loop, an optimization_barrier, a variadic collective
     else:

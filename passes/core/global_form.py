@@ -32,7 +32,7 @@ from paropt.passes.analysis.shardings import (
     read_sharding,
     unsplit,
 )
-from paropt.passes.core.traversal import op_of, ops_of, parent_of
+from paropt.passes.core.traversal import op_of, ops_of, parent_of, users_of
 
 _WHOLE = "paropt.whole"  # of a reduce_scatter: the constraint that stood there
 
@@ -97,27 +97,22 @@ def _source(value: ir.Value, sharding: ir.Attribute, splits: list[ir.Attribute])
 
 def note_shardings(values: Iterable[ir.Value], propagated: Propagated) -> None:
     """Notes how `values`, and all that linear ops make of them, are split; it outlives moves and clones of ops."""
-    waiting, seen = list(values), set[ir.Value]()
-    noted_ops = set[ir.Value]()  # by their first results: a loop has many
+    waiting, seen = [op_of(value) for value in values], set[ir.Value]()
     while waiting:
-        value = waiting.pop()
-        if value in seen:
+        op = waiting.pop()
+        if op.results[0] in seen:
             continue
-        seen.add(value)
-        op = op_of(value)
-        if op.results[0] not in noted_ops:
-            noted_ops.add(op.results[0])
-            _note(op, propagated)
-        for use in value.uses:
-            user = use.owner.operation
+        seen.add(op.results[0])
+        _note(op, propagated)
+        for user in users_of(op):
             if user.name == "stablehlo.return":
                 user = parent_of(user)
             if user.name in (WHILE, *BRANCHES) or user.name in TRACKED:
-                waiting += user.results
+                waiting.append(user)
 
 
 def _note(op: ir.Operation, propagated: Propagated) -> None:
-    for name, noted in ((SHARDINGS, propagated.attribute_of(op)), (WANTED, propagated.wanted(op))):
+    for name, noted in ((SHARDINGS, propagated.listed(op)), (WANTED, propagated.wanted(op))):
         if noted is not None:
             op.attributes[name] = noted
 

@@ -19,7 +19,7 @@ from paropt.passes.core.copying import Copies, loop_like
 from paropt.passes.core.counter import constant
 from paropt.passes.core.manual import Placed, Result, computed, packed, packed_type, unpacked
 from paropt.passes.core.remarks import require
-from paropt.passes.core.traversal import captured, module_of, op_of
+from paropt.passes.core.traversal import captured, module_of, op_of, terminator_of
 
 
 class Lifting:
@@ -74,8 +74,7 @@ class Lifting:
 
     def lift(self, loop: Loop, counter: int, stages: Stages) -> Loop:
         """Puts the loop and its stages in place of the manual computation; returns the loop."""
-        *_, end = self._manual.regions[0].blocks[0].operations
-        returned = list(end.operands)
+        returned = list(terminator_of(self._manual.regions[0].blocks[0]).operands)
         with ir.InsertionPoint(self._manual), self._manual.location:
             starts = [value for i, value in enumerate(loop.op.operands) if i != counter]
             later = {

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.batch_sums import Sums
-from paropt.passes.analysis.batching import CONSTANT, IOTA, Batching, Fact, Needs, Role, View
+from paropt.passes.analysis.batching import IOTA, Batching, Fact, Needs, Role, View
 from paropt.passes.analysis.collectives import ADD
-from paropt.passes.analysis.constants import splat_of
+from paropt.passes.analysis.constants import CONSTANT, splat_of
 from paropt.passes.analysis.examples import Batch
 from paropt.passes.analysis.loops import WHILE, Loop
 from paropt.passes.analysis.uniformity import DETERMINISTIC

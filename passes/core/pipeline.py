@@ -52,7 +52,7 @@ class Stage:
         nested = _NESTED.fullmatch(self.native)
         if not nested:
             return [self]
-        inner = [part for element in _split(nested["inner"]) for part in Stage(None, (), element).parts()]
+        inner = [part for element in elements_of(nested["inner"]) for part in Stage(None, (), element).parts()]
         return [Stage(None, (), f"{nested['anchor']}({part})") for part in inner]
 
     def callback(self, remarks: list[Remark]) -> Callable[[ir.Operation, object], None]:
@@ -167,12 +167,15 @@ class Pipeline:
         remarks: list[Remark] = []
         alone = [Pipeline((stage,)) for stage in self.stages]
         managers = [each.manager(module.context, remarks, verify_each=False) for each in alone]
+        verified = False
         for stage, manager in zip(self.stages, managers, strict=True):
             before = len(remarks)
             manager.run(module)
-            if stage.declared is None or any(remark.applied for remark in remarks[before:]):
+            verified = stage.declared is None or any(remark.applied for remark in remarks[before:])
+            if verified:
                 module.verify()
-        module.verify()
+        if not verified:
+            module.verify()
         return list(dict.fromkeys(remarks))
 
 
@@ -188,7 +191,7 @@ _PLAIN = re.compile(r"[^\s{}()'\",]+")
 
 def _stages(text: str, within: tuple[str, ...]) -> Iterator[Stage]:
     """The stages in `text`, which stands inside the named pipelines `within`."""
-    for element in _split(text):
+    for element in elements_of(text):
         found = _OURS.fullmatch(element)
         name = found["name"] if found else ""
         if name in PIPELINES:
@@ -252,7 +255,7 @@ def _first_reason(message: str) -> str:
 
 
 def _without_anchor(text: str) -> str:
-    elements = list(_split(text))
+    elements = list(elements_of(text))
     anchored = [e for e in elements if re.match(rf"{re.escape(ANCHOR)}\s*\(", e)]
     if not anchored:
         return text
@@ -324,7 +327,7 @@ def _hint(name: str, known: list[str]) -> str:
     return f"; it has: {', '.join(known)}" if known else "; it has none"
 
 
-def _split(text: str) -> Iterator[str]:
+def elements_of(text: str) -> Iterator[str]:
     """The elements of `text`: it is cut at the commas outside quotes, braces and parentheses."""
     closing = {"(": ")", "{": "}"}
     expected: list[str] = []

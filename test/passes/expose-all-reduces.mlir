@@ -316,7 +316,7 @@ func.func public @split_afterwards(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sha
 // The optimizer's state is split, so what reads the sum would have it split, too. That is noted on the loop.
 // CHECK-LABEL:   func.func public @wanted_split
 // CHECK:           stablehlo.while
-// CHECK:           paropt.wanted = #sdy.sharding_per_value<[<@mesh, []>, <@mesh, [{"data"}, {}]>]>
+// CHECK:           paropt.wanted = [#sdy.sharding<@mesh, []>, #sdy.sharding<@mesh, [{"data"}, {}]>]
 func.func public @wanted_split(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}, %m: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -338,7 +338,7 @@ func.func public @wanted_split(%x: tensor<16x4xf32> {sdy.sharding = #sdy.shardin
 
 // A norm of it is one number: each device computes its part.
 // CHECK-LABEL:   func.func public @wanted_split_with_norm
-// CHECK:           paropt.wanted = #sdy.sharding_per_value<[<@mesh, []>, <@mesh, [{"data"}, {}]>]>
+// CHECK:           paropt.wanted = [#sdy.sharding<@mesh, []>, #sdy.sharding<@mesh, [{"data"}, {}]>]
 func.func public @wanted_split_with_norm(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}, %m: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> (tensor<4x4xf32>, tensor<f32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -362,7 +362,7 @@ func.func public @wanted_split_with_norm(%x: tensor<16x4xf32> {sdy.sharding = #s
 
 // Where something reads the whole sum as well, it would have to be gathered.
 // CHECK-LABEL:   func.func public @wanted_whole_too
-// CHECK-NOT:       paropt.wanted = #sdy.sharding_per_value<[<@mesh, []>, <@mesh, [{"data"}, {}]>]>
+// CHECK-NOT:       paropt.wanted = [#sdy.sharding<@mesh, []>, #sdy.sharding<@mesh, [{"data"}, {}]>]
 // CHECK:           return
 func.func public @wanted_whole_too(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}, %m: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>

@@ -1,0 +1,54 @@
+"""Shardy's answers, from its pipeline less what only tidies up, are those of the whole pipeline."""
+
+import jax
+import pytest
+from jaxlib.mlir import ir
+from programs.catalog import MATRIX
+
+from paropt.passes.analysis import propagation
+from paropt.passes.analysis.producers import ROWS
+from paropt.passes.analysis.propagation import Propagated
+from paropt.passes.core.context import make_context
+from paropt.passes.core.pipeline import Pipeline
+
+WHOLE = "builtin.module(sdy-propagation-pipeline,func.func(sdy-populate-op-sharding-rules))"
+PLAIN = [name for name in MATRIX if name.startswith("plain_")]
+
+
+def answers(module: ir.Operation) -> list[object]:
+    """What is asked about each op."""
+    propagated = Propagated(module)
+    ops = [op for op in propagation._all_ops(module) if len(op.results)]
+    return [
+        (
+            op.name,
+            [propagated.sharding_of(result) for result in op.results],
+            str(propagated.listed(op)),
+            str(propagated.wanted(op)),
+            propagated.operand_shardings(op),
+            propagated.sharding_rule(op) if op.name in ROWS else "",
+        )
+        for op in ops
+    ]
+
+
+@pytest.mark.parametrize("inlined", [True, False], ids=["inlined", "with calls"])
+@pytest.mark.parametrize("name", PLAIN)
+def test_what_only_tidies_up_is_left_out(name: str, inlined: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = MATRIX[name]()
+    text = str(jax.jit(program.step).lower(*program.args).compiler_ir("stablehlo"))
+    module = ir.Module.parse(text, make_context())
+    if inlined:
+        Pipeline.parse("inline-calls").run(module.operation)
+    short = answers(module.operation)
+    monkeypatch.setattr(propagation, "propagation_pipeline", lambda _: WHOLE)
+    assert short == answers(module.operation)
+    assert any(rule for *_, rule in short)
+
+
+def test_functions_that_nobody_calls_any_more_are_erased_only_where_functions_are_called() -> None:
+    text = 'sdy.mesh @m = <["a"=2]> func.func @main() { call @f() : () -> () return } func.func private @f() { return }'
+    with_call = ir.Module.parse(text, make_context()).operation
+    without = ir.Module.parse("func.func @main() { return }", make_context()).operation
+    dce = [propagation.propagation_pipeline(module).count("symbol-dce") for module in (with_call, without)]
+    assert dce[0] > 0 == dce[1]
