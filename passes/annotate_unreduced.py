@@ -27,6 +27,7 @@ from paropt.passes.core.global_form import (
     take_back,
     take_back_unmoved,
 )
+from paropt.passes.core.opening import open_sum, openings
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.core.thirds import in_thirds, is_half_reduced, require_thirds, unreduced_zeros
@@ -59,8 +60,9 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
     the way become fresh constants with constraints of their own. An if, or a case of two, of which only some results
     are not reduced becomes a case of three, the last never taken: Shardy aborts on such ifs, and XLA:GPU makes ifs of
     cases of two. A sum of which each device keeps a shard ends in a
-    reduce_scatter, in an `sdy.manual_computation` that takes the value not reduced; other sums in a constraint. Where
-    a condition fails, all that was exposed is taken back, which leaves the program that there was.
+    reduce_scatter, in an `sdy.manual_computation` that takes the value not reduced; other sums in a constraint. A
+    manual computation that takes the sum itself returns what each device adds to it. Where a condition fails, all that
+    was exposed is taken back, which leaves the program that there was.
 
     Legal when:
 
@@ -71,6 +73,7 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
     - values that are not reduced over different axes do not meet
     - the all_reduce is over the axes over which its operand is not reduced
     - what such an if or case returns are plain tensors
+    - what is exposed behind a manual computation is a sum that it takes
     - a reduce_scatter cuts its operand into equal parts, none of which moves to another device
 
     Sources: `unreduced` axes of Shardy, as in JAX's explicit sharding mode.
@@ -93,6 +96,7 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
 
 def _annotate(module: ir.Operation, starts: list[ir.Operation], found: Unreduced) -> list[Remark]:
     """Raises Declined before anything is written."""
+    opened = openings(starts)
     closings = [(op, _closed(op)) for op in global_all_reduces(module)]
     scatterings = [(op, _shards(op)) for op in global_reduce_scatters(module)]
     shardings = {
@@ -110,6 +114,8 @@ def _annotate(module: ir.Operation, starts: list[ir.Operation], found: Unreduced
     for op in halves:
         require_thirds(op)
     _write_zeros(found, shardings)
+    for opening in opened:
+        open_sum(opening, shardings[opening.source.results[0]])
     for op in starts:
         pin_operands(op)
     for value, sharding in shardings.items():

@@ -13,6 +13,7 @@ from paropt.passes.analysis.loops import WHILE, Loop, loop_around
 from paropt.passes.analysis.meshes import Mesh, meshes_of
 from paropt.passes.analysis.partial import BlockFacts
 from paropt.passes.analysis.policy import Policy, PolicyName, axes_named
+from paropt.passes.analysis.region_sums import taken_out
 from paropt.passes.analysis.types import FloatName, float_type
 from paropt.passes.core.deferring import deferred
 from paropt.passes.core.last_trip import last_trip_peeled
@@ -103,9 +104,7 @@ def defer_sync(
     allowed = Policy(policy, memory_budget, axes_named(axes))
     meshes = tuple(meshes_of(module).values())
     accumulate, wire = (float_type(name, module.context) for name in (accumulate_dtype, wire_dtype))
-    remarks: list[Remark] = []
-    for op in ops_of(module, WHILE):
-        remarks += _defer_from(Loop(op), Options(convert, accumulate, allowed, meshes))
+    remarks = defer_in(module, Options(convert, accumulate, allowed, meshes))
     set_wire_type(module, wire)
     return remarks
 
@@ -125,6 +124,11 @@ class Possible(NamedTuple):
     reduction: Reduction
     part: Deferral
     cost: Cost
+
+
+def defer_in(root: ir.Operation, options: Options) -> list[Remark]:
+    """Defers what can be in the loops under `root`; inner loops first."""
+    return [remark for op in ops_of(root, WHILE) for remark in _defer_from(Loop(op), options)]
 
 
 def _defer_from(loop: Loop, options: Options) -> list[Remark]:
@@ -213,7 +217,8 @@ def _elsewhere(loop: Loop) -> list[Remark]:
     reason = Declined("the reduction is in a region of its own within the loop", loop.op)
     found = ops_of(loop.op, ALL_REDUCE, GLOBAL_ALL_REDUCE)
     inner = [op for op in found if not _is_in_body(op) and _loop_op_around(op) == loop.op]
-    return [missed(NAME, op, reason) for op in inner]
+    exposed = taken_out(loop.op) if inner else frozenset()
+    return [missed(NAME, op, reason) for op in inner if op.results[0] not in exposed]
 
 
 def _is_in_body(op: ir.Operation) -> bool:

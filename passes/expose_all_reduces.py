@@ -6,11 +6,12 @@ from typing import Annotated
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.collectives import global_reduction
-from paropt.passes.analysis.meshes import has_mesh
+from paropt.passes.analysis.meshes import has_mesh, meshes_of
 from paropt.passes.analysis.policy import Policy, PolicyName, axes_named
 from paropt.passes.analysis.producers import ROWS as PRODUCERS
 from paropt.passes.analysis.producers import Producer, producers
 from paropt.passes.analysis.propagation import Propagated
+from paropt.passes.analysis.region_sums import SummingRegion, region_sums, summing_regions
 from paropt.passes.analysis.sharded_sums import cut_of, sharded_sums, whole_sums
 from paropt.passes.analysis.shardings import MANUAL, Axes, Sharding, is_manual, leaves_axes, names_of, unsplit, without
 from paropt.passes.analysis.sum_costs import cost_of_whole, sums_of
@@ -18,7 +19,9 @@ from paropt.passes.core.closing import scatters
 from paropt.passes.core.global_form import Scattering, expose, note_shardings
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.traversal import op_of, ops_of
+from paropt.passes.core.traversal import ops_of
+from paropt.passes.core.wire import set_wire_type
+from paropt.passes.defer_sync import Options, defer_in
 
 NAME = "expose-all-reduces"
 
@@ -57,6 +60,10 @@ def expose_all_reduces(
     A sum that the program splits, as fully sharded training does, is written as the `sdy.reduce_scatter` that it is,
     where a constraint cuts it: XLA:CPU and XLA:TPU reduce the whole of it in each iteration, and cut that.
 
+    A manual computation, a block under `jax.shard_map`, has reductions of its own. What it reduces last, such as the
+    gradients of replicated parameters, is exposed behind it; the block itself reduces until `annotate-unreduced` knows
+    that this has moved. Its loops are deferred first, as by `defer-sync`, so that what they reduce comes last.
+
     Legal when:
 
     - the program is lowered for Shardy
@@ -64,25 +71,35 @@ def expose_all_reduces(
     - a convolution is in one group (XLA reduces others itself, whatever it is told)
     - its operands split what it adds up in the same way
     - it is outside of manual computations
+    - in a manual computation, an all_reduce adds up over axes of the mesh, before the return or linear ops
+    - it returns nothing but that sum, once, and nothing else in there reads it
+    - its result is not split over these axes
+    - devices that hold the same sum hold the same addend
 
     Worth it when:
 
     - the program does not split the sum over these axes, as fully sharded training does (or `policy=defer`)
     - the option `axes` allows it
+    - it returns at most twice the bytes that it reduces (which then is half as often, at least)
 
     Sources: Shardy's `sdy-insert-explicit-reshards`, which decides by its own costs where XLA's partitioner does not.
     """
     if not has_mesh(module):
         gspmd = [op for op in ops_of(module, "func.func") if _is_gspmd(op)]
         return [missed(NAME, op, Declined("the program is lowered for GSPMD, not for Shardy")) for op in gspmd[:1]]
+    regions = summing_regions(module)
+    remarks = _defer_within(module, regions, axes)
+    inner, stays = region_sums(regions)
+    remarks += [missed(NAME, op, reason) for op, reason in stays]
     manual = all(is_manual(op) for op in ops_of(module, *PRODUCERS))
-    if manual and not any(leaves_axes(op) for op in ops_of(module, MANUAL)):
-        return []
+    if manual and not inner and not any(leaves_axes(op) for op in ops_of(module, MANUAL)):
+        return remarks
     split = sharded_sums(module)
     # What a sharded optimizer does with a sum after the loop is not to decide how the loop splits its examples.
     propagated = Propagated(module, forward_only=whole_sums(module, split))
     found, declined = producers(module, propagated)
-    remarks = [missed(NAME, reason.op, reason) for reason in declined if reason.op is not None]
+    found += [each.producer for each in inner]
+    remarks += [missed(NAME, reason.op, reason) for reason in declined if reason.op is not None]
     allowed = frozenset(axes_named(axes))
     kept = {producer.value: _kept(producer, split.get(producer.value, frozenset()), policy) for producer in found}
     if policy == "auto":
@@ -94,12 +111,22 @@ def expose_all_reduces(
         try:
             exposed.append((producer, _movable(producer, over, policy, allowed), scattering))
         except Declined as reason:
-            remarks.append(missed(NAME, op_of(producer.value), reason))
+            remarks.append(missed(NAME, producer.op, reason))
             if scattering is not None:
                 exposed.append((producer, (), scattering))
     note_shardings([producer.value for producer, _, _ in exposed], propagated)
     for producer, moved, scattering in exposed:
         expose(producer, moved, scattering)
+    return remarks
+
+
+def _defer_within(module: ir.Operation, regions: list[SummingRegion], axes: str) -> list[Remark]:
+    """Takes reductions out of loops in manual computations, so that they come last there."""
+    options = Options("widening", None, Policy("keep-shards", 0, axes_named(axes)), tuple(meshes_of(module).values()))
+    remarks: list[Remark] = []
+    for region in regions:
+        remarks += [remark for remark in defer_in(region.manual, options) if remark.applied]
+        set_wire_type(region.manual, None)
     return remarks
 
 
@@ -114,10 +141,10 @@ def _choose(
     remarks: list[Remark] = []
     for parts, cost, declined in zip(sums, costs, decided, strict=True):
         if declined is not None:
-            remarks += [missed(NAME, op_of(producer.value), declined) for producer in parts]
+            remarks += [missed(NAME, producer.op, declined) for producer in parts]
             continue
         text = f"{cost.saved} bytes per device fewer are reduced, {cost.held} more are held"
-        remarks += [applied(NAME, op_of(producer.value), text) for producer in parts]
+        remarks += [applied(NAME, producer.op, text) for producer in parts]
         kept |= {producer.value: frozenset() for producer in parts}
     return remarks
 

@@ -221,14 +221,16 @@ def neutral_number(combiner: str, element: ir.Type) -> int | float | None:
     return least if combiner == MAXIMUM else (1 << bits) - 1
 
 
+def works_like(op: ir.Operation, reduction: Reduction) -> bool:
+    """Whether the groups of the collective `op` count devices as those of `reduction` do."""
+    mode = (_channel(op) > 0, "use_global_device_ids" in op.attributes)
+    return mode == (reduction.crosses_partitions, reduction.global_ids)
+
+
 def reduced_over(op: ir.Operation, reduction: Reduction) -> bool:
     """Whether `op` brings together, in each of its groups, all devices of a group of `reduction`."""
-    same_mode = (_channel(op) > 0, "use_global_device_ids" in op.attributes) == (
-        reduction.crosses_partitions,
-        reduction.global_ids,
-    )
     groups = replica_groups(op)
-    if not same_mode or groups is None:
+    if not works_like(op, reduction) or groups is None:
         return False
     if not groups:
         return True  # everyone

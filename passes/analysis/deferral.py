@@ -43,7 +43,7 @@ def deferrals(loop: Loop, reduction: Reduction, facts: BlockFacts) -> Deferrals:
     reasons: dict[ir.Value, Declined] = {}
     while True:
         values = facts.partial_values(reduction, [*sources, *(loop.body.arguments[i] for i in positions)])
-        made_of = {i: [*_made_of(nexts[i], values), loop.body.arguments[i]] for i in positions}
+        made_of = {i: [*values.made_of(nexts[i]), loop.body.arguments[i]] for i in positions}
         members = frozenset().union(*made_of.values())
         refused: set[int] = set()
         for i in positions:
@@ -165,18 +165,6 @@ def _described(value: ir.Value) -> str:
     if op is None:
         return "the accumulator"
     return "the reduced value" if op.name in REDUCTIONS else "a sum of reduced values"
-
-
-def _made_of(value: ir.Value, values: PartialValues) -> list[ir.Value]:
-    """The partial values that `value` is computed from, itself first; none when it is not partial."""
-    found: dict[ir.Value, None] = {}  # a set would have an order of its own in each process
-    waiting = [value] if value in values.values else []
-    while waiting:
-        value = waiting.pop()
-        if value not in found:
-            found[value] = None
-            waiting += values.parts(value)
-    return list(found)
 
 
 class Cost(NamedTuple):

@@ -61,6 +61,17 @@ class PartialValues(NamedTuple):
         """The partial values that `value` is made of directly; none for a source."""
         return [term for term in self.terms(value) if term in self.values]
 
+    def made_of(self, value: ir.Value) -> list[ir.Value]:
+        """The partial values that `value` is computed from, itself first; none when it is not partial."""
+        found: dict[ir.Value, None] = {}  # a set would have an order of its own in each process
+        waiting = [value] if value in self.values else []
+        while waiting:
+            value = waiting.pop()
+            if value not in found:
+                found[value] = None
+                waiting += self.parts(value)
+        return list(found)
+
     def stopped_at(self, use: ir.OpOperand) -> Declined | None:
         """Why the op that reads `use` may not be done before the reduction."""
         result = _result_of(use)

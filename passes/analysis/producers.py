@@ -26,6 +26,7 @@ class Producer(NamedTuple):
     mesh: str
     axes: Axes
     operands: tuple[tuple[Axes, ...], ...]  # per operand and dimension: how what is added up is split
+    op: ir.Operation  # that adds up
 
 
 class Row(NamedTuple):
@@ -108,7 +109,7 @@ def _producer(op: ir.Operation, rule: str, propagated: Propagated) -> Producer |
             if factor in reduced:
                 require(axes.setdefault(factor, over) == over, "its operands are split in different ways", op)
     together = in_mesh_order(module_of(op), mesh, [axis for over in axes.values() for axis in over])
-    return Producer(op.results[0], mesh, together, splits)
+    return Producer(op.results[0], mesh, together, splits, op)
 
 
 def _splits(sharding: Sharding | None, dims: list[str], reduced: set[str]) -> tuple[Axes, ...]:

@@ -9,7 +9,16 @@ from jaxlib.mlir.passmanager import PassManager
 
 from paropt.passes.analysis.constants import CONSTANT, is_constant
 from paropt.passes.analysis.loops import WHILE
-from paropt.passes.analysis.shardings import Lists, Sharding, closed_sharding, rank_of, refines, sharding_of, unsplit
+from paropt.passes.analysis.shardings import (
+    MANUAL,
+    Lists,
+    Sharding,
+    closed_sharding,
+    rank_of,
+    refines,
+    sharding_of,
+    unsplit,
+)
 from paropt.passes.core.pipeline import elements_of
 from paropt.passes.core.traversal import defining_op, op_of, ops_of, parent_of
 
@@ -67,9 +76,10 @@ class Propagated:
     def listed(self, op: ir.Operation) -> ir.ArrayAttr | None:
         """How all results of `op` are split, in order, as Shardy writes it; None when none is."""
         copy = self._copy_of(op)
-        if copy is None or _SHARDINGS not in copy.attributes:
+        name = "out_shardings" if op.name == MANUAL else _SHARDINGS
+        if copy is None or name not in copy.attributes:
             return None
-        return ir.ArrayAttr.get(sdy.TensorShardingPerValueAttr(copy.attributes[_SHARDINGS]).shardings, op.context)
+        return ir.ArrayAttr.get(sdy.TensorShardingPerValueAttr(copy.attributes[name]).shardings, op.context)
 
     def wanted(self, op: ir.Operation) -> ir.ArrayAttr | None:
         """How all that reads the results of `op` would have them split, where that was not to tell how they are."""

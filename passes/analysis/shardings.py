@@ -145,6 +145,11 @@ def operand_sharding(computation: ir.Operation, position: int) -> Sharding:
     return read_sharding(_all_listed(computation, "in_shardings")[position])
 
 
+def result_shardings(computation: ir.Operation) -> list[Sharding]:
+    """How the manual `computation` returns each of its results: many at once, because one takes as long as all."""
+    return [read_sharding(sharding) for sharding in _all_listed(computation, "out_shardings")]
+
+
 def unconstrained(value: ir.Value) -> ir.Value:
     """What sharding constraints make `value` of: the same value.
 

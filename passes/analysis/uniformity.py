@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
-from paropt.passes.analysis.collectives import Reduction, reduced_over, replica_count
+from paropt.passes.analysis.collectives import Reduction, reduced_over, replica_count, replica_groups, works_like
 from paropt.passes.analysis.meshes import Mesh, mesh_named, mesh_of
 from paropt.passes.core.remarks import require, source_of
 from paropt.passes.core.traversal import defining_op, module_of, parent_of, terminator_of
@@ -145,7 +145,7 @@ class Uniformity:
         def visit(op: ir.Operation) -> ir.WalkResult:
             if op.name == MANUAL:
                 self._seed_manual(op)
-            elif op.name not in DETERMINISTIC and not self._restores(op):
+            elif op.name not in DETERMINISTIC and not self._restores(op) and not self._keeps(op):
                 self._mark(op.results, Cause(f"{op.name} may give each device another result", op))
             return ir.WalkResult.ADVANCE
 
@@ -179,6 +179,21 @@ class Uniformity:
     def _restores(self, op: ir.Operation) -> bool:
         """Whether `op` gives every device of a group the same result, whatever it reads."""
         return op.name in ("stablehlo.all_reduce", "stablehlo.all_gather") and reduced_over(op, self._reduction)
+
+    def _keeps(self, op: ir.Operation) -> bool:
+        """Whether the all_reduce `op` adds up the same values on all devices of a group, if each group has one value.
+
+        So it is over the rows of a mesh, and the groups are over its columns.
+        """
+        if op.name != "stablehlo.all_reduce" or not works_like(op, self._reduction):
+            return False
+        groups = replica_groups(op) or ()
+        number = {device: i for i, group in enumerate(self._reduction.groups) for device in group}
+        if not all(device in number for group in groups for device in group):
+            return False
+        added = {device: sorted(number[other] for other in group) for group in groups for device in group}
+        together = [[added.get(device) for device in group] for group in self._reduction.groups]
+        return all(each == alike[0] and each is not None for alike in together for each in alike)
 
     def _propagate(self, value: ir.Value) -> None:
         for use in value.uses:

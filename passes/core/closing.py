@@ -74,9 +74,18 @@ def scattered(value: ir.Value, start: Sharding, end: Sharding, steps: Sequence[S
         done = {axis for step in steps for axis in step.axes}
         left = [axis for axis in start.unreduced if axis not in done and axis not in end.unreduced]
         if left:
-            part = reduction(ALL_REDUCE, part, part.type, _attributes(mesh, left, channels), ADD)
+            part = _all_reduce(part, mesh, left, channels)
         ir.Operation.create("sdy.return", operands=[part])
     return made.results[0]
+
+
+def summed(part: ir.Value, mesh: Mesh, axes: Axes) -> ir.Value:
+    """The sum of what devices hold of `part`, in a manual computation over `mesh`. Made at the insertion point."""
+    return _all_reduce(part, mesh, axes, _Channels(module_of(op_of(part))))
+
+
+def _all_reduce(part: ir.Value, mesh: Mesh, axes: Sequence[str], channels: "_Channels") -> ir.Value:
+    return reduction(ALL_REDUCE, part, part.type, _attributes(mesh, axes, channels), ADD)
 
 
 def _reduce_scatter(part: ir.Value, mesh: Mesh, dimension: int, axes: Axes, channels: "_Channels") -> ir.Value:

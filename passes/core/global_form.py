@@ -23,6 +23,7 @@ from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.sharded_sums import Cut
 from paropt.passes.analysis.shardings import (
     CONSTRAINT,
+    MANUAL,
     Axes,
     Sharding,
     axes_in,
@@ -47,24 +48,24 @@ class Scattering(NamedTuple):
 
 def expose(producer: Producer, axes: Axes, scattering: Scattering | None = None) -> None:
     """Writes the reduction of `producer` over `axes`: behind it, or behind its reduce_scatter where it has one."""
-    value, mesh = producer.value, producer.mesh
+    value, mesh, location = producer.value, producer.mesh, producer.op.location
     with value.context:
         splits = [open_sharding(mesh, split) if any(split) else ir.UnitAttr.get() for split in producer.operands]
         if scattering is None:
-            _write_sum(value, mesh, axes, splits)
+            _write_sum(value, mesh, axes, splits, location)
             return
         cut, whole, shard = scattering
-        with ir.InsertionPoint.after(op_of(value)), op_of(value).location:
+        with ir.InsertionPoint.after(op_of(value)), location:
             source = _source(value, closed_sharding(mesh, whole.dimensions, whole.unreduced), splits)
         value.replace_all_uses_except(source.results[0], source)
         scattered = _write_scatter(source.results[0] if cut.value == value else cut.value, cut, shard, whole.unreduced)
         if axes:
-            _write_sum(scattered, mesh, axes, [])
+            _write_sum(scattered, mesh, axes, [], location)
 
 
-def _write_sum(value: ir.Value, mesh: str, axes: Axes, splits: list[ir.Attribute]) -> None:
+def _write_sum(value: ir.Value, mesh: str, axes: Axes, splits: list[ir.Attribute], location: ir.Location) -> None:
     """`value`, which is not reduced over `axes`, is read through an all_reduce."""
-    with ir.InsertionPoint.after(op_of(value)), op_of(value).location:
+    with ir.InsertionPoint.after(op_of(value)), location:
         source = _source(value, open_sharding(mesh, unsplit(value, mesh).dimensions, axes), splits)
         listed = ir.Attribute.parse(f"#sdy<axis_ref_list{{{', '.join(axes)}}}>")
         value.replace_all_uses_except(_all_reduce(source.results[0], mesh, listed), source)
@@ -179,7 +180,7 @@ def take_back(module: ir.Operation) -> None:
 
 
 def erase_notes(module: ir.Operation) -> None:
-    for op in ops_of(module, *sorted({*TRACKED, *PRODUCERS, *BRANCHES, WHILE})):
+    for op in ops_of(module, *sorted({*TRACKED, *PRODUCERS, *BRANCHES, WHILE, MANUAL})):
         for name in (SHARDINGS, WANTED):
             if name in op.attributes:
                 del op.attributes[name]

@@ -139,6 +139,7 @@ ONCE: dict[str, Case] = {
     "checkpoint of layers": Case(accumulated(layers)),
     "vmap": Case(accumulated(lambda w, x: jax.vmap(lambda row: ((row @ w) ** 2).sum())(x).sum())),
     "vmap of gradients": Case(gradients_of_examples),
+    "shard_map over all axes": Case(accumulated(manual_loss)),
     "another mesh after the loop": Case(ends_on_another_mesh),
     "another mesh in the loop": Case(accumulated(on_another_mesh)),
     "a mesh for each loop": Case(
@@ -173,7 +174,6 @@ STAYS: dict[str, tuple[Case, tuple[str, ...]]] = {
     "shard_map over some axes": (Case(accumulated(split_layers(True)), 1, BLOCKS), (IN_A_REGION, OF_ITS_OWN)),
     "unchecked": (Case(accumulated(split_layers(False)), 1, BLOCKS), (IN_A_REGION, OF_ITS_OWN)),
     "shard_map over some axes around the loop": (Case(manual_step), (IN_A_REGION,)),
-    "shard_map over all axes": (Case(accumulated(manual_loss), 0), (OF_ITS_OWN,)),
     "gradient through shard_map": (Case(through_a_region, 0), ("sdy.manual_computation does not commute",)),
 }
 

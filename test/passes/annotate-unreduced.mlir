@@ -628,3 +628,135 @@ func.func public @scattered_unequally(%x: tensor<16x6xf32> {sdy.sharding = #sdy.
   %s = sdy.reduce_scatter [{"data"}, {}] %u out_sharding=<@mesh, [{"data"}, {}]> {paropt.whole = #sdy.sharding<@mesh, [{}, {}]>} : tensor<6x6xf32>
   return %s : tensor<6x6xf32>
 }
+
+// -----
+
+sdy.mesh @mesh = <["data"=4, "model"=2]>
+
+// What a manual computation reduced last, it returns unreduced.
+// CHECK-LABEL:   func.func public @region
+// CHECK:           %[[M:.*]] = sdy.manual_computation(%{{.*}}) in_shardings=[<@mesh, [{"data"}, {}]>] out_shardings=[<@mesh, [{}, {}], unreduced={"data"}>] manual_axes={"data", "model"}
+// CHECK-NEXT:        %[[G:.*]] = stablehlo.dot_general
+// CHECK-NEXT:        %[[T:.*]] = stablehlo.transpose %[[G]]
+// CHECK-NEXT:        sdy.return %[[T]]
+// CHECK:           %[[U:.*]] = sdy.sharding_constraint %[[M]] <@mesh, [{}, {}], unreduced={"data"}> :
+// CHECK-NEXT:      %[[N:.*]] = stablehlo.negate %[[U]]
+// CHECK-NEXT:      %[[W:.*]] = sdy.sharding_constraint %[[N]] <@mesh, [{}, {}], unreduced={"data"}> :
+// CHECK-NEXT:      sdy.sharding_constraint %[[W]] <@mesh, [{}, {}]> :
+// REMARK-DAG: [annotate-unreduced] sdy.all_reduce applied: 64 bytes per device are reduced here, over data, and not before
+func.func public @region(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xf32> {
+  %m = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"data"}, {}]>] out_shardings=[<@mesh, [{}, {}]>] manual_axes={"data", "model"} (%a: tensor<4x4xf32>) {
+    %g = stablehlo.dot_general %a, %a, contracting_dims = [0] x [0] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %h = "stablehlo.all_reduce"(%g) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 2, 4, 6], [1, 3, 5, 7]]> : tensor<2x4xi64>, use_global_device_ids}> ({
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %r = stablehlo.transpose %h, dims = [1, 0] : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    sdy.return %r : tensor<4x4xf32>
+  } : (tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %m <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = []} : tensor<4x4xf32>
+  %t = stablehlo.negate %u : tensor<4x4xf32>
+  %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v : tensor<4x4xf32>
+}
+
+// Over the other axis it still reduces.
+// CHECK-LABEL:   func.func public @region_over_one_axis
+// CHECK:           sdy.manual_computation(%{{.*}}) in_shardings=[<@mesh, [{"data"}, {}]>] out_shardings=[<@mesh, [{}, {}], unreduced={"data"}>]
+// CHECK-NEXT:        %[[G:.*]] = stablehlo.dot_general
+// CHECK-NEXT:        %[[R:.*]] = "stablehlo.all_reduce"(%[[G]])
+// CHECK-SAME{LITERAL}: replica_groups = dense<[[0, 1], [2, 3], [4, 5], [6, 7]]>
+// CHECK:             sdy.return %[[R]]
+func.func public @region_over_one_axis(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xf32> {
+  %m = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"data"}, {}]>] out_shardings=[<@mesh, [{}, {}]>] manual_axes={"data", "model"} (%a: tensor<4x4xf32>) {
+    %g = stablehlo.dot_general %a, %a, contracting_dims = [0] x [0] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %r = "stablehlo.all_reduce"(%g) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>, use_global_device_ids}> ({
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    sdy.return %r : tensor<4x4xf32>
+  } : (tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %m <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = []} : tensor<4x4xf32>
+  %t = stablehlo.negate %u : tensor<4x4xf32>
+  %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v : tensor<4x4xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=4, "model"=2]>
+
+// CHECK-LABEL:   func.func public @region_not_moved
+// CHECK:           sdy.manual_computation(%{{.*}}) in_shardings=[<@mesh, [{"data"}, {}]>] out_shardings=[<@mesh, [{}, {}]>]
+// CHECK:             "stablehlo.all_reduce"
+// CHECK:             sdy.return
+// CHECK-NOT:       sdy.sharding_constraint
+// CHECK:           return
+func.func public @region_not_moved(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xf32> {
+  %m = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"data"}, {}]>] out_shardings=[<@mesh, [{}, {}]>] manual_axes={"data", "model"} (%a: tensor<4x4xf32>) {
+    %g = stablehlo.dot_general %a, %a, contracting_dims = [0] x [0] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %r = "stablehlo.all_reduce"(%g) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 2, 4, 6], [1, 3, 5, 7]]> : tensor<2x4xi64>, use_global_device_ids}> ({
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    sdy.return %r : tensor<4x4xf32>
+  } : (tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %m <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = []} : tensor<4x4xf32>
+  %v = sdy.all_reduce {"data"} %u out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v : tensor<4x4xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=4, "model"=2]>
+
+// Legal when: what is exposed behind a manual computation is a sum that it takes
+// CHECK-LABEL:   func.func public @region_not_linear
+// CHECK:           sdy.manual_computation(%{{.*}}) in_shardings=[<@mesh, [{"data"}, {}]>] out_shardings=[<@mesh, [{}, {}]>]
+// CHECK-NOT:       sdy.sharding_constraint
+// CHECK:           return
+// REMARK-DAG: [annotate-unreduced] sdy.manual_computation missed: the manual computation does not take the sum that is exposed
+func.func public @region_not_linear(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xf32> {
+  %m = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"data"}, {}]>] out_shardings=[<@mesh, [{}, {}]>] manual_axes={"data", "model"} (%a: tensor<4x4xf32>) {
+    %g = stablehlo.dot_general %a, %a, contracting_dims = [0] x [0] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %h = "stablehlo.all_reduce"(%g) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 2, 4, 6], [1, 3, 5, 7]]> : tensor<2x4xi64>, use_global_device_ids}> ({
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %r = stablehlo.abs %h : tensor<4x4xf32>
+    sdy.return %r : tensor<4x4xf32>
+  } : (tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %m <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = []} : tensor<4x4xf32>
+  %t = stablehlo.negate %u : tensor<4x4xf32>
+  %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v : tensor<4x4xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=4, "model"=2]>
+
+// CHECK-LABEL:   func.func public @region_over_another_axis
+// CHECK:           sdy.manual_computation(%{{.*}}) in_shardings=[<@mesh, [{"data"}, {}]>] out_shardings=[<@mesh, [{}, {}]>]
+// CHECK-NOT:       sdy.sharding_constraint
+// CHECK:           return
+// REMARK-DAG: [annotate-unreduced] sdy.manual_computation missed: the manual computation does not take the sum that is exposed
+func.func public @region_over_another_axis(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xf32> {
+  %m = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"data"}, {}]>] out_shardings=[<@mesh, [{}, {}]>] manual_axes={"data", "model"} (%a: tensor<4x4xf32>) {
+    %g = stablehlo.dot_general %a, %a, contracting_dims = [0] x [0] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %r = "stablehlo.all_reduce"(%g) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 2, 4, 6], [1, 3, 5, 7]]> : tensor<2x4xi64>, use_global_device_ids}> ({
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    sdy.return %r : tensor<4x4xf32>
+  } : (tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %m <@mesh, [{?}, {?}], unreduced={"model"}> {paropt.operands = []} : tensor<4x4xf32>
+  %t = stablehlo.negate %u : tensor<4x4xf32>
+  %v = sdy.all_reduce {"model"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v : tensor<4x4xf32>
+}

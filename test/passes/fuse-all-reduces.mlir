@@ -542,7 +542,7 @@ func.func public @divisor_of_each_device(%x: tensor<4xf32>, %y: tensor<4xf32>) -
 // CHECK-LABEL:   func.func public @factor_uniform_over_smaller_groups
 // CHECK-COUNT-3:   stablehlo.all_reduce
 // CHECK-NOT:       stablehlo.all_reduce
-// REMARK-DAG: stablehlo.add missed: a factor is not proven uniform over the replica groups: stablehlo.all_reduce may give each device another result
+// REMARK-DAG: stablehlo.add missed: a factor is not proven uniform over the replica groups: an argument of the function may vary
 func.func public @factor_uniform_over_smaller_groups(%x: tensor<4xf32>, %y: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
   %f = "stablehlo.all_reduce"(%w) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves} : (tensor<4xf32>) -> tensor<4xf32>
   %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>

@@ -1,13 +1,15 @@
 """Random programs for all devices, as plain `jax.jit` makes them: examples split over a mesh, sums over them in loops.
 
-No reduction is written in them. Values, bounds and the ops that are not about devices are those of programs.py.
+No reduction is written in them, but in blocks that are manual. Values, bounds and the ops that are not about devices are those of programs.py.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
 from hypothesis import strategies as st
 from property.blocks import Block, Names, Value, fill
+from property.manual_blocks import EXAMPLES, sum_in_a_block
 from property.programs import (
     broadcast,
     combine,
@@ -23,7 +25,6 @@ from property.programs import (
     transpose,
 )
 
-EXAMPLES = 16
 # The mesh, and how it may split the examples.
 MESHES = {
     '["data"=8]': ('"data"',),
@@ -113,7 +114,17 @@ def global_programs(draw: Callable) -> str:
         Value("%n", (), "i32"),
         Value("%p", (), "i1"),
     ]
-    b = Block(draw, Names(), list(arguments), ops=OPS, summed=summed)
+    axes = {name: int(size) for name, size in re.findall(r'"(\w+)"=(\d)', mesh)}
+    in_block = sum_in_a_block(axes, MESHES[mesh])
+
+    def block(b: Block) -> None:
+        in_block(b, b.pick(_is_batch))
+
+    def summed_somewhere(b: Block, like: Value) -> Value | None:
+        examples = b.pick(lambda v: v.shape == (EXAMPLES, *like.shape) and v.kind == like.kind)
+        return in_block(b, examples) if examples and b.one_of(True, False) else summed(b, like)
+
+    b = Block(draw, Names(), list(arguments), ops=(*OPS, block), summed=summed_somewhere)
     # Accumulators start from zeros, as users' do, or from anything else.
     for shape, kind in (((2, 2), "f32"), ((4,), "f32"), ((4,), "i32"), ((2,), "f32")):
         zero = "0" if kind == "i32" else "0.0"

@@ -171,7 +171,11 @@ def reason(text: str) -> str:
     *_, end = ops_of(parsed.operation, "func.return", "sdy.return")
     inner = ops_of(parsed.operation, "sdy.return")
     end = inner[0] if inner else end
-    facts = Uniformity(end.block, reduction_of(reduction))
+    return why_varying(Uniformity(end.block, reduction_of(reduction)), end)
+
+
+def why_varying(facts: Uniformity, end: ir.Operation) -> str:
+    """Why what `end` returns varies; "" when it is proven uniform."""
     try:
         facts.require_uniform(end.operands[0], "the result", end)
     except Declined as declined:
@@ -280,3 +284,43 @@ def test_shardings(
         ids=ids,
     )
     assert reason(text).startswith(why) and bool(reason(text)) == bool(why)
+
+
+SUMMED = """
+module attributes {{mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32}} {{
+  sdy.mesh @mesh = <["replica"=2, "data"=4]>
+  func.func public @main(%x: tensor<8xf32>) -> tensor<8xf32> {{
+    %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{{{axes}}}]>] out_shardings=[<@mesh, [{{{axes}}}]>] manual_axes={{"replica", "data"}} (%a: tensor<{local}xf32>) {{
+      %s = "stablehlo.all_reduce"(%a) ({{
+        ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+          %r = stablehlo.add %p, %q : tensor<f32>
+          stablehlo.return %r : tensor<f32>
+      }}) {{replica_groups = dense<{groups}> : tensor<{shape}xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>{mode}}} : (tensor<{local}xf32>) -> tensor<{local}xf32>
+      sdy.return %s : tensor<{local}xf32>
+    }} : (tensor<8xf32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }}
+}}"""
+MAY_DIFFER = "stablehlo.all_reduce may give each device another result"
+
+
+@pytest.mark.parametrize(
+    "axes, local, groups, mode, why",
+    [
+        ('"data"', 2, OVER_DATA, GLOBAL, ""),  # the same four terms in both replicas
+        ('"data"', 2, ("[[0, 1], [2, 3], [4, 5], [6, 7]]", "4x2"), GLOBAL, ""),
+        ('"data"', 2, ("[[0, 1], [2, 3], [4, 6], [5, 7]]", "4x2"), GLOBAL, MAY_DIFFER),  # other pairs
+        ('"data"', 2, ("[[0, 1, 2, 3]]", "1x4"), GLOBAL, MAY_DIFFER),  # in one replica only
+        ('"data"', 2, OVER_DATA, "", MAY_DIFFER),  # ids that count replicas
+        ('"replica"', 4, OVER_DATA, GLOBAL, IS_SHARDED),
+    ],
+)
+def test_a_sum_over_other_devices(axes: str, local: int, groups: tuple[str, str], mode: str, why: str) -> None:
+    """Equal in both replicas, if what is added up is, and each adds up the same terms."""
+    text = SUMMED.format(axes=axes, local=local, groups=groups[0], shape=groups[1], mode=mode)
+    parsed = ir.Module.parse(text, make_context())
+    (end,) = ops_of(parsed.operation, "sdy.return")
+    (summed,) = ops_of(parsed.operation, "stablehlo.all_reduce")
+    reduction = reduction_of(summed)._replace(groups=((0, 4), (1, 5), (2, 6), (3, 7)), global_ids=True)
+    found = why_varying(Uniformity(end.block, reduction), end)
+    assert found.startswith(why) and bool(found) == bool(why)

@@ -1,0 +1,70 @@
+"""Takes a sum out of a manual computation, which then returns what each device adds to it:
+
+%g = sdy.manual_computation(%x) out_shardings=[<@mesh, [{}], unreduced={"data"}>] manual_axes={"data"} (%a) {
+  ...
+  sdy.return %p
+}
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import sdy
+
+from paropt.passes.analysis.region_sums import Region, RegionSum
+from paropt.passes.analysis.shardings import MANUAL, mesh_behind, read_sharding
+from paropt.passes.core.closing import summed
+from paropt.passes.core.remarks import require
+from paropt.passes.core.split import Split, erase_unused, split_values
+from paropt.passes.core.traversal import defining_op, module_of, op_of, terminator_of
+
+
+class Opening(NamedTuple):
+    """A sum that is to be taken out of its manual computation, for `source`, which says that it is not reduced."""
+
+    source: ir.Operation
+    sum: RegionSum
+
+
+def openings(sources: Sequence[ir.Operation]) -> list[Opening]:
+    """Those that `sources` need. Raises Declined where a manual computation does not take such a sum."""
+    regions: dict[ir.Value, Region] = {}  # by their first results
+    found: list[Opening] = []
+    for source in sources:
+        result, unreduced = source.operands[0], read_sharding(source.attributes["sharding"]).unreduced
+        manual = defining_op(result)
+        if manual is None or manual.name != MANUAL:
+            continue
+        if manual.results[0] not in regions:
+            regions[manual.results[0]] = Region(manual)
+        sum_ = regions[manual.results[0]].sums.get(ir.OpResult(result).result_number)
+        fits = sum_ is not None and set(unreduced) <= set(sum_.axes)
+        require(fits, "the manual computation does not take the sum that is exposed", manual)
+        assert sum_ is not None, "or it does not fit"
+        found.append(Opening(source, sum_))
+    return found
+
+
+def open_sum(opening: Opening, sharding: ir.Attribute) -> None:
+    """What is returned gets `sharding`, which says over which axes it is not reduced; over others it still is."""
+    found, unreduced = opening.sum, read_sharding(sharding).unreduced
+    manual, position = op_of(found.result), ir.OpResult(found.result).result_number
+    taken: dict[ir.Value, Split] = {
+        result: Split(operand, None)
+        for op in found.reductions
+        for operand, result in zip(op.operands, op.results, strict=True)
+    }
+    end = terminator_of(manual.regions[0].blocks[0])
+    part = split_values(found.values, taken, found.order)[end.operands[position]].partial
+    left = tuple(axis for axis in found.axes if axis not in unreduced)
+    if left:
+        mesh = mesh_behind(module_of(manual), found.mesh)
+        assert mesh is not None, "the module verifies"
+        with ir.InsertionPoint(end), found.reductions[0].location:
+            part = summed(part, mesh, left)
+    end.operands[position] = part
+    erase_unused(found.ops)
+    shardings = list(sdy.TensorShardingPerValueAttr(manual.attributes["out_shardings"]).shardings)
+    shardings[position] = sharding
+    manual.attributes["out_shardings"] = sdy.TensorShardingPerValueAttr.get(shardings)
