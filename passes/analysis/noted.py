@@ -37,8 +37,8 @@ def _noted(value: ir.Value, name: str) -> Sharding | None:
         if op.name == kind:
             return read_sharding(op.attributes[written])
     noted = op.attributes.get(name)
-    if noted is None:
-        return None
+    if noted is None:  # a convert of ours lies as what it converts
+        return _noted(op.operands[0], name) if op.name == "stablehlo.convert" else None
     listed = ir.ArrayAttr(noted)
     position = ir.OpResult(value).result_number
     return read_sharding(listed[position]) if position < len(listed) else None

@@ -11,7 +11,6 @@ may be left unreduced like the result of any op that adds up over devices (`anal
 """
 
 from collections.abc import Iterable
-from itertools import combinations
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
@@ -24,6 +23,7 @@ from paropt.passes.analysis.loops import WHILE, loop_around
 from paropt.passes.analysis.meshes import Mesh
 from paropt.passes.analysis.noted import is_source
 from paropt.passes.analysis.partial import BlockFacts, PartialValues
+from paropt.passes.analysis.policy import axes_of
 from paropt.passes.analysis.producers import Producer
 from paropt.passes.analysis.shardings import (
     MANUAL,
@@ -124,7 +124,7 @@ class Region:
         members = frozenset(values.made_of(self._end.operands[position]))
         order = tuple(value for value in values.values if value in members)
         reductions = tuple(facts.in_order(filter(values.is_source, order)))
-        axes = _axes_of(values.reduction, mesh)
+        axes = tuple(f'"{name}"' for name in axes_of(values.reduction, (mesh,)) or ())
         found = RegionSum(result, sharding.mesh, axes, values, order, tuple(facts.in_order(order)), reductions)
         try:
             self._require_sum(found, sharding)
@@ -186,18 +186,6 @@ class Region:
         for op in found.reductions:
             for operand in op.operands:
                 facts.require_uniform(operand, "an addend", op)
-
-
-def _axes_of(reduction: Reduction, mesh: Mesh) -> Axes:
-    """The axes of `mesh` over which `reduction` is; none when it is over other groups of devices."""
-    if not (reduction.crosses_partitions and reduction.global_ids):
-        return ()
-    names = [name for name, size in mesh.axes if size > 1]
-    groups = set(map(frozenset, reduction.groups))
-    for some in (some for count in range(1, len(names) + 1) for some in combinations(names, count)):
-        if set(map(frozenset, mesh.groups(some) or ())) == groups:
-            return tuple(f'"{name}"' for name in some)
-    return ()
 
 
 def _is_added_up(result: ir.Value) -> bool:

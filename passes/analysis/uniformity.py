@@ -183,7 +183,7 @@ class Uniformity:
     def _keeps(self, op: ir.Operation) -> bool:
         """Whether the all_reduce `op` adds up the same values on all devices of a group, if each group has one value.
 
-        So it is over the rows of a mesh, and the groups are over its columns.
+        In the same order, too. So it is over the rows of a mesh, and the groups are over its columns.
         """
         if op.name != "stablehlo.all_reduce" or not works_like(op, self._reduction):
             return False
@@ -191,7 +191,7 @@ class Uniformity:
         number = {device: i for i, group in enumerate(self._reduction.groups) for device in group}
         if not all(device in number for group in groups for device in group):
             return False
-        added = {device: sorted(number[other] for other in group) for group in groups for device in group}
+        added = {device: [number[other] for other in group] for group in groups for device in group}
         together = [[added.get(device) for device in group] for group in self._reduction.groups]
         return all(each == alike[0] and each is not None for alike in together for each in alike)
 

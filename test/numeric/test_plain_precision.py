@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from jax import lax
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from programs.catalog import MATRIX
 from programs.compare import difference_from_definition, tolerance_of
 from programs.program import Sizes, data_mesh
@@ -66,3 +66,22 @@ def test_roundings(dtype: type, options: str, result: float) -> None:
     ours = paropt.jit(summed(dtype, micro_batches), passes=passes(options), strict=True)
     assert paropt.audit(ours.lower(one)).sync_in_loop == 0
     assert ours(one) == result
+
+
+# What is converted stays split as it was: nothing is gathered over "model".
+@pytest.mark.parametrize(
+    "dtype, options", [(F32, "{wire-dtype=bf16}"), (BF16, "{accumulate-dtype=f32}"), (F32, "")], ids=str
+)
+def test_a_split_parameter_stays_split(dtype: type, options: str) -> None:
+    mesh = jax.make_mesh((4, 2), ("data", "model"), axis_types=(AxisType.Auto,) * 2)
+
+    def step(w: jax.Array, batches: jax.Array) -> jax.Array:
+        def body(total: jax.Array, batch: jax.Array) -> tuple[jax.Array, None]:
+            return total + jax.grad(lambda w: jnp.sum((batch @ w) ** 2))(w), None
+
+        return w - lax.scan(body, jnp.zeros_like(w), batches)[0]
+
+    w = jax.device_put(jnp.ones((8, 8), dtype), NamedSharding(mesh, PartitionSpec(None, "model")))
+    batches = jax.device_put(jnp.ones((4, 16, 8), dtype), NamedSharding(mesh, PartitionSpec(None, "data")))
+    found = paropt.audit(paropt.jit(step, passes=f"grad-sync{options}", strict=True).lower(w, batches))
+    assert [(c.kind, c.depth, c.payload) for c in found.collectives] == [("all-reduce", 0, 4 * 8 * 4)]
