@@ -5,7 +5,6 @@ or with shardings of its arguments gets global arrays, any other gets different 
 value of rank 0 may be a trip count or a predicate: it is equal on all devices, and 0, 3 and 1 by turns.
 """
 
-import json
 import re
 import sys
 from pathlib import Path
@@ -13,6 +12,8 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+
+from paropt.apart import put_reply, request_in
 
 UNIFORM = (0, 3, 1)
 _NUMBER = re.compile(r"-?\d+\.\d+(?:[eE][-+]?\d+)?")
@@ -46,7 +47,7 @@ class Unrunnable(Exception):  # noqa: N818  the answer to a request
 def main(folder: Path) -> None:
     import jax
 
-    request = json.loads((folder / "request.json").read_text())
+    request = request_in(folder)
     try:
         before, after = (_Program((folder / f"{name}.mlirbc").read_bytes(), request) for name in ("before", "after"))
         with jax.enable_x64(True):  # else 64-bit data is silently narrowed
@@ -55,7 +56,7 @@ def main(folder: Path) -> None:
         reply = {"error": str(error)}
     except jax.errors.JaxRuntimeError as error:
         reply = {"error": f"XLA says {str(error).strip().partition(chr(10))[0]}"}
-    (folder / "reply.json").write_text(json.dumps(reply))
+    put_reply(folder, reply)
 
 
 class _Program:
