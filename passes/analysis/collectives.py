@@ -9,7 +9,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from paropt.passes.analysis.meshes import mesh_named
-from paropt.passes.analysis.shardings import CONSTRAINT, axes_in, read_sharding, unconstrained
+from paropt.passes.analysis.shardings import CONSTRAINT, SHARDING, axes_in, read_sharding, unconstrained
 from paropt.passes.analysis.types import is_number, tensor_of
 from paropt.passes.core.remarks import require
 from paropt.passes.core.traversal import module_of
@@ -41,7 +41,7 @@ DEFERRED = "paropt_deferred"
 
 # Attributes of a reduction that need not be equal to be mergeable: those that `Reduction` models, and the sharding of
 # the result over axes that are not manual, which says where a value lies and not what it is.
-_MODELLED = {"replica_groups", "channel_handle", "use_global_device_ids", "scatter_dimension", "sdy.sharding", DEFERRED}
+_MODELLED = {"replica_groups", "channel_handle", "use_global_device_ids", "scatter_dimension", SHARDING, DEFERRED}
 
 
 class Reduction(NamedTuple):

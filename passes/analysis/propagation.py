@@ -11,6 +11,7 @@ from paropt.passes.analysis.constants import CONSTANT, is_constant
 from paropt.passes.analysis.loops import WHILE
 from paropt.passes.analysis.shardings import (
     MANUAL,
+    SHARDING,
     Lists,
     Sharding,
     closed_sharding,
@@ -27,7 +28,7 @@ _PROPAGATION = "builtin.module(sdy-propagation-pipeline)"
 # What that pipeline does besides, to no value that is asked about: it takes a third of its time.
 _NOT_ASKED_FOR = ("canonicalize", "func.func(sdy-drop-sharding-rules)", "sdy-save-module")
 _DCE = "symbol-dce"  # erases functions that are not called any more
-_RULE, _SHARDINGS = "sdy.sharding_rule", "sdy.sharding"
+_RULE = "sdy.sharding_rule"
 _NUMBER = "paropt.number"  # of an op, the same in the module and in its copy
 _BARRIER = "paropt.barrier"  # of a barrier in the copy: the number of the op before it
 
@@ -76,7 +77,7 @@ class Propagated:
     def listed(self, op: ir.Operation) -> ir.ArrayAttr | None:
         """How all results of `op` are split, in order, as Shardy writes it; None when none is."""
         copy = self._copy_of(op)
-        name = "out_shardings" if op.name == MANUAL else _SHARDINGS
+        name = "out_shardings" if op.name == MANUAL else SHARDING
         if copy is None or name not in copy.attributes:
             return None
         return ir.ArrayAttr.get(sdy.TensorShardingPerValueAttr(copy.attributes[name]).shardings, op.context)

@@ -11,6 +11,7 @@ from math import prod
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
+from paropt.passes.analysis.shardings import GSPMD_SHARDING
 from paropt.passes.analysis.signature import entries
 from paropt.passes.core.remarks import require
 
@@ -100,7 +101,7 @@ class _Rewriter:
             case ir.ArrayAttr():
                 return ir.ArrayAttr.get([self.rewritten(name, element, op) for element in attribute], self._context)
             case ir.StringAttr():
-                is_plain = name != "mhlo.sharding" or f"'{self._split.name}'" not in attribute.value
+                is_plain = name != GSPMD_SHARDING or f"'{self._split.name}'" not in attribute.value
                 require(is_plain, f"{op.name} names the axis in a string, {name}", op)
                 return attribute
         if type(attribute).__module__ == ir.Attribute.__module__ and type(attribute) is not ir.Attribute:
