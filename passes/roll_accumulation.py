@@ -6,8 +6,8 @@ from typing import Annotated, Literal, NamedTuple
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.chains import Accumulation, accumulations
-from paropt.passes.analysis.collectives import ADD, MAXIMUM, MINIMUM
-from paropt.passes.analysis.congruence import COLLECTIVES, Copies, Each, Values, nested
+from paropt.passes.analysis.collectives import ADD, COLLECTIVES, MAXIMUM, MINIMUM
+from paropt.passes.analysis.congruence import Copies, Each, Values, nested
 from paropt.passes.analysis.exits import Order, exits, following, grow, inputs
 from paropt.passes.analysis.types import bytes_of
 from paropt.passes.core.registry import register

@@ -11,10 +11,9 @@ from paropt.passes.analysis.contract import states_of
 from paropt.passes.analysis.examples import Batch, Examples
 from paropt.passes.analysis.meshes import meshes_of
 from paropt.passes.analysis.roles import plain_path
-from paropt.passes.analysis.shardings import names_of, sharding_of
+from paropt.passes.analysis.shardings import MANUAL, names_of, sharding_of
 from paropt.passes.analysis.signature import Signature, Slot, signatures
 from paropt.passes.analysis.types import tensor_of
-from paropt.passes.analysis.uniformity import MANUAL
 from paropt.passes.core.parts import split
 from paropt.passes.core.pipeline import PipelineError
 from paropt.passes.core.registry import register

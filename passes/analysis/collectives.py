@@ -21,6 +21,15 @@ GLOBAL_ALL_REDUCE = "sdy.all_reduce"
 GLOBAL_REDUCE_SCATTER = "sdy.reduce_scatter"
 
 REDUCTIONS = (ALL_REDUCE, REDUCE_SCATTER, GLOBAL_ALL_REDUCE)
+# In a program of one device: what all devices of a group do at the same time.
+COLLECTIVES = (
+    "stablehlo.all_gather",
+    ALL_REDUCE,
+    "stablehlo.all_to_all",
+    "stablehlo.collective_broadcast",
+    "stablehlo.collective_permute",
+    REDUCE_SCATTER,
+)
 
 ADD, MAXIMUM, MINIMUM = "stablehlo.add", "stablehlo.maximum", "stablehlo.minimum"
 

@@ -18,7 +18,7 @@ import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-from paropt.passes.analysis.collectives import ADD, ALL_REDUCE, REDUCE_SCATTER
+from paropt.passes.analysis.collectives import ADD, ALL_REDUCE, COLLECTIVES, REDUCE_SCATTER
 from paropt.passes.analysis.meshes import Mesh
 from paropt.passes.analysis.shardings import Axes, Sharding, closed_sharding, mesh_behind, names_of
 from paropt.passes.core.manual import Placed, Result, all_axes, computed
@@ -106,7 +106,7 @@ class _Channels:
     """Numbers that no collective of the module has."""
 
     def __init__(self, module: ir.Operation) -> None:
-        ops = ops_of(module, *_WITH_CHANNELS)
+        ops = ops_of(module, *COLLECTIVES, "stablehlo.send", "stablehlo.recv")
         used = [
             stablehlo.ChannelHandle(op.attributes["channel_handle"]) for op in ops if "channel_handle" in op.attributes
         ]
@@ -115,18 +115,6 @@ class _Channels:
     def next(self) -> int:
         self._last += 1
         return self._last
-
-
-_WITH_CHANNELS = (
-    ALL_REDUCE,
-    REDUCE_SCATTER,
-    "stablehlo.all_gather",
-    "stablehlo.all_to_all",
-    "stablehlo.collective_broadcast",
-    "stablehlo.collective_permute",
-    "stablehlo.send",
-    "stablehlo.recv",
-)
 
 
 def _local(whole: ir.RankedTensorType, mesh: Mesh, dimensions: Sequence[Axes]) -> ir.RankedTensorType:
