@@ -160,7 +160,7 @@ class _Attempt:
 
     def rolling(self, part: slice) -> Rolling | None:
         """The copies that `part` says, when they can be rolled."""
-        if part != _PARTS[0] and len(self._sum.terms) < 4:
+        if part != _PARTS[0] and (self._sum.is_tree or len(self._sum.terms) < 4):
             return None
         for grown in (True, False):
             copies = Copies(len(self._sum.terms[part]))
@@ -179,9 +179,10 @@ class _Attempt:
         sums = [_part(self._sum, part)]
         copies.align(_members(sums[0]))
         require(bool(copies.groups), "the terms are not computed in this block")
-        in_order = self._limits.any_order or not self._sum.is_tree
-        require(in_order, "the terms are added in pairs (order=any allows it)")
+        require(self._is_in_order(sums[0]), "the terms are added in pairs (order=any allows it)")
         for other in self._others:
+            if other.is_tree and (part != _PARTS[0] or not self._is_in_order(other)):
+                continue
             if _joins(_part(other, part), copies):
                 sums.append(_part(other, part))
         if grown:
@@ -193,10 +194,14 @@ class _Attempt:
         _require_worth(rolling, self._limits)
         return rolling
 
+    def _is_in_order(self, sum_: Accumulation) -> bool:
+        """Whether a loop may combine the terms one after the other: the largest is the same in any order."""
+        return self._limits.any_order or not sum_.is_tree or sum_.combiner != ADD
+
 
 def _part(sum_: Accumulation, part: slice) -> Accumulation:
-    """The sum of some of the terms, in what stands for it in the program."""
-    if sum_.is_tree or part == _PARTS[0]:
+    """The sum of some of the terms, in what stands for it in the program. In pairs, there is none but the whole."""
+    if part == _PARTS[0]:
         return sum_
     if part == _PARTS[1]:
         start = sum_.terms[0] if sum_.start is None else sum_.ops[0].results[0]
