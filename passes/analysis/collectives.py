@@ -45,6 +45,9 @@ COMBINERS = (
     "stablehlo.or",
 )
 
+# Those for which it does not matter how often they combine a value.
+IDEMPOTENT = (MAXIMUM, MINIMUM, "stablehlo.and", "stablehlo.or")
+
 # On a reduction that a running pass took out of a loop.
 DEFERRED = "paropt_deferred"
 
