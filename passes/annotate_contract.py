@@ -5,8 +5,8 @@ from typing import Annotated
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.contract import Gradient, Placements, State, differ, gradients_of, states_of
-from paropt.passes.analysis.layouts import SHARDING
 from paropt.passes.analysis.loops import Loop
+from paropt.passes.analysis.shardings import SHARDING
 from paropt.passes.analysis.signature import Signature, signatures
 from paropt.passes.core.constraints import constrain_sum
 from paropt.passes.core.registry import register

@@ -7,10 +7,11 @@ from typing import Annotated, NamedTuple
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.contract import Gradient, Placements, State, differ
-from paropt.passes.analysis.layouts import SHARDING, sharding_of
+from paropt.passes.analysis.distributions import distribution_of
 from paropt.passes.analysis.loops import Loop
 from paropt.passes.analysis.meshes import Mesh, meshes_of
 from paropt.passes.analysis.roles import Roles, examples_dimension, plain_path
+from paropt.passes.analysis.shardings import SHARDING
 from paropt.passes.analysis.signature import Signature, Slot, signatures
 from paropt.passes.analysis.types import bytes_of, tensor_of
 from paropt.passes.core.constraints import constrain_sum, gather_at_uses, sharding_attribute
@@ -116,8 +117,8 @@ class _Annotation:
         function = self._signature.function
         try:
             decision = self._decision(rule, slot)
-            given = sharding_of(slot.notes[SHARDING], self._meshes) if SHARDING in slot.notes else None
-            wanted = sharding_of(decision.sharding, self._meshes)
+            given = distribution_of(slot.notes[SHARDING], self._meshes) if SHARDING in slot.notes else None
+            wanted = distribution_of(decision.sharding, self._meshes)
             is_free = SHARDING not in slot.notes or (given is not None and not differ(given, wanted))
             require(is_free, f"{slot} is sharded {given} by its caller, and {rule.name} says {wanted}")
         except Declined as declined:
@@ -135,7 +136,7 @@ class _Annotation:
             return None
         try:
             decision = self._decision(rule, parameter)
-            wanted = sharding_of(decision.sharding, self._meshes)
+            wanted = distribution_of(decision.sharding, self._meshes)
             for given in self._placements.of_carried(loop, gradient.position):
                 what = f"the gradient of {parameter} is sharded {given} already"
                 require(not differ(given, wanted), f"{what}, and {rule.name} says {wanted}")

@@ -12,8 +12,8 @@ from paropt.passes.analysis.congruence import is_repeatable
 from paropt.passes.analysis.loop_sums import LoopSums, loop_sums
 from paropt.passes.analysis.meshes import Mesh, mesh_named, mesh_of
 from paropt.passes.analysis.partial import BlockFacts, blocks_with_reductions
+from paropt.passes.analysis.shardings import MANUAL
 from paropt.passes.analysis.types import bytes_of
-from paropt.passes.analysis.uniformity import MANUAL
 from paropt.passes.core.buckets import merge_contiguous, merge_variadic
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require

@@ -13,7 +13,17 @@ from paropt.passes.analysis.producers import Producer, producers
 from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.region_sums import SummingRegion, region_sums, summing_regions
 from paropt.passes.analysis.sharded_sums import cut_of, sharded_sums, whole_sums
-from paropt.passes.analysis.shardings import MANUAL, Axes, Sharding, is_manual, leaves_axes, names_of, unsplit, without
+from paropt.passes.analysis.shardings import (
+    GSPMD_SHARDING,
+    MANUAL,
+    Axes,
+    Sharding,
+    is_manual,
+    leaves_axes,
+    names_of,
+    unsplit,
+    without,
+)
 from paropt.passes.analysis.sum_costs import cost_of_whole, sums_of
 from paropt.passes.core.closing import scatters
 from paropt.passes.core.global_form import Scattering, expose, note_shardings
@@ -190,4 +200,4 @@ def _is_gspmd(function: ir.Operation) -> bool:
     """Whether arguments of `function` are split in GSPMD's terms."""
     if "arg_attrs" not in function.attributes:
         return False
-    return any("mhlo.sharding" in ir.DictAttr(noted) for noted in ir.ArrayAttr(function.attributes["arg_attrs"]))
+    return any(GSPMD_SHARDING in ir.DictAttr(noted) for noted in ir.ArrayAttr(function.attributes["arg_attrs"]))

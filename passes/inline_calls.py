@@ -6,13 +6,13 @@ from typing import Annotated, Any
 from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager
 
+from paropt.passes.analysis.shardings import SHARDING
 from paropt.passes.core.context import inlined_call
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.core.traversal import ops_of, parent_of
 
 CALL, FUNCTION = "func.call", "func.func"
-SHARDING = "sdy.sharding"
 
 # What JAX writes on arguments and results, and only has a meaning on those of the program's entry. Shardy ignores the
 # sharding of a callee's argument as well: compiled programs are the same without it, on jaxlib 0.10 and 0.12.

@@ -7,7 +7,7 @@ from jaxlib.mlir import ir
 from paropt.passes.analysis.contract import gradients_of, states_of
 from paropt.passes.analysis.loops import WHILE, Counting, Loop, counter_of
 from paropt.passes.analysis.marks import marked_gradients
-from paropt.passes.analysis.shardings import CONSTRAINT, MANUAL, read_sharding, sharding_of
+from paropt.passes.analysis.shardings import CONSTRAINT, MANUAL, SHARDING, read_sharding, sharding_of
 from paropt.passes.analysis.signature import Signature, signatures
 from paropt.passes.analysis.stages import Stages, body_of, inputs_of, row, stages_of
 from paropt.passes.analysis.updates import ancestors
@@ -104,7 +104,7 @@ def _outlined(signature: Signature, sync: Sync) -> list[Remark]:
         loop = _only(loops, signature)
         counting = loop.counting
         require(counting is not None, "the number of trips is not known", loop.op)
-        require("sdy.sharding" not in loop.op.attributes, "the loop says how its values are sharded", loop.op)
+        require(SHARDING not in loop.op.attributes, "the loop says how its values are sharded", loop.op)
         assert counting is not None
         manual = parent_of(loop.op)
         lifting = Lifting(manual) if manual.name == MANUAL else None

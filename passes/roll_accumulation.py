@@ -6,13 +6,13 @@ from typing import Annotated, Literal, NamedTuple
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.chains import Accumulation, accumulations
-from paropt.passes.analysis.collectives import ADD, MAXIMUM, MINIMUM
-from paropt.passes.analysis.congruence import COLLECTIVES, Copies, Each, Values, nested
+from paropt.passes.analysis.collectives import ADD, COLLECTIVES, MAXIMUM, MINIMUM
+from paropt.passes.analysis.congruence import Copies, Each, Values, nested
 from paropt.passes.analysis.exits import Order, exits, following, grow, inputs
 from paropt.passes.analysis.types import bytes_of
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.roll import Rolling, first_sum, ops_of_counts, roll
+from paropt.passes.core.roll import Rolling, first_number, ops_of_counts, roll
 from paropt.passes.core.traversal import defining_op
 
 NAME = "roll-accumulation"
@@ -60,8 +60,9 @@ def roll_accumulation(
     the counter or looked up; and may read an argument each, which are stacked. A value that one copy hands to the next
     is carried: sums, maxima, running statistics, keys of random numbers. What else is read of the last copy is carried
     too; what is read of every copy is kept in one array, which is the result of a concatenate where there is one. A sum
-    that begins with its first term starts from what changes nothing (-0.0). A first or last copy that differs stays
-    outside, when the others are alike.
+    that begins with its first term starts from what changes nothing (-0.0). Terms that are put into one array and
+    summed by a reduce, `jnp.mean(jnp.stack(gradients), 0)`, are added up from the number that the reduce starts from. A
+    first or last copy that differs stays outside, when the others are alike.
 
     Legal when:
 
@@ -74,7 +75,7 @@ def roll_accumulation(
     - shapes are static
     - no copy reads what is computed outside from another copy
     - an op that the last copy lacks is no collective (the loop does it once more)
-    - the terms are added in the order of a loop, or `order=any`
+    - the terms are added in the order of a loop, by a reduce (whose order is open), or `order=any`
     - a sum that begins with its first term has a number that changes nothing
 
     Worth it when:
@@ -85,7 +86,8 @@ def roll_accumulation(
     - the program gets shorter
     - what is stacked only for the loop has at most max-stack-bytes bytes
 
-    Results are the same bit for bit, except with `order=any`. Collectives of the copies are done in the loop, as often
+    Results are the same bit for bit, except with `order=any`, and of a reduce, which the compiler may do in another
+    order than a loop. Collectives of the copies are done in the loop, as often
     as before; `defer-sync` takes out of it what may leave.
 
     Sources: LLVM `LoopReroll`, on data flow instead of instructions in order; Alpa's gradient accumulation. XLA has
@@ -160,7 +162,7 @@ class _Attempt:
 
     def rolling(self, part: slice) -> Rolling | None:
         """The copies that `part` says, when they can be rolled."""
-        if part != _PARTS[0] and len(self._sum.terms) < 4:
+        if part != _PARTS[0] and (not self._sum.has_parts or len(self._sum.terms) < 4):
             return None
         for grown in (True, False):
             copies = Copies(len(self._sum.terms[part]))
@@ -179,24 +181,29 @@ class _Attempt:
         sums = [_part(self._sum, part)]
         copies.align(_members(sums[0]))
         require(bool(copies.groups), "the terms are not computed in this block")
-        in_order = self._limits.any_order or not self._sum.is_tree
-        require(in_order, "the terms are added in pairs (order=any allows it)")
+        require(self._is_in_order(sums[0]), "the terms are added in pairs (order=any allows it)")
         for other in self._others:
+            if not (self._is_in_order(other) and (other.has_parts or part == _PARTS[0])):
+                continue
             if _joins(_part(other, part), copies):
                 sums.append(_part(other, part))
-        if grown:
-            grow(copies, self._order)
         from_terms = tuple(sum_ for sum_ in sums if sum_.start is None)
-        _require_legal(copies, from_terms, self._order)
         without = [op for sum_ in from_terms for op in sum_.ops]
+        if grown:
+            grow(copies, self._order, without)
+        _require_legal(copies, from_terms, self._order)
         rolling = Rolling(copies, self._order, from_terms, tuple(exits(copies, self._order, without)))
         _require_worth(rolling, self._limits)
         return rolling
 
+    def _is_in_order(self, sum_: Accumulation) -> bool:
+        """Whether a loop may combine the terms one after the other. The largest is the same in any order."""
+        return self._limits.any_order or not sum_.is_tree or sum_.combiner != ADD
+
 
 def _part(sum_: Accumulation, part: slice) -> Accumulation:
-    """The sum of some of the terms, in what stands for it in the program."""
-    if sum_.is_tree or part == _PARTS[0]:
+    """The sum of some of the terms, in what stands for it in the program, when it has parts."""
+    if part == _PARTS[0]:
         return sum_
     if part == _PARTS[1]:
         start = sum_.terms[0] if sum_.start is None else sum_.ops[0].results[0]
@@ -234,7 +241,7 @@ def _require_legal(copies: Copies, sums: Sequence[Accumulation], order: Order) -
         require(not lacks, "the last copy lacks a collective of the others", group.first)
     for sum_ in sums:
         element = ir.RankedTensorType(sum_.terms[0].type).element_type
-        known = first_sum(sum_.combiner, element) is not None
+        known = first_number(sum_) is not None
         require(known, f"no start is known for a {sum_.combiner} of {element}", sum_.ops[0])
 
 

@@ -11,10 +11,9 @@ from paropt.passes.analysis.contract import states_of
 from paropt.passes.analysis.examples import Batch, Examples
 from paropt.passes.analysis.meshes import meshes_of
 from paropt.passes.analysis.roles import plain_path
-from paropt.passes.analysis.shardings import names_of, sharding_of
+from paropt.passes.analysis.shardings import MANUAL, names_of, sharding_of
 from paropt.passes.analysis.signature import Signature, Slot, signatures
 from paropt.passes.analysis.types import tensor_of
-from paropt.passes.analysis.uniformity import MANUAL
 from paropt.passes.core.parts import split
 from paropt.passes.core.pipeline import PipelineError
 from paropt.passes.core.registry import register
@@ -64,9 +63,9 @@ def split_microbatches(
     counts examples is followed from the arguments, through Shardy's sharding rules. A sum over examples (a gradient,
     a loss) is added up in the loop, and so is what is linear in it; the first op that is not belongs to the update,
     after the loop. Divisors are those of the whole batch, so a mean stays the mean. A sum that is computed from inputs
-    alone at little cost, like the number of tokens that count, is taken before the loop. What is returned for each
-    example is put together again. Numbers of examples, and random numbers that are computed from these (threefry),
-    are what they were.
+    alone at little cost, like the number of tokens that count, is taken before the loop. The largest or smallest of
+    all, and whether any or all are true, is found of those of the parts. What is returned for each example is put
+    together again. Numbers of examples, and random numbers that are computed from these (threefry), are what they were.
 
     Micro-batch i of M has the examples i, M + i, 2 M + i and so on: with the examples split over devices, each device
     keeps its own. Run `inline-calls` before, and `grad-sync` after.
@@ -75,11 +74,14 @@ def split_microbatches(
 
     - the arguments with examples are known, and have as many each
     - the number of micro-batches divides the examples, and devices divide those of a micro-batch
-    - each op treats the examples one by one, or adds them up from zero
+    - each op treats the examples one by one, adds them up from zero, or finds the largest or smallest
     - no op combines an example with the others
     - the examples are the major part of one dimension
     - an op that writes into an array does not count from the first example
     - no example reads a sum over all of them, unless it is computed from inputs at little cost
+    - no example reads the largest or smallest of all, with the same exception
+    - no loop in the step finds the largest or smallest
+    - what finds the largest or smallest starts from what no loop in the step computes
     - a loop in the step carries the examples in one way
     - a loop in the step adds up from zero
     - what is done in each micro-batch only computes its results

@@ -1,16 +1,15 @@
 """`paropt.check`: runs a program as it is and after the passes, and compares what both compute. docs/check.md."""
 
-import json
 import os
 import re
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
+from subprocess import TimeoutExpired
 from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir
 
+from paropt.apart import ChildDiedError, ask, command, last_line
 from paropt.modules import bytecode_of, parse
 from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.core.context import make_context
@@ -18,7 +17,7 @@ from paropt.passes.core.pipeline import Pipeline
 
 SEEDS = 3  # sets of data
 SECONDS = 600  # for all runs: a program whose devices wait for each other has no end
-_COMMAND = (sys.executable, "-P", "-m", "paropt.check_apart")  # -P: no folder of the caller's stands in for a library
+_COMMAND = command("paropt.check_apart")
 _FORCED = re.compile(r"--xla_force_host_platform_device_count=\d+")
 
 
@@ -177,23 +176,10 @@ def _answer(before: bytes, after: bytes, request: dict[str, int]) -> dict[str, A
         folder = Path(name)
         (folder / "before.mlirbc").write_bytes(before)
         (folder / "after.mlirbc").write_bytes(after)
-        (folder / "request.json").write_text(json.dumps(request))
         try:
-            ended = subprocess.run(
-                [*_COMMAND, str(folder)],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                encoding="utf-8",
-                errors="replace",
-                timeout=SECONDS,
-            )
-        except subprocess.TimeoutExpired:
+            return ask(_COMMAND, folder, request, environment, SECONDS)
+        except TimeoutExpired:
             raise CheckError(f"the program and its result did not end in {SECONDS} seconds") from None
-        if ended.returncode:
-            lines = [line.strip() for line in ended.stderr.splitlines() if line.strip()]
-            last = lines[-1] if lines else "it said nothing"
-            raise CheckError(f"the process that ran the program ended with status {ended.returncode}: {last}")
-        reply: dict[str, Any] = json.loads((folder / "reply.json").read_text())
-        return reply
+        except ChildDiedError as died:
+            how = f"ended with status {died.status}: {last_line(died.stderr)}"
+            raise CheckError(f"the process that ran the program {how}") from None

@@ -5,29 +5,29 @@ or with shardings of its arguments gets global arrays, any other gets different 
 value of rank 0 may be a trip count or a predicate: it is equal on all devices, and 0, 3 and 1 by turns.
 """
 
-import json
 import re
 import sys
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
+
+from paropt.apart import put_reply, request_in
+from paropt.element_types import DTYPES
 
 UNIFORM = (0, 3, 1)
 _NUMBER = re.compile(r"-?\d+\.\d+(?:[eE][-+]?\d+)?")
 _INFINITY = re.compile(r"\b0x[7F](?:F80|C0|FF0)0*\b")  # of each float type, as MLIR prints it
-_DTYPES: dict[str, Any] = {
-    **{f"f{bits}": np.dtype(f"float{bits}") for bits in (16, 32, 64)},
-    **{f"i{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)},
-    **{f"ui{bits}": np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)},
-    "bf16": np.dtype(ml_dtypes.bfloat16),
-    "i1": np.dtype(bool),
-    "complex<f32>": np.dtype(np.complex64),
+# Of each type: the largest integer up to which all are values of it, and what reassociated sums may differ by.
+_FLOATS = {
+    "bfloat16": (2**8, 2.0**-4),
+    "float16": (2**11, 2.0**-6),
+    "float32": (2**24, 2e-4),
+    "float64": (2**53, 1e-9),
+    "complex64": (2**24, 2e-4),
+    "complex128": (2**53, 1e-9),
 }
-# The largest integer up to which all are values of the type, and what reassociated sums may differ by.
-_EXACT = {"bfloat16": 2**8, "float16": 2**11, "float32": 2**24, "float64": 2**53, "complex64": 2**24}
-_CLOSE = {"bfloat16": 2.0**-4, "float16": 2.0**-6, "float32": 2e-4, "float64": 1e-9, "complex64": 2e-4}
+_DTYPES = {name: dtype for name, dtype in DTYPES.items() if dtype.name in _FLOATS or dtype.kind in "iub"}
 # Ops on floats whose results, from integers, are integers or halves of them.
 _EXACT_OPS = {
     f"stablehlo.{name}"
@@ -46,7 +46,7 @@ class Unrunnable(Exception):  # noqa: N818  the answer to a request
 def main(folder: Path) -> None:
     import jax
 
-    request = json.loads((folder / "request.json").read_text())
+    request = request_in(folder)
     try:
         before, after = (_Program((folder / f"{name}.mlirbc").read_bytes(), request) for name in ("before", "after"))
         with jax.enable_x64(True):  # else 64-bit data is silently narrowed
@@ -55,7 +55,7 @@ def main(folder: Path) -> None:
         reply = {"error": str(error)}
     except jax.errors.JaxRuntimeError as error:
         reply = {"error": f"XLA says {str(error).strip().partition(chr(10))[0]}"}
-    (folder / "reply.json").write_text(json.dumps(reply))
+    put_reply(folder, reply)
 
 
 class _Program:
@@ -242,8 +242,10 @@ def _compared(before: _Program, after: _Program, seeds: int) -> list[dict[str, A
 
 def _is_small(piece: np.ndarray) -> bool:
     """Whether integers of this size are exact in the type."""
-    limit = _EXACT.get(piece.dtype.name)
-    return limit is None or bool(np.abs(piece).max(initial=0) < limit)
+    if piece.dtype.name not in _FLOATS:
+        return True
+    limit, _ = _FLOATS[piece.dtype.name]
+    return bool(np.abs(piece).max(initial=0) < limit)
 
 
 def _difference(number: int, want: list[np.ndarray], got: list[np.ndarray], *, must_be_equal: bool) -> dict[str, Any]:
@@ -262,13 +264,13 @@ def _difference(number: int, want: list[np.ndarray], got: list[np.ndarray], *, m
         relative = relative if relative == relative else float("inf")
         if relative > worst:
             worst, where = relative, device
-    exact = must_be_equal or kind not in _CLOSE
+    exact = must_be_equal or kind not in _FLOATS
     return {
         "number": number,
         "type": f"{kind}[{','.join(map(str, want[0].shape))}]",
         "must_be_equal": exact,
         "difference": worst,
-        "tolerance": 0.0 if exact else _CLOSE[kind],
+        "tolerance": 0.0 if exact else _FLOATS[kind][1],
         "device": where,
     }
 

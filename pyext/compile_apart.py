@@ -1,16 +1,12 @@
 """Compiles a module in a process of its own: `python -m paropt.compile_apart FOLDER`.
 
 The folder holds a request and, unless that is only about the target's devices, the module; the child adds the HLO and a
-reply. Compilers abort the process on some mistakes (a check that fails, a division by zero, memory that runs out): that
-ends the child, and the caller gets one line.
+reply. Compilers abort the process on some mistakes: the caller gets one line.
 
 The one file that compiles modules which jax has not lowered, by private names of jax.
 """
 
-import json
 import re
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -18,12 +14,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from paropt.apart import ChildDiedError, ask, command, last_line, put_reply, request_in
+from paropt.crashes import signal_name
 from paropt.participants import Device, devices_of
 from paropt.targets import Compiled, Memory, TargetError, first_line, get, memory_of
 
-# -P: no folder of the caller's may stand in for a library.
-_COMMAND = (sys.executable, "-P", "-m", "paropt.compile_apart")
-_MODULE, _REQUEST, _HLO, _REPLY = "module.mlirbc", "request.json", "optimized.hlo", "reply.json"
+_COMMAND = command("paropt.compile_apart")
+_MODULE, _HLO = "module.mlirbc", "optimized.hlo"
 
 
 class Request(NamedTuple):
@@ -53,19 +50,10 @@ def require_devices(target: str, environment: Mapping[str, str]) -> None:
 
 def _answer(folder: Path, request: Request, environment: Mapping[str, str]) -> dict[str, Any]:
     """The child's reply. Raises TargetError when that is an error, or when there is none."""
-    (folder / _REQUEST).write_text(json.dumps(request._asdict()))
-    ended = subprocess.run(
-        [*_COMMAND, str(folder)],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-        errors="replace",
-    )
-    if ended.returncode:
-        raise TargetError(f"{request.target}: {_obituary(ended.returncode, ended.stderr)}")
-    reply = json.loads((folder / _REPLY).read_text())
+    try:
+        reply = ask(_COMMAND, folder, request._asdict(), environment)
+    except ChildDiedError as died:
+        raise TargetError(f"{request.target}: {_obituary(died)}") from None
     if "error" in reply:
         raise TargetError(reply["error"])
     return reply
@@ -76,28 +64,26 @@ _FATAL = re.compile(r"^(?:F\d{4} .*?\] |LLVM ERROR: )(.*)", re.M)
 _NOISE = re.compile(r"[IW]\d{4} |E\d{4} .*RAW: |\*\*\* |PC: |@ |https://symbolize")
 
 
-def _obituary(status: int, stderr: str) -> str:
+def _obituary(died: ChildDiedError) -> str:
     """What the child died of: the message of a failed check, which a stack trace may follow, or the last line."""
-    fatal = _FATAL.search(stderr)
-    lines = [line.strip() for line in stderr.splitlines()]
-    lines = [line for line in lines if line and not _NOISE.match(line)]
-    last_words = fatal[1] if fatal else lines[-1] if lines else "it said nothing"
-    how = f"died of {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
-    return f"the compiler {how}: {last_words}"
+    fatal = _FATAL.search(died.stderr)
+    own = "\n".join(line for line in died.stderr.splitlines() if not _NOISE.match(line.strip()))
+    how = f"died of {signal_name(-died.status)}" if died.status < 0 else f"ended with status {died.status}"
+    return f"the compiler {how}: {fatal[1] if fatal else last_line(own)}"
 
 
 def main(folder: Path) -> None:
     """Answers the request in `folder`. An error that is nobody's mistake but ours leaves a traceback and status 1."""
     import jax
 
-    request = Request(**json.loads((folder / _REQUEST).read_text()))
+    request = Request(**request_in(folder))
     try:
         reply = _reply(folder, request)
     except TargetError as error:
         reply = {"error": str(error)}
     except jax.errors.JaxRuntimeError as error:
         reply = {"error": f"{request.target}: XLA says {first_line(error)}"}
-    (folder / _REPLY).write_text(json.dumps(reply))
+    put_reply(folder, reply)
 
 
 def _reply(folder: Path, request: Request) -> dict[str, Any]:

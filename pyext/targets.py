@@ -13,6 +13,7 @@ import os
 import re
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -53,15 +54,23 @@ class Compiled(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Target:
-    """A cluster to compile for."""
+class Target(ABC):
+    """A cluster to compile for: what every kind of cluster has, and what each has to say."""
 
     name: str  # canonical: `get(target.name) == target`
 
     @property
+    @abstractmethod
     def platform(self) -> str:
         """As jax calls it: `jit(f).trace(...).lower(lowering_platforms=(target.platform,))` lowers for it."""
-        raise NotImplementedError
+
+    @abstractmethod
+    def require_compiler(self) -> None:
+        """Raises TargetError when the compiler is not installed. Loads nothing."""
+
+    @abstractmethod
+    def make_devices(self) -> list[Any]:
+        """The devices, made by native code that may abort the process: see `devices`. Raises TargetError."""
 
     @cached_property
     def devices(self) -> tuple[Any, ...]:
@@ -103,13 +112,6 @@ class Target:
         request = Request(self.name, order, {**kept, **(options or {})})
         return compile_apart(module, request, self._environment())
 
-    def require_compiler(self) -> None:
-        """Raises TargetError when the compiler is not installed. Loads nothing."""
-
-    def make_devices(self) -> list[Any]:
-        """The devices, made by native code that may abort the process: see `devices`. Raises TargetError."""
-        raise NotImplementedError
-
     def _environment(self) -> dict[str, str]:
         """Of the child process that compiles."""
         return {**os.environ, "JAX_PLATFORMS": "cpu"}
@@ -124,6 +126,9 @@ class CpuTarget(Target):
     @property
     def platform(self) -> str:
         return "cpu"
+
+    def require_compiler(self) -> None:
+        """It is a part of jaxlib."""
 
     def make_devices(self) -> list[Any]:
         import jax
@@ -225,6 +230,9 @@ class HostTarget(Target):
     def platform(self) -> str:
         platform = self.devices[0].platform
         return "cuda" if platform == "gpu" else platform
+
+    def require_compiler(self) -> None:
+        """Whatever made the host's devices compiles for them."""
 
     def compile(self, program: Any, *, options: Options | None = None) -> Compiled:
         """As for other targets, but a lowered program is compiled here: other processes may not get at the devices."""

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.layouts import GSPMD_SHARDING, SHARDING, Sharding, sharding_of
+from paropt.passes.analysis.distributions import Distribution, distribution_of
 from paropt.passes.analysis.meshes import meshes_of
+from paropt.passes.analysis.shardings import GSPMD_SHARDING, SHARDING
 from paropt.passes.analysis.signature import ALIAS, Signature, Slot
 from paropt.passes.analysis.types import bytes_of, tensor_of
 from paropt.passes.analysis.updates import distances, reader_after
@@ -41,8 +42,8 @@ class Aliases:
         self._by_type: dict[ir.Type, list[Slot]] = {}
         for slot in signature.results:
             self._by_type.setdefault(slot.type, []).append(slot)
-        self._shardings = {
-            (slot.kind, slot.number): sharding_of(slot.notes[SHARDING], self._meshes)
+        self._distributions = {
+            (slot.kind, slot.number): distribution_of(slot.notes[SHARDING], self._meshes)
             for slot in (*signature.arguments, *signature.results)
             if SHARDING in slot.notes
         }
@@ -75,7 +76,7 @@ class Aliases:
         require(bool(found), f"{other} has another layout: {_told(other, _LAYOUT)}, and not {_told(argument, _LAYOUT)}")
         other = found[0]
         found = [slot for slot in found if self._may_lie_alike(argument, slot)]
-        there, here = self.sharding(other), self.sharding(argument)
+        there, here = self.distribution(other), self.distribution(argument)
         require(bool(found), f"{other} is sharded otherwise: {there}, and not {here}")
         return found
 
@@ -124,17 +125,17 @@ class Aliases:
         computed = argument in self._distances[result]
         return computed and result in self._numbers_fitting(self.signature.arguments[argument])
 
-    def sharding(self, slot: Slot) -> Sharding | None:
+    def distribution(self, slot: Slot) -> Distribution | None:
         """How the value is sharded; None when nothing says so."""
-        return self._shardings.get((slot.kind, slot.number))
+        return self._distributions.get((slot.kind, slot.number))
 
     def bytes_per_device(self, slot: Slot) -> int:
         """Of the value; of the whole of it, when its sharding is not known."""
-        sharding = self.sharding(slot)
-        return bytes_of(ir.RankedTensorType(slot.type)) // (sharding.shards if sharding else 1)
+        distribution = self.distribution(slot)
+        return bytes_of(ir.RankedTensorType(slot.type)) // (distribution.shards if distribution else 1)
 
     def is_size_known(self, slot: Slot) -> bool:
-        return self.is_whole or self.sharding(slot) is not None
+        return self.is_whole or self.distribution(slot) is not None
 
     def _numbers_fitting(self, argument: Slot) -> frozenset[int]:
         try:
@@ -161,7 +162,7 @@ class Aliases:
         """Whether both are cut in the same way over the devices; None when that cannot be known before XLA decides."""
         if GSPMD_SHARDING in argument.notes and GSPMD_SHARDING in result.notes:
             return True if argument.notes[GSPMD_SHARDING] == result.notes[GSPMD_SHARDING] else None
-        one, other = self.sharding(argument), self.sharding(result)
+        one, other = self.distribution(argument), self.distribution(result)
         if one and other and one.is_whole and other.is_whole and one.is_closed and other.is_closed:
             return True
         if one is None or other is None or one.mesh != other.mesh or not (one.is_closed and other.is_closed):

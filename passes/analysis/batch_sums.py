@@ -19,7 +19,7 @@ class Sums(NamedTuple):
     """Sums over the parts of a batch, in program order."""
 
     added: dict[ir.Value, None]  # each part computes what it adds to them
-    carried: list[ir.Value]  # those among them that the loop adds up
+    carried: list[ir.Value]  # those among them that the loop adds up, then the extremes, which are never moved
 
 
 def sums_of(batching: Batching) -> Sums:
@@ -43,7 +43,9 @@ def sums_of(batching: Batching) -> Sums:
             flow.connect(enter + 1, Flow.SINK, Flow.UNBOUNDED)
     reached = flow.source_side()
     added = {value: None for value in sums if enters[value] in reached}
-    return Sums(added, [value for value in added if enters[value] + 1 not in reached])
+    carried = [value for value in added if enters[value] + 1 not in reached]
+    extremes: list[ir.Value] = [r for op in batching.ops for r in op.results if batching.facts.get(r) == Role.EXTREME]
+    return Sums(added | dict.fromkeys(extremes), carried + extremes)
 
 
 def _cost(value: ir.Value) -> int:

@@ -14,7 +14,7 @@ from jaxlib.mlir import ir
 from paropt.passes.analysis.collectives import ADD, ALL_REDUCE, REDUCE_SCATTER, Reduction, combiner_of
 from paropt.passes.analysis.congruence import captured, is_repeatable
 from paropt.passes.analysis.constants import CONSTANT, is_zero, splat_of
-from paropt.passes.analysis.examples import RANDOM, Batch, Examples
+from paropt.passes.analysis.examples import RANDOM, Batch, Examples, is_extreme
 from paropt.passes.analysis.linearity import Crossing, addends_of
 from paropt.passes.analysis.loops import WHILE, Loop
 from paropt.passes.analysis.marks import mark_of
@@ -30,12 +30,15 @@ class Role(Enum):
 
     SAME = "computed for each part, and equal for all"
     SUM = "the sum over all parts of what each of them adds"
-    AFTER = "computed from such sums, or from what the last part leaves"
+    EXTREME = "the largest, or smallest, over all parts, or whether any or all are true"
+    AFTER = "computed from those, or from what the last part leaves"
 
 
 Fact = Batch | Role  # a value without one is computed before the loop, from no part of the batch
 Needs = dict[int, Batch]  # the operands of an op that are to be cut into parts, though they are not computed so
 
+# What is known only when all parts are done.
+_LATE = (Role.SUM, Role.EXTREME, Role.AFTER)
 # Linear in the sum over the parts: the sum that the loop takes.
 _OVER_PARTS = Reduction(ALL_REDUCE, ADD, (), False, False, None, "")
 _OVER_DEVICES = (ALL_REDUCE, REDUCE_SCATTER)  # linear, too: sums over devices of sums over parts
@@ -125,7 +128,7 @@ class Batching:
             return
         if not any(isinstance(fact, Batch) for fact in facts):
             self._visit_without_batch(op, facts)
-        elif Role.AFTER in facts or (Role.SUM in facts and op.name not in (WHILE, BARRIER)):
+        elif facts & {Role.AFTER, Role.EXTREME} or (Role.SUM in facts and op.name not in (WHILE, BARRIER)):
             self._mixed(op, reads)
         elif op.name == WHILE:
             self._visit_loop(Loop(op))
@@ -136,7 +139,7 @@ class Batching:
             self._apply(op)
 
     def _visit_without_batch(self, op: ir.Operation, facts: set[Fact]) -> None:
-        if Role.AFTER in facts:
+        if facts & {Role.AFTER, Role.EXTREME}:
             self._set(op, Role.AFTER)
         elif Role.SUM in facts:
             self._set(op, Role.SUM if self._is_linear(op) else Role.AFTER)
@@ -160,9 +163,17 @@ class Batching:
         for i, batch in needs.items():
             self._demand(op.operands[i], batch)
         self.needs[op.results[0]] = needs
-        facts: Sequence[Fact] = treatment.results or [Role.SUM] * len(op.results)
+        facts: Sequence[Fact] = treatment.results or [self._combined(op)] * len(op.results)
         for result, fact in zip(op.results, facts, strict=True):
             self.facts[result] = fact
+
+    def _combined(self, op: ir.Operation) -> Role:
+        """What `op` makes of all examples."""
+        if not is_extreme(op):
+            return Role.SUM
+        require(not self._depth, f"a loop reduces examples with {combiner_of(op)}", op)
+        require(op.operands[1] not in self.facts, "a reduce starts from what is computed for each micro-batch", op)
+        return Role.EXTREME
 
     def _is_linear(self, op: ir.Operation) -> bool:
         """Whether `op` may be done with what each part adds to the sums that it reads."""
@@ -283,15 +294,16 @@ class Batching:
     def _mixed(self, op: ir.Operation, reads: Sequence[ir.Value]) -> NoReturn:
         """An example reads a sum over all of them: that is in order only if it can be taken before the loop."""
         for value in reads:
-            if self.facts.get(value) not in (Role.SUM, Role.AFTER):
+            if self.facts.get(value) not in _LATE:
                 continue
             inputs = self._inputs(value)
             if inputs is None:
                 maker = self._maker(value)
                 made = f"{maker.name} at {source_of(maker.location)}"
                 reader = "an example reads" if not self._depth else "a loop reads"
-                raise Declined(f"{reader} a sum over all examples, which {made} makes of them", op)
-            sums = {each for each in inputs if self.facts.get(each) in (Role.SUM, Role.AFTER)}
+                what = "a sum over" if not is_extreme(maker) else "the extreme of"
+                raise Declined(f"{reader} {what} all examples, which {made} makes of them", op)
+            sums = {each for each in inputs if self.facts.get(each) in _LATE}
             self._whole |= sums
             self.kept |= inputs - sums
         raise _TakenBefore
@@ -318,7 +330,7 @@ class Batching:
     def _maker(self, value: ir.Value) -> ir.Operation:
         """The op that took the sum over examples that `value` is computed from."""
         while (op := defining_op(value)) is not None:
-            sums = [operand for operand in op.operands if self.facts.get(operand) in (Role.SUM, Role.AFTER)]
+            sums = [operand for operand in op.operands if self.facts.get(operand) in _LATE]
             if not sums:
                 return op
             value = sums[0]

@@ -10,8 +10,12 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.collectives import combiner_of
+from paropt.passes.analysis.constants import CONSTANT, splat_of
 from paropt.passes.core.traversal import defining_op, op_of, ops_of
 
+_REDUCE, _CONCATENATE, _CONVERT = "stablehlo.reduce", "stablehlo.concatenate", "stablehlo.convert"
+_RESHAPE, _BROADCAST = "stablehlo.reshape", "stablehlo.broadcast_in_dim"
 # Ops that may stand between one addition and the next.
 _PASSED = ("sdy.sharding_constraint", "stablehlo.optimization_barrier")
 
@@ -19,27 +23,36 @@ _PASSED = ("sdy.sharding_constraint", "stablehlo.optimization_barrier")
 class Accumulation(NamedTuple):
     """`((start + terms[0]) + terms[1]) + ...`, of whatever combining op.
 
-    Without a start it begins with `terms[0] + terms[1]`. Nothing reads the sums in between.
+    Without a start it begins with `terms[0] + terms[1]`. Nothing reads the sums in between. Or the terms are the rows
+    of an array that is made for nothing but a reduce, which adds them up from the number `initial`.
     """
 
     ops: tuple[ir.Operation, ...]  # in program order; with a start, the one that takes terms[i] is ops[i]
     terms: tuple[ir.Value, ...]
     start: ir.Value | None
     is_tree: bool  # the terms are added in another order: pairs first
+    initial: ir.Attribute | None = None  # of a reduce, the order of which is open
 
     @property
     def combiner(self) -> str:
-        return str(self.ops[0].name)
+        last = self.ops[-1]
+        return str(combiner_of(last) if last.name == _REDUCE else last.name)
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether the sum of all but the first, or last, terms is computed on the way."""
+        return not self.is_tree and self.initial is None
 
 
 def accumulations(root: ir.Operation, *combiners: str) -> list[Accumulation]:
-    """The sums of at least two terms that look alike, in program order of their last op."""
+    """The sums of at least two terms that look alike, in program order of their last op; those of rows last."""
     found: list[Accumulation] = []
     trees = _Trees(ops_of(root, *combiners))
     for end in trees.ends:
         chains = _chains(trees.path(end))
         found += chains or _tree(end, trees)
-    return found
+    of_rows = [sum_ for op in ops_of(root, _REDUCE) if combiner_of(op) in combiners for sum_ in _of_rows(op)]
+    return found + of_rows
 
 
 class _Trees:
@@ -159,6 +172,49 @@ def _tree(end: ir.Operation, trees: _Trees) -> list[Accumulation]:
     terms = _leaves(end.results[0], {op.results[0] for op in ops})
     alike = len(terms) > 2 and len({_look(term) for term in terms}) == 1 and _is_direct(ops)
     return [Accumulation(tuple(ops), tuple(terms), None, is_tree=True)] if alike else []
+
+
+def _of_rows(reduce: ir.Operation) -> list[Accumulation]:
+    """The sum that `reduce` takes of arrays that are put side by side only for that, and converted perhaps."""
+    if len(reduce.operands) != 2:
+        return []
+    start, ops = defining_op(reduce.operands[1]), [reduce]
+    initial = splat_of(start) if start is not None and start.name == CONSTANT else None
+    array = _read_once(reduce.operands[0])
+    if array is not None and array.name == _CONVERT:
+        ops.append(array)
+        array = _read_once(array.operands[0])
+    if initial is None or array is None or array.name != _CONCATENATE:
+        return []
+    dimension = ir.IntegerAttr(array.attributes["dimension"]).value
+    rows = [row for value in array.operands if (row := _row(value, dimension)) is not None]
+    if list(ir.DenseI64ArrayAttr(reduce.attributes["dimensions"])) != [dimension] or len(rows) < len(array.operands):
+        return []
+    terms = tuple(row.operands[0] for row in rows)
+    alike = len(terms) > 1 and len({_look(term) for term in terms}) == 1
+    is_here = all(op.block == reduce.block for op in (*ops, array, *rows))
+    all_ops = (*rows, array, *ops[::-1])
+    return [Accumulation(all_ops, terms, None, is_tree=False, initial=initial)] if alike and is_here else []
+
+
+def _row(value: ir.Value, dimension: int) -> ir.Operation | None:
+    """The op that does nothing but give an array another dimension, of size 1, and that is read once."""
+    op = _read_once(value)
+    if op is None or op.name not in (_RESHAPE, _BROADCAST):
+        return None
+    before, after = (ir.RankedTensorType(each.type) for each in (op.operands[0], value))
+    if [*before.shape[:dimension], 1, *before.shape[dimension:]] != list(after.shape):
+        return None
+    kept = [i for i in range(after.rank) if i != dimension]
+    in_order = op.name == _RESHAPE or list(ir.DenseI64ArrayAttr(op.attributes["broadcast_dimensions"])) == kept
+    return op if in_order else None
+
+
+def _read_once(value: ir.Value) -> ir.Operation | None:
+    """The op that defines `value`, if that is read once."""
+    uses = value.uses
+    once = next(uses, None) is not None and next(uses, None) is None
+    return defining_op(value) if once else None
 
 
 def _is_direct(ops: Sequence[ir.Operation]) -> bool:

@@ -9,7 +9,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from paropt.passes.analysis.meshes import mesh_named
-from paropt.passes.analysis.shardings import CONSTRAINT, axes_in, read_sharding, unconstrained
+from paropt.passes.analysis.shardings import CONSTRAINT, SHARDING, axes_in, read_sharding, unconstrained
 from paropt.passes.analysis.types import is_number, tensor_of
 from paropt.passes.core.remarks import require
 from paropt.passes.core.traversal import module_of
@@ -21,6 +21,15 @@ GLOBAL_ALL_REDUCE = "sdy.all_reduce"
 GLOBAL_REDUCE_SCATTER = "sdy.reduce_scatter"
 
 REDUCTIONS = (ALL_REDUCE, REDUCE_SCATTER, GLOBAL_ALL_REDUCE)
+# In a program of one device: what all devices of a group do at the same time.
+COLLECTIVES = (
+    "stablehlo.all_gather",
+    ALL_REDUCE,
+    "stablehlo.all_to_all",
+    "stablehlo.collective_broadcast",
+    "stablehlo.collective_permute",
+    REDUCE_SCATTER,
+)
 
 ADD, MAXIMUM, MINIMUM = "stablehlo.add", "stablehlo.maximum", "stablehlo.minimum"
 
@@ -36,12 +45,15 @@ COMBINERS = (
     "stablehlo.or",
 )
 
+# Those for which it does not matter how often they combine a value.
+IDEMPOTENT = (MAXIMUM, MINIMUM, "stablehlo.and", "stablehlo.or")
+
 # On a reduction that a running pass took out of a loop.
 DEFERRED = "paropt_deferred"
 
 # Attributes of a reduction that need not be equal to be mergeable: those that `Reduction` models, and the sharding of
 # the result over axes that are not manual, which says where a value lies and not what it is.
-_MODELLED = {"replica_groups", "channel_handle", "use_global_device_ids", "scatter_dimension", "sdy.sharding", DEFERRED}
+_MODELLED = {"replica_groups", "channel_handle", "use_global_device_ids", "scatter_dimension", SHARDING, DEFERRED}
 
 
 class Reduction(NamedTuple):

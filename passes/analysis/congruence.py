@@ -12,6 +12,7 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
+from paropt.passes.analysis.collectives import COLLECTIVES
 from paropt.passes.analysis.constants import CONSTANT
 from paropt.passes.analysis.types import tensor_of
 from paropt.passes.analysis.uniformity import DETERMINISTIC
@@ -20,10 +21,6 @@ from paropt.passes.core.traversal import captured, defining_op
 
 SLICE = "stablehlo.slice"
 
-COLLECTIVES = frozenset(
-    f"stablehlo.{name}"
-    for name in "all_gather all_reduce all_to_all collective_broadcast collective_permute reduce_scatter".split()
-)
 # Ops that may be done in a loop although they are not in the table of deterministic ops: why, and which.
 _REPEATABLE = (
     ("one device's arithmetic", "cholesky dot fft triangular_solve batch_norm_grad batch_norm_inference round"),
@@ -31,7 +28,7 @@ _REPEATABLE = (
 )
 REPEATABLE = (
     DETERMINISTIC
-    | COLLECTIVES
+    | set(COLLECTIVES)
     | {f"stablehlo.{name}" for _, names in _REPEATABLE for name in names.split()}
     | {"sdy.manual_computation", "sdy.reshard"}
 )

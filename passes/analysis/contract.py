@@ -11,16 +11,16 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
 from paropt.passes.analysis.aliases import Aliases
-from paropt.passes.analysis.layouts import SHARDING, Sharding, sharding_of
+from paropt.passes.analysis.distributions import Distribution, distribution_of
 from paropt.passes.analysis.loops import WHILE, Loop
 from paropt.passes.analysis.meshes import Mesh, meshes_of
+from paropt.passes.analysis.shardings import MANUAL, SHARDING, is_manual
 from paropt.passes.analysis.signature import Signature, Slot, signatures
 from paropt.passes.analysis.state import state_of
 from paropt.passes.analysis.updates import ancestors
-from paropt.passes.core.traversal import defining_op, module_of, ops_of
+from paropt.passes.core.traversal import defining_op, ops_of
 
 _MEMORY = "mhlo.memory_kind"
-_MANUAL = "sdy.manual_computation"
 _CONSTRAINTS = ("sdy.sharding_constraint", "sdy.reshard")
 
 
@@ -57,13 +57,13 @@ class Placements:
     def mesh(self) -> Mesh | None:
         return next((mesh for mesh in self._meshes.values() if len(mesh.device_ids) > 1), None)
 
-    def of_slot(self, slot: Slot) -> Sharding | None:
+    def of_slot(self, slot: Slot) -> Distribution | None:
         """Of an argument or a result of the function; None when XLA has yet to choose it."""
         if SHARDING in slot.notes:
             return self._known(slot.notes[SHARDING])
         return self._whole(slot.value) if slot.kind == "argument" or self._settled else None
 
-    def of_value(self, value: ir.Value) -> Sharding | None:
+    def of_value(self, value: ir.Value) -> Distribution | None:
         """Of what an op computes, or a loop carries."""
         op = defining_op(value)
         if op is None:
@@ -72,13 +72,13 @@ class Placements:
             return self._of_result(around, number) if around.name == WHILE else None
         return self._of_result(op, ir.OpResult(value).result_number)
 
-    def of_carried(self, loop: Loop, position: int) -> list[Sharding]:
+    def of_carried(self, loop: Loop, position: int) -> list[Distribution]:
         """What is said of a carried value: of how it starts, goes on, and is read afterwards."""
         values = (loop.op.operands[position], loop.next_values.operands[position])
         found = (*map(self.of_value, values), self.of_sum(loop, position))
-        return [sharding for sharding in found if sharding is not None]
+        return [distribution for distribution in found if distribution is not None]
 
-    def of_sum(self, loop: Loop, position: int) -> Sharding | None:
+    def of_sum(self, loop: Loop, position: int) -> Distribution | None:
         """Of a value that the loop carries: as said of it, or else of the one use that is made of it afterwards."""
         result = loop.op.results[position]
         readers = [use.owner.operation for use in result.uses]
@@ -86,26 +86,26 @@ class Placements:
             return self.of_value(readers[0].results[0])
         return self.of_value(result)
 
-    def _of_result(self, op: ir.Operation, number: int) -> Sharding | None:
+    def _of_result(self, op: ir.Operation, number: int) -> Distribution | None:
         if op.name in _CONSTRAINTS:
             return self._known(op.attributes["sharding"])
-        if op.name == _MANUAL:
+        if op.name == MANUAL:
             return self._known(sdy.TensorShardingPerValueAttr(op.attributes["out_shardings"]).shardings[number])
         if SHARDING in op.attributes:
             return self._known(sdy.TensorShardingPerValueAttr(op.attributes[SHARDING]).shardings[number])
         return self._whole(op.results[number])
 
-    def _known(self, attribute: ir.Attribute) -> Sharding | None:
-        found = sharding_of(attribute, self._meshes)
+    def _known(self, attribute: ir.Attribute) -> Distribution | None:
+        found = distribution_of(attribute, self._meshes)
         return found if found is not None and (found.is_closed or self._settled) else None
 
-    def _whole(self, value: ir.Value) -> Sharding | None:
+    def _whole(self, value: ir.Value) -> Distribution | None:
         if not self._settled or self.mesh is None:
             return None
-        return Sharding(self.mesh, ((),) * ir.RankedTensorType(value.type).rank, "", True)
+        return Distribution(self.mesh, ((),) * ir.RankedTensorType(value.type).rank, "", True)
 
 
-def differ(one: Sharding | None, other: Sharding | None) -> bool:
+def differ(one: Distribution | None, other: Distribution | None) -> bool:
     """Whether both are known, and put elements on other devices."""
     if one is None or other is None:
         return False
@@ -146,7 +146,7 @@ def breaks(module: ir.Operation, placements: Placements) -> Iterator[Break]:
         for gradient in gradients_of(signature, known):
             yield from _gradient_breaks(gradient, placements)
     for op in ops_of(module, WHILE):
-        if not _is_manual(op):
+        if not is_manual(op):
             yield from _carry_breaks(Loop(op), placements)
 
 
@@ -206,14 +206,3 @@ def _accumulates(loop: Loop, position: int) -> bool:
     """Whether the next carried value is computed from this one, and is not the same."""
     argument, following = loop.body.arguments[position], loop.next_values.operands[position]
     return argument != following and any(value == argument for value, _ in ancestors(following))
-
-
-def _is_manual(op: ir.Operation) -> bool:
-    """Whether the op is inside of a manual computation, whose values have no shardings."""
-    module = module_of(op)
-    parent = op.parent
-    while parent is not None and parent.operation != module:
-        if parent.operation.name == _MANUAL:
-            return True
-        parent = parent.operation.parent
-    return False

@@ -11,6 +11,7 @@ from paropt.passes.analysis.evaluation import executions, trips_of
 from paropt.passes.analysis.loops import Loop, trip_count
 from paropt.passes.analysis.noted import parts_unreduced
 from paropt.passes.analysis.partial import BlockFacts, PartialValues, first_source
+from paropt.passes.analysis.shardings import SHARDING
 from paropt.passes.analysis.types import bytes_of, widens
 from paropt.passes.core.remarks import Declined, require
 from paropt.passes.core.traversal import defining_op, op_of
@@ -135,7 +136,7 @@ def _require_deferrable(position: int, made_of: list[ir.Value], members: frozens
         element = ir.RankedTensorType(value.type).element_type
         has_neutral = neutral_number(reduction.combiner, element) is not None
         require(has_neutral, f"no neutral element is known for a {reduction.combiner} of {element}", source)
-    require("sdy.sharding" not in loop.op.attributes, "the loop says how its values are sharded", loop.op)
+    require(SHARDING not in loop.op.attributes, "the loop says how its values are sharded", loop.op)
     context.facts.require_uniform(loop.predicate, "the number of trips", loop.op, reduction)
     for use in loop.condition.arguments[position].uses:
         require(False, "the condition reads the accumulator", use.owner.operation)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
+from paropt.passes.analysis.collectives import IDEMPOTENT, combiner_of
 from paropt.passes.analysis.producers import ROWS
 from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.sharding_rules import Factors, ShardingRule, parse_rule, plain_rule
@@ -111,14 +112,17 @@ class Examples:
         return factor
 
     def _treatment(self, op: ir.Operation, rule: ShardingRule, factor: str) -> Treatment:
+        written = _WRITTEN.get(op.name)  # asked first: jaxlib 0.12 has a rule that ties such a factor
+        counts = written is not None and not any(factor in dimension for dimension in rule.operands[written])
+        require(not counts, f"{op.name} writes at places that count all examples", op)
         require(factor not in rule.tied, f"{op.name} works across the examples", op)
         operands = {i: at for i, dims in enumerate(rule.operands) if (at := self._place(rule, dims, factor, op))}
         results = [self._place(rule, dims, factor, op) for dims in rule.results]
         if op.name in _CHECKED:
             _CHECKED[op.name](op, operands)
-        written = _WRITTEN.get(op.name)
-        require(written is None or written in operands, f"{op.name} writes at places that count all examples", op)
         if factor in rule.reduced:
+            if is_extreme(op):
+                return Treatment(operands, ())
             require(op.name in ROWS, f"{op.name} works across the examples", op)
             ROWS[op.name].require(op)
             numbers = is_number(ir.RankedTensorType(op.results[0].type).element_type)
@@ -140,6 +144,11 @@ class Examples:
         for each in dims[dimension]:
             length *= rule.sizes[each]
         return Batch(dimension, length // self.size)
+
+
+def is_extreme(op: ir.Operation) -> bool:
+    """Whether `op` finds the largest or smallest of many, or whether any or all are true."""
+    return op.name == "stablehlo.reduce" and len(op.operands) == 2 and combiner_of(op) in IDEMPOTENT
 
 
 def _require_unpadded(op: ir.Operation, operands: Mapping[int, Batch]) -> None:

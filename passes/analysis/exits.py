@@ -67,15 +67,16 @@ def inputs(sources: Iterable[Source]) -> list[ir.Value]:
     return found
 
 
-def grow(copies: Copies, order: Order) -> None:
-    """Adds what each copy computes of what is already in it, as far as all copies do."""
+def grow(copies: Copies, order: Order, without: Sequence[ir.Operation] = ()) -> None:
+    """Adds what each copy computes of what is already in it, as far as all copies do; but no op of `without`."""
+    apart = {op.results[0] for op in without}
     tried: set[Values] = set()
     begin, placed = first_position(copies, order), -1
     while placed != (placed := len(copies.places)):
         carried = [values for values, source in copies.sources.items() if isinstance(source, Carried)]
         for values in [*carried, *_results(copies.groups)]:
             for read in _read_alike(values, order):
-                if read in tried:
+                if read in tried or not apart.isdisjoint(read):
                     continue
                 tried.add(read)
                 known = len(copies.groups)

@@ -17,6 +17,7 @@ from paropt.passes.analysis.collectives import REDUCTIONS, Reduction, reduction_
 from paropt.passes.analysis.constants import is_constant
 from paropt.passes.analysis.linearity import Addends, ConvertPolicy, Crossing, addends_of
 from paropt.passes.analysis.order import Place
+from paropt.passes.analysis.shardings import SHARDING
 from paropt.passes.analysis.uniformity import Uniformity
 from paropt.passes.core.certificate import Uniform
 from paropt.passes.core.remarks import Declined, require, source_of
@@ -231,7 +232,7 @@ class BlockFacts:
 
     def _require_joinable(self, op: ir.Operation, reduction: Reduction) -> None:
         self.require_uniform(op.operands[0], "a predicate", op, reduction)
-        require("sdy.sharding" not in op.attributes, f"the {op.name} says how its results are sharded", op)
+        require(SHARDING not in op.attributes, f"the {op.name} says how its results are sharded", op)
 
     def require_uniform(self, value: ir.Value, what: str, reader: ir.Operation, reduction: Reduction) -> None:
         """Declines unless `value`, which `reader` reads as `what`, is equal on all devices of each group."""

@@ -11,6 +11,7 @@ from paropt.passes.analysis.constants import CONSTANT, is_constant
 from paropt.passes.analysis.loops import WHILE
 from paropt.passes.analysis.shardings import (
     MANUAL,
+    SHARDING,
     Lists,
     Sharding,
     closed_sharding,
@@ -20,14 +21,14 @@ from paropt.passes.analysis.shardings import (
     unsplit,
 )
 from paropt.passes.core.pipeline import elements_of
-from paropt.passes.core.traversal import defining_op, op_of, ops_of, parent_of
+from paropt.passes.core.traversal import all_ops_of, defining_op, op_of, ops_of, parent_of
 
 _RULES = "builtin.module(func.func(sdy-populate-op-sharding-rules))"
 _PROPAGATION = "builtin.module(sdy-propagation-pipeline)"
 # What that pipeline does besides, to no value that is asked about: it takes a third of its time.
 _NOT_ASKED_FOR = ("canonicalize", "func.func(sdy-drop-sharding-rules)", "sdy-save-module")
 _DCE = "symbol-dce"  # erases functions that are not called any more
-_RULE, _SHARDINGS = "sdy.sharding_rule", "sdy.sharding"
+_RULE = "sdy.sharding_rule"
 _NUMBER = "paropt.number"  # of an op, the same in the module and in its copy
 _BARRIER = "paropt.barrier"  # of a barrier in the copy: the number of the op before it
 
@@ -43,10 +44,10 @@ class Propagated:
         self, module: ir.Operation, forward_only: Sequence[ir.Value] = (), *, rules_only: bool = False
     ) -> None:
         self._numbers: dict[ir.Value, int] = {}
-        ops = _all_ops(module)
+        ops = all_ops_of(module)
         self._copy = module.operation.clone()
         kind = ir.IntegerType.get_signless(64, module.context)
-        copies = _all_ops(self._copy)
+        copies = all_ops_of(self._copy)
         for number, (op, copy) in enumerate(zip(ops, copies, strict=True)):
             if op.results and op.name != CONSTANT:
                 self._numbers[op.results[0]] = number
@@ -62,7 +63,7 @@ class Propagated:
         self._read: Lists = {}
         self._copies: dict[int, ir.Operation] = {}
         self._barriers: dict[int, list[ir.Operation]] = {}  # behind results of the op of that number
-        for op in _all_ops(self._copy):
+        for op in all_ops_of(self._copy):
             if _NUMBER in op.attributes:
                 self._copies[ir.IntegerAttr(op.attributes[_NUMBER]).value] = op
             elif _BARRIER in op.attributes:
@@ -76,7 +77,7 @@ class Propagated:
     def listed(self, op: ir.Operation) -> ir.ArrayAttr | None:
         """How all results of `op` are split, in order, as Shardy writes it; None when none is."""
         copy = self._copy_of(op)
-        name = "out_shardings" if op.name == MANUAL else _SHARDINGS
+        name = "out_shardings" if op.name == MANUAL else SHARDING
         if copy is None or name not in copy.attributes:
             return None
         return ir.ArrayAttr.get(sdy.TensorShardingPerValueAttr(copy.attributes[name]).shardings, op.context)
@@ -194,14 +195,3 @@ def _ensure_main(module: ir.Operation) -> None:
     empty = ir.Module.parse("func.func @main() { return }", module.context)
     for op in empty.body.operations:
         block.append(op.operation.clone())
-
-
-def _all_ops(root: ir.Operation) -> list[ir.Operation]:
-    found: list[ir.Operation] = []
-
-    def seen(op: ir.Operation) -> ir.WalkResult:
-        found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    root.walk(seen)
-    return found

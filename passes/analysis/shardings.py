@@ -13,6 +13,8 @@ from paropt.passes.core.traversal import defining_op, module_of, parent_of
 
 CONSTRAINT = "sdy.sharding_constraint"
 MANUAL = "sdy.manual_computation"
+SHARDING = "sdy.sharding"  # the attribute
+GSPMD_SHARDING = "mhlo.sharding"
 
 Axes = tuple[str, ...]  # each as Shardy spells it: `"data"`, or the sub-axis `"data":(1)2`
 
@@ -136,7 +138,7 @@ def sharding_of(value: ir.Value, read: Lists | None = None) -> Sharding | None:
         for name in ("out_sharding", "sharding"):
             if name in op.attributes:
                 return read_sharding(op.attributes[name])
-    name = "out_shardings" if op.name == MANUAL else "sdy.sharding"
+    name = "out_shardings" if op.name == MANUAL else SHARDING
     return _listed(op, name, ir.OpResult(value).result_number, read)
 
 
@@ -164,10 +166,10 @@ def _of_argument(argument: ir.BlockArgument, read: Lists | None) -> Sharding | N
     op = argument.owner.owner.operation
     match op.name:
         case "stablehlo.while":
-            return _listed(op, "sdy.sharding", argument.arg_number, read)
+            return _listed(op, SHARDING, argument.arg_number, read)
         case "func.func" if "arg_attrs" in op.attributes:
             noted = ir.DictAttr(ir.ArrayAttr(op.attributes["arg_attrs"])[argument.arg_number])
-            return read_sharding(noted["sdy.sharding"]) if "sdy.sharding" in noted else None
+            return read_sharding(noted[SHARDING]) if SHARDING in noted else None
         case "sdy.manual_computation":
             outside = operand_sharding(op, argument.arg_number)
             return outside._replace(dimensions=without(outside.dimensions, axes_in(op.attributes["manual_axes"])))

@@ -13,6 +13,7 @@ from jaxlib.mlir.dialects import sdy
 
 from paropt.passes.analysis.collectives import Reduction, reduced_over, replica_count, replica_groups, works_like
 from paropt.passes.analysis.meshes import Mesh, mesh_named, mesh_of
+from paropt.passes.analysis.shardings import MANUAL
 from paropt.passes.core.remarks import require, source_of
 from paropt.passes.core.traversal import defining_op, module_of, parent_of, terminator_of
 
@@ -43,8 +44,6 @@ DETERMINISTIC = frozenset(f"stablehlo.{name}" for _, names in _DETERMINISTIC for
     "func.return",
     "func.func",
 }
-
-MANUAL = "sdy.manual_computation"
 
 _MOST_VALUES, _MOST_ORIGINS = 500, 4  # that an explanation goes through, and names
 

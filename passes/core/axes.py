@@ -11,8 +11,10 @@ from math import prod
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
+from paropt.passes.analysis.shardings import GSPMD_SHARDING
 from paropt.passes.analysis.signature import entries
 from paropt.passes.core.remarks import require
+from paropt.passes.core.traversal import all_ops_of
 
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _SDY_NAME = re.compile(rf"(?P<symbol>@)?(?P<name>{_STRING})(?:=(?P<size>\d+)|:\((?P<before>\d+)\)(?P<part>\d+))?")
@@ -57,16 +59,9 @@ def rewrite_axis(module: ir.Operation, split: Split) -> int:
 
     Every mesh of `module` that has the axis is one that can be split.
     """
-    ops: list[ir.Operation] = []
-
-    def seen(op: ir.Operation) -> ir.WalkResult:
-        ops.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.walk(seen)
     rewriter = _Rewriter(split, module.context)
     changes = []
-    for op in ops:
+    for op in all_ops_of(module):
         for name in op.attributes:
             if name != _NO_AXES:
                 old = op.attributes[name]
@@ -100,7 +95,7 @@ class _Rewriter:
             case ir.ArrayAttr():
                 return ir.ArrayAttr.get([self.rewritten(name, element, op) for element in attribute], self._context)
             case ir.StringAttr():
-                is_plain = name != "mhlo.sharding" or f"'{self._split.name}'" not in attribute.value
+                is_plain = name != GSPMD_SHARDING or f"'{self._split.name}'" not in attribute.value
                 require(is_plain, f"{op.name} names the axis in a string, {name}", op)
                 return attribute
         if type(attribute).__module__ == ir.Attribute.__module__ and type(attribute) is not ir.Attribute:

@@ -12,7 +12,7 @@ from paropt.passes.analysis.shardings import Sharding, closed_sharding, mesh_beh
 from paropt.passes.core.counter import constant
 from paropt.passes.core.global_form import constrained
 from paropt.passes.core.loops import rebuilt, uncarry
-from paropt.passes.core.manual import Placed, Result, computed, packed, packed_type, unpacked
+from paropt.passes.core.manual import Placed, Result, all_axes, computed, packed, packed_type, unpacked
 from paropt.passes.core.remarks import require
 from paropt.passes.core.traversal import module_of, op_of
 
@@ -59,7 +59,7 @@ class Packing:
             self.type = packed_type(self._whole, devices)
             self._partial = closed_sharding(sharding.mesh, sharding.dimensions, sharding.unreduced)
             self._split = closed_sharding(sharding.mesh, (sharding.unreduced, *sharding.dimensions))
-            self._axes = ir.Attribute.parse(f"#sdy<manual_axes{{{', '.join(sizes)}}}>")
+            self._axes = all_axes(mesh)
 
     def pack(self, value: ir.Value) -> ir.Value:
         """The array that holds the addends of `value`, at the insertion point."""

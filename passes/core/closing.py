@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxlib.mlir import ir
-from jaxlib.mlir.dialects import sdy, stablehlo
+from jaxlib.mlir.dialects import stablehlo
 
-from paropt.passes.analysis.collectives import ADD, ALL_REDUCE, REDUCE_SCATTER
+from paropt.passes.analysis.collectives import ADD, ALL_REDUCE, COLLECTIVES, REDUCE_SCATTER
 from paropt.passes.analysis.meshes import Mesh
-from paropt.passes.analysis.shardings import MANUAL, Axes, Sharding, closed_sharding, mesh_behind, names_of
+from paropt.passes.analysis.shardings import Axes, Sharding, closed_sharding, mesh_behind, names_of
+from paropt.passes.core.manual import Placed, Result, all_axes, computed
 from paropt.passes.core.split import reduction
 from paropt.passes.core.traversal import module_of, op_of, ops_of
 
@@ -58,25 +59,20 @@ def scattered(value: ir.Value, start: Sharding, end: Sharding, steps: Sequence[S
     assert mesh is not None
     whole = ir.RankedTensorType(value.type)
     inside, outside = (closed_sharding(s.mesh, s.dimensions, s.unreduced) for s in (start, end))
-    quoted = ", ".join(f'"{name}"' for name in mesh.names)
-    attributes = {
-        "in_shardings": sdy.TensorShardingPerValueAttr.get([inside]),
-        "out_shardings": sdy.TensorShardingPerValueAttr.get([outside]),
-        "manual_axes": ir.Attribute.parse(f"#sdy<manual_axes{{{quoted}}}>"),
-    }
-    made = ir.Operation.create(MANUAL, results=[whole], operands=[value], attributes=attributes, regions=1)
-    block = made.regions[0].blocks.append(_local(whole, mesh, start.dimensions))
     channels = _Channels(module)
-    with ir.InsertionPoint(block):
-        part: ir.Value = block.arguments[0]
+
+    def body(arguments: list[ir.Value]) -> list[ir.Value]:
+        (part,) = arguments
         for dimension, axes in steps:
             part = _reduce_scatter(part, mesh, dimension, axes, channels)
         done = {axis for step in steps for axis in step.axes}
         left = [axis for axis in start.unreduced if axis not in done and axis not in end.unreduced]
         if left:
             part = _all_reduce(part, mesh, left, channels)
-        ir.Operation.create("sdy.return", operands=[part])
-    return made.results[0]
+        return [part]
+
+    given, made = Placed(value, inside, False), Result(whole, outside)
+    return computed([given], [_local(whole, mesh, start.dimensions)], [made], all_axes(mesh), body)[0]
 
 
 def summed(part: ir.Value, mesh: Mesh, axes: Axes) -> ir.Value:
@@ -110,7 +106,7 @@ class _Channels:
     """Numbers that no collective of the module has."""
 
     def __init__(self, module: ir.Operation) -> None:
-        ops = ops_of(module, *_WITH_CHANNELS)
+        ops = ops_of(module, *COLLECTIVES, "stablehlo.send", "stablehlo.recv")
         used = [
             stablehlo.ChannelHandle(op.attributes["channel_handle"]) for op in ops if "channel_handle" in op.attributes
         ]
@@ -119,18 +115,6 @@ class _Channels:
     def next(self) -> int:
         self._last += 1
         return self._last
-
-
-_WITH_CHANNELS = (
-    ALL_REDUCE,
-    REDUCE_SCATTER,
-    "stablehlo.all_gather",
-    "stablehlo.all_to_all",
-    "stablehlo.collective_broadcast",
-    "stablehlo.collective_permute",
-    "stablehlo.send",
-    "stablehlo.recv",
-)
 
 
 def _local(whole: ir.RankedTensorType, mesh: Mesh, dimensions: Sequence[Axes]) -> ir.RankedTensorType:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
+from paropt.passes.analysis.meshes import Mesh
 from paropt.passes.analysis.shardings import MANUAL
 
 
@@ -52,6 +53,12 @@ class Result(NamedTuple):
 
     type: ir.Type  # of all devices
     sharding: ir.Attribute
+
+
+def all_axes(mesh: Mesh) -> ir.Attribute:
+    """For a manual computation that leaves no axis of `mesh` to the partitioner."""
+    quoted = ", ".join(f'"{name}"' for name in mesh.names)
+    return ir.Attribute.parse(f"#sdy<manual_axes{{{quoted}}}>")
 
 
 def computed(

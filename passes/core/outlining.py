@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
-from paropt.passes.analysis.layouts import SHARDING
 from paropt.passes.analysis.loops import Loop
-from paropt.passes.analysis.shardings import CONSTRAINT, MANUAL
+from paropt.passes.analysis.shardings import CONSTRAINT, MANUAL, SHARDING
 from paropt.passes.analysis.signature import Signature
 from paropt.passes.analysis.stages import DYNAMIC_SLICE, Body, Stages, inputs_of
 from paropt.passes.core.context import inlined_call

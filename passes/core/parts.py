@@ -12,7 +12,7 @@ from jaxlib.mlir import ir
 
 from paropt.passes.analysis.batch_sums import Sums
 from paropt.passes.analysis.batching import IOTA, Batching, Fact, Needs, Role, View
-from paropt.passes.analysis.collectives import ADD
+from paropt.passes.analysis.collectives import ADD, combiner_of
 from paropt.passes.analysis.constants import CONSTANT, splat_of
 from paropt.passes.analysis.examples import Batch
 from paropt.passes.analysis.loops import WHILE, Loop
@@ -92,9 +92,24 @@ class _Parts:
 
     def _sum(self, value: ir.Value) -> Carry:
         tensor = ir.RankedTensorType(value.type)
+        if self._batching.facts[value] == Role.EXTREME:
+            return self._extreme(op_of(value), tensor)
         number = first_sum(ADD, tensor.element_type)
         start = neutral(tensor) if number is None else constant(tensor, number)
         return Carry(start, lambda total: create(ADD, tensor, total, self._values[value]), value.replace_all_uses_with)
+
+    def _extreme(self, reduce: ir.Operation, tensor: ir.RankedTensorType) -> Carry:
+        """Of all parts. Each starts from the same number, and so does the loop: once more changes nothing."""
+        (value,), combiner = reduce.results, combiner_of(reduce)
+        assert combiner is not None, "it is an extreme"
+        start = reduce.operands[1]
+        if tensor.shape:
+            start = create(
+                "stablehlo.broadcast_in_dim", tensor, start, broadcast_dimensions=ir.DenseI64ArrayAttr.get([])
+            )
+        return Carry(
+            start, lambda known: create(combiner, tensor, known, self._values[value]), value.replace_all_uses_with
+        )
 
     def _last(self, value: ir.Value) -> Carry:
         return Carry(neutral(value.type), lambda _: self._values[value], value.replace_all_uses_with)

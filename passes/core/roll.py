@@ -48,6 +48,13 @@ class Rolling(NamedTuple):
         return exit_.joined is not None or exit_.apart != (self.copies.count - 1,)
 
 
+def first_number(sum_: Accumulation) -> ir.Attribute | None:
+    """The number that the first term of a sum without a start is added to; None when none is known."""
+    if sum_.initial is not None:
+        return sum_.initial
+    return first_sum(sum_.combiner, ir.RankedTensorType(sum_.terms[0].type).element_type)
+
+
 def first_sum(combiner: str, element: ir.Type) -> ir.Attribute | None:
     """The number to which a first term can be added without any change; None when none is known.
 
@@ -154,13 +161,15 @@ class _Body:
         return Carry(neutral(ir.RankedTensorType.get(whole, tensor.element_type)), put, finish)
 
     def _sum(self, sum_: Accumulation) -> Carry:
-        tensor = ir.RankedTensorType(sum_.terms[0].type)
-        number = first_sum(sum_.combiner, tensor.element_type)
+        tensor = ir.RankedTensorType(sum_.ops[-1].results[0].type)
+        number = first_number(sum_)
         assert number is not None, "the pass asks first"
 
         def add(total: ir.Value) -> ir.Value:
-            with sum_.ops[0].location:
-                return create(sum_.combiner, tensor, total, self._resolve(sum_.terms))
+            with sum_.ops[-1].location:
+                term = self._resolve(sum_.terms)
+                wide = term if term.type == tensor else create("stablehlo.convert", tensor, term)
+                return create(sum_.combiner, tensor, total, wide)
 
         return Carry(constant(tensor, number), add, sum_.ops[-1].results[0].replace_all_uses_with)
 

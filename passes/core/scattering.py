@@ -16,6 +16,7 @@ from paropt.passes.analysis.collectives import (
 )
 from paropt.passes.analysis.evaluation import Known, evaluated
 from paropt.passes.analysis.loops import Loop
+from paropt.passes.analysis.shardings import SHARDING
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.core.split import reduction
 from paropt.passes.core.traversal import module_of, ops_of
@@ -98,7 +99,7 @@ def _start(cut: ir.Operation, dimension: int, device: int) -> int | None:
 
 def _scatter(op: ir.Operation, cut: ir.Operation, shards: Shards) -> None:
     shard = ir.RankedTensorType(cut.results[0].type)
-    kept = {name: op.attributes[name] for name in op.attributes if name not in ("replica_groups", "sdy.sharding")}
+    kept = {name: op.attributes[name] for name in op.attributes if name not in ("replica_groups", SHARDING)}
     with ir.InsertionPoint(op), op.location:
         dimension = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), shards.dimension)
         attributes = {**kept, "replica_groups": _attribute(shards.scattered), "scatter_dimension": dimension}

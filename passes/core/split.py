@@ -14,6 +14,7 @@ from paropt.passes.analysis.collectives import ADD, GLOBAL_ALL_REDUCE, REDUCE_SC
 from paropt.passes.analysis.constants import scalar_of
 from paropt.passes.analysis.deferral import adds_nothing
 from paropt.passes.analysis.partial import PartialValues
+from paropt.passes.analysis.shardings import SHARDING
 from paropt.passes.analysis.types import is_float, widens
 from paropt.passes.core.global_form import all_reduced
 from paropt.passes.core.traversal import is_used, op_of
@@ -291,7 +292,7 @@ def reduction(
 def _attributes(like: ir.Operation, results: Sequence[ir.Type]) -> dict[str, ir.Attribute]:
     """The attributes of `like`, for an op with these results: a sharding fits the same types only."""
     same = [result.type for result in like.results] == list(results)
-    return {name: like.attributes[name] for name in like.attributes if same or name != "sdy.sharding"}
+    return {name: like.attributes[name] for name in like.attributes if same or name != SHARDING}
 
 
 def _scattered(tensor: ir.RankedTensorType, like: ir.Operation) -> ir.RankedTensorType:

@@ -16,10 +16,9 @@ except ImportError:  # the private name moved: fall back to the public walk, 60 
 
 def ops_of(root: ir.Operation, *names: str) -> list[ir.Operation]:
     """The ops nested in `root` whose name is one of `names`; inner ops before the op that holds them."""
-    found: list[ir.Operation] = []
     if _driver is None:
-        _walk(root, frozenset(names), found)
-        return found
+        return [op for op in all_ops_of(root) if op.name in names]
+    found: list[ir.Operation] = []
 
     def seen(op: ir.OpView, _rewriter: object) -> bool:
         found.append(op.operation)
@@ -32,13 +31,16 @@ def ops_of(root: ir.Operation, *names: str) -> list[ir.Operation]:
     return found
 
 
-def _walk(root: ir.Operation, names: frozenset[str], found: list[ir.Operation]) -> None:
+def all_ops_of(root: ir.Operation) -> list[ir.Operation]:
+    """`root` and the ops nested in it; inner ops before the op that holds them."""
+    found: list[ir.Operation] = []
+
     def seen(op: ir.Operation) -> ir.WalkResult:
-        if op.name in names:
-            found.append(op)
+        found.append(op)
         return ir.WalkResult.ADVANCE
 
     root.walk(seen)
+    return found
 
 
 def users_of(op: ir.Operation) -> Iterator[ir.Operation]:

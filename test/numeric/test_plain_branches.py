@@ -11,9 +11,9 @@ from jax import lax
 from jax.sharding import NamedSharding, PartitionSpec
 from numeric.oracle import assert_same, optimized
 from programs.program import data_mesh
+from unit.clusters import available
 
 import paropt
-from paropt.targets import TargetError, get
 
 MICRO_BATCHES = 4
 BYTES = 8 * 8 * 4
@@ -137,10 +137,7 @@ def test_an_if_that_gets_a_second_result_keeps_its_values() -> None:
 
 @pytest.mark.parametrize("target", ["tpu:v5e:2x4", "gpu:h100:1x1x8"])
 def test_on_targets(target: str) -> None:
-    try:
-        get(target).require_compiler()
-    except TargetError as error:
-        pytest.skip(f"{error}, or `make extras`")
+    available(target)
     for step in (step_of(skipped), counting):
         report = paropt.audit(step, *arguments(), passes="grad-sync", targets=[target])
         assert not report.mismatches

@@ -11,7 +11,7 @@ from jax import lax
 from numeric.test_training_programs import assert_close
 from programs import explicit, models, plain
 from programs.catalog import EXPLICIT, INTEGER_MLPS, PLAIN
-from programs.patterns import UNROLLED
+from programs.patterns import STACKED, UNROLLED
 from programs.program import Program, Sizes, Tree
 
 import paropt
@@ -144,6 +144,20 @@ def rematerialised(weights: Tree, batches: jax.Array) -> Tree:
     return total
 
 
+def mean_of_stacked_gradients(weights: Tree, batches: jax.Array) -> Tree:
+    pairs = [jax.value_and_grad(loss)(weights, batch) for batch in batches]
+    losses = jnp.stack([value for value, _ in pairs])
+    means = jax.tree.map(lambda *leaves: jnp.mean(jnp.stack(leaves), 0), *(gradients for _, gradients in pairs))
+    return means, losses, jnp.mean(losses)
+
+
+def wide_sum_of_narrow_rows(weights: Tree, batches: jax.Array) -> Tree:
+    narrow = jax.tree.map(lambda weight: weight.astype(jnp.bfloat16), weights)
+    each = [jax.grad(loss)(narrow, batch.astype(jnp.bfloat16)) for batch in batches]
+    largest = jnp.max(jnp.stack([jnp.max(gradients[0]) for gradients in each]))
+    return jax.tree.map(lambda *leaves: jnp.concatenate([g[None] for g in leaves]).sum(0, jnp.float32), *each), largest
+
+
 FORMS: list[tuple[Callable[..., Tree], tuple[Any, ...]]] = [
     (list_of_losses, (BATCHES,)),
     (one_backward_of_a_running_loss, (BATCHES,)),
@@ -159,6 +173,8 @@ FORMS: list[tuple[Callable[..., Tree], tuple[Any, ...]]] = [
     (weighted, (BATCHES,)),
     (running_statistic, (BATCHES,)),
     (rematerialised, (BATCHES,)),
+    (mean_of_stacked_gradients, (BATCHES,)),
+    (wide_sum_of_narrow_rows, (BATCHES,)),
 ]
 
 
@@ -194,7 +210,11 @@ def _unrolled_programs() -> dict[str, Callable[[], Program]]:
         for name, form in forms.items()
         for build in (models.transformer, models.scanned_transformer, models.tied_transformer, models.embedding)
     }
-    return {"explicit mlp": EXPLICIT["mlp_p8"], "plain mlp": PLAIN["mlp_p8"], **built}
+    stacked = {
+        f"{name} mlp, stacked": lambda form=form: form.data_parallel(models.mlp, STACKED, SIZES)
+        for name, form in forms.items()
+    }
+    return {"explicit mlp": EXPLICIT["mlp_p8"], "plain mlp": PLAIN["mlp_p8"], **built, **stacked}
 
 
 UNROLLED_PROGRAMS = _unrolled_programs()

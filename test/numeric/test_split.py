@@ -226,6 +226,22 @@ def test_loss_is_the_same_bit_for_bit(loss: Callable[..., jax.Array], args: tupl
     assert_close(before(*args), after(*args), 0.0)
 
 
+def test_extremes_of_the_batch_are_those_of_its_parts() -> None:
+    def loss(weights: Tree, x: jax.Array, y: jax.Array) -> Tree:
+        errors = (mlp(weights, x) - y) ** 2
+        each = jnp.sum(errors, axis=-1)
+        extremes = jnp.max(each), jnp.min(errors, axis=0), 2 * jnp.max(jnp.abs(x))
+        return jnp.sum(errors), (extremes, jnp.any(each > 40), jnp.all(jnp.isfinite(each)))
+
+    def step(weights: Tree, x: jax.Array, y: jax.Array) -> Tree:
+        (value, metrics), gradients = jax.value_and_grad(loss, has_aux=True)(weights, x, y)
+        return updated(weights, gradients), value, metrics
+
+    before, after = jax.jit(step), paropt.jit(step, passes=SPLIT, strict=True)
+    assert split_remark(after, (WEIGHTS, X, Y)).applied
+    assert_close(before(WEIGHTS, X, Y), after(WEIGHTS, X, Y), 0.0)
+
+
 def cross_entropy(parameters: Tree, tokens: jax.Array, labels: jax.Array) -> jax.Array:
     logits = parameters["table"][tokens] @ parameters["head"]
     return optax.softmax_cross_entropy_with_integer_labels(logits, labels)

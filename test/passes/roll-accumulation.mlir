@@ -853,6 +853,318 @@ func.func public @ops_in_between(%x: tensor<4x4xf32>, %w: tensor<4xf32>) -> (ten
   return %a3, %late, %early : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 
+// Terms that are put into one array for nothing but a reduce are added up one by one.
+// CHECK-LABEL:   func.func public @rows_that_a_reduce_adds_up
+// CHECK-DAG:       %[[MOST:.*]] = stablehlo.constant dense<0xFF800000> : tensor<4xf32>
+// CHECK-DAG:       %[[ZERO:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<4xf32>
+// CHECK:           %[[LOOP:.*]]:3 = stablehlo.while(%{{.*}} = %{{.*}}, %[[SUM:.*]] = %[[ZERO]], %[[LARGEST:.*]] = %[[MOST]])
+// CHECK:             %[[N:.*]] = stablehlo.negate
+// CHECK-NOT:         stablehlo.broadcast_in_dim
+// CHECK:             %[[A:.*]] = stablehlo.add %[[SUM]], %[[N]]
+// CHECK-NEXT:        %[[M:.*]] = stablehlo.maximum %[[LARGEST]], %[[N]]
+// CHECK-NEXT:        stablehlo.return %{{.*}}, %[[A]], %[[M]]
+// CHECK-NOT:       stablehlo.concatenate
+// CHECK:           return %[[LOOP]]#1, %[[LOOP]]#2
+// REMARK-DAG: [roll-accumulation] stablehlo.reduce applied: 4 copies of 4 ops became the body of a loop
+func.func public @rows_that_a_reduce_adds_up(%x: tensor<4x4xf32>, %w: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %s0 = stablehlo.slice %x [0:1, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r0 = stablehlo.reshape %s0 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m0 = stablehlo.multiply %r0, %w : tensor<4xf32>
+  %n0 = stablehlo.negate %m0 : tensor<4xf32>
+  %e0 = stablehlo.broadcast_in_dim %n0, dims = [1] : (tensor<4xf32>) -> tensor<1x4xf32>
+  %f0 = stablehlo.reshape %n0 : (tensor<4xf32>) -> tensor<4x1xf32>
+  %s1 = stablehlo.slice %x [1:2, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r1 = stablehlo.reshape %s1 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m1 = stablehlo.multiply %r1, %w : tensor<4xf32>
+  %n1 = stablehlo.negate %m1 : tensor<4xf32>
+  %e1 = stablehlo.broadcast_in_dim %n1, dims = [1] : (tensor<4xf32>) -> tensor<1x4xf32>
+  %f1 = stablehlo.reshape %n1 : (tensor<4xf32>) -> tensor<4x1xf32>
+  %s2 = stablehlo.slice %x [2:3, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r2 = stablehlo.reshape %s2 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m2 = stablehlo.multiply %r2, %w : tensor<4xf32>
+  %n2 = stablehlo.negate %m2 : tensor<4xf32>
+  %e2 = stablehlo.broadcast_in_dim %n2, dims = [1] : (tensor<4xf32>) -> tensor<1x4xf32>
+  %f2 = stablehlo.reshape %n2 : (tensor<4xf32>) -> tensor<4x1xf32>
+  %s3 = stablehlo.slice %x [3:4, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r3 = stablehlo.reshape %s3 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m3 = stablehlo.multiply %r3, %w : tensor<4xf32>
+  %n3 = stablehlo.negate %m3 : tensor<4xf32>
+  %e3 = stablehlo.broadcast_in_dim %n3, dims = [1] : (tensor<4xf32>) -> tensor<1x4xf32>
+  %f3 = stablehlo.reshape %n3 : (tensor<4xf32>) -> tensor<4x1xf32>
+  %rows = stablehlo.concatenate %e0, %e1, %e2, %e3, dim = 0 : (tensor<1x4xf32>, tensor<1x4xf32>, tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<4x4xf32>
+  %columns = stablehlo.concatenate %f0, %f1, %f2, %f3, dim = 1 : (tensor<4x1xf32>, tensor<4x1xf32>, tensor<4x1xf32>, tensor<4x1xf32>) -> tensor<4x4xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %least = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %sum = stablehlo.reduce(%rows init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<4x4xf32>, tensor<f32>) -> tensor<4xf32>
+  %largest = stablehlo.reduce(%columns init: %least) applies stablehlo.maximum across dimensions = [1] : (tensor<4x4xf32>, tensor<f32>) -> tensor<4xf32>
+  return %sum, %largest : tensor<4xf32>, tensor<4xf32>
+}
+
+// They are converted one by one, too, and added up in the type of the reduce.
+// CHECK-LABEL:   func.func public @rows_that_are_converted
+// CHECK:           %[[SEVEN:.*]] = stablehlo.constant dense<7.000000e+00> : tensor<4xf64>
+// CHECK:           %[[LOOP:.*]]:2 = stablehlo.while(%{{.*}} = %{{.*}}, %[[SUM:.*]] = %[[SEVEN]])
+// CHECK:             %[[WIDE:.*]] = stablehlo.convert %{{.*}} : (tensor<4xf32>) -> tensor<4xf64>
+// CHECK-NEXT:        stablehlo.add %[[SUM]], %[[WIDE]] : tensor<4xf64>
+// CHECK:           return %[[LOOP]]#1
+func.func public @rows_that_are_converted(%x: tensor<4x4xf32>, %w: tensor<4xf32>) -> tensor<4xf64> {
+  %s0 = stablehlo.slice %x [0:1, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r0 = stablehlo.reshape %s0 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m0 = stablehlo.multiply %r0, %w : tensor<4xf32>
+  %n0 = stablehlo.negate %m0 : tensor<4xf32>
+  %e0 = stablehlo.broadcast_in_dim %n0, dims = [1] : (tensor<4xf32>) -> tensor<1x4xf32>
+  %s1 = stablehlo.slice %x [1:2, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r1 = stablehlo.reshape %s1 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m1 = stablehlo.multiply %r1, %w : tensor<4xf32>
+  %n1 = stablehlo.negate %m1 : tensor<4xf32>
+  %e1 = stablehlo.broadcast_in_dim %n1, dims = [1] : (tensor<4xf32>) -> tensor<1x4xf32>
+  %s2 = stablehlo.slice %x [2:3, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r2 = stablehlo.reshape %s2 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m2 = stablehlo.multiply %r2, %w : tensor<4xf32>
+  %n2 = stablehlo.negate %m2 : tensor<4xf32>
+  %e2 = stablehlo.broadcast_in_dim %n2, dims = [1] : (tensor<4xf32>) -> tensor<1x4xf32>
+  %s3 = stablehlo.slice %x [3:4, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r3 = stablehlo.reshape %s3 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m3 = stablehlo.multiply %r3, %w : tensor<4xf32>
+  %n3 = stablehlo.negate %m3 : tensor<4xf32>
+  %e3 = stablehlo.broadcast_in_dim %n3, dims = [1] : (tensor<4xf32>) -> tensor<1x4xf32>
+  %rows = stablehlo.concatenate %e0, %e1, %e2, %e3, dim = 0 : (tensor<1x4xf32>, tensor<1x4xf32>, tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<4x4xf32>
+  %wide = stablehlo.convert %rows : (tensor<4x4xf32>) -> tensor<4x4xf64>
+  %seven = stablehlo.constant dense<7.0> : tensor<f64>
+  %sum = stablehlo.reduce(%wide init: %seven) applies stablehlo.add across dimensions = [0] : (tensor<4x4xf64>, tensor<f64>) -> tensor<4xf64>
+  return %sum : tensor<4xf64>
+}
+
+// An array that something else reads too is made in any case: its sum does not tell that there are copies.
+// CHECK-LABEL: func.func public @rows_that_are_read_elsewhere
+// CHECK-NOT:     stablehlo.while
+// CHECK:         return
+func.func public @rows_that_are_read_elsewhere(%x: tensor<4x4xf32>, %w: tensor<4xf32>) -> (tensor<4xf32>, tensor<4x4xf32>) {
+  %s0 = stablehlo.slice %x [0:1, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r0 = stablehlo.reshape %s0 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m0 = stablehlo.multiply %r0, %w : tensor<4xf32>
+  %n0 = stablehlo.negate %m0 : tensor<4xf32>
+  %e0 = stablehlo.broadcast_in_dim %n0, dims = [1] : (tensor<4xf32>) -> tensor<1x4xf32>
+  %s1 = stablehlo.slice %x [1:2, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r1 = stablehlo.reshape %s1 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m1 = stablehlo.multiply %r1, %w : tensor<4xf32>
+  %n1 = stablehlo.negate %m1 : tensor<4xf32>
+  %e1 = stablehlo.broadcast_in_dim %n1, dims = [1] : (tensor<4xf32>) -> tensor<1x4xf32>
+  %s2 = stablehlo.slice %x [2:3, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r2 = stablehlo.reshape %s2 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m2 = stablehlo.multiply %r2, %w : tensor<4xf32>
+  %n2 = stablehlo.negate %m2 : tensor<4xf32>
+  %e2 = stablehlo.broadcast_in_dim %n2, dims = [1] : (tensor<4xf32>) -> tensor<1x4xf32>
+  %s3 = stablehlo.slice %x [3:4, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r3 = stablehlo.reshape %s3 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m3 = stablehlo.multiply %r3, %w : tensor<4xf32>
+  %n3 = stablehlo.negate %m3 : tensor<4xf32>
+  %e3 = stablehlo.broadcast_in_dim %n3, dims = [1] : (tensor<4xf32>) -> tensor<1x4xf32>
+  %rows = stablehlo.concatenate %e0, %e1, %e2, %e3, dim = 0 : (tensor<1x4xf32>, tensor<1x4xf32>, tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<4x4xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %sum = stablehlo.reduce(%rows init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<4x4xf32>, tensor<f32>) -> tensor<4xf32>
+  return %sum, %rows : tensor<4xf32>, tensor<4x4xf32>
+}
+
+// The sum is of what is inside of the rows.
+// CHECK-LABEL: func.func public @sum_inside_of_rows
+// CHECK-NOT:     stablehlo.while
+// CHECK:         return
+func.func public @sum_inside_of_rows(%x: tensor<4x4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
+  %s0 = stablehlo.slice %x [0:1, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r0 = stablehlo.reshape %s0 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m0 = stablehlo.multiply %r0, %w : tensor<4xf32>
+  %n0 = stablehlo.negate %m0 : tensor<4xf32>
+  %e0 = stablehlo.reshape %n0 : (tensor<4xf32>) -> tensor<1x4xf32>
+  %s1 = stablehlo.slice %x [1:2, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r1 = stablehlo.reshape %s1 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m1 = stablehlo.multiply %r1, %w : tensor<4xf32>
+  %n1 = stablehlo.negate %m1 : tensor<4xf32>
+  %e1 = stablehlo.reshape %n1 : (tensor<4xf32>) -> tensor<1x4xf32>
+  %s2 = stablehlo.slice %x [2:3, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r2 = stablehlo.reshape %s2 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m2 = stablehlo.multiply %r2, %w : tensor<4xf32>
+  %n2 = stablehlo.negate %m2 : tensor<4xf32>
+  %e2 = stablehlo.reshape %n2 : (tensor<4xf32>) -> tensor<1x4xf32>
+  %s3 = stablehlo.slice %x [3:4, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r3 = stablehlo.reshape %s3 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m3 = stablehlo.multiply %r3, %w : tensor<4xf32>
+  %n3 = stablehlo.negate %m3 : tensor<4xf32>
+  %e3 = stablehlo.reshape %n3 : (tensor<4xf32>) -> tensor<1x4xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %rows = stablehlo.concatenate %e0, %e1, %e2, %e3, dim = 0 : (tensor<1x4xf32>, tensor<1x4xf32>, tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<4x4xf32>
+  %sum = stablehlo.reduce(%rows init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<4x4xf32>, tensor<f32>) -> tensor<4xf32>
+  return %sum : tensor<4xf32>
+}
+
+// The rows are transposed on the way.
+// CHECK-LABEL: func.func public @transposed_rows
+// CHECK-NOT:     stablehlo.while
+// CHECK:         return
+func.func public @transposed_rows(%x: tensor<4x4xf32>, %w: tensor<4xf32>) -> tensor<2x2xf32> {
+  %s0 = stablehlo.slice %x [0:1, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r0 = stablehlo.reshape %s0 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m0 = stablehlo.multiply %r0, %w : tensor<4xf32>
+  %n0 = stablehlo.negate %m0 : tensor<4xf32>
+  %q0 = stablehlo.reshape %n0 : (tensor<4xf32>) -> tensor<2x2xf32>
+  %e0 = stablehlo.broadcast_in_dim %q0, dims = [2, 1] : (tensor<2x2xf32>) -> tensor<1x2x2xf32>
+  %s1 = stablehlo.slice %x [1:2, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r1 = stablehlo.reshape %s1 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m1 = stablehlo.multiply %r1, %w : tensor<4xf32>
+  %n1 = stablehlo.negate %m1 : tensor<4xf32>
+  %q1 = stablehlo.reshape %n1 : (tensor<4xf32>) -> tensor<2x2xf32>
+  %e1 = stablehlo.broadcast_in_dim %q1, dims = [2, 1] : (tensor<2x2xf32>) -> tensor<1x2x2xf32>
+  %s2 = stablehlo.slice %x [2:3, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r2 = stablehlo.reshape %s2 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m2 = stablehlo.multiply %r2, %w : tensor<4xf32>
+  %n2 = stablehlo.negate %m2 : tensor<4xf32>
+  %q2 = stablehlo.reshape %n2 : (tensor<4xf32>) -> tensor<2x2xf32>
+  %e2 = stablehlo.broadcast_in_dim %q2, dims = [2, 1] : (tensor<2x2xf32>) -> tensor<1x2x2xf32>
+  %s3 = stablehlo.slice %x [3:4, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r3 = stablehlo.reshape %s3 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m3 = stablehlo.multiply %r3, %w : tensor<4xf32>
+  %n3 = stablehlo.negate %m3 : tensor<4xf32>
+  %q3 = stablehlo.reshape %n3 : (tensor<4xf32>) -> tensor<2x2xf32>
+  %e3 = stablehlo.broadcast_in_dim %q3, dims = [2, 1] : (tensor<2x2xf32>) -> tensor<1x2x2xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %rows = stablehlo.concatenate %e0, %e1, %e2, %e3, dim = 0 : (tensor<1x2x2xf32>, tensor<1x2x2xf32>, tensor<1x2x2xf32>, tensor<1x2x2xf32>) -> tensor<4x2x2xf32>
+  %sum = stablehlo.reduce(%rows init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<4x2x2xf32>, tensor<f32>) -> tensor<2x2xf32>
+  return %sum : tensor<2x2xf32>
+}
+
+// The rows have another shape than the terms.
+// CHECK-LABEL: func.func public @flat_rows
+// CHECK-NOT:     stablehlo.while
+// CHECK:         return
+func.func public @flat_rows(%x: tensor<4x4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
+  %s0 = stablehlo.slice %x [0:1, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r0 = stablehlo.reshape %s0 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m0 = stablehlo.multiply %r0, %w : tensor<4xf32>
+  %n0 = stablehlo.negate %m0 : tensor<4xf32>
+  %q0 = stablehlo.reshape %n0 : (tensor<4xf32>) -> tensor<2x2xf32>
+  %e0 = stablehlo.reshape %q0 : (tensor<2x2xf32>) -> tensor<1x4xf32>
+  %s1 = stablehlo.slice %x [1:2, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r1 = stablehlo.reshape %s1 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m1 = stablehlo.multiply %r1, %w : tensor<4xf32>
+  %n1 = stablehlo.negate %m1 : tensor<4xf32>
+  %q1 = stablehlo.reshape %n1 : (tensor<4xf32>) -> tensor<2x2xf32>
+  %e1 = stablehlo.reshape %q1 : (tensor<2x2xf32>) -> tensor<1x4xf32>
+  %s2 = stablehlo.slice %x [2:3, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r2 = stablehlo.reshape %s2 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m2 = stablehlo.multiply %r2, %w : tensor<4xf32>
+  %n2 = stablehlo.negate %m2 : tensor<4xf32>
+  %q2 = stablehlo.reshape %n2 : (tensor<4xf32>) -> tensor<2x2xf32>
+  %e2 = stablehlo.reshape %q2 : (tensor<2x2xf32>) -> tensor<1x4xf32>
+  %s3 = stablehlo.slice %x [3:4, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r3 = stablehlo.reshape %s3 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m3 = stablehlo.multiply %r3, %w : tensor<4xf32>
+  %n3 = stablehlo.negate %m3 : tensor<4xf32>
+  %q3 = stablehlo.reshape %n3 : (tensor<4xf32>) -> tensor<2x2xf32>
+  %e3 = stablehlo.reshape %q3 : (tensor<2x2xf32>) -> tensor<1x4xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %rows = stablehlo.concatenate %e0, %e1, %e2, %e3, dim = 0 : (tensor<1x4xf32>, tensor<1x4xf32>, tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<4x4xf32>
+  %sum = stablehlo.reduce(%rows init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<4x4xf32>, tensor<f32>) -> tensor<4xf32>
+  return %sum : tensor<4xf32>
+}
+
+// The last part of the array is no row.
+// CHECK-LABEL: func.func public @some_rows
+// CHECK-NOT:     stablehlo.while
+// CHECK:         return
+func.func public @some_rows(%x: tensor<4x4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
+  %s0 = stablehlo.slice %x [0:1, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r0 = stablehlo.reshape %s0 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m0 = stablehlo.multiply %r0, %w : tensor<4xf32>
+  %n0 = stablehlo.negate %m0 : tensor<4xf32>
+  %e0 = stablehlo.reshape %n0 : (tensor<4xf32>) -> tensor<1x4xf32>
+  %s1 = stablehlo.slice %x [1:2, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r1 = stablehlo.reshape %s1 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m1 = stablehlo.multiply %r1, %w : tensor<4xf32>
+  %n1 = stablehlo.negate %m1 : tensor<4xf32>
+  %e1 = stablehlo.reshape %n1 : (tensor<4xf32>) -> tensor<1x4xf32>
+  %s2 = stablehlo.slice %x [2:3, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r2 = stablehlo.reshape %s2 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m2 = stablehlo.multiply %r2, %w : tensor<4xf32>
+  %n2 = stablehlo.negate %m2 : tensor<4xf32>
+  %e2 = stablehlo.reshape %n2 : (tensor<4xf32>) -> tensor<1x4xf32>
+  %s3 = stablehlo.slice %x [3:4, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r3 = stablehlo.reshape %s3 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m3 = stablehlo.multiply %r3, %w : tensor<4xf32>
+  %n3 = stablehlo.negate %m3 : tensor<4xf32>
+  %e3 = stablehlo.reshape %n3 : (tensor<4xf32>) -> tensor<1x4xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %rows = stablehlo.concatenate %e0, %e1, %e2, %e3, %x, dim = 0 : (tensor<1x4xf32>, tensor<1x4xf32>, tensor<1x4xf32>, tensor<1x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+  %sum = stablehlo.reduce(%rows init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<8x4xf32>, tensor<f32>) -> tensor<4xf32>
+  return %sum : tensor<4xf32>
+}
+
+// The number that the reduce starts from is not known.
+// CHECK-LABEL: func.func public @rows_from_an_argument
+// CHECK-NOT:     stablehlo.while
+// CHECK:         return
+func.func public @rows_from_an_argument(%x: tensor<4x4xf32>, %w: tensor<4xf32>, %start: tensor<f32>) -> tensor<4xf32> {
+  %s0 = stablehlo.slice %x [0:1, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r0 = stablehlo.reshape %s0 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m0 = stablehlo.multiply %r0, %w : tensor<4xf32>
+  %n0 = stablehlo.negate %m0 : tensor<4xf32>
+  %e0 = stablehlo.reshape %n0 : (tensor<4xf32>) -> tensor<1x4xf32>
+  %s1 = stablehlo.slice %x [1:2, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r1 = stablehlo.reshape %s1 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m1 = stablehlo.multiply %r1, %w : tensor<4xf32>
+  %n1 = stablehlo.negate %m1 : tensor<4xf32>
+  %e1 = stablehlo.reshape %n1 : (tensor<4xf32>) -> tensor<1x4xf32>
+  %s2 = stablehlo.slice %x [2:3, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r2 = stablehlo.reshape %s2 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m2 = stablehlo.multiply %r2, %w : tensor<4xf32>
+  %n2 = stablehlo.negate %m2 : tensor<4xf32>
+  %e2 = stablehlo.reshape %n2 : (tensor<4xf32>) -> tensor<1x4xf32>
+  %s3 = stablehlo.slice %x [3:4, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r3 = stablehlo.reshape %s3 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m3 = stablehlo.multiply %r3, %w : tensor<4xf32>
+  %n3 = stablehlo.negate %m3 : tensor<4xf32>
+  %e3 = stablehlo.reshape %n3 : (tensor<4xf32>) -> tensor<1x4xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %rows = stablehlo.concatenate %e0, %e1, %e2, %e3, dim = 0 : (tensor<1x4xf32>, tensor<1x4xf32>, tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<4x4xf32>
+  %sum = stablehlo.reduce(%rows init: %start) applies stablehlo.add across dimensions = [0] : (tensor<4x4xf32>, tensor<f32>) -> tensor<4xf32>
+  return %sum : tensor<4xf32>
+}
+
+// The reduce is in a branch.
+// CHECK-LABEL: func.func public @rows_in_a_branch
+// CHECK-NOT:     stablehlo.while
+// CHECK:         return
+func.func public @rows_in_a_branch(%x: tensor<4x4xf32>, %w: tensor<4xf32>, %p: tensor<i1>) -> tensor<4xf32> {
+  %s0 = stablehlo.slice %x [0:1, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r0 = stablehlo.reshape %s0 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m0 = stablehlo.multiply %r0, %w : tensor<4xf32>
+  %n0 = stablehlo.negate %m0 : tensor<4xf32>
+  %e0 = stablehlo.reshape %n0 : (tensor<4xf32>) -> tensor<1x4xf32>
+  %s1 = stablehlo.slice %x [1:2, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r1 = stablehlo.reshape %s1 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m1 = stablehlo.multiply %r1, %w : tensor<4xf32>
+  %n1 = stablehlo.negate %m1 : tensor<4xf32>
+  %e1 = stablehlo.reshape %n1 : (tensor<4xf32>) -> tensor<1x4xf32>
+  %s2 = stablehlo.slice %x [2:3, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r2 = stablehlo.reshape %s2 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m2 = stablehlo.multiply %r2, %w : tensor<4xf32>
+  %n2 = stablehlo.negate %m2 : tensor<4xf32>
+  %e2 = stablehlo.reshape %n2 : (tensor<4xf32>) -> tensor<1x4xf32>
+  %s3 = stablehlo.slice %x [3:4, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r3 = stablehlo.reshape %s3 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m3 = stablehlo.multiply %r3, %w : tensor<4xf32>
+  %n3 = stablehlo.negate %m3 : tensor<4xf32>
+  %e3 = stablehlo.reshape %n3 : (tensor<4xf32>) -> tensor<1x4xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %rows = stablehlo.concatenate %e0, %e1, %e2, %e3, dim = 0 : (tensor<1x4xf32>, tensor<1x4xf32>, tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<4x4xf32>
+  %sum = "stablehlo.if"(%p) ({
+    %in = stablehlo.reduce(%rows init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<4x4xf32>, tensor<f32>) -> tensor<4xf32>
+    stablehlo.return %in : tensor<4xf32>
+  }, {
+    stablehlo.return %n0 : tensor<4xf32>
+  }) : (tensor<i1>) -> tensor<4xf32>
+  return %sum : tensor<4xf32>
+}
+
 // Legal when: the copies apply the same ops to the same types
 // CHECK-LABEL: func.func public @other_type
 // CHECK-NOT:     stablehlo.while
@@ -1481,7 +1793,7 @@ func.func public @last_copy_lacks_a_reduction(%x: tensor<3x4xf32>, %w: tensor<4x
   return %a2 : tensor<4xf32>
 }
 
-// Legal when: the terms are added in the order of a loop, or `order=any`
+// Legal when: the terms are added in the order of a loop, by a reduce (whose order is open), or `order=any`
 // CHECK-LABEL: func.func public @added_in_pairs
 // CHECK-NOT:     stablehlo.while
 // CHECK:         return
@@ -1511,6 +1823,135 @@ func.func public @added_in_pairs(%x: tensor<4x4xf32>, %w: tensor<4xf32>) -> tens
   %a1 = stablehlo.add %n2, %n3 : tensor<4xf32>
   %a2 = stablehlo.add %a0, %a1 : tensor<4xf32>
   return %a2 : tensor<4xf32>
+}
+
+// Legal when: the terms are added in the order of a loop, by a reduce (whose order is open), or `order=any`
+// A sum that is rolled takes no other one along, which is added in pairs.
+// CHECK-LABEL:   func.func public @added_in_pairs_beside_a_sum
+// CHECK:           %[[LOOP:.*]]:3 = stablehlo.while(%{{.*}}, %[[ACC:.*]] = %{{.*}}, %[[ROWS:.*]] = %{{.*}})
+// CHECK:             stablehlo.add %[[ACC]],
+// CHECK:             stablehlo.dynamic_update_slice %[[ROWS]],
+// CHECK:           stablehlo.slice %[[LOOP]]#2 [0:1, 0:4]
+// CHECK:           %[[A:.*]] = stablehlo.add
+// CHECK-NEXT:      %[[B:.*]] = stablehlo.add
+// CHECK-NEXT:      %[[SUM:.*]] = stablehlo.add %[[A]], %[[B]]
+// CHECK-NEXT:      return %[[LOOP]]#1, %[[SUM]]
+// ANY-LABEL:     func.func public @added_in_pairs_beside_a_sum
+// ANY:             %[[LOOP:.*]]:3 = stablehlo.while(%{{.*}}, %[[ACC:.*]] = %{{.*}}, %[[PAIRS:.*]] = %{{.*}})
+// ANY:               stablehlo.add %[[ACC]],
+// ANY:               stablehlo.add %[[PAIRS]],
+// ANY:             return %[[LOOP]]#1, %[[LOOP]]#2
+func.func public @added_in_pairs_beside_a_sum(%x: tensor<4x4xf32>, %w: tensor<4xf32>, %start: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %s0 = stablehlo.slice %x [0:1, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r0 = stablehlo.reshape %s0 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m0 = stablehlo.multiply %r0, %w : tensor<4xf32>
+  %p0 = stablehlo.multiply %m0, %w : tensor<4xf32>
+  %q0 = stablehlo.multiply %p0, %w : tensor<4xf32>
+  %u0 = stablehlo.multiply %q0, %w : tensor<4xf32>
+  %v0 = stablehlo.multiply %u0, %w : tensor<4xf32>
+  %n0 = stablehlo.negate %v0 : tensor<4xf32>
+  %c0 = stablehlo.add %start, %v0 : tensor<4xf32>
+  %s1 = stablehlo.slice %x [1:2, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r1 = stablehlo.reshape %s1 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m1 = stablehlo.multiply %r1, %w : tensor<4xf32>
+  %p1 = stablehlo.multiply %m1, %w : tensor<4xf32>
+  %q1 = stablehlo.multiply %p1, %w : tensor<4xf32>
+  %u1 = stablehlo.multiply %q1, %w : tensor<4xf32>
+  %v1 = stablehlo.multiply %u1, %w : tensor<4xf32>
+  %n1 = stablehlo.negate %v1 : tensor<4xf32>
+  %c1 = stablehlo.add %c0, %v1 : tensor<4xf32>
+  %s2 = stablehlo.slice %x [2:3, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r2 = stablehlo.reshape %s2 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m2 = stablehlo.multiply %r2, %w : tensor<4xf32>
+  %p2 = stablehlo.multiply %m2, %w : tensor<4xf32>
+  %q2 = stablehlo.multiply %p2, %w : tensor<4xf32>
+  %u2 = stablehlo.multiply %q2, %w : tensor<4xf32>
+  %v2 = stablehlo.multiply %u2, %w : tensor<4xf32>
+  %n2 = stablehlo.negate %v2 : tensor<4xf32>
+  %c2 = stablehlo.add %c1, %v2 : tensor<4xf32>
+  %s3 = stablehlo.slice %x [3:4, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
+  %r3 = stablehlo.reshape %s3 : (tensor<1x4xf32>) -> tensor<4xf32>
+  %m3 = stablehlo.multiply %r3, %w : tensor<4xf32>
+  %p3 = stablehlo.multiply %m3, %w : tensor<4xf32>
+  %q3 = stablehlo.multiply %p3, %w : tensor<4xf32>
+  %u3 = stablehlo.multiply %q3, %w : tensor<4xf32>
+  %v3 = stablehlo.multiply %u3, %w : tensor<4xf32>
+  %n3 = stablehlo.negate %v3 : tensor<4xf32>
+  %c3 = stablehlo.add %c2, %v3 : tensor<4xf32>
+  %a0 = stablehlo.add %n0, %n1 : tensor<4xf32>
+  %a1 = stablehlo.add %n2, %n3 : tensor<4xf32>
+  %a2 = stablehlo.add %a0, %a1 : tensor<4xf32>
+  return %c3, %a2 : tensor<4xf32>, tensor<4xf32>
+}
+
+// What is added in pairs is rolled as a whole or not at all: three of these four terms would fit in max-stack-bytes.
+// CHECK-LABEL: func.func public @part_of_what_is_added_in_pairs
+// CHECK-NOT:     stablehlo.while
+// CHECK:         return
+// ANY-LABEL:   func.func public @part_of_what_is_added_in_pairs
+// ANY-NOT:       stablehlo.while
+// ANY:           return
+func.func public @part_of_what_is_added_in_pairs(%x0: tensor<5xf32>, %x1: tensor<5xf32>, %x2: tensor<5xf32>, %x3: tensor<5xf32>, %w: tensor<5xf32>) -> tensor<5xf32> {
+  %a0 = stablehlo.multiply %x0, %w : tensor<5xf32>
+  %b0 = stablehlo.multiply %a0, %w : tensor<5xf32>
+  %c0 = stablehlo.multiply %b0, %w : tensor<5xf32>
+  %d0 = stablehlo.multiply %c0, %w : tensor<5xf32>
+  %e0 = stablehlo.multiply %d0, %w : tensor<5xf32>
+  %f0 = stablehlo.multiply %e0, %w : tensor<5xf32>
+  %g0 = stablehlo.multiply %f0, %w : tensor<5xf32>
+  %h0 = stablehlo.multiply %g0, %w : tensor<5xf32>
+  %i0 = stablehlo.multiply %h0, %w : tensor<5xf32>
+  %j0 = stablehlo.multiply %i0, %w : tensor<5xf32>
+  %k0 = stablehlo.multiply %j0, %w : tensor<5xf32>
+  %l0 = stablehlo.multiply %k0, %w : tensor<5xf32>
+  %m0 = stablehlo.multiply %l0, %w : tensor<5xf32>
+  %n0 = stablehlo.multiply %m0, %w : tensor<5xf32>
+  %a1 = stablehlo.multiply %x1, %w : tensor<5xf32>
+  %b1 = stablehlo.multiply %a1, %w : tensor<5xf32>
+  %c1 = stablehlo.multiply %b1, %w : tensor<5xf32>
+  %d1 = stablehlo.multiply %c1, %w : tensor<5xf32>
+  %e1 = stablehlo.multiply %d1, %w : tensor<5xf32>
+  %f1 = stablehlo.multiply %e1, %w : tensor<5xf32>
+  %g1 = stablehlo.multiply %f1, %w : tensor<5xf32>
+  %h1 = stablehlo.multiply %g1, %w : tensor<5xf32>
+  %i1 = stablehlo.multiply %h1, %w : tensor<5xf32>
+  %j1 = stablehlo.multiply %i1, %w : tensor<5xf32>
+  %k1 = stablehlo.multiply %j1, %w : tensor<5xf32>
+  %l1 = stablehlo.multiply %k1, %w : tensor<5xf32>
+  %m1 = stablehlo.multiply %l1, %w : tensor<5xf32>
+  %n1 = stablehlo.multiply %m1, %w : tensor<5xf32>
+  %a2 = stablehlo.multiply %x2, %w : tensor<5xf32>
+  %b2 = stablehlo.multiply %a2, %w : tensor<5xf32>
+  %c2 = stablehlo.multiply %b2, %w : tensor<5xf32>
+  %d2 = stablehlo.multiply %c2, %w : tensor<5xf32>
+  %e2 = stablehlo.multiply %d2, %w : tensor<5xf32>
+  %f2 = stablehlo.multiply %e2, %w : tensor<5xf32>
+  %g2 = stablehlo.multiply %f2, %w : tensor<5xf32>
+  %h2 = stablehlo.multiply %g2, %w : tensor<5xf32>
+  %i2 = stablehlo.multiply %h2, %w : tensor<5xf32>
+  %j2 = stablehlo.multiply %i2, %w : tensor<5xf32>
+  %k2 = stablehlo.multiply %j2, %w : tensor<5xf32>
+  %l2 = stablehlo.multiply %k2, %w : tensor<5xf32>
+  %m2 = stablehlo.multiply %l2, %w : tensor<5xf32>
+  %n2 = stablehlo.multiply %m2, %w : tensor<5xf32>
+  %a3 = stablehlo.multiply %x3, %w : tensor<5xf32>
+  %b3 = stablehlo.multiply %a3, %w : tensor<5xf32>
+  %c3 = stablehlo.multiply %b3, %w : tensor<5xf32>
+  %d3 = stablehlo.multiply %c3, %w : tensor<5xf32>
+  %e3 = stablehlo.multiply %d3, %w : tensor<5xf32>
+  %f3 = stablehlo.multiply %e3, %w : tensor<5xf32>
+  %g3 = stablehlo.multiply %f3, %w : tensor<5xf32>
+  %h3 = stablehlo.multiply %g3, %w : tensor<5xf32>
+  %i3 = stablehlo.multiply %h3, %w : tensor<5xf32>
+  %j3 = stablehlo.multiply %i3, %w : tensor<5xf32>
+  %k3 = stablehlo.multiply %j3, %w : tensor<5xf32>
+  %l3 = stablehlo.multiply %k3, %w : tensor<5xf32>
+  %m3 = stablehlo.multiply %l3, %w : tensor<5xf32>
+  %n3 = stablehlo.multiply %m3, %w : tensor<5xf32>
+  %t0 = stablehlo.add %n0, %n1 : tensor<5xf32>
+  %t1 = stablehlo.add %n2, %n3 : tensor<5xf32>
+  %t2 = stablehlo.add %t0, %t1 : tensor<5xf32>
+  return %t2 : tensor<5xf32>
 }
 
 // Legal when: a sum that begins with its first term has a number that changes nothing

@@ -198,6 +198,32 @@ func.func public @layers(%x: tensor<8x4xf32>) -> tensor<4xf32> {
   return %t : tensor<4xf32>
 }
 
+// The largest of each part is compared with the largest before, from the number that the reduce starts from; what is
+// computed of the largest follows the loop.
+// CHECK-LABEL:   func.func public @largest_and_smallest
+// CHECK:           %[[LOW:.*]] = stablehlo.constant dense<1.000000e+00> : tensor<f32>
+// CHECK:           %[[FALSE:.*]] = stablehlo.constant dense<false> : tensor<i1>
+// CHECK:           %[[LOWS:.*]] = stablehlo.broadcast_in_dim %[[LOW]], dims = [] : (tensor<f32>) -> tensor<3xf32>
+// CHECK:           %[[LOOP:.*]]:4 = stablehlo.while(%{{.*}} = %{{.*}}, %[[S:.*]] = %{{.*}}, %[[M:.*]] = %[[LOWS]], %[[A:.*]] = %[[FALSE]])
+// CHECK:             %[[PART:.*]] = stablehlo.reduce(%{{.*}} init: %[[LOW]]) applies stablehlo.maximum across dimensions = [0] : (tensor<4x3xf32>
+// CHECK:             stablehlo.add %[[S]],
+// CHECK:             %[[MAX:.*]] = stablehlo.maximum %[[M]], %[[PART]] : tensor<3xf32>
+// CHECK:             %[[ANY:.*]] = stablehlo.or %[[A]],
+// CHECK:             stablehlo.return %{{.*}}, %{{.*}}, %[[MAX]], %[[ANY]]
+// CHECK:           %[[TWICE:.*]] = stablehlo.add %[[LOOP]]#2, %[[LOOP]]#2
+// CHECK:           return %[[LOOP]]#1, %[[TWICE]], %[[LOOP]]#3
+func.func public @largest_and_smallest(%x: tensor<8x3xf32>) -> (tensor<f32>, tensor<3xf32>, tensor<i1>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %low = stablehlo.constant dense<1.0> : tensor<f32>
+  %false = stablehlo.constant dense<false> : tensor<i1>
+  %s = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [0, 1] : (tensor<8x3xf32>, tensor<f32>) -> tensor<f32>
+  %m = stablehlo.reduce(%x init: %low) applies stablehlo.maximum across dimensions = [0] : (tensor<8x3xf32>, tensor<f32>) -> tensor<3xf32>
+  %twice = stablehlo.add %m, %m : tensor<3xf32>
+  %c = stablehlo.is_finite %x : (tensor<8x3xf32>) -> tensor<8x3xi1>
+  %any = stablehlo.reduce(%c init: %false) applies stablehlo.or across dimensions = [0, 1] : (tensor<8x3xi1>, tensor<i1>) -> tensor<i1>
+  return %s, %twice, %any : tensor<f32>, tensor<3xf32>, tensor<i1>
+}
+
 // Legal when: the arguments with examples are known, and have as many each
 // CHECK-LABEL:   func.func public @no_dimension
 // CHECK-NOT:     stablehlo.while
@@ -217,7 +243,7 @@ func.func public @odd(%x: tensor<7xf32>) -> tensor<f32> {
   return %s : tensor<f32>
 }
 
-// Legal when: each op treats the examples one by one, or adds them up from zero
+// Legal when: each op treats the examples one by one, adds them up from zero, or finds the largest or smallest
 // CHECK-LABEL:   func.func public @sorted
 // CHECK-NOT:     stablehlo.while
 // REMARK-DAG: [split-microbatches] stablehlo.sort missed: stablehlo.sort works across the examples
@@ -270,12 +296,12 @@ func.func public @own_filters(%x: tensor<8x6x1xf32>, %w: tensor<3x1x8xf32>) -> t
   return %s : tensor<f32>
 }
 
-// CHECK-LABEL:   func.func public @largest
+// CHECK-LABEL:   func.func public @product
 // CHECK-NOT:     stablehlo.while
 // REMARK-DAG: [split-microbatches] stablehlo.reduce missed: a reduce does more than add
-func.func public @largest(%x: tensor<8xf32>) -> tensor<f32> {
-  %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
-  %s = stablehlo.reduce(%x init: %low) applies stablehlo.maximum across dimensions = [0] : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
+func.func public @product(%x: tensor<8xf32>) -> tensor<f32> {
+  %one = stablehlo.constant dense<1.0> : tensor<f32>
+  %s = stablehlo.reduce(%x init: %one) applies stablehlo.multiply across dimensions = [0] : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
   return %s : tensor<f32>
 }
 
@@ -459,6 +485,96 @@ func.func public @read_in_condition(%x: tensor<8xf32>, %w: tensor<8xf32>) -> ten
     stablehlo.return %n, %v, %u : tensor<i32>, tensor<8xf32>, tensor<8xf32>
   }
   return %r#1 : tensor<8xf32>
+}
+
+// Legal when: no example reads the largest or smallest of all, with the same exception
+// CHECK-LABEL:   func.func public @relative_to_the_largest
+// CHECK-NOT:     stablehlo.while
+// REMARK-DAG: [split-microbatches] stablehlo.subtract missed: an example reads the extreme of all examples, which stablehlo.reduce at {{.*}} makes of them
+func.func public @relative_to_the_largest(%x: tensor<8x4xf32>, %w: tensor<4x4xf32>) -> tensor<f32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %h = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+  %m = stablehlo.reduce(%h init: %low) applies stablehlo.maximum across dimensions = [0] : (tensor<8x4xf32>, tensor<f32>) -> tensor<4xf32>
+  %b = stablehlo.broadcast_in_dim %m, dims = [1] : (tensor<4xf32>) -> tensor<8x4xf32>
+  %d = stablehlo.subtract %h, %b : tensor<8x4xf32>
+  %s = stablehlo.reduce(%d init: %zero) applies stablehlo.add across dimensions = [0, 1] : (tensor<8x4xf32>, tensor<f32>) -> tensor<f32>
+  return %s : tensor<f32>
+}
+
+// CHECK-LABEL:   func.func public @at_most_the_smallest
+// CHECK-NOT:     stablehlo.while
+// REMARK-DAG: [split-microbatches] stablehlo.clamp missed: an example reads the extreme of all examples, which stablehlo.reduce at {{.*}} makes of them
+func.func public @at_most_the_smallest(%x: tensor<8x4xf32>, %w: tensor<4x4xf32>) -> tensor<f32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %high = stablehlo.constant dense<0x7F800000> : tensor<f32>
+  %h = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+  %m = stablehlo.reduce(%h init: %high) applies stablehlo.minimum across dimensions = [0, 1] : (tensor<8x4xf32>, tensor<f32>) -> tensor<f32>
+  %d = stablehlo.clamp %zero, %h, %m : (tensor<f32>, tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32>
+  %s = stablehlo.reduce(%d init: %zero) applies stablehlo.add across dimensions = [0, 1] : (tensor<8x4xf32>, tensor<f32>) -> tensor<f32>
+  return %s : tensor<f32>
+}
+
+// The largest of the inputs is found before the loop.
+// CHECK-LABEL:   func.func public @relative_to_the_largest_input
+// CHECK:           %[[LARGEST:.*]] = stablehlo.reduce
+// CHECK-SAME:        stablehlo.maximum
+// CHECK:           stablehlo.while
+// CHECK:             %[[AGAIN:.*]] = stablehlo.broadcast_in_dim %[[LARGEST]], dims = [] : (tensor<f32>) -> tensor<4xf32>
+// CHECK:             stablehlo.subtract %{{.*}}, %[[AGAIN]] : tensor<4xf32>
+func.func public @relative_to_the_largest_input(%x: tensor<8xf32>) -> tensor<f32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %m = stablehlo.reduce(%x init: %low) applies stablehlo.maximum across dimensions = [0] : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
+  %b = stablehlo.broadcast_in_dim %m, dims = [] : (tensor<f32>) -> tensor<8xf32>
+  %d = stablehlo.subtract %x, %b : tensor<8xf32>
+  %s = stablehlo.reduce(%d init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
+  return %s : tensor<f32>
+}
+
+// Legal when: no loop in the step finds the largest or smallest
+// CHECK-LABEL:   func.func public @largest_in_a_loop
+// CHECK-COUNT-1: stablehlo.while
+// CHECK-NOT:     stablehlo.while
+// REMARK-DAG: [split-microbatches] stablehlo.reduce missed: a loop reduces examples with stablehlo.maximum
+func.func public @largest_in_a_loop(%x: tensor<8xf32>) -> tensor<f32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %first = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %two = stablehlo.constant dense<2> : tensor<i32>
+  %r:3 = stablehlo.while(%i = %first, %v = %x, %largest = %zero) : tensor<i32>, tensor<8xf32>, tensor<f32>
+  cond {
+    %c = stablehlo.compare LT, %i, %two : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %s = stablehlo.reduce(%v init: %zero) applies stablehlo.maximum across dimensions = [0] : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
+    %t = stablehlo.maximum %largest, %s : tensor<f32>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %v, %t : tensor<i32>, tensor<8xf32>, tensor<f32>
+  }
+  return %r#2 : tensor<f32>
+}
+
+// Legal when: what finds the largest or smallest starts from what no loop in the step computes
+// CHECK-LABEL:   func.func public @largest_from_a_loop
+// CHECK-COUNT-1: stablehlo.while
+// CHECK-NOT:     stablehlo.while
+// REMARK-DAG: [split-microbatches] stablehlo.reduce missed: a reduce starts from what is computed for each micro-batch
+func.func public @largest_from_a_loop(%x: tensor<8xf32>) -> tensor<f32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %one = stablehlo.constant dense<1.0> : tensor<f32>
+  %two = stablehlo.constant dense<2.0> : tensor<f32>
+  %r:2 = stablehlo.while(%i = %zero, %v = %x) : tensor<f32>, tensor<8xf32>
+  cond {
+    %c = stablehlo.compare LT, %i, %two : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %w = stablehlo.add %v, %v : tensor<8xf32>
+    %n = stablehlo.add %i, %one : tensor<f32>
+    stablehlo.return %n, %w : tensor<f32>, tensor<8xf32>
+  }
+  %m = stablehlo.reduce(%r#1 init: %r#0) applies stablehlo.maximum across dimensions = [0] : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
+  return %m : tensor<f32>
 }
 
 // Legal when: a loop in the step adds up from zero

@@ -123,6 +123,11 @@ def _clipped(gradient: Gradient, parameters: Tree, batches: tuple[jax.Array, ...
     return _scan(each, parameters, batches)
 
 
+def _stacked(gradient: Gradient, parameters: Tree, batches: tuple[jax.Array, ...]) -> Result:
+    each = [gradient(parameters, *(batch[i] for batch in batches))[1] for i in range(batches[0].shape[0])]
+    return jax.tree.map(lambda *leaves: jnp.mean(jnp.stack(leaves), 0), *each), None
+
+
 def _mean(losses: jax.Array, gradients: list[Tree], weights: jax.Array) -> Result:
     return _scaled(_sum(gradients), 1 / len(gradients)), None
 
@@ -132,6 +137,7 @@ AVERAGED = Pattern(_averaged, _mean)
 RUNNING_MEAN = Pattern(_running_mean, _mean)
 ADDED_IN_F32 = Pattern(_added_in_f32, lambda losses, gradients, weights: (_sum(gradients), None))
 UNROLLED = Pattern(_unrolled, lambda losses, gradients, weights: (_sum(gradients), None))
+STACKED = Pattern(_stacked, _mean)
 WEIGHTED = Pattern(
     _weighted,
     lambda losses, gradients, weights: (_sum([_scaled(g, w) for g, w in zip(gradients, weights, strict=True)]), None),

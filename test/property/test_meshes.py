@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from jaxlib.mlir import ir
 from numeric.oracle import assert_same, optimized, optimized_hlo, results
 
-from paropt.passes.analysis.layouts import SHARDING, sharding_of
+from paropt.passes.analysis.distributions import distribution_of
 from paropt.passes.analysis.meshes import meshes_of
+from paropt.passes.analysis.shardings import SHARDING
 from paropt.passes.analysis.signature import signatures
 from paropt.passes.core.axes import Split
 from paropt.passes.core.context import make_context
@@ -122,7 +123,7 @@ def places(text: str) -> list[Any]:
     (signature,) = signatures(module.operation)
     found = []
     for slot in (*signature.arguments, *signature.results):
-        sharding = sharding_of(slot.notes[SHARDING], meshes)
+        sharding = distribution_of(slot.notes[SHARDING], meshes)
         assert sharding is not None
         found.append([parts_of(sharding, device) for device in range(8)])
     return found

@@ -12,7 +12,7 @@ from numeric.oracle import optimized
 from numeric.whole import whole_results
 
 from paropt.contract import broken
-from paropt.passes.analysis.layouts import SHARDING
+from paropt.passes.analysis.shardings import SHARDING
 from paropt.passes.analysis.signature import signatures
 from paropt.passes.core.context import make_context
 from paropt.passes.core.pipeline import Pipeline, PipelineError

@@ -111,6 +111,27 @@ def test_what_cannot_be_run(text: str, why: str) -> None:
         paropt.check(text.replace("BODY", unused), passes="func.func(canonicalize)")
 
 
+@pytest.mark.parametrize(
+    "code, why",
+    [
+        (
+            "raise RuntimeError('of ours')",
+            "the process that ran the program ended with status 1: RuntimeError: of ours",
+        ),
+        ("import os; os.abort()", "the process that ran the program ended with status -6: it said nothing"),
+        ("import time; time.sleep(60)", "the program and its result did not end in 0.5 seconds"),
+    ],
+)
+def test_a_process_that_does_not_answer(code: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules["paropt.check"]  # `paropt.check` is the function
+    monkeypatch.setattr(module, "_COMMAND", (sys.executable, "-c", code))
+    if "sleep" in code:
+        monkeypatch.setattr(module, "SECONDS", 0.5)
+    with pytest.raises(CheckError) as error:
+        paropt.check(accumulated, jnp.ones(8), passes="inline-calls,defer-sync")
+    assert str(error.value) == why
+
+
 @pytest.mark.parametrize("program, args", [(7, ()), ("module {}", (1,))])
 def test_what_is_no_program(program: Any, args: tuple[Any, ...]) -> None:
     with pytest.raises(TypeError, match=r"^paropt.check: "):

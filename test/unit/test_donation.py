@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from programs.catalog import PROGRAMS
+from unit.clusters import available
 
 import paropt
 from paropt import targets
@@ -241,11 +242,7 @@ def test_a_copy_of_a_lowered_program_knows_what_was_donated() -> None:
 
 @pytest.mark.parametrize("name", ["cpu:8", "tpu:v5e:2x4", "gpu:h100:1x1x8"])
 def test_state_is_overwritten_on_each_kind_of_cluster(name: str) -> None:
-    target = targets.get(name)
-    try:
-        target.require_compiler()
-    except targets.TargetError as error:
-        pytest.skip(f"{error}, or `make extras`")
+    target = available(name)
     split = NamedSharding(target.mesh({"data": 8}), PartitionSpec("data"))
     shape, narrow = (jax.ShapeDtypeStruct((2048, 512), dtype) for dtype in (jnp.float32, jnp.int8))
 

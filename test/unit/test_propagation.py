@@ -10,6 +10,7 @@ from paropt.passes.analysis.producers import ROWS
 from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.core.context import make_context
 from paropt.passes.core.pipeline import Pipeline
+from paropt.passes.core.traversal import all_ops_of
 
 WHOLE = "builtin.module(sdy-propagation-pipeline,func.func(sdy-populate-op-sharding-rules))"
 PLAIN = [name for name in MATRIX if name.startswith("plain_")]
@@ -18,7 +19,7 @@ PLAIN = [name for name in MATRIX if name.startswith("plain_")]
 def answers(module: ir.Operation) -> list[object]:
     """What is asked about each op."""
     propagated = Propagated(module)
-    ops = [op for op in propagation._all_ops(module) if len(op.results)]
+    ops = [op for op in all_ops_of(module) if len(op.results)]
     return [
         (
             op.name,

@@ -2,9 +2,10 @@
 
 import pytest
 from programs.catalog import MATRIX
+from unit.clusters import available
 
 from paropt.audit import audit
-from paropt.targets import TargetError, get
+from paropt.targets import get
 
 
 def reduced(name: str, passes: str, target: str) -> tuple[int, int]:
@@ -18,10 +19,7 @@ def reduced(name: str, passes: str, target: str) -> tuple[int, int]:
 @pytest.mark.parametrize("form", ["plain", "explicit"])
 @pytest.mark.parametrize("target", ["cpu:8", "tpu:v5e:2x4", "gpu:h100:1x1x8"])
 def test_unrolled_micro_batches_reduce_as_a_loop(target: str, form: str) -> None:
-    try:
-        get(target).require_compiler()
-    except TargetError as error:
-        pytest.skip(f"{error}, or `make extras`")
+    available(target)
     rolled = reduced(f"{form}_mlp_p8", "inline-calls,roll-accumulation,grad-sync", target)
     in_loop, after = reduced(f"{form}_mlp_p0", "grad-sync", target)
     gradients = MATRIX[f"{form}_mlp_p8"]().gradient_bytes

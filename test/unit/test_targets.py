@@ -19,6 +19,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from jaxlib.mlir import ir
 from programs.catalog import EXPLICIT
 from programs.program import DEFAULT
+from unit.clusters import available
 
 import paropt
 from paropt import compile_apart, targets
@@ -39,16 +40,6 @@ BODY = """ {
   }
 }"""
 MODULE = HEAD % 8 + BODY
-
-
-def available(name: str) -> targets.Target:
-    """The target; skips the test where its compiler is not installed."""
-    target = targets.get(name)
-    try:
-        target.require_compiler()
-    except TargetError as error:
-        pytest.skip(f"{error}, or `make extras`")
-    return target
 
 
 def one_line(call: Callable[[], Any]) -> str:

@@ -1,4 +1,4 @@
-"""Shardings as plain values, to be compared: which axes of the mesh split which dimension."""
+"""Shardings as plain values, with their mesh, to be compared: which devices hold which elements."""
 
 from math import prod
 from typing import Any, NamedTuple
@@ -7,9 +7,6 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
 from paropt.passes.analysis.meshes import Mesh, is_maximal, mesh_of
-
-SHARDING = "sdy.sharding"
-GSPMD_SHARDING = "mhlo.sharding"
 
 
 class Axis(NamedTuple):
@@ -23,8 +20,8 @@ class Axis(NamedTuple):
         return f"{self.name}:{self.part}" if self.part else self.name
 
 
-class Sharding(NamedTuple):
-    """How a tensor lies on a mesh. Equal ones put the same elements on the same devices.
+class Distribution(NamedTuple):
+    """Where on a mesh the elements of a tensor are. Equal ones put the same elements on the same devices.
 
     Axes of size 1 are left out, and so are axes listed as replicated: both say nothing about where an element is.
     """
@@ -49,8 +46,8 @@ class Sharding(NamedTuple):
         return f"[{cuts}]" + (f" unreduced {self.unreduced}" if self.unreduced else "")
 
 
-def sharding_of(attribute: ir.Attribute, meshes: dict[str, Mesh]) -> Sharding | None:
-    """The `sdy.sharding` in `attribute`; None when its mesh is not there, or is one device.
+def distribution_of(attribute: ir.Attribute, meshes: dict[str, Mesh]) -> Distribution | None:
+    """What the `sdy.sharding` in `attribute` says; None when its mesh is not there, or is one device.
 
     On a mesh without axes, as JAX gives to scalars, every device has the whole.
     """
@@ -60,7 +57,7 @@ def sharding_of(attribute: ir.Attribute, meshes: dict[str, Mesh]) -> Sharding | 
         return None
     sizes = dict(mesh.axes)
     dimensions = [sdy.DimensionShardingAttr(dimension) for dimension in written.dimension_shardings]
-    return Sharding(
+    return Distribution(
         mesh,
         tuple(tuple(a for a in (_axis(axis, sizes) for axis in d.axes) if a.size > 1) for d in dimensions),
         _unreduced(written, sizes),
