@@ -90,7 +90,8 @@ def defer_sync(
 
     Worth it when:
 
-    - fewer bytes are reduced after the loop than in all trips of it, or as many in fewer arrays
+    - fewer bytes are reduced after the loop than in all trips of it, or as many in fewer arrays (`accumulate-dtype`
+      apart, which is asked for at any price)
     - the accumulator keeps its shard, unless `policy` allows more memory: one before a reduce_scatter is unscattered
 
     Right for any number of trips, zero included. Floating-point sums are reassociated, so results may differ by
@@ -194,7 +195,7 @@ def _require_worth(cost: Cost) -> None:
     inside = sum(cost.inside.values())
     counts = {2 if runs is None else runs for runs in cost.runs.values()}
     often = f"{min(counts)} times " if len(counts) == 1 else f"in all {len(cost.runs)} arrays "
-    require(cost.is_less, f"{sum(cost.after)} bytes after the loop are no fewer than {often}{inside} in it")
+    require(cost.is_less, f"{cost.unwidened} bytes after the loop are no fewer than {often}{inside} in it")
 
 
 def _remarks(done: Possible, facts: BlockFacts, site: Site, options: Options) -> list[Remark]:

@@ -174,6 +174,7 @@ class Cost(NamedTuple):
     inside: dict[ir.Value, int]  # bytes of each array that is reduced in the loop
     runs: dict[ir.Value, int | None]  # how often each is; None: not known
     after: list[int]  # bytes of each array that is reduced after it
+    unwidened: int  # bytes of all of these in the program's own types: the user asked for wider ones at any price
     held: int  # bytes that the loop carries more than before
 
     @property
@@ -184,12 +185,16 @@ class Cost(NamedTuple):
     @property
     def saved(self) -> int:
         """Bytes that are reduced less."""
-        return sum(size * self._often[value] for value, size in self.inside.items()) - sum(self.after)
+        return self._reduced_inside - sum(self.after)
+
+    @property
+    def _reduced_inside(self) -> int:
+        return sum(size * self._often[value] for value, size in self.inside.items())
 
     @property
     def is_less(self) -> bool:
         """Bytes decide, then arrays."""
-        return (-self.saved, len(self.after)) < (0, sum(self._often.values()))
+        return (self.unwidened, len(self.after)) < (self._reduced_inside, sum(self._often.values()))
 
 
 def cost_of(part: Deferral, loop: Loop) -> Cost:
@@ -201,7 +206,9 @@ def cost_of(part: Deferral, loop: Loop) -> Cost:
     after = {i: -(-bytes_of(carried_type(part, loop, i)) // parts[i]) for i in part.positions}
     before = {i: -(-bytes_of(ir.RankedTensorType(loop.op.results[i].type)) // parts[i]) for i in part.positions}
     held = sum(after.values()) - sum(before.values()) + sum(before[i] for i in _changed_apart(part, loop))
-    cost = Cost({}, {}, list(after.values()), held)
+    cost = Cost(
+        {}, {}, list(after.values()), sum(-(-_unwidened(part, loop, i) // parts[i]) for i in part.positions), held
+    )
     for op in part.reductions:
         runs = executions(op, loop, known) if op.block != loop.body else None
         for operand, result in zip(op.operands, op.results, strict=True):
@@ -225,6 +232,13 @@ def carried_type(part: Deferral, loop: Loop, position: int) -> ir.RankedTensorTy
     shape = list(tensor.shape)
     shape[dimension] *= whole // shard
     return ir.RankedTensorType.get(shape, tensor.element_type, loc=loop.op.location)
+
+
+def _unwidened(part: Deferral, loop: Loop, position: int) -> int:
+    """Bytes of carried value `position` when it is partial, in the program's own type."""
+    own = ir.RankedTensorType(loop.op.operands[position].type).element_type
+    shape = carried_type(part, loop, position).shape
+    return bytes_of(ir.RankedTensorType.get(shape, own, loc=loop.op.location))
 
 
 def kept_apart(part: Deferral, loop: Loop) -> list[int]:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax import lax
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
@@ -85,3 +86,23 @@ def test_a_split_parameter_stays_split(dtype: type, options: str) -> None:
     batches = jax.device_put(jnp.ones((4, 16, 8), dtype), NamedSharding(mesh, PartitionSpec(None, "data")))
     found = paropt.audit(paropt.jit(step, passes=f"grad-sync{options}", strict=True).lower(w, batches))
     assert [(c.kind, c.depth, c.payload) for c in found.collectives] == [("all-reduce", 0, 4 * 8 * 4)]
+
+
+# The loop over layers reduces each gradient once, in twice the bytes: that the loop around it gains is not known yet.
+def test_scanned_layers_accumulate_in_a_wider_type() -> None:
+    def step(layers: jax.Array, batches: jax.Array) -> jax.Array:
+        def loss(layers: jax.Array, batch: jax.Array) -> jax.Array:
+            return jnp.sum(lax.scan(lambda x, w: (x @ w, None), batch, layers)[0])
+
+        def body(total: jax.Array, batch: jax.Array) -> tuple[jax.Array, None]:
+            return total + jax.grad(loss)(layers, batch), None
+
+        return layers - lax.scan(body, jnp.zeros_like(layers), batches)[0]
+
+    mesh = data_mesh()
+    layers = jax.device_put(jnp.ones((3, 8, 8), BF16), NamedSharding(mesh, PartitionSpec()))
+    batches = jax.device_put(jnp.ones((4, 16, 8), BF16), NamedSharding(mesh, PartitionSpec(None, "data")))
+    ours = paropt.jit(step, passes="grad-sync{accumulate-dtype=f32}", strict=True)
+    found = paropt.audit(ours.lower(layers, batches))
+    assert (found.sync_in_loop, found.sync_bytes) == (0, 3 * 8 * 8 * 4)
+    np.testing.assert_array_equal(np.asarray(ours(layers, batches)), np.asarray(jax.jit(step)(layers, batches)))
