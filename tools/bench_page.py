@@ -237,10 +237,10 @@ def _rewrites(rewrites: Sequence[Rewrite]) -> str:
     )
     reason = (
         "The aims are 5 % of compilation, and 2 times parse + verify + print. The explicit form needs no propagation. "
-        "Of a plain program Shardy has to tell how each value is split: its propagation, in C++ and on a copy of the "
-        "whole module, alone takes longer than parsing, verifying and printing. It can't be left out, nor be given "
-        "less than the module: how an op's operands are split depends on all others. Most of the rest is reading its "
-        "answer from Python, and writing and proving what is not reduced."
+        "Of a plain program Shardy has to tell how each value is split, on a copy of the whole module: how an op's "
+        "operands are split depends on all others. Its pipeline runs without what only tidies up; what is left of it, "
+        "in C++, is in the table. The rest is reading its answer from Python, and writing and proving what is not "
+        "reduced."
     )
     return "\n\n".join([explained, _table([header, *(_rewrite_cells(r) for r in rewrites)]), reason])
 
