@@ -3,6 +3,7 @@
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.collectives import GLOBAL_REDUCE_SCATTER, Reduction, global_reduction
+from paropt.passes.analysis.followed import ROWS as FOLLOWED
 from paropt.passes.analysis.noted import is_source, noted_sharding, shard_bytes, wanted_sharding
 from paropt.passes.analysis.shardings import (
     CONSTRAINT,
@@ -15,12 +16,14 @@ from paropt.passes.analysis.shardings import (
 )
 from paropt.passes.analysis.unreduced import Unreduced
 from paropt.passes.core.closing import scattered, scatters
+from paropt.passes.core.complex_numbers import is_complex_product, joined, parts_of, take_apart
 from paropt.passes.core.global_form import (
     constrained,
     erase_notes,
     global_all_reduces,
     global_reduce_scatters,
     pin_operands,
+    pin_others,
     reduced_axes,
     sources,
     summed_axes,
@@ -56,19 +59,26 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
         %v = sdy.sharding_constraint %w <@mesh, [{}]>
 
     The last stage for what `expose-all-reduces` has written. Every value on the way is constrained, and nothing else
-    but the operands of the op that adds up: XLA keeps its own choices for all other values. Zeros that are added on
-    the way become fresh constants with constraints of their own. An if, or a case of two, of which only some results
-    are not reduced becomes a case of three, the last never taken: Shardy aborts on such ifs, and XLA:GPU makes ifs of
-    cases of two. A sum of which each device keeps a shard ends in a
-    reduce_scatter, in an `sdy.manual_computation` that takes the value not reduced; other sums in a constraint. A
-    manual computation that takes the sum itself returns what each device adds to it. Where a condition fails, all that
-    was exposed is taken back, which leaves the program that there was.
+    but the operands of the op that adds up, and what else products and scatters on the way read: XLA keeps its own
+    choices for all other values. Zeros that are added on the way become fresh constants with constraints of their own.
+    Complex numbers are multiplied and reduced part by part. An if, or a case of two, of which only some results are not
+    reduced becomes a case of three, the last never taken: Shardy aborts on such ifs, and XLA:GPU makes ifs of cases of
+    two. A sum of which each device keeps a shard ends in a reduce_scatter, in an `sdy.manual_computation` that takes
+    the value not reduced; other sums in a constraint. A manual computation that takes the sum itself returns what each
+    device adds to it. Where a condition fails, all that was exposed is taken back, which leaves the program that there
+    was.
 
     Legal when:
 
     - each op between the op that adds up and the all_reduce is linear
     - what is not reduced is added to nothing but the like, and zeros
     - no broadcast on the way repeats elements (XLA would take its result for reduced)
+    - it is noted how the operands of a product or scatter on the way are split
+    - what a product or scatter on the way also reads is not split over the same axes (XLA would gather it)
+    - no product or scatter on the way adds up, or looks up, what is split
+    - the result of a product or scatter on the way is not split over the same axes
+    - no convolution on the way is in groups (XLA reduces it itself)
+    - no quotient of complex numbers, nor sum within an array of them, is on the way (XLA:TPU does not follow)
     - the condition of a loop does not read it
     - values that are not reduced over different axes do not meet
     - the all_reduce is over the axes over which its operand is not reduced
@@ -118,10 +128,18 @@ def _annotate(module: ir.Operation, starts: list[ir.Operation], found: Unreduced
         open_sum(opening, shardings[opening.source.results[0]])
     for op in starts:
         pin_operands(op)
+    products = [op_of(op.operands[0]) for op in starts]
+    for value, addends in found.addends.items():
+        products.append(op_of(value))
+        if op_of(value).name in FOLLOWED:
+            pin_others(op_of(value), addends, found.values[value].place[0])
+    products = [op for op in products if is_complex_product(op)]
     for value, sharding in shardings.items():
         _constrain(value, sharding)
     for op in halves:
         in_thirds(op, [shardings.get(result) for result in op.results])
+    for op in products:
+        take_apart(op)
     return [_close(op, sharding) for op, sharding in scatterings + closings]
 
 
@@ -207,7 +225,8 @@ def _close(op: ir.Operation, sharding: ir.Attribute) -> Remark:
     start, end = read_sharding(op_of(value).attributes["sharding"]), read_sharding(sharding)
     steps = scatters(module_of(op), ir.RankedTensorType(value.type).shape, start, end)
     with ir.InsertionPoint(op), op.location:
-        reduced = scattered(value, start, end, steps) if steps else constrained(value, sharding)
+        parts = parts_of(value)
+        reduced = joined([scattered(p, start, end, steps) if steps else constrained(p, sharding) for p in parts])
     axes = ", ".join(sorted(names_of(start.unreduced) - names_of(end.unreduced)))
     done = f"are {'scattered' if steps else 'reduced'} here, over {axes}"
     before = "" if op.name == GLOBAL_REDUCE_SCATTER else ", and not before"

@@ -79,6 +79,7 @@ def expose_all_reduces(
     - the program is lowered for Shardy
     - the op is a product, or a sum from zero
     - a convolution is in one group (XLA reduces others itself, whatever it is told)
+    - it is no sum within an array of complex numbers (XLA:TPU aborts)
     - its operands split what it adds up in the same way
     - it is outside of manual computations
     - in a manual computation, an all_reduce adds up over axes of the mesh, before the return or linear ops
@@ -124,7 +125,7 @@ def expose_all_reduces(
             remarks.append(missed(NAME, producer.op, reason))
             if scattering is not None:
                 exposed.append((producer, (), scattering))
-    note_shardings([producer.value for producer, _, _ in exposed], propagated)
+    note_shardings([(producer.value, moved) for producer, moved, _ in exposed], propagated)
     for producer, moved, scattering in exposed:
         expose(producer, moved, scattering)
     return remarks

@@ -10,6 +10,7 @@ from paropt.passes.core.traversal import defining_op
 CONSTANT = "stablehlo.constant"
 # Ops that only copy or reshape what they read: a splat stays a splat, a constant a constant.
 _COPIES = ("stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.convert", "stablehlo.transpose", CONSTRAINT)
+_COMPLEX_ZERO = " dense<(0.000000e+00,0.000000e+00)> "
 
 
 def is_constant(value: ir.Value) -> bool:
@@ -20,7 +21,10 @@ def is_constant(value: ir.Value) -> bool:
 def is_zero(value: ir.Value) -> bool:
     """Whether every element of `value` is known to be zero."""
     constant = _constant_of(value)
-    return constant is not None and _splat(constant) == 0
+    if constant is not None:
+        return _splat(constant) == 0
+    op = defining_op(value)
+    return op is not None and op.name == "stablehlo.complex" and all(is_zero(part) for part in op.operands)
 
 
 def scalar_of(value: ir.Value) -> ir.Value | None:
@@ -57,8 +61,10 @@ def _constant_of(value: ir.Value) -> ir.Operation | None:
 def _splat(constant: ir.Operation) -> int | float | None:
     """The one number that the constant holds, None when it holds several or cannot be read."""
     element = ir.RankedTensorType(constant.results[0].type).element_type
+    if isinstance(element, ir.ComplexType):  # jaxlib cannot read these
+        return 0 if _COMPLEX_ZERO in str(constant.get_asm(large_elements_limit=1)) else None
     if not isinstance(element, ir.IntegerType | ir.FloatType):
-        return None  # jaxlib cannot read complex elements
+        return None
     attribute = constant.attributes["value"]
     if not isinstance(attribute, ir.DenseElementsAttr) or not attribute.is_splat:
         return None

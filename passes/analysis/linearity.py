@@ -12,6 +12,8 @@ from jaxlib.mlir import ir
 
 from paropt.passes.analysis.collectives import ADD, REDUCE_SCATTER, Reduction, combiner_of
 from paropt.passes.analysis.constants import is_zero, scalar_of
+from paropt.passes.analysis.followed import ROWS as FOLLOWED
+from paropt.passes.analysis.followed import require_followed
 from paropt.passes.analysis.types import is_float, tensor_of, widens
 from paropt.passes.core.remarks import require
 
@@ -27,6 +29,7 @@ class Crossing(NamedTuple):
     accumulate: ir.Type | None  # the float type in which sums are carried, where it is wider than the program's
     partial: frozenset[int]  # the operands of the op that are partial
     require_uniform: Callable[[ir.Value, str, ir.Operation], None]
+    leaves_loop: bool = True  # else it stays in its block, where it may be of activations, in each trip
 
 
 Addends = tuple[int, ...]
@@ -53,9 +56,11 @@ def addends_of(op: ir.Operation, crossing: Crossing) -> Addends:
     assert row is not None
     shapes = [tensor_of(value) for value in (*op.operands, *op.results)]
     require(None not in shapes, f"{op.name} has a dynamic shape", op)
-    tracked = op.name not in _LEFT_TO_XLA or not crossing.reduction.is_global
-    require(tracked, f"{op.name} of a value that is not reduced is left to XLA's partitioner", op)
     addends = row.addends(op, crossing)
+    if crossing.reduction.is_global:
+        leaves = crossing.leaves_loop or op.name not in FOLLOWED
+        require(leaves, f"{op.name} is crossed in a program for all devices by what leaves a loop only", op)
+        require_followed(op, addends, crossing.reduction.place[1])
     in_place = row.elementwise or crossing.reduction.kind != REDUCE_SCATTER
     require(in_place, f"a reduce_scatter may not cross {op.name}, which moves elements", op)
     require(crossing.reduction.is_sum or combines or row.moves_data, f"{op.name} is linear for sums only", op)
@@ -221,12 +226,9 @@ _TABLE = (
     Row("sdy.sharding_constraint", _every, True, False, "the same value; it says how other axes shard it"),
 )
 ROWS = {row.op: row for row in _TABLE}
-# In a program for all devices: XLA's partitioner may split the other operands anew, or was not seen to follow.
-_LEFT_TO_XLA = frozenset(
-    f"stablehlo.{name}" for name in ("dot_general", "convolution", "scatter", "real", "imag", "complex")
-)
-# In such a program: what may stand between an op that adds up over devices and its reduction.
-TRACKED = frozenset((*ROWS, ADD)) - _LEFT_TO_XLA
+# In a program for all devices: what may stand between an op that adds up over devices and its reduction, however values
+# are split. See followed.py for the others.
+TRACKED = frozenset((*ROWS, ADD)) - frozenset(FOLLOWED)
 
 
 def law_of(op: str, reduction: Reduction) -> str:

@@ -1,5 +1,7 @@
 """What `expose-all-reduces` notes on ops about how values lie on the mesh, and who reads it."""
 
+from collections.abc import Collection
+
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.collectives import GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER, Reduction
@@ -9,6 +11,7 @@ from paropt.passes.core.traversal import defining_op, module_of
 
 OPERANDS = "paropt.operands"  # of the constraint: how the op before it must split what it adds up
 SHARDINGS = "paropt.shardings"  # of an op behind it: how XLA alone would split its results
+READ = "paropt.read"  # of an op behind it that reads other values too: how XLA alone would split its operands
 WANTED = "paropt.wanted"  # of a loop: how what reads its results would have them split
 
 
@@ -42,6 +45,16 @@ def _noted(value: ir.Value, name: str) -> Sharding | None:
     listed = ir.ArrayAttr(noted)
     position = ir.OpResult(value).result_number
     return read_sharding(listed[position]) if position < len(listed) else None
+
+
+def noted_operands(op: ir.Operation, addends: Collection[int]) -> list[Sharding | None] | None:
+    """How the operands of `op` are split; None where that is neither noted nor, but for `addends`, constrained."""
+    if READ in op.attributes:
+        listed = ir.ArrayAttr(op.attributes[READ])
+        return [None if isinstance(lies, ir.UnitAttr) else read_sharding(lies) for lies in listed]
+    owners = [defining_op(operand) for i, operand in enumerate(op.operands) if i not in addends]
+    constrained = all(owner is not None and owner.name == CONSTRAINT for owner in owners)
+    return [noted_sharding(operand) for operand in op.operands] if constrained else None
 
 
 def shard_bytes(value: ir.Value, sharding: Sharding | None) -> int:

@@ -258,7 +258,7 @@ class BlockFacts:
     def _crossing(self, op: ir.Operation, reduction: Reduction, found: PartialValues) -> Crossing:
         partial = frozenset(i for i, operand in enumerate(op.operands) if operand in found.values)
         uniform = partial_apply(self.require_uniform, reduction=reduction)
-        return Crossing(reduction, self._convert, self._accumulate, partial, uniform)
+        return Crossing(reduction, self._convert, self._accumulate, partial, uniform, self._with_branches)
 
 
 def first_source(value: ir.Value, values: PartialValues) -> ir.Operation:

@@ -13,6 +13,7 @@ from jaxlib.mlir import ir
 
 from paropt.passes.analysis.collectives import ADD, combiner_of
 from paropt.passes.analysis.constants import is_zero
+from paropt.passes.analysis.followed import require_one_group, require_real
 from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.shardings import CONSTRAINT, Axes, Sharding, in_mesh_order, is_manual, read_sharding
 from paropt.passes.core.remarks import Declined, require
@@ -42,24 +43,21 @@ def _always(_: ir.Operation) -> None:
 
 
 def _adds_from_zero(op: ir.Operation) -> None:
+    require_real(op)
     require(len(op.operands) == 2 and combiner_of(op) == ADD, "a reduce does more than add", op)
     require(is_zero(op.operands[1]), "a reduce starts from a value that is not zero", op)
 
 
 def _adds_to_zeros(op: ir.Operation) -> None:
+    require_real(op)
     require(len(op.operands) == 3 and combiner_of(op) == ADD, "a scatter does more than add", op)
     require(is_zero(op.operands[0]), "a scatter adds to values that are not zero", op)
-
-
-def _is_in_one_group(op: ir.Operation) -> None:
-    counts = [ir.IntegerAttr(op.attributes[name]).value for name in ("feature_group_count", "batch_group_count")]
-    require(counts == [1, 1], "XLA reduces a convolution in groups itself, whatever it is told", op)
 
 
 # Only sums: Shardy's rules call what a maximum reduces a reduction, too.
 _TABLE = (
     Row("stablehlo.dot_general", _always, "a sum of products"),
-    Row("stablehlo.convolution", _is_in_one_group, "a sum of products"),
+    Row("stablehlo.convolution", require_one_group, "a sum of products"),
     Row("stablehlo.reduce", _adds_from_zero, "a sum; the start value would be counted once per device"),
     Row("stablehlo.scatter", _adds_to_zeros, "sums of rows; what they are added to would be counted once per device"),
 )

@@ -31,6 +31,8 @@ _DCE = "symbol-dce"  # erases functions that are not called any more
 _RULE = "sdy.sharding_rule"
 _NUMBER = "paropt.number"  # of an op, the same in the module and in its copy
 _BARRIER = "paropt.barrier"  # of a barrier in the copy: the number of the op before it
+# The dimensions of their results are not those of their operands, even where the shapes are the same.
+_REORDER = frozenset(f"stablehlo.{name}" for name in ("convolution", "dot_general", "transpose"))
 
 
 class Propagated:
@@ -124,7 +126,8 @@ class Propagated:
                 sharding = self._of(result)
                 if not rank_of(result):
                     continue
-                if sharding is None or rank_of(result) != rank_of(value) or found not in (None, sharding):
+                alike = _shape(result) == _shape(value) and user.name not in _REORDER
+                if sharding is None or not alike or found not in (None, sharding):
                     return None
                 found = sharding
             if not user.results:
@@ -150,6 +153,10 @@ def run_shardy(module: ir.Operation, pipeline: str) -> None:
     silent: Any = module.context.attach_diagnostic_handler(lambda _: True)  # warnings: ops without a rule
     with silent:
         manager.run(module)
+
+
+def _shape(value: ir.Value) -> list[int]:
+    return ir.RankedTensorType(value.type).shape
 
 
 def _stop_backward(result: ir.Value) -> ir.Operation:

@@ -25,6 +25,13 @@ def is_float(element: ir.Type) -> bool:
     return isinstance(element, ir.FloatType)
 
 
+def real_of(value: ir.Value) -> ir.Type | None:
+    """The type of the parts of the complex numbers that `value` holds; None when it holds something else."""
+    kind = value.type
+    element = kind.element_type if isinstance(kind, ir.RankedTensorType) else None
+    return element.element_type if isinstance(element, ir.ComplexType) else None
+
+
 def is_number(element: ir.Type) -> bool:
     """Float, complex or integer; i1 is a truth value, for which `add` means `or`."""
     if isinstance(element, ir.IntegerType):

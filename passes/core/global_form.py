@@ -14,9 +14,11 @@ from jaxlib.mlir import ir
 
 from paropt.passes.analysis.branches import BRANCHES
 from paropt.passes.analysis.collectives import GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER
+from paropt.passes.analysis.followed import ROWS as FOLLOWED
+from paropt.passes.analysis.followed import is_followed
 from paropt.passes.analysis.linearity import TRACKED
 from paropt.passes.analysis.loops import WHILE
-from paropt.passes.analysis.noted import OPERANDS, SHARDINGS, WANTED, is_source
+from paropt.passes.analysis.noted import OPERANDS, READ, SHARDINGS, WANTED, is_source, noted_operands
 from paropt.passes.analysis.producers import ROWS as PRODUCERS
 from paropt.passes.analysis.producers import Producer
 from paropt.passes.analysis.propagation import Propagated
@@ -96,8 +98,19 @@ def _source(value: ir.Value, sharding: ir.Attribute, splits: list[ir.Attribute])
     return source
 
 
-def note_shardings(values: Iterable[ir.Value], propagated: Propagated) -> None:
-    """Notes how `values`, and all that linear ops make of them, are split; it outlives moves and clones of ops."""
+def note_shardings(moved: Iterable[tuple[ir.Value, Axes]], propagated: Propagated) -> None:
+    """Notes how values, and all that linear ops make of them, are split; it outlives moves and clones of ops.
+
+    `moved` are values with the axes over which they are to be left unreduced.
+    """
+    by_axes: dict[Axes, list[ir.Value]] = {}
+    for value, axes in moved:
+        by_axes.setdefault(axes, []).append(value)
+    for axes, values in by_axes.items():
+        _note_shardings(values, axes, propagated)
+
+
+def _note_shardings(values: list[ir.Value], axes: Axes, propagated: Propagated) -> None:
     waiting, seen = [op_of(value) for value in values], set[ir.Value]()
     while waiting:
         op = waiting.pop()
@@ -108,8 +121,26 @@ def note_shardings(values: Iterable[ir.Value], propagated: Propagated) -> None:
         for user in users_of(op):
             if user.name == "stablehlo.return":
                 user = parent_of(user)
-            if user.name in (WHILE, *BRANCHES) or user.name in TRACKED:
+            passes = user.name in (WHILE, *BRANCHES) or user.name in TRACKED
+            if passes or (user.name in FOLLOWED and _follows(user, op, axes, propagated)):
                 waiting.append(user)
+
+
+def _follows(op: ir.Operation, before: ir.Operation, axes: Axes, propagated: Propagated) -> bool:
+    """Notes how what `op` reads and makes is split, and tells whether XLA follows from `before` through it."""
+    _note(op, propagated)
+    _note_operands(op, propagated)
+    addends = [i for i, operand in enumerate(op.operands) if operand in list(before.results)]
+    return is_followed(op, addends, axes)
+
+
+def _note_operands(op: ir.Operation, propagated: Propagated) -> None:
+    found = propagated.operand_shardings(op)
+    if not found:  # nothing reads it: Shardy erases it
+        return
+    with op.context:
+        noted = [ir.UnitAttr.get() if lies is None else closed_sharding(lies.mesh, lies.dimensions) for lies in found]
+        op.attributes[READ] = ir.ArrayAttr.get(noted)
 
 
 def _note(op: ir.Operation, propagated: Propagated) -> None:
@@ -162,6 +193,17 @@ def pin_operands(source: ir.Operation) -> None:
     del source.attributes[OPERANDS]
 
 
+def pin_others(op: ir.Operation, addends: Sequence[int], mesh: str) -> None:
+    """Makes `op` read what is no addend split the way Shardy found: XLA might split it anew, to fit a split addend."""
+    lies = noted_operands(op, addends) or []
+    with op.context, ir.InsertionPoint(op), op.location:
+        for i, sharding in enumerate(lies):
+            if i not in addends:
+                operand = op.operands[i]
+                dimensions = (sharding or unsplit(operand, mesh)).dimensions
+                op.operands[i] = constrained(operand, closed_sharding(mesh, dimensions))
+
+
 def global_reduce_scatters(module: ir.Operation) -> list[ir.Operation]:
     return [op for op in ops_of(module, GLOBAL_REDUCE_SCATTER) if not is_manual(op)]
 
@@ -180,8 +222,8 @@ def take_back(module: ir.Operation) -> None:
 
 
 def erase_notes(module: ir.Operation) -> None:
-    for op in ops_of(module, *sorted({*TRACKED, *PRODUCERS, *BRANCHES, WHILE, MANUAL})):
-        for name in (SHARDINGS, WANTED):
+    for op in ops_of(module, *sorted({*TRACKED, *FOLLOWED, *PRODUCERS, *BRANCHES, WHILE, MANUAL})):
+        for name in (SHARDINGS, WANTED, READ):
             if name in op.attributes:
                 del op.attributes[name]
 

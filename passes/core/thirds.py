@@ -11,6 +11,7 @@ from jaxlib.mlir import ir
 from paropt.passes.analysis.branches import CASE, IF
 from paropt.passes.analysis.shardings import closed_sharding, rank_of, read_sharding
 from paropt.passes.analysis.types import is_float, tensor_of
+from paropt.passes.core.complex_numbers import joined
 from paropt.passes.core.counter import constant, create
 from paropt.passes.core.global_form import constrained
 from paropt.passes.core.remarks import require
@@ -52,6 +53,10 @@ def in_thirds(op: ir.Operation, unreduced: Sequence[ir.Attribute | None]) -> Non
 
 def unreduced_zeros(type_: ir.Type, sharding: ir.Attribute) -> ir.Value:
     """Zeros of their own with this sharding, made at the insertion point."""
+    tensor = ir.RankedTensorType(type_)
+    if isinstance(tensor.element_type, ir.ComplexType):  # XLA crashes where complex numbers are whole first
+        part = unreduced_zeros(ir.RankedTensorType.get(tensor.shape, tensor.element_type.element_type), sharding)
+        return constrained(joined([part, part]), sharding)
     # Whole first: a constant that is constrained to be unreduced at once is merged with others, which are not.
     zeros = neutral(type_)
     whole = constrained(zeros, closed_sharding(read_sharding(sharding).mesh, ((),) * rank_of(zeros)))

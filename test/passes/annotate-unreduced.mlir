@@ -184,19 +184,272 @@ func.func public @square(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mes
 
 // -----
 
+sdy.mesh @mesh = <["data"=4, "model"=2]>
+
+// The other factor is pinned to where Shardy found it.
+// CHECK-LABEL:   func.func public @product_of_unreduced(
+// CHECK-SAME:      , %[[M:.*]]: tensor<4x4xf32>
+// CHECK:           %[[U:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}], unreduced={"data"}> :
+// CHECK-NEXT:      %[[F:.*]] = sdy.sharding_constraint %[[M]] <@mesh, [{}, {"model"}]> :
+// CHECK-NEXT:      %[[T:.*]] = stablehlo.dot_general %[[U]], %[[F]], contracting_dims = [1] x [0] :
+// CHECK-NEXT:      %[[W:.*]] = sdy.sharding_constraint %[[T]] <@mesh, [{}, {"model"}], unreduced={"data"}> :
+// CHECK-NEXT:      %[[V:.*]] = sdy.sharding_constraint %[[W]] <@mesh, [{}, {"model"}]> :
+// CHECK-NEXT:      return %[[V]]
+func.func public @product_of_unreduced(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %m: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %t = stablehlo.dot_general %u, %m, contracting_dims = [1] x [0] {paropt.read = [unit, #sdy.sharding<@mesh, [{}, {"model"}]>], paropt.shardings = [#sdy.sharding<@mesh, [{}, {"model"}]>]} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v : tensor<4x4xf32>
+}
+
+// -----
+
 sdy.mesh @mesh = <["data"=8]>
 
-// Linear, but it may have XLA gather the other factor.
-// CHECK-LABEL:   func.func public @product_of_unreduced
+// The zeros that rows are added to say that they are not reduced; where the rows go is pinned.
+// CHECK-LABEL:   func.func public @rows_of_unreduced(
+// CHECK-SAME:      , %[[I:.*]]: tensor<4x1xi32>
+// CHECK-DAG:       %[[J:.*]] = sdy.sharding_constraint %[[I]] <@mesh, [{}, {}]> :
+// CHECK-DAG:       %[[U:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}], unreduced={"data"}> : tensor<4x4xf32>
+// CHECK-DAG:       %[[Z:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}], unreduced={"data"}> : tensor<9x4xf32>
+// CHECK:           %[[T:.*]] = "stablehlo.scatter"(%[[Z]], %[[J]], %[[U]])
+// CHECK:           sdy.sharding_constraint %[[T]] <@mesh, [{}, {}], unreduced={"data"}> :
+func.func public @rows_of_unreduced(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %i: tensor<4x1xi32>) -> tensor<9x4xf32> {
+  %none = stablehlo.constant dense<0.0> : tensor<9x4xf32>
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %t = "stablehlo.scatter"(%none, %i, %u) <{indices_are_sorted = false, unique_indices = false, scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({ ^bb0(%a: tensor<f32>, %b: tensor<f32>): %s = stablehlo.add %a, %b : tensor<f32> stablehlo.return %s : tensor<f32> }) {paropt.read = [unit, unit, unit]} : (tensor<9x4xf32>, tensor<4x1xi32>, tensor<4x4xf32>) -> tensor<9x4xf32>
+  %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<9x4xf32>
+  return %v : tensor<9x4xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// Legal when: it is noted how the operands of a product or scatter on the way are split
+// CHECK-LABEL:   func.func public @not_noted(
 // CHECK-NOT:       unreduced
+// CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
-// REMARK-DAG: [annotate-unreduced] stablehlo.dot_general missed: stablehlo.dot_general of a value that is not reduced is left to XLA's partitioner
-func.func public @product_of_unreduced(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %m: tensor<4x4xf32>) -> tensor<4x4xf32> {
+// REMARK-DAG: [annotate-unreduced] stablehlo.dot_general missed: how the operands of a dot_general are split is not noted
+func.func public @not_noted(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %m: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
   %t = stablehlo.dot_general %u, %m, contracting_dims = [1] x [0] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
   return %v : tensor<4x4xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// Legal when: what a product or scatter on the way also reads is not split over the same axes (XLA would gather it)
+// CHECK-LABEL:   func.func public @split_factor(
+// CHECK-NOT:       unreduced
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+// REMARK-DAG: [annotate-unreduced] stablehlo.dot_general missed: what a dot_general also reads is split over the same axes, and would be gathered
+func.func public @split_factor(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %m: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %t = stablehlo.dot_general %u, %m, contracting_dims = [1] x [0] {paropt.read = [unit, #sdy.sharding<@mesh, [{}, {"data"}]>]} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v : tensor<4x4xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=4, "model"=2]>
+
+// Legal when: no product or scatter on the way adds up, or looks up, what is split
+// CHECK-LABEL:   func.func public @split_contraction(
+// CHECK-NOT:       unreduced
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+// REMARK-DAG: [annotate-unreduced] stablehlo.dot_general missed: a dot_general adds up, or looks up, what is split
+func.func public @split_contraction(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %m: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %t = stablehlo.dot_general %u, %m, contracting_dims = [1] x [0] {paropt.read = [#sdy.sharding<@mesh, [{}, {"model"}]>, #sdy.sharding<@mesh, [{"model"}, {}]>]} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v : tensor<4x4xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=4, "model"=2]>
+
+// The indices of a scatter.
+// CHECK-LABEL:   func.func public @split_indices(
+// CHECK-NOT:       unreduced
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+// REMARK-DAG: [annotate-unreduced] stablehlo.scatter missed: a scatter adds up, or looks up, what is split
+func.func public @split_indices(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %i: tensor<4x1xi32>) -> tensor<9x4xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %none = stablehlo.constant dense<0.0> : tensor<9x4xf32>
+  %t = "stablehlo.scatter"(%none, %i, %u) <{indices_are_sorted = false, unique_indices = false, scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({ ^bb0(%a: tensor<f32>, %b: tensor<f32>): %s = stablehlo.add %a, %b : tensor<f32> stablehlo.return %s : tensor<f32> }) {paropt.read = [unit, #sdy.sharding<@mesh, [{"model"}, {}]>, #sdy.sharding<@mesh, [{}, {}]>]} : (tensor<9x4xf32>, tensor<4x1xi32>, tensor<4x4xf32>) -> tensor<9x4xf32>
+  %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<9x4xf32>
+  return %v : tensor<9x4xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// Legal when: the result of a product or scatter on the way is not split over the same axes
+// CHECK-LABEL:   func.func public @split_result(
+// CHECK-NOT:       unreduced
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+// REMARK-DAG: [annotate-unreduced] stablehlo.dot_general missed: the result of a dot_general is split over the same axes
+func.func public @split_result(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %m: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %t = stablehlo.dot_general %u, %m, contracting_dims = [1] x [0] {paropt.read = [unit, unit], paropt.shardings = [#sdy.sharding<@mesh, [{}, {"data"}]>]} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v : tensor<4x4xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// Legal when: no convolution on the way is in groups (XLA reduces it itself)
+// CHECK-LABEL:   func.func public @convolution_in_groups(
+// CHECK-NOT:       unreduced
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+// REMARK-DAG: [annotate-unreduced] stablehlo.convolution missed: XLA reduces a convolution in groups itself, whatever it is told
+func.func public @convolution_in_groups(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %m: tensor<1x7x4xf32>) -> tensor<1x4x4xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %k = stablehlo.reshape %u : (tensor<4x4xf32>) -> tensor<4x1x4xf32>
+  %t = stablehlo.convolution(%m, %k) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {} {batch_group_count = 1 : i64, feature_group_count = 4 : i64, paropt.read = [unit, unit]} : (tensor<1x7x4xf32>, tensor<4x1x4xf32>) -> tensor<1x4x4xf32>
+  %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}, {?}]> : tensor<1x4x4xf32>
+  return %v : tensor<1x4x4xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// Legal when: no quotient of complex numbers, nor sum within an array of them, is on the way (XLA:TPU does not follow)
+// CHECK-LABEL:   func.func public @complex_quotient(
+// CHECK-NOT:       unreduced
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+// REMARK-DAG: [annotate-unreduced] stablehlo.divide missed: XLA:TPU reduces a quotient of complex numbers itself, whatever it is told
+func.func public @complex_quotient(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %m: tensor<4x4xcomplex<f32>>) -> tensor<4x4xcomplex<f32>> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %c = stablehlo.complex %u, %u : tensor<4x4xcomplex<f32>>
+  %t = stablehlo.divide %c, %m : tensor<4x4xcomplex<f32>>
+  %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xcomplex<f32>>
+  return %v : tensor<4x4xcomplex<f32>>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// A sum within an array.
+// CHECK-LABEL:   func.func public @complex_sum(
+// CHECK-NOT:       unreduced
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+// REMARK-DAG: [annotate-unreduced] stablehlo.reduce missed: XLA:TPU aborts at a sum within arrays of complex numbers that is not reduced
+func.func public @complex_sum(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4xcomplex<f32>> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %zero = stablehlo.constant dense<(0.0,0.0)> : tensor<complex<f32>>
+  %c = stablehlo.complex %u, %u : tensor<4x4xcomplex<f32>>
+  %t = stablehlo.reduce(%c init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<4x4xcomplex<f32>>, tensor<complex<f32>>) -> tensor<4xcomplex<f32>>
+  %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}]> : tensor<4xcomplex<f32>>
+  return %v : tensor<4xcomplex<f32>>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// A product of complex numbers: four of real ones, each not reduced.
+// CHECK-LABEL:   func.func public @complex_product(
+// CHECK-SAME:      %[[X:.*]]: tensor<16x4xcomplex<f32>>
+// CHECK:           %[[L:.*]] = sdy.sharding_constraint %[[X]] <@mesh, [{"data", ?}, {?}]>
+// CHECK:           %[[R:.*]] = sdy.sharding_constraint %[[X]] <@mesh, [{"data", ?}, {?}]>
+// CHECK-NEXT:      %[[LR:.*]] = stablehlo.real %[[L]]
+// CHECK-NEXT:      %[[LI:.*]] = stablehlo.imag %[[L]]
+// CHECK-NEXT:      %[[A:.*]] = sdy.sharding_constraint %[[LR]] <@mesh, [{"data", ?}, {?}]>
+// CHECK-NEXT:      %[[B:.*]] = sdy.sharding_constraint %[[LI]] <@mesh, [{"data", ?}, {?}]>
+// CHECK-COUNT-2:   sdy.sharding_constraint %{{.*}} <@mesh, [{"data", ?}, {?}]>
+// CHECK:           stablehlo.dot_general %[[A]],
+// CHECK-NEXT:      %[[RR:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}], unreduced={"data"}> : tensor<4x4xf32>
+// CHECK-NEXT:      stablehlo.dot_general %[[A]],
+// CHECK-NEXT:      %[[RI:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}], unreduced={"data"}> : tensor<4x4xf32>
+// CHECK-NEXT:      stablehlo.dot_general %[[B]],
+// CHECK-NEXT:      %[[IR:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}], unreduced={"data"}> : tensor<4x4xf32>
+// CHECK-NEXT:      stablehlo.dot_general %[[B]],
+// CHECK-NEXT:      %[[II:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}], unreduced={"data"}> : tensor<4x4xf32>
+// CHECK-NEXT:      %[[D:.*]] = stablehlo.subtract %[[RR]], %[[II]]
+// CHECK-NEXT:      %[[DU:.*]] = sdy.sharding_constraint %[[D]] <@mesh, [{}, {}], unreduced={"data"}> : tensor<4x4xf32>
+// CHECK-NEXT:      %[[S:.*]] = stablehlo.add %[[RI]], %[[IR]]
+// CHECK-NEXT:      %[[SU:.*]] = sdy.sharding_constraint %[[S]] <@mesh, [{}, {}], unreduced={"data"}> : tensor<4x4xf32>
+// CHECK-NEXT:      %[[C:.*]] = stablehlo.complex %[[DU]], %[[SU]]
+// CHECK-NEXT:      sdy.sharding_constraint %[[C]] <@mesh, [{}, {}], unreduced={"data"}> : tensor<4x4xcomplex<f32>>
+// CHECK:           return
+func.func public @complex_product(%x: tensor<16x4xcomplex<f32>> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xcomplex<f32>> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xcomplex<f32>>, tensor<16x4xcomplex<f32>>) -> tensor<4x4xcomplex<f32>>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xcomplex<f32>>
+  %t = stablehlo.negate %u : tensor<4x4xcomplex<f32>>
+  %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xcomplex<f32>>
+  return %v : tensor<4x4xcomplex<f32>>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// Complex numbers: the zeros that a loop starts from are made of parts, and parts are reduced.
+// CHECK-LABEL:   func.func public @complex_numbers(
+// CHECK:           %[[N:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<4x4xf32>
+// CHECK-NEXT:      %[[A:.*]] = sdy.sharding_constraint %[[N]] <@mesh, [{}, {}]> :
+// CHECK-NEXT:      %[[Z:.*]] = sdy.sharding_constraint %[[A]] <@mesh, [{}, {}], unreduced={"data"}> :
+// CHECK-NEXT:      %[[C:.*]] = stablehlo.complex %[[Z]], %[[Z]]
+// CHECK-NEXT:      sdy.sharding_constraint %[[C]] <@mesh, [{}, {}], unreduced={"data"}> :
+// CHECK:           stablehlo.while
+// CHECK:           %[[S:.*]] = sdy.sharding_constraint %{{.*}}#1 <@mesh, [{}, {}], unreduced={"data"}> :
+// CHECK-NEXT:      %[[R:.*]] = stablehlo.real %[[S]]
+// CHECK-NEXT:      %[[I:.*]] = stablehlo.imag %[[S]]
+// CHECK-DAG:       %[[B:.*]] = sdy.sharding_constraint %[[R]] <@mesh, [{}, {}], unreduced={"data"}> :
+// CHECK-DAG:       %[[D:.*]] = sdy.sharding_constraint %[[I]] <@mesh, [{}, {}], unreduced={"data"}> :
+// CHECK-DAG:       %[[E:.*]] = sdy.sharding_constraint %[[B]] <@mesh, [{}, {}]> :
+// CHECK-DAG:       %[[F:.*]] = sdy.sharding_constraint %[[D]] <@mesh, [{}, {}]> :
+// CHECK:           %[[G:.*]] = stablehlo.complex %[[E]], %[[F]]
+// CHECK-NEXT:      return %[[G]]
+func.func public @complex_numbers(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xcomplex<f32>> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<(0.0,0.0)> : tensor<4x4xcomplex<f32>>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4x4xcomplex<f32>>
+  cond {
+    %less = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %less : tensor<i1>
+  } do {
+    %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+    %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+    %c = stablehlo.complex %u, %u : tensor<4x4xcomplex<f32>>
+    %n = stablehlo.add %acc, %c : tensor<4x4xcomplex<f32>>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4x4xcomplex<f32>>
+  }
+  %v = sdy.all_reduce {"data"} %w#1 out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xcomplex<f32>>
+  return %v : tensor<4x4xcomplex<f32>>
 }
 
 // -----

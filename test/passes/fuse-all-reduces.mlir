@@ -1074,4 +1074,23 @@ func.func public @sharded_over_other_axes(%x: tensor<4x8xf32>, %y: tensor<4x8xf3
   return %0#0, %0#1 : tensor<4x2xf32>, tensor<2x4xf32>
 }
 
+// Legal when: no product or scatter is between them in a program for all devices (what leaves a loop crosses these)
+// CHECK-LABEL:   func.func public @products_for_all_devices
+// CHECK-COUNT-2:   sdy.all_reduce
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: stablehlo.dot_general is crossed in a program for all devices by what leaves a loop only
+func.func public @products_for_all_devices(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %z: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %m: tensor<2x8xf32>) -> tensor<2x4xf32> {
+  %ap = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+  %au = sdy.sharding_constraint %ap <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<8x4xf32>
+  %a = sdy.all_reduce {"data"} %au out_sharding=<@mesh, [{?}, {?}]> : tensor<8x4xf32>
+  %bp = stablehlo.dot_general %x, %z, contracting_dims = [0] x [0] : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+  %bu = sdy.sharding_constraint %bp <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<8x4xf32>
+  %b = sdy.all_reduce {"data"} %bu out_sharding=<@mesh, [{?}, {?}]> : tensor<8x4xf32>
+  %c = stablehlo.dot_general %m, %a, contracting_dims = [1] x [0] {paropt.read = [unit, unit]} : (tensor<2x8xf32>, tensor<8x4xf32>) -> tensor<2x4xf32>
+  %d = stablehlo.dot_general %m, %b, contracting_dims = [1] x [0] {paropt.read = [unit, unit]} : (tensor<2x8xf32>, tensor<8x4xf32>) -> tensor<2x4xf32>
+  %e = stablehlo.add %c, %d : tensor<2x4xf32>
+  return %e : tensor<2x4xf32>
+}
+
 }

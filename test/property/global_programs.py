@@ -77,6 +77,22 @@ def _gradient(b: Block, x: Value | None) -> Value | None:
     return b.emit(f"{text} : ({x.type}, {y.type}) -> {like.type}", like)
 
 
+def project(b: Block) -> None:
+    """A product with a matrix, which may be an argument, or itself a sum over devices."""
+    x, m = b.pick(_is_matrix), b.pick(_is_matrix)
+    if x is None or m is None:
+        return
+    like = replace(x, bound=x.bound * m.bound * 2, bits=x.bits + m.bits)
+    if like.is_exact:
+        dimension = b.one_of(0, 1)
+        text = f"stablehlo.dot_general {x.name}, {m.name}, contracting_dims = [{dimension}] x [0]"
+        b.emit(f"{text} : ({x.type}, {m.type}) -> {like.type}", like)
+
+
+def _is_matrix(v: Value) -> bool:
+    return v.shape == (2, 2) and v.kind == "f32"
+
+
 def summed(b: Block, like: Value) -> Value | None:
     """A sum over the examples, of the type of `like`."""
     if like.shape == (2, 2):
@@ -94,7 +110,7 @@ def constrain(b: Block) -> None:
 
 OPS = (
     *(combine, combine, combine, scale, scale),
-    *(gradient, gradient, gradient, sum_of_examples, sum_of_examples, loop, loop, loop, loop),
+    *(gradient, gradient, gradient, sum_of_examples, sum_of_examples, project, project, loop, loop, loop, loop),
     *(negate, convert, reshape, transpose, broadcast, cut, pad, concatenate, select, largest_example, constrain),
 )
 

@@ -1,0 +1,128 @@
+"""Where XLA follows what is not reduced through an op that combines it with other values.
+
+In a program for all devices a value that is not reduced is a sharding constraint's word. Most linear ops do on each
+device what they do with the whole, and XLA believes it. The ops of this table read other values, which XLA may split
+anew, or add up over dimensions that may be split themselves: what they ask for was measured, on CPU, TPU and GPU.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
+
+from paropt.passes.analysis.noted import noted_operands, noted_sharding
+from paropt.passes.analysis.shardings import Axes, Sharding, names_of
+from paropt.passes.analysis.types import real_of
+from paropt.passes.core.remarks import Declined, require
+
+
+class Row(NamedTuple):
+    """An op that XLA follows, where no dimension is split that `whole` names."""
+
+    op: str
+    require: Callable[[ir.Operation], None]
+    whole: Callable[[ir.Operation], list[frozenset[int]]]  # per operand
+    reason: str
+
+
+def _always(_: ir.Operation) -> None:
+    pass
+
+
+def require_one_group(op: ir.Operation) -> None:
+    """Declines a convolution in groups, which XLA:TPU and XLA:GPU reduce after they have made other ops of it."""
+    counts = [ir.IntegerAttr(op.attributes[name]).value for name in ("feature_group_count", "batch_group_count")]
+    require(counts == [1, 1], "XLA reduces a convolution in groups itself, whatever it is told", op)
+
+
+def _is_of_one_array(op: ir.Operation) -> None:
+    require(len(op.operands) == 3, "a scatter of several arrays", op)
+
+
+def _contracted(op: ir.Operation) -> list[frozenset[int]]:
+    numbers = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
+    return [frozenset(numbers.lhs_contracting_dimensions), frozenset(numbers.rhs_contracting_dimensions)]
+
+
+def _convolved(op: ir.Operation) -> list[frozenset[int]]:
+    """All dimensions but the examples and the features of the result: a split window would be exchanged."""
+    numbers = stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
+    return [
+        _but(op.operands[0], [numbers.input_batch_dimension]),
+        _but(op.operands[1], [numbers.kernel_output_feature_dimension]),
+    ]
+
+
+def _indexed(op: ir.Operation) -> list[frozenset[int]]:
+    """All dimensions but those of the rows that are added."""
+    numbers = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
+    rows = frozenset(numbers.inserted_window_dims) | frozenset(numbers.scattered_dims_to_operand_dims)
+    rows |= frozenset(numbers.input_batching_dims)
+    return [rows, _but(op.operands[1], []), _but(op.operands[2], numbers.update_window_dims)]
+
+
+def _but(value: ir.Value, dimensions: Sequence[int]) -> frozenset[int]:
+    return frozenset(range(ir.RankedTensorType(value.type).rank)) - frozenset(dimensions)
+
+
+_TABLE = (
+    Row("stablehlo.dot_general", _always, _contracted, "each device multiplies its addend by the same factor"),
+    Row("stablehlo.convolution", require_one_group, _convolved, "the same, of its window"),
+    Row("stablehlo.scatter", _is_of_one_array, _indexed, "each device adds its addends to the same rows"),
+)
+ROWS = {row.op: row for row in _TABLE}
+
+# XLA:TPU has no complex numbers: it makes ops on their parts of these, and forgets or confuses what it was told.
+# Products are written as products of parts instead.
+_SUMS = ("reduce", "reduce_window", "scatter")
+_REASONS = {
+    "divide": "XLA:TPU reduces a quotient of complex numbers itself, whatever it is told",
+    **dict.fromkeys(_SUMS, "XLA:TPU aborts at a sum within arrays of complex numbers that is not reduced"),
+}
+LEFT = {f"stablehlo.{name}": reason for name, reason in _REASONS.items()}
+
+
+def require_real(op: ir.Operation) -> None:
+    """Declines where `op` works on complex numbers, and XLA does not follow what is not reduced through that."""
+    require(op.name not in LEFT or real_of(op.results[0]) is None, LEFT.get(op.name, ""), op)
+
+
+def require_followed(op: ir.Operation, addends: Sequence[int], axes: Axes) -> None:
+    """Declines unless XLA follows what is not reduced over `axes` from the operands `addends` through `op`."""
+    require_real(op)
+    row = ROWS.get(op.name)
+    if row is None:
+        return
+    row.require(op)
+    lies = noted_operands(op, addends)
+    require(lies is not None, f"how the operands of a {_short(op)} are split is not noted", op)
+    assert lies is not None
+    for i, (sharding, whole) in enumerate(zip(lies, row.whole(op), strict=True)):
+        over = names_of(sharding.axes) if sharding is not None else frozenset()
+        fits = i in addends or not over & names_of(axes)
+        require(fits, f"what a {_short(op)} also reads is split over the same axes, and would be gathered", op)
+        require(not _split(sharding, whole, axes), f"a {_short(op)} adds up, or looks up, what is split", op)
+    result = noted_sharding(op.results[0])
+    shards = names_of(result.axes) if result is not None else frozenset()
+    require(not shards & names_of(axes), f"the result of a {_short(op)} is split over the same axes", op)
+
+
+def is_followed(op: ir.Operation, addends: Sequence[int], axes: Axes) -> bool:
+    """Whether nothing makes `require_followed` decline."""
+    try:
+        require_followed(op, addends, axes)
+    except Declined:
+        return False
+    return True
+
+
+def _split(sharding: Sharding | None, dimensions: frozenset[int], but: Axes) -> bool:
+    """Whether one of `dimensions` is split, by other axes than `but`."""
+    if sharding is None:
+        return False
+    return any(names_of(over) - names_of(but) for i, over in enumerate(sharding.dimensions) if i in dimensions)
+
+
+def _short(op: ir.Operation) -> str:
+    return op.name.removeprefix("stablehlo.")
