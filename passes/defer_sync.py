@@ -90,15 +90,14 @@ def defer_sync(
 
     Worth it when:
 
-    - fewer bytes are reduced after the loop than in all trips of it, or as many in fewer arrays (`accumulate-dtype`
-      apart, which is asked for at any price)
+    - fewer bytes are reduced after the loop than in all trips of it, or as many in fewer arrays
     - the accumulator keeps its shard, unless `policy` allows more memory: one before a reduce_scatter is unscattered
 
     Right for any number of trips, zero included. Floating-point sums are reassociated, so results may differ by
     rounding. No type becomes narrower than the program's own accumulator, unless `wire-dtype` asks for it: that rounds
     once, before the reduction that follows the outermost loop. With `accumulate-dtype`, sums of narrower floats are
-    carried and reduced in that type, and rounded once to the program's; a convert that would narrow them on the way is
-    left out. Contractions, windows and scatters work in the type in which they are written.
+    carried and reduced in that type, whatever bytes that takes, and rounded once to the program's; a convert that would
+    narrow them on the way is left out. Contractions, windows and scatters work in the type in which they are written.
 
     Sources: XLA `WhileLoopAllReduceCodeMotion`, without its unsound cases; Alpa's gradient accumulation.
     """
