@@ -233,7 +233,8 @@ def _rewrites(rewrites: Sequence[Rewrite]) -> str:
     today = datetime.datetime.now(datetime.UTC).date()
     explained = (
         f"`python tools/bench.py --only-rewrite`, {today}, {os.cpu_count()} cores with a load of "
-        f"{os.getloadavg()[0]:.1f} at the end; XLA compiles for 8 simulated CPU devices. The shortest of at least three runs."
+        f"{os.getloadavg()[0]:.1f} at the end; XLA compiles for 8 simulated CPU devices. The shortest of "
+        "three runs or more."
     )
     reason = (
         "The aims are 5 % of compilation, and 2 times parse + verify + print. The explicit form needs no propagation. "
