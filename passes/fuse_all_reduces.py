@@ -138,20 +138,19 @@ def _explain(facts: BlockFacts, found: list[PartialValues]) -> list[Remark]:
     origins = _origins(facts, found)
     remarks: list[Remark] = []
 
-    def reached(op: ir.Operation) -> list[ir.Value]:
+    def is_sum(op: ir.Operation) -> bool:
         if len(op.operands) != 2 or any(operand not in origins for operand in op.operands):
-            return []
+            return False
+        terms = [origin for operand in op.operands for origin in origins[operand]]
+        combiners = {origin.combiner for origin in terms if isinstance(origin, Reduction)}
+        return op.name in combiners or op.name in ("stablehlo.add", "stablehlo.subtract")
+
+    for op in facts.readers(origins, is_sum):
         lhs, rhs = (origins[operand] for operand in op.operands)
-        combiners = {origin.combiner for origin in lhs + rhs if isinstance(origin, Reduction)}
-        if op.name not in combiners and op.name not in ("stablehlo.add", "stablehlo.subtract"):
-            return []
         try:
             _require_worth(op, lhs, rhs)
         except Declined as declined:
             remarks.append(missed(NAME, op, declined))
-        return []
-
-    facts.follow(origins, reached)
     return remarks
 
 
@@ -191,5 +190,6 @@ def _origins(facts: BlockFacts, found: list[PartialValues]) -> dict[ir.Value, li
         origins[op.results[0]] = [reasons[0]]
         return [op.results[0]]
 
-    facts.follow(list(origins), reached)
+    not_linear = [value for value, known in origins.items() if any(isinstance(o, Declined) for o in known)]
+    facts.follow(not_linear, reached)
     return origins

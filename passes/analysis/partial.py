@@ -215,6 +215,14 @@ class BlockFacts:
             for value in reached(heapq.heappop(waiting).op):
                 await_readers(value)
 
+    def readers(self, values: Iterable[ir.Value], fits: Callable[[ir.Operation], bool]) -> list[ir.Operation]:
+        """The ops of the block, in program order, that read one of `values` and fit."""
+        found: dict[ir.Value, ir.Operation] = {}
+        for op in (_reader(use) for value in values for use in value.uses):
+            if len(op.results) and op.results[0] not in found and fits(op) and self._is_own(op):
+                found[op.results[0]] = op
+        return self.in_order(found)
+
     def _join(self, op: ir.Operation, reduction: Reduction, found: PartialValues) -> list[ir.Value]:
         """The results of the if or case `op` that may be partial because a branch returns a partial value."""
         joined: list[ir.Value] = []
