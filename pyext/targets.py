@@ -214,7 +214,7 @@ class GpuTarget(AbsentTarget):
                 topology = topologies.get_topology_desc(
                     self.shape, "cuda", topology=self.shape, target_config=description
                 )
-            except NotImplementedError as error:
+            except NotImplementedError as error:  # what jax raises where no plugin made topologies known to it
                 right = f"JAX_PLATFORMS=cpu before it starts, and a plugin of the version of jax, {jax.__version__}"
                 raise TargetError(f"{self.name}: jax did not load its CUDA plugin; it needs {right}") from error
             except jax.errors.JaxRuntimeError as error:

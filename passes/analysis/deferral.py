@@ -206,9 +206,8 @@ def cost_of(part: Deferral, loop: Loop) -> Cost:
     after = {i: -(-bytes_of(carried_type(part, loop, i)) // parts[i]) for i in part.positions}
     before = {i: -(-bytes_of(ir.RankedTensorType(loop.op.results[i].type)) // parts[i]) for i in part.positions}
     held = sum(after.values()) - sum(before.values()) + sum(before[i] for i in _changed_apart(part, loop))
-    cost = Cost(
-        {}, {}, list(after.values()), sum(-(-_unwidened(part, loop, i) // parts[i]) for i in part.positions), held
-    )
+    unwidened = sum(-(-_unwidened(part, loop, i) // parts[i]) for i in part.positions)
+    cost = Cost({}, {}, list(after.values()), unwidened, held)
     for op in part.reductions:
         runs = executions(op, loop, known) if op.block != loop.body else None
         for operand, result in zip(op.operands, op.results, strict=True):

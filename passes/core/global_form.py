@@ -136,7 +136,7 @@ def _follows(op: ir.Operation, before: ir.Operation, axes: Axes, propagated: Pro
 
 def _note_operands(op: ir.Operation, propagated: Propagated) -> None:
     found = propagated.operand_shardings(op)
-    if not found:  # nothing reads it: Shardy erases it
+    if not found:  # Shardy erased it
         return
     with op.context:
         noted = [ir.UnitAttr.get() if lies is None else closed_sharding(lies.mesh, lies.dimensions) for lies in found]

@@ -87,7 +87,7 @@ def captured(op: ir.Operation) -> list[ir.Value]:
 
 def terminator_of(block: ir.Block) -> ir.Operation:
     """The last op of `block`."""
-    return block.operations[-1].operation  # by its index: to iterate over 10,000 ops takes 15 ms, and this 1 ms
+    return block.operations[-1].operation  # by its index: to iterate makes a Python object of each op
 
 
 def parent_of(op: ir.Operation) -> ir.Operation:

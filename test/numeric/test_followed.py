@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 from numeric.oracle import assert_same, optimized, optimized_hlo
+from unit.clusters import available
 
 from paropt.census import Collective, census
 from paropt.passes import annotate_unreduced
@@ -268,10 +269,7 @@ def test_left_ops_stay_in_the_loop() -> None:
 
 @pytest.fixture(params=["tpu:v5e:2x4", "gpu:h100:1x1x8"])
 def target(request: pytest.FixtureRequest) -> str:
-    try:
-        get(request.param).require_compiler()
-    except TargetError as error:
-        pytest.skip(f"{error}, or `make extras`")
+    available(request.param)
     return request.param
 
 

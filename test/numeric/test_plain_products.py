@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from jax import lax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from unit.clusters import available
 
 import paropt
-from paropt.targets import TargetError, get
 
 MICRO_BATCHES, ROWS, COLUMNS, RANK, EXAMPLES = 4, 8, 6, 2, 16
 F32 = 4
@@ -166,10 +166,7 @@ def test_reduced_once(name: str) -> None:
 @pytest.mark.parametrize("target", ["tpu:v5e:2x4", "gpu:h100:1x1x8"])
 @pytest.mark.parametrize("name", ["galore", "rows", "complex", "spectral"])
 def test_on_targets(name: str, target: str) -> None:
-    try:
-        get(target).require_compiler()
-    except TargetError as error:
-        pytest.skip(f"{error}, or `make extras`")
+    available(target)
     case = CASES[name]
     report = paropt.audit(case.step, *arguments(case), passes="grad-sync", targets=[target])
     assert not report.mismatches

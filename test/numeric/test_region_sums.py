@@ -23,9 +23,9 @@ from numeric.test_nested_regions import (
     compared,
     parameter,
 )
+from unit.clusters import available
 
 import paropt
-from paropt.targets import TargetError, get
 
 CHECKS = (True, False)
 ACTIVATIONS = MICRO_BATCHES * 4 * 4 * 8  # bytes, of one layer
@@ -192,10 +192,7 @@ def test_a_sum_leaves_its_block(name: str, check_vma: bool) -> None:
 @pytest.mark.parametrize("target", ["tpu:v5e:2x4", "gpu:h100:1x1x8"])
 @pytest.mark.parametrize("check_vma", CHECKS)
 def test_on_targets(target: str, check_vma: bool) -> None:
-    try:
-        get(target).require_compiler()
-    except TargetError as error:
-        pytest.skip(f"{error}, or `make extras`")
+    available(target)
     step = accumulated(scanned_blocks(Block(check_vma)))
     report = paropt.audit(step, LAYERS, BATCHES, passes="grad-sync", targets=[target])
     assert not report.mismatches

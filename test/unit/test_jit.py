@@ -227,7 +227,7 @@ def test_other_jit_arguments() -> None:
     assert "%arg1" in lowered.as_text()
     same(lowered.compile()(x, x), np.cos(x))
     with pytest.raises(TypeError, match="donate_argnum"):
-        paropt.jit(wave, passes=COSINE, donate_argnum=0)  # type: ignore[call-overload]
+        paropt.jit(wave, passes=COSINE, donate_argnum=0)  # type: ignore[call-overload]  # the mistake
 
 
 def test_lower_and_trace_show_and_compile_the_rewritten_program() -> None:

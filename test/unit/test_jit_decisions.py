@@ -36,7 +36,7 @@ def test_remarks_of_something_else_is_an_error() -> None:
     with pytest.raises(ValueError, match="no passes ran on this program"):
         paropt.remarks(jax.jit(wave).lower(x))
     with pytest.raises(TypeError, match=r"what `\.lower\(\.\.\.\)` returns, got Jitted"):
-        paropt.remarks(paropt.jit(wave, passes=COSINE))  # type: ignore[arg-type]
+        paropt.remarks(paropt.jit(wave, passes=COSINE))  # type: ignore[arg-type]  # the mistake
 
 
 # ---- mistakes and defects
