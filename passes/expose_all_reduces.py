@@ -125,7 +125,7 @@ def expose_all_reduces(
             remarks.append(missed(NAME, producer.op, reason))
             if scattering is not None:
                 exposed.append((producer, (), scattering))
-    note_shardings([(producer.value, moved) for producer, moved, _ in exposed], propagated)
+    note_shardings(module, [(producer.value, moved) for producer, moved, _ in exposed], propagated)
     for producer, moved, scattering in exposed:
         expose(producer, moved, scattering)
     return remarks

@@ -8,7 +8,7 @@ from jaxlib.mlir import ir
 from paropt.passes.analysis.collectives import Reduction, difference
 from paropt.passes.analysis.linearity import ROWS, ConvertPolicy
 from paropt.passes.analysis.partial import BlockFacts, PartialValues, blocks_with_reductions, first_source
-from paropt.passes.analysis.placement import Placement
+from paropt.passes.analysis.placement import Placement, may_move
 from paropt.passes.analysis.types import bytes_of
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
@@ -103,6 +103,8 @@ def _partial_values(facts: BlockFacts, reduction: Reduction) -> PartialValues:
 
 def _fuse(partial: PartialValues, facts: BlockFacts) -> Remark | None:
     """Moves the reductions of one kind to where they cost least; None when they are there."""
+    if not may_move(partial):
+        return None
     reductions = facts.reductions.kinds[partial.reduction]
     sources: dict[ir.Value, Split] = {}
     for op in reductions:

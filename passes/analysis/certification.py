@@ -26,10 +26,11 @@ class Site(NamedTuple):
     loop: Loop
     meshes: tuple[Mesh, ...]
     outside: tuple[Scope, ...]  # around the loop, outermost first
+    scope: Scope  # the loop itself
 
     @classmethod
     def of(cls, loop: Loop, meshes: tuple[Mesh, ...]) -> "Site":
-        return cls(loop, meshes, _scopes(loop.op, module_of(loop.op)))
+        return cls(loop, meshes, _scopes(loop.op, module_of(loop.op)), _scope(loop.op))
 
 
 def certificate_of(op: ir.Operation, part: Deferral, cost: Cost, facts: BlockFacts, site: Site) -> Certificate:
@@ -64,8 +65,6 @@ def _certificate(
     chain: tuple[Step, ...],
     uniform: tuple[Uniform, ...],
 ) -> Certificate:
-    loop = site.loop
-    around = Scope(WHILE, source_of(loop.op.location), trip_count(loop))
     return Certificate(
         form="global" if reduction.is_global else "manual",
         kind=reduction.kind,
@@ -77,7 +76,7 @@ def _certificate(
         groups=reduction.groups,
         axes=axes_of(reduction, site.meshes),
         source=source_of(op.location),
-        moved_from=(*site.outside, around, *_scopes(op, loop.op)),
+        moved_from=(*site.outside, site.scope, *_scopes(op, site.loop.op)),
         moved_to=site.outside,
         chain=chain,
         uniform=uniform,
@@ -90,8 +89,12 @@ def _scopes(op: ir.Operation, within: ir.Operation) -> tuple[Scope, ...]:
     while (parent := parent_of(op)) != within:
         op = parent
         if op.name == WHILE or op.name in BRANCHES:
-            found.append(Scope(op.name, source_of(op.location), trip_count(Loop(op)) if op.name == WHILE else None))
+            found.append(_scope(op))
     return tuple(reversed(found))
+
+
+def _scope(op: ir.Operation) -> Scope:
+    return Scope(op.name, source_of(op.location), trip_count(Loop(op)) if op.name == WHILE else None)
 
 
 def _chain(part: Deferral, facts: BlockFacts) -> tuple[Step, ...]:
@@ -105,6 +108,8 @@ def _chain(part: Deferral, facts: BlockFacts) -> tuple[Step, ...]:
 
 def _uniform(op: ir.Operation, part: Deferral, loop: Loop, facts: BlockFacts) -> tuple[Uniform, ...]:
     """What had to be uniform: for ops of the chain, for the branches around `op`, and for the loop."""
+    if part.values.reduction.is_global:
+        return ()  # a value of a program for all devices is one value
     readers = [loop.op, *facts.in_order(part.order)]
     while op.block != loop.body:
         op = parent_of(op)

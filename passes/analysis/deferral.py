@@ -131,11 +131,10 @@ def _require_deferrable(position: int, made_of: list[ir.Value], members: frozens
     reduction = values.reduction
     reduced = any(defining_op(value) is not None and values.is_source(value) for value in made_of)
     require(reduced, "the accumulator is not a sum with the reduced value", loop.op)
-    source = first_source(loop.next_values.operands[position], values)
-    for value in made_of:
-        element = ir.RankedTensorType(value.type).element_type
-        has_neutral = neutral_number(reduction.combiner, element) is not None
-        require(has_neutral, f"no neutral element is known for a {reduction.combiner} of {element}", source)
+    elements = dict.fromkeys(ir.RankedTensorType(value.type).element_type for value in made_of)
+    for element in (element for element in elements if neutral_number(reduction.combiner, element) is None):
+        source = first_source(loop.next_values.operands[position], values)
+        require(False, f"no neutral element is known for a {reduction.combiner} of {element}", source)
     require(SHARDING not in loop.op.attributes, "the loop says how its values are sharded", loop.op)
     context.facts.require_uniform(loop.predicate, "the number of trips", loop.op, reduction)
     for use in loop.condition.arguments[position].uses:
@@ -147,15 +146,15 @@ def _require_deferrable(position: int, made_of: list[ir.Value], members: frozens
 
 def _require_member(value: ir.Value, use: ir.OpOperand, members: frozenset[ir.Value], context: Context) -> None:
     """Declines unless `use` of the partial `value` ends in an accumulator that is deferred too."""
+    made = context.values.made_by(use)
+    if made is not None and made in members:
+        return
     op = use.owner.operation
     if op == context.loop.next_values:
         ends = use.operand_number in context.positions
         require(ends, f"{_described(value)} is also carried to the next trip", op)
         return
-    made = context.values.made_by(use)
-    if made is not None:
-        require(made in members, f"{_described(value)} also reaches a value that is not accumulated", op)
-        return
+    require(made is None, f"{_described(value)} also reaches a value that is not accumulated", op)
     declined = context.values.stopped_at(use)
     because = f": {declined.reason}" if declined is not None else ""
     require(False, f"{_described(value)} is also read by {op.name}{because}", op)
@@ -206,7 +205,8 @@ def cost_of(part: Deferral, loop: Loop) -> Cost:
     after = {i: -(-bytes_of(carried_type(part, loop, i)) // parts[i]) for i in part.positions}
     before = {i: -(-bytes_of(ir.RankedTensorType(loop.op.results[i].type)) // parts[i]) for i in part.positions}
     held = sum(after.values()) - sum(before.values()) + sum(before[i] for i in _changed_apart(part, loop))
-    unwidened = sum(-(-_unwidened(part, loop, i) // parts[i]) for i in part.positions)
+    widened = part.values.accumulate is not None
+    unwidened = sum(-(-_unwidened(part, loop, i) // parts[i]) if widened else after[i] for i in part.positions)
     cost = Cost({}, {}, list(after.values()), unwidened, held)
     for op in part.reductions:
         runs = executions(op, loop, known) if op.block != loop.body else None
@@ -262,6 +262,8 @@ def kept_apart(part: Deferral, loop: Loop) -> list[int]:
 def _changed_apart(part: Deferral, loop: Loop) -> list[int]:
     """Those of `kept_apart` that the loop changes, so that it has to carry them beside the partial value."""
     apart = kept_apart(part, loop)
+    if not apart:
+        return []
     combiner = part.values.reduction.combiner
     rest = {loop.body.arguments[i]: loop.body.arguments[i] for i in apart}
     for value in (value for value in part.order if value not in rest):

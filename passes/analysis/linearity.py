@@ -50,22 +50,23 @@ def addends_of(op: ir.Operation, crossing: Crossing) -> Addends:
 
     Raises Declined with the reason when it may not.
     """
-    combines = op.name == crossing.reduction.combiner
-    row = _COMBINE if combines else ROWS.get(op.name)
-    require(row is not None, f"{op.name} does not commute with the reduction", op)
+    name = op.name
+    combines = name == crossing.reduction.combiner
+    row = _COMBINE if combines else ROWS.get(name)
+    require(row is not None, f"{name} does not commute with the reduction", op)
     assert row is not None
     shapes = [tensor_of(value) for value in (*op.operands, *op.results)]
-    require(None not in shapes, f"{op.name} has a dynamic shape", op)
+    require(None not in shapes, f"{name} has a dynamic shape", op)
     addends = row.addends(op, crossing)
     if crossing.reduction.is_global:
-        leaves = crossing.leaves_loop or op.name not in FOLLOWED
-        require(leaves, f"{op.name} is crossed in a program for all devices by what leaves a loop only", op)
+        leaves = crossing.leaves_loop or name not in FOLLOWED
+        require(leaves, f"{name} is crossed in a program for all devices by what leaves a loop only", op)
         require_followed(op, addends, crossing.reduction.place[1])
     in_place = row.elementwise or crossing.reduction.kind != REDUCE_SCATTER
-    require(in_place, f"a reduce_scatter may not cross {op.name}, which moves elements", op)
-    require(crossing.reduction.is_sum or combines or row.moves_data, f"{op.name} is linear for sums only", op)
+    require(in_place, f"a reduce_scatter may not cross {name}, which moves elements", op)
+    require(crossing.reduction.is_sum or combines or row.moves_data, f"{name} is linear for sums only", op)
     neutral = crossing.reduction.is_sum or combines or len(addends) == 1
-    require(neutral, f"{op.name} would need a neutral element, which only a sum has here", op)
+    require(neutral, f"{name} would need a neutral element, which only a sum has here", op)
     return addends
 
 

@@ -64,6 +64,16 @@ def mesh_named(module: ir.Operation, name: str) -> Mesh | None:
 
 
 def mesh_of(attribute: ir.Attribute) -> Mesh:
+    text = str(attribute)
+    if text not in _READ:
+        _READ[text] = _read(attribute)
+    return _READ[text]
+
+
+_READ: dict[str, Mesh] = {}  # by their text: programs have few, asked for often
+
+
+def _read(attribute: ir.Attribute) -> Mesh:
     mesh = sdy.MeshAttr(attribute)
     axes = tuple((sdy.MeshAxisAttr(axis).name, sdy.MeshAxisAttr(axis).size) for axis in mesh.axes)
     ids = tuple(mesh.device_ids) or tuple(range(prod(size for _, size in axes)))

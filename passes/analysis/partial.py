@@ -56,7 +56,8 @@ class PartialValues(NamedTuple):
     def terms(self, value: ir.Value) -> list[ir.Value]:
         """The values in which `value` is linear, partial or not; none for a source."""
         made = self.values[value]
-        return [*(op_of(value).operands[i] for i in made.addends), *made.choices]
+        operands = op_of(value).operands if made.addends else ()
+        return [*(operands[i] for i in made.addends), *made.choices]
 
     def parts(self, value: ir.Value) -> list[ir.Value]:
         """The partial values that `value` is made of directly; none for a source."""

@@ -47,6 +47,20 @@ class Placement:
         self.closed = [value for value in self.split if enters[value] + 1 not in reached]
 
 
+def may_move(partial: PartialValues) -> bool:
+    """Whether another place could cost less: where reductions meet, or what is made of one is smaller than that."""
+    size: dict[ir.Value, int] = {}  # of the one reduction that a value is made of
+    reduced: dict[ir.Value, ir.Value] = {}  # that reduction's result
+    for value in partial.values:
+        found = {reduced[part] for part in partial.parts(value)} or {value}
+        own = bytes_of(ir.RankedTensorType(value.type))
+        source = found.pop()
+        if found or own < size.setdefault(source, own):
+            return True
+        reduced[value] = source
+    return False
+
+
 class Flow:
     """Maximum flow by Dinic's algorithm; capacities are Python integers of any size."""
 

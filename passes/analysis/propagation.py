@@ -10,6 +10,7 @@ from jaxlib.mlir.passmanager import PassManager
 from paropt.passes.analysis.constants import CONSTANT, is_constant
 from paropt.passes.analysis.loops import WHILE
 from paropt.passes.analysis.shardings import (
+    CONSTRAINT,
     MANUAL,
     SHARDING,
     Lists,
@@ -29,8 +30,8 @@ _PROPAGATION = "builtin.module(sdy-propagation-pipeline)"
 _NOT_ASKED_FOR = ("canonicalize", "func.func(sdy-drop-sharding-rules)", "sdy-save-module")
 _DCE = "symbol-dce"  # erases functions that are not called any more
 _RULE = "sdy.sharding_rule"
-_NUMBER = "paropt.number"  # of an op, the same in the module and in its copy
-_BARRIER = "paropt.barrier"  # of a barrier in the copy: the number of the op before it
+_RENAMED = {"sdy.reshard": CONSTRAINT}  # what Shardy makes of an op
+_BARRIER = "sdy.propagation_barrier"
 # The dimensions of their results are not those of their operands, even where the shapes are the same.
 _REORDER = frozenset(f"stablehlo.{name}" for name in ("convolution", "dot_general", "transpose"))
 
@@ -45,31 +46,38 @@ class Propagated:
     def __init__(
         self, module: ir.Operation, forward_only: Sequence[ir.Value] = (), *, rules_only: bool = False
     ) -> None:
-        self._numbers: dict[ir.Value, int] = {}
-        ops = all_ops_of(module)
+        self._numbers: dict[ir.Value, int] = {}  # by the first results of the module's ops
         self._copy = module.operation.clone()
-        kind = ir.IntegerType.get_signless(64, module.context)
         copies = all_ops_of(self._copy)
-        for number, (op, copy) in enumerate(zip(ops, copies, strict=True)):
-            if op.results and op.name != CONSTANT:
-                self._numbers[op.results[0]] = number
-                copy.attributes[_NUMBER] = ir.IntegerAttr.get(kind, number)
+        for number, (op, copy) in enumerate(zip(all_ops_of(module), copies, strict=True)):
+            if op.name != CONSTANT and len(results := op.results):
+                self._numbers[results[0]] = number
+                copy.location = self._mark(number)
         for result in forward_only:
             number, position = self._numbers[op_of(result).results[0]], ir.OpResult(result).result_number
-            barrier = _stop_backward(copies[number].results[position])
-            barrier.attributes[_BARRIER] = ir.IntegerAttr.get(kind, number)
+            _stop_backward(copies[number].results[position])
         for loop in ops_of(self._copy, WHILE)[::-1]:  # inner loops come first
             _carry_captures(loop)
         _ensure_main(self._copy)
         run_shardy(self._copy, _RULES if rules_only else propagation_pipeline(self._copy))
         self._read: Lists = {}
-        self._copies: dict[int, ir.Operation] = {}
-        self._barriers: dict[int, list[ir.Operation]] = {}  # behind results of the op of that number
-        for op in all_ops_of(self._copy):
-            if _NUMBER in op.attributes:
-                self._copies[ir.IntegerAttr(op.attributes[_NUMBER]).value] = op
-            elif _BARRIER in op.attributes:
-                self._barriers.setdefault(ir.IntegerAttr(op.attributes[_BARRIER]).value, []).append(op)
+        self._copies: dict[tuple[str, ir.Attribute], ir.Operation] = {}  # by their names and marks
+        self._barriers: dict[ir.Attribute, list[ir.Operation]] = {}  # behind results of the op with that mark
+        self._copy.walk(self._find)
+
+    def _find(self, op: ir.Operation) -> ir.WalkResult:
+        """Notes `op` of the copy by its mark, after Shardy."""
+        name, mark = op.name, op.location.attr
+        self._copies.setdefault((_RENAMED.get(name, name), mark), op)  # what Shardy puts behind it is marked like it
+        if name == _BARRIER:
+            self._barriers.setdefault(mark, []).append(op)
+        return ir.WalkResult.ADVANCE
+
+    def _mark(self, number: int) -> ir.Location:
+        """The location of an op of the copy, by which it is found again: Shardy keeps it, but where it makes copies of
+        constants and scalars anew. To set attributes, unlike for each op, takes longer.
+        """
+        return ir.Location.file("", number, 0, self._copy.context)
 
     def sharding_of(self, result: ir.Value) -> Sharding | None:
         """How the op result `result` is split; None when it is not, or the copy lacks it."""
@@ -90,10 +98,12 @@ class Propagated:
         if copy is None:
             return None
         behind = list(copy.results)
-        for barrier in self._barriers.get(self._numbers[op.results[0]], []):
+        for barrier in self._barriers.get(copy.location.attr, []):
             behind[ir.OpResult(barrier.operands[0]).result_number] = barrier.results[0]
-        alone = [self._of(result) for result in copy.results]
         wanted = [self._wanted(value) for value in behind]
+        if wanted.count(None) == len(wanted):
+            return None
+        alone = [self._of(result) for result in copy.results]
         if not any(w is not None and refines(w, own) for w, own in zip(wanted, alone, strict=True)):
             return None
         mesh = next(sharding.mesh for sharding in wanted if sharding is not None)
@@ -136,7 +146,8 @@ class Propagated:
 
     def _copy_of(self, op: ir.Operation | None) -> ir.Operation | None:
         assert op is not None, "a result, not an argument"
-        return self._copies.get(self._numbers.get(op.results[0], -1))
+        number = self._numbers.get(op.results[0])
+        return self._copies.get((op.name, self._mark(number).attr)) if number is not None else None
 
 
 def propagation_pipeline(module: ir.Operation) -> str:
@@ -159,12 +170,11 @@ def _shape(value: ir.Value) -> list[int]:
     return ir.RankedTensorType(value.type).shape
 
 
-def _stop_backward(result: ir.Value) -> ir.Operation:
+def _stop_backward(result: ir.Value) -> None:
     op = op_of(result)
     with op.context, ir.InsertionPoint.after(op), op.location:
         barrier = sdy.PropagationBarrierOp(result, int(sdy.PropagationDirection.FORWARD))
     result.replace_all_uses_except(barrier.result, barrier.operation)
-    return barrier.operation
 
 
 def _carry_captures(loop: ir.Operation) -> None:
@@ -178,7 +188,7 @@ def _carry_captures(loop: ir.Operation) -> None:
         captures = [use for use in value.uses if _is_in(use.owner.operation, body)]
         if not captures or is_constant(value):
             continue
-        with loop.context, ir.InsertionPoint.at_block_begin(body), loop.location:
+        with loop.context, ir.InsertionPoint.at_block_begin(body), ir.Location.unknown():
             copy = ir.Operation.create("stablehlo.reshape", results=[value.type], operands=[value]).results[0]
         for use in captures:
             use.owner.operation.operands[use.operand_number] = copy

@@ -18,7 +18,6 @@ GSPMD_SHARDING = "mhlo.sharding"
 
 Axes = tuple[str, ...]  # each as Shardy spells it: `"data"`, or the sub-axis `"data":(1)2`
 
-Lists = dict[ir.Attribute, Sequence[ir.Attribute]]  # what ops with many results say about all of them
 
 _AXIS = re.compile(r'"[^"]+"(?::\(\d+\)\d+)?')
 
@@ -34,6 +33,9 @@ class Sharding(NamedTuple):
     def axes(self) -> frozenset[str]:
         """The axes that split some dimension."""
         return frozenset(axis for axes in self.dimensions for axis in axes)
+
+
+Lists = dict[ir.Attribute, list[Sharding]]  # what ops say about all of their results
 
 
 def axes_in(attribute: ir.Attribute) -> Axes:
@@ -129,7 +131,7 @@ def in_mesh_order(module: ir.Operation, mesh: str, axes: Iterable[str]) -> Axes:
 def sharding_of(value: ir.Value, read: Lists | None = None) -> Sharding | None:
     """What the module says about `value`; None when it says nothing.
 
-    `read` saves time to who asks about many values: what a loop says about all of them is read once.
+    `read` saves time to who asks about many values: ops that say the same are read once.
     """
     op = defining_op(value)
     if op is None:
@@ -183,9 +185,11 @@ def _listed(op: ir.Operation, name: str, position: int, read: Lists | None) -> S
         return None
     if read is None:
         return read_sharding(sdy.TensorShardingPerValueAttr(attribute).shardings[position])
-    if attribute not in read:
-        read[attribute] = sdy.TensorShardingPerValueAttr(attribute).shardings
-    return read_sharding(read[attribute][position])
+    found = read.get(attribute)
+    if found is None:
+        found = [read_sharding(sharding) for sharding in sdy.TensorShardingPerValueAttr(attribute).shardings]
+        read[attribute] = found
+    return found[position]
 
 
 def _all_listed(op: ir.Operation, name: str) -> Sequence[ir.Attribute]:

@@ -19,13 +19,11 @@ from paropt.passes.analysis.followed import is_followed
 from paropt.passes.analysis.linearity import TRACKED
 from paropt.passes.analysis.loops import WHILE
 from paropt.passes.analysis.noted import OPERANDS, READ, SHARDINGS, WANTED, is_source, noted_operands
-from paropt.passes.analysis.producers import ROWS as PRODUCERS
 from paropt.passes.analysis.producers import Producer
 from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.sharded_sums import Cut
 from paropt.passes.analysis.shardings import (
     CONSTRAINT,
-    MANUAL,
     Axes,
     Sharding,
     axes_in,
@@ -37,6 +35,7 @@ from paropt.passes.analysis.shardings import (
 )
 from paropt.passes.core.traversal import op_of, ops_of, parent_of, users_of
 
+_NOTED = "paropt.noted"  # of the module: which kinds of ops have notes
 _WHOLE = "paropt.whole"  # of a reduce_scatter: the constraint that stood there
 
 
@@ -98,7 +97,7 @@ def _source(value: ir.Value, sharding: ir.Attribute, splits: list[ir.Attribute])
     return source
 
 
-def note_shardings(moved: Iterable[tuple[ir.Value, Axes]], propagated: Propagated) -> None:
+def note_shardings(module: ir.Operation, moved: Iterable[tuple[ir.Value, Axes]], propagated: Propagated) -> None:
     """Notes how values, and all that linear ops make of them, are split; it outlives moves and clones of ops.
 
     `moved` are values with the axes over which they are to be left unreduced.
@@ -106,24 +105,32 @@ def note_shardings(moved: Iterable[tuple[ir.Value, Axes]], propagated: Propagate
     by_axes: dict[Axes, list[ir.Value]] = {}
     for value, axes in moved:
         by_axes.setdefault(axes, []).append(value)
-    for axes, values in by_axes.items():
-        _note_shardings(values, axes, propagated)
+    names = {name for axes, values in by_axes.items() for name in _note_shardings(values, axes, propagated)}
+    with module.context:
+        module.attributes[_NOTED] = ir.ArrayAttr.get([ir.StringAttr.get(name) for name in sorted(names)])
 
 
-def _note_shardings(values: list[ir.Value], axes: Axes, propagated: Propagated) -> None:
+def _note_shardings(values: list[ir.Value], axes: Axes, propagated: Propagated) -> set[str]:
+    """Returns the names of the ops that have notes now."""
     waiting, seen = [op_of(value) for value in values], set[ir.Value]()
+    names: set[str] = set()
     while waiting:
         op = waiting.pop()
         if op.results[0] in seen:
             continue
         seen.add(op.results[0])
-        _note(op, propagated)
+        if _note(op, propagated):
+            names.add(op.name)
         for user in users_of(op):
             if user.name == "stablehlo.return":
                 user = parent_of(user)
             passes = user.name in (WHILE, *BRANCHES) or user.name in TRACKED
-            if passes or (user.name in FOLLOWED and _follows(user, op, axes, propagated)):
+            if user.name in FOLLOWED:
+                names.add(user.name)
+                passes = _follows(user, op, axes, propagated)
+            if passes:
                 waiting.append(user)
+    return names
 
 
 def _follows(op: ir.Operation, before: ir.Operation, axes: Axes, propagated: Propagated) -> bool:
@@ -143,10 +150,13 @@ def _note_operands(op: ir.Operation, propagated: Propagated) -> None:
         op.attributes[READ] = ir.ArrayAttr.get(noted)
 
 
-def _note(op: ir.Operation, propagated: Propagated) -> None:
-    for name, noted in ((SHARDINGS, propagated.listed(op)), (WANTED, propagated.wanted(op))):
-        if noted is not None:
-            op.attributes[name] = noted
+def _note(op: ir.Operation, propagated: Propagated) -> bool:
+    """Whether there is something to note."""
+    notes = {SHARDINGS: propagated.listed(op), WANTED: propagated.wanted(op)}
+    found = {name: noted for name, noted in notes.items() if noted is not None}
+    for name, noted in found.items():
+        op.attributes[name] = noted
+    return bool(found)
 
 
 def all_reduced(value: ir.Value, like: ir.Operation) -> ir.Value:
@@ -222,7 +232,11 @@ def take_back(module: ir.Operation) -> None:
 
 
 def erase_notes(module: ir.Operation) -> None:
-    for op in ops_of(module, *sorted({*TRACKED, *FOLLOWED, *PRODUCERS, *BRANCHES, WHILE, MANUAL})):
+    if _NOTED not in module.attributes:
+        return
+    names = [ir.StringAttr(name).value for name in ir.ArrayAttr(module.attributes[_NOTED])]
+    del module.attributes[_NOTED]
+    for op in ops_of(module, *names, *BRANCHES):  # of an if, `annotate-unreduced` may have made a case
         for name in (SHARDINGS, WANTED, READ):
             if name in op.attributes:
                 del op.attributes[name]

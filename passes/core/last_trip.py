@@ -18,8 +18,7 @@ def last_trip_peeled(loop: Loop, pass_name: str, site: Site) -> list[Remark]:
 
     Trips before the last keep what the other branch returns, so that must be all that it does.
     """
-    branches = [op.operation for op in loop.body.operations if op.operation.name in BRANCHES]
-    reducing = [op for op in branches if ops_of(op, *_PER_DEVICE)]
+    reducing = [op for op in ops_of(loop.op, *BRANCHES) if op.block == loop.body and ops_of(op, *_PER_DEVICE)]
     if not reducing:
         return []
     trips = trips_of(loop)

@@ -184,6 +184,7 @@ func.func public @square(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mes
 
 // -----
 
+module attributes {paropt.noted = ["stablehlo.dot_general"]} {
 sdy.mesh @mesh = <["data"=4, "model"=2]>
 
 // The other factor is pinned to where Shardy found it.
@@ -202,9 +203,11 @@ func.func public @product_of_unreduced(%x: tensor<16x4xf32> {sdy.sharding = #sdy
   %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
   return %v : tensor<4x4xf32>
 }
+}
 
 // -----
 
+module attributes {paropt.noted = ["stablehlo.scatter"]} {
 sdy.mesh @mesh = <["data"=8]>
 
 // The zeros that rows are added to say that they are not reduced; where the rows go is pinned.
@@ -222,6 +225,7 @@ func.func public @rows_of_unreduced(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sh
   %t = "stablehlo.scatter"(%none, %i, %u) <{indices_are_sorted = false, unique_indices = false, scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({ ^bb0(%a: tensor<f32>, %b: tensor<f32>): %s = stablehlo.add %a, %b : tensor<f32> stablehlo.return %s : tensor<f32> }) {paropt.read = [unit, unit, unit]} : (tensor<9x4xf32>, tensor<4x1xi32>, tensor<4x4xf32>) -> tensor<9x4xf32>
   %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<9x4xf32>
   return %v : tensor<9x4xf32>
+}
 }
 
 // -----

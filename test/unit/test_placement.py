@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.partial import BlockFacts, PartialValues
-from paropt.passes.analysis.placement import Placement
+from paropt.passes.analysis.placement import Placement, may_move
 from paropt.passes.analysis.types import bytes_of
 from paropt.passes.core.context import make_context
 
@@ -95,3 +95,4 @@ def test_nothing_is_cheaper(text: str) -> None:
     placement = Placement(partial)
     assert closed_by(set(placement.split), partial) is not None
     assert cost(placement.closed) == cheapest(partial)
+    assert may_move(partial) or all(map(partial.is_source, placement.closed))

@@ -47,6 +47,19 @@ def test_what_only_tidies_up_is_left_out(name: str, inlined: bool, monkeypatch: 
     assert any(rule for *_, rule in short)
 
 
+@pytest.mark.parametrize("name", PLAIN)
+def test_ops_are_found_again_in_the_copy(name: str) -> None:
+    """By their locations, which Shardy must keep; copies of constants and of scalars it makes anew."""
+    program = MATRIX[name]()
+    module = ir.Module.parse(str(jax.jit(program.step).lower(*program.args).compiler_ir("stablehlo")), make_context())
+    Pipeline.parse("inline-calls").run(module.operation)
+    propagated = Propagated(module.operation)
+    ops = [op for op in all_ops_of(module.operation) if len(op.results) and len(op.operands)]
+    lost = {op.name for op in ops if len(propagated.operand_shardings(op)) != len(op.operands)}
+    assert lost <= {"stablehlo.broadcast_in_dim"}
+    assert len(ops) > 20
+
+
 def test_functions_that_nobody_calls_any_more_are_erased_only_where_functions_are_called() -> None:
     text = 'sdy.mesh @m = <["a"=2]> func.func @main() { call @f() : () -> () return } func.func private @f() { return }'
     with_call = ir.Module.parse(text, make_context()).operation
