@@ -26,12 +26,12 @@ from paropt.passes.analysis.shardings import (
 )
 from paropt.passes.analysis.sum_costs import cost_of_whole, sums_of
 from paropt.passes.core.closing import scatters
+from paropt.passes.core.deferring import Options, defer_in
 from paropt.passes.core.global_form import Scattering, expose, note_shardings
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.core.traversal import ops_of
 from paropt.passes.core.wire import set_wire_type
-from paropt.passes.defer_sync import Options, defer_in
 
 NAME = "expose-all-reduces"
 

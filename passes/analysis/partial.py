@@ -120,11 +120,13 @@ class BlockFacts:
         convert: ConvertPolicy,
         *,
         with_branches: bool = False,
+        leaves_loop: bool = False,
         accumulate: ir.Type | None = None,
     ) -> None:
         self.block = block
         self._accumulate = accumulate
         self._convert = convert
+        self._leaves_loop = leaves_loop  # see Crossing
         self._with_branches = with_branches  # take the ops in the block's branches for the block's own
         self._uniformity: dict[Reduction, Uniformity] = {}
         self._proven: dict[tuple[ir.Value, Reduction], dict[ir.Value, str]] = {}
@@ -267,7 +269,7 @@ class BlockFacts:
     def _crossing(self, op: ir.Operation, reduction: Reduction, found: PartialValues) -> Crossing:
         partial = frozenset(i for i, operand in enumerate(op.operands) if operand in found.values)
         uniform = partial_apply(self.require_uniform, reduction=reduction)
-        return Crossing(reduction, self._convert, self._accumulate, partial, uniform, self._with_branches)
+        return Crossing(reduction, self._convert, self._accumulate, partial, uniform, self._leaves_loop)
 
 
 def first_source(value: ir.Value, values: PartialValues) -> ir.Operation:
