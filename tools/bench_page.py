@@ -229,6 +229,7 @@ def _rewrites(rewrites: Sequence[Rewrite]) -> str:
         "`grad-sync`, s",
         "of compilation",
         "of parse + verify + print",
+        "checking, s",
     )
     today = datetime.datetime.now(datetime.UTC).date()
     explained = (
@@ -241,7 +242,8 @@ def _rewrites(rewrites: Sequence[Rewrite]) -> str:
         "Of a plain program Shardy has to tell how each value is split, on a copy of the whole module: how an op's "
         "operands are split depends on all others. Its pipeline runs without what only tidies up; what is left of it, "
         "in C++, is in the table. The rest is reading its answer from Python, and writing and proving what is not "
-        "reduced."
+        "reduced. `paropt.jit` also predicts what the executable reduces, and reads it: that is the last column "
+        "([jit.md](jit.md))."
     )
     return "\n\n".join([explained, _table([header, *(_rewrite_cells(r) for r in rewrites)]), reason])
 
@@ -257,6 +259,7 @@ def _rewrite_cells(r: Rewrite) -> tuple[str, ...]:
         f"{r.rewrite:.2f}",
         f"{100 * r.rewrite / r.compilation:.1f} %" if known else "",
         f"{r.rewrite / r.text:.1f} x",
+        f"{r.checking:.2f}" if r.checking is not None else "",
     )
 
 

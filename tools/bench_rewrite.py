@@ -13,10 +13,13 @@ from programs import explicit, models, plain
 from programs.patterns import ADDED, UNROLLED, Pattern
 from programs.program import Sizes
 
-import paropt.passes  # noqa: F401  registers every pass
+import paropt
+from paropt.census import census
 from paropt.passes.analysis.propagation import propagation_pipeline, run_shardy
 from paropt.passes.core.context import make_context
 from paropt.passes.core.pipeline import Pipeline
+from paropt.tags import gaps
+from paropt.verification import prediction
 
 PASSES = "grad-sync"
 
@@ -31,6 +34,7 @@ class Rewrite:
     text: float  # parse + verify + print
     shardy: float | None  # Shardy's propagation alone, of the module without calls; None: not needed
     rewrite: float  # all of it
+    checking: float | None  # what `paropt.jit` does besides: the safety net of docs/jit.md; None: not measured
 
 
 class _Program(NamedTuple):
@@ -75,6 +79,15 @@ def _measured(program: _Program) -> Rewrite:
         assert modules[-1].operation.verify()
         modules[-1].operation.get_asm(assume_verified=True)
 
+    def rewritten() -> ir.Module:
+        module = parse()
+        Pipeline.parse(PASSES).run(module.operation)
+        return module
+
+    checking = None
+    if program.compiles:
+        made = paropt.jit(step.step).lower(*step.args).compile()
+        checking = _best(_checked, rewritten) + _best(lambda: census(made.as_text() or ""), lambda: None)
     flat = parse()
     Pipeline.parse("inline-calls").run(flat.operation)
     return Rewrite(
@@ -84,7 +97,13 @@ def _measured(program: _Program) -> Rewrite:
         _best(base, modules.clear),
         _best(_propagated, flat.operation.clone) if program.form is plain else None,
         _best(lambda module: Pipeline.parse(PASSES).run(module.operation), parse),
+        checking,
     )
+
+
+def _checked(module: ir.Module) -> None:
+    assert not gaps(module.operation)
+    prediction(module.operation)
 
 
 def _propagated(module: ir.Operation) -> None:

@@ -10,7 +10,7 @@ from paropt.passes.analysis.constants import is_zero
 from paropt.passes.analysis.evaluation import executions, trips_of
 from paropt.passes.analysis.loops import Loop, trip_count
 from paropt.passes.analysis.noted import parts_unreduced
-from paropt.passes.analysis.partial import BlockFacts, PartialValues, first_source
+from paropt.passes.analysis.partial import BlockFacts, PartialValues
 from paropt.passes.analysis.shardings import SHARDING
 from paropt.passes.analysis.types import bytes_of, widens
 from paropt.passes.core.remarks import Declined, require
@@ -129,12 +129,10 @@ def _require_deferrable(position: int, made_of: list[ir.Value], members: frozens
     """Declines unless carried value `position`, made of the values `made_of`, may stay partial in the whole loop."""
     loop, values = context.loop, context.values
     reduction = values.reduction
-    reduced = any(defining_op(value) is not None and values.is_source(value) for value in made_of)
-    require(reduced, "the accumulator is not a sum with the reduced value", loop.op)
     elements = dict.fromkeys(ir.RankedTensorType(value.type).element_type for value in made_of)
     for element in (element for element in elements if neutral_number(reduction.combiner, element) is None):
-        source = first_source(loop.next_values.operands[position], values)
-        require(False, f"no neutral element is known for a {reduction.combiner} of {element}", source)
+        sources = [op for value in made_of if values.is_source(value) and (op := defining_op(value)) is not None]
+        require(False, f"no neutral element is known for a {reduction.combiner} of {element}", *sources[:1])
     require(SHARDING not in loop.op.attributes, "the loop says how its values are sharded", loop.op)
     context.facts.require_uniform(loop.predicate, "the number of trips", loop.op, reduction)
     for use in loop.condition.arguments[position].uses:

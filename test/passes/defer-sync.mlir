@@ -1315,6 +1315,36 @@ func.func public @minimum(%x: tensor<4xi8>, %start: tensor<4xi8>) -> tensor<4xi8
   return %w#1 : tensor<4xi8>
 }
 
+// What is taken at a place that is a sum itself may stay partial where that sum may not.
+// CHECK-LABEL:   func.func public @part_at_a_sum
+// CHECK:           %[[W:.*]]:3 = stablehlo.while(
+// CHECK:           } do {
+// CHECK:           %[[D:.*]] = stablehlo.dynamic_slice %{{.*}}, %[[AT:.*]], sizes = [1] : (tensor<8xi32>,
+// CHECK-NOT:       -> tensor<8xi32>
+// CHECK:           -> tensor<i32>
+// CHECK:           stablehlo.return %{{.*}}, %[[D]], %
+// CHECK:           "stablehlo.all_reduce"(%[[W]]#1)
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the accumulator is also read by stablehlo.dynamic_slice: an index is not linear
+func.func public @part_at_a_sum(%x: tensor<8xi32>, %y: tensor<i32>) -> tensor<1xi32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0> : tensor<1xi32>
+  %w:3 = stablehlo.while(%i = %zero, %part = %none, %at = %zero) : tensor<i32>, tensor<1xi32>, tensor<i32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %s = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.add %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #all} : (tensor<8xi32>) -> tensor<8xi32>
+    %n = stablehlo.dynamic_slice %s, %at, sizes = [1] : (tensor<8xi32>, tensor<i32>) -> tensor<1xi32>
+    %t = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.add %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #all} : (tensor<i32>) -> tensor<i32>
+    %at_next = stablehlo.add %at, %t : tensor<i32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n, %at_next : tensor<i32>, tensor<1xi32>, tensor<i32>
+  }
+  return %w#1 : tensor<1xi32>
+}
+
 // Legal when: the reduction has a neutral element to start from: it is a sum, a maximum or a minimum
 // CHECK-LABEL:   func.func public @product
 // CHECK:           } do {

@@ -131,7 +131,7 @@ def test_page_of_rewrite_times(tmp_path: Path) -> None:
     page.write_text(text)
     for seconds, share in ((1.0, "5.0 %"), (2.0, "10.0 %")):
         bench_page.write_rewrites(
-            page, [Rewrite("plain", 9, 20.0, 0.5, 0.25, seconds), Rewrite("large", 9, None, 1.0, None, 3.0)]
+            page, [Rewrite("plain", 9, 20.0, 0.5, 0.25, seconds, 0.75), Rewrite("large", 9, None, 1.0, None, 3.0, None)]
         )
         text = page_of(tmp_path, [], [])
         assert cells(text, "plain") == [
@@ -143,8 +143,9 @@ def test_page_of_rewrite_times(tmp_path: Path) -> None:
             f"{seconds:.2f}",
             share,
             f"{2 * seconds:.1f} x",
+            "0.75",
         ]
-        assert cells(text, "large")[6:] == ["", "3.0 x"]
+        assert cells(text, "large")[6:] == ["", "3.0 x", ""]
     assert text.count(bench_page.REWRITE_TITLE) == text.count(bench_page.GPU_TITLE) == 1
 
 
@@ -152,6 +153,7 @@ def test_rewrite_times_are_measured() -> None:
     small = bench_rewrite.PROGRAMS[0]._replace(sizes=Sizes(layers=1, micro_batches=2))
     (found,) = bench_rewrite.measure(print, (small,))
     assert found.ops > 100 and found.compilation > found.rewrite > found.shardy > 0
+    assert found.checking > found.shardy
 
 
 def test_page_says_why_more_memory_is_taken(tmp_path: Path) -> None:
