@@ -150,7 +150,7 @@ class Propagated:
 
     def _copy_of(self, op: ir.Operation | None) -> ir.Operation | None:
         assert op is not None, "a result, not an argument"
-        number = self._numbers.get(op.results[0])
+        number = self._numbers.get(op.results[0]) if len(op.results) else None
         return self._copies.get((op.name, self._mark(number).attr)) if number is not None else None
 
 

@@ -128,6 +128,31 @@ def test_what_is_unreduced_over_some_axes_is_reduced_over_the_others() -> None:
     assert "64 elements over 2 devices is missing" in mismatches(predicted, [SUM])[0]
 
 
+def test_each_dimension_that_is_added_up_may_get_a_reduction_of_its_own() -> None:
+    split = '%y: tensor<16x4x4x3xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {"model"}, {}]>}'
+    reduce = "stablehlo.reduce(%y init: %f0) applies stablehlo.add across dimensions = [0, 1, 2]"
+    text = STEP.replace(") -> tensor<8x8xf32> {", f", {split}) -> tensor<8x8xf32> {{", 1).replace(
+        "%r = ",
+        "%f0 = stablehlo.constant dense<0.0> : tensor<f32>\n"
+        f"%q = {reduce} : (tensor<16x4x4x3xf32>, tensor<f32>) -> tensor<3xf32>\n"
+        "stablehlo.custom_call @print(%q) {has_side_effect = true} : (tensor<3xf32>) -> ()\n%r = ",
+    )
+    predicted = prediction(module(text).operation)
+    assert sorted(reduced.group for reduced in predicted.others) == [2, 4, 8]
+    assert {(reduced.fewest, reduced.most) for reduced in predicted.others} == {(3, 3)}
+
+
+def test_what_a_callback_returns_is_sent_to_all_by_a_sum() -> None:
+    text = STEP.replace("func.func", "sdy.mesh @one = <[], device_ids=[0]>\nfunc.func", 1).replace(
+        "%n = ",
+        "%q = stablehlo.custom_call @callback() {sdy.sharding = #sdy.sharding_per_value<[<@one, []>]>} "
+        ": () -> tensor<3xf32>\nstablehlo.custom_call @callback(%q) : (tensor<3xf32>) -> ()\n%n = ",
+    )
+    predicted = prediction(module(text).operation)
+    assert mismatches(predicted, [SUM, reduction(3, loops=(LOOP,))]) == []
+    assert mismatches(predicted, [SUM, reduction(4, loops=(LOOP,))])
+
+
 def test_modules_in_which_nothing_was_tagged_are_not_judged() -> None:
     wrong = [reduction(8, 8, loops=(LOOP,))]
     plain, tagged = module(STEP.replace(', unreduced={"data"}', "")), module()
