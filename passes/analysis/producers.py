@@ -14,8 +14,17 @@ from jaxlib.mlir import ir
 from paropt.passes.analysis.collectives import ADD, combiner_of
 from paropt.passes.analysis.constants import is_zero
 from paropt.passes.analysis.followed import require_one_group, require_real
+from paropt.passes.analysis.loops import is_in_loop
 from paropt.passes.analysis.propagation import Propagated
-from paropt.passes.analysis.shardings import CONSTRAINT, Axes, Sharding, in_mesh_order, is_manual, read_sharding
+from paropt.passes.analysis.shardings import (
+    CONSTRAINT,
+    Axes,
+    Sharding,
+    has_part,
+    in_mesh_order,
+    is_manual,
+    read_sharding,
+)
 from paropt.passes.core.remarks import Declined, require
 from paropt.passes.core.traversal import module_of, ops_of
 
@@ -107,6 +116,8 @@ def _producer(op: ir.Operation, rule: str, propagated: Propagated) -> Producer |
             if factor in reduced:
                 require(axes.setdefault(factor, over) == over, "its operands are split in different ways", op)
     together = in_mesh_order(module_of(op), mesh, [axis for over in axes.values() for axis in over])
+    can_stay = is_in_loop(op) or not has_part(together)
+    require(can_stay, "it adds up over a part of an axis, and for that XLA would move examples outside of loops", op)
     return Producer(op.results[0], mesh, together, splits, op)
 
 
