@@ -710,6 +710,21 @@ func.func public @integer_convert(%x: tensor<4xi8>, %y: tensor<4xi32>) -> tensor
   return %s : tensor<4xi32>
 }
 
+// Legal when: a difference of floats is not of a sum and one of its terms, which tells how the sum was rounded
+// ANY-LABEL:     func.func public @compensated
+// CHECK-LABEL:   func.func public @compensated
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [fuse-all-reduces] stablehlo.subtract missed: a sum less one of its terms tells how the sum was rounded
+func.func public @compensated(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %s = stablehlo.add %a, %b : tensor<4xf32>
+  %d = stablehlo.subtract %s, %a : tensor<4xf32>
+  %e = stablehlo.subtract %d, %b : tensor<4xf32>
+  return %e : tensor<4xf32>
+}
+
 // Legal when: a pad adds zeros
 // ANY-LABEL:     func.func public @pad_with_ones
 // CHECK-LABEL:   func.func public @pad_with_ones
