@@ -692,6 +692,19 @@ func.func public @narrowing_convert(%x: tensor<4xf32>, %y: tensor<4xbf16>) -> te
   return %s : tensor<4xbf16>
 }
 
+// JAX converts what has its type weakly, such as a count that starts from 0, to that type.
+// ANY-LABEL:     func.func public @convert_to_the_same_type
+// CHECK-LABEL:   func.func public @convert_to_the_same_type
+// CHECK-COUNT-1:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @convert_to_the_same_type(%x: tensor<4xi32>, %y: tensor<4xi32>) -> tensor<4xi32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.add %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #all} : (tensor<4xi32>) -> tensor<4xi32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.add %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #all} : (tensor<4xi32>) -> tensor<4xi32>
+  %c = stablehlo.convert %a : tensor<4xi32>
+  %s = stablehlo.add %c, %b : tensor<4xi32>
+  return %s : tensor<4xi32>
+}
+
 // The sum of i8 wraps where the sum of i32 does not.
 // CHECK-LABEL:   func.func public @integer_convert
 // CHECK-COUNT-2:   stablehlo.all_reduce
