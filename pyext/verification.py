@@ -70,6 +70,11 @@ class Reduced(NamedTuple):
     def fits(self, key: Key) -> bool:
         return self.fewest <= key.elements <= self.most and self.is_over(key.group)
 
+    def stacked(self) -> "Reduced":
+        """What a compiler makes of a sum in a loop that only writes it to an array: it reduces that, after the loop."""
+        times = int(self.times)
+        return self._replace(fewest=self.fewest * times, most=self.most * times, in_loop=False, times=1.0)
+
     def is_over(self, group: int) -> bool:
         return self.group in (_ANY_GROUP, group)
 
@@ -119,9 +124,10 @@ def mismatches(predicted: Prediction, collectives: Iterable[Collective]) -> list
 def _unasked(predicted: Prediction, found: list[Reduced]) -> Iterator[str]:
     """Reductions that nothing in the module asks for, and a lost constraint would cause."""
     allowed = [*predicted.closings, *predicted.others]
+    stacked = [reduced.stacked() for reduced in predicted.others if reduced.in_loop and reduced.times < inf]
     for key, place in predicted.unreduced.items():
         for in_loop, where in ((True, "in loops"), (False, "in all")):
-            runs, asked = (_times(key, reductions, in_loop) for reductions in (found, allowed))
+            runs, asked = (_times(key, reductions, in_loop) for reductions in (found, [*allowed, *stacked]))
             if runs > asked:
                 yield f"{_named(key)} runs {runs:g} times {where}, not {asked:g} times: maybe the value at {place}"
                 break

@@ -1,5 +1,7 @@
 """What an executable should reduce is predicted from its module, and compared with collectives as XLA might make them."""
 
+from dataclasses import replace
+
 import pytest
 from jaxlib.mlir import ir
 
@@ -140,6 +142,19 @@ def test_each_dimension_that_is_added_up_may_get_a_reduction_of_its_own() -> Non
     predicted = prediction(module(text).operation)
     assert sorted(reduced.group for reduced in predicted.others) == [2, 4, 8]
     assert {(reduced.fewest, reduced.most) for reduced in predicted.others} == {(3, 3)}
+
+
+def test_what_a_loop_only_stacks_may_be_reduced_after_it() -> None:
+    text = STEP.replace("%d = ", f"%e = {DOT}\n%d = ").replace("%sum, %t1", "%sum, %g1")
+    text = text.replace("%a = ", f"%g = stablehlo.multiply %t1, %e : tensor<8x8xf32>\n{CONSTRAIN_G}\n%a = ")
+    key, where = Key(256, 4), "a stack of what is not reduced"
+    predicted = replace(prediction(module(text).operation), unreduced={key: where})
+    stack = reduction(4, 8, 8)
+    assert mismatches(predicted, [SUM, stack]) == []
+    assert (
+        "256 elements over 4 devices runs 2 times in all, not 1 times" in mismatches(predicted, [SUM, stack, stack])[0]
+    )
+    assert "256 elements over 4 devices runs 4" in mismatches(predicted, [SUM, reduction(4, 8, 8, loops=(LOOP,))])[0]
 
 
 def test_what_a_callback_returns_is_sent_to_all_by_a_sum() -> None:
