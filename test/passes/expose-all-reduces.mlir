@@ -171,6 +171,27 @@ func.func public @part_of_an_axis(%x: tensor<16x4xf32> {sdy.sharding = #sdy.shar
   return %g : tensor<4x4xf32>
 }
 
+// Legal when: no part of an axis splits the result of what adds up over another part of it (XLA would move examples)
+// CHECK-LABEL:   func.func public @split_by_another_part
+// CHECK-NOT:       sdy.all_reduce
+// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: it adds up over a part of an axis, and another part splits its result
+func.func public @split_by_another_part(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data":(2)4}, {"data":(1)2}]>}, %n: tensor<i32>) -> tensor<4x2xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %ones = stablehlo.constant dense<1.0> : tensor<16x2xf32>
+  %start = stablehlo.constant dense<0.0> : tensor<4x2xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<4x2xf32> cond {
+    %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %g = stablehlo.dot_general %x, %ones, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x2xf32>) -> tensor<4x2xf32>
+    %s = stablehlo.add %acc, %g : tensor<4x2xf32>
+    %next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %next, %s : tensor<i32>, tensor<4x2xf32>
+  }
+  return %w#1 : tensor<4x2xf32>
+}
+
 // CHECK-LABEL:   func.func public @all_parts_of_an_axis
 // CHECK:           sdy.sharding_constraint %{{.*}} <@mesh, [{?}], unreduced={"data"}>
 // CHECK-NEXT:      sdy.all_reduce {"data"}
