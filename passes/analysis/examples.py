@@ -42,7 +42,6 @@ def _numbers(*names: str) -> Callable[[ir.Operation], list[int]]:
 # Ops that Shardy has no rules for: each element is computed from those in its place, except along these dimensions.
 # Devices that exchange elements are all at the same part, of their own examples.
 _PLAIN: dict[str, Callable[[ir.Operation], list[int]]] = {
-    "chlo.top_k": lambda op: [-1],
     "sdy.sharding_constraint": lambda op: [],
     "stablehlo.all_reduce": lambda op: [],
     "stablehlo.collective_permute": lambda op: [],

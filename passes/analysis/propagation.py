@@ -7,7 +7,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 from jaxlib.mlir.passmanager import PassManager
 
-from paropt.passes.analysis.chlo import ELEMENTWISE, elementwise_rule
+from paropt.passes.analysis.chlo import CHLO, chlo_rule
 from paropt.passes.analysis.constants import CONSTANT, is_constant
 from paropt.passes.analysis.loops import WHILE
 from paropt.passes.analysis.shardings import (
@@ -55,8 +55,8 @@ class Propagated:
             if name != CONSTANT and len(results := op.results):
                 self._numbers[results[0]] = number
                 copy.location = self._mark(number)
-            if name in ELEMENTWISE:
-                copy.attributes[_RULE] = elementwise_rule(copy)
+            if name in CHLO:
+                copy.attributes[_RULE] = chlo_rule(copy)
         for result in forward_only:
             number, position = self._numbers[op_of(result).results[0]], ir.OpResult(result).result_number
             _stop_backward(copies[number].results[position])

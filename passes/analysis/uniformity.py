@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
-from paropt.passes.analysis.chlo import ELEMENTWISE
+from paropt.passes.analysis.chlo import CHLO
 from paropt.passes.analysis.collectives import Reduction, reduced_over, replica_count, replica_groups, works_like
 from paropt.passes.analysis.meshes import Mesh, mesh_named, mesh_of
 from paropt.passes.analysis.shardings import MANUAL
@@ -41,7 +41,7 @@ _DETERMINISTIC = (
 )
 DETERMINISTIC = (
     frozenset(f"stablehlo.{name}" for _, names in _DETERMINISTIC for name in names.split())
-    | ELEMENTWISE
+    | frozenset(CHLO)
     | {
         "sdy.sharding_constraint",  # its operand
         "sdy.return",

@@ -51,6 +51,18 @@ func.func public @through_chlo(%x: tensor<16x4xf32> {sdy.sharding = #sdy.shardin
   return %g : tensor<4xf32>
 }
 
+// CHECK-LABEL:   func.func public @through_top_k
+// CHECK:           chlo.top_k
+// CHECK-NEXT:      stablehlo.reduce
+// CHECK-NEXT:      sdy.sharding_constraint %{{.*}} <@mesh, [{?}], unreduced={"data"}>
+// CHECK-NEXT:      sdy.all_reduce {"data"}
+func.func public @through_top_k(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<2xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %v, %i = chlo.top_k(%x, k = 2) : tensor<16x4xf32> -> (tensor<16x2xf32>, tensor<16x2xi32>)
+  %g = stablehlo.reduce(%v init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<16x2xf32>, tensor<f32>) -> tensor<2xf32>
+  return %g : tensor<2xf32>
+}
+
 // What is added up is whole on each device.
 // CHECK-LABEL:   func.func public @not_split
 // CHECK-NOT:       sdy.all_reduce

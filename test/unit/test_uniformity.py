@@ -33,6 +33,7 @@ OPS = {
     **{f"chlo.{name}": f"%out = chlo.{name} %f : {F32} -> {F32}" for name in CHLO.split()},
     **{f"chlo.{name}": f"%out = chlo.{name} %f, %f : {F32}, {F32} -> {F32}" for name in CHLO_BINARY.split()},
     "chlo.is_inf": f"%out = chlo.is_inf %f : {F32} -> {I1}",
+    "chlo.top_k": f"%k, %out = chlo.top_k(%f, k = 2) : {F32} -> (tensor<2xf32>, tensor<2xi32>)",
     "chlo.conj": (
         f"%c = stablehlo.complex %f, %f : {C64} %d = chlo.conj %c : {C64} -> {C64} "
         f"%out = stablehlo.imag %d : ({C64}) -> {F32}"
