@@ -738,6 +738,19 @@ func.func public @compensated(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4x
   return %e : tensor<4xf32>
 }
 
+// Integers are not rounded.
+// ANY-LABEL:     func.func public @difference_of_integers
+// CHECK-LABEL:   func.func public @difference_of_integers
+// CHECK-COUNT-1:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @difference_of_integers(%x: tensor<4xi32>, %y: tensor<4xi32>) -> tensor<4xi32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.add %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #all} : (tensor<4xi32>) -> tensor<4xi32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.add %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #all} : (tensor<4xi32>) -> tensor<4xi32>
+  %s = stablehlo.add %a, %b : tensor<4xi32>
+  %d = stablehlo.subtract %s, %a : tensor<4xi32>
+  return %d : tensor<4xi32>
+}
+
 // Legal when: a pad adds zeros
 // ANY-LABEL:     func.func public @pad_with_ones
 // CHECK-LABEL:   func.func public @pad_with_ones
