@@ -81,6 +81,8 @@ def expose_all_reduces(
     - a convolution is in one group (XLA reduces others itself, whatever it is told)
     - it is no sum within an array of complex numbers (XLA:TPU aborts)
     - its operands split what it adds up in the same way
+    - outside of loops, it adds up over whole axes of the mesh (XLA would move examples)
+    - no part of an axis splits the result of what adds up over another part of it (XLA would move examples)
     - it is outside of manual computations
     - in a manual computation, an all_reduce adds up over axes of the mesh, before the return or linear ops
     - it returns nothing but that sum, once, and nothing else in there reads it

@@ -12,7 +12,7 @@ from jaxlib.mlir import ir
 
 from paropt.donation import Donate
 from paropt.markers import mark_gradient
-from paropt.modules import optimize
+from paropt.modules import callback_of, optimize
 from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.core import manifest as manifests
 from paropt.passes.core.manifest import Manifest
@@ -240,10 +240,9 @@ def _require_closed(module: ir.Module, found: Manifest) -> None:
         raise AccumulateError(
             "the step has arguments or results in other memory than the device's, which programs lose"
         )
-    for op in ops_of(module.operation, "stablehlo.custom_call"):
-        target = ir.StringAttr(op.attributes["call_target_name"]).value
-        if "callback" in target:
-            raise AccumulateError(f"the step calls back into Python at {source_of(op.location)}, its parts cannot")
+    callback = callback_of(module)
+    if callback is not None:
+        raise AccumulateError(f"the step calls back into Python at {source_of(callback.location)}, its parts cannot")
     wrong = gaps(module.operation)
     if wrong:
         raise AccumulateError(f"a pass left sums half reduced, please report this: {wrong[0]}")

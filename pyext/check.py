@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 from jaxlib.mlir import ir
 
 from paropt.apart import ChildDiedError, ask, command, last_line
-from paropt.modules import bytecode_of, parse
+from paropt.modules import bytecode_of, callback_of, parse
 from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.core.context import make_context
 from paropt.passes.core.pipeline import Pipeline
+from paropt.passes.core.remarks import source_of
 
 SEEDS = 3  # sets of data
 SECONDS = 600  # for all runs: a program whose devices wait for each other has no end
@@ -113,6 +114,10 @@ def compare(before: bytes, after: bytes, passes: str, seeds: int = SEEDS) -> Che
     replicas, partitions = _devices(modules[0])
     if str(modules[0]) == str(modules[1]):
         return Check(replicas * partitions, seeds, passes, False, ())
+    callback = callback_of(modules[0])
+    if callback is not None:
+        where = source_of(callback.location)
+        raise CheckError(f"the program calls back into Python at {where}, which the process that runs it cannot")
     request = {"replicas": replicas, "partitions": partitions, "seeds": seeds}
     reply = _answer(before, after, request)
     if "error" in reply:

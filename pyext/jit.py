@@ -14,9 +14,11 @@ import types
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, overload
 
 import jax
+from jax.extend import source_info_util
 from jaxlib.mlir import ir
 
 from paropt import targets
@@ -478,6 +480,9 @@ def _with_module(lowered: jax.stages.Lowered, module: ir.Module) -> jax.stages.L
     result._lowering = lowering
     return result
 
+
+# Where a program is what jax made of a function, such as `jax.shard_map(step)`, remarks name the line that calls it.
+source_info_util.register_exclusion(str(Path(__file__).parent))
 
 _hooked = _can_hook()
 _jitted_class: type[Jitted[..., Any]] = Jitted if _hooked else _JittedAhead

@@ -12,6 +12,7 @@ from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.core.context import make_context
 from paropt.passes.core.pipeline import Pipeline
 from paropt.passes.core.remarks import Remark, Source, source_of
+from paropt.passes.core.traversal import ops_of
 
 # Both have `.operation`. Keep the object itself: an operation alone does not keep its module alive.
 Module: TypeAlias = ir.Module | ir.OpView
@@ -124,6 +125,12 @@ def bytecode_of(module: Module) -> bytes:
     buffer = io.BytesIO()
     module.operation.write_bytecode(buffer)
     return buffer.getvalue()
+
+
+def callback_of(module: Module) -> ir.Operation | None:
+    """The first op that calls back into the Python of the process that made `module`."""
+    calls = ops_of(module.operation, "stablehlo.custom_call")
+    return next((op for op in calls if "callback" in ir.StringAttr(op.attributes["call_target_name"]).value), None)
 
 
 def diagnostic_of(given: ir.Diagnostic | ir.DiagnosticInfo, name: str) -> Diagnostic:

@@ -19,7 +19,7 @@ from paropt.passes.analysis.collectives import ALL_REDUCE, GLOBAL_ALL_REDUCE, RE
 from paropt.passes.analysis.loops import WHILE, Loop, trip_count
 from paropt.passes.analysis.producers import ROWS
 from paropt.passes.analysis.propagation import Propagated
-from paropt.passes.analysis.shardings import CONSTRAINT, Sharding, is_manual, mesh_behind
+from paropt.passes.analysis.shardings import CONSTRAINT, SHARDING, Sharding, is_manual, mesh_behind, names_of
 from paropt.passes.analysis.types import tensor_of
 from paropt.passes.core.remarks import source_of
 from paropt.passes.core.traversal import defining_op, ops_of, parent_of, users_of
@@ -70,6 +70,11 @@ class Reduced(NamedTuple):
     def fits(self, key: Key) -> bool:
         return self.fewest <= key.elements <= self.most and self.is_over(key.group)
 
+    def stacked(self) -> "Reduced":
+        """What a compiler makes of a sum in a loop that only writes it to an array: it reduces that, after the loop."""
+        times = int(self.times)
+        return self._replace(fewest=self.fewest * times, most=self.most * times, in_loop=False, times=1.0)
+
     def is_over(self, group: int) -> bool:
         return self.group in (_ANY_GROUP, group)
 
@@ -119,9 +124,10 @@ def mismatches(predicted: Prediction, collectives: Iterable[Collective]) -> list
 def _unasked(predicted: Prediction, found: list[Reduced]) -> Iterator[str]:
     """Reductions that nothing in the module asks for, and a lost constraint would cause."""
     allowed = [*predicted.closings, *predicted.others]
+    stacked = [reduced.stacked() for reduced in predicted.others if reduced.in_loop and reduced.times < inf]
     for key, place in predicted.unreduced.items():
         for in_loop, where in ((True, "in loops"), (False, "in all")):
-            runs, asked = (_times(key, reductions, in_loop) for reductions in (found, allowed))
+            runs, asked = (_times(key, reductions, in_loop) for reductions in (found, [*allowed, *stacked]))
             if runs > asked:
                 yield f"{_named(key)} runs {runs:g} times {where}, not {asked:g} times: maybe the value at {place}"
                 break
@@ -210,17 +216,33 @@ class _Predictor:
         for op in ops_of(self._module, *_COMMUNICATE):
             if not is_manual(op):
                 yield from self._added(op)
+                yield from self._added_in_steps(op)
             elif op.name in ROWS:  # over axes that are not manual
                 yield from (self._part_of(op, value) for value in op.results)
         for op in ops_of(self._module, "stablehlo.custom_call"):
-            if any(sharding is not None and sharding.axes for sharding in self._propagated.operand_shardings(op)):
+            is_split = any(s is not None and s.axes for s in self._propagated.operand_shardings(op))
+            if is_split or SHARDING in op.attributes:  # one device's callback: the others get its results by a sum
                 yield from (self._part_of(op, value) for value in op.results)
 
     def _added(self, op: ir.Operation) -> Iterator[Reduced]:
         """What the partitioner may reduce behind `op`, besides what a tag there takes out of its hands."""
-        shardings = self._propagated.operand_shardings(op)
-        axes = _axes_apart(self._propagated.sharding_rule(op), shardings) - _unreduced_behind(op)
-        mesh = next((sharding.mesh for sharding in shardings if sharding is not None), None)
+        return self._reduced_over(op, frozenset().union(*self._apart(op)))
+
+    def _added_in_steps(self, op: ir.Operation) -> Iterator[Reduced]:
+        """The same, where each dimension that is added up gets a reduction of its own."""
+        steps = self._apart(op)
+        for axes in steps if len(steps) > 1 else ():
+            yield from self._reduced_over(op, axes)
+
+    def _apart(self, op: ir.Operation) -> list[frozenset[str]]:
+        """The axes over which `op` adds up or looks things up, and no tag says that it does not, by dimension."""
+        split = _axes_apart(self._propagated.sharding_rule(op), self._propagated.operand_shardings(op))
+        done = names_of(_unreduced_behind(op))
+        left = [frozenset(axis for axis in axes if not names_of([axis]) & done) for axes in split]
+        return [axes for axes in left if axes]
+
+    def _reduced_over(self, op: ir.Operation, axes: frozenset[str]) -> Iterator[Reduced]:
+        mesh = next((s.mesh for s in self._propagated.operand_shardings(op) if s is not None), None)
         if mesh is None or not axes:
             return
         for value in op.results:
@@ -289,14 +311,14 @@ def _unreduced_behind(op: ir.Operation) -> set[str]:
     return {axis for user in users_of(op) if user.name == CONSTRAINT for axis in sharding_by(user).unreduced}
 
 
-def _axes_apart(rule: str, shardings: list[Sharding | None]) -> set[str]:
-    """The axes that split a dimension of an operand which the op with this rule adds up or looks things up in."""
+def _axes_apart(rule: str, shardings: list[Sharding | None]) -> list[set[str]]:
+    """The axes that split what the op with this rule adds up or looks things up in, dimension by dimension."""
     apart = {factor for listed in _APART.findall(rule) for factor in listed.split(", ")}
     operands = re.findall(r"\[([^\]]*)\]", rule[: rule.find("->")])
-    found: set[str] = set()
+    found: dict[str, set[str]] = {}  # by the factors of a dimension
     for sharding, dimensions in zip(shardings, operands, strict=False):  # an op without a rule has no operands here
         split = sharding.dimensions if sharding is not None else ()
         for axes, factors in zip(split, dimensions.split(", "), strict=False):
             if apart.intersection(re.findall(r"[a-z](?:_\d+)?", factors)):
-                found.update(axes)
-    return found
+                found.setdefault(factors, set()).update(axes)
+    return list(found.values())

@@ -153,6 +153,8 @@ def _require_member(value: ir.Value, use: ir.OpOperand, members: frozenset[ir.Va
         require(ends, f"{_described(value)} is also carried to the next trip", op)
         return
     require(made is None, f"{_described(value)} also reaches a value that is not accumulated", op)
+    again = op.name in REDUCTIONS
+    require(not again, f"{_described(value)} is reduced again, in a trip that is not proven to be the last only", op)
     declined = context.values.stopped_at(use)
     because = f": {declined.reason}" if declined is not None else ""
     require(False, f"{_described(value)} is also read by {op.name}{because}", op)

@@ -35,14 +35,6 @@ class Treatment(NamedTuple):
     results: tuple[Batch, ...]  # empty when the op adds up over the examples
 
 
-# Ops of chlo that compute each element from the elements in its place; Shardy has no rules for them.
-_CHLO = frozenset(
-    f"chlo.{name}"
-    for name in "acos acosh asin asinh atan atanh bessel_i1e conj cosh digamma erf erf_inv erfc is_inf lgamma "
-    "next_after polygamma sinh square tan zeta".split()
-)
-
-
 def _numbers(*names: str) -> Callable[[ir.Operation], list[int]]:
     return lambda op: [ir.IntegerAttr(op.attributes[name]).value for name in names]
 
@@ -50,8 +42,6 @@ def _numbers(*names: str) -> Callable[[ir.Operation], list[int]]:
 # Ops that Shardy has no rules for: each element is computed from those in its place, except along these dimensions.
 # Devices that exchange elements are all at the same part, of their own examples.
 _PLAIN: dict[str, Callable[[ir.Operation], list[int]]] = {
-    **{name: lambda op: [] for name in _CHLO},
-    "chlo.top_k": lambda op: [-1],
     "sdy.sharding_constraint": lambda op: [],
     "stablehlo.all_reduce": lambda op: [],
     "stablehlo.collective_permute": lambda op: [],

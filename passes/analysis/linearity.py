@@ -16,6 +16,9 @@ from paropt.passes.analysis.followed import ROWS as FOLLOWED
 from paropt.passes.analysis.followed import require_followed
 from paropt.passes.analysis.types import is_float, tensor_of, widens
 from paropt.passes.core.remarks import require
+from paropt.passes.core.traversal import defining_op
+
+_SUBTRACT = "stablehlo.subtract"
 
 # What a reduction may do to the element type on its way; see the `convert` row.
 ConvertPolicy = Literal["widening", "any"]
@@ -78,6 +81,21 @@ def _first(_: ir.Operation, __: Crossing) -> Addends:
     return (0,)
 
 
+def _difference(op: ir.Operation, _: Crossing) -> Addends:
+    """Compensated sums keep what `(s + x) - s` differs from `x` by, which no sum in another order has."""
+    left, right = op.operands
+    exact = isinstance(ir.RankedTensorType(op.results[0].type).element_type, ir.IntegerType)
+    compensates = _has_term(left, right) or _has_term(right, left)
+    require(exact or not compensates, "a sum less one of its terms tells how the sum was rounded", op)
+    return (0, 1)
+
+
+def _has_term(value: ir.Value, term: ir.Value) -> bool:
+    """Whether `value` is a sum or difference of `term` and something."""
+    op = defining_op(value)
+    return op is not None and op.name in (ADD, _SUBTRACT) and any(operand == term for operand in op.operands)
+
+
 def _factor(op: ir.Operation, crossing: Crossing) -> Addends:
     """A product: one operand is partial, the other a uniform factor."""
     addend = _partial_factor(op, crossing.partial)
@@ -130,6 +148,8 @@ def unsqueezes(broadcast: ir.Operation) -> bool:
 
 def _converted(op: ir.Operation, crossing: Crossing) -> Addends:
     source, target = (ir.RankedTensorType(v.type).element_type for v in (op.operands[0], op.results[0]))
+    if source == target:  # as JAX writes it of values that have their type weakly
+        return (0,)
     require(is_float(source) and is_float(target), "a convert of integers may wrap or round", op)
     left_out = crossing.accumulate is not None and widens(source, crossing.accumulate)
     if not left_out:  # a convert of what is carried in a type that holds the values before it needs not be made
@@ -200,7 +220,7 @@ _COMBINE = Row("", _every, moves_data=False, elementwise=True, reason="combining
 
 # One row, one reason. An op without a row is not crossed.
 _TABLE = (
-    Row("stablehlo.subtract", _every, False, True, "sum(x) - sum(y) = sum(x - y)"),
+    Row(_SUBTRACT, _difference, False, True, "sum(x) - sum(y) = sum(x - y)"),
     Row("stablehlo.negate", _every, False, True, "-sum(x) = sum(-x)"),
     Row("stablehlo.multiply", _factor, False, True, "c * sum(x) = sum(c * x)"),
     Row("stablehlo.divide", _dividend, False, True, "sum(x) / c = sum(x / c)"),

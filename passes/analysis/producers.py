@@ -14,8 +14,18 @@ from jaxlib.mlir import ir
 from paropt.passes.analysis.collectives import ADD, combiner_of
 from paropt.passes.analysis.constants import is_zero
 from paropt.passes.analysis.followed import require_one_group, require_real
+from paropt.passes.analysis.loops import is_in_loop
 from paropt.passes.analysis.propagation import Propagated
-from paropt.passes.analysis.shardings import CONSTRAINT, Axes, Sharding, in_mesh_order, is_manual, read_sharding
+from paropt.passes.analysis.shardings import (
+    CONSTRAINT,
+    Axes,
+    Sharding,
+    has_part,
+    in_mesh_order,
+    is_manual,
+    names_of,
+    read_sharding,
+)
 from paropt.passes.core.remarks import Declined, require
 from paropt.passes.core.traversal import module_of, ops_of
 
@@ -107,7 +117,19 @@ def _producer(op: ir.Operation, rule: str, propagated: Propagated) -> Producer |
             if factor in reduced:
                 require(axes.setdefault(factor, over) == over, "its operands are split in different ways", op)
     together = in_mesh_order(module_of(op), mesh, [axis for over in axes.values() for axis in over])
+    if has_part(together):
+        _require_whole(op, together, propagated)
     return Producer(op.results[0], mesh, together, splits, op)
+
+
+def _require_whole(op: ir.Operation, axes: Axes, propagated: Propagated) -> None:
+    """Declines where XLA would move examples to leave a sum over `axes`, one of them a part of an axis, for later."""
+    require(
+        is_in_loop(op), "it adds up over a part of an axis, and for that XLA would move examples outside of loops", op
+    )
+    result = propagated.sharding_of(op.results[0])
+    apart = result is None or not names_of(result.axes) & names_of(axis for axis in axes if has_part([axis]))
+    require(apart, "it adds up over a part of an axis, and another part splits its result", op)
 
 
 def _splits(sharding: Sharding | None, dims: list[str], reduced: set[str]) -> tuple[Axes, ...]:

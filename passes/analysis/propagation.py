@@ -7,6 +7,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 from jaxlib.mlir.passmanager import PassManager
 
+from paropt.passes.analysis.chlo import CHLO, chlo_rule
 from paropt.passes.analysis.constants import CONSTANT, is_constant
 from paropt.passes.analysis.loops import WHILE
 from paropt.passes.analysis.shardings import (
@@ -50,9 +51,12 @@ class Propagated:
         self._copy = module.operation.clone()
         copies = all_ops_of(self._copy)
         for number, (op, copy) in enumerate(zip(all_ops_of(module), copies, strict=True)):
-            if op.name != CONSTANT and len(results := op.results):
+            name = op.name
+            if name != CONSTANT and len(results := op.results):
                 self._numbers[results[0]] = number
                 copy.location = self._mark(number)
+            if name in CHLO:
+                copy.attributes[_RULE] = chlo_rule(copy)
         for result in forward_only:
             number, position = self._numbers[op_of(result).results[0]], ir.OpResult(result).result_number
             _stop_backward(copies[number].results[position])
@@ -146,7 +150,7 @@ class Propagated:
 
     def _copy_of(self, op: ir.Operation | None) -> ir.Operation | None:
         assert op is not None, "a result, not an argument"
-        number = self._numbers.get(op.results[0])
+        number = self._numbers.get(op.results[0]) if len(op.results) else None
         return self._copies.get((op.name, self._mark(number).attr)) if number is not None else None
 
 

@@ -117,15 +117,27 @@ def mesh_behind(module: ir.Operation, mesh: str) -> Mesh | None:
 
 
 def in_mesh_order(module: ir.Operation, mesh: str, axes: Iterable[str]) -> Axes:
-    """`axes` in the order in which the mesh names them; sub-axes of one axis from major to minor."""
+    """`axes` in the order in which the mesh names them; parts of one from major to minor, joined where they meet."""
     found = mesh_behind(module, mesh)
-    order = found.names if found is not None else []
+    sizes = dict(found.axes) if found is not None else {}
+    order = list(sizes)
+    parts: list[tuple[str, int, int]] = []  # of the axis of that name: the product of the sizes before it, and its size
+    for name, before, size in sorted((_part(axis, sizes) for axis in axes), key=lambda p: (order.index(p[0]), p[1])):
+        if parts and parts[-1][0] == name and parts[-1][1] * parts[-1][2] == before:
+            _, before, joined = parts.pop()
+            size *= joined
+        parts.append((name, before, size))
+    return tuple(f'"{name}"' + ("" if size == sizes[name] else f":({before}){size}") for name, before, size in parts)
 
-    def place(axis: str) -> tuple[int, int]:
-        name, sub = axis.split('"')[1], re.search(r"\((\d+)\)", axis)
-        return order.index(name), int(sub[1]) if sub else 1
 
-    return tuple(sorted(axes, key=place))
+def _part(axis: str, sizes: dict[str, int]) -> tuple[str, int, int]:
+    name, part = axis.split('"')[1], re.search(r":\((\d+)\)(\d+)", axis)
+    return (name, int(part[1]), int(part[2])) if part else (name, 1, sizes[name])
+
+
+def has_part(axes: Iterable[str]) -> bool:
+    """Whether one of `axes` is a part of an axis of the mesh."""
+    return any(":(" in axis for axis in axes)
 
 
 def sharding_of(value: ir.Value, read: Lists | None = None) -> Sharding | None:

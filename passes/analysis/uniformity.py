@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
+from paropt.passes.analysis.chlo import CHLO
 from paropt.passes.analysis.collectives import Reduction, reduced_over, replica_count, replica_groups, works_like
 from paropt.passes.analysis.meshes import Mesh, mesh_named, mesh_of
 from paropt.passes.analysis.shardings import MANUAL
@@ -38,12 +39,16 @@ _DETERMINISTIC = (
     ("a counter-based generator, whose state is an operand", "rng_bit_generator"),
     ("control flow: `Uniformity` follows what it carries and on what it depends", "while case if return"),
 )
-DETERMINISTIC = frozenset(f"stablehlo.{name}" for _, names in _DETERMINISTIC for name in names.split()) | {
-    "sdy.sharding_constraint",  # its operand
-    "sdy.return",
-    "func.return",
-    "func.func",
-}
+DETERMINISTIC = (
+    frozenset(f"stablehlo.{name}" for _, names in _DETERMINISTIC for name in names.split())
+    | frozenset(CHLO)
+    | {
+        "sdy.sharding_constraint",  # its operand
+        "sdy.return",
+        "func.return",
+        "func.func",
+    }
+)
 
 _MOST_VALUES, _MOST_ORIGINS = 500, 4  # that an explanation goes through, and names
 

@@ -20,7 +20,7 @@ from jaxlib.mlir.dialects import stablehlo
 
 from paropt.passes.analysis.collectives import ADD, ALL_REDUCE, COLLECTIVES, REDUCE_SCATTER
 from paropt.passes.analysis.meshes import Mesh
-from paropt.passes.analysis.shardings import Axes, Sharding, closed_sharding, mesh_behind, names_of
+from paropt.passes.analysis.shardings import Axes, Sharding, closed_sharding, has_part, mesh_behind, names_of
 from paropt.passes.core.manual import Placed, Result, all_axes, computed
 from paropt.passes.core.split import reduction
 from paropt.passes.core.traversal import module_of, op_of, ops_of
@@ -39,7 +39,7 @@ def scatters(module: ir.Operation, shape: Sequence[int], start: Sharding, end: S
     Empty where there is nothing to scatter, or no reduce_scatter does it: the parts are unequal, or of parts of axes.
     """
     mesh = mesh_behind(module, start.mesh)
-    if mesh is None or any(":(" in axis for axis in (*start.axes, *end.axes, *start.unreduced)):
+    if mesh is None or has_part((*start.axes, *end.axes, *start.unreduced)):
         return []
     found: list[Scatter] = []
     for dimension, (before, after) in enumerate(zip(start.dimensions, end.dimensions, strict=True)):

@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.branches import CASE, IF
-from paropt.passes.analysis.shardings import closed_sharding, rank_of, read_sharding
+from paropt.passes.analysis.shardings import Sharding, closed_sharding, has_part, parts_in, rank_of, read_sharding
 from paropt.passes.analysis.types import is_float, tensor_of
 from paropt.passes.core.complex_numbers import joined
 from paropt.passes.core.counter import constant, create
 from paropt.passes.core.global_form import constrained
 from paropt.passes.core.remarks import require
 from paropt.passes.core.split import neutral
+from paropt.passes.core.traversal import module_of
 
 
 def is_half_reduced(op: ir.Operation, shardings: Mapping[ir.Value, ir.Attribute]) -> bool:
@@ -57,10 +58,25 @@ def unreduced_zeros(type_: ir.Type, sharding: ir.Attribute) -> ir.Value:
     if isinstance(tensor.element_type, ir.ComplexType):  # XLA crashes where complex numbers are whole first
         part = unreduced_zeros(ir.RankedTensorType.get(tensor.shape, tensor.element_type.element_type), sharding)
         return constrained(joined([part, part]), sharding)
+    lies = read_sharding(sharding)
+    if has_part(lies.unreduced):
+        return _added_up_zeros(tensor, lies)
     # Whole first: a constant that is constrained to be unreduced at once is merged with others, which are not.
     zeros = neutral(type_)
-    whole = constrained(zeros, closed_sharding(read_sharding(sharding).mesh, ((),) * rank_of(zeros)))
+    whole = constrained(zeros, closed_sharding(lies.mesh, ((),) * rank_of(zeros)))
     return constrained(whole, sharding)
+
+
+def _added_up_zeros(tensor: ir.RankedTensorType, lies: Sharding) -> ir.Value:
+    """Zeros that are a product: XLA aborts at a value that is whole, and then unreduced over a part of an axis."""
+    split = lies._replace(dimensions=(lies.unreduced,), unreduced=())
+    count = parts_in(module_of(ir.InsertionPoint.current.block.owner.operation), split)
+    left, right = (neutral(ir.RankedTensorType.get([count, *s], tensor.element_type)) for s in ([], tensor.shape))
+    left = constrained(left, closed_sharding(lies.mesh, split.dimensions))
+    right = constrained(right, closed_sharding(lies.mesh, (lies.unreduced, *lies.dimensions)))
+    numbers = ir.Attribute.parse("#stablehlo.dot<lhs_contracting_dimensions = [0], rhs_contracting_dimensions = [0]>")
+    total = create("stablehlo.dot_general", tensor, left, right, dot_dimension_numbers=numbers)
+    return constrained(total, closed_sharding(lies.mesh, lies.dimensions, lies.unreduced))
 
 
 def _number(op: ir.Operation) -> ir.Value:

@@ -83,6 +83,34 @@ func.func public @loop(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh,
   return %v : tensor<4x4xf32>
 }
 
+// XLA aborts at whole zeros that become unreduced over a part of an axis.
+// CHECK-LABEL:   func.func public @loop_over_a_part_of_an_axis
+// CHECK:           %[[L:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{"data":(2)4}]> : tensor<4xf32>
+// CHECK:           %[[R:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{"data":(2)4}, {}, {}]> : tensor<4x4x4xf32>
+// CHECK-NEXT:      %[[Z:.*]] = stablehlo.dot_general %[[L]], %[[R]], contracting_dims = [0] x [0]
+// CHECK-NEXT:      %[[B:.*]] = sdy.sharding_constraint %[[Z]] <@mesh, [{}, {}], unreduced={"data":(2)4}> :
+// CHECK-NEXT:      stablehlo.while(%{{.*}} = %{{.*}}, %{{.*}} = %[[B]])
+func.func public @loop_over_a_part_of_an_axis(%x: tensor<2x16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data":(1)2}, {"data":(2)4}, {}]>}) -> tensor<4x4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %two = stablehlo.constant dense<2> : tensor<i32>
+  %start = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<4x4xf32> cond {
+    %c = stablehlo.compare LT, %i, %two : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %s = stablehlo.dynamic_slice %x, %i, %zero, %zero, sizes = [1, 16, 4] : (tensor<2x16x4xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x16x4xf32>
+    %r = stablehlo.reshape %s : (tensor<1x16x4xf32>) -> tensor<16x4xf32>
+    %p = stablehlo.dot_general %r, %r, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+    %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data":(2)4}> {paropt.operands = [#sdy.sharding<@mesh, [{"data":(2)4, ?}, {?}]>, #sdy.sharding<@mesh, [{"data":(2)4, ?}, {?}]>]} : tensor<4x4xf32>
+    %n = stablehlo.add %acc, %u : tensor<4x4xf32>
+    %next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %next, %n : tensor<i32>, tensor<4x4xf32>
+  }
+  %v = sdy.all_reduce {"data":(2)4} %w#1 out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v : tensor<4x4xf32>
+}
+
 // A broadcast that only adds dimensions becomes a reshape, which XLA follows.
 // CHECK-LABEL:   func.func public @stacked
 // CHECK:           } do {

@@ -37,6 +37,35 @@ func.func public @accumulate(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %w#1 : tensor<4xf32>
 }
 
+// Kahan's sum carries by how much it was rounded.
+// CHECK-LABEL:   func.func public @compensated
+// CHECK:           stablehlo.while
+// CHECK:           stablehlo.all_reduce
+// CHECK:           stablehlo.return
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           return
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a sum of reduced values is also read by stablehlo.subtract: a sum less one of its terms tells how the sum was rounded
+func.func public @compensated(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %w:3 = stablehlo.while(%i = %zero, %sum = %none, %error = %none) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %g = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %y = stablehlo.subtract %g, %error : tensor<4xf32>
+    %t = stablehlo.add %sum, %y : tensor<4xf32>
+    %d = stablehlo.subtract %t, %sum : tensor<4xf32>
+    %e = stablehlo.subtract %d, %y : tensor<4xf32>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %t, %e : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
+}
+
 // The start value is not summed over the devices: it is added after the loop, and no longer carried.
 // CHECK-LABEL:   func.func public @start_counted_once
 // CHECK-SAME:      (%{{.*}}: tensor<4xf32>, %[[START:.*]]: tensor<4xf32>)
@@ -955,6 +984,7 @@ func.func public @sync_in_the_last_trip(%x: tensor<4xf32>, %start: tensor<4xf32>
 // CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
 // CHECK:           stablehlo.return %{{.*}}, %
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a sum of reduced values is reduced again, in a trip that is not proven to be the last only
 func.func public @sync_in_a_later_trip(%x: tensor<4xf32>, %start: tensor<4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>

@@ -36,6 +36,33 @@ func.func public @propagated(%x: tensor<16x2x4xf32> {sdy.sharding = #sdy.shardin
   return %g : tensor<4x4xf32>
 }
 
+// Shardy has no rules for what XLA has replaced when it asks Shardy.
+// CHECK-LABEL:   func.func public @through_chlo
+// CHECK:           chlo.square
+// CHECK-NEXT:      chlo.erf
+// CHECK-NEXT:      stablehlo.reduce
+// CHECK-NEXT:      sdy.sharding_constraint %{{.*}} <@mesh, [{?}], unreduced={"data"}>
+// CHECK-NEXT:      sdy.all_reduce {"data"}
+func.func public @through_chlo(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %s = chlo.square %x : tensor<16x4xf32> -> tensor<16x4xf32>
+  %e = chlo.erf %s : tensor<16x4xf32> -> tensor<16x4xf32>
+  %g = stablehlo.reduce(%e init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<16x4xf32>, tensor<f32>) -> tensor<4xf32>
+  return %g : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @through_top_k
+// CHECK:           chlo.top_k
+// CHECK-NEXT:      stablehlo.reduce
+// CHECK-NEXT:      sdy.sharding_constraint %{{.*}} <@mesh, [{?}], unreduced={"data"}>
+// CHECK-NEXT:      sdy.all_reduce {"data"}
+func.func public @through_top_k(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<2xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %v, %i = chlo.top_k(%x, k = 2) : tensor<16x4xf32> -> (tensor<16x2xf32>, tensor<16x2xi32>)
+  %g = stablehlo.reduce(%v init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<16x2xf32>, tensor<f32>) -> tensor<2xf32>
+  return %g : tensor<2xf32>
+}
+
 // What is added up is whole on each device.
 // CHECK-LABEL:   func.func public @not_split
 // CHECK-NOT:       sdy.all_reduce
@@ -145,6 +172,48 @@ func.func public @one_operand_split(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sh
   return %g : tensor<4x2xf32>
 }
 
+// Legal when: outside of loops, it adds up over whole axes of the mesh (XLA would move examples)
+// CHECK-LABEL:   func.func public @part_of_an_axis
+// CHECK-NOT:       sdy.all_reduce
+// REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: it adds up over a part of an axis, and for that XLA would move examples outside of loops
+func.func public @part_of_an_axis(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %m = stablehlo.reshape %x : (tensor<16x4xf32>) -> tensor<4x4x4xf32>
+  %g = stablehlo.reduce(%m init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<4x4x4xf32>, tensor<f32>) -> tensor<4x4xf32>
+  return %g : tensor<4x4xf32>
+}
+
+// Legal when: no part of an axis splits the result of what adds up over another part of it (XLA would move examples)
+// CHECK-LABEL:   func.func public @split_by_another_part
+// CHECK-NOT:       sdy.all_reduce
+// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: it adds up over a part of an axis, and another part splits its result
+func.func public @split_by_another_part(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data":(2)4}, {"data":(1)2}]>}, %n: tensor<i32>) -> tensor<4x2xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %ones = stablehlo.constant dense<1.0> : tensor<16x2xf32>
+  %start = stablehlo.constant dense<0.0> : tensor<4x2xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<4x2xf32> cond {
+    %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %g = stablehlo.dot_general %x, %ones, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x2xf32>) -> tensor<4x2xf32>
+    %s = stablehlo.add %acc, %g : tensor<4x2xf32>
+    %next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %next, %s : tensor<i32>, tensor<4x2xf32>
+  }
+  return %w#1 : tensor<4x2xf32>
+}
+
+// CHECK-LABEL:   func.func public @all_parts_of_an_axis
+// CHECK:           sdy.sharding_constraint %{{.*}} <@mesh, [{?}], unreduced={"data"}>
+// CHECK-NEXT:      sdy.all_reduce {"data"}
+func.func public @all_parts_of_an_axis(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %m = stablehlo.reshape %x : (tensor<16x4xf32>) -> tensor<4x4x4xf32>
+  %g = stablehlo.reduce(%m init: %zero) applies stablehlo.add across dimensions = [0, 1] : (tensor<4x4x4xf32>, tensor<f32>) -> tensor<4xf32>
+  return %g : tensor<4xf32>
+}
+
 // Legal when: it is outside of manual computations
 // CHECK-LABEL:   func.func public @manual
 // CHECK:           sdy.manual_computation
@@ -178,14 +247,12 @@ func.func public @gspmd(%x: tensor<16x4xf32> {mhlo.sharding = "{devices=[8,1]<=[
 
 sdy.mesh @mesh = <["replica"=2, "data"=4]>
 
-// Sums over all examples, over two axes and a part of one.
+// Sums over all examples, over two axes.
 // CHECK-LABEL:   func.func public @two_axes
 // CHECK:           sdy.all_reduce {"replica", "data"}
-// CHECK:           sdy.all_reduce {"data":(1)2}
-func.func public @two_axes(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data", "replica"}, {}]>}, %y: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data":(1)2}, {}]>}) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+func.func public @two_axes(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data", "replica"}, {}]>}) -> tensor<4x4xf32> {
   %g = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
-  %h = stablehlo.dot_general %y, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
-  return %g, %h : tensor<4x4xf32>, tensor<4x4xf32>
+  return %g : tensor<4x4xf32>
 }
 
 // Worth it when: the program does not split the sum over these axes, as fully sharded training does (or `policy=defer`)

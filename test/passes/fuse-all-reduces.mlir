@@ -692,6 +692,19 @@ func.func public @narrowing_convert(%x: tensor<4xf32>, %y: tensor<4xbf16>) -> te
   return %s : tensor<4xbf16>
 }
 
+// JAX converts what has its type weakly, such as a count that starts from 0, to that type.
+// ANY-LABEL:     func.func public @convert_to_the_same_type
+// CHECK-LABEL:   func.func public @convert_to_the_same_type
+// CHECK-COUNT-1:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @convert_to_the_same_type(%x: tensor<4xi32>, %y: tensor<4xi32>) -> tensor<4xi32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.add %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #all} : (tensor<4xi32>) -> tensor<4xi32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.add %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #all} : (tensor<4xi32>) -> tensor<4xi32>
+  %c = stablehlo.convert %a : tensor<4xi32>
+  %s = stablehlo.add %c, %b : tensor<4xi32>
+  return %s : tensor<4xi32>
+}
+
 // The sum of i8 wraps where the sum of i32 does not.
 // CHECK-LABEL:   func.func public @integer_convert
 // CHECK-COUNT-2:   stablehlo.all_reduce
@@ -708,6 +721,34 @@ func.func public @integer_convert(%x: tensor<4xi8>, %y: tensor<4xi32>) -> tensor
   %c = stablehlo.convert %a : (tensor<4xi8>) -> tensor<4xi32>
   %s = stablehlo.add %c, %b : tensor<4xi32>
   return %s : tensor<4xi32>
+}
+
+// Legal when: a difference of floats is not of a sum and one of its terms, which tells how the sum was rounded
+// ANY-LABEL:     func.func public @compensated
+// CHECK-LABEL:   func.func public @compensated
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [fuse-all-reduces] stablehlo.subtract missed: a sum less one of its terms tells how the sum was rounded
+func.func public @compensated(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %s = stablehlo.add %a, %b : tensor<4xf32>
+  %d = stablehlo.subtract %s, %a : tensor<4xf32>
+  %e = stablehlo.subtract %d, %b : tensor<4xf32>
+  return %e : tensor<4xf32>
+}
+
+// Integers are not rounded.
+// ANY-LABEL:     func.func public @difference_of_integers
+// CHECK-LABEL:   func.func public @difference_of_integers
+// CHECK-COUNT-1:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @difference_of_integers(%x: tensor<4xi32>, %y: tensor<4xi32>) -> tensor<4xi32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.add %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #all} : (tensor<4xi32>) -> tensor<4xi32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.add %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #all} : (tensor<4xi32>) -> tensor<4xi32>
+  %s = stablehlo.add %a, %b : tensor<4xi32>
+  %d = stablehlo.subtract %s, %a : tensor<4xi32>
+  return %d : tensor<4xi32>
 }
 
 // Legal when: a pad adds zeros

@@ -111,6 +111,16 @@ def test_what_cannot_be_run(text: str, why: str) -> None:
         paropt.check(text.replace("BODY", unused), passes="func.func(canonicalize)")
 
 
+def test_a_program_that_calls_back_into_python() -> None:
+    def step(x: Any) -> Any:
+        total = accumulated(x)
+        jax.debug.callback(print, total)
+        return total
+
+    with pytest.raises(CheckError, match=r"the program calls back into Python at .*test_check.py:\d+:\d+ "):
+        paropt.check(step, jnp.ones((8, 2)), passes="grad-sync")
+
+
 @pytest.mark.parametrize(
     "code, why",
     [

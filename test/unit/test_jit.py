@@ -5,6 +5,7 @@ import functools
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -46,6 +47,14 @@ def test_plain_jit_of_the_same_function_is_not(first: str) -> None:
         for name in (first, "plain", "paropt"):
             same(*((plain(x), np.sin(x)) if name == "plain" else (rewritten(x), np.cos(x))))
     assert "cosine" not in plain.lower(x).as_text()
+
+
+def test_ops_are_at_the_users_line() -> None:
+    """Where jax calls nothing of the user's: what is jitted is what it has made of a function."""
+    step = jax.shard_map(jnp.sin, mesh=mesh(), in_specs=Spec("data"), out_specs=Spec("data"))
+    text = paropt.jit(step, passes=NOTED).lower(jnp.ones(8)).as_text(debug_info=True)
+    assert Path(__file__).name in text
+    assert str(Path(paropt.__file__).parent) not in text
 
 
 def test_other_passes_are_another_program(seen: list[str]) -> None:

@@ -18,6 +18,8 @@ UNARY = (
     "abs cbrt ceil cosine exponential exponential_minus_one floor log log_plus_one logistic negate round_nearest_afz "
     "round_nearest_even rsqrt sign sine sqrt tan tanh"
 )
+CHLO = "acos acosh asin asinh atan atanh bessel_i1e cosh digamma erf erf_inv erfc lgamma sinh square tan"
+CHLO_BINARY = "next_after polygamma zeta"
 BINARY = "add atan2 divide maximum minimum multiply power remainder subtract"
 INTEGER = "and or xor shift_left shift_right_arithmetic shift_right_logical"
 REDUCER = """({{ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }})"""
@@ -28,6 +30,14 @@ OPS = {
     **{name: f"%out = stablehlo.{name} %f : {F32}" for name in UNARY.split()},
     **{name: f"%out = stablehlo.{name} %f, %f : {F32}" for name in BINARY.split()},
     **{name: f"%out = stablehlo.{name} %i, %i : {I32}" for name in INTEGER.split()},
+    **{f"chlo.{name}": f"%out = chlo.{name} %f : {F32} -> {F32}" for name in CHLO.split()},
+    **{f"chlo.{name}": f"%out = chlo.{name} %f, %f : {F32}, {F32} -> {F32}" for name in CHLO_BINARY.split()},
+    "chlo.is_inf": f"%out = chlo.is_inf %f : {F32} -> {I1}",
+    "chlo.top_k": f"%k, %out = chlo.top_k(%f, k = 2) : {F32} -> (tensor<2xf32>, tensor<2xi32>)",
+    "chlo.conj": (
+        f"%c = stablehlo.complex %f, %f : {C64} %d = chlo.conj %c : {C64} -> {C64} "
+        f"%out = stablehlo.imag %d : ({C64}) -> {F32}"
+    ),
     "not": f"%out = stablehlo.not %i : {I32}",
     "popcnt": f"%out = stablehlo.popcnt %i : {I32}",
     "count_leading_zeros": f"%out = stablehlo.count_leading_zeros %i : {I32}",
@@ -142,7 +152,8 @@ def module(body: str, result: str) -> str:
 
 
 def test_every_row_has_a_program() -> None:
-    table = {name.removeprefix("stablehlo.") for name in DETERMINISTIC if name.startswith("stablehlo.")}
+    values = [name for name in DETERMINISTIC if name.startswith(("stablehlo.", "chlo."))]
+    table = {name.removeprefix("stablehlo.") for name in values}
     assert set(OPS) == table - NOT_VALUES
 
 

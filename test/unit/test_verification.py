@@ -1,5 +1,7 @@
 """What an executable should reduce is predicted from its module, and compared with collectives as XLA might make them."""
 
+from dataclasses import replace
+
 import pytest
 from jaxlib.mlir import ir
 
@@ -126,6 +128,44 @@ def test_what_is_unreduced_over_some_axes_is_reduced_over_the_others() -> None:
     assert mismatches(predicted, [SUM, kept]) == []
     assert mismatches(predicted, [SUM, reduction(8, 8, group=2)]) == []  # moved out of the loop by the compiler
     assert "64 elements over 2 devices is missing" in mismatches(predicted, [SUM])[0]
+
+
+def test_each_dimension_that_is_added_up_may_get_a_reduction_of_its_own() -> None:
+    split = '%y: tensor<16x4x4x3xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {"model"}, {}]>}'
+    reduce = "stablehlo.reduce(%y init: %f0) applies stablehlo.add across dimensions = [0, 1, 2]"
+    text = STEP.replace(") -> tensor<8x8xf32> {", f", {split}) -> tensor<8x8xf32> {{", 1).replace(
+        "%r = ",
+        "%f0 = stablehlo.constant dense<0.0> : tensor<f32>\n"
+        f"%q = {reduce} : (tensor<16x4x4x3xf32>, tensor<f32>) -> tensor<3xf32>\n"
+        "stablehlo.custom_call @print(%q) {has_side_effect = true} : (tensor<3xf32>) -> ()\n%r = ",
+    )
+    predicted = prediction(module(text).operation)
+    assert sorted(reduced.group for reduced in predicted.others) == [2, 4, 8]
+    assert {(reduced.fewest, reduced.most) for reduced in predicted.others} == {(3, 3)}
+
+
+def test_what_a_loop_only_stacks_may_be_reduced_after_it() -> None:
+    text = STEP.replace("%d = ", f"%e = {DOT}\n%d = ").replace("%sum, %t1", "%sum, %g1")
+    text = text.replace("%a = ", f"%g = stablehlo.multiply %t1, %e : tensor<8x8xf32>\n{CONSTRAIN_G}\n%a = ")
+    key, where = Key(256, 4), "a stack of what is not reduced"
+    predicted = replace(prediction(module(text).operation), unreduced={key: where})
+    stack = reduction(4, 8, 8)
+    assert mismatches(predicted, [SUM, stack]) == []
+    assert (
+        "256 elements over 4 devices runs 2 times in all, not 1 times" in mismatches(predicted, [SUM, stack, stack])[0]
+    )
+    assert "256 elements over 4 devices runs 4" in mismatches(predicted, [SUM, reduction(4, 8, 8, loops=(LOOP,))])[0]
+
+
+def test_what_a_callback_returns_is_sent_to_all_by_a_sum() -> None:
+    text = STEP.replace("func.func", "sdy.mesh @one = <[], device_ids=[0]>\nfunc.func", 1).replace(
+        "%n = ",
+        "%q = stablehlo.custom_call @callback() {sdy.sharding = #sdy.sharding_per_value<[<@one, []>]>} "
+        ": () -> tensor<3xf32>\nstablehlo.custom_call @callback(%q) : (tensor<3xf32>) -> ()\n%n = ",
+    )
+    predicted = prediction(module(text).operation)
+    assert mismatches(predicted, [SUM, reduction(3, loops=(LOOP,))]) == []
+    assert mismatches(predicted, [SUM, reduction(4, loops=(LOOP,))])
 
 
 def test_modules_in_which_nothing_was_tagged_are_not_judged() -> None:

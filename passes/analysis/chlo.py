@@ -1,0 +1,21 @@
+"""Ops of chlo, which JAX writes. XLA makes other ops of them before it asks Shardy, which has no rules for them."""
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import sdy
+
+# An element of a result is a function of the elements in its place, except along these dimensions.
+_ELEMENTWISE = (
+    "acos acosh asin asinh atan atanh bessel_i1e conj cosh digamma erf erf_inv erfc is_inf lgamma next_after polygamma "
+    "sinh square tan zeta"
+)
+CHLO: dict[str, tuple[int, ...]] = {f"chlo.{name}": () for name in _ELEMENTWISE.split()} | {"chlo.top_k": (-1,)}
+
+
+def chlo_rule(op: ir.Operation) -> ir.Attribute:
+    """The sharding rule of what XLA makes of `op`, one of CHLO."""
+    shape = list(ir.RankedTensorType(op.operands[0].type).shape)
+    apart = [dimension % len(shape) for dimension in CHLO[op.name]]
+    with op.context:
+        mapping = sdy.TensorMappingAttr.get([sdy.DimMappingAttr.get([i]) for i in range(len(shape))])
+        operands, results = [mapping] * len(op.operands), [mapping] * len(op.results)
+        return sdy.OpShardingRuleAttr.get(shape, operands, results, need_replication_factors=apart)

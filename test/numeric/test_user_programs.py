@@ -1,0 +1,269 @@
+"""Training steps as users write them, that need more than sums of products: what leaves the loop, and what stays."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.experimental import io_callback
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from programs.program import Tree, data_mesh, mesh_of
+from unit.clusters import available
+
+import paropt
+
+MICRO_BATCHES, EXAMPLES, WIDTH, CLASSES = 4, 16, 8, 4
+BYTES = 4 * WIDTH * CLASSES  # of the weight, and of its gradient
+MESH, TWO_AXES = data_mesh(), mesh_of(data=2, model=4)
+RNG = np.random.default_rng(0)
+
+
+def integers(*shape: int) -> np.ndarray:
+    """Sums are exact."""
+    return RNG.integers(-2, 3, shape).astype(np.float32)
+
+
+def placed(tree: Tree, *spec: str | None, mesh: Mesh = MESH) -> Tree:
+    return jax.device_put(tree, NamedSharding(mesh, PartitionSpec(*spec)))
+
+
+W = placed(integers(WIDTH, CLASSES))
+BATCHES = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, "data")
+
+
+def squares(w: jax.Array, x: jax.Array) -> jax.Array:
+    return ((x @ w) ** 2).sum() / 2
+
+
+def accumulated(gradient: Callable[[Any, Any], Any], parameters: Any, batches: Any) -> Any:
+    def body(total: Any, batch: Any) -> tuple[Any, None]:
+        return jax.tree.map(jnp.add, total, gradient(parameters, batch)), None
+
+    return lax.scan(body, jax.tree.map(jnp.zeros_like, parameters), batches)[0]
+
+
+def manual(step: Callable[..., Any]) -> Callable[..., Any]:
+    specs = {"in_specs": (PartitionSpec(), PartitionSpec(None, "data")), "out_specs": PartitionSpec()}
+    return jax.shard_map(step, mesh=MESH, check_vma=False, **specs)
+
+
+class Normalised(nn.Module):
+    @nn.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return nn.Dense(CLASSES, use_bias=False)(nn.BatchNorm(use_running_average=False, momentum=0.5)(x))
+
+
+def batch_norm(variables: Any, batches: jax.Array) -> Any:
+    """Statistics over all examples of a micro-batch normalise it, and are carried."""
+
+    def loss(parameters: Any, statistics: Any, x: jax.Array) -> Any:
+        state = {"params": parameters, "batch_stats": statistics}
+        y, new = Normalised().apply(state, x, mutable=["batch_stats"])
+        return (y**2).mean(), new["batch_stats"]
+
+    def body(carry: Any, x: jax.Array) -> tuple[Any, None]:
+        total, statistics = carry
+        gradients, statistics = jax.grad(loss, has_aux=True)(variables["params"], statistics, x)
+        return (jax.tree.map(jnp.add, total, gradients), statistics), None
+
+    start = (jax.tree.map(jnp.zeros_like, variables["params"]), variables["batch_stats"])
+    return lax.scan(body, start, batches)[0]
+
+
+def cut_into_micro_batches(w: jax.Array, batch: jax.Array) -> jax.Array:
+    """Shardy splits both dimensions by parts of the axis."""
+    return accumulated(jax.grad(squares), w, batch.reshape(MICRO_BATCHES, EXAMPLES, WIDTH))
+
+
+def heads(w: jax.Array, batches: jax.Array) -> jax.Array:
+    """Both dimensions that the product adds up are split by parts of one axis."""
+
+    def loss(w: jax.Array, x: jax.Array) -> jax.Array:
+        v = jnp.maximum(w.reshape(2, WIDTH // 2, CLASSES), 0)
+        return (jnp.einsum("bhd,hdo->bo", x.reshape(EXAMPLES, 2, WIDTH // 2), v) ** 2).sum() / 2
+
+    return accumulated(jax.grad(loss), w, batches)
+
+
+def printing(w: jax.Array, batches: jax.Array) -> jax.Array:
+    def gradient(w: jax.Array, x: jax.Array) -> jax.Array:
+        value, found = jax.value_and_grad(squares)(w, x)
+        jax.debug.callback(lambda _: None, value)
+        return found
+
+    return accumulated(gradient, w, batches)
+
+
+def fed(w: jax.Array, batches: jax.Array) -> jax.Array:
+    """Each trip asks Python for a factor, on one of the devices."""
+
+    def gradient(w: jax.Array, x: jax.Array) -> jax.Array:
+        factor = io_callback(lambda: np.float32(2), jax.ShapeDtypeStruct((), np.float32))
+        return factor * jax.grad(squares)(w, x)
+
+    return accumulated(gradient, w, batches)
+
+
+def truncated(w: jax.Array, segments: jax.Array) -> jax.Array:
+    """Backpropagation through the steps of a segment; the state is carried over segments, in each micro-batch."""
+
+    def loss(w: jax.Array, state: jax.Array, steps: jax.Array) -> Any:
+        def cell(state: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+            state = jnp.clip(x @ w + state, -3, 3)
+            return state, (state**2).sum()
+
+        state, losses = lax.scan(cell, state, steps)
+        return losses.sum(), state
+
+    def micro_batch(total: jax.Array, segments: jax.Array) -> tuple[jax.Array, None]:
+        def segment(carry: Any, steps: jax.Array) -> tuple[Any, None]:
+            total, state = carry
+            gradient, state = jax.grad(loss, has_aux=True)(w, state, steps)
+            return (total + gradient, state), None
+
+        return lax.scan(segment, (total, jnp.zeros((EXAMPLES, CLASSES))), segments)[0][0], None
+
+    return lax.scan(micro_batch, jnp.zeros_like(w), segments)[0]
+
+
+def counted(w: jax.Array, batches: jax.Array) -> Any:
+    """JAX converts the count, whose type is weak, to its own type."""
+
+    def body(count: Any, x: jax.Array) -> tuple[Any, None]:
+        return count + lax.psum((x @ w > 0).sum(0), "data"), None
+
+    return lax.scan(body, lax.full((CLASSES,), 0), batches)[0]
+
+
+class Case(NamedTuple):
+    step: Callable[..., Any]
+    args: tuple[Any, ...]
+    after: int = BYTES  # reduced once, per device
+    within: int = 0  # in the loop
+    tolerance: float = 0.0
+
+
+VARIABLES = placed(Normalised().init(jax.random.key(0), jnp.zeros((EXAMPLES, WIDTH))))
+ONCE = {
+    # The means of the examples and of their squares stay.
+    "batch norm": Case(batch_norm, (VARIABLES, BATCHES), BYTES + 2 * 4 * WIDTH, 2 * 4 * WIDTH * MICRO_BATCHES, 1e-5),
+    "cut into micro-batches": Case(cut_into_micro_batches, (W, placed(integers(MICRO_BATCHES * EXAMPLES, WIDTH), "data"))),
+    "heads": Case(
+        heads,
+        (placed(integers(WIDTH, CLASSES), "model", mesh=TWO_AXES), placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, "data", mesh=TWO_AXES)),
+        BYTES // 4,
+        2 * 4 * (EXAMPLES // 2) * CLASSES * MICRO_BATCHES,
+    ),
+    "printing": Case(printing, (W, BATCHES)),
+    "fed by Python": Case(fed, (W, BATCHES)),
+    "truncated": Case(truncated, (W, placed(integers(MICRO_BATCHES, 2, 3, EXAMPLES, WIDTH), None, None, None, "data"))),
+    "a count": Case(manual(counted), (W, BATCHES), 4 * CLASSES),
+}  # fmt: skip
+
+
+def compared(case: Case) -> tuple[paropt.audit, paropt.audit, list[str]]:
+    """The audits without and with the passes, when the results are the same and no other kind of collective grows."""
+    alone, ours = jax.jit(case.step).lower(*case.args), paropt.jit(case.step, strict=True).lower(*case.args)
+    compiled = alone.compile(), ours.compile()
+    for want, got in zip(*(jax.tree.leaves(program(*case.args)) for program in compiled), strict=True):
+        scale = case.tolerance * float(np.abs(np.asarray(want)).max(initial=1))
+        np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=0, atol=scale)
+    before, after = map(paropt.audit, compiled)
+    for kind in ("all-gather", "all-to-all", "collective-permute"):
+        assert after.total(kind).bytes <= before.total(kind).bytes
+    return before, after, [str(remark) for remark in paropt.remarks(ours) if not remark.applied]
+
+
+@pytest.mark.parametrize("name", ONCE)
+def test_reduced_once(name: str) -> None:
+    case = ONCE[name]
+    before, after, _ = compared(case)
+    assert before.sync_in_loop >= MICRO_BATCHES * case.after + case.within
+    assert (after.sync_in_loop, after.sync_bytes) == (case.within, case.within + case.after)
+
+
+def rewards(w: jax.Array, batch: tuple[jax.Array, jax.Array]) -> Any:
+    """Rewards are normalised in each micro-batch; their mean and maximum are stacked."""
+
+    def body(total: jax.Array, batch: Any) -> tuple[jax.Array, Any]:
+        x, r = batch
+        advantage = (r - r.mean()) / (r.std() + 1)
+        gradient = jax.grad(lambda w: (advantage * jax.nn.log_softmax(x @ w)[:, 0]).mean())(w)
+        return total + gradient, (r.mean(), r.max())
+
+    return lax.scan(body, jnp.zeros_like(w), batch)
+
+
+@pytest.mark.parametrize("target", ["cpu:8", "tpu:v5e:2x4", "gpu:h100:1x1x8"])
+def test_what_xla_reduces_as_a_stack_is_no_mismatch(target: str) -> None:
+    """XLA:TPU takes the maxima out of the loop; the means, as many, leave it because they are sums."""
+    available(target)
+    args = (W, (BATCHES, placed(integers(MICRO_BATCHES, EXAMPLES), None, "data")))
+    report = paropt.audit(rewards, *args, passes="grad-sync", targets=[target])
+    assert not report.mismatches
+    assert [c.depth for c in report[target].after.collectives if c.payload >= BYTES] == [0]
+
+
+@pytest.mark.parametrize("target", ["tpu:v5e:2x4", "gpu:h100:1x1x8"])
+def test_parts_of_an_axis_on_targets(target: str) -> None:
+    available(target)
+    case = ONCE["cut into micro-batches"]
+    report = paropt.audit(case.step, *case.args, passes="grad-sync", targets=[target])
+    assert not report.mismatches
+    after = report[target].after
+    assert (after.sync_in_loop, after.sync_bytes) == (0, BYTES)
+    assert after.total("all-gather").bytes <= report[target].before.total("all-gather").bytes
+
+
+def kahan(w: jax.Array, batches: jax.Array) -> Any:
+    """A sum and what rounding has taken from it: together they are exact, which a sum in another order is not."""
+
+    def body(carry: Any, x: jax.Array) -> tuple[Any, None]:
+        total, error = carry
+        y = jax.grad(lambda w: (x @ w).sum())(w) - error
+        new = total + y
+        return (new, (new - total) - y), None
+
+    return lax.scan(body, (jnp.full_like(w, 2.0**25), jnp.zeros_like(w)), batches)[0]
+
+
+def synced_after_two(w: jax.Array, batches: jax.Array) -> Any:
+    def body(carry: Any, x: jax.Array) -> tuple[Any, None]:
+        total, i = carry
+        total = total + jax.grad(squares)(w, x)
+        return (lax.cond(i % 2 == 1, lambda t: lax.psum(t, "data"), lambda t: t, total), i + 1), None
+
+    return lax.scan(body, (jnp.zeros_like(w), 0), batches)[0]
+
+
+def statistics(w: jax.Array, batches: jax.Array) -> Any:
+    """As Shampoo adds them up: not linear in the gradient."""
+
+    def body(carry: Any, x: jax.Array) -> tuple[Any, None]:
+        total, left = carry
+        gradient = jax.grad(squares)(w, x)
+        return (total + gradient, left + gradient @ gradient.T), None
+
+    return lax.scan(body, (jnp.zeros_like(w), jnp.zeros((WIDTH, WIDTH))), batches)[0]
+
+
+STAYS = {
+    "compensated": (Case(kahan, (W, BATCHES)), "a sum less one of its terms tells how the sum was rounded"),
+    "every second trip": (
+        Case(manual(synced_after_two), (W, BATCHES)),
+        "is reduced again, in a trip that is not proven to be the last only",
+    ),
+    "products of gradients": (Case(statistics, (W, BATCHES)), "also reaches a value that is not accumulated"),
+}
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_stays_with_a_reason(name: str) -> None:
+    case, reason = STAYS[name]
+    before, after, missed = compared(case)
+    assert before.sync_in_loop == after.sync_in_loop == after.sync_bytes == MICRO_BATCHES * BYTES
+    assert any(reason in remark and "test_user_programs.py:" in remark for remark in missed), missed
