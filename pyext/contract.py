@@ -3,12 +3,13 @@
 from jaxlib.mlir import ir
 
 from paropt.modules import Module, bytecode_of
+from paropt.passes.analysis.chlo import add_chlo_rules
 from paropt.passes.analysis.contract import Placements, breaks
 from paropt.passes.core.pipeline import Pipeline
 from paropt.passes.core.remarks import source_of
 
 # Shardy's own propagation, on a copy: what XLA does with the module, up to the point where it splits it over devices.
-_SETTLED = "inline-calls,sdy-propagation-pipeline"
+_PROPAGATION = "sdy-propagation-pipeline"
 
 
 def broken(module: Module) -> list[str]:
@@ -16,6 +17,8 @@ def broken(module: Module) -> list[str]:
     copy = ir.Module.parse(bytecode_of(module), module.operation.context)
     if Placements(copy.operation, settled=True).mesh is None:
         return []
-    Pipeline.parse(_SETTLED).run(copy.operation)
+    Pipeline.parse("inline-calls").run(copy.operation)
+    add_chlo_rules(copy.operation)
+    Pipeline.parse(_PROPAGATION).run(copy.operation)
     found = breaks(copy.operation, Placements(copy.operation, settled=True))
     return [f"{source_of(place.op.location)}: {place.text}" for place in found]

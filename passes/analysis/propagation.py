@@ -7,7 +7,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 from jaxlib.mlir.passmanager import PassManager
 
-from paropt.passes.analysis.chlo import CHLO, chlo_rule
+from paropt.passes.analysis.chlo import RULE, add_chlo_rules
 from paropt.passes.analysis.constants import CONSTANT, is_constant
 from paropt.passes.analysis.loops import WHILE
 from paropt.passes.analysis.shardings import (
@@ -30,7 +30,6 @@ _PROPAGATION = "builtin.module(sdy-propagation-pipeline)"
 # What that pipeline does besides, to no value that is asked about: it takes a third of its time.
 _NOT_ASKED_FOR = ("canonicalize", "func.func(sdy-drop-sharding-rules)", "sdy-save-module")
 _DCE = "symbol-dce"  # erases functions that are not called any more
-_RULE = "sdy.sharding_rule"
 _RENAMED = {"sdy.reshard": CONSTRAINT}  # what Shardy makes of an op
 _BARRIER = "sdy.propagation_barrier"
 # The dimensions of their results are not those of their operands, even where the shapes are the same.
@@ -51,18 +50,16 @@ class Propagated:
         self._copy = module.operation.clone()
         copies = all_ops_of(self._copy)
         for number, (op, copy) in enumerate(zip(all_ops_of(module), copies, strict=True)):
-            name = op.name
-            if name != CONSTANT and len(results := op.results):
+            if op.name != CONSTANT and len(results := op.results):
                 self._numbers[results[0]] = number
                 copy.location = self._mark(number)
-            if name in CHLO:
-                copy.attributes[_RULE] = chlo_rule(copy)
         for result in forward_only:
             number, position = self._numbers[op_of(result).results[0]], ir.OpResult(result).result_number
             _stop_backward(copies[number].results[position])
         for loop in ops_of(self._copy, WHILE)[::-1]:  # inner loops come first
             _carry_captures(loop)
         _ensure_main(self._copy)
+        add_chlo_rules(self._copy)
         run_shardy(self._copy, _RULES if rules_only else propagation_pipeline(self._copy))
         self._read: Lists = {}
         self._copies: dict[tuple[str, ir.Attribute], ir.Operation] = {}  # by their names and marks
@@ -126,7 +123,7 @@ class Propagated:
     def sharding_rule(self, op: ir.Operation) -> str:
         """How the dimensions of operands and results of `op` belong together; "" when Shardy has no rule for it."""
         copy = self._copy_of(op)
-        return str(copy.attributes[_RULE]) if copy is not None and _RULE in copy.attributes else ""
+        return str(copy.attributes[RULE]) if copy is not None and RULE in copy.attributes else ""
 
     def _of(self, value: ir.Value) -> Sharding | None:
         return sharding_of(value, self._read)
