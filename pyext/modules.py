@@ -10,6 +10,7 @@ from jaxlib.mlir import ir
 
 from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.core.context import make_context
+from paropt.passes.core.locations import is_position
 from paropt.passes.core.pipeline import Pipeline
 from paropt.passes.core.remarks import Remark, Source, source_of
 from paropt.passes.core.traversal import ops_of
@@ -168,8 +169,8 @@ def _parsed(source: str | bytes, name: str, context: ir.Context) -> ir.Module:
 def _named(module: ir.Module, name: str) -> ir.Module:
     """`module`, whose positions in unnamed text now say `name`."""
 
-    def renamed(location: ir.Location) -> ir.Location:
-        if not isinstance(location, ir.FileLineColLoc) or location.filename != STDIN:
+    def renamed(location: Any) -> Any:
+        if not is_position(location) or location.filename != STDIN:
             return location
         return ir.Location.file(name, location.start_line, location.start_col, context=module.context)
 

@@ -183,9 +183,10 @@ def _count(module: ir.Operation, name: str) -> int:
 
 def _mesh_groups(op: ir.Operation, attribute: ir.Attribute) -> Groups | None:
     """Groups given as mesh axes: devices that differ only in these axes form a group."""
-    if not stablehlo.ReplicaGroupMeshAxesAttr.isinstance(attribute):
+    kind = getattr(stablehlo, "ReplicaGroupMeshAxesAttr", None)  # jaxlib 0.10.0 cannot read these
+    if kind is None or not kind.isinstance(attribute):
         return None
-    axes_of: Any = stablehlo.ReplicaGroupMeshAxesAttr(attribute)
+    axes_of: Any = kind(attribute)
     references = [stablehlo.AxisRefAttr(axis) for axis in axes_of.axes]
     mesh = mesh_named(module_of(op), str(axes_of.mesh).removeprefix("@"))
     if mesh is None or any(reference.sub_axis_info is not None for reference in references):

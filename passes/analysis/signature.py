@@ -1,9 +1,10 @@
 """What a function takes and returns, with the notes that JAX and XLA keep about each value."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir
 
+from paropt.passes.core.locations import is_name
 from paropt.passes.core.traversal import terminator_of
 
 ALIAS = "tf.aliasing_output"  # on an argument: the number of the result that is written over it
@@ -75,8 +76,8 @@ def entries(attribute: ir.Attribute) -> dict[str, ir.Attribute]:
     return {pairs[i].name: pairs[i].attr for i in range(len(pairs))}
 
 
-def _name(location: ir.Location) -> str:
-    return location.name_str if isinstance(location, ir.NameLoc) else ""
+def _name(location: Any) -> str:  # jaxlib 0.10.0 types it less
+    return location.name_str if is_name(location) else ""
 
 
 def _result_info(notes: dict[str, ir.Attribute]) -> str:

@@ -4,6 +4,7 @@ The one file that knows jaxlib's private extension module: it registers the upst
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import chlo, mhlo, mpmd, sdy, stablehlo
@@ -12,6 +13,8 @@ try:
     from jaxlib.mlir._mlir_libs import _jax_mlir_ext as _jaxlib
 except ImportError as error:
     raise ImportError("paropt needs jaxlib 0.10 to 0.12: jaxlib.mlir._mlir_libs._jax_mlir_ext is missing") from error
+
+_APPENDS = "block:" in (_jaxlib.inlined_func_call.__doc__ or "")  # jaxlib 0.10.0 writes to the end of a given block
 
 
 def make_context(*, allow_unregistered_dialects: bool = False) -> ir.Context:
@@ -37,4 +40,14 @@ def inlined_call(callee: ir.Operation, arguments: Sequence[ir.Value], location: 
     Each clone's location is the call's, followed by its own: `loc("while/body/closed_call/psum"(...))`.
     """
     with location:  # jaxlib reads the current context as well, and crashes when there is none
-        return list(_jaxlib.inlined_func_call(callee, arguments, location))
+        if not _APPENDS:
+            return list(_jaxlib.inlined_func_call(callee, arguments, location))
+        elsewhere, point = ir.Module.create(), ir.InsertionPoint.current
+        append: Any = _jaxlib.inlined_func_call
+        values = list(append(callee, arguments, elsewhere.body, location))
+        for op in list(elsewhere.body.operations):
+            if point.ref_operation is None:
+                point.block.append(op)
+            else:
+                op.move_before(point.ref_operation)
+        return values

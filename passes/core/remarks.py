@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxlib.mlir import ir
 
+from paropt.passes.core.locations import is_call_site, is_fused, is_name, is_position
+
 if TYPE_CHECKING:
     from paropt.passes.core.certificate import Certificate
 
@@ -29,21 +31,20 @@ def source_of(location: Any) -> Source:
     """
     scope = ""
     while True:
-        match location:
-            case ir.FileLineColLoc():
-                return Source(location.filename, location.start_line, location.start_col, scope)
-            case ir.NameLoc():
-                # The outermost name is JAX's name stack (`psum:` only repeats its end); the next one is only the
-                # Python function's name.
-                if not location.name_str.endswith(":"):
-                    scope = scope or location.name_str
-                location = location.child_loc
-            case ir.CallSiteLoc():
-                location = location.callee
-            case ir.FusedLoc() if location.locations:
-                location = location.locations[0]
-            case _:
-                return Source("", 0, 0, scope)
+        if is_position(location):
+            return Source(location.filename, location.start_line, location.start_col, scope)
+        if is_name(location):
+            # The outermost name is JAX's name stack (`psum:` only repeats its end); the next one is only the Python
+            # function's name.
+            if not location.name_str.endswith(":"):
+                scope = scope or location.name_str
+            location = location.child_loc
+        elif is_call_site(location):
+            location = location.callee
+        elif is_fused(location) and location.locations:
+            location = location.locations[0]
+        else:
+            return Source("", 0, 0, scope)
 
 
 class Declined(Exception):  # noqa: N818  an answer, not an error
