@@ -106,8 +106,9 @@ def note_shardings(module: ir.Operation, moved: Iterable[tuple[ir.Value, Axes]],
     for value, axes in moved:
         by_axes.setdefault(axes, []).append(value)
     names = {name for axes, values in by_axes.items() for name in _note_shardings(values, axes, propagated)}
-    with module.context:
-        module.attributes[_NOTED] = ir.ArrayAttr.get([ir.StringAttr.get(name) for name in sorted(names)])
+    if names:
+        with module.context:
+            module.attributes[_NOTED] = ir.ArrayAttr.get([ir.StringAttr.get(name) for name in sorted(names)])
 
 
 def _note_shardings(values: list[ir.Value], axes: Axes, propagated: Propagated) -> set[str]:
