@@ -3,6 +3,7 @@
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
+from paropt.passes.analysis.types import tensor_of
 from paropt.passes.core.traversal import ops_of
 
 RULE = "sdy.sharding_rule"
@@ -18,7 +19,8 @@ CHLO: dict[str, tuple[int, ...]] = {f"chlo.{name}": () for name in _ELEMENTWISE.
 def add_chlo_rules(module: ir.Operation) -> None:
     """Tells Shardy about the ops of chlo in `module`, so that it does not stop at them where XLA does not."""
     for op in ops_of(module, *CHLO):
-        op.attributes[RULE] = _rule(op)
+        if tensor_of(op.operands[0]) is not None:  # a rule has sizes
+            op.attributes[RULE] = _rule(op)
 
 
 def _rule(op: ir.Operation) -> ir.Attribute:

@@ -8,7 +8,7 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.shardings import unconstrained
-from paropt.passes.core.traversal import defining_op, op_of, parent_of, terminator_of
+from paropt.passes.core.traversal import defining_op, op_of, terminator_of
 
 WHILE = "stablehlo.while"
 
@@ -50,15 +50,6 @@ def loop_around(block: ir.Block) -> Loop | None:
     """The loop whose body `block` is."""
     op = block.owner.operation
     return Loop(op) if op.name == WHILE and Loop(op).body == block else None
-
-
-def is_in_loop(op: ir.Operation) -> bool:
-    """Whether `op` is in the body of a loop, or in a region there."""
-    while op.parent is not None:
-        op = parent_of(op)
-        if op.name == WHILE:
-            return True
-    return False
 
 
 class Counting(NamedTuple):

@@ -14,7 +14,7 @@ from jaxlib.mlir import ir
 from paropt.passes.analysis.collectives import ADD, combiner_of
 from paropt.passes.analysis.constants import is_zero
 from paropt.passes.analysis.followed import require_one_group, require_real
-from paropt.passes.analysis.loops import is_in_loop
+from paropt.passes.analysis.loops import WHILE
 from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.shardings import (
     CONSTRAINT,
@@ -27,7 +27,7 @@ from paropt.passes.analysis.shardings import (
     read_sharding,
 )
 from paropt.passes.core.remarks import Declined, require
-from paropt.passes.core.traversal import module_of, ops_of
+from paropt.passes.core.traversal import is_within, module_of, ops_of
 
 
 class Producer(NamedTuple):
@@ -125,7 +125,9 @@ def _producer(op: ir.Operation, rule: str, propagated: Propagated) -> Producer |
 def _require_whole(op: ir.Operation, axes: Axes, propagated: Propagated) -> None:
     """Declines where XLA would move examples to leave a sum over `axes`, one of them a part of an axis, for later."""
     require(
-        is_in_loop(op), "it adds up over a part of an axis, and for that XLA would move examples outside of loops", op
+        is_within(op, WHILE),
+        "it adds up over a part of an axis, and for that XLA would move examples outside of loops",
+        op,
     )
     result = propagated.sharding_of(op.results[0])
     apart = result is None or not names_of(result.axes) & names_of(axis for axis in axes if has_part([axis]))

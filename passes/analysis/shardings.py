@@ -9,7 +9,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
 from paropt.passes.analysis.meshes import Mesh, mesh_named, mesh_of
-from paropt.passes.core.traversal import defining_op, module_of, parent_of
+from paropt.passes.core.traversal import defining_op, is_within, module_of
 
 CONSTRAINT = "sdy.sharding_constraint"
 MANUAL = "sdy.manual_computation"
@@ -214,11 +214,7 @@ def _joined(axes: Sequence[ir.Attribute]) -> Axes:
 
 def is_manual(op: ir.Operation) -> bool:
     """Whether `op` is inside an `sdy.manual_computation`, where values are one device's."""
-    while op.parent is not None:
-        op = parent_of(op)
-        if op.name == MANUAL:
-            return True
-    return False
+    return is_within(op, MANUAL)
 
 
 def leaves_axes(manual: ir.Operation) -> bool:

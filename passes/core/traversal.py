@@ -96,6 +96,15 @@ def parent_of(op: ir.Operation) -> ir.Operation:
     return op.parent.operation
 
 
+def is_within(op: ir.Operation, name: str) -> bool:
+    """Whether `op` is in a region of an op called `name`, or in a region there."""
+    while op.parent is not None:
+        op = op.parent.operation
+        if op.name == name:
+            return True
+    return False
+
+
 def module_of(op: ir.Operation) -> ir.Operation:
     """The outermost op around `op`: its module."""
     while op.parent is not None:

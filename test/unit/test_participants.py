@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
 from jax.sharding import NamedSharding, PartitionSpec
-from programs.program import mesh_of
+from programs.program import Devices, mesh_of
 
 import paropt
 from paropt import hlo
@@ -248,9 +248,9 @@ def test_a_sum_over_groups_of_an_axis_spans_a_part_of_it() -> None:
     assert (row.axes, row.group) == (("data:(2)4",), 4)
 
 
-def tensor_parallel(devices: object = None) -> tuple[jax.stages.Wrapped, tuple[jax.ShapeDtypeStruct, ...]]:
+def tensor_parallel(devices: Devices = None) -> tuple[jax.stages.Wrapped, tuple[jax.ShapeDtypeStruct, ...]]:
     """A plain `jit`: activations are summed over `model`, gradients over `data`. By hand: one all-reduce each."""
-    mesh = mesh_of(devices, data=4, model=2)  # type: ignore[arg-type]
+    mesh = mesh_of(devices, data=4, model=2)
 
     def spec(*axes: str | None) -> NamedSharding:
         return NamedSharding(mesh, PartitionSpec(*axes))

@@ -6,11 +6,12 @@ from jaxlib.mlir import ir
 from programs.catalog import MATRIX
 
 from paropt.passes.analysis import propagation
+from paropt.passes.analysis.chlo import RULE, add_chlo_rules
 from paropt.passes.analysis.producers import ROWS
 from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.core.context import make_context
 from paropt.passes.core.pipeline import Pipeline
-from paropt.passes.core.traversal import all_ops_of
+from paropt.passes.core.traversal import all_ops_of, ops_of
 
 WHOLE = "builtin.module(sdy-propagation-pipeline,func.func(sdy-populate-op-sharding-rules))"
 PLAIN = [name for name in MATRIX if name.startswith("plain_")]
@@ -66,3 +67,10 @@ def test_functions_that_nobody_calls_any_more_are_erased_only_where_functions_ar
     without = ir.Module.parse("func.func @main() { return }", make_context()).operation
     dce = [propagation.propagation_pipeline(module).count("symbol-dce") for module in (with_call, without)]
     assert dce[0] > 0 == dce[1]
+
+
+def test_ops_without_sizes_get_no_rule() -> None:
+    text = "func.func @main(%x: tensor<?x4xf32>) { %y = chlo.square %x : tensor<?x4xf32> -> tensor<?x4xf32> return }"
+    module = ir.Module.parse(text, make_context()).operation
+    add_chlo_rules(module)
+    assert [RULE in op.attributes for op in ops_of(module, "chlo.square")] == [False]

@@ -15,6 +15,7 @@ from paropt.audit import AuditComparison, AuditReport, audit
 from paropt.census import Loop
 from paropt.comparison import explaining
 from paropt.origins import Origin
+from paropt.passes.core.remarks import Remark
 
 NEXT_LOOP = Loop("jit(step)/while/body/closed_call/while", 3)
 
@@ -35,8 +36,8 @@ NEXT_LOOP = Loop("jit(step)/while/body/closed_call/while", 3)
     ],
     ids=lambda value: value.text if not isinstance(value, bool) else "",
 )
-def test_remarks_are_joined_by_place(said: object, is_joined: bool) -> None:
-    assert list(explaining(collective(), [said])) == [said] * is_joined  # type: ignore[list-item]
+def test_remarks_are_joined_by_place(said: Remark, is_joined: bool) -> None:
+    assert list(explaining(collective(), [said])) == [said] * is_joined
 
 
 def verdicts(before: list, after: list) -> list[tuple[int, str]]:
@@ -236,4 +237,4 @@ def test_what_is_compiled_takes_no_passes_and_no_targets() -> None:
     compiled = jax.jit(lambda x: x + 1).lower(1.0).compile()
     for options in ({"passes": "grad-sync"}, {"targets": ["cpu:8"]}):
         with pytest.raises(TypeError, match="for programs that are not compiled yet"):
-            audit(compiled, **options)  # type: ignore[arg-type]
+            audit(compiled, **options)  # type: ignore[arg-type]  # the mistake
