@@ -38,13 +38,16 @@ def main() -> int:
         _say(f"wrote the step times in {options.out}")
         return 0
     if options.only_rewrite:
-        bench_page.write_rewrites(options.out, list(bench_rewrite.measure(_say)))
+        bench_page.write_rewrites(
+            options.out, list(bench_rewrite.measure(_say)), list(bench_rewrite.measure_shares(_say))
+        )
         _say(f"wrote the rewrite times in {options.out}")
         return 0
     counts = [count(target, options.programs, progress=_say) for target in options.targets]
     times = [] if options.no_times else list(bench_times.measure(STEP_TIMES, PAIRS, progress=_say))
     rewrites = [] if options.no_times else list(bench_rewrite.measure(_say))
-    bench_page.write(options.out, counts, times, command=_command(), rewrites=rewrites)
+    shares = [] if options.no_times else list(bench_rewrite.measure_shares(_say))
+    bench_page.write(options.out, counts, times, command=_command(), rewrites=rewrites, shares=shares)
     _say(f"wrote {options.out} and {options.out.with_suffix('.png')}")
     return 0
 

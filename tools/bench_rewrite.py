@@ -1,5 +1,6 @@
 """What rewriting costs: beside jax's tracing, lowering and XLA's compilation, and beside parsing and printing."""
 
+import functools
 import gc
 import time
 from collections.abc import Callable, Iterator
@@ -8,12 +9,14 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import jax
+from bench_counts import TARGETS
 from jaxlib.mlir import ir
 from programs import explicit, models, plain
 from programs.patterns import ADDED, UNROLLED, Pattern
-from programs.program import Sizes
+from programs.program import Devices, Program, Sizes
 
 import paropt
+from paropt import targets
 from paropt.census import census
 from paropt.passes.analysis.propagation import propagation_pipeline, run_shardy
 from paropt.passes.core.context import make_context
@@ -30,45 +33,86 @@ class Rewrite:
 
     program: str
     ops: int
-    compilation: float | None  # trace + lower + compile; None: not measured
     text: float  # parse + verify + print
     shardy: float | None  # Shardy's propagation alone, of the module without calls; None: not needed
     rewrite: float  # all of it
-    checking: float | None  # what `paropt.jit` does besides: the safety net of docs/jit.md; None: not measured
 
 
-class _Program(NamedTuple):
+@dataclass(frozen=True)
+class Share:
+    """Seconds that a program takes for a target, or why that is not known.
+
+    The machine's speed changes by a third within minutes, so they are measured one after the other, some times, and
+    these are those of the time with the middle share.
+    """
+
+    program: str
+    target: str
+    compilation: float = 0.0  # trace + lower + compile
+    rewrite: float = 0.0
+    checking: float = 0.0  # what `paropt.jit` does besides: the safety net of docs/jit.md
+    problem: str = ""
+
+    @property
+    def share(self) -> float:
+        """The rewrite's, of trace + lower + compile."""
+        return self.rewrite / self.compilation
+
+
+class _Transformer(NamedTuple):
     name: str
     form: ModuleType
     pattern: Pattern
     sizes: Sizes
-    compiles: bool
+
+    def made(self, devices: Devices = None) -> Program:
+        made: Program = self.form.data_parallel(models.transformer, self.pattern, self.sizes, devices)
+        return made
 
 
 _SMALL = {"width": 32, "examples": 16, "sequence": 8}
 _STEP = Sizes(layers=24, micro_batches=4, **_SMALL)
 _LARGE = Sizes(layers=48, micro_batches=8, **_SMALL)
-PROGRAMS = (
-    _Program("plain, 24 unrolled layers, a loop of 4 micro-batches", plain, ADDED, _STEP, compiles=True),
-    _Program("explicit, the same", explicit, ADDED, _STEP, compiles=True),
-    _Program("plain, 48 unrolled layers x 8 unrolled micro-batches", plain, UNROLLED, _LARGE, compiles=False),
-    _Program("explicit, the same", explicit, UNROLLED, _LARGE, compiles=False),
+STEPS = (
+    _Transformer("plain, 24 unrolled layers, a loop of 4 micro-batches", plain, ADDED, _STEP),
+    _Transformer("explicit, the same", explicit, ADDED, _STEP),
+)
+LARGE = (
+    _Transformer("plain, 48 unrolled layers x 8 unrolled micro-batches", plain, UNROLLED, _LARGE),
+    _Transformer("explicit, the same", explicit, UNROLLED, _LARGE),
 )
 
 
-def measure(progress: Callable[[str], None], programs: tuple[_Program, ...] = PROGRAMS) -> Iterator[Rewrite]:
+def measure(
+    progress: Callable[[str], None], programs: tuple[_Transformer, ...] = (*STEPS, *LARGE)
+) -> Iterator[Rewrite]:
+    """Beside parsing, verifying and printing."""
     for program in programs:
         made = _measured(program)
         progress(f"{made.program}: {made.ops} ops, rewritten in {made.rewrite:.2f} s")
         yield made
 
 
-def _measured(program: _Program) -> Rewrite:
-    step = program.form.data_parallel(models.transformer, program.pattern, program.sizes)
-    start = time.perf_counter()
-    lowered = jax.jit(step.step).lower(*step.args)
-    text = str(lowered.compiler_ir("stablehlo"))
-    compilation = _seconds(lowered.compile) + time.perf_counter() - start if program.compiles else None
+def measure_shares(
+    progress: Callable[[str], None],
+    programs: tuple[_Transformer, ...] = STEPS,
+    names: tuple[str, ...] = TARGETS,
+    times: int = 3,
+) -> Iterator[Share]:
+    """Beside what jax and XLA take from the function to the executable."""
+    for name in names:
+        for program in programs:
+            try:
+                made = _share(program, targets.get(name), times)
+            except targets.TargetError as error:
+                made = Share(program.name, name, problem=str(error))
+            progress(f"{name}: {made.program}: {made.problem or f'{100 * made.share:.1f} % of compilation'}")
+            yield made
+
+
+def _measured(program: _Transformer) -> Rewrite:
+    step = program.made()
+    text = str(jax.jit(step.step).lower(*step.args).compiler_ir("stablehlo"))
     context, modules = make_context(), []
 
     def parse() -> ir.Module:
@@ -79,26 +123,37 @@ def _measured(program: _Program) -> Rewrite:
         assert modules[-1].operation.verify()
         modules[-1].operation.get_asm(assume_verified=True)
 
-    def rewritten() -> ir.Module:
-        module = parse()
-        Pipeline.parse(PASSES).run(module.operation)
-        return module
-
-    checking = None
-    if program.compiles:
-        made = paropt.jit(step.step).lower(*step.args).compile()
-        checking = _best(_checked, rewritten) + _best(lambda: census(made.as_text() or ""), lambda: None)
     flat = parse()
     Pipeline.parse("inline-calls").run(flat.operation)
     return Rewrite(
         program.name,
         sum(1 for _ in _ops(flat.operation)),
-        compilation,
         _best(base, modules.clear),
         _best(_propagated, flat.operation.clone) if program.form is plain else None,
-        _best(lambda module: Pipeline.parse(PASSES).run(module.operation), parse),
-        checking,
+        _best(_rewritten, parse),
     )
+
+
+def _share(program: _Transformer, target: targets.Target, times: int) -> Share:
+    step = program.made(target.devices)
+    ours = target.compile(paropt.jit(step.step).lower(*step.args)).hlo
+    context, shares = make_context(), []
+    for _ in range(times):
+        jax.clear_caches()
+        start = time.perf_counter()
+        lowered = jax.jit(step.step).trace(*step.args).lower(lowering_platforms=(target.platform,))
+        lowering = time.perf_counter() - start
+        compilation = lowering + target.compile(lowered).seconds
+        parse = functools.partial(ir.Module.parse, str(lowered.compiler_ir("stablehlo")), context)
+        rewrite = _best(_rewritten, parse)
+        checking = _best(_checked, lambda parse=parse: _rewritten(parse())) + _best(census, lambda: ours)
+        shares.append(Share(program.name, target.name, compilation, rewrite, checking))
+    return sorted(shares, key=lambda share: share.share)[times // 2]
+
+
+def _rewritten(module: ir.Module) -> ir.Module:
+    Pipeline.parse(PASSES).run(module.operation)
+    return module
 
 
 def _checked(module: ir.Module) -> None:

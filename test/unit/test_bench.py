@@ -22,7 +22,7 @@ import bench_page  # noqa: E402
 import bench_times  # noqa: E402
 import slow_link  # noqa: E402
 from bench_counts import Count, Row, TargetCounts  # noqa: E402
-from bench_rewrite import Rewrite  # noqa: E402
+from bench_rewrite import Rewrite, Share  # noqa: E402
 from bench_times import Times  # noqa: E402
 
 
@@ -127,9 +127,10 @@ import dataclasses, json, sys
 sys.path += [".", "../test"]
 import bench_rewrite
 from programs.program import Sizes
-small = bench_rewrite.PROGRAMS[0]._replace(sizes=Sizes(layers=1, micro_batches=2))
+small = bench_rewrite.STEPS[0]._replace(sizes=Sizes(layers=1, micro_batches=2))
 (found,) = bench_rewrite.measure(print, (small,))
-print(json.dumps(dataclasses.asdict(found)))
+known, unknown = bench_rewrite.measure_shares(print, (small,), ("cpu:8", "cpu:none"), 1)
+print(json.dumps([dataclasses.asdict(each) for each in (found, known, unknown)]))
 """
 
 
@@ -141,21 +142,15 @@ def test_page_of_rewrite_times(tmp_path: Path) -> None:
     page.write_text(text)
     for seconds, share in ((1.0, "5.0 %"), (2.0, "10.0 %")):
         bench_page.write_rewrites(
-            page, [Rewrite("plain", 9, 20.0, 0.5, 0.25, seconds, 0.75), Rewrite("large", 9, None, 1.0, None, 3.0, None)]
+            page,
+            [Rewrite("plain", 9, 0.5, 0.25, seconds), Rewrite("large", 9, 1.0, None, 3.0)],
+            [Share("step", "cpu:8", 20.0, seconds, 0.75), Share("same", "tpu:v5e:2x4", problem="no compiler")],
         )
         text = page_of(tmp_path, [], [])
-        assert cells(text, "plain") == [
-            "plain",
-            "9",
-            "20.0",
-            "0.50",
-            "0.25",
-            f"{seconds:.2f}",
-            share,
-            f"{2 * seconds:.1f} x",
-            "0.75",
-        ]
-        assert cells(text, "large")[6:] == ["", "3.0 x", ""]
+        assert cells(text, "plain") == ["plain", "9", "0.50", "0.25", f"{seconds:.2f}", f"{2 * seconds:.1f} x"]
+        assert cells(text, "large")[3:] == ["", "3.00", "3.0 x"]
+        assert cells(text, "step") == ["step", "cpu:8", "20.0", f"{seconds:.2f}", share, "0.75"]
+        assert cells(text, "same")[1:] == ["tpu:v5e:2x4", "no compiler", "", "", ""]
     assert text.count(bench_page.REWRITE_TITLE) == text.count(bench_page.GPU_TITLE) == 1
 
 
@@ -163,9 +158,12 @@ def test_rewrite_times_are_measured() -> None:
     """In a process of its own, as the tool runs."""
     measured = subprocess.run([sys.executable, "-c", MEASURE], cwd=ROOT / "tools", capture_output=True, text=True)
     assert not measured.returncode, measured.stderr
-    found = Rewrite(**json.loads(measured.stdout.splitlines()[-1]))
-    assert found.ops > 100 and found.compilation > found.rewrite > found.shardy > 0
-    assert found.checking > found.shardy
+    rewrite, *shares = json.loads(measured.stdout.splitlines()[-1])
+    found = Rewrite(**rewrite)
+    assert found.ops > 100 and found.rewrite > found.shardy > 0
+    known, unknown = (Share(**share) for share in shares)
+    assert known.compilation > known.rewrite > found.shardy and known.checking > 0
+    assert unknown.problem == "no target `cpu:none`: expected the number of devices, as in `cpu:8`"
 
 
 def test_page_says_why_more_memory_is_taken(tmp_path: Path) -> None:
