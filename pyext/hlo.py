@@ -4,6 +4,7 @@ Text to structure only: what the structure means for communication is `paropt.au
 refused with its number; none is skipped.
 """
 
+import functools
 import json
 import math
 import re
@@ -248,7 +249,7 @@ def _read_computation(lines: deque[_Line]) -> tuple[Computation, bool]:
         raise head.error("expected a computation, `%name (parameters) -> shape {`")
     instructions: dict[str, Instruction] = {}
     root = None
-    while lines and not _END.fullmatch(lines[0].text):
+    while lines and not (lines[0].text.startswith("}") and _END.fullmatch(lines[0].text)):
         line = lines.popleft()
         instruction, is_root = _read_instruction(line)
         if instruction.name in instructions:
@@ -287,7 +288,7 @@ def _read_instruction(line: _Line) -> tuple[Instruction, bool]:
 
 def _operand(line: _Line, piece: str) -> str:
     """The name in `%name` or `f32[8]{0} %name`."""
-    word = _COMMENT.sub("", piece).split()
+    word = (_COMMENT.sub("", piece) if "/*" in piece else piece).split()
     name = _NAME.fullmatch(word[-1]) if word else None
     if not name:
         raise line.error(f"cannot read operand `{piece.strip()}`")
@@ -351,13 +352,22 @@ def _read_shape(line: _Line, at: int, depth: int = 0) -> tuple[Shape, int]:
     if line.text.startswith("b(", at):  # a buffer, read as a tuple of the array in parentheses
         return _read_tuple(line, at + 2, depth)
     array = _ARRAY.match(line.text, at)
-    if not array or not _DTYPE.fullmatch(array[1]):
+    if not array or not _is_dtype(array[1]):
         raise line.error("expected a shape", at)
     try:
-        dims = tuple(int(dim.strip().removeprefix("<=")) for dim in array[2].split(",") if dim)
+        return _array(array[1], array[2]), array.end()
     except ValueError as error:
         raise line.error("cannot read the dimensions", at) from error
-    return Array(array[1], dims), array.end()
+
+
+@functools.lru_cache(4096)  # a program has few different ones, of many instructions
+def _array(dtype: str, dims: str) -> Array:
+    return Array(dtype, tuple(int(dim.strip().removeprefix("<=")) for dim in dims.split(",") if dim))
+
+
+@functools.lru_cache(4096)
+def _is_dtype(text: str) -> bool:
+    return _DTYPE.fullmatch(text) is not None
 
 
 def _read_tuple(line: _Line, at: int, depth: int) -> tuple[tuple[Shape, ...], int]:

@@ -5,6 +5,7 @@ them computes something else, without a word: a value is reduced in a loop where
 Either shows in what the executable communicates. docs/jit.md says what this finds.
 """
 
+import functools
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -236,7 +237,7 @@ class _Predictor:
 
     def _apart(self, op: ir.Operation) -> list[frozenset[str]]:
         """The axes over which `op` adds up or looks things up, and no tag says that it does not, by dimension."""
-        split = _axes_apart(self._propagated.sharding_rule(op), self._propagated.operand_shardings(op))
+        split = _axes_apart(self._propagated.sharding_rule(op), tuple(self._propagated.operand_shardings(op)))
         done = names_of(_unreduced_behind(op))
         left = [frozenset(axis for axis in axes if not names_of([axis]) & done) for axes in split]
         return [axes for axes in left if axes]
@@ -311,14 +312,15 @@ def _unreduced_behind(op: ir.Operation) -> set[str]:
     return {axis for user in users_of(op) if user.name == CONSTRAINT for axis in sharding_by(user).unreduced}
 
 
-def _axes_apart(rule: str, shardings: list[Sharding | None]) -> list[set[str]]:
+@functools.lru_cache(4096)  # programs have few different ones, of many ops
+def _axes_apart(rule: str, shardings: tuple[Sharding | None, ...]) -> list[frozenset[str]]:
     """The axes that split what the op with this rule adds up or looks things up in, dimension by dimension."""
     apart = {factor for listed in _APART.findall(rule) for factor in listed.split(", ")}
     operands = re.findall(r"\[([^\]]*)\]", rule[: rule.find("->")])
-    found: dict[str, set[str]] = {}  # by the factors of a dimension
+    found: dict[str, frozenset[str]] = {}  # by the factors of a dimension
     for sharding, dimensions in zip(shardings, operands, strict=False):  # an op without a rule has no operands here
         split = sharding.dimensions if sharding is not None else ()
         for axes, factors in zip(split, dimensions.split(", "), strict=False):
             if apart.intersection(re.findall(r"[a-z](?:_\d+)?", factors)):
-                found.setdefault(factors, set()).update(axes)
+                found[factors] = found.get(factors, frozenset()) | set(axes)
     return list(found.values())
