@@ -77,6 +77,7 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
     - what a product or scatter on the way also reads is not split over the same axes (XLA would gather it)
     - no product or scatter on the way adds up, or looks up, what is split
     - the result of a product or scatter on the way is not split over the same axes
+    - no op on the way gets shards over the same axes in place of what splits its operand (XLA would gather that)
     - no convolution on the way is in groups (XLA reduces it itself)
     - no quotient of complex numbers, nor sum within an array of them, is on the way (XLA:TPU does not follow)
     - the condition of a loop does not read it

@@ -12,7 +12,7 @@ from paropt.passes.analysis.producers import ROWS as PRODUCERS
 from paropt.passes.analysis.producers import Producer, producers
 from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.region_sums import SummingRegion, region_sums, summing_regions
-from paropt.passes.analysis.sharded_sums import cut_of, sharded_sums, whole_sums
+from paropt.passes.analysis.sharded_sums import cut_of, is_activation, sharded_sums, whole_sums
 from paropt.passes.analysis.shardings import (
     GSPMD_SHARDING,
     MANUAL,
@@ -68,7 +68,8 @@ def expose_all_reduces(
     the passes after this one have not moved, `annotate-unreduced` takes back.
 
     A sum that the program splits, as fully sharded training does, is written as the `sdy.reduce_scatter` that it is,
-    where a constraint cuts it: XLA:CPU and XLA:TPU reduce the whole of it in each iteration, and cut that.
+    where a constraint cuts it: XLA:CPU and XLA:TPU reduce the whole of it in each iteration, and cut that. Activations,
+    which products read, are left to XLA: it may move their shards while it multiplies.
 
     A manual computation, a block under `jax.shard_map`, has reductions of its own. What it reduces last, such as the
     gradients of replicated parameters, is exposed behind it; the block itself reduces until `annotate-unreduced` knows
@@ -183,7 +184,7 @@ def _scattering(
 ) -> Scattering | None:
     """Where and how a reduce_scatter splits the result of `producer` over the axes `kept`; None when none does."""
     cut = cut_of(producer.value, propagated, kept) if kept else None
-    if cut is None:
+    if cut is None or is_activation(cut.value):
         return None
     others = tuple(axis for axis in producer.axes if not names_of([axis]) & kept)
     shard = Sharding(producer.mesh, without(cut.shard.dimensions, others))
@@ -192,7 +193,8 @@ def _scattering(
         for lies in (propagated.sharding_of(v) or unsplit(v, producer.mesh) for v in (producer.value, cut.value))
     )
     shape = ir.RankedTensorType(cut.value.type).shape
-    return Scattering(cut, whole, shard) if scatters(module, shape, before, shard) else None
+    gathered = names_of(whole.axes) - names_of(before.axes)
+    return Scattering(cut, whole, shard) if not gathered and scatters(module, shape, before, shard) else None
 
 
 def _listed(names: Iterable[str]) -> str:

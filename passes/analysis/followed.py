@@ -91,6 +91,7 @@ def require_real(op: ir.Operation) -> None:
 def require_followed(op: ir.Operation, addends: Sequence[int], axes: Axes) -> None:
     """Declines unless XLA follows what is not reduced over `axes` from the operands `addends` through `op`."""
     require_real(op)
+    _require_not_moved(op, addends, axes)
     row = ROWS.get(op.name)
     if row is None:
         return
@@ -106,6 +107,20 @@ def require_followed(op: ir.Operation, addends: Sequence[int], axes: Axes) -> No
     result = noted_sharding(op.results[0])
     shards = names_of(result.axes) if result is not None else frozenset()
     require(not shards & names_of(axes), f"the result of a {_short(op)} is split over the same axes", op)
+
+
+def _require_not_moved(op: ir.Operation, addends: Sequence[int], axes: Axes) -> None:
+    """Declines where XLA alone would split the result over some of `axes` in place of what splits an addend.
+
+    What is not reduced over them can't be split over them: the shards would be gathered, and not moved.
+    """
+    result = noted_sharding(op.results[0])
+    kept = names_of(result.axes) if result is not None else frozenset()
+    if not kept & names_of(axes):
+        return
+    for lies in (noted_sharding(op.operands[i]) for i in addends):
+        lost = names_of(lies.axes) - kept - names_of(axes) if lies is not None else frozenset()
+        require(not lost, f"its shards of what is split over {', '.join(sorted(lost))} would be gathered", op)
 
 
 def is_followed(op: ir.Operation, addends: Sequence[int], axes: Axes) -> bool:

@@ -10,6 +10,7 @@ from paropt.passes.analysis.types import bytes_of
 from paropt.passes.core.traversal import defining_op, module_of
 
 OPERANDS = "paropt.operands"  # of the constraint: how the op before it must split what it adds up
+SHARED = "paropt.shared"  # of the constraint: for which operands that holds for all that reads them
 SHARDINGS = "paropt.shardings"  # of an op behind it: how XLA alone would split its results
 READ = "paropt.read"  # of an op behind it that reads other values too: how XLA alone would split its operands
 WANTED = "paropt.wanted"  # of a loop: how what reads its results would have them split
@@ -36,10 +37,11 @@ def _noted(value: ir.Value, name: str) -> Sharding | None:
         return None
     if op.name == GLOBAL_ALL_REDUCE or is_source(op):
         return _noted(op.operands[0], name)
-    for kind, written in ((CONSTRAINT, "sharding"), (GLOBAL_REDUCE_SCATTER, "out_sharding")):
-        if op.name == kind:
-            return read_sharding(op.attributes[written])
+    name = SHARDINGS if op.name == CONSTRAINT else name
     noted = op.attributes.get(name)
+    for kind, written in ((CONSTRAINT, "sharding"), (GLOBAL_REDUCE_SCATTER, "out_sharding")):
+        if op.name == kind and noted is None:
+            return read_sharding(op.attributes[written])
     if noted is None:  # a convert of ours lies as what it converts
         return _noted(op.operands[0], name) if op.name == "stablehlo.convert" else None
     listed = ir.ArrayAttr(noted)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.collectives import ADD, combiner_of
-from paropt.passes.analysis.constants import is_zero
+from paropt.passes.analysis.constants import is_zero, scalar_of
 from paropt.passes.analysis.followed import require_one_group, require_real
 from paropt.passes.analysis.loops import WHILE
 from paropt.passes.analysis.propagation import Propagated
@@ -38,6 +38,7 @@ class Producer(NamedTuple):
     axes: Axes
     operands: tuple[tuple[Axes, ...], ...]  # per operand and dimension: how what is added up is split
     op: ir.Operation  # that adds up
+    shared: tuple[int, ...] = ()  # the operands that lie so for all that reads them
 
 
 class Row(NamedTuple):
@@ -119,7 +120,13 @@ def _producer(op: ir.Operation, rule: str, propagated: Propagated) -> Producer |
     together = in_mesh_order(module_of(op), mesh, [axis for over in axes.values() for axis in over])
     if has_part(together):
         _require_whole(op, together, propagated)
-    return Producer(op.results[0], mesh, together, splits, op)
+    shared = [i for i, split in enumerate(splits) if any(split) and _is_shared(op, i, propagated)]
+    return Producer(op.results[0], mesh, together, splits, op, tuple(shared))
+
+
+def _is_shared(op: ir.Operation, position: int, propagated: Propagated) -> bool:
+    """Whether operand `position` lies for `op` as for all else: of scalars, Shardy makes a copy for each reader."""
+    return scalar_of(op.operands[position]) is None and propagated.is_read_as_made(op, position)
 
 
 def _require_whole(op: ir.Operation, axes: Axes, propagated: Propagated) -> None:

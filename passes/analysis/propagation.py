@@ -18,6 +18,7 @@ from paropt.passes.analysis.shardings import (
     Sharding,
     closed_sharding,
     rank_of,
+    read_sharding,
     refines,
     sharding_of,
     unsplit,
@@ -87,11 +88,20 @@ class Propagated:
 
     def listed(self, op: ir.Operation) -> ir.ArrayAttr | None:
         """How all results of `op` are split, in order, as Shardy writes it; None when none is."""
+        if op.name == CONSTRAINT:
+            return self._constrained(op)
         copy = self._copy_of(op)
         name = "out_shardings" if op.name == MANUAL else SHARDING
         if copy is None or name not in copy.attributes:
             return None
         return ir.ArrayAttr.get(sdy.TensorShardingPerValueAttr(copy.attributes[name]).shardings, op.context)
+
+    def _constrained(self, constraint: ir.Operation) -> ir.ArrayAttr | None:
+        """How the result of `constraint` is split; None when it is as it says: it may leave dimensions open."""
+        copy, written = self._copy_of(constraint), constraint.attributes["sharding"]
+        if copy is None or read_sharding(copy.attributes["sharding"]) == read_sharding(written):
+            return None
+        return ir.ArrayAttr.get([copy.attributes["sharding"]], constraint.context)
 
     def wanted(self, op: ir.Operation) -> ir.ArrayAttr | None:
         """How all that reads the results of `op` would have them split, where that was not to tell how they are."""
@@ -119,6 +129,15 @@ class Propagated:
     def operand_shardings(self, op: ir.Operation) -> list[Sharding | None]:
         copy = self._copy_of(op)
         return [self._of(operand) for operand in copy.operands] if copy is not None else []
+
+    def is_read_as_made(self, op: ir.Operation, position: int) -> bool:
+        """Whether `op` reads that operand as it was made, and no reshard of it nor a copy that Shardy made."""
+        operand = op.operands[position]
+        owner = defining_op(operand)
+        made, copy = (self._copy_of(each) if each is not None else None for each in (owner, op))
+        if made is None or copy is None:
+            return False
+        return bool(copy.operands[position] == made.results[ir.OpResult(operand).result_number])
 
     def sharding_rule(self, op: ir.Operation) -> str:
         """How the dimensions of operands and results of `op` belong together; "" when Shardy has no rule for it."""

@@ -18,6 +18,7 @@ from paropt.passes.core.traversal import defining_op, ops_of, parent_of
 # Ops that leave a parameter what it is.
 _COPIES = frozenset({"stablehlo.convert", "stablehlo.reshape", "stablehlo.transpose"})
 _CONVERTS = frozenset({"stablehlo.convert"})
+_PRODUCTS = frozenset({"stablehlo.convolution", "stablehlo.dot_general"})
 # Ops of the linear table that read more than one addend: behind them a value is a sum, no longer one gradient.
 _JOINS = frozenset({"stablehlo.add", "stablehlo.subtract"})
 
@@ -70,7 +71,7 @@ def cut_of(value: ir.Value, propagated: Propagated, axes: frozenset[str]) -> Cut
     if alone is not None and axes <= names_of(alone.axes):
         return Cut(value, [], alone)
     user, converted = _only_user(value), False
-    while user is not None and user.name in (_COPIES if not converted else _CONVERTS):
+    while user is not None and (_is_copy(user) if not converted else user.name in _CONVERTS):
         converted = converted or user.name in _CONVERTS
         value = value if converted else user.results[0]
         user = _only_user(user.results[0])
@@ -80,10 +81,47 @@ def cut_of(value: ir.Value, propagated: Propagated, axes: frozenset[str]) -> Cut
         if sharding.unreduced:
             return None
         if sharding.axes:
-            return Cut(value, wholes, sharding) if axes <= names_of(sharding.axes) else None
+            lies = propagated.sharding_of(user.results[0]) or sharding
+            return Cut(value, wholes, lies) if axes <= names_of(lies.axes) else None
         wholes.append(user)
         user = _only_user(user.results[0])
     return None
+
+
+def is_activation(value: ir.Value) -> bool:
+    """Whether products read what is made of `value`, in its loop or the next trip: it is no gradient.
+
+    How activations are gathered and scattered XLA decides with these products, which it may overlap with that.
+    """
+    waiting, seen = [value], {value}
+    while waiting:
+        for use in waiting.pop().uses:
+            user = use.owner.operation
+            if user.name in _PRODUCTS:
+                return True
+            new = [made for made in _made_by(user, use.operand_number) if made not in seen]
+            seen.update(new)
+            waiting += new
+    return False
+
+
+def _made_by(op: ir.Operation, operand: int) -> list[ir.Value]:
+    """What `op` makes of an operand; what an outermost loop returns counts as nothing of its body's."""
+    if op.name == WHILE:
+        return [Loop(op).body.arguments[operand], op.results[operand]]
+    loop = loop_around(op.block) if op.name == "stablehlo.return" else None
+    if loop is None:
+        return list(op.results) if op.name != "stablehlo.return" else list(parent_of(op).results)
+    inner = [loop.op.results[operand]] if _is_in_loop(loop.op) else []
+    return [loop.body.arguments[operand], *inner]
+
+
+def _is_copy(op: ir.Operation) -> bool:
+    """Whether `op` copies what it reads, all of it; in JAX's explicit mode each op's result is constrained, too."""
+    if op.name != CONSTRAINT:
+        return op.name in _COPIES
+    sharding = read_sharding(op.attributes["sharding"])
+    return not sharding.axes and not sharding.unreduced
 
 
 def _only_user(value: ir.Value) -> ir.Operation | None:

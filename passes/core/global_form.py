@@ -18,7 +18,7 @@ from paropt.passes.analysis.followed import ROWS as FOLLOWED
 from paropt.passes.analysis.followed import is_followed
 from paropt.passes.analysis.linearity import TRACKED
 from paropt.passes.analysis.loops import WHILE
-from paropt.passes.analysis.noted import OPERANDS, READ, SHARDINGS, WANTED, is_source, noted_operands
+from paropt.passes.analysis.noted import OPERANDS, READ, SHARDINGS, SHARED, WANTED, is_source, noted_operands
 from paropt.passes.analysis.producers import Producer
 from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.sharded_sums import Cut
@@ -33,7 +33,7 @@ from paropt.passes.analysis.shardings import (
     read_sharding,
     unsplit,
 )
-from paropt.passes.core.traversal import op_of, ops_of, parent_of, users_of
+from paropt.passes.core.traversal import defining_op, op_of, ops_of, parent_of, users_of
 
 _NOTED = "paropt.noted"  # of the module: which kinds of ops have notes
 _WHOLE = "paropt.whole"  # of a reduce_scatter: the constraint that stood there
@@ -52,22 +52,25 @@ def expose(producer: Producer, axes: Axes, scattering: Scattering | None = None)
     value, mesh, location = producer.value, producer.mesh, producer.op.location
     with value.context:
         splits = [open_sharding(mesh, split) if any(split) else ir.UnitAttr.get() for split in producer.operands]
+        pins: dict[str, ir.Attribute] = {OPERANDS: ir.ArrayAttr.get(splits)}
+        if producer.shared:
+            pins[SHARED] = ir.DenseI64ArrayAttr.get(producer.shared)
         if scattering is None:
-            _write_sum(value, mesh, axes, splits, location)
+            _write_sum(value, mesh, axes, pins, location)
             return
         cut, whole, shard = scattering
         with ir.InsertionPoint.after(op_of(value)), location:
-            source = _source(value, closed_sharding(mesh, whole.dimensions, whole.unreduced), splits)
+            source = _source(value, closed_sharding(mesh, whole.dimensions, whole.unreduced), pins)
         value.replace_all_uses_except(source.results[0], source)
         scattered = _write_scatter(source.results[0] if cut.value == value else cut.value, cut, shard, whole.unreduced)
         if axes:
-            _write_sum(scattered, mesh, axes, [], location)
+            _write_sum(scattered, mesh, axes, {OPERANDS: ir.ArrayAttr.get([])}, location)
 
 
-def _write_sum(value: ir.Value, mesh: str, axes: Axes, splits: list[ir.Attribute], location: ir.Location) -> None:
+def _write_sum(value: ir.Value, mesh: str, axes: Axes, pins: dict[str, ir.Attribute], location: ir.Location) -> None:
     """`value`, which is not reduced over `axes`, is read through an all_reduce."""
     with ir.InsertionPoint.after(op_of(value)), location:
-        source = _source(value, open_sharding(mesh, unsplit(value, mesh).dimensions, axes), splits)
+        source = _source(value, open_sharding(mesh, unsplit(value, mesh).dimensions, axes), pins)
         listed = ir.Attribute.parse(f"#sdy<axis_ref_list{{{', '.join(axes)}}}>")
         value.replace_all_uses_except(_all_reduce(source.results[0], mesh, listed), source)
 
@@ -90,10 +93,11 @@ def _write_scatter(value: ir.Value, cut: Cut, shard: Sharding, axes: Axes) -> ir
     return op.results[0]
 
 
-def _source(value: ir.Value, sharding: ir.Attribute, splits: list[ir.Attribute]) -> ir.Operation:
+def _source(value: ir.Value, sharding: ir.Attribute, pins: dict[str, ir.Attribute]) -> ir.Operation:
     """A constraint that says that `value` is not reduced, made at the insertion point."""
     source = op_of(constrained(value, sharding))
-    source.attributes[OPERANDS] = ir.ArrayAttr.get(splits)
+    for name, pinned in pins.items():
+        source.attributes[name] = pinned
     return source
 
 
@@ -197,11 +201,32 @@ def summed_axes(source: ir.Operation) -> Axes:
 def pin_operands(source: ir.Operation) -> None:
     """Makes the op before `source` split what it adds up the way Shardy found, and `source` a plain constraint."""
     producer = op_of(source.operands[0])
-    with producer.context, ir.InsertionPoint(producer), producer.location:
-        for i, split in enumerate(ir.ArrayAttr(source.attributes[OPERANDS])):
-            if not isinstance(split, ir.UnitAttr):
-                producer.operands[i] = constrained(producer.operands[i], split)
-    del source.attributes[OPERANDS]
+    shared = ir.DenseI64ArrayAttr(source.attributes[SHARED]) if SHARED in source.attributes else ()
+    for i, split in enumerate(ir.ArrayAttr(source.attributes[OPERANDS])):
+        if not isinstance(split, ir.UnitAttr) and not _is_constrained(producer.operands[i], split):
+            _pin(producer, i, split, for_all=i in shared)
+    for name in (OPERANDS, SHARED):
+        if name in source.attributes:
+            del source.attributes[name]
+
+
+def _pin(op: ir.Operation, position: int, split: ir.Attribute, *, for_all: bool) -> None:
+    """Where what `op` reads lies like that for all, all read the same: XLA would gather it for each that does not."""
+    value = op.operands[position]
+    if not for_all:
+        with op.context, ir.InsertionPoint(op), op.location:
+            op.operands[position] = constrained(value, split)
+        return
+    made = op_of(value)
+    with op.context, ir.InsertionPoint.after(made), made.location:
+        pinned = constrained(value, split)
+    value.replace_all_uses_except(pinned, op_of(pinned))
+
+
+def _is_constrained(value: ir.Value, sharding: ir.Attribute) -> bool:
+    """Whether it is so already: XLA would gather it for another constraint again."""
+    op = defining_op(value)
+    return op is not None and op.name == CONSTRAINT and op.attributes["sharding"] == sharding
 
 
 def pin_others(op: ir.Operation, addends: Sequence[int], mesh: str) -> None:

@@ -1,7 +1,7 @@
 """Training steps as users write them, that need more than sums of products: what leaves the loop, and what stays."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -10,26 +10,26 @@ import numpy as np
 import pytest
 from jax import lax
 from jax.experimental import io_callback
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from programs.program import Tree, data_mesh, mesh_of
+from jax.sharding import PartitionSpec
+from numeric.user_steps import (
+    BYTES,
+    CLASSES,
+    EXAMPLES,
+    MESH,
+    MICRO_BATCHES,
+    WIDTH,
+    Case,
+    accumulated,
+    compared,
+    integers,
+    placed,
+)
+from programs.program import mesh_of
 from unit.clusters import available
 
 import paropt
 
-MICRO_BATCHES, EXAMPLES, WIDTH, CLASSES = 4, 16, 8, 4
-BYTES = 4 * WIDTH * CLASSES  # of the weight, and of its gradient
-MESH, TWO_AXES = data_mesh(), mesh_of(data=2, model=4)
-RNG = np.random.default_rng(0)
-
-
-def integers(*shape: int) -> np.ndarray:
-    """Sums are exact."""
-    return RNG.integers(-2, 3, shape).astype(np.float32)
-
-
-def placed(tree: Tree, *spec: str | None, mesh: Mesh = MESH) -> Tree:
-    return jax.device_put(tree, NamedSharding(mesh, PartitionSpec(*spec)))
-
+TWO_AXES = mesh_of(data=2, model=4)
 
 W = placed(integers(WIDTH, CLASSES))
 BATCHES = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, "data")
@@ -37,13 +37,6 @@ BATCHES = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, "data")
 
 def squares(w: jax.Array, x: jax.Array) -> jax.Array:
     return ((x @ w) ** 2).sum() / 2
-
-
-def accumulated(gradient: Callable[[Any, Any], Any], parameters: Any, batches: Any) -> Any:
-    def body(total: Any, batch: Any) -> tuple[Any, None]:
-        return jax.tree.map(jnp.add, total, gradient(parameters, batch)), None
-
-    return lax.scan(body, jax.tree.map(jnp.zeros_like, parameters), batches)[0]
 
 
 def manual(step: Callable[..., Any]) -> Callable[..., Any]:
@@ -139,14 +132,6 @@ def counted(w: jax.Array, batches: jax.Array) -> Any:
     return lax.scan(body, lax.full((CLASSES,), 0), batches)[0]
 
 
-class Case(NamedTuple):
-    step: Callable[..., Any]
-    args: tuple[Any, ...]
-    after: int = BYTES  # reduced once, per device
-    within: int = 0  # in the loop
-    tolerance: float = 0.0
-
-
 VARIABLES = placed(Normalised().init(jax.random.key(0), jnp.zeros((EXAMPLES, WIDTH))))
 ONCE = {
     # The means of the examples and of their squares stay.
@@ -163,19 +148,6 @@ ONCE = {
     "truncated": Case(truncated, (W, placed(integers(MICRO_BATCHES, 2, 3, EXAMPLES, WIDTH), None, None, None, "data"))),
     "a count": Case(manual(counted), (W, BATCHES), 4 * CLASSES),
 }  # fmt: skip
-
-
-def compared(case: Case) -> tuple[paropt.audit, paropt.audit, list[str]]:
-    """The audits without and with the passes, when the results are the same and no other kind of collective grows."""
-    alone, ours = jax.jit(case.step).lower(*case.args), paropt.jit(case.step, strict=True).lower(*case.args)
-    compiled = alone.compile(), ours.compile()
-    for want, got in zip(*(jax.tree.leaves(program(*case.args)) for program in compiled), strict=True):
-        scale = case.tolerance * float(np.abs(np.asarray(want)).max(initial=1))
-        np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=0, atol=scale)
-    before, after = map(paropt.audit, compiled)
-    for kind in ("all-gather", "all-to-all", "collective-permute"):
-        assert after.total(kind).bytes <= before.total(kind).bytes
-    return before, after, [str(remark) for remark in paropt.remarks(ours) if not remark.applied]
 
 
 @pytest.mark.parametrize("name", ONCE)

@@ -349,6 +349,59 @@ func.func public @split_result(%x: tensor<16x4xf32> {sdy.sharding = #sdy.shardin
 
 // -----
 
+sdy.mesh @mesh = <["data"=4, "model"=2]>
+
+// Legal when: no op on the way gets shards over the same axes in place of what splits its operand (XLA would gather that)
+// CHECK-LABEL:   func.func public @split_otherwise(
+// CHECK-NOT:       unreduced
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+// REMARK-DAG: [annotate-unreduced] stablehlo.transpose missed: its shards of what is split over model would be gathered
+func.func public @split_otherwise(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] {paropt.shardings = [#sdy.sharding<@mesh, [{}, {"model"}]>]} : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %t = stablehlo.transpose %u, dims = [1, 0] {paropt.shardings = [#sdy.sharding<@mesh, [{"data"}, {}]>]} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v : tensor<4x4xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=4, "model"=2]>
+
+// The same shards, further split: nothing is gathered. What the constraint leaves open is split as noted.
+// CHECK-LABEL:   func.func public @split_further(
+// CHECK:           sdy.sharding_constraint %{{.*}} <@mesh, [{}, {"model"}], unreduced={"data"}>
+// CHECK-NEXT:      sdy.sharding_constraint %{{.*}} <@mesh, [{}, {"model"}], unreduced={"data"}>
+// CHECK:           sdy.sharding_constraint %{{.*}} <@mesh, [{"model"}, {}], unreduced={"data"}>
+// CHECK:           sdy.sharding_constraint %{{.*}} <@mesh, [{"model", "data"}, {}]>
+func.func public @split_further(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] {paropt.shardings = [#sdy.sharding<@mesh, [{}, {"model"}]>]} : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %c = sdy.sharding_constraint %u <@mesh, [{?}, {?}]> {paropt.shardings = [#sdy.sharding<@mesh, [{}, {"model"}]>]} : tensor<4x4xf32>
+  %t = stablehlo.transpose %c, dims = [1, 0] {paropt.shardings = [#sdy.sharding<@mesh, [{"model", "data"}, {}]>]} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v : tensor<4x4xf32>
+}
+
+// What all readers share is constrained for all of them, once: XLA would gather it for each that is not.
+// CHECK-LABEL:   func.func public @shared_operand(
+// CHECK:           %[[Y:.*]] = stablehlo.negate
+// CHECK-NEXT:      %[[C:.*]] = sdy.sharding_constraint %[[Y]] <@mesh, [{"data", ?}, {?}]>
+// CHECK-NEXT:      stablehlo.abs %[[C]]
+// CHECK-NEXT:      stablehlo.dot_general %[[C]], %[[C]]
+func.func public @shared_operand(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> (tensor<16x4xf32>, tensor<4x4xf32>) {
+  %y = stablehlo.negate %x : tensor<16x4xf32>
+  %a = stablehlo.abs %y : tensor<16x4xf32>
+  %p = stablehlo.dot_general %y, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>], paropt.shared = array<i64: 0, 1>} : tensor<4x4xf32>
+  %t = stablehlo.transpose %u, dims = [1, 0] : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %a, %v : tensor<16x4xf32>, tensor<4x4xf32>
+}
+
+// -----
+
 sdy.mesh @mesh = <["data"=8]>
 
 // Legal when: no convolution on the way is in groups (XLA reduces it itself)

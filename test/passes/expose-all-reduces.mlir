@@ -289,6 +289,32 @@ func.func public @split_gradient(%x: tensor<16x4xf32> {sdy.sharding = #sdy.shard
   return %w#1 : tensor<4x4xf32>
 }
 
+// In JAX's explicit mode, the whole of each result is asked for, too.
+// CHECK-LABEL:   func.func public @split_after_whole(
+// CHECK:             stablehlo.dot_general
+// CHECK-NEXT:        sdy.sharding_constraint %{{.*}} unreduced={"replica", "data"}
+// CHECK-NEXT:        %[[W:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}]> : tensor<4x4xf32>
+// CHECK-NEXT:        %[[T:.*]] = stablehlo.transpose %[[W]]
+// CHECK-NEXT:        sdy.reduce_scatter {{\[}}{"data"}, {}] %[[T]] out_sharding=<@mesh, [{"data"}, {}]>
+func.func public @split_after_whole(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}) -> tensor<4x4xf32> {
+  %g = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %w = sdy.sharding_constraint %g <@mesh, [{}, {}]> : tensor<4x4xf32>
+  %t = stablehlo.transpose %w, dims = [1, 0] : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %c = sdy.sharding_constraint %t <@mesh, [{"data"}, {}]> : tensor<4x4xf32>
+  return %c : tensor<4x4xf32>
+}
+
+// Activations are left to XLA, which may move their shards while it multiplies them.
+// CHECK-LABEL:   func.func public @split_activations(
+// CHECK-NOT:         sdy.reduce_scatter
+// CHECK:             return
+func.func public @split_activations(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}]>}, %w: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %v: tensor<4x4xf32>) -> tensor<16x4xf32> {
+  %h = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<16x4xf32>, tensor<4x4xf32>) -> tensor<16x4xf32>
+  %c = sdy.sharding_constraint %h <@mesh, [{"data"}, {}]> : tensor<16x4xf32>
+  %y = stablehlo.dot_general %c, %v, contracting_dims = [1] x [0] : (tensor<16x4xf32>, tensor<4x4xf32>) -> tensor<16x4xf32>
+  return %y : tensor<16x4xf32>
+}
+
 // The parameter, which the loop only reads, and its gradient are split alike, though nobody says so of the gradient.
 // CHECK-LABEL:   func.func public @split_parameter
 // CHECK:           sdy.all_reduce {"replica"}

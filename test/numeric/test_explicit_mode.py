@@ -1,0 +1,102 @@
+"""Programs in JAX's explicit mode, where each op's result is constrained, and axes that are explicit beside others."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+from jax.sharding import AxisType, Mesh, PartitionSpec
+from numeric.user_steps import (
+    BYTES,
+    CLASSES,
+    EXAMPLES,
+    MICRO_BATCHES,
+    WIDTH,
+    Case,
+    accumulated,
+    compared,
+    integers,
+    placed,
+)
+from unit.clusters import available
+
+import paropt
+
+EXPLICIT = jax.make_mesh((8,), ("data",), axis_types=(AxisType.Explicit,))
+MIXED = jax.make_mesh((4, 2), ("data", "model"), axis_types=(AxisType.Explicit, AxisType.Auto))
+WHOLE, ROWS = PartitionSpec(None, None), PartitionSpec("data", None)
+
+
+def loss(w: Any, x: jax.Array) -> jax.Array:
+    return ((jax.nn.relu(x @ w["a"]) @ w["b"]) ** 2).sum()
+
+
+def replicated(w: Any, batches: jax.Array) -> Any:
+    return accumulated(jax.grad(loss), w, batches)
+
+
+def fully_sharded(w: Any, batches: jax.Array) -> Any:
+    def gathered(w: Any, x: jax.Array) -> jax.Array:
+        return loss(jax.tree.map(lambda a: jax.reshard(a, WHOLE), w), x)
+
+    return jax.tree.map(jnp.subtract, w, accumulated(jax.grad(gathered), w, batches))
+
+
+def sharded_sums(w: Any, batches: jax.Array) -> Any:
+    """The parameters are whole, the sums of their gradients are not."""
+
+    def body(total: Any, x: jax.Array) -> tuple[Any, None]:
+        gradient = jax.tree.map(lambda g: jax.reshard(g, ROWS), jax.grad(loss)(w, x))
+        return jax.tree.map(jnp.add, total, gradient), None
+
+    start = jax.tree.map(lambda a: jax.reshard(jnp.zeros_like(a), ROWS), w)
+    return lax.scan(body, start, batches)[0]
+
+
+def case(step: Callable[..., Any], mesh: Mesh, a: Any, b: Any, after: int, within: int = 0) -> Case:
+    """The weights `a` and `b` are split like that."""
+    w = {"a": placed(integers(WIDTH, WIDTH), *a, mesh=mesh), "b": placed(integers(WIDTH, CLASSES), *b, mesh=mesh)}
+    batches = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, "data", mesh=mesh)
+    return Case(step, (w, batches), after, within, mesh=mesh)
+
+
+ALL = 3 * BYTES  # of both weights
+ACTIVATIONS = 4 * CLASSES * EXAMPLES // 4 * MICRO_BATCHES  # reduced over `model`
+CASES = {
+    "replicated": case(replicated, EXPLICIT, (), (), ALL),
+    "fully sharded": case(fully_sharded, EXPLICIT, ("data",), ("data",), 0, MICRO_BATCHES * ALL),
+    "sharded sums": case(sharded_sums, EXPLICIT, (), (), 0, MICRO_BATCHES * ALL),
+    "tensor parallel": case(replicated, MIXED, (None, "model"), ("model",), ALL // 2, ACTIVATIONS),
+}
+SCATTERED = ("fully sharded", "sharded sums")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_reduced_once(name: str) -> None:
+    wanted = CASES[name]
+    before, after, _ = compared(wanted)
+    assert before.sync_in_loop == MICRO_BATCHES * wanted.after + wanted.within
+    assert (after.sync_in_loop, after.sync_bytes) == (wanted.within, wanted.within + wanted.after)
+    assert after.total("reduce-scatter").bytes == (wanted.within if name in SCATTERED else 0)
+
+
+def test_gathered_once() -> None:
+    """Of two column-parallel products, the second and its gradient both read the same gathered activations."""
+    before, after, _ = compared(case(fully_sharded, MIXED, ("data", "model"), ("data", "model"), 0))
+    assert before.total("all-gather").in_loops == after.total("all-gather").in_loops > 0
+    assert after.total("reduce-scatter").bytes == MICRO_BATCHES * ALL // 2 < before.sync_in_loop
+
+
+@pytest.mark.parametrize("target", ["tpu:v5e:2x4", "gpu:h100:1x1x8"])
+def test_on_targets(target: str) -> None:
+    available(target)
+    wanted = CASES["tensor parallel"]
+    with jax.set_mesh(MIXED):
+        report = paropt.audit(wanted.step, *wanted.args, passes="grad-sync", targets=[target])
+    assert not report.mismatches
+    after, before = report[target].after, report[target].before
+    assert after.sync_in_loop == wanted.within
+    for kind in ("all-gather", "all-to-all", "collective-permute"):
+        assert after.total(kind).bytes <= before.total(kind).bytes

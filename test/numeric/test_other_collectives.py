@@ -1,0 +1,151 @@
+"""What reduces less may not gather more: splits that are left open, change on the way, or are read by several."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+from jax.sharding import NamedSharding, PartitionSpec
+from numeric.user_steps import (
+    BYTES,
+    CLASSES,
+    EXAMPLES,
+    MICRO_BATCHES,
+    OTHER_KINDS,
+    WIDTH,
+    Case,
+    accumulated,
+    compared,
+    integers,
+    placed,
+)
+from programs.program import Tree, mesh_of
+from unit.clusters import available
+
+import paropt
+
+MESH = mesh_of(data=4, model=2)
+OPEN = PartitionSpec.UNCONSTRAINED
+HALF = 3 * BYTES // 2  # of both weights, split over `model`
+SEQUENCE, VOCABULARY = 6, 16
+
+
+def constrained(value: jax.Array, *spec: Any) -> jax.Array:
+    return lax.with_sharding_constraint(value, NamedSharding(MESH, PartitionSpec(*spec)))
+
+
+def on_mesh(tree: Tree, *spec: Any) -> Tree:
+    return placed(tree, *spec, mesh=MESH)
+
+
+def weights(a: Any, b: Any) -> Tree:
+    return {"a": on_mesh(integers(WIDTH, WIDTH), *a), "b": on_mesh(integers(WIDTH, CLASSES), *b)}
+
+
+ROW_AFTER_COLUMN = weights((None, "model"), ("model",))
+COLUMN_AFTER_COLUMN = weights((None, "model"), (None, "model"))
+BATCHES = on_mesh(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, "data")
+SEQUENCES = on_mesh(integers(MICRO_BATCHES, EXAMPLES, SEQUENCE, WIDTH), None, "data", "model")
+TOKENS = on_mesh(abs(integers(MICRO_BATCHES, EXAMPLES)).astype(int), None, "data")
+TABLE = {"e": on_mesh(integers(VOCABULARY, WIDTH), "model"), "a": on_mesh(integers(WIDTH, WIDTH), None, "model")}
+
+
+def loss(w: Any, x: jax.Array) -> jax.Array:
+    return ((jax.nn.relu(x @ w["a"]) @ w["b"]) ** 2).sum() / 2
+
+
+def plain(w: Any, batches: jax.Array) -> Any:
+    return accumulated(jax.grad(loss), w, batches)
+
+
+def updated(w: Any, batches: jax.Array) -> Any:
+    return jax.tree.map(jnp.subtract, w, plain(w, batches))
+
+
+def of_gradients(*spec: Any) -> Callable[..., Any]:
+    """Constrains the gradient of each micro-batch."""
+
+    def step(w: Any, batches: jax.Array) -> Any:
+        def gradient(w: Any, x: jax.Array) -> Any:
+            return jax.tree.map(lambda g: constrained(g, *spec), jax.grad(loss)(w, x))
+
+        return accumulated(gradient, w, batches)
+
+    return step
+
+
+def of_sums(*spec: Any) -> Callable[..., Any]:
+    """Constrains the sum after the loop."""
+    return lambda w, batches: jax.tree.map(lambda g: constrained(g, *spec), plain(w, batches))
+
+
+def tied(w: Any, batches: jax.Array) -> Any:
+    """The table that looks tokens up is also the last weight."""
+
+    def loss(w: Any, tokens: jax.Array) -> jax.Array:
+        logits = jax.nn.relu(jnp.take(w["e"], tokens, axis=0) @ w["a"]) @ w["e"].T
+        return -(jax.nn.one_hot(tokens, VOCABULARY) * jax.nn.log_softmax(logits)).sum()
+
+    return accumulated(jax.grad(loss), w, batches)
+
+
+ONCE = {
+    "open": Case(of_gradients(OPEN, OPEN), (ROW_AFTER_COLUMN, BATCHES), HALF),
+    "half open": Case(of_gradients(None, OPEN), ({"a": ROW_AFTER_COLUMN["a"], "b": ROW_AFTER_COLUMN["a"]}, BATCHES), 4 * BYTES // 2),
+    "an open sum": Case(of_sums(OPEN, OPEN), (ROW_AFTER_COLUMN, BATCHES), HALF),
+    "gathered activations": Case(updated, (COLUMN_AFTER_COLUMN, BATCHES), HALF),
+    "tied": Case(tied, (TABLE, TOKENS), (VOCABULARY + WIDTH) * WIDTH * 4 // 2, tolerance=1e-6),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ONCE)
+def test_reduced_once(name: str) -> None:
+    case = ONCE[name]
+    before, after, _ = compared(case)
+    assert after.sync_bytes - after.sync_in_loop == case.after
+    assert before.sync_in_loop - after.sync_in_loop >= MICRO_BATCHES * case.after
+    assert after.total("reduce-scatter").bytes == 0
+
+
+def test_open_shards_are_scattered() -> None:
+    """Which other axis splits them, Shardy finds."""
+    _, after, _ = compared(Case(of_gradients("data", OPEN), (weights(("data", "model"), ("data", "model")), BATCHES)))
+    assert after.total("reduce-scatter").in_loops == MICRO_BATCHES * HALF
+
+
+GATHERED = "its shards of what is split over model would be gathered"
+
+
+@pytest.mark.parametrize("name", ["sums", "gradients"])
+def test_shards_that_would_be_gathered_stay(name: str) -> None:
+    """XLA alone has shards over `data` in place of those over `model`, which it moves."""
+    step = of_sums("data", OPEN) if name == "sums" else of_gradients("data", OPEN)
+    before, after, missed = compared(Case(step, (ROW_AFTER_COLUMN, BATCHES)))
+    moved = [audit.total("collective-permute").in_loops for audit in (before, after)]
+    assert moved[0] == moved[1]
+    if name == "sums":  # of the second weight
+        assert moved[0] > 0 and any(GATHERED in remark for remark in missed)
+    assert after.sync_bytes <= before.sync_bytes
+
+
+def sequences(w: Any, batches: jax.Array) -> Any:
+    """Activations are split over `model` by their positions between the layers, and by features within."""
+
+    def loss(w: Any, x: jax.Array) -> jax.Array:
+        h = constrained(jax.nn.relu(constrained(x, "data", "model") @ w["a"]), "data", None, "model")
+        return (constrained(h @ w["b"], "data", "model") ** 2).sum() / 2
+
+    return accumulated(jax.grad(loss), w, batches)
+
+
+@pytest.mark.parametrize("target", ["cpu:8", "tpu:v5e:2x4", "gpu:h100:1x1x8"])
+def test_activations_are_left_to_xla(target: str) -> None:
+    """XLA:TPU moves their shards while it multiplies: written as reduce_scatters, it would reduce all of them."""
+    available(target)
+    report = paropt.audit(sequences, ROW_AFTER_COLUMN, SEQUENCES, passes="grad-sync", targets=[target])
+    assert not report.mismatches
+    before, after = report[target].before, report[target].after
+    for kind in (*OTHER_KINDS, "all-reduce", "reduce-scatter"):
+        assert after.total(kind).bytes <= before.total(kind).bytes

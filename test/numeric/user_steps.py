@@ -1,0 +1,59 @@
+"""Training steps as users write them: what several test files make them of, and compare."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from programs.program import Tree, data_mesh
+
+import paropt
+
+MICRO_BATCHES, EXAMPLES, WIDTH, CLASSES = 4, 16, 8, 4
+BYTES = 4 * WIDTH * CLASSES  # of the weight, and of its gradient
+MESH = data_mesh()
+OTHER_KINDS = ("all-gather", "all-to-all", "collective-permute")  # which must not grow
+_RNG = np.random.default_rng(0)
+
+
+def integers(*shape: int) -> np.ndarray:
+    """Sums are exact."""
+    return _RNG.integers(-2, 3, shape).astype(np.float32)
+
+
+def placed(tree: Tree, *spec: Any, mesh: Mesh = MESH) -> Tree:
+    return jax.device_put(tree, NamedSharding(mesh, PartitionSpec(*spec)))
+
+
+def accumulated(gradient: Callable[[Any, Any], Any], parameters: Any, batches: Any) -> Any:
+    def body(total: Any, batch: Any) -> tuple[Any, None]:
+        return jax.tree.map(jnp.add, total, gradient(parameters, batch)), None
+
+    return lax.scan(body, jax.tree.map(jnp.zeros_like, parameters), batches)[0]
+
+
+class Case(NamedTuple):
+    step: Callable[..., Any]
+    args: tuple[Any, ...]
+    after: int = BYTES  # reduced once, per device
+    within: int = 0  # in the loop
+    tolerance: float = 0.0
+    mesh: Mesh | None = None  # that of the context: in JAX's explicit mode
+
+
+def compared(case: Case) -> tuple[paropt.audit, paropt.audit, list[str]]:
+    """The audits without and with the passes, when the results are the same and no other kind of collective grows."""
+    with jax.set_mesh(case.mesh) if case.mesh is not None else nullcontext():
+        alone, ours = jax.jit(case.step).lower(*case.args), paropt.jit(case.step, strict=True).lower(*case.args)
+    compiled = alone.compile(), ours.compile()
+    for want, got in zip(*(jax.tree.leaves(program(*case.args)) for program in compiled), strict=True):
+        scale = case.tolerance * float(np.abs(np.asarray(want)).max(initial=1))
+        np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=0, atol=scale)
+    before, after = map(paropt.audit, compiled)
+    for kind in OTHER_KINDS:
+        assert after.total(kind).bytes <= before.total(kind).bytes, kind
+    return before, after, [str(remark) for remark in paropt.remarks(ours) if not remark.applied]
