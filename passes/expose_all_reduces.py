@@ -71,6 +71,9 @@ def expose_all_reduces(
     where a constraint cuts it: XLA:CPU and XLA:TPU reduce the whole of it in each iteration, and cut that. Activations,
     which products read, are left to XLA: it may move their shards while it multiplies.
 
+    What the program itself says to be not reduced, and then asks for the sum of, is exposed there: so JAX's explicit
+    mode writes the gradients of parameters that are resharded as `reduced`.
+
     A manual computation, a block under `jax.shard_map`, has reductions of its own. What it reduces last, such as the
     gradients of replicated parameters, is exposed behind it; the block itself reduces until `annotate-unreduced` knows
     that this has moved. Its loops are deferred first, as by `defer-sync`, so that what they reduce comes last.
@@ -78,7 +81,7 @@ def expose_all_reduces(
     Legal when:
 
     - the program is lowered for Shardy
-    - the op is a product, or a sum from zero
+    - the op is a product, or a sum from zero, or a constraint that says of what others ask for that it is not reduced
     - a convolution is in one group (XLA reduces others itself, whatever it is told)
     - it is no sum within an array of complex numbers (XLA:TPU aborts)
     - its operands split what it adds up in the same way

@@ -15,6 +15,7 @@ from paropt.passes.analysis.collectives import ADD, combiner_of
 from paropt.passes.analysis.constants import is_zero, scalar_of
 from paropt.passes.analysis.followed import require_one_group, require_real
 from paropt.passes.analysis.loops import WHILE
+from paropt.passes.analysis.noted import is_source
 from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.shardings import (
     CONSTRAINT,
@@ -27,7 +28,7 @@ from paropt.passes.analysis.shardings import (
     read_sharding,
 )
 from paropt.passes.core.remarks import Declined, require
-from paropt.passes.core.traversal import is_within, module_of, ops_of
+from paropt.passes.core.traversal import is_within, module_of, ops_of, users_of
 
 
 class Producer(NamedTuple):
@@ -92,7 +93,26 @@ def producers(module: ir.Operation, propagated: Propagated) -> tuple[list[Produc
             continue
         if producer is not None:
             found.append(producer)
-    return found, declined
+    return found + _closed(module), declined
+
+
+def _closed(module: ir.Operation) -> list[Producer]:
+    """What the program itself says to be not reduced, where all that reads it are constraints that ask for the sum.
+
+    JAX's explicit mode writes that, of parameters that are resharded as `reduced`.
+    """
+    found: list[Producer] = []
+    for op in ops_of(module, CONSTRAINT):
+        lies = read_sharding(op.attributes["sharding"])
+        if lies.unreduced and not has_part(lies.unreduced) and _is_closed(op) and not is_manual(op):
+            found.append(Producer(op.results[0], lies.mesh, lies.unreduced, (), op))
+    return found
+
+
+def _is_closed(constraint: ir.Operation) -> bool:
+    users = list(users_of(constraint))
+    asked = all(user.name == CONSTRAINT and not read_sharding(user.attributes["sharding"]).unreduced for user in users)
+    return bool(users) and asked and not is_source(constraint)
 
 
 def _is_left_unreduced(op: ir.Operation) -> bool:

@@ -44,6 +44,16 @@ def fully_sharded(w: Any, batches: jax.Array) -> Any:
     return jax.tree.map(jnp.subtract, w, accumulated(jax.grad(gathered), w, batches))
 
 
+def reduced(w: Any, batches: jax.Array) -> Any:
+    """JAX leaves the gradients of such parameters unreduced, and reduces them at the reshard: in each micro-batch."""
+    spec = PartitionSpec(None, None, reduced={"data"})
+
+    def of_reduced(w: Any, x: jax.Array) -> jax.Array:
+        return loss(jax.tree.map(lambda a: jax.reshard(a, spec), w), x)
+
+    return accumulated(jax.grad(of_reduced), w, batches)
+
+
 def sharded_sums(w: Any, batches: jax.Array) -> Any:
     """The parameters are whole, the sums of their gradients are not."""
 
@@ -66,11 +76,13 @@ ALL = 3 * BYTES  # of both weights
 ACTIVATIONS = 4 * CLASSES * EXAMPLES // 4 * MICRO_BATCHES  # reduced over `model`
 CASES = {
     "replicated": case(replicated, EXPLICIT, (), (), ALL),
+    "reduced": case(reduced, EXPLICIT, (), (), ALL),
+    "reduced, sharded": case(reduced, EXPLICIT, ("data",), ("data",), 0, MICRO_BATCHES * ALL),
     "fully sharded": case(fully_sharded, EXPLICIT, ("data",), ("data",), 0, MICRO_BATCHES * ALL),
     "sharded sums": case(sharded_sums, EXPLICIT, (), (), 0, MICRO_BATCHES * ALL),
     "tensor parallel": case(replicated, MIXED, (None, "model"), ("model",), ALL // 2, ACTIVATIONS),
 }
-SCATTERED = ("fully sharded", "sharded sums")
+SCATTERED = ("reduced, sharded", "fully sharded", "sharded sums")
 
 
 @pytest.mark.parametrize("name", CASES)

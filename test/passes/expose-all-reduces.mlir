@@ -119,7 +119,7 @@ func.func public @rows(%i: tensor<16x1xui8> {sdy.sharding = #sdy.sharding<@mesh,
 }
 
 // Shardy's rules call it a reduction too, but it is not a sum.
-// Legal when: the op is a product, or a sum from zero
+// Legal when: the op is a product, or a sum from zero, or a constraint that says of what others ask for that it is not reduced
 // CHECK-LABEL:   func.func public @largest
 // CHECK-NOT:       sdy.all_reduce
 // REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: a reduce does more than add
@@ -302,6 +302,32 @@ func.func public @split_after_whole(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sh
   %t = stablehlo.transpose %w, dims = [1, 0] : (tensor<4x4xf32>) -> tensor<4x4xf32>
   %c = sdy.sharding_constraint %t <@mesh, [{"data"}, {}]> : tensor<4x4xf32>
   return %c : tensor<4x4xf32>
+}
+
+// The program says itself that something is not reduced, and then asks for the sum.
+// CHECK-LABEL:   func.func public @asked_for(
+// CHECK:             %[[C:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}], unreduced={"replica", "data"}> : tensor<4x4xf32>
+// CHECK-NEXT:        %[[U:.*]] = sdy.sharding_constraint %[[C]] <@mesh, [{?}, {?}], unreduced={"replica", "data"}> {paropt.operands = []}
+// CHECK-NEXT:        %[[R:.*]] = sdy.all_reduce {"replica", "data"} %[[U]]
+// CHECK-NEXT:        sdy.sharding_constraint %[[R]] <@mesh, [{}, {}]>
+func.func public @asked_for(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}) -> tensor<4x4xf32> {
+  %g = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %g <@mesh, [{}, {}], unreduced={"replica", "data"}> : tensor<4x4xf32>
+  %r = sdy.sharding_constraint %u <@mesh, [{}, {}]> : tensor<4x4xf32>
+  return %r : tensor<4x4xf32>
+}
+
+// It is read as it is, too: that is left alone.
+// CHECK-LABEL:   func.func public @read_unreduced(
+// CHECK-NOT:         sdy.all_reduce
+// CHECK:             return
+func.func public @read_unreduced(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}) -> tensor<4x4xf32> {
+  %g = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %g <@mesh, [{}, {}], unreduced={"replica", "data"}> : tensor<4x4xf32>
+  %n = stablehlo.negate %u : tensor<4x4xf32>
+  %m = sdy.sharding_constraint %n <@mesh, [{}, {}], unreduced={"replica", "data"}> : tensor<4x4xf32>
+  %s = stablehlo.add %m, %u : tensor<4x4xf32>
+  return %s : tensor<4x4xf32>
 }
 
 // Activations are left to XLA, which may move their shards while it multiplies them.
