@@ -26,6 +26,7 @@ class Fallback:
         has_mesh = bool(ops_of(module.operation, "sdy.mesh"))
         self._bytecode = bytecode_of(module) if has_mesh else None
         self._tags = len(tags_of(module.operation)) if has_mesh else 0
+        self._gaps = gaps(module.operation) if self._tags else []
         self._strict = strict
         self._original: ir.Module | None = None
 
@@ -36,7 +37,7 @@ class Fallback:
         """
         if self._bytecode is None or len(tags_of(module.operation)) <= self._tags:
             return False
-        wrong = gaps(module.operation)
+        wrong = gaps(module.operation, self._gaps)
         if wrong:
             raise VerificationError(wrong[0])
         return True

@@ -5,12 +5,13 @@ a chain of such values with a gap is then reduced twice or not at all. So every 
 reduced has to say so itself, up to the constraint that asks for the sum.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.branches import BRANCHES, ends_of, is_end
 from paropt.passes.analysis.collectives import global_reduction
+from paropt.passes.analysis.constants import is_zero
 from paropt.passes.analysis.linearity import Crossing, addends_of
 from paropt.passes.analysis.loops import WHILE, Loop, loop_around
 from paropt.passes.analysis.producers import ROWS
@@ -39,10 +40,14 @@ def sharding_by(constraint: ir.Operation) -> Sharding:
     return read_sharding(constraint.attributes["sharding"])
 
 
-def gaps(module: ir.Operation) -> list[str]:
-    """In words, where a value is not reduced, but what is made of it does not say so; empty when there is no gap."""
+def gaps(module: ir.Operation, known: Collection[str] = ()) -> list[str]:
+    """In words, where a value is not reduced, but what is made of it does not say so; empty when there is no gap.
+
+    Those that are `known` are left out: a program may have come with them.
+    """
     search = _Search()
-    return list(dict.fromkeys(line for tag in tags_of(module) for line in search.gaps(tag)))
+    lines = dict.fromkeys(line for tag in tags_of(module) for line in search.gaps(tag))
+    return [line for line in lines if line not in known]
 
 
 class _Search:
@@ -55,7 +60,7 @@ class _Search:
         for use in tag.results[0].uses:
             yield from self._behind(use, axes)
         op = defining_op(tag.operands[0])
-        if op is None or op.name == CONSTRAINT:
+        if op is None or op.name == CONSTRAINT or is_zero(tag.operands[0]):
             return  # behind a constraint that asks for the sum, the sum is on one device, and zero on the others
         if op.name == WHILE:
             yield from self._around(op, ir.OpResult(tag.operands[0]).result_number, axes)

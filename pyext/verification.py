@@ -98,7 +98,7 @@ def differences(before: ir.Operation, after: ir.Operation, collectives: Iterable
     if len(tags_of(after)) <= len(tags_of(before)):
         return []
     predicted = prediction(after)
-    return [*gaps(after), *mismatches(predicted, collectives)]
+    return [*gaps(after, gaps(before)), *mismatches(predicted, collectives)]
 
 
 def prediction(module: ir.Operation) -> Prediction:

@@ -185,6 +185,21 @@ def test_no_gap() -> None:
     assert gaps(module().operation) == []
 
 
+def test_zeros_are_no_gap() -> None:
+    """JAX's explicit mode says of zeros that they are not reduced."""
+    text = STEP.replace(f"%z2 = sdy.sharding_constraint %z1 {TAGGED}", f"%z2 = sdy.sharding_constraint %z {TAGGED}")
+    assert gaps(module(text).operation) == []
+
+
+def test_gaps_that_were_there() -> None:
+    text = STEP.replace("%a = stablehlo.add %sum, %t1", "%a = stablehlo.add %sum, %z")
+    known = gaps(module(text).operation)
+    assert known and gaps(module(text).operation, known) == []
+    old, new, words = GAPS["no closing"]
+    (line,) = gaps(module(text.replace(old, new)).operation, known)
+    assert words in line
+
+
 GAPS = {
     "of the start": (f"%z2 = sdy.sharding_constraint %z1 {TAGGED}", "%z2 = stablehlo.negate %z1 : tensor<8x8xf32>", "carried value 1"),
     "behind a linear op": (f"%t1 = sdy.sharding_constraint %t {TAGGED}", "%t1 = stablehlo.negate %t : tensor<8x8xf32>", "its result does not say so"),
