@@ -155,7 +155,8 @@ def _lacking(asked: Iterable[Reduced], found: list[Reduced], others: Iterable[Re
             else:
                 unused.remove(one)
         unknown = sum(there.most for there in unused if not _is_explained(there, others))
-        if sum(reduced.fewest for reduced in lacking) > unknown:
+        joined = any(there.most == sum(reduced.most for reduced in lacking) for there in unused)
+        if sum(reduced.fewest for reduced in lacking) > unknown and not joined:
             yield f"{_named(_key(lacking[0]))} is missing, one of {len(lacking)}"
 
 

@@ -9,7 +9,7 @@ from paropt.census import Collective, Loop
 from paropt.hlo import Array
 from paropt.passes.core.context import make_context
 from paropt.tags import gaps, tags_of
-from paropt.verification import Key, Reduced, differences, mismatches, prediction
+from paropt.verification import Key, Prediction, Reduced, differences, mismatches, prediction
 
 LOOP = Loop("while", 4)
 
@@ -175,6 +175,16 @@ def test_modules_in_which_nothing_was_tagged_are_not_judged() -> None:
     assert differences(tagged.operation, tagged.operation, wrong) == []  # the tags are the user's
     assert differences(plain.operation, tagged.operation, wrong)
     assert differences(plain.operation, tagged.operation, [SUM]) == []
+
+
+def test_concatenated_where_others_may_be() -> None:
+    """XLA:GPU concatenates arrays: one of just their size holds those that are too few, whatever else it may be."""
+    closings = tuple(Reduced(size, size, 2, False, 1.0) for size in (16, 8))
+    predicted = Prediction({}, closings, (), (Reduced(1, 64, 0, True, 4.0),))
+    assert mismatches(predicted, [reduction(24, group=2)]) == []
+    assert mismatches(predicted, [reduction(20, group=2)]) == [
+        "a reduction of 16 elements over 2 devices is missing, one of 2"
+    ]
 
 
 # ---- gaps
