@@ -240,11 +240,21 @@ def _rewrites(rewrites: Sequence[Rewrite], shares: Sequence[Share]) -> str:
     )
     beside = (
         "Beside what jax and XLA take from the function to the executable, in a fresh process: the second aim is 5 %. "
-        "Of three times that both are measured, one after the other, the one with the middle share. `paropt.jit` also "
-        "predicts what the executable reduces, and reads it: the last column ([jit.md](jit.md))."
+        "Of three times that both are measured, one after the other, the one with the middle share. Of the share, "
+        "`propagation` is for Shardy's and to read its answer, op by op: where XLA:CPU compiles that fast, next to "
+        "nothing is left for the rewrite. `paropt.jit` also predicts what the executable reduces, and reads it: the "
+        "last column ([jit.md](jit.md))."
     )
     header = ("transformer", "ops", "parse + verify + print, s", "Shardy's propagation, s", "`grad-sync`, s", "ratio")
-    step_header = ("transformer", "target", "trace + lower + compile, s", "`grad-sync`, s", "share", "checking, s")
+    step_header = (
+        "transformer",
+        "target",
+        "trace + lower + compile, s",
+        "`grad-sync`, s",
+        "share",
+        "propagation",
+        "checking, s",
+    )
     tables = [_table([header, *map(_rewrite_cells, rewrites)]), _table([step_header, *map(_share_cells, shares)])]
     return "\n\n".join([explained, tables[0], REWRITE_REASON, beside, tables[1]])
 
@@ -262,13 +272,14 @@ def _rewrite_cells(r: Rewrite) -> tuple[str, ...]:
 
 def _share_cells(s: Share) -> tuple[str, ...]:
     if s.problem:
-        return (s.program, s.target, s.problem, "", "", "")
+        return (s.program, s.target, s.problem, "", "", "", "")
     return (
         s.program,
         s.target,
         f"{s.compilation:.1f}",
         f"{s.rewrite:.2f}",
         f"{100 * s.share:.1f} %",
+        f"{100 * s.propagation / s.compilation:.1f} %" if s.propagation is not None else "",
         f"{s.checking:.2f}",
     )
 

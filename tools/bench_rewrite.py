@@ -18,7 +18,7 @@ from programs.program import Devices, Program, Sizes
 import paropt
 from paropt import targets
 from paropt.census import census
-from paropt.passes.analysis.propagation import propagation_pipeline, run_shardy
+from paropt.passes.analysis.propagation import Propagated, propagation_pipeline, run_shardy
 from paropt.passes.core.context import make_context
 from paropt.passes.core.pipeline import Pipeline
 from paropt.tags import gaps
@@ -50,6 +50,7 @@ class Share:
     target: str
     compilation: float = 0.0  # trace + lower + compile
     rewrite: float = 0.0
+    propagation: float | None = None  # of that, Shardy's propagation, and to read its answer; None: not needed
     checking: float = 0.0  # what `paropt.jit` does besides: the safety net of docs/jit.md
     problem: str = ""
 
@@ -146,8 +147,11 @@ def _share(program: _Transformer, target: targets.Target, times: int) -> Share:
         compilation = lowering + target.compile(lowered).seconds
         parse = functools.partial(ir.Module.parse, str(lowered.compiler_ir("stablehlo")), context)
         rewrite = _best(_rewritten, parse)
+        flat = parse()
+        Pipeline.parse("inline-calls").run(flat.operation)
+        propagation = _best(Propagated, flat.operation.clone) if program.form is plain else None
         checking = _best(_checked, lambda parse=parse: _rewritten(parse())) + _best(census, lambda: ours)
-        shares.append(Share(program.name, target.name, compilation, rewrite, checking))
+        shares.append(Share(program.name, target.name, compilation, rewrite, propagation, checking))
     return sorted(shares, key=lambda share: share.share)[times // 2]
 
 
