@@ -122,9 +122,10 @@ def expose_all_reduces(
     if policy == "auto":
         remarks += _choose(found, kept, propagated, Policy("auto", memory_budget, ()))
     exposed: list[tuple[Producer, Axes, Scattering | None]] = []
+    gradients: set[ir.Value] = set()
     for producer in found:
         over = kept[producer.value]
-        scattering = _scattering(module, producer, over, propagated)
+        scattering = _scattering(module, producer, over, propagated, gradients)
         try:
             exposed.append((producer, _movable(producer, over, policy, allowed), scattering))
         except Declined as reason:
@@ -183,11 +184,14 @@ def _movable(producer: Producer, kept: frozenset[str], policy: PolicyName, allow
 
 
 def _scattering(
-    module: ir.Operation, producer: Producer, kept: frozenset[str], propagated: Propagated
+    module: ir.Operation, producer: Producer, kept: frozenset[str], propagated: Propagated, gradients: set[ir.Value]
 ) -> Scattering | None:
-    """Where and how a reduce_scatter splits the result of `producer` over the axes `kept`; None when none does."""
+    """Where and how a reduce_scatter splits the result of `producer` over the axes `kept`; None when none does.
+
+    `gradients` are values known to be no activations, and grow.
+    """
     cut = cut_of(producer.value, propagated, kept) if kept else None
-    if cut is None or is_activation(cut.value):
+    if cut is None or is_activation(cut.value, gradients):
         return None
     others = tuple(axis for axis in producer.axes if not names_of([axis]) & kept)
     shard = Sharding(producer.mesh, without(cut.shard.dimensions, others))

@@ -88,10 +88,11 @@ def cut_of(value: ir.Value, propagated: Propagated, axes: frozenset[str]) -> Cut
     return None
 
 
-def is_activation(value: ir.Value) -> bool:
+def is_activation(value: ir.Value, others: set[ir.Value]) -> bool:
     """Whether products read what is made of `value`, in its loop or the next trip: it is no gradient.
 
     How activations are gathered and scattered XLA decides with these products, which it may overlap with that.
+    `others` are known to be none, and grow: all that is made of gradients may meet in their norm.
     """
     waiting, seen = [value], {value}
     while waiting:
@@ -99,9 +100,10 @@ def is_activation(value: ir.Value) -> bool:
             user = use.owner.operation
             if user.name in _PRODUCTS:
                 return True
-            new = [made for made in _made_by(user, use.operand_number) if made not in seen]
+            new = [made for made in _made_by(user, use.operand_number) if made not in seen and made not in others]
             seen.update(new)
             waiting += new
+    others |= seen
     return False
 
 

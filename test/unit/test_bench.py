@@ -128,7 +128,7 @@ sys.path += [".", "../test"]
 import bench_rewrite
 from programs.program import Sizes
 small = bench_rewrite.STEPS[0]._replace(sizes=Sizes(layers=1, micro_batches=2))
-(found,) = bench_rewrite.measure(print, (small,))
+(found,) = bench_rewrite.measure(print, (small,), 1)
 known, unknown = bench_rewrite.measure_shares(print, (small,), ("cpu:8", "cpu:none"), 1)
 print(json.dumps([dataclasses.asdict(each) for each in (found, known, unknown)]))
 """
