@@ -85,11 +85,11 @@ LARGE = (
 
 
 def measure(
-    progress: Callable[[str], None], programs: tuple[_Transformer, ...] = (*STEPS, *LARGE)
+    progress: Callable[[str], None], programs: tuple[_Transformer, ...] = (*STEPS, *LARGE), times: int = 3
 ) -> Iterator[Rewrite]:
     """Beside parsing, verifying and printing."""
     for program in programs:
-        made = _measured(program)
+        made = _measured(program, times)
         progress(f"{made.program}: {made.ops} ops, rewritten in {made.rewrite:.2f} s")
         yield made
 
