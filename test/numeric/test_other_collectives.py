@@ -130,6 +130,22 @@ def test_shards_that_would_be_gathered_stay(name: str) -> None:
     assert after.sync_bytes <= before.sync_bytes
 
 
+def test_gradients_that_would_be_gathered_are_not_scattered() -> None:
+    """The same of a gradient that a constraint leaves open, and the next one splits."""
+
+    def step(w: Any, batches: jax.Array) -> Any:
+        def gradient(w: Any, x: jax.Array) -> Any:
+            opened = jax.tree.map(lambda g: constrained(g, OPEN, OPEN), jax.grad(loss)(w, x))
+            return jax.tree.map(lambda g: constrained(g, "data", OPEN), opened)
+
+        return jax.tree.map(jnp.subtract, w, accumulated(gradient, w, batches))
+
+    before, after, _ = compared(Case(step, (weights(("data", "model"), ("model", "data")), BATCHES)))
+    assert after.total("collective-permute").in_loops == before.total("collective-permute").in_loops > 0
+    assert after.total("reduce-scatter").in_loops == MICRO_BATCHES * 2 * BYTES // 2  # of the first weight
+    assert after.sync_bytes <= before.sync_bytes
+
+
 def sequences(w: Any, batches: jax.Array) -> Any:
     """Activations are split over `model` by their positions between the layers, and by features within."""
 

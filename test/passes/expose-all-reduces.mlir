@@ -317,6 +317,28 @@ func.func public @asked_for(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@
   return %r : tensor<4x4xf32>
 }
 
+// Of a part of an axis: XLA aborts on the like.
+// NUMERIC: skip (XLA aborts where a value is not reduced over a part of an axis)
+// CHECK-LABEL:   func.func public @asked_for_a_part(
+// CHECK-NOT:         sdy.all_reduce
+// CHECK:             return
+func.func public @asked_for_a_part(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data":(1)2}, {}]>}) -> tensor<4x4xf32> {
+  %g = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %g <@mesh, [{}, {}], unreduced={"data":(1)2}> : tensor<4x4xf32>
+  %r = sdy.sharding_constraint %u <@mesh, [{}, {}]> : tensor<4x4xf32>
+  return %r : tensor<4x4xf32>
+}
+
+// A scalar lies otherwise for each reader: Shardy copies it.
+// CHECK-LABEL:   func.func public @scalar_operand(
+// CHECK-NOT:         paropt.shared
+// CHECK:             return
+func.func public @scalar_operand(%s: tensor<f32>, %x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}) -> (tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}, tensor<4x4xf32>) {
+  %b = stablehlo.broadcast_in_dim %s, dims = [] : (tensor<f32>) -> tensor<16x4xf32>
+  %g = stablehlo.dot_general %b, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  return %b, %g : tensor<16x4xf32>, tensor<4x4xf32>
+}
+
 // It is read as it is, too: that is left alone.
 // CHECK-LABEL:   func.func public @read_unreduced(
 // CHECK-NOT:         sdy.all_reduce
