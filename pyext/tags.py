@@ -61,7 +61,8 @@ class _Search:
             yield from self._behind(use, axes)
         op = defining_op(tag.operands[0])
         if op is None or op.name == CONSTRAINT or is_zero(tag.operands[0]):
-            return  # behind a constraint that asks for the sum, the sum is on one device, and zero on the others
+            # Zeros add up to zero. Behind a constraint that asks for the sum, it is on one device, zero on the others.
+            return
         if op.name == WHILE:
             yield from self._around(op, ir.OpResult(tag.operands[0]).result_number, axes)
         elif op.name in BRANCHES:

@@ -241,9 +241,8 @@ def _rewrites(rewrites: Sequence[Rewrite], shares: Sequence[Share]) -> str:
     beside = (
         "Beside what jax and XLA take from the function to the executable, in a fresh process: the second aim is 5 %. "
         "Of three times that both are measured, one after the other, the one with the middle share. Of the share, "
-        "`propagation` is for Shardy's and to read its answer, op by op: where XLA:CPU compiles that fast, next to "
-        "nothing is left for the rewrite. `paropt.jit` also predicts what the executable reduces, and reads it: the "
-        "last column ([jit.md](jit.md))."
+        "`propagation` is for Shardy's and to read its answer, op by op, which a plain program can't do without. "
+        "`paropt.jit` also predicts what the executable reduces, and reads it: the last column ([jit.md](jit.md))."
     )
     header = ("transformer", "ops", "parse + verify + print, s", "Shardy's propagation, s", "`grad-sync`, s", "ratio")
     step_header = (

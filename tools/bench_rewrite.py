@@ -42,7 +42,7 @@ class Rewrite:
 class Share:
     """Seconds that a program takes for a target, or why that is not known.
 
-    The machine's speed changes by a third within minutes, so they are measured one after the other, some times, and
+    The machine's speed changes within minutes, so they are measured one after the other, some times, and
     these are those of the time with the middle share.
     """
 

@@ -15,6 +15,8 @@ SHARDINGS = "paropt.shardings"  # of an op behind it: how XLA alone would split 
 READ = "paropt.read"  # of an op behind it that reads other values too: how XLA alone would split its operands
 WANTED = "paropt.wanted"  # of a loop: how what reads its results would have them split
 
+_WRITTEN = {CONSTRAINT: "sharding", GLOBAL_REDUCE_SCATTER: "out_sharding"}  # where such an op says it itself
+
 
 def is_source(op: ir.Operation) -> bool:
     """Whether `op` says that the value before it is not reduced."""
@@ -37,11 +39,9 @@ def _noted(value: ir.Value, name: str) -> Sharding | None:
         return None
     if op.name == GLOBAL_ALL_REDUCE or is_source(op):
         return _noted(op.operands[0], name)
-    name = SHARDINGS if op.name == CONSTRAINT else name
-    noted = op.attributes.get(name)
-    for kind, written in ((CONSTRAINT, "sharding"), (GLOBAL_REDUCE_SCATTER, "out_sharding")):
-        if op.name == kind and noted is None:
-            return read_sharding(op.attributes[written])
+    noted = op.attributes.get(SHARDINGS if op.name == CONSTRAINT else name)
+    if noted is None and op.name in _WRITTEN:
+        return read_sharding(op.attributes[_WRITTEN[op.name]])
     if noted is None:  # a convert of ours lies as what it converts
         return _noted(op.operands[0], name) if op.name == "stablehlo.convert" else None
     listed = ir.ArrayAttr(noted)

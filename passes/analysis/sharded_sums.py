@@ -13,7 +13,7 @@ from paropt.passes.analysis.linearity import TRACKED
 from paropt.passes.analysis.loops import WHILE, Loop, loop_around
 from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.shardings import CONSTRAINT, Sharding, is_manual, names_of, read_sharding, sharding_of
-from paropt.passes.core.traversal import defining_op, ops_of, parent_of
+from paropt.passes.core.traversal import defining_op, is_within, ops_of, parent_of
 
 # Ops that leave a parameter what it is.
 _COPIES = frozenset({"stablehlo.convert", "stablehlo.reshape", "stablehlo.transpose"})
@@ -114,7 +114,7 @@ def _made_by(op: ir.Operation, operand: int) -> list[ir.Value]:
     loop = loop_around(op.block) if op.name == "stablehlo.return" else None
     if loop is None:
         return list(op.results) if op.name != "stablehlo.return" else list(parent_of(op).results)
-    inner = [loop.op.results[operand]] if _is_in_loop(loop.op) else []
+    inner = [loop.op.results[operand]] if is_within(loop.op, WHILE) else []
     return [loop.body.arguments[operand], *inner]
 
 
@@ -135,21 +135,13 @@ def whole_sums(module: ir.Operation, split: dict[ir.Value, frozenset[str]]) -> l
     """The results of loops, not in other loops, that are no sums that the program splits: all of `split`."""
     found: list[ir.Value] = []
     for op in ops_of(module, WHILE):
-        if is_manual(op) or _is_in_loop(op):
+        if is_manual(op) or is_within(op, WHILE):
             continue
         loop = Loop(op)
         for result, value, argument in zip(op.results, loop.next_values.operands, loop.body.arguments, strict=True):
             if value != argument and not split.get(value):
                 found.append(result)
     return found
-
-
-def _is_in_loop(op: ir.Operation) -> bool:
-    while op.parent is not None:
-        op = parent_of(op)
-        if op.name == WHILE:
-            return True
-    return False
 
 
 def _given_axes(value: ir.Value) -> frozenset[str]:

@@ -339,6 +339,31 @@ func.func public @scalar_operand(%s: tensor<f32>, %x: tensor<16x4xf32> {sdy.shar
   return %b, %g : tensor<16x4xf32>, tensor<4x4xf32>
 }
 
+// It is exposed already: what it asks for has moved on.
+// CHECK-LABEL:   func.func public @asked_for_behind(
+// CHECK-NOT:         sdy.all_reduce
+// CHECK:             return
+func.func public @asked_for_behind(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}) -> tensor<4x4xf32> {
+  %g = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %g <@mesh, [{}, {}], unreduced={"replica", "data"}> {paropt.operands = []} : tensor<4x4xf32>
+  %r = sdy.sharding_constraint %u <@mesh, [{}, {}]> : tensor<4x4xf32>
+  return %r : tensor<4x4xf32>
+}
+
+// Only what asks for it is scattered, and not the product, which is reduced before.
+// CHECK-LABEL:   func.func public @whole_before(
+// CHECK:             sdy.sharding_constraint %{{.*}} unreduced={"replica", "data"}> : tensor<4x4xf32>
+// CHECK:             sdy.reduce_scatter
+// CHECK-NOT:         sdy.reduce_scatter
+// CHECK:             return
+func.func public @whole_before(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}) -> tensor<4x4xf32> {
+  %g = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %t = stablehlo.transpose %g, dims = [1, 0] : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %t <@mesh, [{}, {}], unreduced={"replica", "data"}> : tensor<4x4xf32>
+  %r = sdy.sharding_constraint %u <@mesh, [{"data"}, {}]> : tensor<4x4xf32>
+  return %r : tensor<4x4xf32>
+}
+
 // It is read as it is, too: that is left alone.
 // CHECK-LABEL:   func.func public @read_unreduced(
 // CHECK-NOT:         sdy.all_reduce

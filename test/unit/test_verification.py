@@ -6,6 +6,7 @@ import pytest
 from jaxlib.mlir import ir
 
 from paropt.census import Collective, Loop
+from paropt.fallback import Fallback
 from paropt.hlo import Array
 from paropt.passes.core.context import make_context
 from paropt.tags import gaps, tags_of
@@ -208,6 +209,10 @@ def test_gaps_that_were_there() -> None:
     old, new, words = GAPS["no closing"]
     (line,) = gaps(module(text.replace(old, new)).operation, known)
     assert words in line
+    more = text.replace("return %s", f"%more = sdy.sharding_constraint %z1 {TAGGED}\nreturn %s")
+    before, after = module(text), module(more)
+    assert not set(known) & set(differences(before.operation, after.operation, []))
+    assert Fallback(before, strict=True).is_needed(after)
 
 
 GAPS = {
