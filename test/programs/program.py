@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.backend import backends
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 Tree = Any
@@ -106,8 +107,17 @@ def constrained(tree: Tree, specs: Tree, mesh: Mesh) -> Tree:
 
 
 def placed(tree: Tree, specs: Tree, mesh: Mesh) -> Tree:
-    """The tree on the devices of the mesh, or its shapes with shardings when these are not of this process."""
-    if set(mesh.devices.flat) <= set(jax.devices()):
+    """The tree on the devices of the mesh, or its shapes with shardings when none of these is of this process."""
+    here = {device for client in backends().values() for device in client.local_devices()}
+    if here.issuperset(mesh.devices.flat):
         return jax.device_put(tree, shardings(specs, mesh))
+    if not here.isdisjoint(mesh.devices.flat):  # the others are of processes that make the same tree
+        return jax.tree.map(_part_here, tree, shardings(specs, mesh))
     return jax.tree.map(lambda leaf, s: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=s), tree,
                         shardings(specs, mesh))  # fmt: skip
+
+
+def _part_here(leaf: Any, sharding: NamedSharding) -> jax.Array:
+    """The shards of this process of an array that each process has."""
+    values = np.asarray(leaf)
+    return jax.make_array_from_callback(values.shape, sharding, lambda index: values[index])

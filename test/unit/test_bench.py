@@ -1,13 +1,11 @@
-"""`make bench` and gpu_check: counts of a few programs, the page, the slow link, and what they say when they cannot."""
+"""`make bench`: counts of a few programs, the page, the slow link, and what they say when they cannot."""
 
 import dataclasses
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import jax
 import pytest
@@ -211,61 +209,3 @@ def test_a_worker_that_fails_gives_its_last_line() -> None:
     with pytest.raises(bench_times.WorkerError, match=r"^no such program$"):
         bench_times._results([started("import sys; sys.exit('no such program')")])
     assert bench_times._results([started("print('noise'); print('{}')"), started("")]) == "{}"
-
-
-@pytest.fixture(scope="module")
-def gpu_check() -> ModuleType:
-    return load("gpu_check")
-
-
-def test_no_gpu_is_one_line(
-    gpu_check: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(gpu_check, "DRIVERS", "no such device")
-    monkeypatch.setattr(sys, "argv", ["gpu_check.py"])
-    assert gpu_check.main() == 0
-    assert capsys.readouterr().out == "gpu_check: this machine has no NVIDIA GPU; nothing was run\n"
-
-
-def test_checks_of_a_gpu_notice_wrong_results(gpu_check: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On CPU devices: the checks do not depend on the platform."""
-    right = gpu_check.check_program("explicit_mlp_p0", jax.devices())
-    assert not right.is_wrong and re.fullmatch(r"jax.jit differs by \S+, paropt.jit differs by \S+", right.said)
-    monkeypatch.setattr(gpu_check, "tolerance_of", lambda name: -1.0)
-    assert gpu_check.check_program("explicit_mlp_p0", jax.devices()).is_wrong
-
-    monkeypatch.setattr(gpu_check, "LOSS_TOLERANCE", -1.0)
-    found = gpu_check.check_training(jax.devices(), steps=2)
-    assert found.is_wrong and float(found.said.split()[-1]) < 1e-4
-
-
-def test_checks_that_do_not_fit_are_named(gpu_check: ModuleType) -> None:
-    one = jax.devices()[:1]
-    assert not gpu_check.check_program("explicit_mlp_p0", one).is_wrong
-    assert gpu_check.check_program("explicit_mlp_p7", one).said.startswith("not run: ")
-    assert gpu_check.check_suite(1, "cpu").said == "not run: it needs 8 devices, this machine has 1"
-
-
-def test_numeric_suite_of_a_platform(gpu_check: ModuleType) -> None:
-    """Collected only: the suite itself runs as tests of its own."""
-    found = gpu_check.check_suite(8, "cpu", "--collect-only", "-k", "test_same_results")
-    assert not found.is_wrong and "collected" in found.said
-    assert gpu_check.check_suite(8, "cpu", "-k", "no test has this name").is_wrong
-
-
-def test_outcome_is_recorded_and_kept(gpu_check: ModuleType, tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page_of(tmp_path, [], [])
-    findings = [
-        gpu_check.Finding("a", "fine"),
-        gpu_check.Finding("b", "off", True),
-        gpu_check.Finding("c", "not run: d"),
-    ]
-    report = gpu_check.summary(findings, jax.devices())
-    gpu_check.record(page, report)
-    assert "2 checks, 1 with wrong results.\n\n- b: off\n- c: not run: d" in page.read_text()
-    assert bench_page.recorded(page) == report
-    assert report in page_of(tmp_path, [], [])  # written again
-    (tmp_path / "other.md").write_text("# Other\n")
-    with pytest.raises(SystemExit, match="has no section"):
-        gpu_check.record(tmp_path / "other.md", report)
