@@ -60,13 +60,13 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
 
     The last stage for what `expose-all-reduces` has written. Every value on the way is constrained, and nothing else
     but the operands of the op that adds up, and what else products and scatters on the way read: XLA keeps its own
-    choices for all other values. Zeros that are added on the way become fresh constants with constraints of their own.
-    Complex numbers are multiplied and reduced part by part. An if, or a case of two, of which only some results are not
-    reduced becomes a case of three, the last never taken: Shardy aborts on such ifs, and XLA:GPU makes ifs of cases of
-    two. A sum of which each device keeps a shard ends in a reduce_scatter, in an `sdy.manual_computation` that takes
-    the value not reduced; other sums in a constraint. A manual computation that takes the sum itself returns what each
-    device adds to it. Where a condition fails, all that was exposed is taken back, which leaves the program that there
-    was.
+    choices for all other values. What XLA gathers for that op is gathered once for all products for which it does.
+    Zeros that are added on the way become fresh constants with constraints of their own. Complex numbers are multiplied
+    and reduced part by part. An if, or a case of two, of which only some results are not reduced becomes a case of
+    three, the last never taken: Shardy aborts on such ifs, and XLA:GPU makes ifs of cases of two. A sum of which each
+    device keeps a shard ends in a reduce_scatter, in an `sdy.manual_computation` that takes the value not reduced;
+    other sums in a constraint. A manual computation that takes the sum itself returns what each device adds to it.
+    Where a condition fails, all that was exposed is taken back, which leaves the program that there was.
 
     Legal when:
 

@@ -27,7 +27,7 @@ from paropt.passes.analysis.shardings import (
 from paropt.passes.analysis.sum_costs import cost_of_whole, sums_of
 from paropt.passes.core.closing import scatters
 from paropt.passes.core.deferring import Options, defer_in
-from paropt.passes.core.global_form import Scattering, expose, note_shardings
+from paropt.passes.core.global_form import Scattering, expose, note_gathers, note_shardings
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.core.traversal import ops_of
@@ -70,6 +70,9 @@ def expose_all_reduces(
     A sum that the program splits, as fully sharded training does, is written as the `sdy.reduce_scatter` that it is,
     where a constraint cuts it: XLA:CPU and XLA:TPU reduce the whole of it in each iteration, and cut that. Activations,
     which products read, are left to XLA: it may move their shards while it multiplies.
+
+    Where activations are split by positions between layers and by features within, over the same axis, as in sequence
+    parallel training, XLA gathers all positions for the products. Products for which it gathers the same are marked.
 
     What the program itself says to be not reduced, and then asks for the sum of, is exposed there: so JAX's explicit
     mode writes the gradients of parameters that are resharded as `reduced`.
@@ -114,6 +117,7 @@ def expose_all_reduces(
     split = sharded_sums(module)
     # What a sharded optimizer does with a sum after the loop is not to decide how the loop splits its examples.
     propagated = Propagated(module, forward_only=whole_sums(module, split))
+    split = sharded_sums(module, propagated) if split else split
     found, declined = producers(module, propagated)
     found += [each.producer for each in inner]
     remarks += [missed(NAME, reason.op, reason) for reason in declined if reason.op is not None]
@@ -133,6 +137,7 @@ def expose_all_reduces(
             if scattering is not None:
                 exposed.append((producer, (), scattering))
     note_shardings(module, [(producer.value, moved) for producer, moved, _ in exposed], propagated)
+    note_gathers(module, [producer for producer, _, _ in exposed], propagated)
     for producer, moved, scattering in exposed:
         expose(producer, moved, scattering)
     return remarks

@@ -11,6 +11,7 @@ from paropt.passes.core.traversal import defining_op, module_of
 
 OPERANDS = "paropt.operands"  # of the constraint: how the op before it must split what it adds up
 SHARED = "paropt.shared"  # of the constraint: for which operands that holds for all that reads them
+GATHERED = "paropt.gathered"  # of a product: how each operand lies that XLA gathers for it, before and after
 SHARDINGS = "paropt.shardings"  # of an op behind it: how XLA alone would split its results
 READ = "paropt.read"  # of an op behind it that reads other values too: how XLA alone would split its operands
 WANTED = "paropt.wanted"  # of a loop: how what reads its results would have them split
@@ -57,6 +58,15 @@ def noted_operands(op: ir.Operation, addends: Collection[int]) -> list[Sharding 
     owners = [defining_op(operand) for i, operand in enumerate(op.operands) if i not in addends]
     constrained = all(owner is not None and owner.name == CONSTRAINT for owner in owners)
     return [noted_sharding(operand) for operand in op.operands] if constrained else None
+
+
+def noted_gather(use: ir.OpOperand) -> ir.ArrayAttr | None:
+    """How what is used there lies before and after XLA gathers it; None: it does not, or that is not noted."""
+    noted = use.owner.operation.attributes.get(GATHERED)
+    if noted is None:
+        return None
+    gather = ir.ArrayAttr(noted)[use.operand_number]
+    return None if isinstance(gather, ir.UnitAttr) else ir.ArrayAttr(gather)
 
 
 def shard_bytes(value: ir.Value, sharding: Sharding | None) -> int:

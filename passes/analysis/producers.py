@@ -4,9 +4,7 @@ In a `jax.jit` program with shardings the partitioner adds a reduction after eac
 dimension. Which dimensions an op adds up is in Shardy's sharding rules, how they are split in its propagation.
 """
 
-import functools
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
@@ -14,9 +12,11 @@ from jaxlib.mlir import ir
 from paropt.passes.analysis.collectives import ADD, combiner_of
 from paropt.passes.analysis.constants import is_zero, scalar_of
 from paropt.passes.analysis.followed import require_one_group, require_real
+from paropt.passes.analysis.gathers import Gather, gathers
 from paropt.passes.analysis.loops import WHILE
 from paropt.passes.analysis.noted import is_source
 from paropt.passes.analysis.propagation import Propagated
+from paropt.passes.analysis.sharding_rules import Factors, ShardingRule, parse_rule
 from paropt.passes.analysis.shardings import (
     CONSTRAINT,
     Axes,
@@ -40,6 +40,7 @@ class Producer(NamedTuple):
     operands: tuple[tuple[Axes, ...], ...]  # per operand and dimension: how what is added up is split
     op: ir.Operation  # that adds up
     shared: tuple[int, ...] = ()  # the operands that lie so for all that reads them
+    gathered: tuple[Gather | None, ...] = ()  # per operand: how it is gathered first, where it is
 
 
 class Row(NamedTuple):
@@ -125,23 +126,26 @@ def _is_left_unreduced(op: ir.Operation) -> bool:
 
 
 def _producer(op: ir.Operation, rule: str, propagated: Propagated) -> Producer | None:
+    gathered = gathers(op, propagated)
     shardings = propagated.operand_shardings(op)
-    factors, reduced = _factors(rule)
-    splits = tuple(_splits(sharding, dims, reduced) for sharding, dims in zip(shardings, factors, strict=True))
-    mesh = next((s.mesh for s, split in zip(shardings, splits, strict=True) if s is not None and any(split)), None)
+    lies = [own if first is None else first.after for own, first in zip(shardings, gathered, strict=True)]
+    dims = parse_rule(rule)
+    splits = tuple(_splits(sharding, of, dims) for sharding, of in zip(lies, dims.operands, strict=True))
+    mesh = next((s.mesh for s, split in zip(lies, splits, strict=True) if s is not None and any(split)), None)
     if mesh is None:
         return None
     ROWS[op.name].require(op)
-    axes: dict[str, Axes] = {}  # by the factor that they split
-    for dims, split in zip(factors, splits, strict=True):
-        for factor, over in zip(dims, split, strict=True):
-            if factor in reduced:
-                require(axes.setdefault(factor, over) == over, "its operands are split in different ways", op)
+    axes: dict[Factors, Axes] = {}  # by the dimension that they split
+    for of, split in zip(dims.operands, splits, strict=True):
+        for dimension, over in zip(of, split, strict=True):
+            if _is_added_up(dimension, dims):
+                require(axes.setdefault(dimension, over) == over, "its operands are split in different ways", op)
     together = in_mesh_order(module_of(op), mesh, [axis for over in axes.values() for axis in over])
     if has_part(together):
         _require_whole(op, together, propagated)
-    shared = [i for i, split in enumerate(splits) if any(split) and _is_shared(op, i, propagated)]
-    return Producer(op.results[0], mesh, together, splits, op, tuple(shared))
+    read = [i for i, split in enumerate(splits) if any(split) and gathered[i] is None]
+    shared = [i for i in read if _is_shared(op, i, propagated)]
+    return Producer(op.results[0], mesh, together, splits, op, tuple(shared), gathered)
 
 
 def _is_shared(op: ir.Operation, position: int, propagated: Propagated) -> bool:
@@ -161,17 +165,12 @@ def _require_whole(op: ir.Operation, axes: Axes, propagated: Propagated) -> None
     require(apart, "it adds up over a part of an axis, and another part splits its result", op)
 
 
-def _splits(sharding: Sharding | None, dims: list[str], reduced: set[str]) -> tuple[Axes, ...]:
+def _splits(sharding: Sharding | None, dims: Sequence[Factors], rule: ShardingRule) -> tuple[Axes, ...]:
     """Per dimension of an operand, the axes that split what is added up; () for the other dimensions."""
     if sharding is None:
         return ((),) * len(dims)
-    return tuple(axes if factor in reduced else () for factor, axes in zip(dims, sharding.dimensions, strict=True))
+    return tuple(axes if _is_added_up(of, rule) else () for of, axes in zip(dims, sharding.dimensions, strict=True))
 
 
-@functools.cache  # programs have few different rules, of many ops
-def _factors(rule: str) -> tuple[list[list[str]], set[str]]:
-    """Per operand and dimension the factors it is made of, and the factors that the op adds up."""
-    operands = rule[: rule.index("->")]
-    dims = [re.findall(r"[^,\s]+", inner) for inner in re.findall(r"\[([^\]]*)\]", operands)]
-    reduced = re.search(r"reduction=\{([^}]*)\}", rule)
-    return dims, set(reduced[1].split(", ")) if reduced else set()
+def _is_added_up(dimension: Factors, rule: ShardingRule) -> bool:
+    return bool(dimension) and rule.reduced.issuperset(dimension)

@@ -31,7 +31,8 @@ _PROPAGATION = "builtin.module(sdy-propagation-pipeline)"
 # What that pipeline does besides, to no value that is asked about: it takes a third of its time.
 _NOT_ASKED_FOR = ("canonicalize", "func.func(sdy-drop-sharding-rules)", "sdy-save-module")
 _DCE = "symbol-dce"  # erases functions that are not called any more
-_RENAMED = {"sdy.reshard": CONSTRAINT}  # what Shardy makes of an op
+_BROADCAST, _RESHAPE = "stablehlo.broadcast_in_dim", "stablehlo.reshape"
+_WAS = {"sdy.reshard": CONSTRAINT, _RESHAPE: _BROADCAST}  # what an op may have been in the module
 _BARRIER = "sdy.propagation_barrier"
 # The dimensions of their results are not those of their operands, even where the shapes are the same.
 _REORDER = frozenset(f"stablehlo.{name}" for name in ("convolution", "dot_general", "transpose"))
@@ -57,6 +58,8 @@ class Propagated:
         for result in forward_only:
             number, position = self._numbers[op_of(result).results[0]], ir.OpResult(result).result_number
             _stop_backward(copies[number].results[position])
+        for broadcast in ops_of(self._copy, _BROADCAST):
+            _reshape(broadcast)
         for loop in ops_of(self._copy, WHILE)[::-1]:  # inner loops come first
             _carry_captures(loop)
         _ensure_main(self._copy)
@@ -70,7 +73,8 @@ class Propagated:
     def _find(self, op: ir.Operation) -> ir.WalkResult:
         """Notes `op` of the copy by its mark, after Shardy."""
         name, mark = op.name, op.location.attr
-        self._copies.setdefault((_RENAMED.get(name, name), mark), op)  # what Shardy puts behind it is marked like it
+        for known in (name, _WAS.get(name, name)):
+            self._copies.setdefault((known, mark), op)  # what Shardy puts behind it is marked like it
         if name == _BARRIER:
             self._barriers.setdefault(mark, []).append(op)
         return ir.WalkResult.ADVANCE
@@ -197,6 +201,21 @@ def _stop_backward(result: ir.Value) -> None:
     result.replace_all_uses_except(barrier.result, barrier.operation)
 
 
+def _reshape(broadcast: ir.Operation) -> None:
+    """Makes a reshape of what only adds dimensions of one element, as XLA does: Shardy goes through those earlier."""
+    operand, result = broadcast.operands[0], broadcast.results[0]
+    if not rank_of(operand) or not ir.RankedTensorType(result.type).has_static_shape:
+        return
+    before, after = ([size for size in _shape(value) if size != 1] for value in (operand, result))
+    dimensions = list(ir.DenseI64ArrayAttr(broadcast.attributes["broadcast_dimensions"]))
+    if before != after or dimensions != sorted(dimensions):
+        return
+    with broadcast.context, ir.InsertionPoint(broadcast), broadcast.location:
+        reshaped = ir.Operation.create(_RESHAPE, results=[result.type], operands=[operand])
+    result.replace_all_uses_with(reshaped.results[0])
+    broadcast.erase()
+
+
 def _carry_captures(loop: ir.Operation) -> None:
     """Gives the body a copy of each value that it reads from the block around it: it may be split in its own way.
 
@@ -209,7 +228,7 @@ def _carry_captures(loop: ir.Operation) -> None:
         if not captures or is_constant(value):
             continue
         with loop.context, ir.InsertionPoint.at_block_begin(body), ir.Location.unknown():
-            copy = ir.Operation.create("stablehlo.reshape", results=[value.type], operands=[value]).results[0]
+            copy = ir.Operation.create(_RESHAPE, results=[value.type], operands=[value]).results[0]
         for use in captures:
             use.owner.operation.operands[use.operand_number] = copy
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
 
 from paropt.passes.analysis.linearity import TRACKED
 from paropt.passes.analysis.loops import WHILE, Loop, loop_around
@@ -23,12 +24,12 @@ _PRODUCTS = frozenset({"stablehlo.convolution", "stablehlo.dot_general"})
 _JOINS = frozenset({"stablehlo.add", "stablehlo.subtract"})
 
 
-def sharded_sums(module: ir.Operation) -> dict[ir.Value, frozenset[str]]:
+def sharded_sums(module: ir.Operation, propagated: Propagated | None = None) -> dict[ir.Value, frozenset[str]]:
     """For each value that an accumulated sum is made of, the axes by which the program splits that sum; no others.
 
     A sum is split by an axis when the program says so in the loop that accumulates it (or before a sum outside of
     loops), or when the loop also carries a value of the same shape unchanged (the parameter) that the user splits by
-    it.
+    it. With `propagated`, that is not enough where Shardy found that the sum is not split by it.
     """
     found: defaultdict[ir.Value, frozenset[str]] = defaultdict(frozenset)
     for op in ops_of(module, CONSTRAINT):
@@ -37,21 +38,27 @@ def sharded_sums(module: ir.Operation) -> dict[ir.Value, frozenset[str]]:
             _spread(op.operands[0], axes, found, through_sums=loop_around(op.block) is not None)
     for op in ops_of(module, WHILE):
         if not is_manual(op):
-            for value, axes in _like_parameters(Loop(op)):
-                _spread(value, axes, found, through_sums=True)
+            for value, axes, result in _like_parameters(Loop(op)):
+                lies = propagated.sharding_of(result) if propagated is not None else None
+                _spread(value, axes if propagated is None else _split_over(lies, axes), found, through_sums=True)
     return found
 
 
-def _like_parameters(loop: Loop) -> Iterator[tuple[ir.Value, frozenset[str]]]:
-    """What the loop computes for its next trip, where the user splits a value of that shape that it only reads."""
+def _split_over(lies: Sharding | None, axes: frozenset[str]) -> frozenset[str]:
+    return frozenset(axis for axis in axes if lies is not None and names_of([axis]) & names_of(lies.axes))
+
+
+def _like_parameters(loop: Loop) -> Iterator[tuple[ir.Value, frozenset[str], ir.Value]]:
+    """What the loop computes for its next trip, and returns, where the user splits a value of that shape that it only
+    reads."""
     nexts = list(loop.next_values.operands)
     by_shape: defaultdict[str, frozenset[str]] = defaultdict(frozenset)
     for value, argument, start in zip(nexts, loop.body.arguments, loop.op.operands, strict=True):
         if value == argument:
             by_shape[_shape(value)] |= _given_axes(start)
-    for value, argument in zip(nexts, loop.body.arguments, strict=True):
+    for value, argument, result in zip(nexts, loop.body.arguments, loop.op.results, strict=True):
         if value != argument and by_shape[_shape(value)]:
-            yield value, by_shape[_shape(value)]
+            yield value, by_shape[_shape(value)], result
 
 
 class Cut(NamedTuple):
@@ -89,7 +96,8 @@ def cut_of(value: ir.Value, propagated: Propagated, axes: frozenset[str]) -> Cut
 
 
 def is_activation(value: ir.Value, others: set[ir.Value]) -> bool:
-    """Whether products read what is made of `value`, in its loop or the next trip: it is no gradient.
+    """Whether products, or the sum of an embedding's rows, read what is made of `value`, in its loop or the next trip:
+    it is no gradient.
 
     How activations are gathered and scattered XLA decides with these products, which it may overlap with that.
     `others` are known to be none, and grow: all that is made of gradients may meet in their norm.
@@ -98,13 +106,22 @@ def is_activation(value: ir.Value, others: set[ir.Value]) -> bool:
     while waiting:
         for use in waiting.pop().uses:
             user = use.owner.operation
-            if user.name in _PRODUCTS:
+            if user.name in _PRODUCTS or _adds_up_rows(user, use.operand_number):
                 return True
             new = [made for made in _made_by(user, use.operand_number) if made not in seen and made not in others]
             seen.update(new)
             waiting += new
     others |= seen
     return False
+
+
+def _adds_up_rows(op: ir.Operation, operand: int) -> bool:
+    """Whether that operand has the rows of a scatter: one would be a gradient, put in its place among others."""
+    if op.name != "stablehlo.scatter" or operand != len(op.operands) - 1:
+        return False
+    window = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"]).update_window_dims
+    shape = ir.RankedTensorType(op.operands[operand].type).shape
+    return any(size > 1 for dimension, size in enumerate(shape) if dimension not in window)
 
 
 def _made_by(op: ir.Operation, operand: int) -> list[ir.Value]:

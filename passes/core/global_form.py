@@ -16,9 +16,20 @@ from paropt.passes.analysis.branches import BRANCHES
 from paropt.passes.analysis.collectives import GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER
 from paropt.passes.analysis.followed import ROWS as FOLLOWED
 from paropt.passes.analysis.followed import is_followed
+from paropt.passes.analysis.gathers import Gather, is_gathered_alike
 from paropt.passes.analysis.linearity import TRACKED
 from paropt.passes.analysis.loops import WHILE
-from paropt.passes.analysis.noted import OPERANDS, READ, SHARDINGS, SHARED, WANTED, is_source, noted_operands
+from paropt.passes.analysis.noted import (
+    GATHERED,
+    OPERANDS,
+    READ,
+    SHARDINGS,
+    SHARED,
+    WANTED,
+    is_source,
+    noted_gather,
+    noted_operands,
+)
 from paropt.passes.analysis.producers import Producer
 from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.sharded_sums import Cut
@@ -109,7 +120,36 @@ def note_shardings(module: ir.Operation, moved: Iterable[tuple[ir.Value, Axes]],
     by_axes: dict[Axes, list[ir.Value]] = {}
     for value, axes in moved:
         by_axes.setdefault(axes, []).append(value)
-    names = {name for axes, values in by_axes.items() for name in _note_shardings(values, axes, propagated)}
+    _remember(module, {name for axes, values in by_axes.items() for name in _note_shardings(values, axes, propagated)})
+
+
+def note_gathers(module: ir.Operation, producers: Iterable[Producer], propagated: Propagated) -> None:
+    """Notes on products what XLA gathers for them as for one of `producers`: it is gathered once for all of them."""
+    names: set[str] = set()
+    for producer in producers:
+        for operand, gather in zip(producer.op.operands, producer.gathered, strict=False):  # constraints have none
+            if gather is None:
+                continue
+            for use in operand.uses:
+                if is_gathered_alike(use, gather, propagated):
+                    _note_gather(use, gather)
+                    names.add(use.owner.operation.name)
+    _remember(module, names)
+
+
+def _note_gather(use: ir.OpOperand, gather: Gather) -> None:
+    op = use.owner.operation
+    with op.context:
+        noted = list(ir.ArrayAttr(op.attributes[GATHERED])) if GATHERED in op.attributes else []
+        noted = noted or [ir.UnitAttr.get()] * len(op.operands)
+        noted[use.operand_number] = ir.ArrayAttr.get([closed_sharding(s.mesh, s.dimensions) for s in gather])
+        op.attributes[GATHERED] = ir.ArrayAttr.get(noted)
+
+
+def _remember(module: ir.Operation, names: set[str]) -> None:
+    """Notes that ops of these names have notes."""
+    if _NOTED in module.attributes:
+        names = names | {ir.StringAttr(name).value for name in ir.ArrayAttr(module.attributes[_NOTED])}
     if names:
         with module.context:
             module.attributes[_NOTED] = ir.ArrayAttr.get([ir.StringAttr.get(name) for name in sorted(names)])
@@ -203,11 +243,40 @@ def pin_operands(source: ir.Operation) -> None:
     producer = op_of(source.operands[0])
     shared = ir.DenseI64ArrayAttr(source.attributes[SHARED]) if SHARED in source.attributes else ()
     for i, split in enumerate(ir.ArrayAttr(source.attributes[OPERANDS])):
+        if _pin_gathered(producer, i):
+            continue
         if not isinstance(split, ir.UnitAttr) and not _is_constrained(producer.operands[i], split):
             _pin(producer, i, split, for_all=i in shared)
     for name in (OPERANDS, SHARED):
         if name in source.attributes:
             del source.attributes[name]
+
+
+def _pin_gathered(op: ir.Operation, position: int) -> bool:
+    """Whether XLA gathers that operand for `op`: then once, for all ops for which it does, as it would alone."""
+    value = op.operands[position]
+    uses = [(use.owner.operation, use.operand_number, noted_gather(use)) for use in value.uses]
+    gather = next((gather for user, number, gather in uses if user == op and number == position), None)
+    if gather is None:
+        return False
+    before, after = gather
+    if _is_constrained(value, after):
+        return True
+    with op.context, _behind(value), op.location:
+        # Shardy would have a value that only a constraint reads lie like that from the start: gathered too early.
+        made = value if _is_constrained(value, before) else constrained(value, before)
+        pinned = constrained(made, after)
+    for user, number, wanted in uses:
+        if wanted is not None and wanted == gather:
+            user.operands[number] = pinned
+    return True
+
+
+def _behind(value: ir.Value) -> ir.InsertionPoint:
+    made = defining_op(value)
+    if made is not None:
+        return ir.InsertionPoint.after(made)
+    return ir.InsertionPoint.at_block_begin(ir.BlockArgument(value).owner)
 
 
 def _pin(op: ir.Operation, position: int, split: ir.Attribute, *, for_all: bool) -> None:
@@ -263,7 +332,7 @@ def erase_notes(module: ir.Operation) -> None:
     names = [ir.StringAttr(name).value for name in ir.ArrayAttr(module.attributes[_NOTED])]
     del module.attributes[_NOTED]
     for op in ops_of(module, *names, *BRANCHES):  # of an if, `annotate-unreduced` may have made a case
-        for name in (SHARDINGS, WANTED, READ):
+        for name in (SHARDINGS, WANTED, READ, GATHERED):
             if name in op.attributes:
                 del op.attributes[name]
 

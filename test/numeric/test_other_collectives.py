@@ -46,9 +46,13 @@ def weights(a: Any, b: Any) -> Tree:
 
 ROW_AFTER_COLUMN = weights((None, "model"), ("model",))
 COLUMN_AFTER_COLUMN = weights((None, "model"), (None, "model"))
+LAYERS = {
+    name: on_mesh(integers(2, WIDTH, WIDTH), None, *over) for name, over in (("a", (None, "model")), ("b", ("model",)))
+}
 BATCHES = on_mesh(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, "data")
 SEQUENCES = on_mesh(integers(MICRO_BATCHES, EXAMPLES, SEQUENCE, WIDTH), None, "data", "model")
 TOKENS = on_mesh(abs(integers(MICRO_BATCHES, EXAMPLES)).astype(int), None, "data")
+SOME_TOKENS = on_mesh(abs(integers(MICRO_BATCHES, EXAMPLES, SEQUENCE)).astype(int), None, "data")
 TABLE = {"e": on_mesh(integers(VOCABULARY, WIDTH), "model"), "a": on_mesh(integers(WIDTH, WIDTH), None, "model")}
 
 
@@ -91,11 +95,54 @@ def tied(w: Any, batches: jax.Array) -> Any:
     return accumulated(jax.grad(loss), w, batches)
 
 
+def by_positions(value: jax.Array) -> jax.Array:
+    return constrained(value, "data", "model")
+
+
+def by_features(value: jax.Array) -> jax.Array:
+    return constrained(value, "data", None, "model")
+
+
+def sequences(w: Any, batches: jax.Array) -> Any:
+    """Activations are split over `model` by their positions between the layers, and by features within."""
+
+    def loss(w: Any, x: jax.Array) -> jax.Array:
+        h = by_features(jax.nn.relu(by_positions(x) @ w["a"]))
+        return (by_positions(h @ w["b"]) ** 2).sum() / 2
+
+    return accumulated(jax.grad(loss), w, batches)
+
+
+def layers(w: Any, batches: jax.Array) -> Any:
+    """The same, twice, with a sum and a factor before the products of the backward pass."""
+
+    def layer(x: jax.Array, w: Any) -> tuple[jax.Array, None]:
+        h = by_features(jax.nn.relu(by_positions(jax.nn.relu(x)) @ w["a"]))
+        return by_positions(x + h @ w["b"] / 64), None
+
+    def loss(w: Any, x: jax.Array) -> jax.Array:
+        return (lax.scan(layer, by_positions(x), w)[0] ** 2).sum() / 2
+
+    return accumulated(jax.grad(loss), w, batches)
+
+
+def embedded(w: Any, batches: jax.Array) -> Any:
+    """What the table gives is split by positions, so that its gradient is summed from shards."""
+
+    def loss(w: Any, tokens: jax.Array) -> jax.Array:
+        h = by_features(jax.nn.relu(by_positions(jnp.take(w["e"], tokens, axis=0)) @ w["a"]))
+        return (by_features(h @ w["b"]) ** 2).sum() / 2
+
+    return accumulated(jax.grad(loss), w, batches)
+
+
 ONCE = {
     "open": Case(of_gradients(OPEN, OPEN), (ROW_AFTER_COLUMN, BATCHES), HALF),
     "half open": Case(of_gradients(None, OPEN), ({"a": ROW_AFTER_COLUMN["a"], "b": ROW_AFTER_COLUMN["a"]}, BATCHES), 4 * BYTES // 2),
     "an open sum": Case(of_sums(OPEN, OPEN), (ROW_AFTER_COLUMN, BATCHES), HALF),
     "gathered activations": Case(updated, (COLUMN_AFTER_COLUMN, BATCHES), HALF),
+    "split by positions": Case(sequences, (ROW_AFTER_COLUMN, SEQUENCES), HALF),
+    "split by positions, in layers": Case(layers, (LAYERS, SEQUENCES), 2 * 2 * WIDTH * WIDTH * 4 // 2, tolerance=1e-6),
     "tied": Case(tied, (TABLE, TOKENS), (VOCABULARY + WIDTH) * WIDTH * 4 // 2, tolerance=1e-6),
 }  # fmt: skip
 
@@ -146,21 +193,31 @@ def test_gradients_that_would_be_gathered_are_not_scattered() -> None:
     assert after.sync_bytes <= before.sync_bytes
 
 
-def sequences(w: Any, batches: jax.Array) -> Any:
-    """Activations are split over `model` by their positions between the layers, and by features within."""
+def test_what_is_split_by_positions_is_scattered() -> None:
+    """Fully sharded: over `data` in each micro-batch, of the weights that `model` splits as well."""
+    weights_of_both = weights(("data", "model"), ("model", "data"))
 
-    def loss(w: Any, x: jax.Array) -> jax.Array:
-        h = constrained(jax.nn.relu(constrained(x, "data", "model") @ w["a"]), "data", None, "model")
-        return (constrained(h @ w["b"], "data", "model") ** 2).sum() / 2
+    def step(w: Any, batches: jax.Array) -> Any:
+        return jax.tree.map(jnp.subtract, w, sequences(w, batches))
 
-    return accumulated(jax.grad(loss), w, batches)
+    before, after, _ = compared(Case(step, (weights_of_both, SEQUENCES)))
+    assert after.total("reduce-scatter").in_loops == MICRO_BATCHES * HALF
+    assert after.sync_bytes <= before.sync_bytes and after.peak_memory < before.peak_memory
 
 
+SPLIT_BY_POSITIONS = {
+    "layers": (sequences, ROW_AFTER_COLUMN, SEQUENCES),
+    "an embedding": (embedded, TABLE | {"b": ROW_AFTER_COLUMN["a"]}, SOME_TOKENS),
+}
+
+
+@pytest.mark.parametrize("name", SPLIT_BY_POSITIONS)
 @pytest.mark.parametrize("target", ["cpu:8", "tpu:v5e:2x4", "gpu:h100:1x1x8"])
-def test_activations_are_left_to_xla(target: str) -> None:
+def test_activations_are_left_to_xla(name: str, target: str) -> None:
     """XLA:TPU moves their shards while it multiplies: written as reduce_scatters, it would reduce all of them."""
     available(target)
-    report = paropt.audit(sequences, ROW_AFTER_COLUMN, SEQUENCES, passes="grad-sync", targets=[target])
+    step, *args = SPLIT_BY_POSITIONS[name]
+    report = paropt.audit(step, *args, passes="grad-sync", targets=[target])
     assert not report.mismatches
     before, after = report[target].before, report[target].after
     for kind in (*OTHER_KINDS, "all-reduce", "reduce-scatter"):

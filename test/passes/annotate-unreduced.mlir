@@ -1098,3 +1098,30 @@ func.func public @region_over_another_axis(%x: tensor<16x4xf32> {sdy.sharding = 
   %v = sdy.all_reduce {"model"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
   return %v : tensor<4x4xf32>
 }
+
+// -----
+
+module attributes {paropt.noted = ["stablehlo.dot_general"]} {
+sdy.mesh @mesh = <["data"=4, "model"=2]>
+
+// What XLA gathers for two products is gathered once for both, from how it was; other ops read it as it was.
+// CHECK-LABEL:   func.func public @gathered
+// CHECK-SAME:      (%[[X:.*]]: tensor<16x6x4xf32>
+// CHECK-NEXT:      %[[B:.*]] = sdy.sharding_constraint %[[X]] <@mesh, [{"data"}, {"model"}, {}]>
+// CHECK-NEXT:      %[[A:.*]] = sdy.sharding_constraint %[[B]] <@mesh, [{"data"}, {}, {}]>
+// CHECK-NEXT:      %[[N:.*]] = stablehlo.negate %[[X]]
+// CHECK-NEXT:      stablehlo.dot_general %[[A]], %{{.*}}, contracting_dims = [2] x [0] :
+// CHECK-NEXT:      %[[R:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{"data", ?}, {?}, {?}]>
+// CHECK-NEXT:      %[[P:.*]] = stablehlo.dot_general %[[A]], %[[R]], contracting_dims = [0, 1] x [0, 1] :
+// CHECK-NEXT:      sdy.sharding_constraint %[[P]] <@mesh, [{}, {}], unreduced={"data"}> :
+// CHECK-NOT:       paropt
+func.func public @gathered(%x: tensor<16x6x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}, {}]>}, %w: tensor<4x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"model"}]>}, %y: tensor<16x6x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}, {"model"}]>}) -> (tensor<4x8xf32>, tensor<16x6x8xf32>, tensor<16x6x4xf32>) {
+  %n = stablehlo.negate %x : tensor<16x6x4xf32>
+  %h = stablehlo.dot_general %x, %w, contracting_dims = [2] x [0] {paropt.gathered = [[#sdy.sharding<@mesh, [{"data"}, {"model"}, {}]>, #sdy.sharding<@mesh, [{"data"}, {}, {}]>], unit]} : (tensor<16x6x4xf32>, tensor<4x8xf32>) -> tensor<16x6x8xf32>
+  %p = stablehlo.dot_general %x, %y, contracting_dims = [0, 1] x [0, 1] {paropt.gathered = [[#sdy.sharding<@mesh, [{"data"}, {"model"}, {}]>, #sdy.sharding<@mesh, [{"data"}, {}, {}]>], unit]} : (tensor<16x6x4xf32>, tensor<16x6x8xf32>) -> tensor<4x8xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}, {?}]>]} : tensor<4x8xf32>
+  %t = stablehlo.negate %u : tensor<4x8xf32>
+  %g = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x8xf32>
+  return %g, %h, %n : tensor<4x8xf32>, tensor<16x6x8xf32>, tensor<16x6x4xf32>
+}
+}

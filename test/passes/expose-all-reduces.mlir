@@ -1019,3 +1019,91 @@ func.func public @region_repeats(%x: tensor<16x4xf32> {sdy.sharding = #sdy.shard
   %n0 = stablehlo.negate %m : tensor<4x4xf32>
   return %n0 : tensor<4x4xf32>
 }
+
+// -----
+
+sdy.mesh @mesh = <["data"=4, "model"=2]>
+
+// Activations are split by positions, %x, and by features, %y: for both products XLA gathers all positions.
+// CHECK-LABEL:   func.func public @gathered_positions
+// CHECK:           %[[P:.*]] = stablehlo.dot_general %arg0, %{{.*}}, contracting_dims = [0, 1] x [0, 1] {paropt.gathered = [
+// CHECK-SAME:        [#sdy.sharding<@mesh, [{"data"}, {"model"}, {}]>, #sdy.sharding<@mesh, [{"data"}, {}, {}]>], unit]
+// CHECK-NEXT:      %[[U:.*]] = sdy.sharding_constraint %[[P]] <@mesh, [{?}, {?}], unreduced={"data"}>
+// CHECK-SAME:        paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}, {?}]>]
+// CHECK:           sdy.all_reduce {"data"} %[[U]]
+// CHECK:           stablehlo.dot_general %arg0, %arg1, contracting_dims = [2] x [0] {paropt.gathered = [
+// CHECK-SAME:        [#sdy.sharding<@mesh, [{"data"}, {"model"}, {}]>, #sdy.sharding<@mesh, [{"data"}, {}, {}]>], unit]
+// CHECK:           stablehlo.add %arg0, %arg0 :
+func.func public @gathered_positions(%x: tensor<16x6x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}, {}]>}, %w: tensor<4x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"model"}]>}, %y: tensor<16x6x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}, {"model"}]>}) -> (tensor<4x8xf32>, tensor<16x6x8xf32>, tensor<16x6x4xf32>) {
+  %z = stablehlo.negate %y : tensor<16x6x8xf32>
+  %g = stablehlo.dot_general %x, %z, contracting_dims = [0, 1] x [0, 1] : (tensor<16x6x4xf32>, tensor<16x6x8xf32>) -> tensor<4x8xf32>
+  %h = stablehlo.dot_general %x, %w, contracting_dims = [2] x [0] : (tensor<16x6x4xf32>, tensor<4x8xf32>) -> tensor<16x6x8xf32>
+  %c = sdy.sharding_constraint %h <@mesh, [{"data"}, {}, {"model"}]> : tensor<16x6x8xf32>
+  %s = stablehlo.add %x, %x : tensor<16x6x4xf32>
+  return %g, %c, %s : tensor<4x8xf32>, tensor<16x6x8xf32>, tensor<16x6x4xf32>
+}
+
+// XLA would have to move what is left of it.
+// CHECK-LABEL:   func.func public @split_first_by_the_other_axis
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: its operands are split in different ways
+func.func public @split_first_by_the_other_axis(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"model", "data"}, {}]>}, %y: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}]>}) -> tensor<4x8xf32> {
+  %g = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x8xf32>) -> tensor<4x8xf32>
+  return %g : tensor<4x8xf32>
+}
+
+// The rows of an embedding's gradient are examples: XLA scatters them as it multiplies.
+// CHECK-LABEL:   func.func public @rows
+// CHECK-NOT:       sdy.reduce_scatter
+// CHECK:           return
+func.func public @rows(%dh: tensor<16x6x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}, {"model"}]>}, %w: tensor<4x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"model"}]>}, %i: tensor<16x6x1xi32>) -> tensor<32x4xf32> {
+  %dx = stablehlo.dot_general %dh, %w, contracting_dims = [2] x [1] : (tensor<16x6x8xf32>, tensor<4x8xf32>) -> tensor<16x6x4xf32>
+  %c = sdy.sharding_constraint %dx <@mesh, [{"data"}, {"model"}, {}]> : tensor<16x6x4xf32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<32x4xf32>
+  %g = "stablehlo.scatter"(%zeros, %i, %c) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [2], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 2>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) : (tensor<32x4xf32>, tensor<16x6x1xi32>, tensor<16x6x4xf32>) -> tensor<32x4xf32>
+  return %g : tensor<32x4xf32>
+}
+
+// One that is put in its place among others is a gradient.
+// CHECK-LABEL:   func.func public @put_in_its_place
+// CHECK:           sdy.reduce_scatter
+// CHECK:           return
+func.func public @put_in_its_place(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %i: tensor<1xi32>) -> tensor<3x4x8xf32> {
+  %dw = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x8xf32>) -> tensor<4x8xf32>
+  %c = sdy.sharding_constraint %dw <@mesh, [{"data"}, {}]> : tensor<4x8xf32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<3x4x8xf32>
+  %g = "stablehlo.scatter"(%zeros, %i, %c) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [0, 1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 0>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) : (tensor<3x4x8xf32>, tensor<1xi32>, tensor<4x8xf32>) -> tensor<3x4x8xf32>
+  return %g : tensor<3x4x8xf32>
+}
+
+// The user splits the parameter, but nothing has the sum split like that.
+// CHECK-LABEL:   func.func public @whole_sum_of_a_split_parameter
+// CHECK:           sdy.all_reduce {"data", "model"}
+// CHECK:           return
+func.func public @whole_sum_of_a_split_parameter(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data", "model"}, {}]>}, %p: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"model"}, {}]>}) -> (tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %w:3 = stablehlo.while(%i = %zero, %acc = %none, %q = %p) : tensor<i32>, tensor<4x4xf32>, tensor<4x4xf32>
+  cond {
+    %c = stablehlo.compare LT, %i, %four, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %y = stablehlo.dot_general %x, %q, contracting_dims = [1] x [0] : (tensor<16x4xf32>, tensor<4x4xf32>) -> tensor<16x4xf32>
+    %g = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+    %s = stablehlo.add %acc, %g : tensor<4x4xf32>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %s, %q : tensor<i32>, tensor<4x4xf32>, tensor<4x4xf32>
+  }
+  return %w#1 : tensor<4x4xf32>
+}

@@ -1,0 +1,65 @@
+"""Which operands of a product XLA gathers before it multiplies.
+
+Sequence parallel training splits activations by positions between layers and by features within, both over the axis
+of the tensor parallel weights. A product of the two can't have both: XLA keeps to how the result is split, where the
+other operand is split alike, and gathers what else is split over that axis.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+
+from paropt.passes.analysis.propagation import Propagated
+from paropt.passes.analysis.sharding_rules import Factors, parse_rule
+from paropt.passes.analysis.shardings import Axes, Sharding
+
+_DOT = "stablehlo.dot_general"
+
+_Splits = Mapping[Factors, Axes]  # of the dimensions of an operand or a result, by what Shardy's rule calls them
+
+
+class Gather(NamedTuple):
+    """How an operand lies before XLA gathers it, and after that."""
+
+    before: Sharding
+    after: Sharding
+
+
+def gathers(op: ir.Operation, propagated: Propagated) -> tuple[Gather | None, ...]:
+    """Per operand of `op`; None where it is multiplied as it lies, or `op` is no product."""
+    nothing = (None,) * len(op.operands)
+    if op.name != _DOT:
+        return nothing
+    lies, result = propagated.operand_shardings(op), propagated.sharding_of(op.results[0])
+    if result is None or len(lies) != 2 or None in lies:
+        return nothing
+    rule = parse_rule(propagated.sharding_rule(op))
+    made = dict(zip(rule.results[0], result.dimensions, strict=True))
+    known = [sharding for sharding in lies if sharding is not None]
+    own, other = (dict(zip(of, s.dimensions, strict=True)) for of, s in zip(rule.operands, known, strict=True))
+    return (_gather(known[0], own, other, made), _gather(known[1], other, own, made))
+
+
+def is_gathered_alike(use: ir.OpOperand, gather: Gather, propagated: Propagated) -> bool:
+    """Whether XLA gathers what is used there, too, so that it lies like that."""
+    return gathers(use.owner.operation, propagated)[use.operand_number] == gather
+
+
+def _gather(lies: Sharding, own: _Splits, other: _Splits, result: _Splits) -> Gather | None:
+    """Of the operand that is split as `own`, so that what the `other` operand and the `result` allow is left of it."""
+    kept: list[Axes] = []
+    for dimension, axes in own.items():
+        allowed = result[dimension] if dimension in result else other[dimension]
+        left = axes[: len(allowed)]
+        if left != allowed[: len(left)] or not _is_taken(axes[len(left) :], dimension, other, result):
+            return None
+        kept.append(left)
+    found = lies._replace(dimensions=tuple(kept))
+    return Gather(lies, found) if found != lies else None
+
+
+def _is_taken(axes: Sequence[str], dimension: Factors, other: _Splits, result: _Splits) -> bool:
+    """Whether all of `axes` split another dimension of both the `other` operand and the `result`."""
+    shared = [axis for each, over in result.items() if each != dimension and over == other.get(each) for axis in over]
+    return set(axes) <= set(shared)
