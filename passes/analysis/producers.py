@@ -86,7 +86,7 @@ def producers(module: ir.Operation, propagated: Propagated) -> tuple[list[Produc
         if "reduction=" not in rule or _is_left_unreduced(op):
             continue
         try:
-            producer = _producer(op, rule, propagated)
+            producer = _producer(op, parse_rule(rule), propagated)
             manual = producer is not None and is_manual(op)
             require(not manual, "it is in a manual computation, which what is not reduced can't leave", op)
         except Declined as reason:
@@ -125,22 +125,22 @@ def _is_left_unreduced(op: ir.Operation) -> bool:
     return False
 
 
-def _producer(op: ir.Operation, rule: str, propagated: Propagated) -> Producer | None:
-    gathered = gathers(op, propagated)
-    shardings = propagated.operand_shardings(op)
-    lies = [own if first is None else first.after for own, first in zip(shardings, gathered, strict=True)]
-    dims = parse_rule(rule)
-    splits = tuple(_splits(sharding, of, dims) for sharding, of in zip(lies, dims.operands, strict=True))
+def _producer(op: ir.Operation, rule: ShardingRule, propagated: Propagated) -> Producer | None:
+    lies = propagated.operand_shardings(op)
+    splits = _splits(lies, rule)
+    axes = _added_up(splits, rule)
+    gathered: tuple[Gather | None, ...] = (None,) * len(lies)
+    if axes is None:
+        gathered = gathers(op, propagated)
+        lies = [own if first is None else first.after for own, first in zip(lies, gathered, strict=True)]
+        splits = _splits(lies, rule)
+        axes = _added_up(splits, rule)
     mesh = next((s.mesh for s, split in zip(lies, splits, strict=True) if s is not None and any(split)), None)
     if mesh is None:
         return None
     ROWS[op.name].require(op)
-    axes: dict[Factors, Axes] = {}  # by the dimension that they split
-    for of, split in zip(dims.operands, splits, strict=True):
-        for dimension, over in zip(of, split, strict=True):
-            if _is_added_up(dimension, dims):
-                require(axes.setdefault(dimension, over) == over, "its operands are split in different ways", op)
-    together = in_mesh_order(module_of(op), mesh, [axis for over in axes.values() for axis in over])
+    require(axes is not None, "its operands are split in different ways", op)
+    together = in_mesh_order(module_of(op), mesh, [axis for over in (axes or {}).values() for axis in over])
     if has_part(together):
         _require_whole(op, together, propagated)
     read = [i for i, split in enumerate(splits) if any(split) and gathered[i] is None]
@@ -165,11 +165,24 @@ def _require_whole(op: ir.Operation, axes: Axes, propagated: Propagated) -> None
     require(apart, "it adds up over a part of an axis, and another part splits its result", op)
 
 
-def _splits(sharding: Sharding | None, dims: Sequence[Factors], rule: ShardingRule) -> tuple[Axes, ...]:
-    """Per dimension of an operand, the axes that split what is added up; () for the other dimensions."""
-    if sharding is None:
-        return ((),) * len(dims)
-    return tuple(axes if _is_added_up(of, rule) else () for of, axes in zip(dims, sharding.dimensions, strict=True))
+def _splits(lies: Sequence[Sharding | None], rule: ShardingRule) -> tuple[tuple[Axes, ...], ...]:
+    """Per operand and dimension, the axes that split what is added up; () for the other dimensions."""
+    return tuple(
+        ((),) * len(dims)
+        if sharding is None
+        else tuple(axes if _is_added_up(of, rule) else () for of, axes in zip(dims, sharding.dimensions, strict=True))
+        for sharding, dims in zip(lies, rule.operands, strict=True)
+    )
+
+
+def _added_up(splits: Sequence[Sequence[Axes]], rule: ShardingRule) -> dict[Factors, Axes] | None:
+    """The axes that split each dimension that is added up; None where the operands differ."""
+    axes: dict[Factors, Axes] = {}
+    for dims, split in zip(rule.operands, splits, strict=True):
+        for of, over in zip(dims, split, strict=True):
+            if _is_added_up(of, rule) and axes.setdefault(of, over) != over:
+                return None
+    return axes
 
 
 def _is_added_up(dimension: Factors, rule: ShardingRule) -> bool:

@@ -51,14 +51,17 @@ class Propagated:
         self._numbers: dict[ir.Value, int] = {}  # by the first results of the module's ops
         self._copy = module.operation.clone()
         copies = all_ops_of(self._copy)
+        broadcasts: list[ir.Operation] = []
         for number, (op, copy) in enumerate(zip(all_ops_of(module), copies, strict=True)):
-            if op.name != CONSTANT and len(results := op.results):
+            if (name := op.name) != CONSTANT and len(results := op.results):
                 self._numbers[results[0]] = number
                 copy.location = self._mark(number)
+                if name == _BROADCAST:
+                    broadcasts.append(copy)
         for result in forward_only:
             number, position = self._numbers[op_of(result).results[0]], ir.OpResult(result).result_number
             _stop_backward(copies[number].results[position])
-        for broadcast in ops_of(self._copy, _BROADCAST):
+        for broadcast in broadcasts:
             _reshape(broadcast)
         for loop in ops_of(self._copy, WHILE)[::-1]:  # inner loops come first
             _carry_captures(loop)
@@ -73,8 +76,9 @@ class Propagated:
     def _find(self, op: ir.Operation) -> ir.WalkResult:
         """Notes `op` of the copy by its mark, after Shardy."""
         name, mark = op.name, op.location.attr
-        for known in (name, _WAS.get(name, name)):
-            self._copies.setdefault((known, mark), op)  # what Shardy puts behind it is marked like it
+        self._copies.setdefault((name, mark), op)  # what Shardy puts behind it is marked like it
+        if name in _WAS:
+            self._copies.setdefault((_WAS[name], mark), op)
         if name == _BARRIER:
             self._barriers.setdefault(mark, []).append(op)
         return ir.WalkResult.ADVANCE
@@ -204,11 +208,11 @@ def _stop_backward(result: ir.Value) -> None:
 def _reshape(broadcast: ir.Operation) -> None:
     """Makes a reshape of what only adds dimensions of one element, as XLA does: Shardy goes through those earlier."""
     operand, result = broadcast.operands[0], broadcast.results[0]
-    if not rank_of(operand) or not ir.RankedTensorType(result.type).has_static_shape:
-        return
-    before, after = ([size for size in _shape(value) if size != 1] for value in (operand, result))
+    made = ir.RankedTensorType(result.type)
     dimensions = list(ir.DenseI64ArrayAttr(broadcast.attributes["broadcast_dimensions"]))
-    if before != after or dimensions != sorted(dimensions):
+    if not dimensions or not made.has_static_shape or dimensions != sorted(dimensions):
+        return
+    if [size for size in made.shape if size != 1] != [size for size in _shape(operand) if size != 1]:
         return
     with broadcast.context, ir.InsertionPoint(broadcast), broadcast.location:
         reshaped = ir.Operation.create(_RESHAPE, results=[result.type], operands=[operand])

@@ -254,6 +254,8 @@ def pin_operands(source: ir.Operation) -> None:
 
 def _pin_gathered(op: ir.Operation, position: int) -> bool:
     """Whether XLA gathers that operand for `op`: then once, for all ops for which it does, as it would alone."""
+    if GATHERED not in op.attributes:
+        return False
     value = op.operands[position]
     uses = [(use.owner.operation, use.operand_number, noted_gather(use)) for use in value.uses]
     gather = next((gather for user, number, gather in uses if user == op and number == position), None)
