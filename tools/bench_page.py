@@ -32,6 +32,14 @@ MORE_MEMORY = {
     "(`defer-sync{wire-dtype=bf16}` halves it, and rounds the sum once more).",
 }
 
+# The same of programs that reduce more bytes than XLA alone.
+MORE_SYNC = {
+    "_p4": "XLA alone rounds what it reduces to bf16, par-opt reduces the f32 in which the program accumulates.",
+    "_p7": "The program splits its parameters over the inner axis. XLA alone reduces all gradients over both axes in "
+    "each micro-batch; par-opt scatters them over the inner axis in each, and reduces the shards over the outer axis "
+    "once: those are the bytes that are added, while the links of the outer axis carry them once instead of in each.",
+}
+
 REWRITE_REASON = (
     "Beside parsing, verifying and printing the module: the first aim is a ratio of 2. The explicit form needs no "
     "propagation. Of a plain program Shardy has to tell how each value is split, on a copy of the whole module: how an "
@@ -151,17 +159,26 @@ def _target(target: TargetCounts) -> list[str]:
         "compile s alone",
         "par-opt",
     )
-    return [f"### {target.target}", _table([header, *(_cells(row) for row in target.rows)]), *_more_memory(target)]
+    return [f"### {target.target}", _table([header, *(_cells(row) for row in target.rows)]), *_more(target)]
 
 
-def _more_memory(target: TargetCounts) -> list[str]:
-    """Why programs take more memory than with XLA alone, where the reason is known."""
+def _more(target: TargetCounts) -> list[str]:
+    """Why programs reduce more bytes, or take more memory, than with XLA alone, where the reason is known."""
     parts = []
-    for pattern, reason in MORE_MEMORY.items():
-        names = [row.name for row in target.rows if row.name.endswith(pattern) and _memory(row) > MEMORY]
-        if names:
-            parts.append(f"More peak memory than with XLA alone: {', '.join(f'`{name}`' for name in names)}. {reason}")
+    for what, reasons, is_more in (("sync", MORE_SYNC, _is_sync_more), ("peak memory", MORE_MEMORY, _is_memory_more)):
+        for pattern, reason in reasons.items():
+            names = [row.name for row in target.rows if row.name.endswith(pattern) and is_more(row)]
+            if names:
+                parts.append(f"More {what} than with XLA alone: {', '.join(f'`{name}`' for name in names)}. {reason}")
     return parts
+
+
+def _is_sync_more(row: Row) -> bool:
+    return row.alone is not None and row.ours is not None and row.ours.sync > row.alone.sync
+
+
+def _is_memory_more(row: Row) -> bool:
+    return _memory(row) > MEMORY
 
 
 def _memory(row: Row) -> float:

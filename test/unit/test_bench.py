@@ -172,6 +172,15 @@ def test_page_says_why_more_memory_is_taken(tmp_path: Path) -> None:
     assert "More peak memory than with XLA alone: `plain_mlp_p4`. XLA alone reduces" in text
 
 
+def test_page_says_why_more_is_reduced(tmp_path: Path) -> None:
+    alone = Count(sync=400, runs_in_loops=4, activations=0, others=0, peak=100, seconds=1.0, is_exact=True)
+    counts = {"plain_mlp_p7": 425, "explicit_mlp_p7": 400, "plain_mlp_p0": 500}
+    rows = [Row(name, 100, alone, dataclasses.replace(alone, sync=sync)) for name, sync in counts.items()]
+    text = page_of(tmp_path, [TargetCounts("cpu:8", rows)], [])
+    assert "More sync than with XLA alone: `plain_mlp_p7`. The program splits its parameters" in text
+    assert "More peak memory" not in text
+
+
 def test_step_times_of_one_process() -> None:
     seconds = load("bench_steps").measure("explicit_mlp_p0", pairs=2, sizes={"width": 16, "layers": 2})
     assert {kind: len(taken) for kind, taken in seconds.items()} == {"alone": 2, "paropt": 2}
