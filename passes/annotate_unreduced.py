@@ -10,6 +10,7 @@ from paropt.passes.analysis.shardings import (
     Axes,
     Sharding,
     closed_sharding,
+    is_even,
     names_of,
     read_sharding,
     without,
@@ -85,6 +86,7 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
     - the all_reduce is over the axes over which its operand is not reduced
     - what such an if or case returns are plain tensors
     - what is exposed behind a manual computation is a sum that it takes
+    - what is not reduced is split into equal parts (XLA aborts)
     - a reduce_scatter cuts its operand into equal parts, none of which moves to another device
 
     Sources: `unreduced` axes of Shardy, as in JAX's explicit sharding mode.
@@ -117,6 +119,9 @@ def _annotate(module: ir.Operation, starts: list[ir.Operation], found: Unreduced
     }
     for op in starts:  # XLA reduces twice where the result is split by what splits the sum, not reduced over the rest
         shardings[op.results[0]] = _whole(shardings[op.results[0]], summed_axes(op))
+    for value, sharding in shardings.items():
+        even = is_even(value, read_sharding(sharding), module)
+        require(even, "what is not reduced is split into unequal parts", op_of(value))
     for op, shard in scatterings:
         start, end = read_sharding(shardings[op.operands[0]]), read_sharding(shard)
         can = scatters(module_of(op), ir.RankedTensorType(op.operands[0].type).shape, start, end)

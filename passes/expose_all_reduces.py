@@ -86,6 +86,8 @@ def expose_all_reduces(
     - the program is lowered for Shardy
     - the op is a product, or a sum from zero, or a constraint that says of what others ask for that it is not reduced
     - a convolution is in one group (XLA reduces others itself, whatever it is told)
+    - a convolution's window is not split (XLA reduces over it itself)
+    - its result is split into equal parts (XLA aborts)
     - it is no sum within an array of complex numbers (XLA:TPU aborts)
     - its operands split what it adds up in the same way
     - outside of loops, it adds up over whole axes of the mesh (XLA would move examples)

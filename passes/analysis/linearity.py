@@ -14,9 +14,10 @@ from paropt.passes.analysis.collectives import ADD, REDUCE_SCATTER, Reduction, c
 from paropt.passes.analysis.constants import is_zero, scalar_of
 from paropt.passes.analysis.followed import ROWS as FOLLOWED
 from paropt.passes.analysis.followed import require_followed
+from paropt.passes.analysis.noted import is_source
 from paropt.passes.analysis.types import is_float, tensor_of, widens
 from paropt.passes.core.remarks import require
-from paropt.passes.core.traversal import defining_op
+from paropt.passes.core.traversal import defining_op, users_of
 
 _SUBTRACT = "stablehlo.subtract"
 
@@ -65,6 +66,8 @@ def addends_of(op: ir.Operation, crossing: Crossing) -> Addends:
         leaves = crossing.leaves_loop or name not in FOLLOWED
         require(leaves, f"{name} is crossed in a program for all devices by what leaves a loop only", op)
         require_followed(op, addends, crossing.reduction.place[1])
+        adds_up = any(is_source(user) for user in users_of(op))
+        require(not adds_up, f"{name} adds up over axes itself, in a program for all devices", op)
     in_place = row.elementwise or crossing.reduction.kind != REDUCE_SCATTER
     require(in_place, f"a reduce_scatter may not cross {name}, which moves elements", op)
     require(crossing.reduction.is_sum or combines or row.moves_data, f"{name} is linear for sums only", op)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
 
 from paropt.passes.analysis.collectives import ADD, combiner_of
 from paropt.passes.analysis.constants import is_zero, scalar_of
@@ -23,12 +24,15 @@ from paropt.passes.analysis.shardings import (
     Sharding,
     has_part,
     in_mesh_order,
+    is_even,
     is_manual,
     names_of,
     read_sharding,
 )
 from paropt.passes.core.remarks import Declined, require
 from paropt.passes.core.traversal import is_within, module_of, ops_of, users_of
+
+_CONVOLUTION = "stablehlo.convolution"
 
 
 class Producer(NamedTuple):
@@ -70,7 +74,7 @@ def _adds_to_zeros(op: ir.Operation) -> None:
 # Only sums: Shardy's rules call what a maximum reduces a reduction, too.
 _TABLE = (
     Row("stablehlo.dot_general", _always, "a sum of products"),
-    Row("stablehlo.convolution", require_one_group, "a sum of products"),
+    Row(_CONVOLUTION, require_one_group, "a sum of products"),
     Row("stablehlo.reduce", _adds_from_zero, "a sum; the start value would be counted once per device"),
     Row("stablehlo.scatter", _adds_to_zeros, "sums of rows; what they are added to would be counted once per device"),
 )
@@ -139,6 +143,10 @@ def _producer(op: ir.Operation, rule: ShardingRule, propagated: Propagated) -> P
     if mesh is None:
         return None
     ROWS[op.name].require(op)
+    _require_whole_window(op, lies)
+    result = propagated.sharding_of(op.results[0])
+    even = result is None or is_even(op.results[0], result, module_of(op))
+    require(even, "its result is split into unequal parts", op)
     require(axes is not None, "its operands are split in different ways", op)
     together = in_mesh_order(module_of(op), mesh, [axis for over in (axes or {}).values() for axis in over])
     if has_part(together):
@@ -146,6 +154,18 @@ def _producer(op: ir.Operation, rule: ShardingRule, propagated: Propagated) -> P
     read = [i for i, split in enumerate(splits) if any(split) and gathered[i] is None]
     shared = [i for i in read if _is_shared(op, i, propagated)]
     return Producer(op.results[0], mesh, together, splits, op, tuple(shared), gathered)
+
+
+def _require_whole_window(op: ir.Operation, lies: Sequence[Sharding | None]) -> None:
+    """Declines a convolution that XLA reduces over the devices of a window itself, whatever it is told."""
+    if op.name != _CONVOLUTION:
+        return
+    numbers = stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
+    for sharding, window in zip(
+        lies, (numbers.input_spatial_dimensions, numbers.kernel_spatial_dimensions), strict=True
+    ):
+        split = sharding is not None and any(sharding.dimensions[dimension] for dimension in window)
+        require(not split, "XLA reduces a convolution whose window is split itself, whatever it is told", op)
 
 
 def _is_shared(op: ir.Operation, position: int, propagated: Propagated) -> bool:

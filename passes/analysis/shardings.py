@@ -58,6 +58,13 @@ def parts_in(module: ir.Operation, sharding: Sharding) -> int:
     return prod(int(axis.rpartition(")")[2]) if ":(" in axis else sizes[axis.strip('"')] for axis in sharding.axes)
 
 
+def is_even(value: ir.Value, sharding: Sharding, module: ir.Operation) -> bool:
+    """Whether `sharding` cuts each dimension of `value` into equal parts."""
+    sizes = ir.RankedTensorType(value.type).shape
+    cuts = [parts_in(module, Sharding(sharding.mesh, (over,))) if over else 1 for over in sharding.dimensions]
+    return all(size % parts == 0 for size, parts in zip(sizes, cuts, strict=True))
+
+
 def names_of(axes: Iterable[str]) -> frozenset[str]:
     """The mesh axes that `axes` are, or are parts of."""
     return frozenset(axis.split('"')[1] for axis in axes)

@@ -1125,3 +1125,19 @@ func.func public @gathered(%x: tensor<16x6x4xf32> {sdy.sharding = #sdy.sharding<
   return %g, %h, %n : tensor<4x8xf32>, tensor<16x6x8xf32>, tensor<16x6x4xf32>
 }
 }
+
+// -----
+
+sdy.mesh @mesh = <["data"=4, "model"=2]>
+
+// Legal when: what is not reduced is split into equal parts (XLA aborts)
+// CHECK-LABEL:   func.func public @unequal_parts
+// CHECK-NOT:       unreduced
+// REMARK-DAG: [annotate-unreduced] stablehlo.slice missed: what is not reduced is split into unequal parts
+func.func public @unequal_parts(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<3x4xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %t = stablehlo.slice %u [0:3, 0:4] {paropt.shardings = [#sdy.sharding<@mesh, [{"model"}, {}]>]} : (tensor<4x4xf32>) -> tensor<3x4xf32>
+  %g = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<3x4xf32>
+  return %g : tensor<3x4xf32>
+}

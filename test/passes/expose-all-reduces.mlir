@@ -92,6 +92,16 @@ func.func public @convolution_in_groups(%x: tensor<16x10x4xf32> {sdy.sharding = 
   return %g : tensor<3x1x4xf32>
 }
 
+// Legal when: a convolution's window is not split (XLA reduces over it itself)
+// CHECK-LABEL:   func.func public @split_window
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+// REMARK-DAG: [expose-all-reduces] stablehlo.convolution missed: XLA reduces a convolution whose window is split itself, whatever it is told
+func.func public @split_window(%x: tensor<16x16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}, %y: tensor<16x16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}) -> tensor<3x4x4xf32> {
+  %g = stablehlo.convolution(%x, %y) dim_numbers = [f, 0, b]x[i, 0, o]->[0, b, f], window = {pad = [[1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<16x16x4xf32>, tensor<16x16x4xf32>) -> tensor<3x4x4xf32>
+  return %g : tensor<3x4x4xf32>
+}
+
 // Legal when: it is no sum within an array of complex numbers (XLA:TPU aborts)
 // CHECK-LABEL:   func.func public @complex_sum
 // CHECK-NOT:       sdy.all_reduce
@@ -1106,4 +1116,14 @@ func.func public @whole_sum_of_a_split_parameter(%x: tensor<16x4xf32> {sdy.shard
     stablehlo.return %n, %s, %q : tensor<i32>, tensor<4x4xf32>, tensor<4x4xf32>
   }
   return %w#1 : tensor<4x4xf32>
+}
+
+// Legal when: its result is split into equal parts (XLA aborts)
+// CHECK-LABEL:   func.func public @unequal_parts
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: its result is split into unequal parts
+func.func public @unequal_parts(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<16x7xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}]>}) -> tensor<4x7xf32> {
+  %g = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x7xf32>) -> tensor<4x7xf32>
+  return %g : tensor<4x7xf32>
 }

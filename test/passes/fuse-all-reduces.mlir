@@ -1134,4 +1134,23 @@ func.func public @products_for_all_devices(%x: tensor<16x8xf32> {sdy.sharding = 
   return %e : tensor<2x4xf32>
 }
 
+// Legal when: no op between them adds up over axes itself in a program for all devices
+// CHECK-LABEL:   func.func public @adds_up_over_other_axes
+// CHECK:           %[[A:.*]] = sdy.all_reduce {"replica"} %{{.*}} : tensor<16x4xf32>
+// CHECK-NEXT:      %[[B:.*]] = stablehlo.add %[[A]],
+// CHECK-NEXT:      stablehlo.reduce(%[[B]]
+// CHECK-NOT:       sdy.all_reduce {"replica"}
+// CHECK:           return
+func.func public @adds_up_over_other_axes(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"replica"}]>}, %w: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica"}, {}]>}, %y: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %p = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<16x8xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"replica"}> {paropt.operands = [#sdy.sharding<@mesh, [{?}, {"replica", ?}]>, #sdy.sharding<@mesh, [{"replica", ?}, {?}]>]} : tensor<16x4xf32>
+  %a = sdy.all_reduce {"replica"} %u out_sharding=<@mesh, [{?}, {?}]> : tensor<16x4xf32>
+  %b = stablehlo.add %a, %y : tensor<16x4xf32>
+  %s = stablehlo.reduce(%b init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<16x4xf32>, tensor<f32>) -> tensor<4xf32>
+  %v = sdy.sharding_constraint %s <@mesh, [{?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, unit]} : tensor<4xf32>
+  %c = sdy.all_reduce {"data"} %v out_sharding=<@mesh, [{?}]> : tensor<4xf32>
+  return %c : tensor<4xf32>
+}
+
 }
