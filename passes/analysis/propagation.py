@@ -140,12 +140,20 @@ class Propagated:
 
     def is_read_as_made(self, op: ir.Operation, position: int) -> bool:
         """Whether `op` reads that operand as it was made, and no reshard of it nor a copy that Shardy made."""
-        operand = op.operands[position]
-        owner = defining_op(operand)
-        made, copy = (self._copy_of(each) if each is not None else None for each in (owner, op))
-        if made is None or copy is None:
+        operand, copy = op.operands[position], self._copy_of(op)
+        if copy is None:
             return False
-        return bool(copy.operands[position] == made.results[ir.OpResult(operand).result_number])
+        owner, read = defining_op(operand), copy.operands[position]
+        if owner is None:
+            return self._is_copy_of_argument(read, ir.BlockArgument(operand))
+        made = self._copy_of(owner)
+        return made is not None and bool(read == made.results[ir.OpResult(operand).result_number])
+
+    def _is_copy_of_argument(self, read: ir.Value, argument: ir.BlockArgument) -> bool:
+        if not isinstance(read.owner, ir.Block) or ir.BlockArgument(read).arg_number != argument.arg_number:
+            return False
+        around, copy = argument.owner.owner.operation, read.owner.owner.operation
+        return copy.name == around.name and (not len(around.results) or self._copy_of(around) == copy)
 
     def sharding_rule(self, op: ir.Operation) -> str:
         """How the dimensions of operands and results of `op` belong together; "" when Shardy has no rule for it."""

@@ -47,6 +47,7 @@ from paropt.passes.analysis.shardings import (
 from paropt.passes.core.traversal import defining_op, op_of, ops_of, parent_of, users_of
 
 _NOTED = "paropt.noted"  # of the module: which kinds of ops have notes
+_ENDS = ("stablehlo.return", "func.return", "sdy.return")
 _WHOLE = "paropt.whole"  # of a reduce_scatter: the constraint that stood there
 
 
@@ -288,10 +289,13 @@ def _pin(op: ir.Operation, position: int, split: ir.Attribute, *, for_all: bool)
         with op.context, ir.InsertionPoint(op), op.location:
             op.operands[position] = constrained(value, split)
         return
-    made = op_of(value)
-    with op.context, ir.InsertionPoint.after(made), made.location:
+    made = defining_op(value)
+    readers = [(use.owner.operation, use.operand_number) for use in value.uses]
+    with op.context, _behind(value), op.location if made is None else made.location:
         pinned = constrained(value, split)
-    value.replace_all_uses_except(pinned, op_of(pinned))
+    for reader, number in readers:
+        if made is not None or reader.name not in _ENDS:  # else a loop would change what it only reads
+            reader.operands[number] = pinned
 
 
 def _is_constrained(value: ir.Value, sharding: ir.Attribute) -> bool:

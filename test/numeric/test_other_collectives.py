@@ -193,6 +193,27 @@ def test_gradients_that_would_be_gathered_are_not_scattered() -> None:
     assert after.sync_bytes <= before.sync_bytes
 
 
+def test_parameters_are_gathered_once() -> None:
+    """Fully sharded, and read in both directions: by a product that adds up over `model`, and by its gradient."""
+    w = {
+        "a": on_mesh(integers(WIDTH, WIDTH), "data", "model"),
+        "b": on_mesh(integers(WIDTH, WIDTH), "model", "data"),
+        "c": on_mesh(integers(WIDTH, CLASSES), "data"),
+    }
+    batches = on_mesh(integers(MICRO_BATCHES, EXAMPLES, SEQUENCE, WIDTH), None, "data")
+
+    def step(w: Any, batches: jax.Array) -> Any:
+        def loss(w: Any, x: jax.Array) -> jax.Array:
+            first = (jax.nn.relu(x @ w["a"]) @ w["b"])[:, 0]
+            return ((first @ w["c"]) ** 2).sum() / 2
+
+        return jax.tree.map(jnp.subtract, w, accumulated(jax.grad(loss), w, batches))
+
+    before, after, _ = compared(Case(step, (w, batches), tolerance=1e-6))
+    assert before.total("all-gather").bytes == after.total("all-gather").bytes > 0
+    assert after.total("reduce-scatter").in_loops > 0
+
+
 def test_what_is_split_by_positions_is_scattered() -> None:
     """Fully sharded: over `data` in each micro-batch, of the weights that `model` splits as well."""
     weights_of_both = weights(("data", "model"), ("model", "data"))

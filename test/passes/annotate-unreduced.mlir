@@ -1141,3 +1141,34 @@ func.func public @unequal_parts(%x: tensor<16x4xf32> {sdy.sharding = #sdy.shardi
   %g = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<3x4xf32>
   return %g : tensor<3x4xf32>
 }
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// An argument that lies like that for all that reads it is constrained for all, but not what a loop returns unchanged.
+// CHECK-LABEL:   func.func public @shared_argument
+// CHECK:           stablehlo.while(%{{.*}} = %{{.*}}, %{{.*}} = %{{.*}}, %[[X:.*]] = %arg0)
+// CHECK:           do {
+// CHECK-NEXT:        %[[S:.*]] = sdy.sharding_constraint %[[X]] <@mesh, [{"data", ?}, {?}]>
+// CHECK-NEXT:        %[[P:.*]] = stablehlo.dot_general %[[S]], %[[S]],
+// CHECK:             stablehlo.return %{{.*}}, %{{.*}}, %[[X]] :
+func.func public @shared_argument(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %w:3 = stablehlo.while(%i = %zero, %acc = %none, %q = %x) : tensor<i32>, tensor<4x4xf32>, tensor<16x4xf32>
+  cond {
+    %c = stablehlo.compare LT, %i, %four, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %p = stablehlo.dot_general %q, %q, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+    %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>], paropt.shared = array<i64: 0, 1>} : tensor<4x4xf32>
+    %s = stablehlo.add %acc, %u : tensor<4x4xf32>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %s, %q : tensor<i32>, tensor<4x4xf32>, tensor<16x4xf32>
+  }
+  %g = sdy.all_reduce {"data"} %w#1 out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %g : tensor<4x4xf32>
+}

@@ -14,7 +14,7 @@ sdy.mesh @mesh = <["data"=8]>
 
 // CHECK-LABEL:   func.func public @product
 // CHECK:           %[[P:.*]] = stablehlo.dot_general
-// CHECK-NEXT:      %[[U:.*]] = sdy.sharding_constraint %[[P]] <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]}
+// CHECK-NEXT:      %[[U:.*]] = sdy.sharding_constraint %[[P]] <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>], paropt.shared = array<i64: 0, 1>}
 // CHECK-NEXT:      %[[G:.*]] = sdy.all_reduce {"data"} %[[U]] out_sharding=<@mesh, [{?}, {?}]>
 // CHECK-NEXT:      return %[[G]]
 func.func public @product(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<16x2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x2xf32> {
@@ -74,7 +74,7 @@ func.func public @not_split(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@
 
 // CHECK-LABEL:   func.func public @sum
 // CHECK:           stablehlo.reduce
-// CHECK:           sdy.sharding_constraint %{{.*}} <@mesh, [{?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, unit]}
+// CHECK:           sdy.sharding_constraint %{{.*}} <@mesh, [{?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, unit], paropt.shared = array<i64: 0>}
 // CHECK-NEXT:      sdy.all_reduce {"data"}
 func.func public @sum(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
@@ -341,7 +341,7 @@ func.func public @asked_for_a_part(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sha
 
 // A scalar lies otherwise for each reader: Shardy copies it.
 // CHECK-LABEL:   func.func public @scalar_operand(
-// CHECK-NOT:         paropt.shared
+// CHECK:             paropt.shared = array<i64: 1>
 // CHECK:             return
 func.func public @scalar_operand(%s: tensor<f32>, %x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}) -> (tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}, tensor<4x4xf32>) {
   %b = stablehlo.broadcast_in_dim %s, dims = [] : (tensor<f32>) -> tensor<16x4xf32>
