@@ -119,7 +119,8 @@ def expose_all_reduces(
     split = sharded_sums(module)
     # What a sharded optimizer does with a sum after the loop is not to decide how the loop splits its examples.
     propagated = Propagated(module, forward_only=whole_sums(module, split))
-    split = sharded_sums(module, propagated) if split else split
+    if split:
+        split = sharded_sums(module, propagated)
     found, declined = producers(module, propagated)
     found += [each.producer for each in inner]
     remarks += [missed(NAME, reason.op, reason) for reason in declined if reason.op is not None]

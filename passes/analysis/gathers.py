@@ -52,14 +52,14 @@ def _gather(lies: Sharding, own: _Splits, other: _Splits, result: _Splits) -> Ga
     for dimension, axes in own.items():
         allowed = result[dimension] if dimension in result else other[dimension]
         left = axes[: len(allowed)]
-        if left != allowed[: len(left)] or not _is_taken(axes[len(left) :], dimension, other, result):
+        if left != allowed[: len(left)] or not _is_taken(axes[len(left) :], other, result):
             return None
         kept.append(left)
     found = lies._replace(dimensions=tuple(kept))
     return Gather(lies, found) if found != lies else None
 
 
-def _is_taken(axes: Sequence[str], dimension: Factors, other: _Splits, result: _Splits) -> bool:
-    """Whether all of `axes` split another dimension of both the `other` operand and the `result`."""
-    shared = [axis for each, over in result.items() if each != dimension and over == other.get(each) for axis in over]
+def _is_taken(axes: Sequence[str], other: _Splits, result: _Splits) -> bool:
+    """Whether all of `axes` split a dimension of both the `other` operand and the `result`."""
+    shared = [axis for dimension, over in result.items() if over == other.get(dimension) for axis in over]
     return set(axes) <= set(shared)

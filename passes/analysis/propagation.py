@@ -9,6 +9,7 @@ from jaxlib.mlir.passmanager import PassManager
 
 from paropt.passes.analysis.chlo import RULE, add_chlo_rules
 from paropt.passes.analysis.constants import CONSTANT, is_constant
+from paropt.passes.analysis.linearity import unsqueezes
 from paropt.passes.analysis.loops import WHILE
 from paropt.passes.analysis.shardings import (
     CONSTRAINT,
@@ -216,11 +217,7 @@ def _stop_backward(result: ir.Value) -> None:
 def _reshape(broadcast: ir.Operation) -> None:
     """Makes a reshape of what only adds dimensions of one element, as XLA does: Shardy goes through those earlier."""
     operand, result = broadcast.operands[0], broadcast.results[0]
-    made = ir.RankedTensorType(result.type)
-    dimensions = list(ir.DenseI64ArrayAttr(broadcast.attributes["broadcast_dimensions"]))
-    if not dimensions or not made.has_static_shape or dimensions != sorted(dimensions):
-        return
-    if [size for size in made.shape if size != 1] != [size for size in _shape(operand) if size != 1]:
+    if not ir.RankedTensorType(result.type).has_static_shape or not unsqueezes(broadcast):
         return
     with broadcast.context, ir.InsertionPoint(broadcast), broadcast.location:
         reshaped = ir.Operation.create(_RESHAPE, results=[result.type], operands=[operand])

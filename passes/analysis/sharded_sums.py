@@ -39,8 +39,9 @@ def sharded_sums(module: ir.Operation, propagated: Propagated | None = None) -> 
     for op in ops_of(module, WHILE):
         if not is_manual(op):
             for value, axes, result in _like_parameters(Loop(op)):
-                lies = propagated.sharding_of(result) if propagated is not None else None
-                _spread(value, axes if propagated is None else _split_over(lies, axes), found, through_sums=True)
+                if propagated is not None:
+                    axes = _split_over(propagated.sharding_of(result), axes)
+                _spread(value, axes, found, through_sums=True)
     return found
 
 

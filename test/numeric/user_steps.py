@@ -45,6 +45,14 @@ class Case(NamedTuple):
     mesh: Mesh | None = None  # that of the context: in JAX's explicit mode
 
 
+def reduced_once(case: Case) -> tuple[paropt.audit, paropt.audit]:
+    """The audits without and with the passes, when what is reduced after the loop no longer is in each trip."""
+    before, after, _ = compared(case)
+    assert after.sync_bytes - after.sync_in_loop == case.after
+    assert before.sync_in_loop - after.sync_in_loop >= MICRO_BATCHES * case.after
+    return before, after
+
+
 def compared(case: Case) -> tuple[paropt.audit, paropt.audit, list[str]]:
     """The audits without and with the passes, when the results are the same and no other kind of collective grows."""
     with jax.set_mesh(case.mesh) if case.mesh is not None else nullcontext():

@@ -1172,3 +1172,29 @@ func.func public @shared_argument(%x: tensor<16x4xf32> {sdy.sharding = #sdy.shar
   %g = sdy.all_reduce {"data"} %w#1 out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
   return %g : tensor<4x4xf32>
 }
+
+// -----
+
+module attributes {paropt.noted = ["stablehlo.dot_general"]} {
+sdy.mesh @mesh = <["data"=4, "model"=2]>
+
+// The same for two gradients; what is constrained already is not again, what is gathered otherwise reads it as it was.
+// CHECK-LABEL:   func.func public @gathered_for_two
+// CHECK:           %[[B:.*]] = sdy.sharding_constraint %arg0 <@mesh, [{"data"}, {"model"}, {}]>
+// CHECK-NEXT:      %[[A:.*]] = sdy.sharding_constraint %[[B]] <@mesh, [{"data"}, {}, {}]>
+// CHECK-NEXT:      stablehlo.dot_general %[[B]], %arg2, contracting_dims = [2] x [0] :
+// CHECK:           stablehlo.dot_general %[[A]], %{{.*}}, contracting_dims = [0, 1] x [0, 1] :
+// CHECK:           stablehlo.dot_general %[[A]], %{{.*}}, contracting_dims = [0, 1] x [0, 1] :
+// CHECK:           return
+func.func public @gathered_for_two(%x: tensor<16x6x4xf32>, %y: tensor<16x6x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}, {"model"}]>}, %w: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<16x6x8xf32>) {
+  %b = sdy.sharding_constraint %x <@mesh, [{"data"}, {"model"}, {}]> : tensor<16x6x4xf32>
+  %h = stablehlo.dot_general %b, %w, contracting_dims = [2] x [0] {paropt.gathered = [[#sdy.sharding<@mesh, [{"data"}, {"model"}, {}]>, #sdy.sharding<@mesh, [{}, {"model"}, {}]>], unit]} : (tensor<16x6x4xf32>, tensor<4x8xf32>) -> tensor<16x6x8xf32>
+  %p = stablehlo.dot_general %b, %y, contracting_dims = [0, 1] x [0, 1] {paropt.gathered = [[#sdy.sharding<@mesh, [{"data"}, {"model"}, {}]>, #sdy.sharding<@mesh, [{"data"}, {}, {}]>], unit]} : (tensor<16x6x4xf32>, tensor<16x6x8xf32>) -> tensor<4x8xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}, {?}]>]} : tensor<4x8xf32>
+  %q = stablehlo.dot_general %b, %y, contracting_dims = [0, 1] x [0, 1] {paropt.gathered = [[#sdy.sharding<@mesh, [{"data"}, {"model"}, {}]>, #sdy.sharding<@mesh, [{"data"}, {}, {}]>], unit]} : (tensor<16x6x4xf32>, tensor<16x6x8xf32>) -> tensor<4x8xf32>
+  %v = sdy.sharding_constraint %q <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}, {?}]>]} : tensor<4x8xf32>
+  %t = stablehlo.add %u, %v : tensor<4x8xf32>
+  %g = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x8xf32>
+  return %g, %h : tensor<4x8xf32>, tensor<16x6x8xf32>
+}
+}

@@ -1039,18 +1039,39 @@ sdy.mesh @mesh = <["data"=4, "model"=2]>
 // CHECK:           %[[P:.*]] = stablehlo.dot_general %arg0, %{{.*}}, contracting_dims = [0, 1] x [0, 1] {paropt.gathered = [
 // CHECK-SAME:        [#sdy.sharding<@mesh, [{"data"}, {"model"}, {}]>, #sdy.sharding<@mesh, [{"data"}, {}, {}]>], unit]
 // CHECK-NEXT:      %[[U:.*]] = sdy.sharding_constraint %[[P]] <@mesh, [{?}, {?}], unreduced={"data"}>
-// CHECK-SAME:        paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}, {?}]>]
+// CHECK-SAME:        paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}, {?}]>], paropt.shared = array<i64: 1>
 // CHECK:           sdy.all_reduce {"data"} %[[U]]
 // CHECK:           stablehlo.dot_general %arg0, %arg1, contracting_dims = [2] x [0] {paropt.gathered = [
 // CHECK-SAME:        [#sdy.sharding<@mesh, [{"data"}, {"model"}, {}]>, #sdy.sharding<@mesh, [{"data"}, {}, {}]>], unit]
+// CHECK:           stablehlo.dot_general %arg0, %arg3, contracting_dims = [2] x [0] :
 // CHECK:           stablehlo.add %arg0, %arg0 :
-func.func public @gathered_positions(%x: tensor<16x6x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}, {}]>}, %w: tensor<4x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"model"}]>}, %y: tensor<16x6x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}, {"model"}]>}) -> (tensor<4x8xf32>, tensor<16x6x8xf32>, tensor<16x6x4xf32>) {
+func.func public @gathered_positions(%x: tensor<16x6x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}, {}]>}, %w: tensor<4x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"model"}]>}, %y: tensor<16x6x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}, {"model"}]>}, %v: tensor<4x5xf32>) -> (tensor<4x8xf32>, tensor<16x6x8xf32>, tensor<16x6x5xf32>, tensor<16x6x4xf32>) {
   %z = stablehlo.negate %y : tensor<16x6x8xf32>
   %g = stablehlo.dot_general %x, %z, contracting_dims = [0, 1] x [0, 1] : (tensor<16x6x4xf32>, tensor<16x6x8xf32>) -> tensor<4x8xf32>
   %h = stablehlo.dot_general %x, %w, contracting_dims = [2] x [0] : (tensor<16x6x4xf32>, tensor<4x8xf32>) -> tensor<16x6x8xf32>
   %c = sdy.sharding_constraint %h <@mesh, [{"data"}, {}, {"model"}]> : tensor<16x6x8xf32>
+  %a = stablehlo.dot_general %x, %v, contracting_dims = [2] x [0] : (tensor<16x6x4xf32>, tensor<4x5xf32>) -> tensor<16x6x5xf32>
   %s = stablehlo.add %x, %x : tensor<16x6x4xf32>
-  return %g, %c, %s : tensor<4x8xf32>, tensor<16x6x8xf32>, tensor<16x6x4xf32>
+  return %g, %c, %a, %s : tensor<4x8xf32>, tensor<16x6x8xf32>, tensor<16x6x5xf32>, tensor<16x6x4xf32>
+}
+
+// Nothing else needs the axis that splits the positions: they are left to XLA.
+// CHECK-LABEL:   func.func public @positions_only
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+func.func public @positions_only(%x: tensor<16x6x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}, {}]>}, %y: tensor<16x6x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}, {}]>}) -> (tensor<4x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) {
+  %g = stablehlo.dot_general %x, %y, contracting_dims = [0, 1] x [0, 1] : (tensor<16x6x4xf32>, tensor<16x6x8xf32>) -> tensor<4x8xf32>
+  return %g : tensor<4x8xf32>
+}
+
+// The same where only the result is split by it.
+// CHECK-LABEL:   func.func public @positions_and_result
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+func.func public @positions_and_result(%x: tensor<16x6x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}, {}]>}, %y: tensor<16x6x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}, {}]>}) -> tensor<4x8xf32> {
+  %g = stablehlo.dot_general %x, %y, contracting_dims = [0, 1] x [0, 1] : (tensor<16x6x4xf32>, tensor<16x6x8xf32>) -> tensor<4x8xf32>
+  %c = sdy.sharding_constraint %g <@mesh, [{}, {"model"}]> : tensor<4x8xf32>
+  return %c : tensor<4x8xf32>
 }
 
 // XLA would have to move what is left of it.
@@ -1126,4 +1147,18 @@ func.func public @whole_sum_of_a_split_parameter(%x: tensor<16x4xf32> {sdy.shard
 func.func public @unequal_parts(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<16x7xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}]>}) -> tensor<4x7xf32> {
   %g = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x7xf32>) -> tensor<4x7xf32>
   return %g : tensor<4x7xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=2, "other"=2, "model"=2]>
+
+// XLA would move the features of %x, and not only gather its positions.
+// CHECK-LABEL:   func.func public @features_that_move
+// CHECK-NOT:       paropt.gathered
+// CHECK:           return
+func.func public @features_that_move(%x: tensor<16x6x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}, {"other"}]>}, %y: tensor<16x6x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}, {"model"}]>}) -> tensor<4x8xf32> {
+  %g = stablehlo.dot_general %x, %y, contracting_dims = [0, 1] x [0, 1] : (tensor<16x6x4xf32>, tensor<16x6x8xf32>) -> tensor<4x8xf32>
+  %c = sdy.sharding_constraint %g <@mesh, [{"data"}, {"model"}]> : tensor<4x8xf32>
+  return %c : tensor<4x8xf32>
 }
