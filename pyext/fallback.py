@@ -7,6 +7,7 @@ from jaxlib.mlir import ir
 
 from paropt.census import census
 from paropt.modules import bytecode_of
+from paropt.participants import Layout
 from paropt.passes.core.traversal import ops_of
 from paropt.tags import gaps, tags_of
 from paropt.verification import Prediction, mismatches, prediction
@@ -54,10 +55,10 @@ class Fallback:
         `text_of` gives the text of the optimized HLO. `rehearse` gets bytecode first; what it raises is a reason, too.
         """
         try:
-            predicted = prediction(module.operation)  # now: a compiler is free to change the module
+            predicted, layout = prediction(module.operation), Layout.of_module(module)  # compilers may change modules
             rehearse(bytecode_of(module))
             made = compile(module)
-            _verify(predicted, text_of(made))
+            _verify(predicted, text_of(made), layout)
             return made, ""
         except Exception as error:  # whatever a compiler raises: it may compile the module as it was
             if self._strict:
@@ -72,11 +73,11 @@ class Fallback:
         return self._original
 
 
-def _verify(predicted: Prediction, text: str | None) -> None:
+def _verify(predicted: Prediction, text: str | None, layout: Layout) -> None:
     """Raises VerificationError unless the executable with this text reduces what was predicted."""
     if text is None:
         raise VerificationError("the compiler does not show what it made of the program")
-    wrong = mismatches(predicted, census(text))
+    wrong = mismatches(predicted, census(text, layout))
     if wrong:
         raise VerificationError(wrong[0])
 

@@ -17,6 +17,7 @@ from paropt.census import census
 from paropt.fallback import VerificationError
 from paropt.module_call import Function, shape_of
 from paropt.modules import bytecode_of
+from paropt.participants import Layout
 from paropt.passes.analysis.meshes import meshes_of
 from paropt.passes.core.manifest import Manifest
 from paropt.passes.core.outlining import ACCUMULATE, ACCUMULATE_AND_SYNC, APPLY, MICRO_BATCH, START, SYNC
@@ -197,9 +198,9 @@ def _verify(name: str, lowered: jax.stages.Lowered) -> None:
     """Raises VerificationError when the executable does not reduce what the program says."""
     module: Any = lowered.compiler_ir()
     if tags_of(module.operation):
-        predicted = prediction(module.operation)
+        predicted, layout = prediction(module.operation), Layout.of_module(module)
         text = lowered.compile().as_text()  # jax compiles a program once
-        wrong = mismatches(predicted, census(text)) if text is not None else []
+        wrong = mismatches(predicted, census(text, layout)) if text is not None else []
         if wrong:
             raise VerificationError(f"XLA lost what {name} says of its sums: {wrong[0]}")
 

@@ -8,6 +8,7 @@ Either shows in what the executable communicates. docs/jit.md says what this fin
 import functools
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import inf, prod
@@ -16,10 +17,12 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 
 from paropt.census import Collective
+from paropt.participants import Layout
 from paropt.passes.analysis.collectives import ALL_REDUCE, GLOBAL_ALL_REDUCE, REDUCE_SCATTER
 from paropt.passes.analysis.loops import WHILE, Loop, trip_count
 from paropt.passes.analysis.producers import ROWS
 from paropt.passes.analysis.propagation import Propagated
+from paropt.passes.analysis.sharding_rules import parse_rule
 from paropt.passes.analysis.shardings import CONSTRAINT, SHARDING, Sharding, is_manual, mesh_behind, names_of
 from paropt.passes.analysis.types import tensor_of
 from paropt.passes.core.remarks import source_of
@@ -57,6 +60,7 @@ class Key(NamedTuple):
 
     elements: int  # per device
     group: int  # devices that take part together
+    axes: frozenset[str] = frozenset()  # that these span; empty when not known
 
 
 class Reduced(NamedTuple):
@@ -67,17 +71,18 @@ class Reduced(NamedTuple):
     group: int
     in_loop: bool
     times: float  # per step
+    axes: frozenset[str] = frozenset()  # as in Key
 
     def fits(self, key: Key) -> bool:
-        return self.fewest <= key.elements <= self.most and self.is_over(key.group)
+        return self.fewest <= key.elements <= self.most and self.is_over(key.group, key.axes)
 
     def stacked(self) -> "Reduced":
         """What a compiler makes of a sum in a loop that only writes it to an array: it reduces that, after the loop."""
         times = int(self.times)
         return self._replace(fewest=self.fewest * times, most=self.most * times, in_loop=False, times=1.0)
 
-    def is_over(self, group: int) -> bool:
-        return self.group in (_ANY_GROUP, group)
+    def is_over(self, group: int, axes: frozenset[str]) -> bool:
+        return self.group in (_ANY_GROUP, group) and (not self.axes or not axes or self.axes == axes)
 
 
 @dataclass(frozen=True)
@@ -132,11 +137,12 @@ def _unasked(predicted: Prediction, found: list[Reduced]) -> Iterator[str]:
             if runs > asked:
                 yield f"{_named(key)} runs {runs:g} times {where}, not {asked:g} times: maybe the value at {place}"
                 break
-    for group in sorted({key.group for key in predicted.unreduced}):
-        there = [reduced for reduced in found if reduced.in_loop and reduced.group == group]
+    for group, axes in dict.fromkeys((key.group, key.axes) for key in predicted.unreduced):
+        there = [reduced for reduced in found if reduced.in_loop and reduced.is_over(group, axes)]
         unknown = [reduced for reduced in there if not _is_explained(reduced, allowed)]
         explained = sum(reduced.most * reduced.times for reduced in there if reduced not in unknown)
-        asked = sum(reduced.most * reduced.times for reduced in allowed if reduced.in_loop and reduced.is_over(group))
+        alike = [reduced for reduced in allowed if reduced.in_loop and reduced.is_over(group, axes)]
+        asked = sum(reduced.most * reduced.times for reduced in alike)
         if sum(reduced.most * reduced.times for reduced in unknown) > max(0, asked - explained):
             yield f"{_named(_key(unknown[0]))} runs in loops, which no value of the module explains"
 
@@ -144,10 +150,10 @@ def _unasked(predicted: Prediction, found: list[Reduced]) -> Iterator[str]:
 def _lacking(asked: Iterable[Reduced], found: list[Reduced], others: Iterable[Reduced]) -> Iterator[str]:
     """What of `asked` is not among `found`, where `others` may be, too."""
     others = tuple(others)
-    for group in sorted({reduced.group for reduced in asked if reduced.group > 1}):
-        unused = [reduced for reduced in found if reduced.group == group]
+    for group, axes in dict.fromkeys((reduced.group, reduced.axes) for reduced in asked if reduced.group > 1):
+        unused = [reduced for reduced in found if reduced.is_over(group, axes)]
         lacking = []
-        of_group = [reduced for reduced in asked if reduced.group == group]
+        of_group = [reduced for reduced in asked if (reduced.group, reduced.axes) == (group, axes)]
         for reduced in sorted(of_group, key=lambda r: r.most - r.fewest):  # those that fit least first
             one = next((there for there in unused if reduced.fits(_key(there))), None)
             if one is None:
@@ -169,7 +175,7 @@ def _named(key: Key) -> str:
 
 
 def _key(reduced: Reduced) -> Key:
-    return Key(reduced.most, reduced.group)
+    return Key(reduced.most, reduced.group, reduced.axes)
 
 
 def _times(key: Key, reductions: Iterable[Reduced], in_loop: bool) -> float:
@@ -178,9 +184,10 @@ def _times(key: Key, reductions: Iterable[Reduced], in_loop: bool) -> float:
 
 def _reduced_by(collective: Collective) -> Iterator[Reduced]:
     times = collective.executions
+    axes = frozenset(collective.axes)
     for array in collective.arrays:
         size = array.elements
-        yield Reduced(size, size, collective.group, collective.depth > 0, 1 if times is None else times)
+        yield Reduced(size, size, collective.group, collective.depth > 0, 1 if times is None else times, axes)
 
 
 # ---- what the module asks for, and what the compiler may add
@@ -192,12 +199,13 @@ class _Predictor:
         self._propagated = Propagated(module)
         self._trip_counts: dict[ir.Value, float] = {}  # by the first result of a loop
         self._sizes: dict[str, dict[str, int]] = {}  # of the axes of a mesh
+        self._has_one_mesh = len(Layout.of_module(module).meshes) == 1  # axes of another may span the same devices
 
     def prediction(self) -> Prediction:
         unreduced: dict[Key, str] = {}
         for op in tags_of(self._module):
             sharding = sharding_by(op)
-            key = Key(self._elements(op.operands[0], sharding), self._devices(sharding.mesh, sharding.unreduced))
+            key = Key(self._elements(op.operands[0], sharding), *self._over(sharding.mesh, sharding.unreduced))
             if key.group > 1:
                 unreduced.setdefault(key, str(source_of(op.location)))
         closings = [self._closing(*found) for found in _closings(self._module)]
@@ -210,7 +218,8 @@ class _Predictor:
         given, wanted = sharding_by(tag), sharding_by(op)
         sizes = [self._elements(op.operands[0], sharding) for sharding in (given, wanted)]
         # Where the sum is split further, it may be split first.
-        return Reduced(min(sizes), sizes[0], self._devices(given.mesh, given.unreduced), *self._place(op))
+        group, axes = self._over(given.mesh, given.unreduced)
+        return Reduced(min(sizes), sizes[0], group, *self._place(op), axes)
 
     def _others(self) -> Iterator[Reduced]:
         for op in ops_of(self._module, *_EXPLICIT):
@@ -219,6 +228,7 @@ class _Predictor:
             if not is_manual(op):
                 yield from self._added(op)
                 yield from self._added_in_steps(op)
+                yield from self._added_in_dispute(op)
             elif op.name in ROWS:  # over axes that are not manual
                 yield from (self._part_of(op, value) for value in op.results)
         for op in ops_of(self._module, "stablehlo.custom_call"):
@@ -235,6 +245,17 @@ class _Predictor:
         steps = self._apart(op)
         for axes in steps if len(steps) > 1 else ():
             yield from self._reduced_over(op, axes)
+
+    def _added_in_dispute(self, op: ir.Operation) -> Iterator[Reduced]:
+        """What XLA may reduce over any devices, outside loops, where an axis splits what `op` adds up, and more.
+
+        It splits the former over axes that are free instead.
+        """
+        if op.name not in ROWS or self._place(op)[0]:
+            return
+        shardings = (*self._propagated.operand_shardings(op), *map(self._propagated.sharding_of, op.results))
+        if _is_disputed(self._propagated.sharding_rule(op), shardings):
+            yield from (self._part_of(op, value) for value in op.results)
 
     def _apart(self, op: ir.Operation) -> list[frozenset[str]]:
         """The axes over which `op` adds up or looks things up, and no tag says that it does not, by dimension."""
@@ -257,7 +278,8 @@ class _Predictor:
                 mesh, tuple(tuple(a for a in dimension if a not in axes) for dimension in split.dimensions)
             )
             sizes = (self._elements(value, split), self._elements(value, whole))
-            yield Reduced(*sizes, self._devices(mesh, axes), *self._place(op))
+            group, over = self._over(mesh, axes)
+            yield Reduced(*sizes, group, *self._place(op), over)
 
     def _part_of(self, op: ir.Operation, value: ir.Value) -> Reduced:
         """A reduction of `value` or of a part of it, over any devices."""
@@ -286,6 +308,12 @@ class _Predictor:
         assert tensor is not None, "a sharding is of a static shape"
         parts = [self._devices(sharding.mesh, axes) for axes in sharding.dimensions]
         return prod(-(-length // part) for length, part in zip(tensor.shape, parts, strict=True))
+
+    def _over(self, mesh: str, axes: Iterable[str]) -> tuple[int, frozenset[str]]:
+        """How many devices `axes` span, and the axes by which a census tells these groups from others."""
+        spanned = [axis for axis in axes if self._devices(mesh, [axis]) > 1]
+        names = frozenset(axis.replace('"', "") for axis in spanned)
+        return self._devices(mesh, spanned), names if self._has_one_mesh else frozenset()
 
     def _devices(self, mesh: str, axes: Iterable[str]) -> int:
         """How many devices `axes` span."""
@@ -325,3 +353,17 @@ def _axes_apart(rule: str, shardings: tuple[Sharding | None, ...]) -> list[froze
             if apart.intersection(re.findall(r"[a-z](?:_\d+)?", factors)):
                 found[factors] = found.get(factors, frozenset()) | set(axes)
     return list(found.values())
+
+
+@functools.lru_cache(4096)
+def _is_disputed(text: str, shardings: tuple[Sharding | None, ...]) -> bool:
+    """Whether an axis splits what the op with this rule adds up, and another dimension."""
+    if not text:
+        return False
+    rule = parse_rule(text)
+    split: dict[str, set[str]] = defaultdict(set)  # the factors that each axis splits
+    for sharding, dimensions in zip(shardings, (*rule.operands, *rule.results), strict=True):
+        for axes, factors in zip(sharding.dimensions if sharding is not None else (), dimensions, strict=False):
+            for axis in axes:
+                split[axis].update(factors)
+    return any(len(factors) > 1 and factors & rule.reduced for factors in split.values())

@@ -13,6 +13,7 @@ from paropt.tags import gaps, tags_of
 from paropt.verification import Key, Prediction, Reduced, differences, mismatches, prediction
 
 LOOP = Loop("while", 4)
+DATA, MODEL = frozenset({"data"}), frozenset({"model"})
 
 # Four times: adds a product of 8x8, which is not reduced over `data`, to a sum that is not either.
 STEP = """
@@ -64,8 +65,8 @@ def collective(
 
 def test_what_is_predicted() -> None:
     predicted = prediction(module().operation)
-    assert list(predicted.unreduced) == [Key(64, 4)]
-    assert predicted.closings == (Reduced(64, 64, 4, False, 1.0),)
+    assert list(predicted.unreduced) == [Key(64, 4, DATA)]
+    assert predicted.closings == (Reduced(64, 64, 4, False, 1.0, DATA),)
     assert predicted.kept == predicted.others == ()
 
 
@@ -105,7 +106,7 @@ def test_a_value_that_is_not_tagged_may_be_reduced() -> None:
     text = text.replace("%a = ", f"%g = stablehlo.multiply %t1, %e : tensor<8x8xf32>\n{CONSTRAIN_G}\n%a = ")
     assert gaps(module(text).operation) == []
     predicted = prediction(module(text).operation)
-    assert predicted.others == (Reduced(64, 64, 4, True, 4.0),)
+    assert predicted.others == (Reduced(64, 64, 4, True, 4.0, DATA),)
     once, twice = reduction(8, 8, loops=(LOOP,)), collective([(8, 8)] * 2, loops=(LOOP,))
     assert mismatches(predicted, [SUM, once]) == []
     assert mismatches(predicted, [SUM, collective([(8, 8)] * 4)]) == []  # unrolled
@@ -124,7 +125,7 @@ def test_concatenated_closings() -> None:
 def test_what_is_unreduced_over_some_axes_is_reduced_over_the_others() -> None:
     both = STEP.replace('[{"data"}, {}]>})', '[{"data", "model"}, {}]>})')
     predicted = prediction(module(both).operation)
-    assert predicted.kept == (Reduced(64, 64, 2, True, 4.0),)
+    assert predicted.kept == (Reduced(64, 64, 2, True, 4.0, MODEL),)
     kept = reduction(8, 8, group=2, loops=(LOOP,))
     assert mismatches(predicted, [SUM, kept]) == []
     assert mismatches(predicted, [SUM, reduction(8, 8, group=2)]) == []  # moved out of the loop by the compiler
@@ -143,6 +144,50 @@ def test_each_dimension_that_is_added_up_may_get_a_reduction_of_its_own() -> Non
     predicted = prediction(module(text).operation)
     assert sorted(reduced.group for reduced in predicted.others) == [2, 4, 8]
     assert {(reduced.fewest, reduced.most) for reduced in predicted.others} == {(3, 3)}
+
+
+def test_reductions_over_other_axes_are_no_sign_of_a_loss() -> None:
+    square = STEP.replace('"model"=2', '"model"=4')
+    predicted = prediction(module(square).operation)
+    found = reduction(8, 8, loops=(LOOP,))
+    assert mismatches(predicted, [SUM, replace(found, axes=("model",))]) == []
+    assert "in loops" in mismatches(predicted, [SUM, replace(found, axes=("data",))])[0]
+    assert "in loops" in mismatches(predicted, [SUM, found])[0]  # nobody knows over which
+    assert "missing" in mismatches(predicted, [replace(SUM, axes=("model",))])[0]
+    assert mismatches(predicted, [replace(SUM, axes=("data",))]) == []
+
+
+def test_axes_of_one_device_and_parts_of_axes_are_told_as_in_the_census() -> None:
+    parts = STEP.replace('"data"=4', '"data"=4, "one"=1').replace(
+        'unreduced={"data"}', 'unreduced={"data":(1)2, "one"}'
+    )
+    assert list(prediction(module(parts).operation).unreduced) == [Key(64, 2, frozenset({"data:(1)2"}))]
+
+
+def test_axes_of_another_mesh_may_span_the_same_devices() -> None:
+    two = 'sdy.mesh @other = <["x"=4, "y"=2]>' + STEP
+    predicted = prediction(module(two).operation)
+    assert list(predicted.unreduced) == [Key(64, 4)]
+    assert mismatches(predicted, [replace(SUM, axes=("x",))]) == []
+
+
+def test_what_is_split_over_other_axes_for_a_product() -> None:
+    """Where `model` splits what is added up and another dimension, XLA splits the former over `data` instead."""
+    split = '%y: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"model"}, {}]>}'
+    after = """
+      %y1 = sdy.sharding_constraint %y <@mesh, [{"model"}, {}]> : tensor<8x8xf32>
+      %q = stablehlo.dot_general %y1, %y, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+      stablehlo.custom_call @print(%q) {has_side_effect = true} : (tensor<8x8xf32>) -> ()
+    """
+    text = STEP.replace(") -> tensor<8x8xf32> {", f", {split}) -> tensor<8x8xf32> {{", 1).replace(
+        "%r = ", f"{after}%r = "
+    )
+    predicted = prediction(module(text).operation)
+    added = replace(SUM, axes=("data",))
+    assert mismatches(predicted, [SUM, added]) == []
+    assert "runs 3 times in all, not 2 times" in mismatches(predicted, [SUM, added, added])[0]
+    whole = text.replace(split, split.replace('{"model"}', "{}"))
+    assert "runs 2 times in all, not 1 times" in mismatches(prediction(module(whole).operation), [SUM, added])[0]
 
 
 def test_what_a_loop_only_stacks_may_be_reduced_after_it() -> None:
