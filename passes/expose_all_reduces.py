@@ -92,6 +92,7 @@ def expose_all_reduces(
     - its operands split what it adds up in the same way
     - outside of loops, it adds up over whole axes of the mesh (XLA would move examples)
     - no part of an axis splits the result of what adds up over another part of it (XLA would move examples)
+    - nothing in the program is said not to be reduced of which the operands are split in different ways (Shardy aborts)
     - it is outside of manual computations
     - in a manual computation, an all_reduce adds up over axes of the mesh, before the return or linear ops
     - it returns nothing but that sum, once, and nothing else in there reads it
@@ -118,7 +119,10 @@ def expose_all_reduces(
         return remarks
     split = sharded_sums(module)
     # What a sharded optimizer does with a sum after the loop is not to decide how the loop splits its examples.
-    propagated = Propagated(module, forward_only=whole_sums(module, split))
+    try:
+        propagated = Propagated(module, forward_only=whole_sums(module, split))
+    except Declined as declined:
+        return [*remarks, missed(NAME, declined.op or module, declined)]
     if split:
         split = sharded_sums(module, propagated)
     found, declined = producers(module, propagated)

@@ -1,16 +1,20 @@
 """Inlines calls: the normal form that every other pass assumes."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from math import prod
 from typing import Annotated, Any
 
 from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager
 
-from paropt.passes.analysis.shardings import SHARDING
+from paropt.passes.analysis.linearity import unsqueezes
+from paropt.passes.analysis.meshes import meshes_of
+from paropt.passes.analysis.shardings import CONSTRAINT, SHARDING, is_manual, open_sharding
+from paropt.passes.analysis.types import tensor_of
 from paropt.passes.core.context import inlined_call
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.traversal import ops_of, parent_of
+from paropt.passes.core.traversal import defining_op, op_of, ops_of, parent_of
 
 CALL, FUNCTION = "func.call", "func.func"
 
@@ -29,6 +33,7 @@ ENTRY_ONLY = frozenset(
         SHARDING,
     }
 )
+_APART = "paropt.apart"  # on a constraint that keeps two reshapes apart, while calls are inlined
 OF_A_FUNCTION = frozenset({"sym_name", "sym_visibility", "function_type", "arg_attrs", "res_attrs", "no_inline"})
 
 
@@ -71,25 +76,32 @@ def inline_calls(
 
     An `sdy.sharding` on a result becomes an `sdy.sharding_constraint`. Values do not change.
 
+    XLA simplifies functions before it inlines them, and splits what they hold after that. Two reshapes that a call has
+    kept apart would become one in between, which may be split otherwise and gathered for that: an open constraint, of
+    the only mesh, keeps them apart.
+
     Sources: MLIR `inline` and `symbol-dce`; XLA `CallInliner`.
     """
     functions = _functions(module)
     if not any(map(_is_private, functions.values())) and not ops_of(module, CALL):
         return []
     remarks = _erase_unused(module)  # before as well: no work and no remarks for functions that nothing calls
-    graph = _CallGraph(_functions(module), max_ops)
+    graph = _CallGraph(_functions(module), max_ops, _only_mesh(module))
     for circle in _callees_first(graph.callees):
         graph.note_recursion(circle)
         remarks += [_inline(call, caller, graph) for caller in circle for call in graph.calls_of(caller)]
-    return [*remarks, *_erase_unused(module)]
+    remarks += _erase_unused(module)
+    _leave_apart(module)
+    return remarks
 
 
 class _CallGraph:
     """The calls between the functions of a module, and what becomes of each function while calls are inlined."""
 
-    def __init__(self, functions: dict[str, ir.Operation], max_ops: int) -> None:
+    def __init__(self, functions: dict[str, ir.Operation], max_ops: int, mesh: str | None) -> None:
         self.functions = functions
         self.max_ops = max_ops
+        self.mesh = mesh
         known = {name: [c for c in ops_of(f, CALL) if _callee(c) in functions] for name, f in functions.items()}
         self.calls = known
         self.callees = {name: [_callee(call) for call in calls] for name, calls in known.items()}
@@ -121,10 +133,12 @@ def _inline(call: ir.Operation, caller: str, graph: _CallGraph) -> Remark:
     except Declined as declined:
         return missed("inline-calls", call, declined)
     done = applied("inline-calls", call, f"inlined @{name}")
-    shardings = _shardings(function)
+    shardings, arguments = _shardings(function), function.regions[0].blocks[0].arguments
     with ir.InsertionPoint(call):
-        values = inlined_call(function, list(call.operands), call.location)
+        operands = [_apart(v, a, call, graph.mesh) for v, a in zip(call.operands, arguments, strict=True)]
+        values = inlined_call(function, operands, call.location)
         values = [_constrained(v, sharding, call) for v, sharding in zip(values, shardings, strict=True)]
+        values = [_apart(v, result, call, graph.mesh) for v, result in zip(values, call.results, strict=True)]
     for old, new in zip(call.results, values, strict=True):
         old.replace_all_uses_with(new)
     call.erase()
@@ -241,8 +255,44 @@ def _constrained(value: ir.Value, sharding: ir.Attribute | None, call: ir.Operat
     if sharding is None:
         return value
     attributes = {"sharding": sharding}
-    constraint = ir.Operation.create("sdy.sharding_constraint", [value.type], [value], attributes, loc=call.location)
+    constraint = ir.Operation.create(CONSTRAINT, [value.type], [value], attributes, loc=call.location)
     return constraint.results[0]
+
+
+def _only_mesh(module: ir.Operation) -> str | None:
+    """The name of the module's mesh; None when it has none, or several."""
+    names = list(meshes_of(module))
+    return names[0] if len(names) == 1 else None
+
+
+def _apart(value: ir.Value, read_as: ir.Value, call: ir.Operation, mesh: str | None) -> ir.Value:
+    """`value`, which crosses the border that `call` was: constrained if a reshape makes it and one reads it there."""
+    op = defining_op(value)
+    if mesh is None or op is None or not _is_reshape(op):
+        return value
+    if not any(_is_reshape(use.owner.operation) for use in read_as.uses):
+        return value
+    tensor = tensor_of(value)
+    if tensor is None or prod(tensor.shape) == 1:  # nothing to split
+        return value
+    constrained = _constrained(value, open_sharding(f"@{mesh}", [()] * len(tensor.shape)), call)
+    op_of(constrained).attributes[_APART] = ir.UnitAttr.get()
+    return constrained
+
+
+def _is_reshape(op: ir.Operation) -> bool:
+    return op.name == "stablehlo.reshape" or (op.name == "stablehlo.broadcast_in_dim" and unsqueezes(op))
+
+
+def _leave_apart(module: ir.Operation) -> None:
+    """Takes the mark off the constraints that keep reshapes apart; where no partitioner works, they go as well."""
+    for op in ops_of(module, CONSTRAINT):
+        if _APART not in op.attributes:
+            continue
+        del op.attributes[_APART]
+        if is_manual(op):
+            op.results[0].replace_all_uses_with(op.operands[0])
+            op.erase()
 
 
 def _others(names: Iterable[str], known: Collection[str]) -> str:

@@ -94,6 +94,12 @@ class Prediction:
     kept: tuple[Reduced, ...]  # what the compiler has to add behind an op whose sum is unreduced over other axes only
     others: tuple[Reduced, ...]  # what the compiler may add, the former included
 
+    def without_axes(self) -> "Prediction":
+        """For an executable that does not tell over which axes it reduces, but only over how many devices."""
+        unreduced = {key._replace(axes=frozenset()): place for key, place in self.unreduced.items()}
+        listed = (self.closings, self.kept, self.others)
+        return Prediction(unreduced, *(tuple(r._replace(axes=frozenset()) for r in each) for each in listed))
+
 
 def differences(before: ir.Operation, after: ir.Operation, collectives: Iterable[Collective]) -> list[str]:
     """In words, where the executable with these collectives is not what the module `after` says; empty when it is.
@@ -118,6 +124,8 @@ def mismatches(predicted: Prediction, collectives: Iterable[Collective]) -> list
     run, or not by place; and some that are too few may be in arrays that nothing explains.
     """
     found = [reduced for c in collectives if c.kind in SYNC_KINDS for reduced in _reduced_by(c)]
+    if any(reduced.group > 1 and not reduced.axes for reduced in found):
+        predicted = predicted.without_axes()
     outside = [reduced for reduced in found if not reduced.in_loop]
     closings = [closing for closing in predicted.closings if not closing.in_loop]
     return [
@@ -196,7 +204,7 @@ def _reduced_by(collective: Collective) -> Iterator[Reduced]:
 class _Predictor:
     def __init__(self, module: ir.Operation) -> None:
         self._module = module
-        self._propagated = Propagated(module)
+        self._propagated = Propagated(module, sorts=True)
         self._trip_counts: dict[ir.Value, float] = {}  # by the first result of a loop
         self._sizes: dict[str, dict[str, int]] = {}  # of the axes of a mesh
         self._has_one_mesh = len(Layout.of_module(module).meshes) == 1  # axes of another may span the same devices

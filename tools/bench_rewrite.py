@@ -18,7 +18,7 @@ from programs.program import Devices, Program, Sizes
 import paropt
 from paropt import targets
 from paropt.census import census
-from paropt.passes.analysis.propagation import Propagated, propagation_pipeline, run_shardy
+from paropt.passes.analysis.propagation import Propagated, propagation_pipelines, run_shardy
 from paropt.passes.core.context import make_context
 from paropt.passes.core.pipeline import Pipeline
 from paropt.tags import gaps
@@ -166,7 +166,8 @@ def _checked(module: ir.Module) -> None:
 
 
 def _propagated(module: ir.Operation) -> None:
-    run_shardy(module, propagation_pipeline(module))
+    for pipeline in propagation_pipelines(module):
+        run_shardy(module, pipeline)
 
 
 def _best(run: Callable[..., object], prepare: Callable[[], Any]) -> float:

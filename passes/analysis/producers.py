@@ -45,6 +45,7 @@ class Producer(NamedTuple):
     op: ir.Operation  # that adds up
     shared: tuple[int, ...] = ()  # the operands that lie so for all that reads them
     gathered: tuple[Gather | None, ...] = ()  # per operand: how it is gathered first, where it is
+    closed: tuple[tuple[int, ...], ...] = ()  # per operand: dimensions that may not be split further
 
 
 class Row(NamedTuple):
@@ -153,7 +154,7 @@ def _producer(op: ir.Operation, rule: ShardingRule, propagated: Propagated) -> P
         _require_whole(op, together, propagated)
     read = [i for i, split in enumerate(splits) if any(split) and gathered[i] is None]
     shared = [i for i in read if _is_shared(op, i, propagated)]
-    return Producer(op.results[0], mesh, together, splits, op, tuple(shared), gathered)
+    return Producer(op.results[0], mesh, together, splits, op, tuple(shared), gathered, _closed_dims(rule, gathered))
 
 
 def _require_whole_window(op: ir.Operation, lies: Sequence[Sharding | None]) -> None:
@@ -193,6 +194,11 @@ def _splits(lies: Sequence[Sharding | None], rule: ShardingRule) -> tuple[tuple[
         else tuple(axes if _is_added_up(of, rule) else () for of, axes in zip(dims, sharding.dimensions, strict=True))
         for sharding, dims in zip(lies, rule.operands, strict=True)
     )
+
+
+def _closed_dims(rule: ShardingRule, gathered: Sequence[Gather | None]) -> tuple[tuple[int, ...], ...]:
+    """Per operand, the dimensions that are added up where the other is gathered: it would stay as it is."""
+    return tuple(tuple(i for i, of in enumerate(dims) if _is_added_up(of, rule)) for dims in rule.operands)
 
 
 def _added_up(splits: Sequence[Sequence[Axes]], rule: ShardingRule) -> dict[Factors, Axes] | None:

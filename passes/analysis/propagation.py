@@ -9,12 +9,15 @@ from jaxlib.mlir.passmanager import PassManager
 
 from paropt.passes.analysis.chlo import RULE, add_chlo_rules
 from paropt.passes.analysis.constants import CONSTANT, is_constant
+from paropt.passes.analysis.depth_first import sort_depth_first
 from paropt.passes.analysis.linearity import unsqueezes
 from paropt.passes.analysis.loops import WHILE
+from paropt.passes.analysis.sharding_rules import Factors, parse_rule
 from paropt.passes.analysis.shardings import (
     CONSTRAINT,
     MANUAL,
     SHARDING,
+    Axes,
     Lists,
     Sharding,
     closed_sharding,
@@ -25,6 +28,7 @@ from paropt.passes.analysis.shardings import (
     unsplit,
 )
 from paropt.passes.core.pipeline import elements_of
+from paropt.passes.core.remarks import Declined
 from paropt.passes.core.traversal import all_ops_of, defining_op, op_of, ops_of, parent_of
 
 _RULES = "builtin.module(func.func(sdy-populate-op-sharding-rules))"
@@ -34,6 +38,8 @@ _NOT_ASKED_FOR = ("canonicalize", "func.func(sdy-drop-sharding-rules)", "sdy-sav
 _DCE = "symbol-dce"  # erases functions that are not called any more
 _BROADCAST, _RESHAPE = "stablehlo.broadcast_in_dim", "stablehlo.reshape"
 _WAS = {"sdy.reshard": CONSTRAINT, _RESHAPE: _BROADCAST}  # what an op may have been in the module
+_RESHARD = "sdy.reshard"
+_INSERTS_RESHARDS = "sdy-insert-explicit-reshards"
 _BARRIER = "sdy.propagation_barrier"
 # The dimensions of their results are not those of their operands, even where the shapes are the same.
 _REORDER = frozenset(f"stablehlo.{name}" for name in ("convolution", "dot_general", "transpose"))
@@ -42,16 +48,22 @@ _REORDER = frozenset(f"stablehlo.{name}" for name in ("convolution", "dot_genera
 class Propagated:
     """What Shardy finds in a copy of `module`, asked about the ops of `module` itself.
 
-    How the results `forward_only` are used is not to tell how they are split. With `rules_only`, nothing is
-    propagated: only sharding rules can be asked for.
+    How the results `forward_only` are used is not to tell how they are split. With `sorts`, Shardy gets the ops in
+    the order in which XLA hands them over: those that passes have added stand where jax would not have put them. With
+    `rules_only`, nothing is propagated: only sharding rules can be asked for.
     """
 
     def __init__(
-        self, module: ir.Operation, forward_only: Sequence[ir.Value] = (), *, rules_only: bool = False
+        self,
+        module: ir.Operation,
+        forward_only: Sequence[ir.Value] = (),
+        *,
+        sorts: bool = False,
+        rules_only: bool = False,
     ) -> None:
         self._numbers: dict[ir.Value, int] = {}  # by the first results of the module's ops
         self._copy = module.operation.clone()
-        copies = all_ops_of(self._copy)
+        copies = sort_depth_first(self._copy) if sorts else all_ops_of(self._copy)
         broadcasts: list[ir.Operation] = []
         for number, (op, copy) in enumerate(zip(all_ops_of(module), copies, strict=True)):
             if (name := op.name) != CONSTANT and len(results := op.results):
@@ -68,11 +80,41 @@ class Propagated:
             _carry_captures(loop)
         _ensure_main(self._copy)
         add_chlo_rules(self._copy)
-        run_shardy(self._copy, _RULES if rules_only else propagation_pipeline(self._copy))
         self._read: Lists = {}
+        if rules_only:
+            run_shardy(self._copy, _RULES)
+        else:
+            self._propagate()
         self._copies: dict[tuple[str, ir.Attribute], ir.Operation] = {}  # by their names and marks
         self._barriers: dict[ir.Attribute, list[ir.Operation]] = {}  # behind results of the op with that mark
         self._copy.walk(self._find)
+
+    def _propagate(self) -> None:
+        before, after = propagation_pipelines(self._copy)
+        run_shardy(self._copy, before)
+        for reshard in ops_of(self._copy, _RESHARD):
+            if read_sharding(reshard.attributes["sharding"]).unreduced:
+                self._require_split_alike(defining_op(reshard.operands[0]))
+        run_shardy(self._copy, after)
+        self._read.clear()
+
+    def _require_split_alike(self, copy: ir.Operation | None) -> None:
+        """Declines where what the copy leaves unreduced is split in different ways: Shardy would abort the process."""
+        if copy is None or RULE not in copy.attributes:
+            return
+        rule = parse_rule(str(copy.attributes[RULE]))
+        split: dict[Factors, Axes] = {}  # what is added up
+        for operand, dimensions in zip(copy.operands, rule.operands, strict=True):
+            lies = self._of(operand) or unsplit(operand, "")
+            for factors, axes in zip(dimensions, lies.dimensions, strict=True):
+                if factors and rule.reduced.issuperset(factors) and split.setdefault(factors, axes) != axes:
+                    raise Declined(
+                        "it is not to be reduced, but its operands are split in different ways", self._original(copy)
+                    )
+
+    def _original(self, copy: ir.Operation) -> ir.Operation:
+        marks = {self._mark(number).attr: result for result, number in self._numbers.items()}
+        return op_of(marks[copy.location.attr])
 
     def _find(self, op: ir.Operation) -> ir.WalkResult:
         """Notes `op` of the copy by its mark, after Shardy."""
@@ -187,12 +229,15 @@ class Propagated:
         return self._copies.get((op.name, self._mark(number).attr)) if number is not None else None
 
 
-def propagation_pipeline(module: ir.Operation) -> str:
-    """Shardy's own pipeline, as this version of it has it, less what only tidies up."""
+def propagation_pipelines(module: ir.Operation) -> tuple[str, str]:
+    """Shardy's own pipeline, as this version of it has it, less what only tidies up: before it reshards, and then."""
     text = str(PassManager.parse(_PROPAGATION, module.context))
-    stages = elements_of(text.removeprefix("builtin.module(").removesuffix(")"))
     left_out = _NOT_ASKED_FOR if ops_of(module, "func.call") else (*_NOT_ASKED_FOR, _DCE)
-    return f"builtin.module({','.join(stage for stage in stages if not stage.startswith(left_out))})"
+    found = elements_of(text.removeprefix("builtin.module(").removesuffix(")"))
+    stages = [stage for stage in found if not stage.startswith(left_out)]
+    first = next((i for i, stage in enumerate(stages) if _INSERTS_RESHARDS in stage), len(stages))
+    before, after = (f"builtin.module({','.join(part)})" for part in (stages[:first], stages[first:]))
+    return before, after
 
 
 def run_shardy(module: ir.Operation, pipeline: str) -> None:

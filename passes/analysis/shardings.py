@@ -1,7 +1,7 @@
 """Shardings as Shardy spells them: which mesh axes split which dimension of a value."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -102,9 +102,15 @@ def _read(attribute: ir.Attribute) -> Sharding:
     return Sharding(mesh, tuple(dimensions), _joined(sharding.unreduced_axes))
 
 
-def open_sharding(mesh: str, dimensions: Sequence[Axes], unreduced: Axes = ()) -> ir.Attribute:
-    """Split at least like that; by which further axes, Shardy decides. Unreduced axes come in the mesh's order."""
-    dims = ", ".join("{" + ", ".join((*axes, "?")) + "}" for axes in dimensions)
+def open_sharding(
+    mesh: str, dimensions: Sequence[Axes], unreduced: Axes = (), closed: Collection[int] = ()
+) -> ir.Attribute:
+    """Split at least like that, and the dimensions `closed` exactly so; by which further axes, Shardy decides.
+
+    Unreduced axes come in the mesh's order.
+    """
+    listed = (axes if i in closed else (*axes, "?") for i, axes in enumerate(dimensions))
+    dims = ", ".join("{" + ", ".join(axes) + "}" for axes in listed)
     tail = f", unreduced={{{', '.join(unreduced)}}}" if unreduced else ""
     return ir.Attribute.parse(f"#sdy.sharding<{mesh}, [{dims}]{tail}>")
 

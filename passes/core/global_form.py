@@ -63,7 +63,11 @@ def expose(producer: Producer, axes: Axes, scattering: Scattering | None = None)
     """Writes the reduction of `producer` over `axes`: behind it, or behind its reduce_scatter where it has one."""
     value, mesh, location = producer.value, producer.mesh, producer.op.location
     with value.context:
-        splits = [open_sharding(mesh, split) if any(split) else ir.UnitAttr.get() for split in producer.operands]
+        closed = producer.closed or ((),) * len(producer.operands)
+        splits = [
+            open_sharding(mesh, split, closed=dims) if any(split) else ir.UnitAttr.get()
+            for split, dims in zip(producer.operands, closed, strict=True)
+        ]
         pins: dict[str, ir.Attribute] = {OPERANDS: ir.ArrayAttr.get(splits)}
         if producer.shared:
             pins[SHARED] = ir.DenseI64ArrayAttr.get(producer.shared)

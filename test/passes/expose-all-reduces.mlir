@@ -14,7 +14,7 @@ sdy.mesh @mesh = <["data"=8]>
 
 // CHECK-LABEL:   func.func public @product
 // CHECK:           %[[P:.*]] = stablehlo.dot_general
-// CHECK-NEXT:      %[[U:.*]] = sdy.sharding_constraint %[[P]] <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>], paropt.shared = array<i64: 0, 1>}
+// CHECK-NEXT:      %[[U:.*]] = sdy.sharding_constraint %[[P]] <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data"}, {?}]>, #sdy.sharding<@mesh, [{"data"}, {?}]>], paropt.shared = array<i64: 0, 1>}
 // CHECK-NEXT:      %[[G:.*]] = sdy.all_reduce {"data"} %[[U]] out_sharding=<@mesh, [{?}, {?}]>
 // CHECK-NEXT:      return %[[G]]
 func.func public @product(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<16x2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x2xf32> {
@@ -74,7 +74,7 @@ func.func public @not_split(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@
 
 // CHECK-LABEL:   func.func public @sum
 // CHECK:           stablehlo.reduce
-// CHECK:           sdy.sharding_constraint %{{.*}} <@mesh, [{?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, unit], paropt.shared = array<i64: 0>}
+// CHECK:           sdy.sharding_constraint %{{.*}} <@mesh, [{?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data"}, {?}]>, unit], paropt.shared = array<i64: 0>}
 // CHECK-NEXT:      sdy.all_reduce {"data"}
 func.func public @sum(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
@@ -1039,7 +1039,7 @@ sdy.mesh @mesh = <["data"=4, "model"=2]>
 // CHECK:           %[[P:.*]] = stablehlo.dot_general %arg0, %{{.*}}, contracting_dims = [0, 1] x [0, 1] {paropt.gathered = [
 // CHECK-SAME:        [#sdy.sharding<@mesh, [{"data"}, {"model"}, {}]>, #sdy.sharding<@mesh, [{"data"}, {}, {}]>], unit]
 // CHECK-NEXT:      %[[U:.*]] = sdy.sharding_constraint %[[P]] <@mesh, [{?}, {?}], unreduced={"data"}>
-// CHECK-SAME:        paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}, {?}]>], paropt.shared = array<i64: 1>
+// CHECK-SAME:        paropt.operands = [#sdy.sharding<@mesh, [{"data"}, {}, {?}]>, #sdy.sharding<@mesh, [{"data"}, {}, {?}]>], paropt.shared = array<i64: 1>
 // CHECK:           sdy.all_reduce {"data"} %[[U]]
 // CHECK:           stablehlo.dot_general %arg0, %arg1, contracting_dims = [2] x [0] {paropt.gathered = [
 // CHECK-SAME:        [#sdy.sharding<@mesh, [{"data"}, {"model"}, {}]>, #sdy.sharding<@mesh, [{"data"}, {}, {}]>], unit]
@@ -1161,4 +1161,21 @@ func.func public @features_that_move(%x: tensor<16x6x4xf32> {sdy.sharding = #sdy
   %g = stablehlo.dot_general %x, %y, contracting_dims = [0, 1] x [0, 1] : (tensor<16x6x4xf32>, tensor<16x6x8xf32>) -> tensor<4x8xf32>
   %c = sdy.sharding_constraint %g <@mesh, [{"data"}, {"model"}]> : tensor<4x8xf32>
   return %c : tensor<4x8xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=2, "model"=2]>
+
+// Legal when: nothing in the program is said not to be reduced of which the operands are split in different ways (Shardy aborts)
+// CHECK-LABEL:   func.func public @said_of_unlike_operands
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: it is not to be reduced, but its operands are split in different ways
+func.func public @said_of_unlike_operands(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<16x2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data", "model"}, {}]>}) -> tensor<4x2xf32> {
+  %g = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x2xf32>) -> tensor<4x2xf32>
+  %u = sdy.sharding_constraint %g <@mesh, [{}, {}], unreduced={"data"}> : tensor<4x2xf32>
+  %c = sdy.sharding_constraint %u <@mesh, [{}, {}]> : tensor<4x2xf32>
+  %h = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  return %c : tensor<4x2xf32>
 }

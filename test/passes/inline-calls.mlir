@@ -380,3 +380,86 @@ func.func private @ten_adds(%x: tensor<4xi32>) -> tensor<4xi32> {
   %9 = stablehlo.add %8, %x : tensor<4xi32>
   return %9 : tensor<4xi32>
 }
+
+// -----
+
+// Reshapes that the borders of a call kept apart are not joined by XLA before it splits values.
+// CHECK-LABEL: func.func public @reshapes_at_both_borders
+// CHECK:         %[[A:.*]] = stablehlo.reshape
+// CHECK-NEXT:    %[[B:.*]] = sdy.sharding_constraint %[[A]] <@mesh, [{?}, {?}]> : tensor<4x2xf32>
+// CHECK-NEXT:    %[[C:.*]] = stablehlo.broadcast_in_dim %[[B]], dims = [1, 2]
+// CHECK-NEXT:    %[[D:.*]] = sdy.sharding_constraint %[[C]] <@mesh, [{?}, {?}, {?}]> : tensor<1x4x2xf32>
+// CHECK-NEXT:    stablehlo.reshape %[[D]]
+// CHECK-NOT:     paropt.
+sdy.mesh @mesh = <["data"=2]>
+func.func public @reshapes_at_both_borders(%x: tensor<1x4x2xf32>) -> tensor<8xf32> {
+  %a = stablehlo.reshape %x : (tensor<1x4x2xf32>) -> tensor<4x2xf32>
+  %c = call @unsqueeze(%a) : (tensor<4x2xf32>) -> tensor<1x4x2xf32>
+  %r = stablehlo.reshape %c : (tensor<1x4x2xf32>) -> tensor<8xf32>
+  return %r : tensor<8xf32>
+}
+func.func private @unsqueeze(%x: tensor<4x2xf32>) -> tensor<1x4x2xf32> {
+  %r = stablehlo.broadcast_in_dim %x, dims = [1, 2] : (tensor<4x2xf32>) -> tensor<1x4x2xf32>
+  return %r : tensor<1x4x2xf32>
+}
+
+// -----
+
+// Only reshapes are joined, and not those of one element; a reshape that no reshape reads stays next to what reads it.
+// CHECK-LABEL: func.func public @no_reshape_across
+// CHECK-NOT:     sharding_constraint
+sdy.mesh @mesh = <["data"=2]>
+func.func public @no_reshape_across(%x: tensor<1x4x2xf32>, %s: tensor<1xf32>) -> (tensor<3x4x2xf32>, tensor<1x1xf32>, tensor<8xf32>, tensor<8xf32>) {
+  %a = stablehlo.reshape %x : (tensor<1x4x2xf32>) -> tensor<4x2xf32>
+  %t = stablehlo.reshape %s : (tensor<1xf32>) -> tensor<f32>
+  %c:4 = call @repeat(%a, %t, %x) : (tensor<4x2xf32>, tensor<f32>, tensor<1x4x2xf32>) -> (tensor<3x4x2xf32>, tensor<1x1xf32>, tensor<1x4x2xf32>, tensor<8xf32>)
+  %r = stablehlo.reshape %c#2 : (tensor<1x4x2xf32>) -> tensor<8xf32>
+  return %c#0, %c#1, %r, %c#3 : tensor<3x4x2xf32>, tensor<1x1xf32>, tensor<8xf32>, tensor<8xf32>
+}
+func.func private @repeat(%x: tensor<4x2xf32>, %t: tensor<f32>, %y: tensor<1x4x2xf32>) -> (tensor<3x4x2xf32>, tensor<1x1xf32>, tensor<1x4x2xf32>, tensor<8xf32>) {
+  %r = stablehlo.broadcast_in_dim %x, dims = [1, 2] : (tensor<4x2xf32>) -> tensor<3x4x2xf32>
+  %u = stablehlo.reshape %t : (tensor<f32>) -> tensor<1x1xf32>
+  %n = stablehlo.negate %y : tensor<1x4x2xf32>
+  %f = stablehlo.reshape %y : (tensor<1x4x2xf32>) -> tensor<8xf32>
+  return %r, %u, %n, %f : tensor<3x4x2xf32>, tensor<1x1xf32>, tensor<1x4x2xf32>, tensor<8xf32>
+}
+
+// -----
+
+// Nobody knows over which of several meshes a value is split.
+// CHECK-LABEL: func.func public @several_meshes
+// CHECK-NOT:     sharding_constraint
+sdy.mesh @mesh = <["data"=2]>
+sdy.mesh @other = <["model"=2]>
+func.func public @several_meshes(%x: tensor<1x4xf32>) -> tensor<1x4xf32> {
+  %a = stablehlo.reshape %x : (tensor<1x4xf32>) -> tensor<4xf32>
+  %c = call @back(%a) : (tensor<4xf32>) -> tensor<1x4xf32>
+  return %c : tensor<1x4xf32>
+}
+func.func private @back(%x: tensor<4xf32>) -> tensor<1x4xf32> {
+  %r = stablehlo.reshape %x : (tensor<4xf32>) -> tensor<1x4xf32>
+  return %r : tensor<1x4xf32>
+}
+
+// -----
+
+// What each device does for itself is not split.
+// CHECK-LABEL: func.func public @in_a_manual_computation
+// CHECK-NOT:     sharding_constraint
+sdy.mesh @mesh = <["data"=2]>
+func.func public @in_a_manual_computation(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %m = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"data"}, {}]>] out_shardings=[<@mesh, [{"data"}, {}]>] manual_axes={"data"} (%y: tensor<1x4xf32>) {
+    %c = func.call @there_and_back(%y) : (tensor<1x4xf32>) -> tensor<1x4xf32>
+    sdy.return %c : tensor<1x4xf32>
+  } : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  return %m : tensor<2x4xf32>
+}
+func.func private @there_and_back(%x: tensor<1x4xf32>) -> tensor<1x4xf32> {
+  %a = stablehlo.reshape %x : (tensor<1x4xf32>) -> tensor<4xf32>
+  %c = func.call @back(%a) : (tensor<4xf32>) -> tensor<1x4xf32>
+  return %c : tensor<1x4xf32>
+}
+func.func private @back(%x: tensor<4xf32>) -> tensor<1x4xf32> {
+  %r = stablehlo.reshape %x : (tensor<4xf32>) -> tensor<1x4xf32>
+  return %r : tensor<1x4xf32>
+}

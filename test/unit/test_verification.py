@@ -149,12 +149,21 @@ def test_each_dimension_that_is_added_up_may_get_a_reduction_of_its_own() -> Non
 def test_reductions_over_other_axes_are_no_sign_of_a_loss() -> None:
     square = STEP.replace('"model"=2', '"model"=4')
     predicted = prediction(module(square).operation)
-    found = reduction(8, 8, loops=(LOOP,))
-    assert mismatches(predicted, [SUM, replace(found, axes=("model",))]) == []
-    assert "in loops" in mismatches(predicted, [SUM, replace(found, axes=("data",))])[0]
-    assert "in loops" in mismatches(predicted, [SUM, found])[0]  # nobody knows over which
-    assert "missing" in mismatches(predicted, [replace(SUM, axes=("model",))])[0]
-    assert mismatches(predicted, [replace(SUM, axes=("data",))]) == []
+    found, asked = reduction(8, 8, loops=(LOOP,)), replace(SUM, axes=("data",))
+    assert mismatches(predicted, [asked]) == []
+    assert mismatches(predicted, [asked, replace(found, axes=("model",))]) == []
+    assert "in loops" in mismatches(predicted, [asked, replace(found, axes=("data",))])[0]
+    assert "missing" in mismatches(predicted, [replace(asked, axes=("model",))])[0]
+
+
+def test_where_axes_are_not_known_groups_are_compared() -> None:
+    square = STEP.replace('[{"data"}, {}]>})', '[{"data", "model"}, {}]>})').replace('"model"=2', '"model"=4')
+    predicted = prediction(module(square).operation)
+    assert {key.axes for key in predicted.unreduced} == {DATA} and {r.axes for r in predicted.kept} == {MODEL}
+    kept = reduction(8, 8, loops=(LOOP,))
+    assert mismatches(predicted, [SUM, kept]) == []
+    assert mismatches(predicted, [replace(SUM, axes=("data",)), kept]) == []
+    assert "runs 8 times in loops, not 4 times" in mismatches(predicted, [SUM, kept, kept])[0]
 
 
 def test_axes_of_one_device_and_parts_of_axes_are_told_as_in_the_census() -> None:

@@ -1,0 +1,58 @@
+"""The order in which XLA hands ops to Shardy, whose propagation settles by order what is equal otherwise."""
+
+from jaxlib.mlir import ir
+
+
+def sort_depth_first(root: ir.Operation) -> list[ir.Operation]:
+    """Sorts the blocks in `root` as XLA does: from the ops that nobody reads, depth first, operands in their order.
+
+    Returns the ops as a walk would have found them before: inner ops before the op that holds them, `root` last.
+    """
+    found: list[ir.Operation] = []
+    for region in root.regions:
+        for block in region.blocks:
+            _sort(block, found)
+    return [*found, root]
+
+
+def _sort(block: ir.Block, found: list[ir.Operation]) -> list[ir.Value]:
+    """Appends to `found`; returns what the ops in `block` read from outside of it, in order."""
+    ops = [op.operation for op in block.operations]
+    makers: dict[ir.Value, int] = dict.fromkeys(block.arguments, -1)  # the number of the op that makes a value
+    read: list[list[int]] = []  # the numbers of the ops that make what each op reads, directly or in its regions
+    outside: dict[ir.Value, None] = {}
+    for number, op in enumerate(ops):
+        values = list(op.operands)
+        for region in op.regions:
+            for inner in region.blocks:
+                values += _sort(inner, found)
+        found.append(op)
+        read.append([makers[value] for value in values if makers.get(value, -1) >= 0])
+        outside.update((value, None) for value in values if value not in makers)
+        makers.update((result, number) for result in op.results)
+    _move(ops, _depth_first(read))
+    return list(outside)
+
+
+def _depth_first(read: list[list[int]]) -> list[int]:
+    """The numbers of the ops, each behind those that it reads."""
+    order: dict[int, None] = {}
+    inner = {maker for makers in read for maker in makers}
+    for end in range(len(read)):
+        path = [(end, iter(read[end]))] if end not in inner else []
+        while path:
+            number, rest = path[-1]
+            following = next((maker for maker in rest if maker not in order), None)
+            if following is None:
+                order[number] = None
+                path.pop()
+            else:
+                path.append((following, iter(read[following])))
+    return list(order)
+
+
+def _move(ops: list[ir.Operation], order: list[int]) -> None:
+    """Puts `ops` into that order, in which the last one, the terminator, stays."""
+    for number in order:
+        if number != len(ops) - 1:
+            ops[number].move_before(ops[-1])
