@@ -121,8 +121,8 @@ def expose_all_reduces(
     # What a sharded optimizer does with a sum after the loop is not to decide how the loop splits its examples.
     try:
         propagated = Propagated(module, forward_only=whole_sums(module, split))
-    except Declined as declined:
-        return [*remarks, missed(NAME, declined.op or module, declined)]
+    except Declined as reason:
+        return [*remarks, missed(NAME, reason.op or module, reason)]
     if split:
         split = sharded_sums(module, propagated)
     found, declined = producers(module, propagated)

@@ -8,9 +8,8 @@ from jaxlib.mlir.dialects import sdy
 from jaxlib.mlir.passmanager import PassManager
 
 from paropt.passes.analysis.chlo import RULE, add_chlo_rules
-from paropt.passes.analysis.constants import CONSTANT, is_constant
+from paropt.passes.analysis.constants import CONSTANT
 from paropt.passes.analysis.depth_first import sort_depth_first
-from paropt.passes.analysis.linearity import unsqueezes
 from paropt.passes.analysis.loops import WHILE
 from paropt.passes.analysis.sharding_rules import Factors, parse_rule
 from paropt.passes.analysis.shardings import (
@@ -27,9 +26,10 @@ from paropt.passes.analysis.shardings import (
     sharding_of,
     unsplit,
 )
+from paropt.passes.analysis.shardy_input import lift_unchanged, open_read_by_loops, reshape
 from paropt.passes.core.pipeline import elements_of
 from paropt.passes.core.remarks import Declined
-from paropt.passes.core.traversal import all_ops_of, defining_op, op_of, ops_of, parent_of
+from paropt.passes.core.traversal import all_ops_of, defining_op, op_of, ops_of
 
 _RULES = "builtin.module(func.func(sdy-populate-op-sharding-rules))"
 _PROPAGATION = "builtin.module(sdy-propagation-pipeline)"
@@ -64,20 +64,23 @@ class Propagated:
         self._numbers: dict[ir.Value, int] = {}  # by the first results of the module's ops
         self._copy = module.operation.clone()
         copies = sort_depth_first(self._copy) if sorts else all_ops_of(self._copy)
-        broadcasts: list[ir.Operation] = []
+        by_name: dict[str, list[int]] = {_BROADCAST: [], WHILE: []}
         for number, (op, copy) in enumerate(zip(all_ops_of(module), copies, strict=True)):
             if (name := op.name) != CONSTANT and len(results := op.results):
                 self._numbers[results[0]] = number
                 copy.location = self._mark(number)
-                if name == _BROADCAST:
-                    broadcasts.append(copy)
+                if name in by_name:
+                    by_name[name].append(number)
         for result in forward_only:
             number, position = self._numbers[op_of(result).results[0]], ir.OpResult(result).result_number
             _stop_backward(copies[number].results[position])
-        for broadcast in broadcasts:
-            _reshape(broadcast)
-        for loop in ops_of(self._copy, WHILE)[::-1]:  # inner loops come first
-            _carry_captures(loop)
+        for number in by_name[_BROADCAST]:
+            reshape(copies[number])
+        self._unchanged = {number: lift_unchanged(copies[number]) for number in by_name[WHILE]}  # what loops carry
+        opened = open_read_by_loops(self._copy)
+        for mark, constraint in enumerate(opened, len(copies)):
+            constraint.location = self._mark(mark)
+        self._opened = {constraint.location.attr for constraint in opened}
         _ensure_main(self._copy)
         add_chlo_rules(self._copy)
         self._read: Lists = {}
@@ -183,14 +186,28 @@ class Propagated:
 
     def is_read_as_made(self, op: ir.Operation, position: int) -> bool:
         """Whether `op` reads that operand as it was made, and no reshard of it nor a copy that Shardy made."""
-        operand, copy = op.operands[position], self._copy_of(op)
+        copy = self._copy_of(op)
         if copy is None:
             return False
-        owner, read = defining_op(operand), copy.operands[position]
+        operand, read = self._outside(op.operands[position]), copy.operands[position]
+        owner, reader = defining_op(operand), defining_op(read)
+        if reader is not None and reader.location.attr in self._opened:
+            first = self._copies[CONSTRAINT, reader.location.attr] == reader  # and no reshard of what it makes
+            return bool(operand != op.operands[position] and first)
         if owner is None:
             return self._is_copy_of_argument(read, ir.BlockArgument(operand))
         made = self._copy_of(owner)
         return made is not None and bool(read == made.results[ir.OpResult(operand).result_number])
+
+    def _outside(self, value: ir.Value) -> ir.Value:
+        """What `value` is outside of the loops that carry it unchanged."""
+        while isinstance(value.owner, ir.Block):
+            loop, at = value.owner.owner.operation, ir.BlockArgument(value).arg_number
+            number = self._numbers.get(loop.results[0]) if len(loop.results) else None
+            if number is None or at not in self._unchanged.get(number, ()):
+                break
+            value = loop.operands[at]
+        return value
 
     def _is_copy_of_argument(self, read: ir.Value, argument: ir.BlockArgument) -> bool:
         if not isinstance(read.owner, ir.Block) or ir.BlockArgument(read).arg_number != argument.arg_number:
@@ -257,43 +274,6 @@ def _stop_backward(result: ir.Value) -> None:
     with op.context, ir.InsertionPoint.after(op), op.location:
         barrier = sdy.PropagationBarrierOp(result, int(sdy.PropagationDirection.FORWARD))
     result.replace_all_uses_except(barrier.result, barrier.operation)
-
-
-def _reshape(broadcast: ir.Operation) -> None:
-    """Makes a reshape of what only adds dimensions of one element, as XLA does: Shardy goes through those earlier."""
-    operand, result = broadcast.operands[0], broadcast.results[0]
-    if not ir.RankedTensorType(result.type).has_static_shape or not unsqueezes(broadcast):
-        return
-    with broadcast.context, ir.InsertionPoint(broadcast), broadcast.location:
-        reshaped = ir.Operation.create(_RESHAPE, results=[result.type], operands=[operand])
-    result.replace_all_uses_with(reshaped.results[0])
-    broadcast.erase()
-
-
-def _carry_captures(loop: ir.Operation) -> None:
-    """Gives the body a copy of each value that it reads from the block around it: it may be split in its own way.
-
-    XLA has loops carry all that they read, as JAX does; only written by hand they read from outside.
-    """
-    body = loop.regions[1].blocks[0]
-    around = [*loop.block.arguments, *(result for op in loop.block.operations for result in op.operation.results)]
-    for value in around:
-        captures = [use for use in value.uses if _is_in(use.owner.operation, body)]
-        if not captures or is_constant(value):
-            continue
-        with loop.context, ir.InsertionPoint.at_block_begin(body), ir.Location.unknown():
-            copy = ir.Operation.create(_RESHAPE, results=[value.type], operands=[value]).results[0]
-        for use in captures:
-            use.owner.operation.operands[use.operand_number] = copy
-
-
-def _is_in(op: ir.Operation, block: ir.Block) -> bool:
-    """Whether `op` is in `block`, or in a region there."""
-    while op.block != block:
-        if op.parent is None or op.parent.name == "func.func":
-            return False
-        op = parent_of(op)
-    return True
 
 
 def _ensure_main(module: ir.Operation) -> None:
