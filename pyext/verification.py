@@ -204,7 +204,7 @@ def _reduced_by(collective: Collective) -> Iterator[Reduced]:
 class _Predictor:
     def __init__(self, module: ir.Operation) -> None:
         self._module = module
-        self._propagated = Propagated(module, sorts=True)
+        self._propagated = Propagated(module)
         self._trip_counts: dict[ir.Value, float] = {}  # by the first result of a loop
         self._sizes: dict[str, dict[str, int]] = {}  # of the axes of a mesh
         self._has_one_mesh = len(Layout.of_module(module).meshes) == 1  # axes of another may span the same devices

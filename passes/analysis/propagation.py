@@ -48,9 +48,8 @@ _REORDER = frozenset(f"stablehlo.{name}" for name in ("convolution", "dot_genera
 class Propagated:
     """What Shardy finds in a copy of `module`, asked about the ops of `module` itself.
 
-    How the results `forward_only` are used is not to tell how they are split. With `sorts`, Shardy gets the ops in
-    the order in which XLA hands them over: those that passes have added stand where jax would not have put them. With
-    `rules_only`, nothing is propagated: only sharding rules can be asked for.
+    How the results `forward_only` are used is not to tell how they are split. With `rules_only`, nothing is
+    propagated: only sharding rules can be asked for.
     """
 
     def __init__(
@@ -58,12 +57,11 @@ class Propagated:
         module: ir.Operation,
         forward_only: Sequence[ir.Value] = (),
         *,
-        sorts: bool = False,
         rules_only: bool = False,
     ) -> None:
         self._numbers: dict[ir.Value, int] = {}  # by the first results of the module's ops
         self._copy = module.operation.clone()
-        copies = sort_depth_first(self._copy) if sorts else all_ops_of(self._copy)
+        copies = all_ops_of(self._copy) if rules_only else sort_depth_first(self._copy)
         by_name: dict[str, list[int]] = {_BROADCAST: [], WHILE: []}
         for number, (op, copy) in enumerate(zip(all_ops_of(module), copies, strict=True)):
             if (name := op.name) != CONSTANT and len(results := op.results):
