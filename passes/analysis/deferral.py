@@ -35,9 +35,10 @@ class Deferrals(NamedTuple):
     reasons: dict[ir.Value, Declined]  # by the partial values that lead to a carried value that may not
 
 
-def deferrals(loop: Loop, reduction: Reduction, facts: BlockFacts) -> Deferrals:
-    reductions = facts.reductions.kinds[reduction]
-    sources = [result for op in reductions for result in op.results]
+def deferrals(loop: Loop, reduction: Reduction, facts: BlockFacts, results: Sequence[ir.Value] = ()) -> Deferrals:
+    """What `reduction` may leave of `loop`, where the `results` of loops in it are taken for reduced there, too."""
+    reductions = facts.reductions.kinds.get(reduction, [])
+    sources = [*(result for op in reductions for result in op.results), *results]
     reached = facts.partial_values(reduction, sources)
     nexts = list(loop.next_values.operands)
     positions = [i for i, value in enumerate(nexts) if value in reached.values]
@@ -190,10 +191,9 @@ class Cost(NamedTuple):
     def _reduced_inside(self) -> int:
         return sum(size * self._often[value] for value, size in self.inside.items())
 
-    @property
-    def is_less(self) -> bool:
-        """Bytes decide, then arrays."""
-        return (self.unwidened, len(self.after)) < (self._reduced_inside, sum(self._often.values()))
+    def is_less(self, times: int = 1) -> bool:
+        """Than what is reduced inside, that many times. Bytes decide, then arrays."""
+        return (self.unwidened, len(self.after)) < (times * self._reduced_inside, times * sum(self._often.values()))
 
 
 def cost_of(part: Deferral, loop: Loop) -> Cost:

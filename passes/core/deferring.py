@@ -19,7 +19,7 @@ from paropt.passes.analysis.deferral import (
     reason_to_stay,
 )
 from paropt.passes.analysis.linearity import ConvertPolicy
-from paropt.passes.analysis.loops import WHILE, Loop, loop_around
+from paropt.passes.analysis.loops import WHILE, Loop, loop_around, trip_count
 from paropt.passes.analysis.meshes import Mesh
 from paropt.passes.analysis.partial import BlockFacts, first_source
 from paropt.passes.analysis.policy import Policy
@@ -94,7 +94,7 @@ def _possible(loop: Loop, facts: BlockFacts, options: Options) -> tuple[list[Pos
             stays += [missed(NAME, op, declined) for op in reductions]
             continue
         found = deferrals(loop, reduction, facts)
-        worth, reason = _worth(found, loop)
+        worth, reason = _worth(found, loop, options)
         possible += worth
         leaving = {op.results[0] for each in worth for op in each.part.reductions}
         staying = [op for op in reductions if op.results[0] not in leaving]
@@ -102,14 +102,14 @@ def _possible(loop: Loop, facts: BlockFacts, options: Options) -> tuple[list[Pos
     return possible, stays
 
 
-def _worth(found: Deferrals, loop: Loop) -> tuple[list[Possible], Declined]:
+def _worth(found: Deferrals, loop: Loop, options: Options) -> tuple[list[Possible], Declined]:
     """The parts that are worth it, and why the others are not."""
     worth: list[Possible] = []
     reason = Declined("no accumulator takes it")
     for part in found.parts:
         cost = cost_of(part, loop)
         try:
-            _require_worth(cost)
+            _require_worth(cost, 1 if cost.is_less() else _trips_around(part, loop, options))
         except Declined as declined:
             reason = declined
             continue
@@ -117,11 +117,29 @@ def _worth(found: Deferrals, loop: Loop) -> tuple[list[Possible], Declined]:
     return worth, reason
 
 
-def _require_worth(cost: Cost) -> None:
+def _trips_around(part: Deferral, loop: Loop, options: Options) -> int:
+    """How often the loop around `loop` runs, where that need not reduce either what `loop` then leaves to it; else 1.
+
+    Gradients of scanned layers may be reduced in a narrower type in each layer than in the accumulator of all.
+    """
+    around = loop_around(loop.op.block)
+    if around is None or options.policy.name == "auto":  # which decides by what each loop costs alone
+        return 1
+    facts = BlockFacts(
+        around.body, options.convert, with_branches=True, leaves_loop=True, accumulate=options.accumulate
+    )
+    results = [loop.op.results[i] for i in part.positions]
+    found = deferrals(around, part.values.reduction, facts, results)
+    leaving = frozenset().union(*(each.members for each in found.parts))
+    trips = trip_count(around)
+    return (2 if trips is None else trips) if leaving.issuperset(results) else 1
+
+
+def _require_worth(cost: Cost, times: int) -> None:
     inside = sum(cost.inside.values())
     counts = {2 if runs is None else runs for runs in cost.runs.values()}
     often = f"{min(counts)} times " if len(counts) == 1 else f"in all {len(cost.runs)} arrays "
-    require(cost.is_less, f"{cost.unwidened} bytes after the loop are no fewer than {often}{inside} in it")
+    require(cost.is_less(times), f"{cost.unwidened} bytes after the loop are no fewer than {often}{inside} in it")
 
 
 def _remarks(done: Possible, facts: BlockFacts, site: Site, options: Options) -> list[Remark]:

@@ -2071,7 +2071,81 @@ func.func public @reduced_in_an_inner_condition(%x: tensor<i32>) -> tensor<i32> 
   return %w#1 : tensor<i32>
 }
 
-// Worth it when: fewer bytes are reduced after the loop than in all trips of it, or as many in fewer arrays
+// Of scanned layers, 32 bytes of f32 are more than 2 times 8 of bf16, but they are reduced once, and those in 4 trips.
+// CHECK-LABEL:   func.func public @wider_stack_in_a_loop
+// CHECK:           %[[W:.*]]:2 = stablehlo.while
+// CHECK:             stablehlo.while
+// CHECK:           "stablehlo.all_reduce"(%[[W]]#1)
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce applied: 8 bytes per device, now reduced after the loop and not 2 times in it
+func.func public @wider_stack_in_a_loop(%x: tensor<4xbf16>) -> tensor<2x4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %two = stablehlo.constant dense<2> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<2x4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<2x4xf32>
+  cond {
+    %m = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %m : tensor<i1>
+  } do {
+    %layers:2 = stablehlo.while(%j = %zero, %stack = %none) : tensor<i32>, tensor<2x4xf32>
+    cond {
+      %m = stablehlo.compare LT, %j, %two : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %m : tensor<i1>
+    } do {
+      %s = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<bf16>, %q: tensor<bf16>): %r = stablehlo.add %p, %q : tensor<bf16> stablehlo.return %r : tensor<bf16> }) {replica_groups = #all} : (tensor<4xbf16>) -> tensor<4xbf16>
+      %f = stablehlo.convert %s : (tensor<4xbf16>) -> tensor<4xf32>
+      %row = stablehlo.reshape %f : (tensor<4xf32>) -> tensor<1x4xf32>
+      %all = stablehlo.dynamic_update_slice %stack, %row, %j, %zero : (tensor<2x4xf32>, tensor<1x4xf32>, tensor<i32>, tensor<i32>) -> tensor<2x4xf32>
+      %j_next = stablehlo.add %j, %one : tensor<i32>
+      stablehlo.return %j_next, %all : tensor<i32>, tensor<2x4xf32>
+    }
+    %n = stablehlo.add %acc, %layers#1 : tensor<2x4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<2x4xf32>
+  }
+  return %w#1 : tensor<2x4xf32>
+}
+
+// The loop around it reads what they add up to: it would reduce 4 times 32 bytes.
+// CHECK-LABEL:   func.func public @wider_stack_that_is_read
+// CHECK:           stablehlo.while
+// CHECK:             stablehlo.while
+// CHECK:               "stablehlo.all_reduce"(%arg0)
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: 32 bytes after the loop are no fewer than 2 times 8 in it
+func.func public @wider_stack_that_is_read(%x: tensor<4xbf16>) -> tensor<2x4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %two = stablehlo.constant dense<2> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<2x4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<2x4xf32>
+  cond {
+    %m = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %m : tensor<i1>
+  } do {
+    %layers:2 = stablehlo.while(%j = %zero, %stack = %none) : tensor<i32>, tensor<2x4xf32>
+    cond {
+      %m = stablehlo.compare LT, %j, %two : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %m : tensor<i1>
+    } do {
+      %s = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<bf16>, %q: tensor<bf16>): %r = stablehlo.add %p, %q : tensor<bf16> stablehlo.return %r : tensor<bf16> }) {replica_groups = #all} : (tensor<4xbf16>) -> tensor<4xbf16>
+      %f = stablehlo.convert %s : (tensor<4xbf16>) -> tensor<4xf32>
+      %row = stablehlo.reshape %f : (tensor<4xf32>) -> tensor<1x4xf32>
+      %all = stablehlo.dynamic_update_slice %stack, %row, %j, %zero : (tensor<2x4xf32>, tensor<1x4xf32>, tensor<i32>, tensor<i32>) -> tensor<2x4xf32>
+      %j_next = stablehlo.add %j, %one : tensor<i32>
+      stablehlo.return %j_next, %all : tensor<i32>, tensor<2x4xf32>
+    }
+    %h = stablehlo.tanh %layers#1 : tensor<2x4xf32>
+    %n = stablehlo.add %acc, %h : tensor<2x4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<2x4xf32>
+  }
+  return %w#1 : tensor<2x4xf32>
+}
+
+// Worth it when: fewer bytes are reduced after the loop than in all trips (of a loop around it, too, if they leave that), or as many in fewer arrays
 // CHECK-LABEL:   func.func public @one_trip
 // CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
