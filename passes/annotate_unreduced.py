@@ -1,8 +1,11 @@
 """Tells XLA which values are not reduced yet."""
 
+from typing import NamedTuple
+
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.collectives import GLOBAL_REDUCE_SCATTER, Reduction, global_reduction
+from paropt.passes.analysis.exposed import Exposed, apart
 from paropt.passes.analysis.followed import ROWS as FOLLOWED
 from paropt.passes.analysis.noted import is_source, noted_sharding, shard_bytes, wanted_sharding
 from paropt.passes.analysis.shardings import (
@@ -20,6 +23,7 @@ from paropt.passes.core.closing import scattered, scatters
 from paropt.passes.core.complex_numbers import is_complex_product, joined, parts_of, take_apart
 from paropt.passes.core.global_form import (
     constrained,
+    erase_exposed,
     erase_notes,
     global_all_reduces,
     global_reduce_scatters,
@@ -31,7 +35,7 @@ from paropt.passes.core.global_form import (
     take_back,
     take_back_unmoved,
 )
-from paropt.passes.core.opening import open_sum, openings
+from paropt.passes.core.opening import Opening, open_sum, openings
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.core.thirds import in_thirds, is_half_reduced, require_thirds, unreduced_zeros
@@ -67,7 +71,7 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
     three, the last never taken: Shardy aborts on such ifs, and XLA:GPU makes ifs of cases of two. A sum of which each
     device keeps a shard ends in a reduce_scatter, in an `sdy.manual_computation` that takes the value not reduced;
     other sums in a constraint. A manual computation that takes the sum itself returns what each device adds to it.
-    Where a condition fails, all that was exposed is taken back, which leaves the program that there was.
+    Where a condition fails, what has a value in common is taken back, which leaves it as the program had it.
 
     Legal when:
 
@@ -94,24 +98,59 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
     if not sources(module):
         return []
     take_back_unmoved(module)
-    starts = sources(module)
-    try:
-        found = Unreduced({op.results[0]: global_reduction(*reduced_axes(op)) for op in starts})
-        with module.context:
-            remarks = _annotate(module, starts, found)
-    except Declined as declined:
-        blamed = declined.op if declined.op is not None else module
-        remarks = [missed(NAME, blamed, declined)]
-        take_back(module)
+    with module.context:
+        remarks = _annotated(module)
     erase_notes(module)
     return remarks
 
 
-def _annotate(module: ir.Operation, starts: list[ir.Operation], found: Unreduced) -> list[Remark]:
-    """Raises Declined before anything is written."""
+def _annotated(module: ir.Operation) -> list[Remark]:
+    """Annotates what can be, and takes back the rest."""
+    try:
+        return _write(_plan(_exposed(module), module))
+    except Declined:  # of all; to look at its parts takes longer
+        remarks = [remark for part in apart(_exposed(module)) for remark in _fit(part, module)]
+    try:
+        return remarks + _write(_plan(_exposed(module), module))
+    except Declined as declined:
+        remarks.append(missed(NAME, declined.op or module, declined))
+        take_back(module)
+        return remarks
+
+
+def _fit(part: Exposed, module: ir.Operation) -> list[Remark]:
+    """Takes `part` back when it can't be annotated; the remark says why."""
+    try:
+        _plan(part, module)
+        return []
+    except Declined as declined:
+        remark = missed(NAME, declined.op or module, declined)
+        erase_exposed(part.ops)
+        return [remark]
+
+
+def _exposed(module: ir.Operation) -> Exposed:
+    return Exposed(sources(module), global_all_reduces(module), global_reduce_scatters(module))
+
+
+class Plan(NamedTuple):
+    """What is to be written."""
+
+    starts: list[ir.Operation]
+    found: Unreduced
+    opened: list[Opening]
+    closings: list[tuple[ir.Operation, ir.Attribute]]  # reduce_scatters, then all_reduces, and how their results lie
+    shardings: dict[ir.Value, ir.Attribute]  # of what is not reduced
+    halves: list[ir.Operation]  # ifs and cases of which only some results are not reduced
+
+
+def _plan(exposed: Exposed, module: ir.Operation) -> Plan:
+    """Writes nothing. Raises Declined where a condition fails."""
+    starts = exposed.sources
+    found = Unreduced({op.results[0]: global_reduction(*reduced_axes(op)) for op in starts})
     opened = openings(starts)
-    closings = [(op, _closed(op)) for op in global_all_reduces(module)]
-    scatterings = [(op, _shards(op)) for op in global_reduce_scatters(module)]
+    closings = [(op, _closed(op)) for op in exposed.all_reduces]
+    scatterings = [(op, _shards(op)) for op in exposed.reduce_scatters]
     shardings = {
         value: _unreduced(value, noted_sharding(value), reduction)
         for value, reduction in found.values.items()
@@ -129,6 +168,11 @@ def _annotate(module: ir.Operation, starts: list[ir.Operation], found: Unreduced
     halves = [op for op in _branches(found) if is_half_reduced(op, shardings)]
     for op in halves:
         require_thirds(op)
+    return Plan(starts, found, opened, scatterings + closings, shardings, halves)
+
+
+def _write(plan: Plan) -> list[Remark]:
+    starts, found, opened, closings, shardings, halves = plan
     _write_zeros(found, shardings)
     for opening in opened:
         open_sum(opening, shardings[opening.source.results[0]])
@@ -146,7 +190,7 @@ def _annotate(module: ir.Operation, starts: list[ir.Operation], found: Unreduced
         in_thirds(op, [shardings.get(result) for result in op.results])
     for op in products:
         take_apart(op)
-    return [_close(op, sharding) for op, sharding in scatterings + closings]
+    return [_close(op, sharding) for op, sharding in closings]
 
 
 def _branches(found: Unreduced) -> list[ir.Operation]:

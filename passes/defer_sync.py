@@ -78,8 +78,8 @@ def defer_sync(
 
     Worth it when:
 
-    - fewer bytes are reduced after the loop than in all trips (of a loop around it, too, if they leave that), or as many
-      in fewer arrays
+    - fewer bytes are reduced after the loop than in all trips (of a loop around it, too, if they leave that), or as
+      many in fewer arrays
     - the accumulator keeps its shard, unless `policy` allows more memory: one before a reduce_scatter is unscattered
 
     Right for any number of trips, zero included. Floating-point sums are reassociated, so results may differ by

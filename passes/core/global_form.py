@@ -328,12 +328,12 @@ def take_back_unmoved(module: ir.Operation) -> None:
     for source in sources(module):
         users = [use.owner.operation for use in source.results[0].uses]
         if all(user.name == GLOBAL_ALL_REDUCE for user in users):
-            _erase((*users, source))
+            erase_exposed((*users, source))
 
 
 def take_back(module: ir.Operation) -> None:
-    """Erases all that was exposed, wherever it has moved: the program computes the same without it."""
-    _erase((*global_all_reduces(module), *global_reduce_scatters(module), *sources(module)))
+    """Erases all that was exposed, wherever it has moved."""
+    erase_exposed((*global_all_reduces(module), *global_reduce_scatters(module), *sources(module)))
 
 
 def erase_notes(module: ir.Operation) -> None:
@@ -347,7 +347,8 @@ def erase_notes(module: ir.Operation) -> None:
                 del op.attributes[name]
 
 
-def _erase(ops: Sequence[ir.Operation]) -> None:
+def erase_exposed(ops: Sequence[ir.Operation]) -> None:
+    """Erases ops that were exposed, all that have values in common: the program computes the same without them."""
     for op in ops:
         value = op.operands[0]
         if _WHOLE in op.attributes:

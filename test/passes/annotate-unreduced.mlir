@@ -1198,3 +1198,90 @@ func.func public @gathered_for_two(%x: tensor<16x6x4xf32>, %y: tensor<16x6x8xf32
   return %g, %h : tensor<4x8xf32>, tensor<16x6x8xf32>
 }
 }
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// What has no value in common is taken back alone. Here, of what a loop carries: %b starts from something else than zeros.
+// CHECK-LABEL:   func.func public @one_of_two
+// CHECK:           stablehlo.while
+// CHECK:             %[[P:.*]] = stablehlo.dot_general
+// CHECK-NEXT:        sdy.sharding_constraint %[[P]] <@mesh, [{}, {}], unreduced={"data"}> :
+// CHECK:             %[[Q:.*]] = stablehlo.dot_general
+// CHECK-NEXT:        stablehlo.add %{{.*}}, %[[Q]]
+// CHECK:             stablehlo.return
+// CHECK-NEXT:      }
+// CHECK-NEXT:      %[[A:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}], unreduced={"data"}> :
+// CHECK-NEXT:      %[[V:.*]] = sdy.sharding_constraint %[[A]] <@mesh, [{}, {}]> :
+// CHECK-NEXT:      return %[[V]], %{{.*}}#2
+// REMARK-DAG: [annotate-unreduced] stablehlo.while missed: a sum of what is not reduced and what is
+func.func public @one_of_two(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %n: tensor<i32>, %start: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %w:3 = stablehlo.while(%i = %zero, %a = %none, %b = %start) : tensor<i32>, tensor<4x4xf32>, tensor<4x4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+    %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data"}, {?}]>, #sdy.sharding<@mesh, [{"data"}, {?}]>]} : tensor<4x4xf32>
+    %s = stablehlo.add %a, %u : tensor<4x4xf32>
+    %q = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+    %uq = sdy.sharding_constraint %q <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data"}, {?}]>, #sdy.sharding<@mesh, [{"data"}, {?}]>]} : tensor<4x4xf32>
+    %t = stablehlo.add %b, %uq : tensor<4x4xf32>
+    %next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %next, %s, %t : tensor<i32>, tensor<4x4xf32>, tensor<4x4xf32>
+  }
+  %v = sdy.all_reduce {"data"} %w#1 out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  %v2 = sdy.all_reduce {"data"} %w#2 out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v, %v2 : tensor<4x4xf32>, tensor<4x4xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// What is added to what has to be taken back is taken back, too.
+// CHECK-LABEL:   func.func public @both_of_two
+// CHECK-NOT:       unreduced
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+// REMARK-DAG: [annotate-unreduced] stablehlo.multiply missed: stablehlo.multiply is not linear in a value that is not reduced
+func.func public @both_of_two(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data"}, {?}]>, #sdy.sharding<@mesh, [{"data"}, {?}]>]} : tensor<4x4xf32>
+  %q = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %uq = sdy.sharding_constraint %q <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data"}, {?}]>, #sdy.sharding<@mesh, [{"data"}, {?}]>]} : tensor<4x4xf32>
+  %s = stablehlo.add %u, %uq : tensor<4x4xf32>
+  %v = sdy.all_reduce {"data"} %s out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  %m = stablehlo.multiply %uq, %uq : tensor<4x4xf32>
+  %w = sdy.all_reduce {"data"} %m out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v, %w : tensor<4x4xf32>, tensor<4x4xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["replica"=2, "data"=4]>
+
+// A reduce_scatter goes with what it leaves to reduce; another sum stays.
+// CHECK-LABEL:   func.func public @scattered_and_squared
+// CHECK-NOT:       stablehlo.reduce_scatter
+// CHECK:           %[[W:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}], unreduced={"replica", "data"}> :
+// CHECK-NEXT:      %[[V:.*]] = sdy.sharding_constraint %[[W]] <@mesh, [{}, {}]> :
+// CHECK-NEXT:      return %{{.*}}, %[[V]]
+// REMARK-DAG: [annotate-unreduced] stablehlo.multiply missed: stablehlo.multiply is not linear in a value that is not reduced
+func.func public @scattered_and_squared(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{}, {}], unreduced={"replica", "data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"replica", "data"}, {?}]>, #sdy.sharding<@mesh, [{"replica", "data"}, {?}]>]} : tensor<8x8xf32>
+  %s = sdy.reduce_scatter [{"data"}, {}] %u out_sharding=<@mesh, [{"data"}, {}]> : tensor<8x8xf32>
+  %r = sdy.sharding_constraint %s <@mesh, [{?}, {?}], unreduced={"replica"}> {paropt.operands = []} : tensor<8x8xf32>
+  %m = stablehlo.multiply %r, %r : tensor<8x8xf32>
+  %v = sdy.all_reduce {"replica"} %m out_sharding=<@mesh, [{?}, {?}]> : tensor<8x8xf32>
+  %q = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
+  %uq = sdy.sharding_constraint %q <@mesh, [{?}, {?}], unreduced={"replica", "data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"replica", "data"}, {?}]>, #sdy.sharding<@mesh, [{"replica", "data"}, {?}]>]} : tensor<8x8xf32>
+  %t = stablehlo.negate %uq : tensor<8x8xf32>
+  %w = sdy.all_reduce {"replica", "data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<8x8xf32>
+  return %v, %w : tensor<8x8xf32>, tensor<8x8xf32>
+}
