@@ -88,7 +88,7 @@ def test_a_split_parameter_stays_split(dtype: type, options: str) -> None:
     assert [(c.kind, c.depth, c.payload) for c in found.collectives] == [("all-reduce", 0, 4 * 8 * 4)]
 
 
-# The loop over layers reduces each gradient once, in twice the bytes: that the loop around it gains is not known yet.
+# The loop over layers reduces each gradient once, in twice the bytes: only the loop around it gains.
 def test_scanned_layers_accumulate_in_a_wider_type() -> None:
     def step(layers: jax.Array, batches: jax.Array) -> jax.Array:
         def loss(layers: jax.Array, batch: jax.Array) -> jax.Array:
@@ -103,6 +103,27 @@ def test_scanned_layers_accumulate_in_a_wider_type() -> None:
     layers = jax.device_put(jnp.ones((3, 8, 8), BF16), NamedSharding(mesh, PartitionSpec()))
     batches = jax.device_put(jnp.ones((4, 16, 8), BF16), NamedSharding(mesh, PartitionSpec(None, "data")))
     ours = paropt.jit(step, passes="grad-sync{accumulate-dtype=f32}", strict=True)
+    found = paropt.audit(ours.lower(layers, batches))
+    assert (found.sync_in_loop, found.sync_bytes) == (0, 3 * 8 * 8 * 4)
+    np.testing.assert_array_equal(np.asarray(ours(layers, batches)), np.asarray(jax.jit(step)(layers, batches)))
+
+
+@pytest.mark.parametrize("compute", [BF16, jnp.float16])
+def test_parameters_that_scanned_layers_narrow(compute: type) -> None:
+    def step(layers: jax.Array, batches: jax.Array) -> jax.Array:
+        def loss(layers: jax.Array, batch: jax.Array) -> jax.Array:
+            outputs = lax.scan(lambda x, w: (x @ w.astype(compute), None), batch.astype(compute), layers)[0]
+            return jnp.sum(outputs.astype(jnp.float32))
+
+        def body(total: jax.Array, batch: jax.Array) -> tuple[jax.Array, None]:
+            return total + jax.grad(loss)(layers, batch), None
+
+        return layers - lax.scan(body, jnp.zeros_like(layers), batches)[0]
+
+    mesh = data_mesh()
+    layers = jax.device_put(jnp.eye(8) * jnp.ones((3, 1, 1)), NamedSharding(mesh, PartitionSpec()))
+    batches = jax.device_put(jnp.ones((4, 16, 8)), NamedSharding(mesh, PartitionSpec(None, "data")))
+    ours = paropt.jit(step, strict=True)
     found = paropt.audit(ours.lower(layers, batches))
     assert (found.sync_in_loop, found.sync_bytes) == (0, 3 * 8 * 8 * 4)
     np.testing.assert_array_equal(np.asarray(ours(layers, batches)), np.asarray(jax.jit(step)(layers, batches)))

@@ -132,6 +132,22 @@ def counted(w: jax.Array, batches: jax.Array) -> Any:
     return lax.scan(body, lax.full((CLASSES,), 0), batches)[0]
 
 
+def mixture(w: Any, batches: jax.Array) -> Any:
+    """A router with two losses of its own. The balance of its choices is a product of means, and stays."""
+
+    def loss(w: Any, x: jax.Array) -> jax.Array:
+        logits = x @ w["router"]
+        chosen = jax.nn.one_hot(logits.argmax(-1), CLASSES).mean(0)
+        balance = (chosen * jax.nn.softmax(logits).mean(0)).sum()
+        return ((x @ w["expert"]) ** 2).mean() + balance + (jax.nn.logsumexp(logits, -1) ** 2).mean()
+
+    def body(carry: Any, x: jax.Array) -> tuple[Any, None]:
+        value, gradient = jax.value_and_grad(loss)(w, x)
+        return (carry[0] + value, jax.tree.map(jnp.add, carry[1], gradient)), None
+
+    return lax.scan(body, (0.0, jax.tree.map(jnp.zeros_like, w)), batches)[0]
+
+
 VARIABLES = placed(Normalised().init(jax.random.key(0), jnp.zeros((EXAMPLES, WIDTH))))
 ONCE = {
     # The means of the examples and of their squares stay.
@@ -142,6 +158,13 @@ ONCE = {
         (placed(integers(WIDTH, CLASSES), "model", mesh=TWO_AXES), placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, "data", mesh=TWO_AXES)),
         BYTES // 4,
         2 * 4 * (EXAMPLES // 2) * CLASSES * MICRO_BATCHES,
+    ),
+    "a mixture of experts": Case(
+        mixture,
+        (placed({"router": integers(WIDTH, CLASSES), "expert": integers(WIDTH, WIDTH)}), BATCHES),
+        BYTES + 4 * WIDTH * WIDTH,
+        2 * 4 * CLASSES * MICRO_BATCHES,
+        1e-5,
     ),
     "printing": Case(printing, (W, BATCHES)),
     "fed by Python": Case(fed, (W, BATCHES)),

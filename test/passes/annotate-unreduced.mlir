@@ -1268,7 +1268,8 @@ sdy.mesh @mesh = <["replica"=2, "data"=4]>
 // A reduce_scatter goes with what it leaves to reduce; another sum stays.
 // CHECK-LABEL:   func.func public @scattered_and_squared
 // CHECK-NOT:       stablehlo.reduce_scatter
-// CHECK:           %[[W:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}], unreduced={"replica", "data"}> :
+// CHECK:           stablehlo.negate
+// CHECK-NEXT:      %[[W:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}], unreduced={"replica", "data"}> :
 // CHECK-NEXT:      %[[V:.*]] = sdy.sharding_constraint %[[W]] <@mesh, [{}, {}]> :
 // CHECK-NEXT:      return %{{.*}}, %[[V]]
 // REMARK-DAG: [annotate-unreduced] stablehlo.multiply missed: stablehlo.multiply is not linear in a value that is not reduced

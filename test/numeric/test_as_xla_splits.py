@@ -1,0 +1,109 @@
+"""What is predicted of products, sums, gathers and scatters is what XLA's own run of Shardy finds, as XLA dumps it.
+
+Of the program as jax writes it, and as the passes leave it. Only ops that XLA keeps as they are can be compared.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.sharding import NamedSharding, PartitionSpec
+from jaxlib.mlir import ir
+from numeric.test_hybrid_sharding import CASES as HYBRID
+from numeric.user_steps import MICRO_BATCHES, accumulated
+from programs.program import Tree, mesh_of
+
+from paropt.jit import rewritten
+from paropt.passes.analysis.propagation import Propagated
+from paropt.passes.analysis.shardings import Sharding, sharding_of
+from paropt.passes.core.context import make_context
+from paropt.passes.core.traversal import is_used, ops_of
+
+KINDS = tuple(f"stablehlo.{name}" for name in ("dot", "dot_general", "gather", "reduce", "scatter"))
+MESH = mesh_of(data=2, fsdp=2, tensor=2)
+WORDS, WIDTH, HIDDEN, LAYERS, SEQUENCE, EXAMPLES = 16, 16, 32, 2, 8, 16
+_RNG = np.random.default_rng(0)
+
+
+def on_mesh(value: np.ndarray, *spec: Any) -> jax.Array:
+    return jax.device_put(value, NamedSharding(MESH, PartitionSpec(*spec)))
+
+
+def normal(*shape: int) -> np.ndarray:
+    return (_RNG.standard_normal(shape) / 4).astype(np.float32)
+
+
+def language_model(w: Any, batch: Any) -> jax.Array:
+    """Nothing says how activations are split: what Shardy finds depends on the order in which it goes through ops."""
+
+    def layer(h: jax.Array, p: Any) -> tuple[jax.Array, None]:
+        return h + jax.nn.silu(h @ p["up"]) @ p["down"], None
+
+    h = lax.scan(layer, w["words"][batch["x"]], {"up": w["up"], "down": w["down"]})[0]
+    logits = h @ w["head"]
+    right = jnp.take_along_axis(logits, batch["y"][..., None], -1)[..., 0]
+    return (jax.nn.logsumexp(logits, -1) - right).sum()
+
+
+def tokens() -> jax.Array:
+    return on_mesh(_RNG.integers(0, WORDS, (MICRO_BATCHES, EXAMPLES, SEQUENCE)), None, ("data", "fsdp"))
+
+
+LANGUAGE_MODEL = (
+    language_model,
+    {
+        "words": on_mesh(normal(WORDS, WIDTH), "tensor", "fsdp"),
+        "up": on_mesh(normal(LAYERS, WIDTH, HIDDEN), None, "fsdp", "tensor"),
+        "down": on_mesh(normal(LAYERS, HIDDEN, WIDTH), None, "tensor", "fsdp"),
+        "head": on_mesh(normal(WIDTH, WORDS), "fsdp", "tensor"),
+    },
+    {"x": tokens(), "y": tokens()},
+)
+PROGRAMS: dict[str, tuple[Callable[..., Any], Tree, Tree]] = {"a language model": LANGUAGE_MODEL} | HYBRID
+
+
+@pytest.mark.parametrize("passes", ["inline-calls", "grad-sync"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_as_xla_splits(name: str, passes: str, tmp_path: Path) -> None:
+    loss, parameters, batches = PROGRAMS[name]
+
+    def step(w: Any, x: Any) -> Any:
+        return jax.tree.map(jnp.subtract, w, accumulated(jax.grad(loss), w, x))
+
+    lowered = jax.jit(step).lower(parameters, batches)
+    passed, _ = rewritten(lowered, passes)
+    module: Any = passed.compiler_ir()
+    predicted = _splits(module.operation, Propagated(module.operation))
+    dumped = {"xla_dump_to": str(tmp_path), "xla_dump_hlo_as_text": True, "xla_dump_hlo_pass_re": "spmd.*|shardy.*"}
+    (lowered if passes == "inline-calls" else passed).compile(compiler_options=dumped)
+    (text,) = (path.read_text() for path in tmp_path.rglob("02.after_propagation.mlir"))
+    found = ir.Module.parse(text, make_context(allow_unregistered_dialects=True))
+    assert predicted == _splits(found.operation, None) and predicted.total() > 3
+
+
+def _splits(module: ir.Operation, propagated: Propagated | None) -> Counter[tuple[str, ...]]:
+    """How the ops that are compared read what they read, and make what they make."""
+    found: Counter[tuple[str, ...]] = Counter()
+    for op in ops_of(module, *KINDS):
+        if propagated is None:
+            lies = [sharding_of(value) for value in (*op.operands, op.results[0])]
+        elif is_used(op):  # XLA erases what is not
+            lies = [*propagated.operand_shardings(op), propagated.sharding_of(op.results[0])]
+        else:
+            continue
+        if op.name == "stablehlo.reduce":
+            lies = [lies[0], lies[-1]]  # XLA shares start values
+        types = [str(value.type) for value in (*op.operands, op.results[0])]
+        found[op.name.removesuffix("_general"), *types, *map(_text, lies)] += 1
+    return found
+
+
+def _text(sharding: Sharding | None) -> str:
+    split = sharding is not None and any(sharding.dimensions)
+    return str(sharding.dimensions) if split and sharding is not None else ""

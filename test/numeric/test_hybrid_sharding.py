@@ -1,0 +1,87 @@
+"""Parameters split over one axis and copied over another, as users write it without a word on activations.
+
+How XLA splits these then depends on all that reads them: what is pinned has to be what XLA finds.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+from numeric.user_steps import EXAMPLES, MICRO_BATCHES, WIDTH, Case, accumulated, compared, integers, placed
+from programs.program import Tree, mesh_of
+
+MESH = mesh_of(replica=2, data=4)
+LAYERS, SEQUENCE = 3, 6
+
+
+def on_mesh(tree: Tree, *spec: Any) -> Tree:
+    return placed(tree, *spec, mesh=MESH)
+
+
+def batches(*shape: int) -> Tree:
+    return on_mesh(integers(MICRO_BATCHES, EXAMPLES, *shape), None, ("replica", "data"))
+
+
+def biases(w: Any, x: jax.Array) -> jax.Array:
+    """Of scanned layers behind a product."""
+    return (lax.scan(lambda h, b: (jnp.tanh(h + b), None), x @ w["e"], w["b"])[0] ** 2).mean()
+
+
+def rows(w: Any, x: jax.Array) -> jax.Array:
+    """The second weight of each layer is split over what it adds up."""
+    return (lax.scan(lambda h, p: ((h @ p[0]) @ p[1], None), x, (w["q"], w["o"]))[0] ** 2).mean()
+
+
+def recurrent(w: Any, x: jax.Array) -> jax.Array:
+    def cell(h: jax.Array, token: jax.Array) -> tuple[jax.Array, jax.Array]:
+        h = jnp.tanh(token @ w["x"] + h @ w["h"])
+        return h, h
+
+    return (lax.scan(cell, jnp.zeros((x.shape[0], WIDTH)), x.swapaxes(0, 1))[1] ** 2).mean()
+
+
+def mean_of_tokens(w: Any, x: jax.Array) -> jax.Array:
+    """The gradient of the bias adds up over positions and examples."""
+    return ((jnp.tanh(x @ w["k"]) + w["b"]).mean(1) ** 2).sum()
+
+
+def square(*shape: int) -> Tree:
+    return on_mesh(integers(*shape, WIDTH, WIDTH) / 4)
+
+
+CASES: dict[str, tuple[Any, Tree, Tree]] = {
+    "biases of layers": (
+        biases,
+        {"e": square(), "b": on_mesh(integers(LAYERS, WIDTH) / 4, None, "data")},
+        batches(WIDTH),
+    ),
+    "rows of layers": (
+        rows,
+        {"q": square(LAYERS), "o": on_mesh(integers(LAYERS, WIDTH, WIDTH) / 4, None, "data")},
+        batches(WIDTH),
+    ),
+    "a recurrent weight": (
+        recurrent,
+        {"x": square(), "h": on_mesh(integers(WIDTH, WIDTH) / 4, "data")},
+        batches(SEQUENCE, WIDTH),
+    ),
+    "a mean of tokens": (
+        mean_of_tokens,
+        {"k": square(), "b": on_mesh(integers(WIDTH) / 4, "data")},
+        batches(EXAMPLES, WIDTH),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_are_right_and_nothing_else_is_gathered(name: str) -> None:
+    loss, parameters, examples = CASES[name]
+
+    def step(w: Any, x: Any) -> Any:
+        return jax.tree.map(lambda a, b: a - b / 8, w, accumulated(jax.grad(loss), w, x))
+
+    before, after, _ = compared(Case(step, (parameters, examples), tolerance=1e-5))
+    assert after.total("all-reduce").in_loops == 0 < before.total("all-reduce").in_loops
+    assert after.sync_bytes < before.sync_bytes
