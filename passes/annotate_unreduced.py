@@ -35,6 +35,7 @@ from paropt.passes.core.global_form import (
     take_back,
     take_back_unmoved,
 )
+from paropt.passes.core.holding import hold
 from paropt.passes.core.opening import Opening, open_sum, openings
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
@@ -65,13 +66,15 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
 
     The last stage for what `expose-all-reduces` has written. Every value on the way is constrained, and nothing else
     but the operands of the op that adds up, and what else products and scatters on the way read: XLA keeps its own
-    choices for all other values. What XLA gathers for that op is gathered once for all products for which it does.
-    Zeros that are added on the way become fresh constants with constraints of their own. Complex numbers are multiplied
-    and reduced part by part. An if, or a case of two, of which only some results are not reduced becomes a case of
-    three, the last never taken: Shardy aborts on such ifs, and XLA:GPU makes ifs of cases of two. A sum of which each
-    device keeps a shard ends in a reduce_scatter, in an `sdy.manual_computation` that takes the value not reduced;
-    other sums in a constraint. A manual computation that takes the sum itself returns what each device adds to it.
-    Where a condition fails, what has a value in common is taken back, which leaves it as the program had it.
+    choices for all other values. Where parameters are split, it could come to others: products, windows and lookups of
+    which XLA would split the result otherwise are constrained to what they were. What XLA gathers for that op is
+    gathered once for all products for which it does. Zeros that are added on the way become fresh constants with
+    constraints of their own. Complex numbers are multiplied and reduced part by part. An if, or a case of two, of which
+    only some results are not reduced becomes a case of three, the last never taken: Shardy aborts on such ifs, and
+    XLA:GPU makes ifs of cases of two. A sum of which each device keeps a shard ends in a reduce_scatter, in an
+    `sdy.manual_computation` that takes the value not reduced; other sums in a constraint. A manual computation that
+    takes the sum itself returns what each device adds to it. Where a condition fails, what has a value in common is
+    taken back, which leaves it as the program had it.
 
     Legal when:
 
@@ -100,6 +103,8 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
     take_back_unmoved(module)
     with module.context:
         remarks = _annotated(module)
+        held = hold(module) if any(remark.applied for remark in remarks) else []
+        remarks += [applied(NAME, op, "what it makes stays split as XLA alone splits it") for op in held]
     erase_notes(module)
     return remarks
 

@@ -28,6 +28,7 @@ from paropt.passes.analysis.sum_costs import cost_of_whole, sums_of
 from paropt.passes.core.closing import scatters
 from paropt.passes.core.deferring import Options, defer_in
 from paropt.passes.core.global_form import Scattering, expose, note_gathers, note_shardings
+from paropt.passes.core.holding import note_alone
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.core.traversal import ops_of
@@ -145,9 +146,17 @@ def expose_all_reduces(
                 exposed.append((producer, (), scattering))
     note_shardings(module, [(producer.value, moved) for producer, moved, _ in exposed], propagated)
     note_gathers(module, [producer for producer, _, _ in exposed], propagated)
+    if any(_is_split(producer, propagated) for producer, _, _ in exposed):
+        note_alone(module, propagated)
     for producer, moved, scattering in exposed:
         expose(producer, moved, scattering)
     return remarks
+
+
+def _is_split(producer: Producer, propagated: Propagated) -> bool:
+    """Whether its sum is, as of parameters that are: to constrain it may change how XLA splits other values."""
+    lies = propagated.sharding_of(producer.value)
+    return lies is not None and any(lies.dimensions)
 
 
 def _defer_within(module: ir.Operation, regions: list[SummingRegion], axes: str) -> list[Remark]:

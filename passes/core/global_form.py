@@ -20,6 +20,7 @@ from paropt.passes.analysis.gathers import Gather, is_gathered_alike
 from paropt.passes.analysis.linearity import TRACKED
 from paropt.passes.analysis.loops import WHILE
 from paropt.passes.analysis.noted import (
+    ALONE,
     GATHERED,
     OPERANDS,
     READ,
@@ -125,7 +126,7 @@ def note_shardings(module: ir.Operation, moved: Iterable[tuple[ir.Value, Axes]],
     by_axes: dict[Axes, list[ir.Value]] = {}
     for value, axes in moved:
         by_axes.setdefault(axes, []).append(value)
-    _remember(module, {name for axes, values in by_axes.items() for name in _note_shardings(values, axes, propagated)})
+    remember(module, {name for axes, values in by_axes.items() for name in _note_shardings(values, axes, propagated)})
 
 
 def note_gathers(module: ir.Operation, producers: Iterable[Producer], propagated: Propagated) -> None:
@@ -139,7 +140,7 @@ def note_gathers(module: ir.Operation, producers: Iterable[Producer], propagated
                 if is_gathered_alike(use, gather, propagated):
                     _note_gather(use, gather)
                     names.add(use.owner.operation.name)
-    _remember(module, names)
+    remember(module, names)
 
 
 def _note_gather(use: ir.OpOperand, gather: Gather) -> None:
@@ -151,7 +152,7 @@ def _note_gather(use: ir.OpOperand, gather: Gather) -> None:
         op.attributes[GATHERED] = ir.ArrayAttr.get(noted)
 
 
-def _remember(module: ir.Operation, names: set[str]) -> None:
+def remember(module: ir.Operation, names: set[str]) -> None:
     """Notes that ops of these names have notes."""
     if _NOTED in module.attributes:
         names = names | {ir.StringAttr(name).value for name in ir.ArrayAttr(module.attributes[_NOTED])}
@@ -342,7 +343,7 @@ def erase_notes(module: ir.Operation) -> None:
     names = [ir.StringAttr(name).value for name in ir.ArrayAttr(module.attributes[_NOTED])]
     del module.attributes[_NOTED]
     for op in ops_of(module, *names, *BRANCHES):  # of an if, `annotate-unreduced` may have made a case
-        for name in (SHARDINGS, WANTED, READ, GATHERED):
+        for name in (SHARDINGS, WANTED, READ, GATHERED, ALONE):
             if name in op.attributes:
                 del op.attributes[name]
 

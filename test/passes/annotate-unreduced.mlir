@@ -1286,3 +1286,28 @@ func.func public @scattered_and_squared(%x: tensor<16x8xf32> {sdy.sharding = #sd
   %w = sdy.all_reduce {"replica", "data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<8x8xf32>
   return %v, %w : tensor<8x8xf32>, tensor<8x8xf32>
 }
+
+// -----
+
+// A product that Shardy would split otherwise than XLA alone is held as it was, one that it would not is left alone.
+// CHECK-LABEL:   func.func public @held
+// CHECK:           %[[H:.*]] = stablehlo.dot_general %arg0, %arg1, contracting_dims = [1] x [0] :
+// CHECK-NEXT:      %[[C:.*]] = sdy.sharding_constraint %[[H]] <@mesh, [{}, {"data"}]> :
+// CHECK-NEXT:      %[[I:.*]] = stablehlo.dot_general %arg0, %arg1, contracting_dims = [1] x [0] :
+// CHECK-NEXT:      %[[J:.*]] = stablehlo.dot_general %arg1, %arg1,
+// CHECK-NOT:       paropt.alone
+// CHECK:           return %{{.*}}, %[[C]], %[[I]], %[[J]]
+// REMARK-DAG: [annotate-unreduced] stablehlo.dot_general applied: what it makes stays split as XLA alone splits it
+module attributes {paropt.noted = ["stablehlo.dot_general"]} {
+  sdy.mesh @mesh = <["data"=8]>
+  func.func public @held(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<4x8xf32>) -> (tensor<4x4xf32>, tensor<16x8xf32>, tensor<16x8xf32>, tensor<4x4xf32>) {
+    %h = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] {paropt.alone = [#sdy.sharding<@mesh, [{}, {"data"}]>]} : (tensor<16x4xf32>, tensor<4x8xf32>) -> tensor<16x8xf32>
+    %i = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] {paropt.alone = [#sdy.sharding<@mesh, [{"data"}, {}]>]} : (tensor<16x4xf32>, tensor<4x8xf32>) -> tensor<16x8xf32>
+    %j = stablehlo.dot_general %y, %y, contracting_dims = [1] x [1] {paropt.alone = []} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x4xf32>
+    %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] {paropt.alone = [#sdy.sharding<@mesh, [{}, {"data"}]>]} : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+    %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data"}, {?}]>, #sdy.sharding<@mesh, [{"data"}, {?}]>]} : tensor<4x4xf32>
+    %t = stablehlo.negate %u : tensor<4x4xf32>
+    %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+    return %v, %h, %i, %j : tensor<4x4xf32>, tensor<16x8xf32>, tensor<16x8xf32>, tensor<4x4xf32>
+  }
+}
