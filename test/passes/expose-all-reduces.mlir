@@ -613,7 +613,7 @@ func.func public @read_by_a_product(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sh
 // CHECK-LABEL:   func.func public @read_by_products
 // CHECK-SAME:      , %[[M:.*]]: tensor<4x4xf32>
 // CHECK:           sdy.all_reduce
-// CHECK:           stablehlo.dot_general %{{.*}}, %[[M]], contracting_dims = [1] x [0] {paropt.read = [unit, #sdy.sharding<@mesh, [{}, {"data"}]>]
+// CHECK:           stablehlo.dot_general %{{.*}}, %[[M]], contracting_dims = [1] x [0] {{.*}}paropt.read = [unit, #sdy.sharding<@mesh, [{}, {"data"}]>]
 // CHECK:           stablehlo.dot_general %{{.*}}, %[[M]], contracting_dims = [0] x [0] :
 // CHECK:           "stablehlo.scatter"
 // CHECK:           return
@@ -1036,14 +1036,14 @@ sdy.mesh @mesh = <["data"=4, "model"=2]>
 
 // Activations are split by positions, %x, and by features, %y: for both products XLA gathers all positions.
 // CHECK-LABEL:   func.func public @gathered_positions
-// CHECK:           %[[P:.*]] = stablehlo.dot_general %arg0, %{{.*}}, contracting_dims = [0, 1] x [0, 1] {paropt.gathered = [
+// CHECK:           %[[P:.*]] = stablehlo.dot_general %arg0, %{{.*}}, contracting_dims = [0, 1] x [0, 1] {{.*}}paropt.gathered = [
 // CHECK-SAME:        [#sdy.sharding<@mesh, [{"data"}, {"model"}, {}]>, #sdy.sharding<@mesh, [{"data"}, {}, {}]>], unit]
 // CHECK-NEXT:      %[[U:.*]] = sdy.sharding_constraint %[[P]] <@mesh, [{?}, {?}], unreduced={"data"}>
 // CHECK-SAME:        paropt.operands = [#sdy.sharding<@mesh, [{"data"}, {}, {?}]>, #sdy.sharding<@mesh, [{"data"}, {}, {?}]>], paropt.shared = array<i64: 1>
 // CHECK:           sdy.all_reduce {"data"} %[[U]]
-// CHECK:           stablehlo.dot_general %arg0, %arg1, contracting_dims = [2] x [0] {paropt.gathered = [
+// CHECK:           stablehlo.dot_general %arg0, %arg1, contracting_dims = [2] x [0] {{.*}}paropt.gathered = [
 // CHECK-SAME:        [#sdy.sharding<@mesh, [{"data"}, {"model"}, {}]>, #sdy.sharding<@mesh, [{"data"}, {}, {}]>], unit]
-// CHECK:           stablehlo.dot_general %arg0, %arg3, contracting_dims = [2] x [0] :
+// CHECK:           stablehlo.dot_general %arg0, %arg3, contracting_dims = [2] x [0] {paropt.alone = [#sdy.sharding<@mesh, [{"data"}, {"model"}, {}]>]} :
 // CHECK:           stablehlo.add %arg0, %arg0 :
 func.func public @gathered_positions(%x: tensor<16x6x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}, {}]>}, %w: tensor<4x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"model"}]>}, %y: tensor<16x6x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}, {"model"}]>}, %v: tensor<4x5xf32>) -> (tensor<4x8xf32>, tensor<16x6x8xf32>, tensor<16x6x5xf32>, tensor<16x6x4xf32>) {
   %z = stablehlo.negate %y : tensor<16x6x8xf32>
