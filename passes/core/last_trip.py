@@ -4,7 +4,7 @@ from jaxlib.mlir import ir
 
 from paropt.passes.analysis.branches import BRANCHES, ends_of
 from paropt.passes.analysis.certification import Site, peel_certificate
-from paropt.passes.analysis.collectives import ALL_REDUCE, REDUCE_SCATTER
+from paropt.passes.analysis.collectives import ALL_REDUCE, REDUCE_SCATTER, REDUCTIONS
 from paropt.passes.analysis.evaluation import Known, branch_taken, trips_of
 from paropt.passes.analysis.loops import Loop
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
@@ -14,16 +14,18 @@ _PER_DEVICE = (ALL_REDUCE, REDUCE_SCATTER)
 
 
 def last_trip_peeled(loop: Loop, pass_name: str, site: Site) -> list[Remark]:
-    """Moves each branch with reductions that runs in the last trip only to after the loop.
+    """Moves each branch that runs in the last trip only to after the loop: with reductions, or behind reductions.
 
     Trips before the last keep what the other branch returns, so that must be all that it does.
     """
-    reducing = [op for op in ops_of(loop.op, *BRANCHES) if op.block == loop.body and ops_of(op, *_PER_DEVICE)]
-    if not reducing:
+    own = any(op.block == loop.body for op in ops_of(loop.op, *REDUCTIONS))
+    branches = [op for op in ops_of(loop.op, *BRANCHES) if op.block == loop.body]
+    candidates = [op for op in branches if ops_of(op, *_PER_DEVICE) or (own and _only_computes(op))]
+    if not candidates:
         return []
     trips = trips_of(loop)
     remarks: list[Remark] = []
-    for branch in reducing:
+    for branch in candidates:
         last = _only_in_last_trip(branch, trips)
         if last is None:
             continue
@@ -36,6 +38,7 @@ def last_trip_peeled(loop: Loop, pass_name: str, site: Site) -> list[Remark]:
             continue
         text = "taken in the last trip only, the branch now follows the loop"
         remarks += [applied(pass_name, op, text, proof) for op, proof in zip(reductions, proofs, strict=True)]
+        remarks += [] if reductions else [applied(pass_name, branch, text)]
         _peel(branch, last, loop)
     return remarks
 
@@ -48,7 +51,12 @@ def _only_in_last_trip(branch: ir.Operation, trips: list[Known] | None) -> int |
     *before, last = taken
     reducing = [i for i, region in enumerate(branch.regions) if _reduces(region.blocks[0])]
     same = len(set(before)) == 1 and None not in taken
-    return last if same and reducing == [last] and last not in before else None
+    return last if same and reducing in ([last], []) and last not in before else None
+
+
+def _only_computes(branch: ir.Operation) -> bool:
+    """Whether `branch` returns something, and calls nothing that might do more than compute."""
+    return bool(len(branch.results)) and not ops_of(branch, "stablehlo.custom_call")
 
 
 def _reduces(block: ir.Block) -> bool:
@@ -67,15 +75,17 @@ def _require_peelable(branch: ir.Operation, last: int, loop: Loop) -> None:
             require(reader == loop.next_values, f"the loop reads the result of the branch by {reader.name}", reader)
             read = next(loop.condition.arguments[use.operand_number].uses, None)
             require(read is None, "the condition reads the result of the branch", loop.op)
-    carried = _carried(branch, others[0])
+    carried = _carried(branch, others[0], loop)
     for value, reader in _captured(branch.regions[last].blocks[0]):
         known = value in carried or not _is_within(value, loop.op)
         require(known, "the branch reads a value of the last trip that the loop does not carry", reader)
 
 
-def _carried(branch: ir.Operation, other: ir.Operation) -> dict[ir.Value, int]:
-    """The values that other trips carry on in place of the results of `branch`, and where."""
+def _carried(branch: ir.Operation, other: ir.Operation, loop: Loop) -> dict[ir.Value, int]:
+    """The values that the loop carries on, or other trips do in place of the results of `branch`, and where."""
     found: dict[ir.Value, int] = {}
+    for position, value in enumerate(loop.next_values.operands):
+        found.setdefault(value, position)
     for result, value in zip(branch.results, other.operands, strict=True):
         for use in result.uses:
             found.setdefault(value, use.operand_number)
@@ -112,7 +122,7 @@ def _is_within(value: ir.Value, op: ir.Operation) -> bool:
 def _peel(branch: ir.Operation, last: int, loop: Loop) -> None:
     ends = ends_of(branch)
     other = next(end for i, end in enumerate(ends) if i != last)
-    carried = _carried(branch, other)
+    carried = _carried(branch, other, loop)
     block = branch.regions[last].blocks[0]
     *ops, _ = [view.operation for view in block.operations]
     returned = list(ends[last].operands)

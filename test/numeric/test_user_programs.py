@@ -148,6 +148,22 @@ def mixture(w: Any, batches: jax.Array) -> Any:
     return lax.scan(body, (0.0, jax.tree.map(jnp.zeros_like, w)), batches)[0]
 
 
+def updated_in_the_loop(w: Any, momentum: Any, batches: jax.Array) -> Any:
+    """The optimizer runs in the last trip, on what the loop carries."""
+
+    def body(carry: Any, item: Any) -> tuple[Any, None]:
+        (total, w, momentum), (x, i) = carry, item
+        total = total + jax.grad(squares)(w, x)
+
+        def update(total: jax.Array, w: jax.Array, momentum: jax.Array) -> Any:
+            momentum = momentum / 2 + total
+            return jnp.zeros_like(total), w - momentum / 8, momentum
+
+        return lax.cond(i == MICRO_BATCHES - 1, update, lambda *same: same, total, w, momentum), None
+
+    return lax.scan(body, (jnp.zeros_like(w), w, momentum), (batches, jnp.arange(MICRO_BATCHES)))[0]
+
+
 VARIABLES = placed(Normalised().init(jax.random.key(0), jnp.zeros((EXAMPLES, WIDTH))))
 ONCE = {
     # The means of the examples and of their squares stay.
@@ -166,6 +182,7 @@ ONCE = {
         2 * 4 * CLASSES * MICRO_BATCHES,
         1e-5,
     ),
+    "updated in the loop": Case(updated_in_the_loop, (W, placed(integers(WIDTH, CLASSES)), BATCHES)),
     "printing": Case(printing, (W, BATCHES)),
     "fed by Python": Case(fed, (W, BATCHES)),
     "truncated": Case(truncated, (W, placed(integers(MICRO_BATCHES, 2, 3, EXAMPLES, WIDTH), None, None, None, "data"))),

@@ -2145,6 +2145,74 @@ func.func public @wider_stack_that_is_read(%x: tensor<4xbf16>) -> tensor<2x4xf32
   return %w#1 : tensor<2x4xf32>
 }
 
+// The optimizer in the last trip reads the sum: it follows the loop, and so does the reduction before it.
+// CHECK-LABEL:   func.func public @update_in_the_last_trip
+// CHECK:           %[[W:.*]]:3 = stablehlo.while
+// CHECK-NOT:         stablehlo.if
+// CHECK:           "stablehlo.all_reduce"(%[[W]]#1)
+// CHECK:           stablehlo.tanh
+// REMARK-DAG: [defer-sync] stablehlo.if applied: taken in the last trip only, the branch now follows the loop
+func.func public @update_in_the_last_trip(%x: tensor<4xf32>, %p: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %w:3 = stablehlo.while(%i = %zero, %acc = %none, %q = %p) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %m = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %m : tensor<i1>
+  } do {
+    %g = stablehlo.multiply %x, %q : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%a: tensor<f32>, %b: tensor<f32>): %r = stablehlo.add %a, %b : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %n = stablehlo.add %acc, %s : tensor<4xf32>
+    %is_last = stablehlo.compare EQ, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %u = "stablehlo.if"(%is_last) ({
+      %t = stablehlo.tanh %n : tensor<4xf32>
+      %new = stablehlo.subtract %q, %t : tensor<4xf32>
+      stablehlo.return %new : tensor<4xf32>
+    }, {
+      stablehlo.return %q : tensor<4xf32>
+    }) : (tensor<i1>) -> tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n, %u : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %w#2 : tensor<4xf32>
+}
+
+// What calls something stays where it is.
+// CHECK-LABEL:   func.func public @call_in_the_last_trip
+// CHECK:           stablehlo.while
+// CHECK:             "stablehlo.all_reduce"
+// CHECK:             "stablehlo.if"
+// CHECK:           return
+func.func public @call_in_the_last_trip(%x: tensor<4xf32>, %p: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %w:3 = stablehlo.while(%i = %zero, %acc = %none, %q = %p) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %m = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %m : tensor<i1>
+  } do {
+    %g = stablehlo.multiply %x, %q : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%a: tensor<f32>, %b: tensor<f32>): %r = stablehlo.add %a, %b : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %n = stablehlo.add %acc, %s : tensor<4xf32>
+    %is_last = stablehlo.compare EQ, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %u = "stablehlo.if"(%is_last) ({
+      %t = stablehlo.custom_call @print(%n) {has_side_effect = true} : (tensor<4xf32>) -> tensor<4xf32>
+      stablehlo.return %t : tensor<4xf32>
+    }, {
+      stablehlo.return %q : tensor<4xf32>
+    }) : (tensor<i1>) -> tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n, %u : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %w#2 : tensor<4xf32>
+}
+
 // Worth it when: fewer bytes are reduced after the loop than in all trips (of a loop around it, too, if they leave that), or as many in fewer arrays
 // CHECK-LABEL:   func.func public @one_trip
 // CHECK:           } do {
