@@ -1165,8 +1165,9 @@ func.func public @features_that_move(%x: tensor<16x6x4xf32> {sdy.sharding = #sdy
 
 // -----
 
-sdy.mesh @mesh = <["data"=2, "model"=2]>
+sdy.mesh @mesh = <["data"=2, "model"=4]>
 
+// NUMERIC: skip (XLA aborts, too)
 // Legal when: nothing in the program is said not to be reduced of which the operands are split in different ways (Shardy aborts)
 // CHECK-LABEL:   func.func public @said_of_unlike_operands
 // CHECK-NOT:       sdy.all_reduce

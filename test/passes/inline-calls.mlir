@@ -446,13 +446,13 @@ func.func private @back(%x: tensor<4xf32>) -> tensor<1x4xf32> {
 // What each device does for itself is not split.
 // CHECK-LABEL: func.func public @in_a_manual_computation
 // CHECK-NOT:     sharding_constraint
-sdy.mesh @mesh = <["data"=2]>
-func.func public @in_a_manual_computation(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+sdy.mesh @mesh = <["data"=8]>
+func.func public @in_a_manual_computation(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
   %m = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"data"}, {}]>] out_shardings=[<@mesh, [{"data"}, {}]>] manual_axes={"data"} (%y: tensor<1x4xf32>) {
     %c = func.call @there_and_back(%y) : (tensor<1x4xf32>) -> tensor<1x4xf32>
     sdy.return %c : tensor<1x4xf32>
-  } : (tensor<2x4xf32>) -> tensor<2x4xf32>
-  return %m : tensor<2x4xf32>
+  } : (tensor<8x4xf32>) -> tensor<8x4xf32>
+  return %m : tensor<8x4xf32>
 }
 func.func private @there_and_back(%x: tensor<1x4xf32>) -> tensor<1x4xf32> {
   %a = stablehlo.reshape %x : (tensor<1x4xf32>) -> tensor<4xf32>
