@@ -91,10 +91,11 @@ class Propagated:
         self._copy.walk(self._find)
 
     def _propagate(self) -> None:
+        says_so = any(map(_is_unreduced, ops_of(self._copy, CONSTRAINT)))
         before, after = propagation_pipelines(self._copy)
         run_shardy(self._copy, before)
-        for reshard in ops_of(self._copy, _RESHARD):
-            if read_sharding(reshard.attributes["sharding"]).unreduced:
+        for reshard in ops_of(self._copy, _RESHARD) if says_so else ():
+            if _is_unreduced(reshard):
                 self._require_split_alike(defining_op(reshard.operands[0]))
         run_shardy(self._copy, after)
         self._read.clear()
@@ -261,6 +262,10 @@ def run_shardy(module: ir.Operation, pipeline: str) -> None:
     silent: Any = module.context.attach_diagnostic_handler(lambda _: True)  # warnings: ops without a rule
     with silent:
         manager.run(module)
+
+
+def _is_unreduced(constraint: ir.Operation) -> bool:
+    return bool(read_sharding(constraint.attributes["sharding"]).unreduced)
 
 
 def _shape(value: ir.Value) -> list[int]:
