@@ -58,7 +58,7 @@ def deferrals(loop: Loop, reduction: Reduction, facts: BlockFacts, results: Sequ
         if not refused:
             break
         positions = [i for i in positions if i not in refused]
-    return Deferrals(_parts(_connected(positions, made_of), made_of, reductions, values), values, reasons)
+    return Deferrals(_parts(connected(positions, made_of), made_of, reductions, values), values, reasons)
 
 
 def merged(parts: Sequence[Deferral]) -> Deferral:
@@ -97,8 +97,8 @@ def _parts(
     ]
 
 
-def _connected(positions: Sequence[int], made_of: dict[int, list[ir.Value]]) -> list[list[int]]:
-    """The carried values in groups that share no partial value."""
+def connected(positions: Sequence[int], made_of: dict[int, list[ir.Value]]) -> list[list[int]]:
+    """Positions, of carried values or else, in groups that share no partial value that these are made of."""
     leader = {i: i for i in positions}
 
     def leader_of(i: int) -> int:

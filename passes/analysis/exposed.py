@@ -7,6 +7,7 @@ from jaxlib.mlir import ir
 
 from paropt.passes.analysis.branches import is_end
 from paropt.passes.analysis.collectives import GLOBAL_REDUCE_SCATTER
+from paropt.passes.analysis.deferral import connected
 from paropt.passes.analysis.followed import ROWS as FOLLOWED
 from paropt.passes.analysis.linearity import TRACKED
 from paropt.passes.analysis.loops import WHILE, Loop, loop_around
@@ -28,28 +29,17 @@ class Exposed(NamedTuple):
 
 def apart(exposed: Exposed) -> list[Exposed]:
     """`exposed` in parts, in the order of their first sources."""
-    leaders = list(range(len(exposed.sources)))
-
-    def leader_of(i: int) -> int:
-        while leaders[i] != i:
-            i = leaders[i]
-        return i
-
-    first: dict[ir.Value, int] = {}  # the source that reaches a value
-    for number, source in enumerate(exposed.sources):
-        for value in _reached(source):
-            one, other = sorted((leader_of(number), leader_of(first.setdefault(value, number))))
-            leaders[other] = one
-    if any(op.operands[0] not in first for op in (*exposed.all_reduces, *exposed.reduce_scatters)):
+    reached = {number: list(_reached(source)) for number, source in enumerate(exposed.sources)}
+    groups = connected(list(reached), reached)
+    group_of = {value: g for g, group in enumerate(groups) for number in group for value in reached[number]}
+    if any(op.operands[0] not in group_of for op in (*exposed.all_reduces, *exposed.reduce_scatters)):
         return [exposed]  # an op in between hides what belongs together
-    parts = {leader: Exposed([], [], []) for leader in dict.fromkeys(map(leader_of, range(len(leaders))))}
-    for number, source in enumerate(exposed.sources):
-        parts[leader_of(number)].sources.append(source)
+    parts = [Exposed([exposed.sources[number] for number in group], [], []) for group in groups]
     for op in exposed.all_reduces:
-        parts[leader_of(first[op.operands[0]])].all_reduces.append(op)
+        parts[group_of[op.operands[0]]].all_reduces.append(op)
     for op in exposed.reduce_scatters:
-        parts[leader_of(first[op.operands[0]])].reduce_scatters.append(op)
-    return list(parts.values())
+        parts[group_of[op.operands[0]]].reduce_scatters.append(op)
+    return parts
 
 
 def _reached(source: ir.Operation) -> Iterator[ir.Value]:

@@ -5,6 +5,7 @@ from jaxlib.mlir import ir
 from paropt.passes.analysis.branches import BRANCHES, ends_of
 from paropt.passes.analysis.certification import Site, peel_certificate
 from paropt.passes.analysis.collectives import ALL_REDUCE, REDUCE_SCATTER, REDUCTIONS
+from paropt.passes.analysis.congruence import is_repeatable
 from paropt.passes.analysis.evaluation import Known, branch_taken, trips_of
 from paropt.passes.analysis.loops import Loop
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
@@ -20,7 +21,7 @@ def last_trip_peeled(loop: Loop, pass_name: str, site: Site) -> list[Remark]:
     """
     own = any(op.block == loop.body for op in ops_of(loop.op, *REDUCTIONS))
     branches = [op for op in ops_of(loop.op, *BRANCHES) if op.block == loop.body]
-    candidates = [op for op in branches if ops_of(op, *_PER_DEVICE) or (own and _only_computes(op))]
+    candidates = [op for op in branches if ops_of(op, *_PER_DEVICE) or (own and is_repeatable(op))]
     if not candidates:
         return []
     trips = trips_of(loop)
@@ -52,11 +53,6 @@ def _only_in_last_trip(branch: ir.Operation, trips: list[Known] | None) -> int |
     reducing = [i for i, region in enumerate(branch.regions) if _reduces(region.blocks[0])]
     same = len(set(before)) == 1 and None not in taken
     return last if same and reducing in ([last], []) and last not in before else None
-
-
-def _only_computes(branch: ir.Operation) -> bool:
-    """Whether `branch` returns something, and calls nothing that might do more than compute."""
-    return bool(len(branch.results)) and not ops_of(branch, "stablehlo.custom_call")
 
 
 def _reduces(block: ir.Block) -> bool:
