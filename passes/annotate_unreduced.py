@@ -7,6 +7,7 @@ from jaxlib.mlir import ir
 from paropt.passes.analysis.collectives import GLOBAL_REDUCE_SCATTER, Reduction, global_reduction
 from paropt.passes.analysis.exposed import Exposed, apart
 from paropt.passes.analysis.followed import ROWS as FOLLOWED
+from paropt.passes.analysis.in_place import require_in_place
 from paropt.passes.analysis.noted import is_source, noted_sharding, shard_bytes, wanted_sharding
 from paropt.passes.analysis.shardings import (
     CONSTRAINT,
@@ -66,7 +67,7 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
 
     The last stage for what `expose-all-reduces` has written. Every value on the way is constrained, and nothing else
     but the operands of the op that adds up, and what else products and scatters on the way read: XLA keeps its own
-    choices for all other values. Where parameters are split, it could come to others: products, windows and lookups of
+    choices for all other values. Where parameters are split, or some axis is left over, it could come to others: ops of
     which XLA would split the result otherwise are constrained to what they were. What XLA gathers for that op is
     gathered once for all products for which it does. Zeros that are added on the way become fresh constants with
     constraints of their own. Complex numbers are multiplied and reduced part by part. An if, or a case of two, of which
@@ -94,6 +95,7 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
     - what such an if or case returns are plain tensors
     - what is exposed behind a manual computation is a sum that it takes
     - what is not reduced is split into equal parts (XLA aborts)
+    - what is not reduced is cut, or put together, and not moved to other devices (XLA would add up wrong parts)
     - a reduce_scatter cuts its operand into equal parts, none of which moves to another device
 
     Sources: `unreduced` axes of Shardy, as in JAX's explicit sharding mode.
@@ -166,6 +168,7 @@ def _plan(exposed: Exposed, module: ir.Operation) -> Plan:
     for value, sharding in shardings.items():
         even = is_even(value, read_sharding(sharding), module)
         require(even, "what is not reduced is split into unequal parts", op_of(value))
+    require_in_place(found, {value: read_sharding(sharding) for value, sharding in shardings.items()}, module)
     for op, shard in scatterings:
         start, end = read_sharding(shardings[op.operands[0]]), read_sharding(shard)
         can = scatters(module_of(op), ir.RankedTensorType(op.operands[0].type).shape, start, end)

@@ -20,7 +20,9 @@ from paropt.passes.analysis.shardings import (
     Sharding,
     is_manual,
     leaves_axes,
+    mesh_behind,
     names_of,
+    parts_in,
     unsplit,
     without,
 )
@@ -31,7 +33,7 @@ from paropt.passes.core.global_form import Scattering, expose, note_gathers, not
 from paropt.passes.core.holding import note_alone
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.traversal import ops_of
+from paropt.passes.core.traversal import module_of, ops_of
 from paropt.passes.core.wire import set_wire_type
 
 NAME = "expose-all-reduces"
@@ -91,6 +93,7 @@ def expose_all_reduces(
     - its result is split into equal parts (XLA aborts)
     - it is no sum within an array of complex numbers (XLA:TPU aborts)
     - its operands split what it adds up in the same way
+    - what adds up leaves its parts on their devices (XLA would add up wrong ones)
     - outside of loops, it adds up over whole axes of the mesh (XLA would move examples)
     - no part of an axis splits the result of what adds up over another part of it (XLA would move examples)
     - nothing in the program is said not to be reduced of which the operands are split in different ways (Shardy aborts)
@@ -146,17 +149,19 @@ def expose_all_reduces(
                 exposed.append((producer, (), scattering))
     note_shardings(module, [(producer.value, moved) for producer, moved, _ in exposed], propagated)
     note_gathers(module, [producer for producer, _, _ in exposed], propagated)
-    if any(_is_split(producer, propagated) for producer, _, _ in exposed):
+    if any(_leaves_choices(producer, propagated) for producer, _, _ in exposed):
         note_alone(module, propagated)
     for producer, moved, scattering in exposed:
         expose(producer, moved, scattering)
     return remarks
 
 
-def _is_split(producer: Producer, propagated: Propagated) -> bool:
-    """Whether its sum is, as of parameters that are: to constrain it may change how XLA splits other values."""
-    lies = propagated.sharding_of(producer.value)
-    return lies is not None and any(lies.dimensions)
+def _leaves_choices(producer: Producer, propagated: Propagated) -> bool:
+    """Whether some axis splits the sum, or could: to constrain it may change how XLA splits other values."""
+    lies, module = propagated.sharding_of(producer.value), module_of(producer.op)
+    mesh = mesh_behind(module, producer.mesh)
+    summed = parts_in(module, Sharding(producer.mesh, (producer.axes,)))
+    return mesh is None or len(mesh.device_ids) > summed or (lies is not None and any(lies.dimensions))
 
 
 def _defer_within(module: ir.Operation, regions: list[SummingRegion], axes: str) -> list[Remark]:

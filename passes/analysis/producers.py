@@ -14,6 +14,7 @@ from paropt.passes.analysis.collectives import ADD, combiner_of
 from paropt.passes.analysis.constants import is_zero, scalar_of
 from paropt.passes.analysis.followed import require_one_group, require_real
 from paropt.passes.analysis.gathers import Gather, gathers
+from paropt.passes.analysis.in_place import Split, require_kept, split_by
 from paropt.passes.analysis.loops import WHILE
 from paropt.passes.analysis.noted import is_source
 from paropt.passes.analysis.propagation import Propagated
@@ -28,6 +29,7 @@ from paropt.passes.analysis.shardings import (
     is_manual,
     names_of,
     read_sharding,
+    without,
 )
 from paropt.passes.core.remarks import Declined, require
 from paropt.passes.core.traversal import is_within, module_of, ops_of, users_of
@@ -152,6 +154,8 @@ def _producer(op: ir.Operation, rule: ShardingRule, propagated: Propagated) -> P
     together = in_mesh_order(module_of(op), mesh, [axis for over in (axes or {}).values() for axis in over])
     if has_part(together):
         _require_whole(op, together, propagated)
+    partial = [own if any(split) else None for own, split in zip(lies, splits, strict=True)]
+    _require_in_place(op, rule, partial, result, together)
     read = [i for i, split in enumerate(splits) if any(split) and gathered[i] is None]
     shared = [i for i in read if _is_shared(op, i, propagated)]
     return Producer(op.results[0], mesh, together, splits, op, tuple(shared), gathered, _closed_dims(rule, gathered))
@@ -167,6 +171,20 @@ def _require_whole_window(op: ir.Operation, lies: Sequence[Sharding | None]) -> 
     ):
         split = sharding is not None and any(sharding.dimensions[dimension] for dimension in window)
         require(not split, "XLA reduces a convolution whose window is split itself, whatever it is told", op)
+
+
+def _require_in_place(
+    op: ir.Operation, rule: ShardingRule, lies: Sequence[Sharding | None], result: Sharding | None, axes: Axes
+) -> None:
+    """Declines where what is added up over `axes` is split otherwise than the result is to be, but for these axes."""
+    before: Split = {}
+    for sharding, dims in zip(lies, rule.operands, strict=True):
+        if sharding is not None:
+            kept = (() if _is_added_up(of, rule) else over for of, over in zip(dims, sharding.dimensions, strict=True))
+            before |= split_by(sharding._replace(dimensions=tuple(kept)), dims, rule, module_of(op))
+    left = result._replace(dimensions=without(result.dimensions, axes)) if result is not None else None
+    after = split_by(left, rule.results[0], rule, module_of(op)) if left is not None else {}
+    require_kept(before, after, op)
 
 
 def _is_shared(op: ir.Operation, position: int, propagated: Propagated) -> bool:

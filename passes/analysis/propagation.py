@@ -139,6 +139,10 @@ class Propagated:
         copy = self._copy_of(defining_op(result))
         return self._of(copy.results[ir.OpResult(result).result_number]) if copy is not None else None
 
+    def knows(self, op: ir.Operation) -> bool:
+        """Whether the copy has `op` still: Shardy makes anew what depends on constants only."""
+        return self._copy_of(op) is not None
+
     def listed(self, op: ir.Operation) -> ir.ArrayAttr | None:
         """How all results of `op` are split, in order, as Shardy writes it; None when none is."""
         if op.name == CONSTRAINT:

@@ -148,6 +148,19 @@ def _part(axis: str, sizes: dict[str, int]) -> tuple[str, int, int]:
     return (name, int(part[1]), int(part[2])) if part else (name, 1, sizes[name])
 
 
+def units_of(module: ir.Operation, mesh: str, axes: Iterable[str]) -> tuple[tuple[str, int, int], ...]:
+    """`axes` as parts of prime size, major first: of which axis, the product of the sizes before it there, its size."""
+    found = mesh_behind(module, mesh)
+    sizes = dict(found.axes) if found is not None else {}
+    units: list[tuple[str, int, int]] = []
+    for name, before, size in (_part(axis, sizes) for axis in axes):
+        while size > 1:
+            prime = next(n for n in range(2, size + 1) if size % n == 0)
+            units.append((name, before, prime))
+            before, size = before * prime, size // prime
+    return tuple(units)
+
+
 def has_part(axes: Iterable[str]) -> bool:
     """Whether one of `axes` is a part of an axis of the mesh."""
     return any(":(" in axis for axis in axes)

@@ -1044,7 +1044,7 @@ sdy.mesh @mesh = <["data"=4, "model"=2]>
 // CHECK:           stablehlo.dot_general %arg0, %arg1, contracting_dims = [2] x [0] {{.*}}paropt.gathered = [
 // CHECK-SAME:        [#sdy.sharding<@mesh, [{"data"}, {"model"}, {}]>, #sdy.sharding<@mesh, [{"data"}, {}, {}]>], unit]
 // CHECK:           stablehlo.dot_general %arg0, %arg3, contracting_dims = [2] x [0] {paropt.alone = [#sdy.sharding<@mesh, [{"data"}, {"model"}, {}]>]} :
-// CHECK:           stablehlo.add %arg0, %arg0 :
+// CHECK:           stablehlo.add %arg0, %arg0 {paropt.alone = [#sdy.sharding<@mesh, [{"data"}, {"model"}, {}]>]} :
 func.func public @gathered_positions(%x: tensor<16x6x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}, {}]>}, %w: tensor<4x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"model"}]>}, %y: tensor<16x6x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}, {"model"}]>}, %v: tensor<4x5xf32>) -> (tensor<4x8xf32>, tensor<16x6x8xf32>, tensor<16x6x5xf32>, tensor<16x6x4xf32>) {
   %z = stablehlo.negate %y : tensor<16x6x8xf32>
   %g = stablehlo.dot_general %x, %z, contracting_dims = [0, 1] x [0, 1] : (tensor<16x6x4xf32>, tensor<16x6x8xf32>) -> tensor<4x8xf32>
@@ -1179,4 +1179,29 @@ func.func public @said_of_unlike_operands(%x: tensor<16x4xf32> {sdy.sharding = #
   %c = sdy.sharding_constraint %u <@mesh, [{}, {}]> : tensor<4x2xf32>
   %h = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   return %c : tensor<4x2xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=2, "fsdp"=2, "tensor"=2]>
+
+// Legal when: what adds up leaves its parts on their devices (XLA would add up wrong ones)
+// CHECK-LABEL:   func.func public @parts_on_other_devices
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: XLA would move what is not reduced between devices, and add up the wrong parts
+func.func public @parts_on_other_devices(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"fsdp"}, {"tensor", "data"}]>}, %y: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"fsdp"}, {"data"}]>}) -> tensor<8x8xf32> {
+  %p = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
+  %c = sdy.sharding_constraint %p <@mesh, [{}, {"tensor"}]> : tensor<8x8xf32>
+  return %c : tensor<8x8xf32>
+}
+
+// The same parts, and less of them.
+// CHECK-LABEL:   func.func public @parts_put_together
+// CHECK:           sdy.all_reduce {"fsdp"}
+// CHECK:           return
+func.func public @parts_put_together(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"fsdp"}, {"tensor", "data"}]>}, %y: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"fsdp"}, {}]>}) -> tensor<8x8xf32> {
+  %p = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
+  %c = sdy.sharding_constraint %p <@mesh, [{"tensor"}, {}]> : tensor<8x8xf32>
+  return %c : tensor<8x8xf32>
 }

@@ -1,0 +1,90 @@
+"""Whether what is not reduced stays on its devices.
+
+Where ops that follow each other split a value differently, XLA moves parts of it between devices. It takes a part from
+any device that has it, and where the value is not reduced each device has an addend of its own: a sum of the wrong
+addends, without a word. Nothing is moved where each device cuts out of its part, or where parts are put together
+within each group of devices that hold addends of the same.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from jaxlib.mlir import ir
+
+from paropt.passes.analysis.propagation import Propagated
+from paropt.passes.analysis.sharding_rules import Factors, ShardingRule, parse_rule
+from paropt.passes.analysis.shardings import Sharding, units_of
+from paropt.passes.analysis.unreduced import Unreduced
+from paropt.passes.core.remarks import require
+from paropt.passes.core.traversal import op_of
+
+Split = dict[str, tuple[tuple[str, int, int], ...]]  # by factors of a sharding rule: parts of axes, as of `units_of`
+
+
+def require_in_place(found: Unreduced, shardings: Mapping[ir.Value, Sharding], module: ir.Operation) -> None:
+    """Declines where an op makes XLA move what is not reduced, when op results are split as `shardings` says."""
+    if not any(sharding.axes for sharding in shardings.values()):
+        return
+    rules = Propagated(module, rules_only=True)
+    for value, addends in found.addends.items():
+        op = op_of(value)
+        text = rules.sharding_rule(op)
+        rule = parse_rule(text) if text else None
+        after = split_by(shardings[value], rule.results[0] if rule else None, rule, module)
+        for operand in addends:
+            if op.operands[operand] in found.values:
+                lies = _lies(op.operands[operand], shardings)
+                before = split_by(lies, rule.operands[operand] if rule else None, rule, module)
+                require_kept(before, after, op)
+    for result, given, end in _passed_on(found):
+        if given in found.values:
+            before, after = (split_by(_lies(each, shardings), None, None, module) for each in (given, result))
+            require_kept(before, after, end)
+
+
+def require_kept(before: Split, after: Split, op: ir.Operation) -> None:
+    """Declines unless parts are only cut, or only put together."""
+    pairs = [(before.get(factor, ()), after.get(factor, ())) for factor in before | after]
+    cut = all(new[: len(old)] == old for old, new in pairs)
+    joined = all(old[: len(new)] == new for old, new in pairs)
+    require(cut or joined, "XLA would move what is not reduced between devices, and add up the wrong parts", op)
+
+
+def _passed_on(found: Unreduced) -> Iterator[tuple[ir.Value, ir.Value, ir.Operation]]:
+    """Results of loops, ifs and cases, what these are given for them, and the op that does."""
+    for loop in found.loops.values():
+        for position, result in enumerate(loop.op.results):
+            if result in found.values:
+                yield result, loop.op.operands[position], loop.op
+                yield result, loop.next_values.operands[position], loop.next_values
+    for value, ends in found.branches.items():
+        for end in ends:
+            yield value, end.operands[ir.OpResult(value).result_number], end
+
+
+def _lies(value: ir.Value, shardings: Mapping[ir.Value, Sharding]) -> Sharding:
+    """How `value` is split; what a loop carries, as the loop's result."""
+    if isinstance(value.owner, ir.Block):
+        return _lies(value.owner.owner.operation.results[ir.BlockArgument(value).arg_number], shardings)
+    return shardings[value]
+
+
+def split_by(
+    sharding: Sharding, dimensions: tuple[Factors, ...] | None, rule: ShardingRule | None, module: ir.Operation
+) -> Split:
+    """Which axes split which factor; without a rule, each dimension is a factor of its own."""
+    if dimensions is None or rule is None:
+        cut = enumerate(sharding.dimensions)
+        return {f"dimension {number}": units_of(module, sharding.mesh, axes) for number, axes in cut if axes}
+    split: Split = {}
+    for factors, axes in zip(dimensions, sharding.dimensions, strict=True):
+        units = list(units_of(module, sharding.mesh, axes))
+        for factor in factors:
+            size = rule.sizes[factor]
+            while units and size % units[0][2] == 0:
+                split[factor] = (*split.get(factor, ()), units.pop(0))
+                size //= split[factor][-1][2]
+            if size > 1:
+                break  # only where a factor is in single elements, the next one is split
+        if units:
+            split[" ".join(factors)] = tuple(units)
+    return split

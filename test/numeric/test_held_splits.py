@@ -1,0 +1,88 @@
+"""What is written about sums must not make XLA split other values otherwise, and gather them for that."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+from jax.sharding import Mesh
+from numeric.user_steps import EXAMPLES, MICRO_BATCHES, WIDTH, Case, accumulated, compared, integers, placed
+from programs.program import Tree, mesh_of
+
+LAYERS, HIDDEN, VOCABULARY = 4, 16, 16
+FOUR_BY_TWO, CUBE = mesh_of(data=4, model=2), mesh_of(data=2, fsdp=2, tensor=2)
+SPARE = mesh_of(data=4, model=2, seq=1)
+
+
+def convolved(x: jax.Array, kernel: jax.Array, stride: int) -> jax.Array:
+    return lax.conv_general_dilated(x, kernel, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+
+def convolutions(w: Any, x: jax.Array) -> jax.Array:
+    h = convolved(jax.nn.relu(convolved(x, w["a"], 1)), w["b"], 2)
+    return ((h.mean((1, 2)) @ w["o"]) ** 2).mean()
+
+
+def language_model(w: Any, x: jax.Array) -> jax.Array:
+    h = jax.nn.one_hot(x, VOCABULARY) @ w["e"]
+    h = (h - h.mean(-1, keepdims=True)) * lax.rsqrt(h.var(-1, keepdims=True) + 1e-5) * w["g"]
+    return -(jax.nn.one_hot(x, VOCABULARY) * jax.nn.log_softmax(h @ w["u"])).sum(-1).mean()
+
+
+def layers(w: Any, x: jax.Array) -> jax.Array:
+    stacked = {"a": w["a"], "b": w["b"]}
+    return (lax.scan(lambda h, w: (h + jnp.tanh(h @ w["a"]) @ w["b"], None), x @ w["i"], stacked)[0] ** 2).mean()
+
+
+CASES: dict[str, tuple[Any, Mesh, dict[str, tuple[Tree, tuple[Any, ...]]], Tree, tuple[str, ...]]] = {
+    "input channels of a kernel": (
+        convolutions,
+        CUBE,
+        {
+            "a": (integers(3, 3, 2, WIDTH) / 8, ()),
+            "b": (integers(3, 3, WIDTH, WIDTH) / 8, (None, None, "fsdp")),
+            "o": (integers(WIDTH, 4) / 4, ()),
+        },
+        integers(MICRO_BATCHES, 8, 8, 8, 2),
+        ("tensor", "fsdp", "data"),
+    ),
+    "a table, and a spare axis": (
+        language_model,
+        SPARE,
+        {
+            "e": (integers(VOCABULARY, WIDTH) / 2, ("data", "model")),
+            "g": (integers(WIDTH) / 2, ()),
+            "u": (integers(WIDTH, VOCABULARY) / 2, ()),
+        },
+        abs(integers(MICRO_BATCHES, 8, 8)).astype(int),
+        ("seq", "data", "model"),
+    ),
+    "rows of layers": (
+        layers,
+        FOUR_BY_TWO,
+        {
+            "i": (integers(WIDTH, WIDTH) / 8, ()),
+            "a": (integers(LAYERS, WIDTH, HIDDEN) / 8, ()),
+            "b": (integers(LAYERS, HIDDEN, WIDTH) / 8, (None, "data")),
+        },
+        integers(MICRO_BATCHES, EXAMPLES, WIDTH) / 2,
+        ("model", "data"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_else_is_gathered(name: str) -> None:
+    loss, mesh, parameters, examples, axes = CASES[name]
+    arguments = (
+        {key: placed(value, *spec, mesh=mesh) for key, (value, spec) in parameters.items()},
+        placed(examples, None, axes, mesh=mesh),
+    )
+
+    def step(w: Any, x: Any) -> Any:
+        return jax.tree.map(lambda a, b: a - b, w, accumulated(jax.grad(loss), w, x))
+
+    before, after, _ = compared(Case(step, arguments, tolerance=1e-5))
+    assert after.sync_in_loop < before.sync_in_loop
+    assert after.total().wire < before.total().wire
