@@ -22,7 +22,7 @@ from paropt.passes.analysis.collectives import ALL_REDUCE, GLOBAL_ALL_REDUCE, RE
 from paropt.passes.analysis.loops import WHILE, Loop, trip_count
 from paropt.passes.analysis.producers import ROWS
 from paropt.passes.analysis.propagation import Propagated
-from paropt.passes.analysis.sharding_rules import parse_rule
+from paropt.passes.analysis.sharding_rules import Factors, parse_rule
 from paropt.passes.analysis.shardings import CONSTRAINT, SHARDING, Sharding, is_manual, mesh_behind, names_of
 from paropt.passes.analysis.types import tensor_of
 from paropt.passes.core.remarks import source_of
@@ -249,10 +249,16 @@ class _Predictor:
         return self._reduced_over(op, frozenset().union(*self._apart(op)))
 
     def _added_in_steps(self, op: ir.Operation) -> Iterator[Reduced]:
-        """The same, where each dimension that is added up gets a reduction of its own."""
-        steps = self._apart(op)
-        for axes in steps if len(steps) > 1 else ():
-            yield from self._reduced_over(op, axes)
+        """The same, where each dimension that is added up gets a reduction of its own, or is split as one operand is.
+
+        Or where it is summed over the axes that split the result, too, before that is cut, and then over the others.
+        """
+        together = frozenset().union(*self._apart(op))
+        cut = frozenset().union(*(s.axes for s in map(self._propagated.sharding_of, op.results) if s is not None))
+        steps = [*self._apart(op), *self._apart(op, by_operand=True), together & cut, together - cut]
+        for axes in dict.fromkeys(steps):
+            if axes and axes != together:
+                yield from self._reduced_over(op, axes)
 
     def _added_in_dispute(self, op: ir.Operation) -> Iterator[Reduced]:
         """What XLA may reduce over any devices, outside loops, where an axis splits what `op` adds up, and more.
@@ -265,9 +271,12 @@ class _Predictor:
         if _is_disputed(self._propagated.sharding_rule(op), shardings):
             yield from (self._part_of(op, value) for value in op.results)
 
-    def _apart(self, op: ir.Operation) -> list[frozenset[str]]:
+    def _apart(self, op: ir.Operation, *, by_operand: bool = False) -> list[frozenset[str]]:
         """The axes over which `op` adds up or looks things up, and no tag says that it does not, by dimension."""
-        split = _axes_apart(self._propagated.sharding_rule(op), tuple(self._propagated.operand_shardings(op)))
+        lies = self._propagated.operand_shardings(op)
+        rule = self._propagated.sharding_rule(op)
+        groups = [[None] * i + [own] for i, own in enumerate(lies)] if by_operand else [lies]
+        split = [axes for group in groups for axes in _axes_apart(rule, tuple(group))]
         done = names_of(_unreduced_behind(op))
         left = [frozenset(axis for axis in axes if not names_of([axis]) & done) for axes in split]
         return [axes for axes in left if axes]
@@ -285,9 +294,26 @@ class _Predictor:
             whole = Sharding(
                 mesh, tuple(tuple(a for a in dimension if a not in axes) for dimension in split.dimensions)
             )
-            sizes = (self._elements(value, split), self._elements(value, whole))
+            sizes = (self._elements(value, split), self._elements(value, whole), self._as_operands(op, value, axes))
             group, over = self._over(mesh, axes)
-            yield Reduced(*sizes, group, *self._place(op), over)
+            yield Reduced(min(sizes), max(sizes), group, *self._place(op), over)
+
+    def _as_operands(self, op: ir.Operation, value: ir.Value, axes: frozenset[str]) -> int:
+        """How much of `value` each device reduces that splits it as its operands are, and cuts its part out later."""
+        text, position = self._propagated.sharding_rule(op), ir.OpResult(value).result_number
+        if not text:
+            return 1
+        rule = parse_rule(text)
+        parts: dict[Factors, int] = {}
+        for sharding, dimensions in zip(self._propagated.operand_shardings(op), rule.operands, strict=True):
+            for number, factors in enumerate(dimensions):
+                over = sharding.dimensions[number] if sharding is not None else ()
+                split = self._devices(sharding.mesh, [a for a in over if a not in axes]) if sharding is not None else 1
+                parts[factors] = min(split, parts.get(factors, split))
+        shape = ir.RankedTensorType(value.type).shape
+        return prod(
+            -(-size // parts.get(factors, 1)) for size, factors in zip(shape, rule.results[position], strict=True)
+        )
 
     def _part_of(self, op: ir.Operation, value: ir.Value) -> Reduced:
         """A reduction of `value` or of a part of it, over any devices."""

@@ -1,0 +1,97 @@
+"""Reductions that XLA adds in other sizes, or more steps, than the sum is split in: nothing is amiss in the executable."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+from numeric.user_steps import EXAMPLES, MICRO_BATCHES, WIDTH, Case, accumulated, compared, integers, placed
+from programs.program import Tree, mesh_of
+
+HIDDEN, SEQUENCE = 16, 4
+DATA_MODEL, HYBRID, CUBE = mesh_of(data=4, model=2), mesh_of(replica=2, data=4), mesh_of(data=2, fsdp=2, tensor=2)
+FULLY, WIDE = mesh_of(fsdp=4, tensor=2), mesh_of(data=2, model=4)
+
+
+def constrained(x: jax.Array, mesh: Mesh, *spec: Any) -> jax.Array:
+    return lax.with_sharding_constraint(x, NamedSharding(mesh, P(*spec)))
+
+
+def bias(w: Any, x: jax.Array) -> jax.Array:
+    """Reduced before it is cut."""
+    return (jnp.tanh(x @ w["a"] + w["b"]) ** 2).mean()
+
+
+def rows(w: Any, x: jax.Array) -> jax.Array:
+    return ((jnp.tanh(x @ w["a"]) @ w["b"]) ** 2).mean()
+
+
+def towers(w: Any, x: jax.Array) -> jax.Array:
+    """One is split by features: XLA reduces over one axis, cuts, and reduces over the other."""
+    scores = constrained(jnp.tanh(x @ w["a"]), FULLY, None, "fsdp") @ jnp.tanh(x[:, ::-1] @ w["b"]).T
+    return -jnp.diagonal(jax.nn.log_softmax(scores)).mean()
+
+
+def recurrent(w: Any, x: jax.Array) -> jax.Array:
+    """Operands of a product split what it adds up over one axis and over two."""
+
+    def cell(h: jax.Array, token: jax.Array) -> tuple[jax.Array, jax.Array]:
+        h = constrained(jnp.tanh(token @ w["a"] + h @ w["b"]), HYBRID, "replica", "data")
+        return h, h
+
+    return (lax.scan(cell, jnp.zeros((x.shape[0], WIDTH)), x.swapaxes(0, 1))[1] ** 2).mean()
+
+
+def normalised(w: Any, x: jax.Array) -> jax.Array:
+    """Operands split it over different axes."""
+    h = x @ w["a"]
+    h = (h - h.mean((0, 1))) * lax.rsqrt(h.var((0, 1)) + 1)
+    return ((constrained(jax.nn.relu(h), CUBE, "data", None, "tensor") @ w["b"] - x) ** 2).mean()
+
+
+def weights(*shapes: tuple[int, ...]) -> Tree:
+    return {name: integers(*shape) / 8 for name, shape in zip("ab", shapes, strict=True)}
+
+
+CASES: dict[str, tuple[Any, Mesh, Tree, tuple[Any, ...], tuple[int, ...], tuple[str, ...]]] = {
+    "a bias": (bias, DATA_MODEL, weights((WIDTH, HIDDEN), (HIDDEN,)), (("data", "model"),), (WIDTH,), ("data",)),
+    "rows": (rows, WIDE, weights((WIDTH, HIDDEN), (HIDDEN, WIDTH)), (("data", "model"),), (WIDTH,), ("data",)),
+    "two towers": (towers, FULLY, weights((WIDTH, HIDDEN), (WIDTH, HIDDEN)), (), (WIDTH,), ("tensor", "fsdp")),
+    "a state": (
+        recurrent,
+        HYBRID,
+        weights((WIDTH, WIDTH), (WIDTH, WIDTH)),
+        (),
+        (SEQUENCE, WIDTH),
+        ("data", "replica"),
+    ),
+    "a batch norm": (
+        normalised,
+        CUBE,
+        weights((WIDTH, HIDDEN), (HIDDEN, WIDTH)),
+        (),
+        (SEQUENCE, WIDTH),
+        ("fsdp",),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_executable_is_found_right(name: str) -> None:
+    """`compared` asks for the strict way: a mismatch raises."""
+    loss, mesh, parameters, spec, shape, axes = CASES[name]
+    placed_parameters = {
+        "a": placed(parameters["a"], mesh=mesh),
+        "b": placed(parameters["b"], *spec, mesh=mesh),
+    }
+    examples = placed(integers(MICRO_BATCHES, EXAMPLES, *shape) / 2, None, axes, mesh=mesh)
+
+    def step(w: Any, x: Any) -> Any:
+        return jax.tree.map(lambda a, b: a - b, w, accumulated(jax.grad(loss), w, x))
+
+    before, after, _ = compared(Case(step, (placed_parameters, examples), tolerance=1e-5))
+    assert after.total().wire <= before.total().wire
+    assert after.sync_in_loop <= before.sync_in_loop
