@@ -273,10 +273,12 @@ class _Predictor:
 
     def _apart(self, op: ir.Operation, *, by_operand: bool = False) -> list[frozenset[str]]:
         """The axes over which `op` adds up or looks things up, and no tag says that it does not, by dimension."""
-        lies = self._propagated.operand_shardings(op)
+        lies = tuple(self._propagated.operand_shardings(op))
         rule = self._propagated.sharding_rule(op)
-        groups = [[None] * i + [own] for i, own in enumerate(lies)] if by_operand else [lies]
-        split = [axes for group in groups for axes in _axes_apart(rule, tuple(group))]
+        listed: list[tuple[Sharding | None, ...]] = [lies]
+        if by_operand:
+            listed = [tuple(own if i == j else None for j in range(len(lies))) for i, own in enumerate(lies)]
+        split = [axes for shardings in listed for axes in _axes_apart(rule, shardings)]
         done = names_of(_unreduced_behind(op))
         left = [frozenset(axis for axis in axes if not names_of([axis]) & done) for axes in split]
         return [axes for axes in left if axes]
