@@ -19,9 +19,9 @@ from paropt.passes.core.traversal import all_ops_of, is_used, op_of
 
 # What else there is follows how these are split, mostly.
 _FIRST = frozenset(f"stablehlo.{name}" for name in ("convolution", "dot_general", "gather"))
-# Shardy makes a copy of a constant for each reader, and ends of regions have no results.
-_FOLLOW = frozenset(f"stablehlo.{name}" for name in ("broadcast_in_dim", "constant", "iota", "while"))
-_ROUNDS = 6  # what is held may move what is not: in all programs tried, four were enough
+# Never held: Shardy makes a copy of a constant for each reader, and what loops carry is held where it is made.
+_LEFT = frozenset(f"stablehlo.{name}" for name in ("broadcast_in_dim", "constant", "iota", "while"))
+_ROUNDS = 6  # what is held may move what is not: a fully sharded transformer takes all of them
 
 
 class Change(NamedTuple):
@@ -43,7 +43,7 @@ def note_alone(module: ir.Operation, propagated: Propagated) -> None:
 
 
 def _is_noted(op: ir.Operation) -> bool:
-    named = op.name.startswith(("stablehlo.", "chlo.")) and op.name not in _FOLLOW
+    named = op.name.startswith(("stablehlo.", "chlo.")) and op.name not in _LEFT
     return named and len(op.results) == 1 and rank_of(op.results[0]) > 0
 
 
