@@ -6,7 +6,6 @@ Either shows in what the executable communicates. docs/jit.md says what this fin
 """
 
 import functools
-import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -50,9 +49,6 @@ _COMMUNICATE = (
     "stablehlo.triangular_solve",
 )
 _EXPLICIT = (ALL_REDUCE, REDUCE_SCATTER, GLOBAL_ALL_REDUCE, "sdy.reduce_scatter")
-
-# In Shardy's sharding rules: the dimensions over which an op cannot be split without communication.
-_APART = re.compile(r"(?:reduction|need_replication|permutation)=\{([^}]*)\}")
 
 
 class Key(NamedTuple):
@@ -306,12 +302,12 @@ class _Predictor:
         if not text:
             return 1
         rule = parse_rule(text)
+        lies = self._propagated.operand_shardings(op)
+        mesh = next(sharding.mesh for sharding in lies if sharding is not None)
         parts: dict[Factors, int] = {}
-        for sharding, dimensions in zip(self._propagated.operand_shardings(op), rule.operands, strict=True):
-            for number, factors in enumerate(dimensions):
-                over = sharding.dimensions[number] if sharding is not None else ()
-                split = self._devices(sharding.mesh, [a for a in over if a not in axes]) if sharding is not None else 1
-                parts[factors] = min(split, parts.get(factors, split))
+        for factors, over in rule.split(lies):
+            split = self._devices(mesh, [axis for axis in over if axis not in axes])
+            parts[factors] = min(split, parts.get(factors, split))
         shape = ir.RankedTensorType(value.type).shape
         return prod(
             -(-size // parts.get(factors, 1)) for size, factors in zip(shape, rule.results[position], strict=True)
@@ -378,16 +374,15 @@ def _unreduced_behind(op: ir.Operation) -> set[str]:
 
 
 @functools.lru_cache(4096)  # programs have few different ones, of many ops
-def _axes_apart(rule: str, shardings: tuple[Sharding | None, ...]) -> list[frozenset[str]]:
+def _axes_apart(rule_text: str, shardings: tuple[Sharding | None, ...]) -> list[frozenset[str]]:
     """The axes that split what the op with this rule adds up or looks things up in, dimension by dimension."""
-    apart = {factor for listed in _APART.findall(rule) for factor in listed.split(", ")}
-    operands = re.findall(r"\[([^\]]*)\]", rule[: rule.find("->")])
-    found: dict[str, frozenset[str]] = {}  # by the factors of a dimension
-    for sharding, dimensions in zip(shardings, operands, strict=False):  # an op without a rule has no operands here
-        split = sharding.dimensions if sharding is not None else ()
-        for axes, factors in zip(split, dimensions.split(", "), strict=False):
-            if apart.intersection(re.findall(r"[a-z](?:_\d+)?", factors)):
-                found[factors] = found.get(factors, frozenset()) | set(axes)
+    if not rule_text:
+        return []
+    rule = parse_rule(rule_text)
+    found: dict[Factors, frozenset[str]] = {}  # by dimension
+    for factors, axes in rule.split(shardings):
+        if (rule.reduced | rule.moved).intersection(factors):
+            found[factors] = found.get(factors, frozenset()) | set(axes)
     return list(found.values())
 
 

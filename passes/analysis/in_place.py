@@ -32,6 +32,12 @@ def require_in_place(found: Unreduced, shardings: Mapping[ir.Value, Sharding], m
         after = split_by(shardings[value], rule.results[0] if rule else None, rule, module)
         for operand in addends:
             if op.operands[operand] in found.values:
+                alike = op.operands[operand].type == value.type
+                require(
+                    rule is not None or alike,
+                    "Shardy has no rule of which parts of what is not reduced belong together",
+                    op,
+                )
                 lies = _lies(op.operands[operand], shardings)
                 before = split_by(lies, rule.operands[operand] if rule else None, rule, module)
                 require_kept(before, after, op)

@@ -106,13 +106,11 @@ class Propagated:
             return
         rule = parse_rule(str(copy.attributes[RULE]))
         split: dict[Factors, Axes] = {}  # what is added up
-        for operand, dimensions in zip(copy.operands, rule.operands, strict=True):
-            lies = self._of(operand) or unsplit(operand, "")
-            for factors, axes in zip(dimensions, lies.dimensions, strict=True):
-                if factors and rule.reduced.issuperset(factors) and split.setdefault(factors, axes) != axes:
-                    raise Declined(
-                        "it is not to be reduced, but its operands are split in different ways", self._original(copy)
-                    )
+        for factors, axes in rule.split([self._of(operand) for operand in copy.operands]):
+            if factors and rule.reduced.issuperset(factors) and split.setdefault(factors, axes) != axes:
+                raise Declined(
+                    "it is not to be reduced, but its operands are split in different ways", self._original(copy)
+                )
 
     def _original(self, copy: ir.Operation) -> ir.Operation:
         marks = {self._mark(number).attr: result for result, number in self._numbers.items()}

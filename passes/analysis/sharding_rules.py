@@ -6,10 +6,12 @@ the result is computed from the same index of the operands alone.
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
+
+from paropt.passes.analysis.shardings import Axes, Sharding
 
 Factors = tuple[str, ...]  # of one dimension, the most major first
 
@@ -22,6 +24,13 @@ class ShardingRule(NamedTuple):
     sizes: dict[str, int]
     reduced: frozenset[str]  # an index of the result is computed from all indices of the operands, and it lacks them
     tied: frozenset[str]  # an index of the result may depend on any index of the operands
+    moved: frozenset[str] = frozenset()  # of these: what can't be split without communication
+
+    def split(self, shardings: Sequence[Sharding | None]) -> Iterator[tuple[Factors, Axes]]:
+        """Of each operand in turn, the factors of each dimension and the axes that split it."""
+        for sharding, dimensions in zip(shardings, self.operands, strict=True):
+            for number, factors in enumerate(dimensions):
+                yield factors, sharding.dimensions[number] if sharding is not None else ()
 
 
 @functools.lru_cache(maxsize=4096)  # layers that are alike have the same rules
@@ -30,8 +39,9 @@ def parse_rule(text: str) -> ShardingRule:
     operands, _, rest = text.partition("->")
     results = rest[: rest.index(")") + 1]
     sizes = {name: int(size) for name, size in re.findall(rf"({_FACTOR.pattern})=(\d+)", rest)}
-    tied = [_set(rest, kind) for kind in ("need_replication", "permutation", "blocked_propagation")]
-    return ShardingRule(_values(operands), _values(results), sizes, _set(rest, "reduction"), frozenset().union(*tied))
+    moved = _set(rest, "need_replication") | _set(rest, "permutation")
+    tied = moved | _set(rest, "blocked_propagation")
+    return ShardingRule(_values(operands), _values(results), sizes, _set(rest, "reduction"), tied, moved)
 
 
 def plain_rule(op: ir.Operation, tied: Sequence[int]) -> ShardingRule:

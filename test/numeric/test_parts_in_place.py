@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax import lax
+from numeric.oracle import results
 from numeric.user_steps import EXAMPLES, MICRO_BATCHES, WIDTH, Case, accumulated, compared, integers, placed
 from programs.program import Tree, mesh_of
 
@@ -82,3 +84,49 @@ def test_gradients_are_right(name: str) -> None:
     arguments = (parameters, placed(examples, None, program.examples, mesh=MESH))
     _, _, missed = compared(Case(step, arguments, tolerance=1e-5))
     assert any(MOVED in remark for remark in missed)
+
+
+# A product that is not reduced is closed by a constraint that splits it otherwise. Beside it, the same as XLA reduces it.
+CLOSED = """
+sdy.mesh @mesh = <["data"=2, "fsdp"=2, "tensor"=2]>
+func.func public @main(%x: tensor<16x8xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"data"}}, {{}}]>}}) ->
+    (tensor<8x8xf32> {{sdy.sharding = #sdy.sharding<@mesh, {after}>}}, tensor<8x8xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{}}, {{}}]>}}) {{
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
+  %u = sdy.sharding_constraint %p <@mesh, {before}, unreduced={{"data"}}> : tensor<8x8xf32>
+  %v = sdy.sharding_constraint %u <@mesh, {after}> : tensor<8x8xf32>
+  %q = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
+  return %v, %q : tensor<8x8xf32>, tensor<8x8xf32>
+}}
+"""
+Axes = tuple[tuple[str, ...], tuple[str, ...]]
+BEFORE: list[Axes] = [((), ()), (("fsdp",), ()), ((), ("tensor",)), (("tensor",), ("fsdp",)), (("fsdp", "tensor"), ())]
+AFTER: list[Axes] = [
+    *(BEFORE[2], BEFORE[3], ((), ("tensor", "fsdp")), (("tensor", "fsdp"), ("data",))),
+    *((("data", "tensor"), ("fsdp",)), ((), ("fsdp", "data")), (("tensor", "fsdp", "data"), ())),
+]
+
+
+def spelt(split: Axes) -> str:
+    return "[" + ", ".join("{" + ", ".join(f'"{axis}"' for axis in axes) + "}" for axes in split) + "]"
+
+
+def part_of(device: int, split: Axes) -> tuple[slice, ...]:
+    """What of 8 x 8 elements lies on a device: the first axis of a dimension cuts it into the largest parts."""
+    place = dict(zip(("data", "fsdp", "tensor"), np.unravel_index(device, (2, 2, 2)), strict=True))
+    cut = []
+    for axes in split:
+        size, start = 8, 0
+        for axis in axes:
+            size //= 2
+            start += size * int(place[axis])
+        cut.append(slice(start, start + size))
+    return tuple(cut)
+
+
+@pytest.mark.parametrize("after", AFTER, ids=spelt)
+@pytest.mark.parametrize("before", BEFORE, ids=spelt)
+def test_what_is_closed_to_be_split_otherwise_is_reduced_first(before: Axes, after: Axes) -> None:
+    """`require_in_place` does not ask where sums end."""
+    closed, whole = results(CLOSED.format(before=spelt(before), after=spelt(after)))
+    for device in range(8):
+        np.testing.assert_array_equal(closed[device], whole[device][part_of(device, after)])

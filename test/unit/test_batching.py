@@ -9,6 +9,7 @@ from paropt.passes.analysis.batch_sums import sums_of
 from paropt.passes.analysis.batching import Batching, Role
 from paropt.passes.analysis.examples import Batch, Examples
 from paropt.passes.analysis.sharding_rules import parse_rule
+from paropt.passes.analysis.shardings import Sharding
 from paropt.passes.core.context import make_context
 from paropt.passes.core.remarks import Declined
 
@@ -46,7 +47,9 @@ def test_parts_of_a_sharding_rule() -> None:
     assert rule.operands == ((("i",), ("j", "k")), (("z_1",),), ())
     assert rule.results == ((("i",), ("k",)),)
     assert rule.sizes == {"i": 8, "j": 2, "k": 4, "z_1": 1}
-    assert (rule.reduced, rule.tied) == ({"j"}, {"z_1", "k"})
+    assert (rule.reduced, rule.tied, rule.moved) == ({"j"}, {"z_1", "k"}, {"z_1", "k"})
+    lies = [Sharding("@mesh", (("a",), ("b", "c"))), None, None]
+    assert list(rule.split(lies)) == [(("i",), ("a",)), (("j", "k"), ("b", "c")), (("z_1",), ())]
 
 
 def test_rule_of_scalars() -> None:

@@ -5,7 +5,7 @@ import pytest
 from jaxlib.mlir import ir
 from programs.catalog import MATRIX
 
-from paropt.passes.analysis import propagation
+from paropt.passes.analysis import in_place, propagation
 from paropt.passes.analysis.chlo import RULE, add_chlo_rules
 from paropt.passes.analysis.producers import ROWS
 from paropt.passes.analysis.propagation import Propagated
@@ -74,3 +74,29 @@ def test_ops_without_sizes_get_no_rule() -> None:
     module = ir.Module.parse(text, make_context()).operation
     add_chlo_rules(module)
     assert [RULE in op.attributes for op in ops_of(module, "chlo.square")] == [False]
+
+
+PARTS = """
+sdy.mesh @mesh = <["data"=4, "model"=2]>
+func.func @main(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<8xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] {paropt.shardings = [#sdy.sharding<@mesh, [{"model"}, {}]>]} : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %s = stablehlo.slice %u [0:2, 0:4] {paropt.shardings = [#sdy.sharding<@mesh, [{}, {}]>]} : (tensor<4x4xf32>) -> tensor<2x4xf32>
+  %r = stablehlo.reshape %s {paropt.shardings = [#sdy.sharding<@mesh, [{}]>]} : (tensor<2x4xf32>) -> tensor<8xf32>
+  %v = sdy.all_reduce {"data"} %r out_sharding=<@mesh, [{?}]> : tensor<8xf32>
+  return %v : tensor<8xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("knows", [True, False], ids=["with rules", "without"])
+def test_parts_stay_in_place_only_where_shardy_says_which_belong_together(
+    knows: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No linear op is known that it lacks a rule for: here it forgets them."""
+    if not knows:
+        monkeypatch.setattr(in_place.Propagated, "sharding_rule", lambda *_: "")
+    module = ir.Module.parse(PARTS, make_context())
+    remarks = [str(remark) for remark in Pipeline.parse("annotate-unreduced").run(module.operation)]
+    assert ("unreduced" in str(module)) == knows
+    assert any("Shardy has no rule" in remark for remark in remarks) != knows
