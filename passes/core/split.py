@@ -182,7 +182,7 @@ def _choices(
 
 def _returned(values: Sequence[ir.Value], returned: list[list[ir.Value]]) -> int | ir.Value:
     """Has each branch return its value: the number of that result; or the value itself, if it is the same in all."""
-    if all(value == values[0] for value in values):
+    if len(values) > 1 and all(value == values[0] for value in values):  # of a single branch it may be made in there
         return values[0]
     for each, value in zip(returned, values, strict=True):
         each.append(value)

@@ -868,6 +868,41 @@ func.func public @branch_in_a_branch(%x: tensor<4xf32>, %start: tensor<4xf32>) -
   return %w#1 : tensor<4xf32>
 }
 
+// What jnp.diagonal and other functions of a mode make: a case of a single branch, whose result is made in there.
+// CHECK-LABEL:   func.func public @only_branch
+// CHECK:           } do {
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:             %[[S:.*]] = "stablehlo.case"(%{{.*}}) ({
+// CHECK:               stablehlo.negate
+// CHECK:             stablehlo.add %{{.*}}, %[[S]] : tensor<4xf32>
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %{{.*}} : tensor<i32>
+// CHECK:           "stablehlo.all_reduce"(%{{.*}}#1)
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @only_branch(%x: tensor<4xf32>, %start: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %x, %ts : tensor<4xf32>
+    %c = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %s = "stablehlo.case"(%i) ({
+      %e = stablehlo.negate %c : tensor<4xf32>
+      stablehlo.return %e : tensor<4xf32>
+    }) : (tensor<i32>) -> tensor<4xf32>
+    %n = stablehlo.add %acc, %s : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
 // CHECK-LABEL:   func.func public @maximum_in_a_branch
 // CHECK:           } do {
 // CHECK-NOT:       stablehlo.all_reduce
