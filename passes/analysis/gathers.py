@@ -6,6 +6,7 @@ other operand is split alike, and gathers what else is split over that axis.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
@@ -51,8 +52,10 @@ def _gather(lies: Sharding, own: _Splits, other: _Splits, result: _Splits) -> Ga
     kept: list[Axes] = []
     for dimension, axes in own.items():
         allowed = result[dimension] if dimension in result else other[dimension]
-        left = axes[: len(allowed)]
-        if left != allowed[: len(left)] or not _is_taken(axes[len(left) :], other, result):
+        left = tuple(axis for axis, _ in takewhile(lambda pair: pair[0] == pair[1], zip(axes, allowed, strict=False)))
+        lost, wanted = axes[len(left) :], allowed[len(left) :]
+        in_use = {axis for at, over in own.items() if at != dimension for axis in over}  # not to be had for this one
+        if lost and not (_is_taken(lost, other, result) and in_use.issuperset(wanted)):
             return None
         kept.append(left)
     found = lies._replace(dimensions=tuple(kept))

@@ -136,9 +136,8 @@ def _producer(op: ir.Operation, rule: ShardingRule, propagated: Propagated) -> P
     lies = propagated.operand_shardings(op)
     splits = _splits(lies, rule)
     axes = _added_up(splits, rule)
-    gathered: tuple[Gather | None, ...] = (None,) * len(lies)
-    if axes is None:
-        gathered = gathers(op, propagated)
+    gathered = gathers(op, propagated)
+    if any(gathered):
         lies = [own if first is None else first.after for own, first in zip(lies, gathered, strict=True)]
         splits = _splits(lies, rule)
         axes = _added_up(splits, rule)

@@ -6,25 +6,25 @@ from property.blocks import Block, Value, fill
 
 
 def branch(b: Block) -> None:
-    """A case or an if with a uniform predicate; both branches return a value of one type."""
+    """A case or an if with a uniform predicate; all branches return a value of one type. A case may have one only."""
     like = b.pick()
     if like is None or b.depth >= 2:
         return
     blocks = []
-    for _ in range(2):
+    head = b.one_of('"stablehlo.case"(%b)', '"stablehlo.if"(%p)')
+    for _ in range(b.one_of(1, 2) if "case" in head else 2):
         inner = b.inner(b.values)
         fill(inner, b.one_of(0, 1, 2))
         result = inner.pick(lambda v: v.type == like.type)
         assert result is not None
         blocks.append((inner, result))
     name = f"%v{b.names.fresh()}"
-    head = '"stablehlo.case"(%b)' if b.one_of(True, False) else '"stablehlo.if"(%p)'
     regions = [
         "\n".join((*(f"  {line}" for line in inner.lines), f"  stablehlo.return {result.name} : {like.type}"))
         for inner, result in blocks
     ]
     selector = "tensor<i32>" if "case" in head else "tensor<i1>"
-    b.lines += [f"{name} = {head} ({{", regions[0], "}, {", regions[1], f"}}) : ({selector}) -> {like.type}"]
+    b.lines += [f"{name} = {head} ({{", "\n}, {\n".join(regions), f"}}) : ({selector}) -> {like.type}"]
     results = [result for _, result in blocks]
     b.values.append(
         replace(
