@@ -40,7 +40,7 @@ from paropt.passes.core.holding import hold
 from paropt.passes.core.opening import Opening, open_sum, openings
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.thirds import in_thirds, is_half_reduced, require_thirds, unreduced_zeros
+from paropt.passes.core.thirds import in_thirds, needs_third, require_thirds, unreduced_zeros
 from paropt.passes.core.traversal import defining_op, module_of, op_of
 
 NAME = "annotate-unreduced"
@@ -173,7 +173,7 @@ def _plan(exposed: Exposed, module: ir.Operation) -> Plan:
         start, end = read_sharding(shardings[op.operands[0]]), read_sharding(shard)
         can = scatters(module_of(op), ir.RankedTensorType(op.operands[0].type).shape, start, end)
         require(bool(can), "no reduce_scatter cuts it like that", op)
-    halves = [op for op in _branches(found) if is_half_reduced(op, shardings)]
+    halves = [op for op in _branches(found) if needs_third(op, shardings)]
     for op in halves:
         require_thirds(op)
     return Plan(starts, found, opened, scatterings + closings, shardings, halves)

@@ -1,7 +1,8 @@
-"""Branches of which only some results are not reduced, in a form that XLA's compilers survive.
+"""Branches of several results that are not all reduced, in a form that XLA's compilers survive.
 
-Shardy aborts the process on a `stablehlo.if` whose results are unreduced over different axes; a `case` it follows.
-XLA:GPU makes an `if` of each `case` of two that is chosen by a predicate, as JAX's `lax.cond` is; of three, it can't.
+Shardy aborts the process on a `stablehlo.if` whose results are unreduced over different axes, and XLA:GPU on any of
+several results that are; a `case` both follow. But XLA:GPU makes an `if` of each `case` of two that is chosen by a
+predicate, as JAX's `lax.cond` is; of three, it can't.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,10 +20,10 @@ from paropt.passes.core.split import neutral
 from paropt.passes.core.traversal import module_of
 
 
-def is_half_reduced(op: ir.Operation, shardings: Mapping[ir.Value, ir.Attribute]) -> bool:
-    """Whether the results of `op`, an if or a case of two, are unreduced over different axes: those in `shardings`."""
-    axes = {read_sharding(shardings[result]).unreduced if result in shardings else () for result in op.results}
-    return len(op.regions) == 2 and len(axes) > 1
+def needs_third(op: ir.Operation, shardings: Mapping[ir.Value, ir.Attribute]) -> bool:
+    """Whether `op` is an if or a case of two that has several results, one of them unreduced: `shardings` says so."""
+    unreduced = any(read_sharding(shardings[result]).unreduced for result in op.results if result in shardings)
+    return len(op.regions) == 2 and len(op.results) > 1 and unreduced
 
 
 def require_thirds(op: ir.Operation) -> None:

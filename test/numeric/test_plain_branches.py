@@ -135,6 +135,26 @@ def test_an_if_that_gets_a_second_result_keeps_its_values() -> None:
     assert_same(IF, after, range(4))
 
 
+def both(w: jax.Array, batches: jax.Array) -> Any:
+    """Two gradients at once, of one loss or the other."""
+
+    def body(totals: Any, batch: tuple[jax.Array, jax.Array]) -> tuple[Any, None]:
+        x, i = batch
+        losses = [lambda a, b: jnp.sum((x @ a @ b) ** 2), lambda a, b: jnp.sum(x @ a @ b)]
+        gradients = lax.cond(i != 2, *(lambda loss=loss: jax.grad(loss, (0, 1))(w, -w) for loss in losses))
+        return jax.tree.map(jnp.add, totals, gradients), None
+
+    return lax.scan(body, (jnp.zeros_like(w),) * 2, (batches, jnp.arange(MICRO_BATCHES)))[0]
+
+
+def test_two_gradients_of_a_branch() -> None:
+    alone, ours = (made(both).lower(*arguments()).compile() for made in (jax.jit, paropt.jit))
+    assert sum(depth for depth, _ in of_gradients(paropt.audit(alone)))
+    assert not any(depth for depth, _ in of_gradients(paropt.audit(ours)))
+    for want, got in zip(alone(*arguments()), ours(*arguments()), strict=True):
+        np.testing.assert_array_equal(want, got)
+
+
 @pytest.mark.parametrize("target", ["tpu:v5e:2x4", "gpu:h100:1x1x8"])
 def test_on_targets(target: str) -> None:
     available(target)
@@ -143,3 +163,6 @@ def test_on_targets(target: str) -> None:
         assert not report.mismatches
         assert of_gradients(report[target].before) == [(1, BYTES)]
         assert of_gradients(report[target].after) == [(0, BYTES)]
+    report = paropt.audit(both, *arguments(), passes="grad-sync", targets=[target])
+    assert not report.mismatches
+    assert not any(depth for depth, _ in of_gradients(report[target].after))

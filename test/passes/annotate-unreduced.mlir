@@ -704,7 +704,7 @@ func.func public @branch(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mes
 
 sdy.mesh @mesh = <["data"=8]>
 
-// Of an if or a case of two, some results are reduced and others not: a third branch, which is never taken.
+// An if or a case of two has several results, some of them not reduced: a third branch, which is never taken.
 // CHECK-LABEL:   func.func public @branch_with_count
 // CHECK:           %[[I:.*]] = stablehlo.select %arg1, %[[C0:.*]], %[[C1:.*]] : tensor<i1>, tensor<i32>
 // CHECK-NEXT:      %[[B:.*]]:2 = "stablehlo.case"(%[[I]])
@@ -731,6 +731,33 @@ func.func public @branch_with_count(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sh
   }) {mhlo.frontend_attributes = {note = "kept"}} : (tensor<i1>) -> (tensor<4x4xf32>, tensor<f32>)
   %v = sdy.all_reduce {"data"} %b#0 out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
   return %v, %b#1 : tensor<4x4xf32>, tensor<f32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// XLA:GPU aborts even where none of several results is reduced.
+// CHECK-LABEL:   func.func public @branch_with_two_sums
+// CHECK-NOT:       stablehlo.if
+// CHECK:           "stablehlo.case"
+// CHECK:             stablehlo.return %{{.*}}, %{{.*}} : tensor<4x4xf32>, tensor<4x4xf32>
+// CHECK:             stablehlo.return %{{.*}}, %{{.*}} : tensor<4x4xf32>, tensor<4x4xf32>
+// CHECK:             stablehlo.return %{{.*}}, %{{.*}} : tensor<4x4xf32>, tensor<4x4xf32>
+// CHECK-COUNT-2:   unreduced={"data"}
+func.func public @branch_with_two_sums(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %yes: tensor<i1>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %b:2 = "stablehlo.if"(%yes) ({
+    %n = stablehlo.negate %u : tensor<4x4xf32>
+    stablehlo.return %u, %n : tensor<4x4xf32>, tensor<4x4xf32>
+  }, {
+    %none = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+    stablehlo.return %none, %none : tensor<4x4xf32>, tensor<4x4xf32>
+  }) : (tensor<i1>) -> (tensor<4x4xf32>, tensor<4x4xf32>)
+  %v = sdy.all_reduce {"data"} %b#0 out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  %w = sdy.all_reduce {"data"} %b#1 out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v, %w : tensor<4x4xf32>, tensor<4x4xf32>
 }
 
 // -----
