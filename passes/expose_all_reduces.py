@@ -94,6 +94,7 @@ def expose_all_reduces(
     - it is no sum within an array of complex numbers (XLA:TPU aborts)
     - its operands split what it adds up in the same way
     - what adds up leaves its parts on their devices (XLA would add up wrong ones)
+    - no mesh axis without a part in a scatter to split rows is before one that has (XLA would add up wrong ones)
     - outside of loops, it adds up over whole axes of the mesh (XLA would move examples)
     - no part of an axis splits the result of what adds up over another part of it (XLA would move examples)
     - nothing in the program is said not to be reduced of which the operands are split in different ways (Shardy aborts)

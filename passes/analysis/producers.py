@@ -27,6 +27,7 @@ from paropt.passes.analysis.shardings import (
     in_mesh_order,
     is_even,
     is_manual,
+    mesh_behind,
     names_of,
     read_sharding,
     without,
@@ -34,7 +35,7 @@ from paropt.passes.analysis.shardings import (
 from paropt.passes.core.remarks import Declined, require
 from paropt.passes.core.traversal import is_within, module_of, ops_of, users_of
 
-_CONVOLUTION = "stablehlo.convolution"
+_CONVOLUTION, _SCATTER = "stablehlo.convolution", "stablehlo.scatter"
 
 
 class Producer(NamedTuple):
@@ -79,7 +80,7 @@ _TABLE = (
     Row("stablehlo.dot_general", _always, "a sum of products"),
     Row(_CONVOLUTION, require_one_group, "a sum of products"),
     Row("stablehlo.reduce", _adds_from_zero, "a sum; the start value would be counted once per device"),
-    Row("stablehlo.scatter", _adds_to_zeros, "sums of rows; what they are added to would be counted once per device"),
+    Row(_SCATTER, _adds_to_zeros, "sums of rows; what they are added to would be counted once per device"),
 )
 ROWS = {row.op: row for row in _TABLE}
 
@@ -155,6 +156,7 @@ def _producer(op: ir.Operation, rule: ShardingRule, propagated: Propagated) -> P
         _require_whole(op, together, propagated)
     partial = [own if any(split) else None for own, split in zip(lies, splits, strict=True)]
     _require_in_place(op, rule, partial, result, together)
+    _require_rows_in_place(op, rule, partial, result)
     read = [i for i, split in enumerate(splits) if any(split) and gathered[i] is None]
     shared = [i for i in read if _is_shared(op, i, propagated)]
     return Producer(op.results[0], mesh, together, splits, op, tuple(shared), gathered, _closed_dims(rule, gathered))
@@ -184,6 +186,28 @@ def _require_in_place(
     left = result._replace(dimensions=without(result.dimensions, axes)) if result is not None else None
     after = split_by(left, rule.results[0], rule, module_of(op)) if left is not None else {}
     require_kept(before, after, op)
+
+
+def _require_rows_in_place(
+    op: ir.Operation, rule: ShardingRule, lies: Sequence[Sharding | None], result: Sharding | None
+) -> None:
+    """Declines a scatter to rows that are split where an axis of the mesh has no part in it, before one that has.
+
+    XLA numbers the devices anew to cut the rows, and brings its result back to where it belongs: of what is not
+    reduced, with parts from devices that have other addends.
+    """
+    if op.name != _SCATTER or result is None:
+        return
+    updated = {factor for dims in rule.operands[1:] for factors in dims for factor in factors}
+    rows = [axes for factors, axes in zip(rule.results[0], result.dimensions, strict=True) if not updated & {*factors}]
+    mesh = mesh_behind(module_of(op), result.mesh)
+    if mesh is None or not any(rows):
+        return
+    used = names_of(axis for sharding in (result, *lies) if sharding is not None for axis in sharding.axes)
+    names = [name for name, size in mesh.axes if size > 1]
+    first = names[: len(names) - next(i for i, name in enumerate(reversed(names)) if name in used)]
+    idle = next((name for name in first if name not in used), None)
+    require(idle is None, f"its rows are split, and nothing of it over `{idle}`: XLA would add up wrong parts", op)
 
 
 def _is_shared(op: ir.Operation, position: int, propagated: Propagated) -> bool:

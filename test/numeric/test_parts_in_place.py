@@ -86,6 +86,32 @@ def test_gradients_are_right(name: str) -> None:
     assert any(MOVED in remark for remark in missed)
 
 
+@pytest.mark.parametrize("axes", [("replica", "data", "model"), ("data", "model", "replica")], ids="-".join)
+def test_rows_of_a_table_where_an_axis_is_idle(axes: tuple[str, ...]) -> None:
+    """XLA brings them to other devices and back, when that axis is the first."""
+    mesh = mesh_of(**dict.fromkeys(axes, 2))
+    table = placed(integers(16, WIDTH), "model", mesh=mesh)
+    rows = abs(integers(MICRO_BATCHES, EXAMPLES)).astype(int)
+    x, y = (integers(MICRO_BATCHES, EXAMPLES, WIDTH) for _ in range(2))
+    examples = placed((rows, x, y), None, "data", mesh=mesh)
+
+    def loss(table: jax.Array, batch: Any) -> jax.Array:
+        rows, x, y = batch
+        return ((x + table[rows]) * y).sum()
+
+    def step(table: jax.Array, batches: Any) -> Any:
+        def body(total: Any, batch: Any) -> tuple[Any, None]:
+            return jax.tree.map(jnp.add, total, jax.value_and_grad(loss)(table, batch)), None
+
+        value, gradient = lax.scan(body, (0.0, jnp.zeros_like(table)), batches)[0]
+        return value, table - gradient
+
+    before, after, missed = compared(Case(step, (table, examples)))
+    idle_first = axes[0] == "replica"
+    assert any("nothing of it over `replica`" in remark for remark in missed) == idle_first
+    assert (after.sync_in_loop < before.sync_in_loop) != idle_first
+
+
 # A product that is not reduced is closed by a constraint that splits it otherwise. Beside it, the same as XLA reduces it.
 CLOSED = """
 sdy.mesh @mesh = <["data"=2, "fsdp"=2, "tensor"=2]>

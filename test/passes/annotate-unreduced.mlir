@@ -737,7 +737,7 @@ func.func public @branch_with_count(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sh
 
 sdy.mesh @mesh = <["data"=8]>
 
-// XLA:GPU aborts even where none of several results is reduced.
+// XLA aborts for GPUs even where none of several results is reduced.
 // CHECK-LABEL:   func.func public @branch_with_two_sums
 // CHECK-NOT:       stablehlo.if
 // CHECK:           "stablehlo.case"

@@ -1183,6 +1183,44 @@ func.func public @said_of_unlike_operands(%x: tensor<16x4xf32> {sdy.sharding = #
 
 // -----
 
+sdy.mesh @mesh = <["replica"=2, "data"=2, "model"=2]>
+
+// Legal when: no mesh axis without a part in a scatter to split rows is before one that has (XLA would add up wrong ones)
+// CHECK-LABEL:   func.func public @rows_without_replica(
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+// REMARK-DAG: [expose-all-reduces] stablehlo.scatter missed: its rows are split, and nothing of it over `replica`: XLA would add up wrong parts
+func.func public @rows_without_replica(%t: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"model"}, {}]>}, %rows: tensor<16x1xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<16x4xf32> {
+  %none = stablehlo.constant dense<0.0> : tensor<16x4xf32>
+  %p = "stablehlo.scatter"(%none, %rows, %x) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) : (tensor<16x4xf32>, tensor<16x1xi32>, tensor<16x4xf32>) -> tensor<16x4xf32>
+  %n = stablehlo.add %p, %t : tensor<16x4xf32>
+  return %n : tensor<16x4xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=2, "model"=2, "replica"=2]>
+
+// The last axis may be idle.
+// CHECK-LABEL:   func.func public @rows_before_replica(
+// CHECK:           sdy.all_reduce {"data"}
+func.func public @rows_before_replica(%t: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"model"}, {}]>}, %rows: tensor<16x1xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<16x4xf32> {
+  %none = stablehlo.constant dense<0.0> : tensor<16x4xf32>
+  %p = "stablehlo.scatter"(%none, %rows, %x) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) : (tensor<16x4xf32>, tensor<16x1xi32>, tensor<16x4xf32>) -> tensor<16x4xf32>
+  %n = stablehlo.add %p, %t : tensor<16x4xf32>
+  return %n : tensor<16x4xf32>
+}
+
+// -----
+
 sdy.mesh @mesh = <["data"=2, "fsdp"=2, "tensor"=2]>
 
 // Legal when: what adds up leaves its parts on their devices (XLA would add up wrong ones)
