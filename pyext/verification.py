@@ -235,6 +235,8 @@ class _Predictor:
                 yield from self._added_in_dispute(op)
             elif op.name in ROWS:  # over axes that are not manual
                 yield from (self._part_of(op, value) for value in op.results)
+        for op in ops_of(self._module, "stablehlo.composite"):  # what it is made of, XLA decides
+            yield from (self._part_of(op, value) for value in op.results)
         for op in ops_of(self._module, "stablehlo.custom_call"):
             is_split = any(s is not None and s.axes for s in self._propagated.operand_shardings(op))
             if is_split or SHARDING in op.attributes:  # one device's callback: the others get its results by a sum
@@ -280,12 +282,14 @@ class _Predictor:
         return [axes for axes in left if axes]
 
     def _reduced_over(self, op: ir.Operation, axes: frozenset[str]) -> Iterator[Reduced]:
-        mesh = next((s.mesh for s in self._propagated.operand_shardings(op) if s is not None), None)
-        if mesh is None or not axes:
+        lies = (*self._propagated.operand_shardings(op), *map(self._propagated.sharding_of, op.results))
+        meshes = {sharding.mesh for sharding in lies if sharding is not None}
+        if not meshes or not axes:
             return
+        mesh = meshes.pop()
         for value in op.results:
             tensor = tensor_of(value)
-            if tensor is None:
+            if tensor is None or meshes:  # XLA moves all to one of them
                 yield self._part_of(op, value)
                 continue
             split = self._propagated.sharding_of(value) or Sharding(mesh, ((),) * len(tensor.shape))

@@ -18,7 +18,7 @@ MICRO_BATCHES = 4
 BYTES = 4 * 8 * 8  # of a parameter, and of its gradient
 Loss = Callable[[Any, jax.Array], jax.Array]
 
-MESH, ONE_AXIS = mesh_of(data=4, model=2), data_mesh()
+MESH, ONE_AXIS, FULLY = mesh_of(data=4, model=2), data_mesh(), mesh_of(fsdp=8)
 SMALL = np.random.default_rng(0).integers(-3, 4, (4, MICRO_BATCHES * 16, 8)).astype(np.float32)  # sums are exact
 
 
@@ -85,6 +85,15 @@ def on_two_meshes(w: jax.Array, batches: jax.Array, others: jax.Array) -> tuple[
     return one, other, one + other
 
 
+def beside_a_composite(w: jax.Array, x: jax.Array) -> jax.Array:
+    """A named kernel, which a target may replace by its own."""
+    kernel = jax.custom_vjp(lambda w, x: ((x @ w) ** 2).sum())
+    named = lax.composite(lambda x, y: x.T @ y, name="gradient")
+    backward = lambda kept, g: (named(kept[1], 2 * g * (kept[1] @ kept[0])), jnp.zeros_like(kept[1]))  # noqa: E731
+    kernel.defvjp(lambda w, x: (kernel(w, x), (w, x)), backward)
+    return kernel(w, x) + squares(w, x)
+
+
 def split_layers(check_vma: bool, *, axis: str = "model") -> Loss:
     """A layer by columns and one by rows, as in Megatron: manual over `model`, while `data` is left to XLA."""
 
@@ -140,6 +149,7 @@ ONCE: dict[str, Case] = {
     "vmap": Case(accumulated(lambda w, x: jax.vmap(lambda row: ((row @ w) ** 2).sum())(x).sum())),
     "vmap of gradients": Case(gradients_of_examples),
     "shard_map over all axes": Case(accumulated(manual_loss)),
+    "parameters on another mesh": Case(accumulated(squares), 1, (placed(SMALL[0, :8], "fsdp", mesh=FULLY), BATCHES)),
     "another mesh after the loop": Case(ends_on_another_mesh),
     "another mesh in the loop": Case(accumulated(on_another_mesh)),
     "a mesh for each loop": Case(
