@@ -26,7 +26,7 @@ from paropt.passes.analysis.shardings import (
     unsplit,
     without,
 )
-from paropt.passes.analysis.sum_costs import cost_of_whole, sums_of
+from paropt.passes.analysis.sum_costs import are_rows_cheaper, cost_of_whole, sums_of
 from paropt.passes.core.closing import scatters
 from paropt.passes.core.deferring import Options, defer_in
 from paropt.passes.core.global_form import Scattering, expose, note_gathers, note_shardings
@@ -108,6 +108,7 @@ def expose_all_reduces(
 
     - the program does not split the sum over these axes, as fully sharded training does (or `policy=defer`)
     - the option `axes` allows it
+    - a scatter that is to be followed by a reduce_scatter adds rows of no fewer bytes (XLA gathers these)
     - it returns at most twice the bytes that it reduces (which then is half as often, at least)
 
     Sources: Shardy's `sdy-insert-explicit-reshards`, which decides by its own costs where XLA's partitioner does not.
@@ -218,7 +219,7 @@ def _scattering(
     `gradients` are values known to be no activations, and grow.
     """
     cut = cut_of(producer.value, propagated, kept) if kept else None
-    if cut is None or is_activation(cut.value, gradients):
+    if cut is None or is_activation(cut.value, gradients) or are_rows_cheaper(producer, propagated):
         return None
     others = tuple(axis for axis in producer.axes if not names_of([axis]) & kept)
     shard = Sharding(producer.mesh, without(cut.shard.dimensions, others))

@@ -14,6 +14,7 @@ from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.shardings import CONSTRAINT, Sharding, mesh_behind, unsplit, without
 from paropt.passes.core.traversal import module_of, op_of, parent_of
 
+_SCATTER = "stablehlo.scatter"
 _UNKNOWN = 2  # trips of a loop that does not tell: as few as can be worth it
 
 
@@ -56,6 +57,22 @@ def cost_of_whole(producers: list[Producer], kept: frozenset[str], propagated: P
     shards = prod(count for name, count in mesh.axes if name in kept) if mesh else 1
     runs = {value: _runs(op_of(value)) for value in sizes}
     return Cost(sizes, dict(runs), [size], size, size - size // shards)
+
+
+def are_rows_cheaper(producer: Producer, propagated: Propagated) -> bool:
+    """Whether what a scatter adds is fewer bytes than the sum: XLA alone gathers these rows, where the sum is split."""
+    op = producer.op
+    if op.name != _SCATTER:
+        return False
+    whole, *rows = (
+        shard_bytes(value, lies._replace(dimensions=without(lies.dimensions, producer.axes)) if lies else None)
+        for value, lies in zip(
+            (op.results[0], *op.operands[1:]),
+            (propagated.sharding_of(op.results[0]), *propagated.operand_shardings(op)[1:]),
+            strict=True,
+        )
+    )
+    return sum(rows) < whole
 
 
 def _runs(op: ir.Operation) -> int:

@@ -86,3 +86,16 @@ def test_nothing_else_is_gathered(name: str) -> None:
     before, after, _ = compared(Case(step, arguments, tolerance=1e-5))
     assert after.sync_in_loop < before.sync_in_loop
     assert after.total().wire < before.total().wire
+
+
+@pytest.mark.parametrize("rows", [8, 1024])
+def test_few_rows_of_a_table_are_gathered_as_xla_does(rows: int) -> None:
+    """The table is split over the axis that splits the examples, too: to reduce and scatter all of it takes more."""
+    table = placed(integers(rows, WIDTH), "data")
+    tokens = placed(abs(integers(MICRO_BATCHES, EXAMPLES)).astype(int), None, "data")
+
+    def step(table: jax.Array, tokens: jax.Array) -> jax.Array:
+        return table - accumulated(jax.grad(lambda table, x: (table[x] ** 2).sum()), table, tokens)
+
+    before, after, _ = compared(Case(step, (table, tokens)))
+    assert after.total().wire <= before.total().wire

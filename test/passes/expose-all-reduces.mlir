@@ -1188,7 +1188,6 @@ sdy.mesh @mesh = <["replica"=2, "data"=2, "model"=2]>
 // Legal when: no mesh axis without a part in a scatter to split rows is before one that has (XLA would add up wrong ones)
 // CHECK-LABEL:   func.func public @rows_without_replica(
 // CHECK-NOT:       sdy.all_reduce
-// CHECK:           return
 // REMARK-DAG: [expose-all-reduces] stablehlo.scatter missed: its rows are split, and nothing of it over `replica`: XLA would add up wrong parts
 func.func public @rows_without_replica(%t: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"model"}, {}]>}, %rows: tensor<16x1xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<16x4xf32> {
   %none = stablehlo.constant dense<0.0> : tensor<16x4xf32>
@@ -1217,6 +1216,68 @@ func.func public @rows_before_replica(%t: tensor<16x4xf32> {sdy.sharding = #sdy.
   }) : (tensor<16x4xf32>, tensor<16x1xi32>, tensor<16x4xf32>) -> tensor<16x4xf32>
   %n = stablehlo.add %p, %t : tensor<16x4xf32>
   return %n : tensor<16x4xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// Worth it when: a scatter that is to be followed by a reduce_scatter adds rows of no fewer bytes (XLA gathers these)
+// CHECK-LABEL:   func.func public @few_rows_of_a_table(
+// CHECK-NOT:       sdy.reduce_scatter
+func.func public @few_rows_of_a_table(%rows: tensor<16x1xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<24x4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %start = stablehlo.constant dense<0.0> : tensor<24x4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<24x4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %none = stablehlo.constant dense<0.0> : tensor<24x4xf32>
+    %p = "stablehlo.scatter"(%none, %rows, %x) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<24x4xf32>, tensor<16x1xi32>, tensor<16x4xf32>) -> tensor<24x4xf32>
+    %c = sdy.sharding_constraint %p <@mesh, [{"data"}, {}]> : tensor<24x4xf32>
+    %n = stablehlo.add %acc, %c : tensor<24x4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<24x4xf32>
+  }
+  return %w#1 : tensor<24x4xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// With the numbers of the rows they are more bytes.
+// CHECK-LABEL:   func.func public @all_rows_of_a_table(
+// CHECK:           sdy.reduce_scatter
+func.func public @all_rows_of_a_table(%rows: tensor<16x1xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<16x4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %start = stablehlo.constant dense<0.0> : tensor<16x4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<16x4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %none = stablehlo.constant dense<0.0> : tensor<16x4xf32>
+    %p = "stablehlo.scatter"(%none, %rows, %x) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<16x4xf32>, tensor<16x1xi32>, tensor<16x4xf32>) -> tensor<16x4xf32>
+    %c = sdy.sharding_constraint %p <@mesh, [{"data"}, {}]> : tensor<16x4xf32>
+    %n = stablehlo.add %acc, %c : tensor<16x4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<16x4xf32>
+  }
+  return %w#1 : tensor<16x4xf32>
 }
 
 // -----
