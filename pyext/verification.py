@@ -296,7 +296,9 @@ class _Predictor:
             whole = Sharding(
                 mesh, tuple(tuple(a for a in dimension if a not in axes) for dimension in split.dimensions)
             )
-            sizes = (self._elements(value, split), self._elements(value, whole), self._as_operands(op, value, axes))
+            sizes = [self._elements(value, split), self._elements(value, whole), self._as_operands(op, value, axes)]
+            if _splits_twice(self._propagated.sharding_rule(op), lies):
+                sizes.append(prod(tensor.shape))
             group, over = self._over(mesh, axes)
             yield Reduced(min(sizes), max(sizes), group, *self._place(op), over)
 
@@ -388,6 +390,20 @@ def _axes_apart(rule_text: str, shardings: tuple[Sharding | None, ...]) -> list[
         if (rule.reduced | rule.moved).intersection(factors):
             found[factors] = found.get(factors, frozenset()) | set(axes)
     return list(found.values())
+
+
+@functools.lru_cache(4096)
+def _splits_twice(text: str, shardings: tuple[Sharding | None, ...]) -> bool:
+    """Whether an axis splits several dimensions of the op with this rule: XLA puts all but one together first."""
+    if not text:
+        return False
+    rule = parse_rule(text)
+    split: dict[str, set[Factors]] = defaultdict(set)  # the dimensions that each axis splits
+    for sharding, dimensions in zip(shardings, (*rule.operands, *rule.results), strict=True):
+        for factors, axes in zip(dimensions, sharding.dimensions if sharding is not None else (), strict=False):
+            for axis in axes:
+                split[axis].add(factors)
+    return any(len(dimensions) > 1 for dimensions in split.values())
 
 
 @functools.lru_cache(4096)
