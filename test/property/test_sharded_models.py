@@ -1,0 +1,78 @@
+"""Whatever grad-sync does to a random training step of plain `jax.jit`: the same results on every device, and nothing else is sent."""
+
+import os
+import warnings
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import Phase, given, note, settings
+from numeric.user_steps import OTHER_KINDS
+from property.sharded_models import KINDS, Plan, plans, program_of
+from property.test_programs import samples
+
+import paropt
+
+# By day; by night more: see conftest.py. Each takes seconds, so that a failure is made small only by night, when there is time.
+STEPS = 40
+BY_NIGHT = [Phase.shrink] if "PAROPT_PROGRAMS" in os.environ else []
+EXACT = 2**20  # of integers up to there, f32 holds sums with a margin of 16 for what cancels in them
+
+
+@pytest.mark.random_programs(STEPS)
+@settings(max_examples=STEPS, phases=[Phase.generate, *BY_NIGHT])
+@given(plan=plans())
+def test_step_keeps_its_values(plan: Plan) -> None:
+    note(str(plan))
+    compared(plan)
+
+
+@pytest.mark.random_programs(STEPS // 4)
+@settings(max_examples=STEPS // 4, phases=[Phase.generate, *BY_NIGHT])
+@given(plan=plans())
+def test_step_sends_nothing_else(plan: Plan) -> None:
+    note(str(plan))
+    before, after = compared(plan)
+    for kind in OTHER_KINDS:
+        assert after.total(kind).bytes <= before.total(kind).bytes, kind
+
+
+def compared(plan: Plan) -> tuple[paropt.audit, paropt.audit]:
+    """The audits without and with the passes, when every device has the same results, and no warning was given."""
+    step, arguments, options = program_of(plan)
+    alone = jax.jit(step, **options).lower(*arguments).compile()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ours = paropt.jit(step, strict=True, **options).lower(*arguments).compile()
+    assert_same(alone(*arguments), ours(*arguments), plan)
+    return paropt.audit(alone), paropt.audit(ours)
+
+
+def assert_same(expected: Any, found: Any, plan: Plan) -> None:
+    """Bit for bit where sums of integers are exact, else within rounding of the largest value."""
+    leaves = jax.tree_util.tree_leaves_with_path(expected)
+    largest = max(float(np.abs(np.asarray(want, np.float64)).max()) for _, want in leaves)
+    rounding = 2e-2 if plan.precision else 1e-4
+    tolerance = 0 if plan.exact and largest < EXACT else rounding
+    for (path, want), got in zip(leaves, jax.tree.leaves(found), strict=True):
+        whole = np.asarray(want, np.float64)
+        allowed = tolerance * float(np.abs(whole).max())
+        for shard in got.addressable_shards:  # copies on other devices too
+            name = f"{jax.tree_util.keystr(path)} on {shard.device}"
+            np.testing.assert_allclose(
+                np.asarray(shard.data, np.float64), whole[shard.index], rtol=0, atol=allowed, err_msg=name
+            )
+
+
+def test_generator_makes_every_choice() -> None:
+    found = samples(400, plans)
+    assert {layer.kind for plan in found for layer in plan.layers} >= set(KINDS) - {"attention_of_reshaped"}, (
+        "a layer is hardly made"
+    )
+    made = {
+        f"{name} {getattr(plan, name)}" for plan in found for name in ("loop", "loss", "scale", "precision", "update")
+    }
+    assert made >= {f"loop {loop}" for loop in ("scan", "fori", "unrolled", "nested", "differentiated")}
+    assert made >= {f"loss {loss}" for loss in ("product", "square", "cross_entropy", "tied")}
+    assert sum(plan.exact for plan in found) >= 30, "compared bit for bit"
