@@ -337,15 +337,21 @@ def take_back(module: ir.Operation) -> None:
     erase_exposed((*global_all_reduces(module), *global_reduce_scatters(module), *sources(module)))
 
 
-def erase_notes(module: ir.Operation) -> None:
+def noted_ops(module: ir.Operation) -> list[ir.Operation]:
+    """The ops that may have notes."""
     if _NOTED not in module.attributes:
-        return
+        return []
     names = [ir.StringAttr(name).value for name in ir.ArrayAttr(module.attributes[_NOTED])]
-    del module.attributes[_NOTED]
-    for op in ops_of(module, *names, *BRANCHES):  # of an if, `annotate-unreduced` may have made a case
+    return ops_of(module, *names, *BRANCHES)  # of an if, `annotate-unreduced` may have made a case
+
+
+def erase_notes(module: ir.Operation) -> None:
+    for op in noted_ops(module):
         for name in (SHARDINGS, WANTED, READ, GATHERED, ALONE):
             if name in op.attributes:
                 del op.attributes[name]
+    if _NOTED in module.attributes:
+        del module.attributes[_NOTED]
 
 
 def erase_exposed(ops: Sequence[ir.Operation]) -> None:

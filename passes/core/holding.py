@@ -13,7 +13,7 @@ from paropt.passes.analysis.loops import loop_around
 from paropt.passes.analysis.noted import ALONE
 from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.shardings import Axes, closed_sharding, is_manual, rank_of, read_sharding
-from paropt.passes.core.global_form import constrained, remember
+from paropt.passes.core.global_form import constrained, noted_ops, remember
 from paropt.passes.core.remarks import Declined
 from paropt.passes.core.traversal import all_ops_of, is_used, op_of
 
@@ -49,7 +49,7 @@ def _is_noted(op: ir.Operation) -> bool:
 
 def hold(module: ir.Operation) -> list[ir.Operation]:
     """Constrains the results that would be split otherwise than noted. Returns the ops that make these."""
-    noted = [op for op in all_ops_of(module) if ALONE in op.attributes]
+    noted = [op for op in noted_ops(module) if ALONE in op.attributes]
     held: dict[ir.Value, ir.Operation] = {}
     for _ in range(_ROUNDS if noted else 0):
         try:
