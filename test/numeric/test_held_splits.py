@@ -12,7 +12,7 @@ from programs.program import Tree, mesh_of
 
 LAYERS, HIDDEN, VOCABULARY = 4, 16, 16
 FOUR_BY_TWO, CUBE = mesh_of(data=4, model=2), mesh_of(data=2, fsdp=2, tensor=2)
-SPARE = mesh_of(data=4, model=2, seq=1)
+SPARE, HYBRID = mesh_of(data=4, model=2, seq=1), mesh_of(replica=2, data=4)
 
 
 def convolved(x: jax.Array, kernel: jax.Array, stride: int) -> jax.Array:
@@ -33,6 +33,13 @@ def language_model(w: Any, x: jax.Array) -> jax.Array:
 def layers(w: Any, x: jax.Array) -> jax.Array:
     stacked = {"a": w["a"], "b": w["b"]}
     return (lax.scan(lambda h, w: (h + jnp.tanh(h @ w["a"]) @ w["b"], None), x @ w["i"], stacked)[0] ** 2).mean()
+
+
+def distilled(w: Any, x: jax.Array) -> jax.Array:
+    """What is held first moves others: it takes several rounds."""
+    student = jax.nn.log_softmax(jax.nn.relu(x @ w["a"] + w["c"]) @ w["b"])
+    teacher = jax.nn.log_softmax(lax.stop_gradient(jax.nn.relu(x @ w["ta"]) @ w["tb"]))
+    return (jnp.exp(teacher) * (teacher - student)).sum(-1).mean()
 
 
 CASES: dict[str, tuple[Any, Mesh, dict[str, tuple[Tree, tuple[Any, ...]]], Tree, tuple[str, ...]]] = {
@@ -57,6 +64,19 @@ CASES: dict[str, tuple[Any, Mesh, dict[str, tuple[Tree, tuple[Any, ...]]], Tree,
         },
         abs(integers(MICRO_BATCHES, 8, 8)).astype(int),
         ("seq", "data", "model"),
+    ),
+    "a student": (
+        distilled,
+        HYBRID,
+        {
+            "a": (integers(2 * WIDTH, 32) / 4, ("data",)),
+            "b": (integers(32, WIDTH) / 4, ("data",)),
+            "c": (integers(32) / 4, ()),
+            "ta": (integers(2 * WIDTH, 64) / 4, ("data",)),
+            "tb": (integers(64, WIDTH) / 4, ("data",)),
+        },
+        integers(MICRO_BATCHES, EXAMPLES, 2 * WIDTH) / 2,
+        ("replica", "data"),
     ),
     "rows of layers": (
         layers,
