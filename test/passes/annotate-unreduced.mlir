@@ -1322,20 +1322,23 @@ func.func public @scattered_and_squared(%x: tensor<16x8xf32> {sdy.sharding = #sd
 // CHECK-NEXT:      %[[C:.*]] = sdy.sharding_constraint %[[H]] <@mesh, [{}, {"data"}]> :
 // CHECK-NEXT:      %[[I:.*]] = stablehlo.dot_general %arg0, %arg1, contracting_dims = [1] x [0] :
 // CHECK-NEXT:      %[[J:.*]] = stablehlo.dot_general %arg1, %arg1,
+// Nothing else is held whole: XLA may drop the op, and would gather its operand.
+// CHECK:           %[[N:.*]] = stablehlo.negate %arg0 :
 // CHECK-NOT:       paropt.alone
-// CHECK:           return %{{.*}}, %[[C]], %[[I]], %[[J]]
+// CHECK:           return %{{.*}}, %[[C]], %[[I]], %[[J]], %[[N]]
 // REMARK-DAG: [annotate-unreduced] stablehlo.dot_general applied: what it makes stays split as XLA alone splits it
-module attributes {paropt.noted = ["stablehlo.dot_general"]} {
+module attributes {paropt.noted = ["stablehlo.dot_general", "stablehlo.negate"]} {
   sdy.mesh @mesh = <["data"=8]>
-  func.func public @held(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<4x8xf32>) -> (tensor<4x4xf32>, tensor<16x8xf32>, tensor<16x8xf32>, tensor<4x4xf32>) {
+  func.func public @held(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<4x8xf32>) -> (tensor<4x4xf32>, tensor<16x8xf32>, tensor<16x8xf32>, tensor<4x4xf32>, tensor<16x4xf32>) {
     %h = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] {paropt.alone = [#sdy.sharding<@mesh, [{}, {"data"}]>]} : (tensor<16x4xf32>, tensor<4x8xf32>) -> tensor<16x8xf32>
     %i = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] {paropt.alone = [#sdy.sharding<@mesh, [{"data"}, {}]>]} : (tensor<16x4xf32>, tensor<4x8xf32>) -> tensor<16x8xf32>
     %j = stablehlo.dot_general %y, %y, contracting_dims = [1] x [1] {paropt.alone = []} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x4xf32>
+    %n = stablehlo.negate %x {paropt.alone = []} : tensor<16x4xf32>
     %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] {paropt.alone = [#sdy.sharding<@mesh, [{}, {"data"}]>]} : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
     %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data"}, {?}]>, #sdy.sharding<@mesh, [{"data"}, {?}]>]} : tensor<4x4xf32>
     %t = stablehlo.negate %u : tensor<4x4xf32>
     %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
-    return %v, %h, %i, %j : tensor<4x4xf32>, tensor<16x8xf32>, tensor<16x8xf32>, tensor<4x4xf32>
+    return %v, %h, %i, %j, %n : tensor<4x4xf32>, tensor<16x8xf32>, tensor<16x8xf32>, tensor<4x4xf32>, tensor<16x4xf32>
   }
 }
 
