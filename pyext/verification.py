@@ -393,28 +393,25 @@ def _axes_apart(rule_text: str, shardings: tuple[Sharding | None, ...]) -> list[
 
 
 @functools.lru_cache(4096)
-def _splits_twice(text: str, shardings: tuple[Sharding | None, ...]) -> bool:
-    """Whether an axis splits several dimensions of the op with this rule: XLA puts all but one together first."""
+def _dimensions_split(text: str, shardings: tuple[Sharding | None, ...]) -> tuple[frozenset[Factors], ...]:
+    """Of each axis, the dimensions of operands and results that it splits, of the op with this rule."""
     if not text:
-        return False
+        return ()
     rule = parse_rule(text)
-    split: dict[str, set[Factors]] = defaultdict(set)  # the dimensions that each axis splits
+    split: dict[str, set[Factors]] = defaultdict(set)
     for sharding, dimensions in zip(shardings, (*rule.operands, *rule.results), strict=True):
         for factors, axes in zip(dimensions, sharding.dimensions if sharding is not None else (), strict=False):
             for axis in axes:
                 split[axis].add(factors)
-    return any(len(dimensions) > 1 for dimensions in split.values())
+    return tuple(map(frozenset, split.values()))
 
 
-@functools.lru_cache(4096)
+def _splits_twice(text: str, shardings: tuple[Sharding | None, ...]) -> bool:
+    """Whether an axis splits several dimensions of the op with this rule: XLA puts all but one together first."""
+    return any(len(dimensions) > 1 for dimensions in _dimensions_split(text, shardings))
+
+
 def _is_disputed(text: str, shardings: tuple[Sharding | None, ...]) -> bool:
     """Whether an axis splits what the op with this rule adds up, and another dimension."""
-    if not text:
-        return False
-    rule = parse_rule(text)
-    split: dict[str, set[str]] = defaultdict(set)  # the factors that each axis splits
-    for sharding, dimensions in zip(shardings, (*rule.operands, *rule.results), strict=True):
-        for axes, factors in zip(sharding.dimensions if sharding is not None else (), dimensions, strict=False):
-            for axis in axes:
-                split[axis].update(factors)
-    return any(len(factors) > 1 and factors & rule.reduced for factors in split.values())
+    split = [frozenset().union(*dimensions) for dimensions in _dimensions_split(text, shardings)]
+    return any(len(factors) > 1 and factors & parse_rule(text).reduced for factors in split)

@@ -205,8 +205,7 @@ def _require_rows_in_place(
         return
     used = names_of(axis for sharding in (result, *lies) if sharding is not None for axis in sharding.axes)
     names = [name for name, size in mesh.axes if size > 1]
-    first = names[: len(names) - next(i for i, name in enumerate(reversed(names)) if name in used)]
-    idle = next((name for name in first if name not in used), None)
+    idle = next((name for i, name in enumerate(names) if name not in used and used & {*names[i:]}), None)
     require(idle is None, f"its rows are split, and nothing of it over `{idle}`: XLA would add up wrong parts", op)
 
 

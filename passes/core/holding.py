@@ -21,7 +21,7 @@ from paropt.passes.core.traversal import all_ops_of, is_used, op_of
 _FIRST = frozenset(f"stablehlo.{name}" for name in ("convolution", "dot_general", "gather"))
 # Never held: Shardy makes a copy of a constant for each reader, and what loops carry is held where it is made.
 _LEFT = frozenset(f"stablehlo.{name}" for name in ("broadcast_in_dim", "constant", "iota", "while"))
-_ROUNDS = 6  # what is held may move what is not: a fully sharded transformer takes all of them
+_ROUNDS = 6  # what is held may move what is not
 
 
 class Change(NamedTuple):

@@ -32,7 +32,7 @@ def test_step_keeps_its_values(plan: Plan) -> None:
 @settings(max_examples=STEPS // 4, phases=[Phase.generate, *BY_NIGHT])
 @given(plan=plans())
 def test_step_sends_no_more(plan: Plan) -> None:
-    """Some kind may grow where others shrink by more: shardings at random contradict each other. One in a hundred grows."""
+    """Some kind may grow where others shrink by more: shardings at random contradict each other."""
     note(str(plan))
     before, after = (audit.total().wire for audit in compared(plan))
     assert after <= before * ALLOWED, f"{after:.0f} bytes are sent, before {before:.0f}"
