@@ -17,20 +17,28 @@ def sort_depth_first(root: ir.Operation) -> list[ir.Operation]:
 
 def _sort(block: ir.Block, found: list[ir.Operation]) -> list[ir.Value]:
     """Appends to `found`; returns what the ops in `block` read from outside of it, in order."""
-    ops = [op.operation for op in block.operations]
-    makers: dict[ir.Value, int] = dict.fromkeys(block.arguments, -1)  # the number of the op that makes a value
+    ops: list[ir.Operation] = []
+    makers: dict[ir.Value, int] = {}  # the number of the op that makes a value
     read: list[list[int]] = []  # the numbers of the ops that make what each op reads, directly or in its regions
     outside: dict[ir.Value, None] = {}
-    for number, op in enumerate(ops):
+    for number, op in enumerate(view.operation for view in block.operations):
         values = list(op.operands)
-        for region in op.regions:
-            for inner in region.blocks:
-                values += _sort(inner, found)
+        if len(regions := op.regions):
+            values += [value for region in regions for inner in region.blocks for value in _sort(inner, found)]
         found.append(op)
-        read.append([makers[value] for value in values if makers.get(value, -1) >= 0])
-        outside.update((value, None) for value in values if value not in makers)
-        makers.update((result, number) for result in op.results)
+        ops.append(op)
+        mine: list[int] = []
+        for value in values:
+            if (maker := makers.get(value)) is not None:
+                mine.append(maker)
+            else:
+                outside[value] = None
+        read.append(mine)
+        for result in op.results:
+            makers[result] = number
     _move(ops, _depth_first(read))
+    for argument in block.arguments:
+        outside.pop(argument, None)
     return list(outside)
 
 
@@ -42,12 +50,13 @@ def _depth_first(read: list[list[int]]) -> list[int]:
         path = [(end, iter(read[end]))] if end not in inner else []
         while path:
             number, rest = path[-1]
-            following = next((maker for maker in rest if maker not in order), None)
-            if following is None:
+            for maker in rest:
+                if maker not in order:
+                    path.append((maker, iter(read[maker])))
+                    break
+            else:
                 order[number] = None
                 path.pop()
-            else:
-                path.append((following, iter(read[following])))
     return list(order)
 
 

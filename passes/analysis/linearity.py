@@ -145,8 +145,10 @@ def _copied(op: ir.Operation, crossing: Crossing) -> Addends:
 def unsqueezes(broadcast: ir.Operation) -> bool:
     """Whether the broadcast_in_dim `broadcast` only adds dimensions of size 1, like a reshape."""
     source, target = (ir.RankedTensorType(v.type) for v in (broadcast.operands[0], broadcast.results[0]))
+    if prod(source.shape) != prod(target.shape):
+        return False
     dimensions = list(ir.DenseI64ArrayAttr(broadcast.attributes["broadcast_dimensions"]))
-    return dimensions == sorted(dimensions) and prod(source.shape) == prod(target.shape)
+    return dimensions == sorted(dimensions)
 
 
 def _converted(op: ir.Operation, crossing: Crossing) -> Addends:

@@ -136,6 +136,8 @@ def _is_left_unreduced(op: ir.Operation) -> bool:
 def _producer(op: ir.Operation, rule: ShardingRule, propagated: Propagated) -> Producer | None:
     lies = propagated.operand_shardings(op)
     splits = _splits(lies, rule)
+    if not any(map(any, splits)):
+        return None
     axes = _added_up(splits, rule)
     gathered = gathers(op, propagated)
     if any(gathered):

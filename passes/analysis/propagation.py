@@ -59,25 +59,18 @@ class Propagated:
         *,
         rules_only: bool = False,
     ) -> None:
-        self._numbers: dict[ir.Value, int] = {}  # by the first results of the module's ops
+        self._marks: dict[ir.Value, ir.Attribute] = {}  # by the first results of the module's ops
         self._copy = module.operation.clone()
-        copies = all_ops_of(self._copy) if rules_only else sort_depth_first(self._copy)
-        by_name: dict[str, list[int]] = {_BROADCAST: [], WHILE: []}
-        for number, (op, copy) in enumerate(zip(all_ops_of(module), copies, strict=True)):
-            if (name := op.name) != CONSTANT and len(results := op.results):
-                self._numbers[results[0]] = number
-                copy.location = self._mark(number)
-                if name in by_name:
-                    by_name[name].append(number)
+        copies = self._marked(module, all_ops_of(self._copy) if rules_only else sort_depth_first(self._copy))
         for result in forward_only:
-            number, position = self._numbers[op_of(result).results[0]], ir.OpResult(result).result_number
-            _stop_backward(copies[number].results[position])
-        for number in by_name[_BROADCAST]:
-            reshape(copies[number])
-        self._unchanged = {number: lift_unchanged(copies[number]) for number in by_name[WHILE]}  # what loops carry
+            _stop_backward(copies[op_of(result).results[0]].results[ir.OpResult(result).result_number])
+        for broadcast in ops_of(self._copy, _BROADCAST):
+            reshape(broadcast)
+        loops = [loop.results[0] for loop in ops_of(module, WHILE) if len(loop.results)]
+        self._unchanged = {loop: lift_unchanged(copies[loop]) for loop in loops}  # what they carry
         opened = open_read_by_loops(self._copy)
-        for mark, constraint in enumerate(opened, len(copies)):
-            constraint.location = self._mark(mark)
+        for number, constraint in enumerate(opened, len(copies)):
+            constraint.location = self._mark(number)
         self._opened = {constraint.location.attr for constraint in opened}
         _ensure_main(self._copy)
         add_chlo_rules(self._copy)
@@ -86,9 +79,18 @@ class Propagated:
             run_shardy(self._copy, _RULES)
         else:
             self._propagate()
-        self._copies: dict[tuple[str, ir.Attribute], ir.Operation] = {}  # by their names and marks
-        self._barriers: dict[ir.Attribute, list[ir.Operation]] = {}  # behind results of the op with that mark
+        self._found: dict[ir.Attribute, list[ir.Operation]] = {}  # by their marks: Shardy marks what it adds alike
         self._copy.walk(self._find)
+
+    def _marked(self, module: ir.Operation, copies: Sequence[ir.Operation]) -> dict[ir.Value, ir.Operation]:
+        """Marks the copies of all ops but constants. Returns them by the first results of these ops."""
+        marked: dict[ir.Value, ir.Operation] = {}
+        for op, copy in zip(all_ops_of(module), copies, strict=True):
+            if op.name != CONSTANT and len(results := op.results):
+                mark = copy.location = self._mark(len(marked))
+                self._marks[result := results[0]] = mark.attr
+                marked[result] = copy
+        return marked
 
     def _propagate(self) -> None:
         says_so = any(map(_is_unreduced, ops_of(self._copy, CONSTRAINT)))
@@ -113,18 +115,17 @@ class Propagated:
                 )
 
     def _original(self, copy: ir.Operation) -> ir.Operation:
-        marks = {self._mark(number).attr: result for result, number in self._numbers.items()}
-        return op_of(marks[copy.location.attr])
+        return op_of(next(result for result, mark in self._marks.items() if mark == copy.location.attr))
 
     def _find(self, op: ir.Operation) -> ir.WalkResult:
         """Notes `op` of the copy by its mark, after Shardy."""
-        name, mark = op.name, op.location.attr
-        self._copies.setdefault((name, mark), op)  # what Shardy puts behind it is marked like it
-        if name in _WAS:
-            self._copies.setdefault((_WAS[name], mark), op)
-        if name == _BARRIER:
-            self._barriers.setdefault(mark, []).append(op)
+        self._found.setdefault(op.location.attr, []).append(op)
         return ir.WalkResult.ADVANCE
+
+    def _marked_by(self, mark: ir.Attribute, name: str) -> ir.Operation | None:
+        """What was an op called `name` before Shardy; what Shardy puts behind it is marked like it."""
+        found = ((op, op.name) for op in self._found.get(mark, ()))
+        return next((op for op, now in found if name in (now, _WAS.get(now))), None)
 
     def _mark(self, number: int) -> ir.Location:
         """The location of an op of the copy, by which it is found again: Shardy keeps it, but where it makes copies of
@@ -164,8 +165,9 @@ class Propagated:
         if copy is None:
             return None
         behind = list(copy.results)
-        for barrier in self._barriers.get(copy.location.attr, []):
-            behind[ir.OpResult(barrier.operands[0]).result_number] = barrier.results[0]
+        for barrier in self._found[copy.location.attr]:
+            if barrier.name == _BARRIER:
+                behind[ir.OpResult(barrier.operands[0]).result_number] = barrier.results[0]
         wanted = [self._wanted(value) for value in behind]
         if wanted.count(None) == len(wanted):
             return None
@@ -193,7 +195,7 @@ class Propagated:
         operand, read = self._outside(op.operands[position]), copy.operands[position]
         owner, reader = defining_op(operand), defining_op(read)
         if reader is not None and reader.location.attr in self._opened:
-            first = self._copies[CONSTRAINT, reader.location.attr] == reader  # and no reshard of what it makes
+            first = self._marked_by(reader.location.attr, CONSTRAINT) == reader  # and no reshard of what it makes
             return bool(operand != op.operands[position] and first)
         if owner is None:
             return self._is_copy_of_argument(read, ir.BlockArgument(operand))
@@ -204,8 +206,7 @@ class Propagated:
         """What `value` is outside of the loops that carry it unchanged."""
         while isinstance(value.owner, ir.Block):
             loop, at = value.owner.owner.operation, ir.BlockArgument(value).arg_number
-            number = self._numbers.get(loop.results[0]) if len(loop.results) else None
-            if number is None or at not in self._unchanged.get(number, ()):
+            if not len(loop.results) or at not in self._unchanged.get(loop.results[0], ()):
                 break
             value = loop.operands[at]
         return value
@@ -243,8 +244,8 @@ class Propagated:
 
     def _copy_of(self, op: ir.Operation | None) -> ir.Operation | None:
         assert op is not None, "a result, not an argument"
-        number = self._numbers.get(op.results[0]) if len(op.results) else None
-        return self._copies.get((op.name, self._mark(number).attr)) if number is not None else None
+        mark = self._marks.get(op.results[0]) if len(op.results) else None
+        return self._marked_by(mark, op.name) if mark is not None else None
 
 
 def propagation_pipelines(module: ir.Operation) -> tuple[str, str]:
