@@ -77,6 +77,37 @@ def _complex(text: str, shape: str = "8x4x") -> Op:
     return Op(f"{shape}{C}", f"%q = {text}")
 
 
+def _updated(array: str, shape: str, window: str, kept: str, numbers: str, *, adds: bool = True) -> Op:
+    """Changes a window of `array` at one index: the number of the trip less one, which is inside in some of the trips."""
+    body = _adds("f32") if adds else "stablehlo.return %b : tensor<f32>"
+    update = f"%window = stablehlo.slice %p [{kept}] : (tensor<8x4xf32>) -> tensor<{window}xf32>\n"
+    zero = _splat("f32", shape, "0.0") if array == "%two" else ""
+    text = (
+        f'%q = "stablehlo.scatter"({array}, %row, %window) <{{indices_are_sorted = false, unique_indices = true, '
+        f"scatter_dimension_numbers = #stablehlo.scatter<{numbers}>}}> "
+        f"({{ ^bb0(%a: tensor<f32>, %b: tensor<f32>): {body} }}) "
+        f": (tensor<{shape}f32>, tensor<1xi32>, tensor<{window}xf32>) -> tensor<{shape}f32>"
+    )
+    return Op(f"{shape}f32", BEFORE + zero + update + text)
+
+
+def _looked_up(indices: str, numbers: str, sizes: str, kind: str) -> Op:
+    """A window of %p at one index: the number of the trip, or as late as it fits."""
+    text = (
+        f'%q = "stablehlo.gather"(%p, %at) <{{dimension_numbers = #stablehlo.gather<{numbers}>, '
+        f"slice_sizes = array<i64: {sizes}>, indices_are_sorted = false}}> "
+        f": (tensor<8x4xf32>, tensor<{indices}xui8>) -> tensor<{kind}>"
+    )
+    byte = "%byte = stablehlo.convert %i : (tensor<i32>) -> tensor<ui8>\n"
+    return Op(kind, f"{byte}%at = stablehlo.reshape %byte : (tensor<ui8>) -> tensor<{indices}xui8>\n{text}")
+
+
+BEFORE = """%before = stablehlo.subtract %i, %one : tensor<i32>
+      %row = stablehlo.reshape %before : (tensor<i32>) -> tensor<1xi32>
+      """
+ROWS_OF = "update_window_dims = [0, 1], scatter_dims_to_operand_dims = [0], index_vector_dim = 0"
+ONE_OF = f"inserted_window_dims = [0], {ROWS_OF}"
+WHOLE = ("2x8x4x", "8x4", "0:8, 0:4", ONE_OF)
 MATRIX = _splat("f32", "6x8x") + "%q = " + DOT.format("%two", "%p", t="f32")
 KERNEL = "%kernel = stablehlo.slice {} [0:3, 0:4] : (tensor<8x4x{t}>) -> tensor<3x4x{t}>\n"
 Z = f"tensor<8x4x{C}>"
@@ -102,6 +133,17 @@ FOLLOWED = {
         _scatter("f32", "%two", "%p"),
         _scatter("f32", "%sum", "%p"),
         _scatter("f32", "%two", "%p", adds=False),
+        *(_updated(array, *WHOLE, adds=adds) for array in ("%two", "%sum") for adds in (True, False)),
+        _updated("%sum", "8x4x", "6x4", "2:8, 0:4", ROWS_OF),
+    ],
+    "stablehlo.gather": [
+        _looked_up(
+            "1",
+            "offset_dims = [0], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 0",
+            "1, 4",
+            "4xf32",
+        ),
+        _looked_up("1x1", "offset_dims = [1, 2], start_index_map = [0], index_vector_dim = 1", "6, 4", "1x6x4xf32"),
     ],
     "stablehlo.real": [Op("8x4xf32", f"%q = stablehlo.real %z : ({Z}) -> tensor<8x4xf32>")],
     "stablehlo.imag": [Op("8x4xf32", f"%q = stablehlo.imag %z : ({Z}) -> tensor<8x4xf32>")],

@@ -258,6 +258,65 @@ func.func public @rows_of_unreduced(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sh
 
 // -----
 
+module attributes {paropt.noted = ["stablehlo.scatter"]} {
+sdy.mesh @mesh = <["data"=8]>
+
+// What is written at one index is written as slices, on each device to what it has not reduced; outside, nothing is.
+// CHECK-LABEL:   func.func public @written_at_one_index(
+// CHECK-NOT:       stablehlo.scatter
+// CHECK-DAG:       %[[U:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}], unreduced={"data"}> : tensor<4x4xf32>
+// CHECK-DAG:       %[[Z:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}, {}], unreduced={"data"}> : tensor<9x4x4xf32>
+// CHECK:           %[[I:.*]] = stablehlo.convert %{{.*}} : (tensor<i32>) -> tensor<i64>
+// CHECK:           %[[S:.*]] = stablehlo.dynamic_slice %[[Z]], %[[I]], %{{.*}}, %{{.*}}, sizes = [1, 4, 4]
+// CHECK-NEXT:      %[[OLD:.*]] = sdy.sharding_constraint %[[S]] <@mesh, [{}, {}, {}], unreduced={"data"}>
+// CHECK-NEXT:      %[[R:.*]] = stablehlo.reshape %[[U]]
+// CHECK-NEXT:      %[[NEW:.*]] = sdy.sharding_constraint %[[R]] <@mesh, [{}, {}, {}], unreduced={"data"}>
+// CHECK-NEXT:      %[[A:.*]] = stablehlo.add %[[OLD]], %[[NEW]]
+// CHECK-NEXT:      %[[SUM:.*]] = sdy.sharding_constraint %[[A]] <@mesh, [{}, {}, {}], unreduced={"data"}>
+// CHECK:           %[[FROM:.*]] = stablehlo.compare GE, %[[I]],
+// CHECK-NEXT:      %[[T:.*]] = stablehlo.select %[[FROM]], %[[SUM]], %[[OLD]]
+// CHECK-NEXT:      %[[IN:.*]] = sdy.sharding_constraint %[[T]] <@mesh, [{}, {}, {}], unreduced={"data"}>
+// CHECK:           %[[C:.*]] = stablehlo.constant dense<8> : tensor<i64>
+// CHECK-NEXT:      %[[TO:.*]] = stablehlo.compare LE, %[[I]], %[[C]]
+// CHECK-NEXT:      %[[V:.*]] = stablehlo.select %[[TO]], %[[IN]], %[[OLD]]
+// CHECK-NEXT:      %[[FIT:.*]] = sdy.sharding_constraint %[[V]] <@mesh, [{}, {}, {}], unreduced={"data"}>
+// CHECK-NEXT:      %[[W:.*]] = stablehlo.dynamic_update_slice %[[Z]], %[[FIT]], %[[I]],
+// CHECK-NEXT:      sdy.sharding_constraint %[[W]] <@mesh, [{}, {}, {}], unreduced={"data"}> :
+func.func public @written_at_one_index(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %i: tensor<1xi32>) -> tensor<9x4x4xf32> {
+  %none = stablehlo.constant dense<0.0> : tensor<9x4x4xf32>
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %t = "stablehlo.scatter"(%none, %i, %u) <{indices_are_sorted = false, unique_indices = false, scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [0, 1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 0>}> ({ ^bb0(%a: tensor<f32>, %b: tensor<f32>): %s = stablehlo.add %a, %b : tensor<f32> stablehlo.return %s : tensor<f32> }) {paropt.read = [unit, unit, unit]} : (tensor<9x4x4xf32>, tensor<1xi32>, tensor<4x4xf32>) -> tensor<9x4x4xf32>
+  %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}, {?}]> : tensor<9x4x4xf32>
+  return %v : tensor<9x4x4xf32>
+}
+}
+
+// -----
+
+module attributes {paropt.noted = ["stablehlo.dot_general", "stablehlo.gather"]} {
+sdy.mesh @mesh = <["data"=4, "model"=2]>
+
+// What is read at one index is read as a slice, which is split as the result is.
+// CHECK-LABEL:   func.func public @read_at_one_index(
+// CHECK-NOT:       stablehlo.gather
+// CHECK:           %[[U:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{}, {"model"}], unreduced={"data"}> : tensor<4x4xf32>
+// CHECK:           %[[I:.*]] = stablehlo.convert %{{.*}} : (tensor<ui8>) -> tensor<i64>
+// CHECK:           %[[S:.*]] = stablehlo.dynamic_slice %[[U]], %[[I]], %{{.*}}, sizes = [1, 4]
+// CHECK-NEXT:      %[[T:.*]] = sdy.sharding_constraint %[[S]] <@mesh, [{}, {"model"}], unreduced={"data"}>
+// CHECK-NEXT:      %[[R:.*]] = stablehlo.reshape %[[T]] : (tensor<1x4xf32>) -> tensor<4xf32>
+// CHECK-NEXT:      sdy.sharding_constraint %[[R]] <@mesh, [{"model"}], unreduced={"data"}> :
+func.func public @read_at_one_index(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %i: tensor<1xui8>) -> tensor<4xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] {paropt.shardings = [#sdy.sharding<@mesh, [{}, {"model"}]>]} : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %t = "stablehlo.gather"(%u, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [0], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 0>, slice_sizes = array<i64: 1, 4>, indices_are_sorted = false}> {paropt.shardings = [#sdy.sharding<@mesh, [{"model"}]>]} : (tensor<4x4xf32>, tensor<1xui8>) -> tensor<4xf32>
+  %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}]> : tensor<4xf32>
+  return %v : tensor<4xf32>
+}
+}
+
+// -----
+
 sdy.mesh @mesh = <["data"=8]>
 
 // Legal when: it is noted how the operands of a product or scatter on the way are split
