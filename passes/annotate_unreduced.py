@@ -20,7 +20,7 @@ from paropt.passes.analysis.shardings import (
     without,
 )
 from paropt.passes.analysis.unreduced import Unreduced
-from paropt.passes.core.at_one_index import is_at_one_index, write_as_slices
+from paropt.passes.core.as_slices import has_slices, write_as_slices
 from paropt.passes.core.closing import scattered, scatters
 from paropt.passes.core.complex_numbers import is_complex_product, joined, parts_of, take_apart
 from paropt.passes.core.global_form import (
@@ -72,12 +72,12 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
     which XLA would split the result otherwise are constrained to what they were. What XLA gathers for that op is
     gathered once for all products for which it does. Zeros that are added on the way become fresh constants with
     constraints of their own. Complex numbers are multiplied and reduced part by part. What is read or written at one
-    index is so in slices: XLA:TPU and XLA:GPU make these themselves, and reduce what they read. An if, or a case of
-    two, of which only some results are not reduced becomes a case of three, the last never taken: Shardy aborts on such
-    ifs, and XLA:GPU makes ifs of cases of two. A sum of which each device keeps a shard ends in a reduce_scatter, in an
-    `sdy.manual_computation` that takes the value not reduced; other sums in a constraint. A manual computation that
-    takes the sum itself returns what each device adds to it. Where a condition fails, what has a value in common is
-    taken back, which leaves it as the program had it.
+    index, and pads that cut, are written as slices: XLA:TPU and XLA:GPU make these themselves, and reduce what they
+    read. An if, or a case of two, of which only some results are not reduced becomes a case of three, the last never
+    taken: Shardy aborts on such ifs, and XLA:GPU makes ifs of cases of two. A sum of which each device keeps a shard
+    ends in a reduce_scatter, in an `sdy.manual_computation` that takes the value not reduced; other sums in a
+    constraint. A manual computation that takes the sum itself returns what each device adds to it. Where a condition
+    fails, what has a value in common is taken back, which leaves it as the program had it.
 
     Legal when:
 
@@ -90,6 +90,8 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
     - the result of a product or scatter on the way is not split over the same axes
     - no op on the way gets shards over the same axes in place of what splits its operand (XLA would gather that)
     - no convolution on the way is in groups (XLA reduces it itself)
+    - a product on the way adds up a dimension (XLA:TPU and XLA:GPU make broadcasts of others)
+    - no window on the way slides along the only dimension (XLA:TPU reduces it itself)
     - no quotient of complex numbers, nor sum within an array of them, is on the way (XLA:TPU does not follow)
     - the condition of a loop does not read it
     - values that are not reduced over different axes do not meet
@@ -193,7 +195,7 @@ def _write(plan: Plan) -> list[Remark]:
         products.append(op_of(value))
         if op_of(value).name in FOLLOWED:
             pin_others(op_of(value), addends, found.values[value].place[0])
-    lookups = [op for op in map(op_of, found.addends) if is_at_one_index(op)]
+    sliced = [op for op in map(op_of, found.addends) if has_slices(op)]
     products = [op for op in products if is_complex_product(op)]
     for value, sharding in shardings.items():
         _constrain(value, sharding)
@@ -201,7 +203,7 @@ def _write(plan: Plan) -> list[Remark]:
         in_thirds(op, [shardings.get(result) for result in op.results])
     for op in products:
         take_apart(op)
-    for op in lookups:
+    for op in sliced:
         write_as_slices(op)
     return [_close(op, sharding) for op, sharding in closings]
 

@@ -26,8 +26,9 @@ class Row(NamedTuple):
     reason: str
 
 
-def _always(_: ir.Operation) -> None:
-    pass
+def _adds_up(op: ir.Operation) -> None:
+    adds = any(_contracted(op))
+    require(adds, "XLA:TPU and XLA:GPU make a product of broadcasts of a dot_general that adds nothing up", op)
 
 
 def require_one_group(op: ir.Operation) -> None:
@@ -67,7 +68,7 @@ def _but(value: ir.Value, dimensions: Sequence[int]) -> frozenset[int]:
 
 
 _TABLE = (
-    Row("stablehlo.dot_general", _always, _contracted, "each device multiplies its addend by the same factor"),
+    Row("stablehlo.dot_general", _adds_up, _contracted, "each device multiplies its addend by the same factor"),
     Row("stablehlo.convolution", require_one_group, _convolved, "the same, of its window"),
     Row("stablehlo.scatter", _is_of_one_array, _indexed, "each device adds its addends to the same rows"),
 )
@@ -88,9 +89,16 @@ def require_real(op: ir.Operation) -> None:
     require(op.name not in LEFT or real_of(op.results[0]) is None, LEFT.get(op.name, ""), op)
 
 
+def _require_two_dimensions(op: ir.Operation) -> None:
+    """Declines a window along the only dimension, of which XLA:TPU makes one of two dimensions first."""
+    along = op.name != "stablehlo.reduce_window" or ir.RankedTensorType(op.results[0].type).rank > 1
+    require(along, "XLA:TPU reduces a window along the only dimension itself, whatever it is told", op)
+
+
 def require_followed(op: ir.Operation, addends: Sequence[int], axes: Axes) -> None:
     """Declines unless XLA follows what is not reduced over `axes` from the operands `addends` through `op`."""
     require_real(op)
+    _require_two_dimensions(op)
     _require_not_moved(op, addends, axes)
     row = ROWS.get(op.name)
     if row is None:

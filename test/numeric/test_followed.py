@@ -145,6 +145,13 @@ FOLLOWED = {
         ),
         _looked_up("1x1", "offset_dims = [1, 2], start_index_map = [0], index_vector_dim = 1", "6, 4", "1x6x4xf32"),
     ],
+    "stablehlo.pad": [
+        Op(
+            "7x11xf32",
+            "%q = stablehlo.pad %p, %nothing, low = [-1, 2], high = [0, -1], interior = [0, 2] "
+            ": (tensor<8x4xf32>, tensor<f32>) -> tensor<7x11xf32>",
+        )
+    ],
     "stablehlo.real": [Op("8x4xf32", f"%q = stablehlo.real %z : ({Z}) -> tensor<8x4xf32>")],
     "stablehlo.imag": [Op("8x4xf32", f"%q = stablehlo.imag %z : ({Z}) -> tensor<8x4xf32>")],
     "stablehlo.complex": [
@@ -219,6 +226,18 @@ GROUPS = Op(
     .replace("x6x", "x1x"),
 )
 
+OUTER = Op(
+    "8x4x3xf32",
+    _splat("f32", "3x")
+    + "%q = stablehlo.dot_general %p, %two, contracting_dims = [] x [] : (tensor<8x4xf32>, tensor<3xf32>) -> tensor<8x4x3xf32>",
+)
+RUNNING = Op(
+    "32xf32",
+    "%v = stablehlo.reshape %p : (tensor<8x4xf32>) -> tensor<32xf32>\n"
+    '%q = "stablehlo.reduce_window"(%v, %nothing) <{window_dimensions = array<i64: 32>, '
+    f"padding = dense<[[31, 0]]> : tensor<1x2xi64>}}> ({{ ^bb0(%a: tensor<f32>, %b: tensor<f32>): {_adds('f32')} }}) "
+    ": (tensor<32xf32>, tensor<f32>) -> tensor<32xf32>",
+)
 NUMBERS = """%m = stablehlo.negate %p : tensor<8x4xf32>
       %z = stablehlo.complex %p, %m : tensor<8x4xcomplex<f32>>
       """
@@ -320,11 +339,23 @@ def test_followed_on_targets(target: str) -> None:
     assert not in_loops(get(target).compile(after).hlo)
 
 
-def test_convolutions_in_groups_are_not_followed(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "unreduced" not in deferred(module([GROUPS]))
-    row = followed.ROWS["stablehlo.convolution"]
+@pytest.mark.parametrize(("name", "op"), [("convolution", GROUPS), ("dot_general", OUTER)])
+def test_what_a_row_declines_is_not_followed(name: str, op: Op, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "unreduced" not in deferred(module([op]))
+    row = followed.ROWS[f"stablehlo.{name}"]
     monkeypatch.setitem(followed.ROWS, row.op, row._replace(require=lambda _: None))
-    after = deferred(module([GROUPS]))
+    _assert_not_followed(op, target)
+
+
+@pytest.mark.parametrize("target", ["tpu:v5e:2x4"], indirect=True)
+def test_windows_along_the_only_dimension_are_not_followed(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "unreduced" not in deferred(module([RUNNING]))
+    monkeypatch.setattr(followed, "_require_two_dimensions", lambda _: None)
+    _assert_not_followed(RUNNING, target)
+
+
+def _assert_not_followed(op: Op, target: str) -> None:
+    after = deferred(module([op]))
     assert "unreduced" in after
     assert in_loops(get(target).compile(after).hlo), "XLA follows: the condition is not needed"
 

@@ -482,6 +482,64 @@ func.func public @convolution_in_groups(%x: tensor<16x4xf32> {sdy.sharding = #sd
 
 sdy.mesh @mesh = <["data"=8]>
 
+// Legal when: a product on the way adds up a dimension (XLA:TPU and XLA:GPU make broadcasts of others)
+// CHECK-LABEL:   func.func public @outer_product(
+// CHECK-NOT:       unreduced
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+// REMARK-DAG: [annotate-unreduced] stablehlo.dot_general missed: XLA:TPU and XLA:GPU make a product of broadcasts of a dot_general that adds nothing up
+func.func public @outer_product(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %m: tensor<3xf32>) -> tensor<4x4x3xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %t = stablehlo.dot_general %u, %m, contracting_dims = [] x [] {paropt.read = [unit, unit]} : (tensor<4x4xf32>, tensor<3xf32>) -> tensor<4x4x3xf32>
+  %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}, {?}]> : tensor<4x4x3xf32>
+  return %v : tensor<4x4x3xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// Legal when: no window on the way slides along the only dimension (XLA:TPU reduces it itself)
+// CHECK-LABEL:   func.func public @running_sum(
+// CHECK-NOT:       unreduced
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+// REMARK-DAG: [annotate-unreduced] stablehlo.reduce_window missed: XLA:TPU reduces a window along the only dimension itself, whatever it is told
+func.func public @running_sum(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<16xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %r = stablehlo.reshape %u : (tensor<4x4xf32>) -> tensor<16xf32>
+  %t = "stablehlo.reduce_window"(%r, %zero) <{window_dimensions = array<i64: 16>, padding = dense<[[15, 0]]> : tensor<1x2xi64>}> ({ ^bb0(%a: tensor<f32>, %b: tensor<f32>): %s = stablehlo.add %a, %b : tensor<f32> stablehlo.return %s : tensor<f32> }) : (tensor<16xf32>, tensor<f32>) -> tensor<16xf32>
+  %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}]> : tensor<16xf32>
+  return %v : tensor<16xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// A pad that cuts pads first, and is cut as a slice.
+// CHECK-LABEL:   func.func public @pad_that_cuts(
+// CHECK:           %[[U:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}], unreduced={"data"}> : tensor<4x4xf32>
+// CHECK:           %[[P:.*]] = stablehlo.pad %[[U]], %{{.*}}, low = [0, 2], high = [0, 0], interior = [1, 0] : (tensor<4x4xf32>, tensor<f32>) -> tensor<7x6xf32>
+// CHECK-NEXT:      %[[W:.*]] = sdy.sharding_constraint %[[P]] <@mesh, [{}, {}], unreduced={"data"}>
+// CHECK-NEXT:      %[[S:.*]] = stablehlo.slice %[[W]] [2:7, 0:5] : (tensor<7x6xf32>) -> tensor<5x5xf32>
+// CHECK-NEXT:      sdy.sharding_constraint %[[S]] <@mesh, [{}, {}], unreduced={"data"}>
+func.func public @pad_that_cuts(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<5x5xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %t = stablehlo.pad %u, %zero, low = [-2, 2], high = [0, -1], interior = [1, 0] : (tensor<4x4xf32>, tensor<f32>) -> tensor<5x5xf32>
+  %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<5x5xf32>
+  return %v : tensor<5x5xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
 // Legal when: no quotient of complex numbers, nor sum within an array of them, is on the way (XLA:TPU does not follow)
 // CHECK-LABEL:   func.func public @complex_quotient(
 // CHECK-NOT:       unreduced

@@ -137,6 +137,7 @@ class Plan:
     weights: str = ""  # of examples: "", summed, normalised in each micro-batch, or by their sum in the end
     loop: str = "scan"
     flat: bool = False  # one array of all examples, which the step reshapes
+    rows: str = ""  # of arrays that the loop carries: it adds gradients to one of two, or sets one to each
     scale: str = "sum"
     precision: str = ""  # parameters in bf16: "", cast in the loss, or stored
     start: str = "zeros"
@@ -219,6 +220,7 @@ def plans(draw: Callable[[Any], Any]) -> Plan:
         weights=one_of("", "", "", "summed", "normalised", "total"),
         loop=one_of("scan", "scan", "fori", "unrolled", "nested", "differentiated"),
         flat=one_of(False, False, True),
+        rows=one_of("", "", "", "added", "set"),
         scale=one_of("sum", "each", "after", "running"),
         precision=one_of("", "", "", "cast", "stored"),
         start=one_of("zeros", "zeros", "constrained", "argument"),
@@ -332,6 +334,9 @@ def step_of(plan: Plan, constrained: Callable[[jax.Array, Spec | None], jax.Arra
             number, batch = numbered
             value, gradient = jax.value_and_grad(loss)(trained, frozen, batch)
             gradient = each_constrained("gradient", jax.tree.map(lambda g: g.astype(jnp.float32), gradient))
+            if plan.rows:
+                written = {"added": lambda t, g: t.at[number % 2].add(g), "set": lambda t, g: t.at[number].set(g)}
+                return (carry[0] + value, jax.tree.map(written[plan.rows], carry[1], gradient)), None
             if plan.scale == "running":
                 return jax.tree.map(lambda t, g: t + (g - t) / (number + 1), carry, (value, gradient)), None
             return jax.tree.map(jnp.add, carry, (value, gradient)), None
@@ -346,7 +351,11 @@ def step_of(plan: Plan, constrained: Callable[[jax.Array, Spec | None], jax.Arra
         else:
             zeros = jax.tree.map(lambda p: jnp.zeros(p.shape), trained)
             start = {"zeros": zeros, "argument": state}.get(plan.start) or each_constrained("start", zeros)
+            if plan.rows:
+                start = jax.tree.map(lambda s: jnp.zeros((MICRO_BATCHES, *s.shape)).at[0].set(s), start)
             value, total = repeated(plan.loop, trip, (jnp.float32(0), start), batches)
+            if plan.rows:
+                total = jax.tree.map(lambda rows: jnp.sum(rows, 0), total)
         if plan.scale == "after":
             value, total = jax.tree.map(lambda v: v / MICRO_BATCHES, (value, total))
         if plan.weights == "total":

@@ -1,4 +1,4 @@
-"""Lookups and updates at one index, written as slices: that is how XLA follows what of them is not reduced.
+"""Lookups and updates at one index, and pads that cut, written as slices: so XLA follows what of them is not reduced.
 
 XLA:TPU and XLA:GPU make slices of them before they partition the program, and reduce what these slices read and make.
 """
@@ -14,11 +14,14 @@ from paropt.passes.analysis.shardings import Axes, closed_sharding, read_shardin
 from paropt.passes.core.counter import constant, create
 from paropt.passes.core.global_form import constrained
 
-_GATHER, _SCATTER = "stablehlo.gather", "stablehlo.scatter"
+_EDGES = ("edge_padding_low", "edge_padding_high", "interior_padding")
+_GATHER, _SCATTER, _PAD = "stablehlo.gather", "stablehlo.scatter", "stablehlo.pad"
 
 
-def is_at_one_index(op: ir.Operation) -> bool:
-    """Whether `op` reads, or writes, one window of its first operand."""
+def has_slices(op: ir.Operation) -> bool:
+    """Whether `op` reads, or writes, one window of its first operand, or cuts an edge off."""
+    if op.name == _PAD:
+        return any(edge < 0 for name in _EDGES[:2] for edge in _listed(op, name))
     if op.name not in (_GATHER, _SCATTER):
         return False
     vector = _numbers(op).index_vector_dim
@@ -26,14 +29,15 @@ def is_at_one_index(op: ir.Operation) -> bool:
 
 
 def write_as_slices(op: ir.Operation) -> None:
-    """Replaces `op`, which is at one index, and of which a constraint says that it is not reduced.
+    """Replaces `op`, which has slices, and of which a constraint says that it is not reduced.
 
     Nothing is written where a part of the window is outside of the array, as XLA has it.
     """
     (use,) = op.results[0].uses
     sharding = use.owner.operation.attributes["sharding"]
+    write = {_GATHER: _gathered, _SCATTER: _scattered, _PAD: _padded}[op.name]
     with op.context, ir.InsertionPoint(op), op.location:
-        made = _gathered(op, sharding) if op.name == _GATHER else _scattered(op, sharding)
+        made = write(op, sharding)
     op.results[0].replace_all_uses_with(made)
     op.erase()
 
@@ -41,7 +45,7 @@ def write_as_slices(op: ir.Operation) -> None:
 def _gathered(op: ir.Operation, sharding: ir.Attribute) -> ir.Value:
     numbers = stablehlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
     array, indices = op.operands
-    sizes = list(ir.DenseI64ArrayAttr(op.attributes["slice_sizes"]))
+    sizes = _listed(op, "slice_sizes")
     left_out = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
     lies = read_sharding(sharding)
     kept = iter([lies.dimensions[dimension] for dimension in numbers.offset_dims])
@@ -70,6 +74,31 @@ def _scattered(op: ir.Operation, sharding: ir.Attribute) -> ir.Value:
     return create("stablehlo.dynamic_update_slice", array.type, array, new, *starts)
 
 
+def _padded(op: ir.Operation, sharding: ir.Attribute) -> ir.Value:
+    """Pads all that is not cut first: what the edges lose may be padding between elements."""
+    array, filling = op.operands
+    low, high, interior = (_listed(op, name) for name in _EDGES)
+    starts, ends = ([max(-edge, 0) for edge in edges] for edges in (low, high))
+    added = [[max(edge, 0) for edge in edges] for edges in (low, high)]
+    sizes = [sum(sides) for sides in zip(_shape(op.results[0]), starts, ends, strict=True)]
+    edges = dict(zip(_EDGES, map(ir.DenseI64ArrayAttr.get, (*added, interior)), strict=True))
+    whole = constrained(
+        create(_PAD, ir.RankedTensorType.get(sizes, _element(array)), array, filling, **edges), sharding
+    )
+    limits = [size - end for size, end in zip(sizes, ends, strict=True)]
+    return _cut(whole, starts, limits)
+
+
+def _listed(op: ir.Operation, name: str) -> list[int]:
+    return list(ir.DenseI64ArrayAttr(op.attributes[name]))
+
+
+def _cut(value: ir.Value, starts: Sequence[int], limits: Sequence[int]) -> ir.Value:
+    kind = ir.RankedTensorType.get([b - a for a, b in zip(starts, limits, strict=True)], _element(value))
+    first, last, step = map(ir.DenseI64ArrayAttr.get, (starts, limits, [1] * len(starts)))
+    return create("stablehlo.slice", kind, value, start_indices=first, limit_indices=last, strides=step)
+
+
 def _window(array: ir.Value, starts: Sequence[ir.Value], sizes: Sequence[int], sharding: ir.Attribute) -> ir.Value:
     window = ir.RankedTensorType.get(sizes, _element(array))
     made = create("stablehlo.dynamic_slice", window, array, *starts, slice_sizes=ir.DenseI64ArrayAttr.get(sizes))
@@ -83,9 +112,7 @@ def _components(indices: ir.Value, dimensions: Sequence[int]) -> dict[int, ir.Va
 
 
 def _component(row: ir.Value, number: int) -> ir.Value:
-    one = ir.RankedTensorType.get([1], _element(row))
-    first, last, step = (ir.DenseI64ArrayAttr.get([i]) for i in (number, number + 1, 1))
-    cut = create("stablehlo.slice", one, row, start_indices=first, limit_indices=last, strides=step)
+    cut = _cut(row, [number], [number + 1])
     return create("stablehlo.convert", _scalar(), create("stablehlo.reshape", _scalar(_element(row)), cut))
 
 
