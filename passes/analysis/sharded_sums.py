@@ -10,6 +10,7 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
+from paropt.passes.analysis.branches import BRANCHES, ends_of
 from paropt.passes.analysis.linearity import TRACKED
 from paropt.passes.analysis.loops import WHILE, Loop, loop_around
 from paropt.passes.analysis.propagation import Propagated
@@ -179,7 +180,7 @@ def _shape(value: ir.Value) -> str:
 def _spread(
     value: ir.Value, axes: frozenset[str], found: defaultdict[ir.Value, frozenset[str]], *, through_sums: bool
 ) -> None:
-    """Notes `axes` for all that `value` is made of by linear ops, in its loop and the loops in it."""
+    """Notes `axes` for all that `value` is made of by linear ops, in its loop and the loops and branches in it."""
     waiting = [value]
     while waiting:
         value = waiting.pop()
@@ -191,5 +192,7 @@ def _spread(
             continue
         if op.name == WHILE:
             waiting.append(Loop(op).next_values.operands[ir.OpResult(value).result_number])
+        elif op.name in BRANCHES:
+            waiting += [end.operands[ir.OpResult(value).result_number] for end in ends_of(op)]
         elif op.name in TRACKED and (through_sums or op.name not in _JOINS):
             waiting += op.operands

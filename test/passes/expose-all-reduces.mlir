@@ -299,6 +299,36 @@ func.func public @split_gradient(%x: tensor<16x4xf32> {sdy.sharding = #sdy.shard
   return %w#1 : tensor<4x4xf32>
 }
 
+// A gradient that a branch returns is split as well: its reduction over "data" is left to XLA, and that over "replica" is not.
+// CHECK-LABEL:   func.func public @split_gradient_of_a_branch(
+// CHECK:             stablehlo.dot_general
+// CHECK-NEXT:        sdy.sharding_constraint %{{.*}} <@mesh, [{?}, {?}], unreduced={"replica"}>
+// CHECK-NEXT:        sdy.all_reduce {"replica"}
+// CHECK-NEXT:        stablehlo.return
+func.func public @split_gradient_of_a_branch(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}, %p: tensor<i1>) -> tensor<4x4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4x4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %g = "stablehlo.if"(%p) ({
+      %d = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+      stablehlo.return %d : tensor<4x4xf32>
+    }, {
+      stablehlo.return %none : tensor<4x4xf32>
+    }) : (tensor<i1>) -> tensor<4x4xf32>
+    %c = sdy.sharding_constraint %g <@mesh, [{"data"}, {}]> : tensor<4x4xf32>
+    %n = stablehlo.add %acc, %c : tensor<4x4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4x4xf32>
+  }
+  return %w#1 : tensor<4x4xf32>
+}
+
 // In JAX's explicit mode, the whole of each result is asked for, too.
 // CHECK-LABEL:   func.func public @split_after_whole(
 // CHECK:             stablehlo.dot_general
