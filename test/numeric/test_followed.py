@@ -105,6 +105,23 @@ def _looked_up(indices: str, numbers: str, sizes: str, kind: str) -> Op:
 BEFORE = """%before = stablehlo.subtract %i, %one : tensor<i32>
       %row = stablehlo.reshape %before : (tensor<i32>) -> tensor<1xi32>
       """
+# As `jax.vmap` over one element writes them: a dimension of the indices goes along one of the array.
+ALONG = """%batch = stablehlo.reshape %p : (tensor<8x4xf32>) -> tensor<1x8x4xf32>
+      %at = stablehlo.reshape %i : (tensor<i32>) -> tensor<1x1xi32>
+      """
+GATHER_ALONG = (
+    '%q = "stablehlo.gather"(%batch, %at) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], '
+    "collapsed_slice_dims = [1], operand_batching_dims = [0], start_indices_batching_dims = [0], start_index_map = [1], "
+    "index_vector_dim = 1>, slice_sizes = array<i64: 1, 1, 4>, indices_are_sorted = false}> "
+    ": (tensor<1x8x4xf32>, tensor<1x1xi32>) -> tensor<1x4xf32>"
+)
+SCATTER_ALONG = (
+    '%q = "stablehlo.scatter"(%sum, %at, %batch) <{indices_are_sorted = false, unique_indices = false, '
+    "scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1, 2], inserted_window_dims = [1], "
+    "input_batching_dims = [0], scatter_indices_batching_dims = [0], scatter_dims_to_operand_dims = [1], "
+    f"index_vector_dim = 1>}}> ({{ ^bb0(%a: tensor<f32>, %b: tensor<f32>): {_adds('f32')} }}) "
+    ": (tensor<1x3x8x4xf32>, tensor<1x1xi32>, tensor<1x8x4xf32>) -> tensor<1x3x8x4xf32>"
+)
 ROWS_OF = "update_window_dims = [0, 1], scatter_dims_to_operand_dims = [0], index_vector_dim = 0"
 ONE_OF = f"inserted_window_dims = [0], {ROWS_OF}"
 WHOLE = ("2x8x4x", "8x4", "0:8, 0:4", ONE_OF)
@@ -135,6 +152,7 @@ FOLLOWED = {
         _scatter("f32", "%two", "%p", adds=False),
         *(_updated(array, *WHOLE, adds=adds) for array in ("%two", "%sum") for adds in (True, False)),
         _updated("%sum", "8x4x", "6x4", "2:8, 0:4", ROWS_OF),
+        Op("1x3x8x4xf32", ALONG + SCATTER_ALONG),
     ],
     "stablehlo.gather": [
         _looked_up(
@@ -144,6 +162,7 @@ FOLLOWED = {
             "4xf32",
         ),
         _looked_up("1x1", "offset_dims = [1, 2], start_index_map = [0], index_vector_dim = 1", "6, 4", "1x6x4xf32"),
+        Op("1x4xf32", ALONG + GATHER_ALONG),
     ],
     "stablehlo.pad": [
         Op(
