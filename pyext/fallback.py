@@ -1,7 +1,7 @@
 """The way back from a module that passes have rewritten, for when a compiler refuses it or loses what they noted."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from jaxlib.mlir import ir
 
@@ -10,6 +10,7 @@ from paropt.modules import bytecode_of
 from paropt.participants import Layout
 from paropt.passes.core.traversal import ops_of
 from paropt.tags import gaps, tags_of
+from paropt.totals import Traffic, traffic
 from paropt.verification import Prediction, mismatches, prediction
 
 T = TypeVar("T")
@@ -19,29 +20,43 @@ class VerificationError(RuntimeError):
     """A rewritten module, or what a compiler made of it, is not what it has to be; the message is one line."""
 
 
-class Fallback:
-    """Made of a module before the passes run, which it can compile in place of what they make of it."""
+class Setback(NamedTuple):
+    """Why the module as it was is compiled."""
 
-    def __init__(self, module: ir.Module, *, strict: bool) -> None:
+    verdict: str  # on the passes
+    reason: str  # one line
+
+
+class Fallback:
+    """Made of a module before the passes run, which it can compile in place of what they make of it.
+
+    If `compare`, it does so too where the module as it was sends less.
+    """
+
+    def __init__(self, module: ir.Module, *, strict: bool, compare: bool = False) -> None:
         # A module for one device is not worth a copy: it has no mesh, and nothing is reduced.
         has_mesh = bool(ops_of(module.operation, "sdy.mesh"))
         self._bytecode = bytecode_of(module) if has_mesh else None
         self._tags = len(tags_of(module.operation)) if has_mesh else 0
         self._gaps = gaps(module.operation) if self._tags else []
         self._strict = strict
+        self._compare = compare
+        self._is_tagged = False
         self._original: ir.Module | None = None
 
     def is_needed(self, module: ir.Module) -> bool:
-        """Whether the passes noted in `module` that values are not reduced.
+        """Whether there is something to look at in what a compiler makes of `module`, the result of the passes.
 
-        Raises VerificationError when they noted it of some, but not of all that are made of those.
+        That is where they noted that values are not reduced. Raises VerificationError when they noted it of some, but
+        not of all that are made of those.
         """
-        if self._bytecode is None or len(tags_of(module.operation)) <= self._tags:
+        if self._bytecode is None:
             return False
-        wrong = gaps(module.operation, self._gaps)
+        self._is_tagged = len(tags_of(module.operation)) > self._tags
+        wrong = gaps(module.operation, self._gaps) if self._is_tagged else []
         if wrong:
             raise VerificationError(wrong[0])
-        return True
+        return self._is_tagged or self._compare
 
     def compiled(
         self,
@@ -49,22 +64,34 @@ class Fallback:
         compile: Callable[[ir.Module], T],
         text_of: Callable[[T], str | None],
         rehearse: Callable[[bytes], object] = lambda _: None,
-    ) -> tuple[T, str]:
-        """What `compile` makes of `module`, and ""; or else of the module as it was, and why. If strict, raises why.
+    ) -> tuple[T, Setback | None]:
+        """What `compile` makes of `module`, and None; or else of the module as it was, and why. If strict, raises why.
 
         `text_of` gives the text of the optimized HLO. `rehearse` gets bytecode first; what it raises is a reason, too.
         """
+        layout = Layout.of_module(module)  # compilers may change modules
         try:
-            predicted, layout = prediction(module.operation), Layout.of_module(module)  # compilers may change modules
+            predicted = prediction(module.operation) if self._is_tagged else None
             rehearse(bytecode_of(module))
             made = compile(module)
-            _verify(predicted, text_of(made), layout)
-            return made, ""
+            sent = _verified(predicted, text_of(made), layout)
         except Exception as error:  # whatever a compiler raises: it may compile the module as it was
             if self._strict:
                 raise
-            reason = reason_of(error)
-        return compile(self._as_it_was(module.context)), reason
+            return compile(self._as_it_was(module.context)), Setback("failed in the compiler", reason_of(error))
+        if not self._compare:
+            return made, None
+        try:
+            alone = compile(self._as_it_was(module.context))
+            before = traffic(census(text_of(alone) or "", layout))
+        except Exception:  # whatever a compiler raises: it may not fit without passes
+            return made, None
+        if sent <= before:
+            return made, None
+        setback = Setback("sends more than XLA alone", f"{sent}, and {before} without passes")
+        if self._strict:
+            raise VerificationError(f"it {setback.verdict}: {setback.reason}")
+        return alone, setback
 
     def _as_it_was(self, context: ir.Context) -> ir.Module:
         if self._original is None:  # kept, because jax looks executables up by the identity of their modules
@@ -73,13 +100,15 @@ class Fallback:
         return self._original
 
 
-def _verify(predicted: Prediction, text: str | None, layout: Layout) -> None:
-    """Raises VerificationError unless the executable with this text reduces what was predicted."""
+def _verified(predicted: Prediction | None, text: str | None, layout: Layout) -> Traffic:
+    """What the executable with this text sends. Raises VerificationError unless it reduces what was predicted."""
     if text is None:
         raise VerificationError("the compiler does not show what it made of the program")
-    wrong = mismatches(predicted, census(text, layout))
+    collectives = census(text, layout)
+    wrong = mismatches(predicted, collectives) if predicted is not None else []
     if wrong:
         raise VerificationError(wrong[0])
+    return traffic(collectives)
 
 
 def reason_of(error: Exception) -> str:

@@ -54,6 +54,7 @@ def jit(
     apart: bool | str = ...,
     donate: Donate | None = ...,
     check: bool = ...,
+    compare: bool = ...,
     **jax_jit_arguments: Unpack[JitArguments],
 ) -> "Jitted[P, R]": ...
 
@@ -66,6 +67,7 @@ def jit(
     apart: bool | str = ...,
     donate: Donate | None = ...,
     check: bool = ...,
+    compare: bool = ...,
     **jax_jit_arguments: Unpack[JitArguments],
 ) -> "Callable[[Callable[P, R]], Jitted[P, R]]": ...
 
@@ -79,6 +81,7 @@ def jit(
     apart: bool | str = False,
     donate: Donate | None = None,
     check: bool = False,
+    compare: bool = False,
     **jax_jit_arguments: Unpack[JitArguments],
 ) -> Any:
     """`jax.jit`, with `passes` run on the StableHLO before XLA gets it. All other arguments are those of `jax.jit`.
@@ -93,13 +96,14 @@ def jit(
     `jax.jit` would run it, with a RuntimeWarning; `strict` raises the error. Where XLA might even end the process,
     `apart` compiles in a child process first: for the devices of this one, or for the target that it names. With
     `check`, `paropt.check` precedes the first call of each program: it and its result run on simulated devices, and
-    CheckError is raised when they do not compute the same.
+    CheckError is raised when they do not compute the same. With `compare`, XLA compiles each program as it was, too,
+    and that is what runs, with a RuntimeWarning, where it sends fewer bytes: to compile takes twice as long.
 
     Raises PipelineError or TargetError, here and not at the first call, when `passes` is not a pipeline or `apart` not
     a target; at the first call, when an option does not fit the program, such as the name of an axis that its mesh
     has not.
     """
-    spec = spec_of(passes, strict, apart, donate)
+    spec = spec_of(passes, strict, apart, donate, compare)
 
     def jitted(fun: Callable[..., Any]) -> Jitted[..., Any]:
         made = _jitted_class(fun, spec, jax_jit_arguments)
@@ -110,14 +114,18 @@ def jit(
 
 
 def enabled(
-    passes: str | Pipeline = DEFAULT_PIPELINE, *, strict: bool = False, apart: bool | str = False
+    passes: str | Pipeline = DEFAULT_PIPELINE,
+    *,
+    strict: bool = False,
+    apart: bool | str = False,
+    compare: bool = False,
 ) -> "contextlib._GeneratorContextManager[None]":
     """Runs `passes` on every program that jax lowers in the `with` block, or in the function that this decorates.
 
     Blocks nest, the innermost one counts, `enabled("")` switches the passes off. A block covers its own thread only.
-    `strict`, `apart` and errors are as for `jit`.
+    `strict`, `apart`, `compare` and errors are as for `jit`.
     """
-    spec = spec_of(passes, strict, apart)
+    spec = spec_of(passes, strict, apart, compare=compare)
     if not _hooked:
         warnings.warn(f"paropt.enabled has no effect. {_UNKNOWN_JAX}", RuntimeWarning, stacklevel=2)
     return _within(spec)
@@ -275,7 +283,7 @@ def _rewritten(fresh: Callable[[], T], module_of: Callable[[T], ir.Module], spec
     spec.reached = True
     made = fresh()
     module = module_of(made)
-    fallback = Fallback(module, strict=spec.strict)
+    fallback = Fallback(module, strict=spec.strict, compare=spec.compare)
     try:
         found = _run(spec.pipeline, module, donated)
         if fallback.is_needed(module):
@@ -322,18 +330,13 @@ def _compiled(module: ir.Module, compile: Callable[[ir.Module], Any], devices: A
 
     def rehearse(bytecode: bytes) -> None:
         if spec.apart:
-            target = spec.apart if isinstance(spec.apart, str) else _target_of(devices)
+            target = spec.apart if isinstance(spec.apart, str) else targets.name_for(devices)
             targets.get(target).compile(bytecode, options=dict(options))
 
-    made, reason = fallback.compiled(module, compile, operator.methodcaller("as_text"), rehearse)
-    if reason:
-        _remarks[module] = (*_remarks[module], _failure(spec, module, "failed in the compiler", reason))
+    made, setback = fallback.compiled(module, compile, operator.methodcaller("as_text"), rehearse)
+    if setback is not None:
+        _remarks[module] = (*_remarks[module], _failure(spec, module, *setback))
     return made
-
-
-def _target_of(devices: Sequence[jax.Device]) -> str:
-    """The target that stands for these devices in another process."""
-    return f"cpu:{len(devices)}" if devices[0].platform == "cpu" else "host"
 
 
 # ---- the hooks

@@ -36,11 +36,16 @@ class Spec:
     pipeline: Pipeline
     strict: bool
     apart: bool | str
+    compare: bool
     reached: bool = False  # by the lowering of some program
 
 
 def spec_of(
-    passes: str | Pipeline, strict: bool, apart: bool | str = False, donate: Donate | None = None
+    passes: str | Pipeline,
+    strict: bool,
+    apart: bool | str = False,
+    donate: Donate | None = None,
+    compare: bool = False,
 ) -> Spec | None:
     """None for no passes. That is also the context's value outside every block: such programs are plain jax's."""
     if not isinstance(passes, str | Pipeline):
@@ -48,11 +53,11 @@ def spec_of(
     pipeline = with_donation(Pipeline.parse(passes) if isinstance(passes, str) else passes, donate)
     if isinstance(apart, str):
         targets.get(apart)
-    return _checked_spec(pipeline, strict, apart) if pipeline.stages else None
+    return _checked_spec(pipeline, strict, apart, compare) if pipeline.stages else None
 
 
 @functools.cache
-def _checked_spec(pipeline: Pipeline, strict: bool, apart: bool | str) -> Spec:
+def _checked_spec(pipeline: Pipeline, strict: bool, apart: bool | str, compare: bool) -> Spec:
     context = make_context()  # has to outlive the manager
     pipeline.manager(context, [])  # raises for a stage that MLIR does not know
-    return Spec(pipeline, strict, apart)
+    return Spec(pipeline, strict, apart, compare)

@@ -14,7 +14,7 @@ import re
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -287,6 +287,11 @@ def get(text: str) -> Target:
         case "gpu":
             return _gpu(rest)
     raise TargetError(f"no target `{text}`: expected {_KINDS}")
+
+
+def name_for(devices: Sequence[Any]) -> str:
+    """The target that stands for these devices in another process."""
+    return f"cpu:{len(devices)}" if devices[0].platform == "cpu" else "host"
 
 
 def _cpu(count: str) -> CpuTarget:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from paropt import hlo
 from paropt.census import KINDS, Collective, sent_per_byte
@@ -76,6 +77,27 @@ class Audit:
         from paropt.report_text import audit_text
 
         return audit_text(self)
+
+
+class Traffic(NamedTuple):
+    """What a device sends, by which executables of one program are compared. Fewer is less."""
+
+    unknown: float  # bytes per iteration, in loops of unknown trip counts
+    known: float  # bytes per step, in all other places
+
+    def __str__(self) -> str:
+        loops = f" and {self.unknown:.0f} per iteration of loops with unknown trip counts" if self.unknown else ""
+        return f"{self.known:.0f} bytes per device and step{loops}"
+
+
+def traffic(collectives: Iterable[Collective]) -> Traffic:
+    """The sum over `collectives`, scalars and branches of conditionals included."""
+    unknown = known = 0.0
+    for collective in collectives:
+        executions = collective.executions
+        unknown += collective.wire_bytes if executions is None else 0
+        known += collective.wire_bytes * (executions or 0)
+    return Traffic(unknown, known)
 
 
 def _is_scalar(array: hlo.Array) -> bool:

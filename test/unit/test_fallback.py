@@ -18,7 +18,9 @@ from unit.jit_passes import seen as seen
 
 import paropt
 from paropt import compile_apart
+from paropt.census import census
 from paropt.comparison import AuditComparison, AuditReport
+from paropt.fallback import VerificationError
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Remark
 from paropt.passes.core.traversal import ops_of
@@ -78,10 +80,40 @@ def call_nobody(module: ir.Operation) -> list[Remark]:
     return []
 
 
+def sum_again(module: ir.Operation) -> list[Remark]:
+    """Reduce the first result once more, and take the same part of it: the values stay, the traffic does not."""
+    returned = ops_of(module, "func.return")[-1]
+    total = returned.operands[0]
+    text = f"""
+        module {{
+          sdy.mesh @mesh = <["data"=8]>
+          func.func @again(%x: {total.type}) -> {total.type} {{
+            %r = sdy.manual_computation(%x) in_shardings=[<@mesh, [{{}}, {{}}]>] out_shardings=[<@mesh, [{{}}, {{}}]>]
+                manual_axes={{"data"}} (%a: {total.type}) {{
+              %m = "stablehlo.all_reduce"(%a) <{{
+                  channel_handle = #stablehlo.channel_handle<handle = 99, type = 1>,
+                  replica_groups = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>, use_global_device_ids}}> ({{
+              ^bb0(%l: tensor<f32>, %k: tensor<f32>):
+                %g = stablehlo.maximum %l, %k : tensor<f32>
+                stablehlo.return %g : tensor<f32>
+              }}) : ({total.type}) -> {total.type}
+              sdy.return %m : {total.type}
+            }} : ({total.type}) -> {total.type}
+            return %r : {total.type}
+          }}
+        }}"""
+    again = ir.Module.parse(text, module.context)
+    copied = ops_of(again.operation, "sdy.manual_computation")[0].clone(ir.InsertionPoint(returned))
+    copied.operands[0] = total
+    returned.operands[0] = copied.results[0]
+    return []
+
+
 @pytest.fixture(autouse=True)
 def passes(seen: list[str]) -> None:
     register(lose_tag)
     register(call_nobody)
+    register(sum_again)
 
 
 def compiler_loses_tag(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
@@ -243,3 +275,47 @@ def test_audits_for_targets_say_it_too() -> None:
     report = paropt.audit(fresh(), *arguments(), passes="grad-sync,lose-tag{at=1}", targets=["cpu:8"])
     assert isinstance(report, AuditReport)
     assert all(line.startswith("cpu:8: stablehlo.add at ") for line in report.mismatches) and report.mismatches
+
+
+# A sum of 256 bytes over 8 devices sends 448.
+@pytest.mark.parametrize(
+    ("pipeline", "sent"),
+    [
+        ("sum-again", 3584),  # it is noted of nothing that it is not reduced
+        ("grad-sync,sum-again,sum-again,sum-again,sum-again", 2240),
+    ],
+)
+def test_xla_alone_sends_less(pipeline: str, sent: int) -> None:
+    reason = f"{sent} bytes per device and step, and 1792 bytes per device and step without passes"
+    falls_back(paropt.jit(fresh(), passes=pipeline, compare=True), reason)
+    with paropt.enabled(pipeline, compare=True):
+        falls_back_within = jax.jit(fresh())
+        with pytest.warns(RuntimeWarning, match=f"sends more than XLA alone, .*{reason}"):
+            falls_back_within(*arguments())
+    with pytest.raises(VerificationError, match=f"it sends more than XLA alone: {reason}"):
+        paropt.jit(fresh(), passes=pipeline, compare=True, strict=True)(*arguments())
+    paropt.jit(fresh(), passes=pipeline, strict=True)(*arguments())  # nobody asked
+
+
+def test_xla_alone_sends_no_less() -> None:
+    text = paropt.jit(fresh(), compare=True, strict=True).lower(*arguments()).compile().as_text()
+    assert text is not None
+    (reduction,) = census(text)
+    assert not reduction.loops
+    also = paropt.jit(fresh(), passes="grad-sync,sum-again", compare=True, strict=True)  # 896 bytes, and 1792 without
+    np.testing.assert_array_equal(np.asarray(also(*arguments())), expected())
+
+
+def test_only_the_rewritten_program_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> Any:
+        raise RuntimeError("no memory for it")
+
+    monkeypatch.setattr(fallback_file.Fallback, "_as_it_was", fail)
+    f = paropt.jit(fresh(), passes="sum-again", compare=True, strict=True)
+    np.testing.assert_array_equal(np.asarray(f(*arguments())), expected())
+
+
+def test_a_program_for_one_device_is_not_compared() -> None:
+    compared = paropt.jit(lambda x: x + 1, compare=True).lower(1.0)
+    assert compared.compiler_ir() not in jit_file._fallbacks
+    assert paropt.jit(fresh(), compare=True).lower(*arguments()).compiler_ir() in jit_file._fallbacks
