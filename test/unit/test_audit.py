@@ -15,6 +15,7 @@ from programs.program import Sizes, data_mesh
 from paropt.audit import Audit, AuditComparison, audit, size_text
 from paropt.census import Collective, Loop, census
 from paropt.hlo import HloError
+from paropt.totals import traffic
 
 SAVED = Path(__file__).parent / "hlo"
 
@@ -252,6 +253,16 @@ def test_unknown_trip_counts_are_not_guessed() -> None:
     assert (total.ops, total.executions, total.bytes, total.at_least) == (2, 1, 12, True)
     table = str(result)
     assert "unknown" in table and ">= 12 B" in table and " ?" in table
+
+
+def test_traffic_per_iteration_counts_first() -> None:
+    after = [f"%r{i} = bf16[6]{{0}} all-reduce(%y), {GROUPS}, to_apply=%sum" for i in range(20)]
+    inside, outside = traffic(rows_of(WHILE, computations=LOOP)), traffic(rows_of(*after))
+    per_iteration = sum(2 * 7 / 8 * size for size in (4, 128))  # the condition's and the body's
+    assert inside == (per_iteration, 0) and outside == (0, 20 * 2 * 7 / 8 * 12)
+    assert outside < inside
+    assert str(inside).endswith("0 bytes per device and step and 231 per iteration of loops with unknown trip counts")
+    assert str(outside) == "420 bytes per device and step"
 
 
 def test_a_condition_runs_once_more_than_the_body() -> None:
