@@ -18,7 +18,7 @@ from paropt.passes.analysis.followed import ROWS as FOLLOWED
 from paropt.passes.analysis.followed import is_followed
 from paropt.passes.analysis.gathers import Gather, is_gathered_alike
 from paropt.passes.analysis.linearity import TRACKED
-from paropt.passes.analysis.loops import WHILE
+from paropt.passes.analysis.loops import WHILE, Loop
 from paropt.passes.analysis.noted import (
     ALONE,
     GATHERED,
@@ -45,10 +45,11 @@ from paropt.passes.analysis.shardings import (
     read_sharding,
     unsplit,
 )
-from paropt.passes.core.traversal import defining_op, op_of, ops_of, parent_of, users_of
+from paropt.passes.core.traversal import defining_op, op_of, ops_of, parent_of
 
 _NOTED = "paropt.noted"  # of the module: which kinds of ops have notes
-_ENDS = ("stablehlo.return", "func.return", "sdy.return")
+_RETURN = "stablehlo.return"
+_ENDS = (_RETURN, "func.return", "sdy.return")
 _WHOLE = "paropt.whole"  # of a reduce_scatter: the constraint that stood there
 
 
@@ -163,32 +164,49 @@ def remember(module: ir.Operation, names: set[str]) -> None:
 
 def _note_shardings(values: list[ir.Value], axes: Axes, propagated: Propagated) -> set[str]:
     """Returns the names of the ops that have notes now."""
-    waiting, seen = [op_of(value) for value in values], set[ir.Value]()
+    waiting, seen, made = list(values), set[ir.Value](), set[ir.Value]()
     names: set[str] = set()
     while waiting:
-        op = waiting.pop()
-        if op.results[0] in seen:
+        value = waiting.pop()
+        if value in seen:
             continue
-        seen.add(op.results[0])
-        if _note(op, propagated):
-            names.add(op.name)
-        for user in users_of(op):
-            if user.name == "stablehlo.return":
-                user = parent_of(user)
-            passes = user.name in (WHILE, *BRANCHES) or user.name in TRACKED
-            if user.name in FOLLOWED:
-                names.add(user.name)
-                passes = _follows(user, op, axes, propagated)
-            if passes:
-                waiting.append(user)
+        seen.add(value)
+        op = defining_op(value)
+        if op is not None and op.results[0] not in made:
+            made.add(op.results[0])
+            if _note(op, propagated):
+                names.add(op.name)
+        for use in value.uses:
+            user = use.owner.operation
+            if user.name not in FOLLOWED:
+                waiting += _made_of(use)
+                continue
+            names.add(user.name)
+            if _follows(user, value, axes, propagated):
+                waiting += user.results
     return names
 
 
-def _follows(op: ir.Operation, before: ir.Operation, axes: Axes, propagated: Propagated) -> bool:
-    """Notes how what `op` reads and makes is split, and tells whether XLA follows from `before` through it."""
+def _made_of(use: ir.OpOperand) -> list[ir.Value]:
+    """The values that a linear op makes there, or that are the same one in a loop or behind a branch."""
+    op, position = use.owner.operation, use.operand_number
+    if op.name in TRACKED:
+        return list(op.results)
+    if op.name == _RETURN:
+        op = parent_of(op)
+        if op.name in BRANCHES:
+            return [op.results[position]]
+        if op.name == WHILE and Loop(op).condition == use.owner.operation.block:
+            return []
+    return [op.results[position], Loop(op).body.arguments[position]] if op.name == WHILE else []
+
+
+def _follows(op: ir.Operation, addend: ir.Value, axes: Axes, propagated: Propagated) -> bool:
+    """Notes how what `op` reads and makes is split, and tells whether XLA follows from `addend` through it."""
     _note(op, propagated)
     _note_operands(op, propagated)
-    addends = [i for i, operand in enumerate(op.operands) if operand in list(before.results)]
+    before = [addend] if (made := defining_op(addend)) is None else list(made.results)
+    addends = [i for i, operand in enumerate(op.operands) if operand in before]
     return is_followed(op, addends, axes)
 
 

@@ -329,6 +329,32 @@ func.func public @split_gradient_of_a_branch(%x: tensor<16x4xf32> {sdy.sharding 
   return %w#1 : tensor<4x4xf32>
 }
 
+// What comes back in the next iteration is not reduced either: how XLA splits what is made of it is noted.
+// CHECK-LABEL:   func.func public @decayed(
+// CHECK:           stablehlo.while(
+// CHECK:             sdy.all_reduce {"replica"}
+// CHECK:             stablehlo.multiply {{.*}}paropt.shardings = [#sdy.sharding<@mesh, [{"data"}, {}]>]}
+func.func public @decayed(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}) -> tensor<4x4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %half = stablehlo.constant dense<0.5> : tensor<4x4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4x4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %d = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+    %c = sdy.sharding_constraint %d <@mesh, [{"data"}, {}]> : tensor<4x4xf32>
+    %m = stablehlo.multiply %acc, %half : tensor<4x4xf32>
+    %n = stablehlo.add %m, %c : tensor<4x4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4x4xf32>
+  }
+  return %w#1 : tensor<4x4xf32>
+}
+
 // In JAX's explicit mode, the whole of each result is asked for, too.
 // CHECK-LABEL:   func.func public @split_after_whole(
 // CHECK:             stablehlo.dot_general

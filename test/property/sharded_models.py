@@ -221,7 +221,7 @@ def plans(draw: Callable[[Any], Any]) -> Plan:
         loop=one_of("scan", "scan", "fori", "unrolled", "nested", "differentiated"),
         flat=one_of(False, False, True),
         rows=one_of("", "", "", "added", "set"),
-        scale=one_of("sum", "each", "after", "running"),
+        scale=one_of("sum", "each", "after", "running", "decayed", "skipped"),
         precision=one_of("", "", "", "cast", "stored"),
         start=one_of("zeros", "zeros", "constrained", "argument"),
         update=one_of("", "sgd", "momentum", "clipped"),
@@ -339,6 +339,11 @@ def step_of(plan: Plan, constrained: Callable[[jax.Array, Spec | None], jax.Arra
                 return (carry[0] + value, jax.tree.map(written[plan.rows], carry[1], gradient)), None
             if plan.scale == "running":
                 return jax.tree.map(lambda t, g: t + (g - t) / (number + 1), carry, (value, gradient)), None
+            if plan.scale == "skipped":  # what was summed before is halved where the micro-batch is left out
+                taken = [lambda c, _: jax.tree.map(lambda t: t / 2, c), lambda c, g: jax.tree.map(jnp.add, c, g)]
+                return lax.cond(number % 3 != 1, *taken[::-1], carry, (value, gradient)), None
+            if plan.scale == "decayed":
+                carry = jax.tree.map(lambda t: t / 2, carry)
             return jax.tree.map(jnp.add, carry, (value, gradient)), None
 
         if plan.loop == "differentiated":

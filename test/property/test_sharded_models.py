@@ -74,5 +74,6 @@ def test_generator_makes_every_choice() -> None:
         f"{name} {getattr(plan, name)}" for plan in found for name in ("loop", "loss", "scale", "precision", "update")
     }
     assert made >= {f"loop {loop}" for loop in ("scan", "fori", "unrolled", "nested", "differentiated")}
+    assert made >= {f"scale {scale}" for scale in ("sum", "each", "after", "running", "decayed", "skipped")}
     assert made >= {f"loss {loss}" for loss in ("product", "square", "cross_entropy", "tied")}
     assert sum(plan.exact for plan in found) >= 30, "compared bit for bit"

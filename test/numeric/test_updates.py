@@ -1,0 +1,87 @@
+"""What loops do to an accumulator besides adding to it, for parameters that are whole, or split as users split them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+from jax.sharding import Mesh
+from numeric.user_steps import EXAMPLES, MICRO_BATCHES, WIDTH, Case, compared, integers, placed
+from programs.program import Tree, data_mesh, mesh_of
+
+Update = Callable[[Tree, Tree, jax.Array], Tree]  # (accumulators, gradients, number of the micro-batch) -> accumulators
+
+
+def each(change: Callable[..., jax.Array]) -> Update:
+    return lambda total, gradients, i: jax.tree.map(lambda t, g: change(t, g, i), total, gradients)
+
+
+def is_even(i: jax.Array) -> jax.Array:
+    return i % 2 == 0
+
+
+def branch(otherwise: Callable[[jax.Array], jax.Array]) -> Update:
+    """A branch adds; the other one knows the accumulator only."""
+    add, change = each(lambda t, g, i: t + g), lambda total, g, i: jax.tree.map(otherwise, total)
+    return lambda total, gradients, i: lax.cond(is_even(i), add, change, total, gradients, i)
+
+
+def halved_in_a_branch(total: Tree, gradients: Tree, i: jax.Array) -> Tree:
+    total = lax.cond(is_even(i), lambda t: jax.tree.map(lambda x: x / 2, t), lambda t: t, total)
+    return jax.tree.map(jnp.add, total, gradients)
+
+
+UPDATES = {
+    "decayed": each(lambda t, g, i: t / 2 + g),
+    "a running mean": each(lambda t, g, i: t + (g - t) / 4),
+    "twice": each(lambda t, g, i: 2 * t + (t + g)),
+    "subtracted": each(lambda t, g, i: -t - g),
+    "selected": each(lambda t, g, i: jnp.where(is_even(i), t + g, t / 2)),
+    "skipped in a branch": branch(lambda t: t),
+    "reset in a branch": branch(jnp.zeros_like),
+    "decayed in a branch": branch(lambda t: t / 2),
+    "halved in a branch": halved_in_a_branch,
+    "by turns": each(lambda t, g, i: lax.switch(i % 3, [jnp.add, lambda t, g: t / 2, jnp.subtract], t, g)),
+    "transposed": each(lambda t, g, i: (t.T / 2).T + g),
+    "clipped to nothing": each(lambda t, g, i: t * (i > 0) + g),
+}
+
+# The mesh, the axes that split examples, and those that split the two weights.
+LAYOUTS: dict[str, tuple[Mesh, Any, Any, Any]] = {
+    "whole": (data_mesh(), "data", (), ()),
+    "fully sharded": (data_mesh(), "data", ("data",), ("data",)),
+    "hybrid": (mesh_of(replica=2, data=4), ("replica", "data"), ("data",), ("data",)),
+    "tensor parallel": (mesh_of(data=4, model=2), "data", (None, "model"), ("model",)),
+    "both": (mesh_of(data=4, model=2), "data", ("data", "model"), ("model", "data")),
+}
+
+
+def loss(w: Tree, x: jax.Array) -> jax.Array:
+    return (((x @ w["up"]) @ w["down"] + w["bias"]) * x).sum()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("update", UPDATES)
+def test_accumulators_stay_where_they_are(update: str, layout: str) -> None:
+    mesh, examples, *weights = LAYOUTS[layout]
+
+    def step(w: Tree, batches: jax.Array) -> Tree:
+        def body(total: Tree, numbered: Any) -> tuple[Tree, None]:
+            i, batch = numbered
+            return UPDATES[update](total, jax.grad(loss)(w, batch), i), None
+
+        total, _ = lax.scan(body, jax.tree.map(jnp.zeros_like, w), (jnp.arange(MICRO_BATCHES), batches))
+        return jax.tree.map(jnp.subtract, w, total)
+
+    shapes = {"up": (WIDTH, 2 * WIDTH), "down": (2 * WIDTH, WIDTH)}
+    w = {
+        name: placed(integers(*shape), *spec, mesh=mesh)
+        for (name, shape), spec in zip(shapes.items(), weights, strict=True)
+    }
+    w["bias"] = placed(integers(WIDTH), mesh=mesh)
+    batches = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, examples, mesh=mesh)
+    before, after, _ = compared(Case(step, (w, batches)))
+    assert after.total().wire < before.total().wire
+    assert after.total("all-reduce").in_loops < before.total("all-reduce").in_loops
