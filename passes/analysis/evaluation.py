@@ -189,5 +189,6 @@ _FUNCTIONS: dict[str, Callable[[ir.Operation, list[np.ndarray]], Any]] = {
     "stablehlo.minimum": _plain(np.minimum),
     "stablehlo.and": _plain(np.bitwise_and),
     "stablehlo.or": _plain(np.bitwise_or),
+    "stablehlo.not": _plain(np.bitwise_not),
     "stablehlo.select": _plain(np.where),
 }

@@ -50,12 +50,13 @@ def _reached(source: ir.Operation) -> Iterator[ir.Value]:
     while waiting:
         value = waiting.pop()
         yield value
-        made = [result for use in value.uses for result in _made_by(use)]
+        made = [result for use in value.uses for result in made_by(use)]
         waiting += [result for result in dict.fromkeys(made) if result not in seen]
         seen.update(made)
 
 
-def _made_by(use: ir.OpOperand) -> list[ir.Value]:
+def made_by(use: ir.OpOperand) -> list[ir.Value]:
+    """What may be made there of a value while it is not reduced; the value itself, in a loop or behind a branch."""
     op, position = use.owner.operation, use.operand_number
     if op.name == WHILE:
         return [Loop(op).body.arguments[position], op.results[position]]

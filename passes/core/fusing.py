@@ -1,14 +1,12 @@
 """Builds the loop that makes each trip of one loop right after a trip of another."""
 
-from collections.abc import Sequence
-
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.congruence import is_repeatable
 from paropt.passes.analysis.linearity import unsqueezes
 from paropt.passes.analysis.loop_pairs import Pair, Read, is_unchanged
 from paropt.passes.analysis.loops import Loop
 from paropt.passes.core.counter import constant, create
+from paropt.passes.core.erasing import erase_unread
 from paropt.passes.core.loops import carry, rebuilt, uncarry
 from paropt.passes.core.traversal import defining_op, is_used, op_of
 
@@ -40,7 +38,7 @@ def fuse(pair: Pair) -> Loop:
         op.erase()
     for i in sorted(pair.gone, reverse=True):
         uncarry(new, i)
-    _erase_unused([*written, *zeros])
+    erase_unread([*written, *zeros])
     return new
 
 
@@ -112,17 +110,3 @@ def _reshaped(value: ir.Value) -> ir.Value | None:
     if op is None or not (op.name == RESHAPE or (op.name == BROADCAST and unsqueezes(op))):
         return None
     return op.operands[0]
-
-
-def _erase_unused(values: Sequence[ir.Value]) -> None:
-    """Erases what computes `values`, as far as nothing reads it."""
-    waiting = dict.fromkeys(values)
-    while waiting:
-        value, _ = waiting.popitem()
-        op = defining_op(value)
-        if op is None or is_used(op) or not is_repeatable(op):
-            continue
-        for result in op.results:
-            waiting.pop(result, None)  # gone with the op
-        waiting |= dict.fromkeys(op.operands)
-        op.erase()

@@ -14,11 +14,10 @@ from jaxlib.mlir import ir
 
 from paropt.passes.analysis.branches import BRANCHES
 from paropt.passes.analysis.collectives import GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER
+from paropt.passes.analysis.exposed import made_by
 from paropt.passes.analysis.followed import ROWS as FOLLOWED
 from paropt.passes.analysis.followed import is_followed
 from paropt.passes.analysis.gathers import Gather, is_gathered_alike
-from paropt.passes.analysis.linearity import TRACKED
-from paropt.passes.analysis.loops import WHILE, Loop
 from paropt.passes.analysis.noted import (
     ALONE,
     GATHERED,
@@ -45,11 +44,10 @@ from paropt.passes.analysis.shardings import (
     read_sharding,
     unsplit,
 )
-from paropt.passes.core.traversal import defining_op, op_of, ops_of, parent_of
+from paropt.passes.core.traversal import defining_op, op_of, ops_of
 
 _NOTED = "paropt.noted"  # of the module: which kinds of ops have notes
-_RETURN = "stablehlo.return"
-_ENDS = (_RETURN, "func.return", "sdy.return")
+_ENDS = ("stablehlo.return", "func.return", "sdy.return")
 _WHOLE = "paropt.whole"  # of a reduce_scatter: the constraint that stood there
 
 
@@ -179,26 +177,12 @@ def _note_shardings(values: list[ir.Value], axes: Axes, propagated: Propagated) 
         for use in value.uses:
             user = use.owner.operation
             if user.name not in FOLLOWED:
-                waiting += _made_of(use)
+                waiting += made_by(use)
                 continue
             names.add(user.name)
             if _follows(user, value, axes, propagated):
                 waiting += user.results
     return names
-
-
-def _made_of(use: ir.OpOperand) -> list[ir.Value]:
-    """The values that a linear op makes there, or that are the same one in a loop or behind a branch."""
-    op, position = use.owner.operation, use.operand_number
-    if op.name in TRACKED:
-        return list(op.results)
-    if op.name == _RETURN:
-        op = parent_of(op)
-        if op.name in BRANCHES:
-            return [op.results[position]]
-        if op.name == WHILE and Loop(op).condition == use.owner.operation.block:
-            return []
-    return [op.results[position], Loop(op).body.arguments[position]] if op.name == WHILE else []
 
 
 def _follows(op: ir.Operation, addend: ir.Value, axes: Axes, propagated: Propagated) -> bool:

@@ -21,6 +21,7 @@ from paropt.certificates import certificate_json
 from paropt.passes.analysis.branches import BRANCHES
 from paropt.passes.analysis.linearity import ROWS
 from paropt.passes.core.certificate import Certificate
+from paropt.passes.core.pipeline import Pipeline
 
 SCHEMA = json.loads((ROOT / "docs/certificate-schema.json").read_text())
 CASES = [case for path in sorted(LIT.glob("defer-sync*.mlir")) for case in cases(path)]
@@ -125,9 +126,7 @@ def test_the_command_line_writes_them(tmp_path: Path) -> None:
     assert subprocess.run(command, capture_output=True).returncode == 0
     written = json.loads(target.read_text())
     jsonschema.Draft202012Validator(SCHEMA).validate(written)
-    assert len(written["moved"]) == 1 and written["passes"] == (
-        "inline-calls,expose-all-reduces,fuse-all-reduces,defer-sync,fuse-all-reduces,annotate-unreduced"
-    )
+    assert len(written["moved"]) == 1 and written["passes"] == str(Pipeline.parse("grad-sync"))
     refused = subprocess.run([*command, "--split-input-file"], capture_output=True, text=True)
     assert refused.returncode == 1
     assert refused.stderr == "par-opt: error: --certificate is for one module: leave --split-input-file out\n"

@@ -17,6 +17,7 @@ HEAD = [
     f"%v = stablehlo.constant dense<[5, 0, 7, 2]> : {I4}",
     "%f = stablehlo.constant dense<2.5> : tensor<f32>",
     "%u = stablehlo.constant dense<200> : tensor<ui8>",
+    "%t = stablehlo.constant dense<true> : tensor<i1>",
 ]
 
 # The result type, and the op.
@@ -42,6 +43,8 @@ KNOWN = {
     "minimum": (I32, f"stablehlo.minimum %a, %b : {I32}"),
     "and": (I32, f"stablehlo.and %a, %b : {I32}"),
     "or": (I32, f"stablehlo.or %a, %b : {I32}"),
+    "not": (I32, f"stablehlo.not %a : {I32}"),
+    "not, of truth": ("tensor<i1>", "stablehlo.not %t : tensor<i1>"),
     **{
         f"compare {way}": ("tensor<4xi1>", f"stablehlo.compare {way}, %v, %w : ({I4}, {I4}) -> tensor<4xi1>")
         for way in ("EQ", "NE", "LT", "LE", "GT", "GE")

@@ -1,0 +1,22 @@
+"""Erases what nothing reads any more."""
+
+from collections.abc import Sequence
+
+from jaxlib.mlir import ir
+
+from paropt.passes.analysis.congruence import is_repeatable
+from paropt.passes.core.traversal import defining_op, is_used
+
+
+def erase_unread(values: Sequence[ir.Value]) -> None:
+    """Erases what computes `values`, as far as nothing reads it."""
+    waiting = dict.fromkeys(values)
+    while waiting:
+        value, _ = waiting.popitem()
+        op = defining_op(value)
+        if op is None or is_used(op) or not is_repeatable(op):
+            continue
+        for result in op.results:
+            waiting.pop(result, None)  # gone with the op
+        waiting |= dict.fromkeys(op.operands)
+        op.erase()
