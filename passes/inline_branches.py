@@ -36,14 +36,14 @@ def inline_branches(module: ir.Operation) -> list[Remark]:
 
     Legal when:
 
-    - the index is computed from constants, and no arithmetic there rounds
+    - the index is computed from constants, and no arithmetic there rounds; or there is one branch
     - the op has no attributes of its own
 
     Sources: XLA `ConditionalSimplifier`.
     """
     remarks: list[Remark] = []
     for op in ops_of(module, *BRANCHES):
-        taken = branch_taken(op, {})
+        taken = branch_taken(op, {}) if len(op.regions) > 1 else 0
         if taken is None:  # as most: it says nothing about them
             continue
         try:

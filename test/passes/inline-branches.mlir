@@ -64,6 +64,21 @@ func.func @branches_in_branches(%x: tensor<4xf32>, %q: tensor<i1>) -> tensor<4xf
 
 // -----
 
+// CHECK-LABEL: func.func @one_branch
+// CHECK-SAME:    (%[[X:.*]]: tensor<4xf32>, %{{.*}}: tensor<i32>)
+// CHECK-NEXT:    %[[T:.*]] = stablehlo.tanh %[[X]]
+// CHECK-NEXT:    return %[[T]]
+// REMARK: [inline-branches] stablehlo.case applied: it always takes branch 0 of 1
+func.func @one_branch(%x: tensor<4xf32>, %i: tensor<i32>) -> tensor<4xf32> {
+  %r = "stablehlo.case"(%i) ({
+    %t = stablehlo.tanh %x : tensor<4xf32>
+    stablehlo.return %t : tensor<4xf32>
+  }) : (tensor<i32>) -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}
+
+// -----
+
 // What else reads an operand keeps it; so does an effect.
 // NUMERIC: skip (XLA has no such custom_call)
 // REMARK: [inline-branches] stablehlo.if applied: it always takes branch 1 of 2
@@ -90,7 +105,7 @@ func.func @others_read_it(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 
 // -----
 
-// Legal when: the index is computed from constants, and no arithmetic there rounds
+// Legal when: the index is computed from constants, and no arithmetic there rounds; or there is one branch
 // CHECK-LABEL: func.func @in_a_loop
 // CHECK:         stablehlo.if
 // CHECK:         stablehlo.if
