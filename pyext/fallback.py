@@ -47,8 +47,8 @@ class Fallback:
     def is_needed(self, module: ir.Module) -> bool:
         """Whether there is something to look at in what a compiler makes of `module`, the result of the passes.
 
-        That is where they noted that values are not reduced. Raises VerificationError when they noted it of some, but
-        not of all that are made of those.
+        That is where they noted that values are not reduced, and with `compare` anywhere. Raises VerificationError when
+        they noted it of some, but not of all that are made of those.
         """
         if self._bytecode is None:
             return False
@@ -69,8 +69,8 @@ class Fallback:
 
         `text_of` gives the text of the optimized HLO. `rehearse` gets bytecode first; what it raises is a reason, too.
         """
-        layout = Layout.of_module(module)  # compilers may change modules
         try:
+            layout = Layout.of_module(module)  # compilers may change modules
             predicted = prediction(module.operation) if self._is_tagged else None
             rehearse(bytecode_of(module))
             made = compile(module)

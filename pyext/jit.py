@@ -97,7 +97,7 @@ def jit(
     `apart` compiles in a child process first: for the devices of this one, or for the target that it names. With
     `check`, `paropt.check` precedes the first call of each program: it and its result run on simulated devices, and
     CheckError is raised when they do not compute the same. With `compare`, XLA compiles each program as it was, too,
-    and that is what runs, with a RuntimeWarning, where it sends fewer bytes: to compile takes twice as long.
+    and that is what runs, with a RuntimeWarning, where it sends fewer bytes: a second compilation.
 
     Raises PipelineError or TargetError, here and not at the first call, when `passes` is not a pipeline or `apart` not
     a target; at the first call, when an option does not fit the program, such as the name of an axis that its mesh

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.congruence import is_repeatable
-from paropt.passes.core.traversal import defining_op, is_used
+from paropt.passes.core.traversal import captured, defining_op, is_used
 
 
 def erase_unread(values: Sequence[ir.Value]) -> None:
-    """Erases what computes `values`, as far as nothing reads it."""
+    """Erases what computes `values`, also what regions there read, as far as nothing else reads it."""
     waiting = dict.fromkeys(values)
     while waiting:
         value, _ = waiting.popitem()
@@ -18,5 +18,5 @@ def erase_unread(values: Sequence[ir.Value]) -> None:
             continue
         for result in op.results:
             waiting.pop(result, None)  # gone with the op
-        waiting |= dict.fromkeys(op.operands)
+        waiting |= dict.fromkeys([*op.operands, *captured(op)])
         op.erase()

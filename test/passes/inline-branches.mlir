@@ -25,7 +25,7 @@ func.func @always_second(%x: tensor<4xf32>, %g: tensor<4xf32>) -> (tensor<4xf32>
 
 // -----
 
-// A branch in a branch, one that only a branch reads that is not taken, and an index past the last branch.
+// A branch in a branch, an index past the last branch, and ifs that only a branch reads that is not taken: what these read goes, too.
 // CHECK-LABEL: func.func @branches_in_branches
 // CHECK-SAME:    (%[[X:.*]]: tensor<4xf32>, %[[Q:.*]]: tensor<i1>)
 // CHECK-NEXT:    %[[T:.*]] = stablehlo.tanh %[[X]]
@@ -43,11 +43,17 @@ func.func @branches_in_branches(%x: tensor<4xf32>, %q: tensor<i1>) -> tensor<4xf
     %b = stablehlo.exponential %x : tensor<4xf32>
     stablehlo.return %b : tensor<4xf32>
   }) : (tensor<i1>) -> tensor<4xf32>
+  %c = stablehlo.cosine %x : tensor<4xf32>
+  %d = "stablehlo.if"(%q) ({
+    stablehlo.return %c : tensor<4xf32>
+  }, {
+    stablehlo.return %x : tensor<4xf32>
+  }) : (tensor<i1>) -> tensor<4xf32>
   %r = "stablehlo.case"(%nine) ({
     %b = "stablehlo.if"(%q) ({
       stablehlo.return %a : tensor<4xf32>
     }, {
-      stablehlo.return %x : tensor<4xf32>
+      stablehlo.return %d : tensor<4xf32>
     }) : (tensor<i1>) -> tensor<4xf32>
     stablehlo.return %b : tensor<4xf32>
   }, {
