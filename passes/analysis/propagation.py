@@ -124,8 +124,10 @@ class Propagated:
 
     def _marked_by(self, mark: ir.Attribute, name: str) -> ir.Operation | None:
         """What was an op called `name` before Shardy; what Shardy puts behind it is marked like it."""
-        found = ((op, op.name) for op in self._found.get(mark, ()))
-        return next((op for op, now in found if name in (now, _WAS.get(now))), None)
+        for op in self._found.get(mark, ()):
+            if (now := op.name) == name or _WAS.get(now) == name:
+                return op
+        return None
 
     def _mark(self, number: int) -> ir.Location:
         """The location of an op of the copy, by which it is found again: Shardy keeps it, but where it makes copies of

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.branches import BRANCHES
+from paropt.passes.analysis.branches import is_end
 from paropt.passes.analysis.collectives import ADD, ALL_REDUCE, Reduction
 from paropt.passes.analysis.deferral import adds_nothing
 from paropt.passes.analysis.linearity import TRACKED
@@ -194,7 +194,7 @@ def _is_added_up(result: ir.Value) -> bool:
         return False
     for use in result.uses:
         user = use.owner.operation
-        if user.name in TRACKED or user.name in (WHILE, *BRANCHES):
+        if user.name in TRACKED or user.name == WHILE or is_end(user):
             return True
         if user.name == "stablehlo.return" and loop_around(user.block) is not None:
             return True

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-from paropt.passes.analysis.branches import BRANCHES, ends_of
+from paropt.passes.analysis.branches import BRANCHES, ends_of, is_end
 from paropt.passes.analysis.linearity import TRACKED
 from paropt.passes.analysis.loops import WHILE, Loop, loop_around
 from paropt.passes.analysis.propagation import Propagated
@@ -130,6 +130,8 @@ def _made_by(op: ir.Operation, operand: int) -> list[ir.Value]:
     """What `op` makes of an operand; what an outermost loop returns counts as nothing of its body's."""
     if op.name == WHILE:
         return [Loop(op).body.arguments[operand], op.results[operand]]
+    if is_end(op):
+        return [parent_of(op).results[operand]]
     loop = loop_around(op.block) if op.name == "stablehlo.return" else None
     if loop is None:
         return list(op.results) if op.name != "stablehlo.return" else list(parent_of(op).results)

@@ -53,6 +53,8 @@ def refines(sharding: Sharding, other: Sharding | None) -> bool:
 
 def parts_in(module: ir.Operation, sharding: Sharding) -> int:
     """Into how many parts `sharding` cuts a value."""
+    if not sharding.axes:  # the usual case, and free
+        return 1
     mesh = mesh_behind(module, sharding.mesh)
     sizes = dict(mesh.axes) if mesh is not None else {}
     return prod(int(axis.rpartition(")")[2]) if ":(" in axis else sizes[axis.strip('"')] for axis in sharding.axes)

@@ -6,12 +6,12 @@ from math import prod
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.deferral import Cost
-from paropt.passes.analysis.linearity import TRACKED
+from paropt.passes.analysis.exposed import made_by
 from paropt.passes.analysis.loops import WHILE, Loop, loop_around, trip_count
 from paropt.passes.analysis.noted import shard_bytes
 from paropt.passes.analysis.producers import Producer
 from paropt.passes.analysis.propagation import Propagated
-from paropt.passes.analysis.shardings import CONSTRAINT, Sharding, mesh_behind, unsplit, without
+from paropt.passes.analysis.shardings import Sharding, mesh_behind, unsplit, without
 from paropt.passes.core.traversal import module_of, op_of, parent_of
 
 _SCATTER = "stablehlo.scatter"
@@ -28,19 +28,15 @@ def sums_of(producers: Iterable[Producer]) -> list[list[Producer]]:
 
 def _sum_behind(value: ir.Value) -> ir.Value:
     """What is accumulated of `value` in the end: behind the outermost loop that linear ops bring it to."""
-    waiting, seen, last = [value], set[ir.Value](), value
+    waiting, seen, last = [value], {value}, value
     while waiting:
-        value = waiting.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        for use in value.uses:
+        for use in waiting.pop().uses:
             user = use.owner.operation
             if user.name == "stablehlo.return" and loop_around(user.block) is not None:
                 last = parent_of(user).results[use.operand_number]
-                waiting.append(last)
-            elif user.name in TRACKED or user.name == CONSTRAINT:
-                waiting += user.results
+            new = [made for made in made_by(use) if made not in seen]
+            seen.update(new)
+            waiting += new
     return last
 
 

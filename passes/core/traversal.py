@@ -87,7 +87,9 @@ def captured(op: ir.Operation) -> list[ir.Value]:
 
 def terminator_of(block: ir.Block) -> ir.Operation:
     """The last op of `block`."""
-    return block.operations[-1].operation  # by its index: to iterate makes a Python object of each op
+    op = ir.InsertionPoint.at_block_terminator(block).ref_operation  # `operations[-1]` counts them all, twice
+    assert op is not None, "the block is complete"
+    return op.operation
 
 
 def parent_of(op: ir.Operation) -> ir.Operation:

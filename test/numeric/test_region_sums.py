@@ -140,6 +140,19 @@ def every_second(loss: Loss) -> Callable[[Any, jax.Array], Any]:
     return step
 
 
+def zeros_otherwise(loss: Loss) -> Callable[[Any, jax.Array], Any]:
+    """The branch returns what the block does."""
+
+    def step(w: jax.Array, batches: jax.Array) -> Any:
+        def body(total: jax.Array, item: Any) -> tuple[jax.Array, None]:
+            i, x = item
+            return total + lax.cond(i % 2 == 0, lambda: jax.grad(loss)(w, x), lambda: jnp.zeros_like(w)), None
+
+        return lax.scan(body, jnp.zeros_like(w), (jnp.arange(MICRO_BATCHES), batches))[0]
+
+    return step
+
+
 def unrolled(loss: Loss) -> Callable[[Any, jax.Array], Any]:
     return lambda w, batches: sum((jax.grad(loss)(w, x) for x in batches[1:]), start=jax.grad(loss)(w, batches[0]))
 
@@ -173,6 +186,7 @@ SERVED = {
     "a scan in a block": Served(scan_in_a_block, parameters=LAYERS, after=3),
     "columns and rows": Served(columns_and_rows, parameters=SPLIT, within=(ACTIVATIONS, 2 * ACTIVATIONS)),
     "a block in a branch": Served(whole_loss, every_second),
+    "a branch returns a block's": Served(whole_loss, zeros_otherwise),
     "branches in a block": Served(branches_in_a_block),
 }
 

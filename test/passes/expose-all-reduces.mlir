@@ -469,6 +469,24 @@ func.func public @split_activations(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sh
   return %y : tensor<16x4xf32>
 }
 
+// What a branch returns beside a sum may be an activation.
+// CHECK-LABEL:   func.func public @beside_activations(
+// CHECK:             sdy.reduce_scatter
+// CHECK:             return
+func.func public @beside_activations(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %v: tensor<8x8xf32>, %yes: tensor<i1>) -> (tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, tensor<16x8xf32>) {
+  %g, %h = "stablehlo.if"(%yes) ({
+    %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
+    %c = sdy.sharding_constraint %p <@mesh, [{"data"}, {}]> : tensor<8x8xf32>
+    stablehlo.return %c, %x : tensor<8x8xf32>, tensor<16x8xf32>
+  }, {
+    %none = stablehlo.constant dense<0.0> : tensor<8x8xf32>
+    %n = stablehlo.negate %x : tensor<16x8xf32>
+    stablehlo.return %none, %n : tensor<8x8xf32>, tensor<16x8xf32>
+  }) : (tensor<i1>) -> (tensor<8x8xf32>, tensor<16x8xf32>)
+  %y = stablehlo.dot_general %h, %v, contracting_dims = [1] x [0] : (tensor<16x8xf32>, tensor<8x8xf32>) -> tensor<16x8xf32>
+  return %g, %y : tensor<8x8xf32>, tensor<16x8xf32>
+}
+
 // The parameter, which the loop only reads, and its gradient are split alike, though nobody says so of the gradient.
 // CHECK-LABEL:   func.func public @split_parameter
 // CHECK:           sdy.all_reduce {"replica"}
@@ -531,6 +549,36 @@ func.func public @gathered_at_use(%x: tensor<16x4xbf16> {sdy.sharding = #sdy.sha
     %f = stablehlo.convert %t : (tensor<4x4xbf16>) -> tensor<4x4xf32>
     %a = sdy.sharding_constraint %f <@mesh, [{}, {}]> : tensor<4x4xf32>
     %c = sdy.sharding_constraint %a <@mesh, [{}, {"data"}]> : tensor<4x4xf32>
+    %n = stablehlo.add %acc, %c : tensor<4x4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4x4xf32>
+  }
+  return %w#1 : tensor<4x4xf32>
+}
+
+// What two branches add is one sum: held once.
+// ENOUGH-LABEL:  func.func public @one_of_two
+// ENOUGH-COUNT-2:  sdy.all_reduce {"replica", "data"}
+// ENOUGH-REMARK-DAG: stablehlo.dot_general applied: 448 bytes per device fewer are reduced, 48 more are held
+func.func public @one_of_two(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}, %yes: tensor<i1>) -> tensor<4x4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4x4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %g = "stablehlo.if"(%yes) ({
+      %a = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+      stablehlo.return %a : tensor<4x4xf32>
+    }, {
+      %y = stablehlo.abs %x : tensor<16x4xf32>
+      %b = stablehlo.dot_general %y, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+      stablehlo.return %b : tensor<4x4xf32>
+    }) : (tensor<i1>) -> tensor<4x4xf32>
+    %c = sdy.sharding_constraint %g <@mesh, [{}, {"data"}]> : tensor<4x4xf32>
     %n = stablehlo.add %acc, %c : tensor<4x4xf32>
     %i_next = stablehlo.add %i, %one : tensor<i32>
     stablehlo.return %i_next, %n : tensor<i32>, tensor<4x4xf32>
