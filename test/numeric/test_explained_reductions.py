@@ -116,3 +116,33 @@ def test_an_axis_splits_two_dimensions() -> None:
         return lax.scan(body, (0.0, jnp.zeros_like(w)), examples)[0]
 
     compared(Case(step, (w, examples), tolerance=1e-5))
+
+
+def test_each_axis_splits_another_dimension_of_the_sum() -> None:
+    """XLA reduces over one axis, cuts, and reduces over the other."""
+    examples = (integers(MICRO_BATCHES, EXAMPLES, SEQUENCE, WIDTH), integers(MICRO_BATCHES, EXAMPLES, SEQUENCE, WIDTH))
+    parameters = {
+        "up": integers(SEQUENCE, WIDTH, HIDDEN),
+        "down": integers(SEQUENCE, HIDDEN, WIDTH),
+        "router": integers(WIDTH, SEQUENCE),
+    }
+
+    def loss(w: Tree, x: jax.Array, y: jax.Array) -> jax.Array:
+        hidden = jnp.einsum("...d,edh->...eh", x, w["up"])
+        return (jnp.einsum("...eh,ehd,...e->...d", hidden, w["down"], x @ w["router"]) * y).sum()
+
+    def step(w: Tree, batches: Any) -> Tree:
+        def body(rows: Tree, item: Any) -> tuple[Tree, None]:
+            number, batch = item
+            gradient = jax.grad(loss)(w, *batch)
+            gradient["router"] = constrained(gradient["router"], DATA_MODEL, None, "data")
+            return jax.tree.map(lambda row, g: row.at[number % 2].add(g), rows, gradient), None
+
+        start = jax.tree.map(lambda p: jnp.zeros((2, *p.shape)), w)
+        start["down"] = constrained(start["down"], DATA_MODEL, None, "data", "model")
+        rows = lax.scan(body, start, (jnp.arange(MICRO_BATCHES), batches))[0]
+        return jax.tree.map(lambda p, row: p - row.sum(0), w, rows)
+
+    batches = placed(examples, None, ("data", "model"), mesh=DATA_MODEL)
+    before, after, _ = compared(Case(step, (placed(parameters, mesh=DATA_MODEL), batches)))
+    assert after.sync_in_loop < before.sync_in_loop
