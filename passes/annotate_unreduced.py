@@ -1,5 +1,6 @@
 """Tells XLA which values are not reduced yet."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
@@ -199,6 +200,8 @@ def _write(plan: Plan) -> list[Remark]:
     products = [op for op in products if is_complex_product(op)]
     for value, sharding in shardings.items():
         _constrain(value, sharding)
+    for result, ends in found.branches.items():
+        _end_alike(ends, ir.OpResult(result).result_number, shardings[result])
     for op in halves:
         in_thirds(op, [shardings.get(result) for result in op.results])
     for op in products:
@@ -282,6 +285,16 @@ def _constrain(value: ir.Value, sharding: ir.Attribute) -> None:
             op.erase()
         tagged = constrained(value, sharding)
     value.replace_all_uses_except(tagged, op_of(tagged))
+
+
+def _end_alike(ends: Iterable[ir.Operation], position: int, sharding: ir.Attribute) -> None:
+    """Has all branches return that operand as their op's result lies: XLA rejects what differs."""
+    for end in ends:
+        value = end.operands[position]
+        op = defining_op(value)
+        if op is not None and op.name == CONSTRAINT and op.attributes["sharding"] != sharding:
+            with ir.InsertionPoint(end), op.location:
+                end.operands[position] = constrained(value, sharding)
 
 
 def _close(op: ir.Operation, sharding: ir.Attribute) -> Remark:

@@ -1,10 +1,11 @@
 """What `expose-all-reduces` notes on ops about how values lie on the mesh, and who reads it."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.collectives import GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER, Reduction
+from paropt.passes.analysis.loops import WHILE
 from paropt.passes.analysis.shardings import CONSTRAINT, Sharding, parts_in, read_sharding, without
 from paropt.passes.analysis.types import bytes_of
 from paropt.passes.core.traversal import defining_op, module_of
@@ -44,11 +45,34 @@ def _noted(value: ir.Value, name: str) -> Sharding | None:
     noted = op.attributes.get(SHARDINGS if op.name == CONSTRAINT else name)
     if noted is None and op.name in _WRITTEN:
         return read_sharding(op.attributes[_WRITTEN[op.name]])
-    if noted is None:  # a convert of ours lies as what it converts
-        return _noted(op.operands[0], name) if op.name == "stablehlo.convert" else None
+    if noted is None:
+        like = _behind_ours(op)
+        return _noted(like, name) if like is not None else None
     listed = ir.ArrayAttr(noted)
     position = ir.OpResult(value).result_number
     return read_sharding(listed[position]) if position < len(listed) else None
+
+
+def _behind_ours(op: ir.Operation) -> ir.Value | None:
+    """As what the result of `op` lies, if passes make such ops: a convert, a negate, or an add behind a loop."""
+    match op.name:
+        case "stablehlo.convert" | "stablehlo.negate":
+            return op.operands[0]
+        case "stablehlo.add":  # of what a loop has accumulated, reduced or not yet, and what was there before
+            return next(filter(_is_accumulated, op.operands), None)
+        case _:
+            return None
+
+
+def _is_accumulated(value: ir.Value) -> bool:
+    op = defining_op(value)
+    return op is not None and op.name in (GLOBAL_ALL_REDUCE, WHILE)
+
+
+def notes_of_results(op: ir.Operation, numbers: Sequence[int]) -> dict[str, ir.Attribute]:
+    """What is noted of the results of `op` with these numbers, for an op that returns them in that order."""
+    noted = {name: ir.ArrayAttr(op.attributes[name]) for name in (SHARDINGS, WANTED) if name in op.attributes}
+    return {name: ir.ArrayAttr.get([of[i] for i in numbers], op.context) for name, of in noted.items()}
 
 
 def noted_operands(op: ir.Operation, addends: Collection[int]) -> list[Sharding | None] | None:

@@ -25,6 +25,7 @@ class Opening(NamedTuple):
 
     source: ir.Operation
     sum: RegionSum
+    from_branches: bool  # so that to open another of its manual computation may remake the ops that it is made of
 
 
 def openings(sources: Sequence[ir.Operation]) -> list[Opening]:
@@ -42,7 +43,8 @@ def openings(sources: Sequence[ir.Operation]) -> list[Opening]:
         fits = sum_ is not None and set(unreduced) <= set(sum_.axes)
         require(fits, "the manual computation does not take the sum that is exposed", manual)
         assert sum_ is not None, "or it does not fit"
-        found.append(Opening(source, sum_))
+        from_branches = any(sum_.values.values[value].choices for value in sum_.order)
+        found.append(Opening(source, sum_, from_branches))
     return found
 
 
@@ -50,6 +52,8 @@ def open_sum(opening: Opening, sharding: ir.Attribute) -> None:
     """What is returned gets `sharding`, which says over which axes it is not reduced; over others it still is."""
     found, unreduced = opening.sum, read_sharding(sharding).unreduced
     manual, position = op_of(found.result), ir.OpResult(found.result).result_number
+    if opening.from_branches:
+        found = Region(manual).sums[position]
     taken: dict[ir.Value, Split] = {
         result: Split(operand, None)
         for op in found.reductions

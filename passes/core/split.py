@@ -13,6 +13,7 @@ from paropt.passes.analysis.branches import ends_of
 from paropt.passes.analysis.collectives import ADD, GLOBAL_ALL_REDUCE, REDUCE_SCATTER, neutral_number, reduction_of
 from paropt.passes.analysis.constants import scalar_of
 from paropt.passes.analysis.deferral import adds_nothing
+from paropt.passes.analysis.noted import notes_of_results
 from paropt.passes.analysis.partial import PartialValues
 from paropt.passes.analysis.shardings import SHARDING
 from paropt.passes.analysis.types import is_float, widens
@@ -136,12 +137,14 @@ def _split_branches(
     kept = [i for i in range(len(op.results)) if i not in numbers]
     returned = [[end.operands[i] for i in kept] for end in ends]  # of each branch
     made: list[tuple[ir.Value, int | ir.Value, int | ir.Value | None]] = []  # a number stands for a result
-    for result in joined:
+    parts_of = list(kept)  # for each result of the new op, the number of the old one that it is, or is a part of
+    for number, result in zip(numbers, joined, strict=True):
         partials, rests = _choices(ends, result, splits, combiner)
         made.append((result, _returned(partials, returned), _returned(rests, returned) if rests else None))
+        parts_of += [number] * (len(returned[0]) - len(parts_of))
     with ir.InsertionPoint(op), op.location:
         types = [value.type for value in returned[0]]
-        attributes = dict(op.attributes)
+        attributes = dict(op.attributes) | notes_of_results(op, parts_of)
         new = ir.Operation.create(
             op.name, results=types, operands=list(op.operands), attributes=attributes, regions=len(ends)
         )

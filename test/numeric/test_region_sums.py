@@ -327,3 +327,35 @@ def test_a_sum_stays_in_its_block_with_a_reason(name: str, check_vma: bool) -> N
     before, (after, missed) = paropt.audit(jax.jit(case.step).lower(*case.args)), compared(case)
     assert before.sync_in_loop == after.sync_in_loop >= 32 * MICRO_BATCHES
     assert any(reason in remark for remark in missed), missed
+
+
+@pytest.mark.parametrize("check_vma", CHECKS)
+def test_two_sums_of_the_branches_in_a_block(check_vma: bool) -> None:
+    """To take one out remakes the branches that make the other."""
+
+    def both(w: jax.Array, x: jax.Array) -> Any:
+        gradient = product(w, x)
+        sums = lambda: lax.psum((gradient, 2 * gradient), "data")  # noqa: E731
+        return lax.cond(w[0, 0] > 0, sums, lambda: (jnp.zeros_like(w), jnp.zeros_like(w)))
+
+    after, _ = compared(Case(added(both, (P(), P()))(Block(check_vma))))
+    assert (after.sync_in_loop, after.sync_bytes) == (0, 2 * BYTES)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_branches_with_a_block_and_without(first: bool) -> None:
+    """XLA rejects branches that return what lies differently."""
+    block = Block(False)(lambda w, x: x @ w, P(), P("data"), out_specs=P("data"))
+
+    def step(w: jax.Array, batches: jax.Array) -> jax.Array:
+        def body(total: jax.Array, x: jax.Array) -> tuple[jax.Array, None]:
+            inside = lambda: jax.grad(lambda w: (block(w, x) ** 2).sum())(w)  # noqa: E731
+            outside = lambda: jax.grad(lambda w: ((x @ w) ** 2).sum())(w)  # noqa: E731
+            ways = [inside, outside]
+            return total + lax.cond(x[0, 0] > 0, *(ways if first else ways[::-1])), None
+
+        return lax.scan(body, jnp.zeros_like(w), batches)[0]
+
+    after, _ = compared(Case(step, args=(parameter(0, None, "model"), BATCHES)))
+    before = paropt.audit(jax.jit(step).lower(parameter(0, None, "model"), BATCHES))
+    assert after.sync_in_loop < before.sync_in_loop
