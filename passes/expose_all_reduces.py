@@ -125,8 +125,9 @@ def expose_all_reduces(
         return remarks
     split = sharded_sums(module)
     # What a sharded optimizer does with a sum after the loop is not to decide how the loop splits its examples.
+    whole = whole_sums(module, split)
     try:
-        propagated = Propagated(module, forward_only=whole_sums(module, split))
+        propagated = Propagated(module, forward_only=whole)
     except Declined as reason:
         return [*remarks, missed(NAME, reason.op or module, reason)]
     if split:
@@ -152,7 +153,7 @@ def expose_all_reduces(
     note_shardings(module, [(producer.value, moved) for producer, moved, _ in exposed], propagated)
     note_gathers(module, [producer for producer, _, _ in exposed], propagated)
     if any(_leaves_choices(producer, propagated) for producer, _, _ in exposed):
-        note_alone(module, propagated)
+        note_alone(module, propagated, *([Propagated(module)] if whole else []))
     for producer, moved, scattering in exposed:
         expose(producer, moved, scattering)
     return remarks

@@ -32,12 +32,15 @@ class Change(NamedTuple):
     dimensions: tuple[Axes, ...]
 
 
-def note_alone(module: ir.Operation, propagated: Propagated) -> None:
-    """Notes how XLA alone splits what ops make."""
+def note_alone(module: ir.Operation, *propagated: Propagated) -> None:
+    """Notes how XLA alone splits what ops make, where all of `propagated` say the same."""
     names: set[str] = set()
     for op in all_ops_of(module):
-        if _is_noted(op) and is_used(op) and not is_manual(op) and propagated.knows(op):
-            op.attributes[ALONE] = propagated.listed(op) or ir.ArrayAttr.get([], module.context)
+        if not _is_noted(op) or not is_used(op) or is_manual(op) or not all(each.knows(op) for each in propagated):
+            continue
+        alone, *others = (each.listed(op) or ir.ArrayAttr.get([], module.context) for each in propagated)
+        if all(other == alone for other in others):
+            op.attributes[ALONE] = alone
             names.add(op.name)
     remember(module, names)
 
