@@ -153,10 +153,18 @@ def expose_all_reduces(
     note_shardings(module, [(producer.value, moved) for producer, moved, _ in exposed], propagated)
     note_gathers(module, [producer for producer, _, _ in exposed], propagated)
     if any(_leaves_choices(producer, propagated) for producer, _, _ in exposed):
-        note_alone(module, propagated, *([Propagated(module)] if whole else []))
+        _note_alone(module, propagated, whole)
     for producer, moved, scattering in exposed:
         expose(producer, moved, scattering)
     return remarks
+
+
+def _note_alone(module: ir.Operation, propagated: Propagated, whole: list[ir.Value]) -> None:
+    """Notes how XLA alone splits what lies alike whether or not what follows the loops that make `whole` has a say."""
+    try:
+        note_alone(module, propagated, *([Propagated(module)] if whole else []))
+    except Declined:  # Shardy would abort: whoever compiles this finds out
+        return
 
 
 def _leaves_choices(producer: Producer, propagated: Propagated) -> bool:
