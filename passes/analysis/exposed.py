@@ -50,13 +50,19 @@ def _reached(source: ir.Operation) -> Iterator[ir.Value]:
     while waiting:
         value = waiting.pop()
         yield value
-        made = [result for use in value.uses for result in made_by(use)]
+        made = [result for use in value.uses for result in _followed_by(use)]
         waiting += [result for result in dict.fromkeys(made) if result not in seen]
         seen.update(made)
 
 
+def _followed_by(use: ir.OpOperand) -> list[ir.Value]:
+    """What may be made there of a value while it is not reduced."""
+    op = use.owner.operation
+    return list(op.results) if op.name in FOLLOWED else made_by(use)
+
+
 def made_by(use: ir.OpOperand) -> list[ir.Value]:
-    """What may be made there of a value while it is not reduced; the value itself, in a loop or behind a branch."""
+    """What an op of `TRACKED` makes there of a value; the value itself, in a loop or behind a branch."""
     op, position = use.owner.operation, use.operand_number
     if op.name == WHILE:
         return [Loop(op).body.arguments[position], op.results[position]]
@@ -64,5 +70,4 @@ def made_by(use: ir.OpOperand) -> list[ir.Value]:
         return [parent_of(op).results[position]]
     if op.name == "stablehlo.return" and (loop := loop_around(op.block)) is not None:
         return [loop.body.arguments[position], loop.op.results[position]]
-    passes = op.name in TRACKED or op.name in FOLLOWED or op.name == GLOBAL_REDUCE_SCATTER
-    return list(op.results) if passes else []
+    return list(op.results) if op.name in TRACKED or op.name == GLOBAL_REDUCE_SCATTER else []

@@ -15,11 +15,9 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.branches import is_end
 from paropt.passes.analysis.collectives import ADD, ALL_REDUCE, Reduction
 from paropt.passes.analysis.deferral import adds_nothing
-from paropt.passes.analysis.linearity import TRACKED
-from paropt.passes.analysis.loops import WHILE, loop_around
+from paropt.passes.analysis.exposed import made_by
 from paropt.passes.analysis.meshes import Mesh
 from paropt.passes.analysis.noted import is_source
 from paropt.passes.analysis.partial import BlockFacts, PartialValues
@@ -190,15 +188,7 @@ class Region:
 
 def _is_added_up(result: ir.Value) -> bool:
     """Whether something reads `result` that may read it before it is reduced, and nothing says that it does."""
-    if _is_source(result):
-        return False
-    for use in result.uses:
-        user = use.owner.operation
-        if user.name in TRACKED or user.name == WHILE or is_end(user):
-            return True
-        if user.name == "stablehlo.return" and loop_around(user.block) is not None:
-            return True
-    return False
+    return not _is_source(result) and any(made_by(use) for use in result.uses)
 
 
 def _is_source(result: ir.Value) -> bool:

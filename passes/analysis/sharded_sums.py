@@ -132,9 +132,11 @@ def _made_by(op: ir.Operation, operand: int) -> list[ir.Value]:
         return [Loop(op).body.arguments[operand], op.results[operand]]
     if is_end(op):
         return [parent_of(op).results[operand]]
-    loop = loop_around(op.block) if op.name == "stablehlo.return" else None
+    if op.name != "stablehlo.return":
+        return list(op.results)
+    loop = loop_around(op.block)
     if loop is None:
-        return list(op.results) if op.name != "stablehlo.return" else list(parent_of(op).results)
+        return list(parent_of(op).results)
     inner = [loop.op.results[operand]] if is_within(loop.op, WHILE) else []
     return [loop.body.arguments[operand], *inner]
 

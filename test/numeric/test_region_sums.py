@@ -129,28 +129,29 @@ def with_loss(loss: Loss) -> Callable[[Any, jax.Array], Any]:
     return step
 
 
-def every_second(loss: Loss) -> Callable[[Any, jax.Array], Any]:
-    def step(w: jax.Array, batches: jax.Array) -> Any:
-        def body(total: jax.Array, item: Any) -> tuple[jax.Array, None]:
-            i, x = item
-            return lax.cond(i % 2 == 0, lambda: total + jax.grad(loss)(w, x), lambda: total), None
+def by_turns(trip: Callable[..., jax.Array]) -> Callable[[Loss], Callable[[Any, jax.Array], Any]]:
+    """`trip` gets whether the micro-batch has an even number, the accumulator, and a function for the gradient."""
 
-        return lax.scan(body, jnp.zeros_like(w), (jnp.arange(MICRO_BATCHES), batches))[0]
+    def step_of(loss: Loss) -> Callable[[Any, jax.Array], Any]:
+        def step(w: jax.Array, batches: jax.Array) -> Any:
+            def body(total: jax.Array, item: Any) -> tuple[jax.Array, None]:
+                i, x = item
+                return trip(i % 2 == 0, total, lambda: jax.grad(loss)(w, x)), None
 
-    return step
+            return lax.scan(body, jnp.zeros_like(w), (jnp.arange(MICRO_BATCHES), batches))[0]
+
+        return step
+
+    return step_of
 
 
-def zeros_otherwise(loss: Loss) -> Callable[[Any, jax.Array], Any]:
+def every_second(even: jax.Array, total: jax.Array, gradient: Callable[[], jax.Array]) -> jax.Array:
+    return lax.cond(even, lambda: total + gradient(), lambda: total)
+
+
+def zeros_otherwise(even: jax.Array, total: jax.Array, gradient: Callable[[], jax.Array]) -> jax.Array:
     """The branch returns what the block does."""
-
-    def step(w: jax.Array, batches: jax.Array) -> Any:
-        def body(total: jax.Array, item: Any) -> tuple[jax.Array, None]:
-            i, x = item
-            return total + lax.cond(i % 2 == 0, lambda: jax.grad(loss)(w, x), lambda: jnp.zeros_like(w)), None
-
-        return lax.scan(body, jnp.zeros_like(w), (jnp.arange(MICRO_BATCHES), batches))[0]
-
-    return step
+    return total + lax.cond(even, gradient, lambda: jnp.zeros_like(total))
 
 
 def unrolled(loss: Loss) -> Callable[[Any, jax.Array], Any]:
@@ -185,8 +186,8 @@ SERVED = {
     "a scan of blocks": Served(scanned_blocks, parameters=LAYERS, after=3, within=(0, 3 * ACTIVATIONS)),
     "a scan in a block": Served(scan_in_a_block, parameters=LAYERS, after=3),
     "columns and rows": Served(columns_and_rows, parameters=SPLIT, within=(ACTIVATIONS, 2 * ACTIVATIONS)),
-    "a block in a branch": Served(whole_loss, every_second),
-    "a branch returns a block's": Served(whole_loss, zeros_otherwise),
+    "a block in a branch": Served(whole_loss, by_turns(every_second)),
+    "a branch returns a block's": Served(whole_loss, by_turns(zeros_otherwise)),
     "branches in a block": Served(branches_in_a_block),
 }
 

@@ -586,6 +586,31 @@ func.func public @one_of_two(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<
   return %w#1 : tensor<4x4xf32>
 }
 
+// What a product makes of a sum is another sum.
+// ENOUGH-LABEL:  func.func public @product_of_a_sum
+// ENOUGH-REMARK-DAG: stablehlo.dot_general applied: 384 bytes per device fewer are reduced, 64 more are held
+// ENOUGH-REMARK-DAG: stablehlo.dot_general applied: 384 bytes per device fewer are reduced, 96 more are held
+func.func public @product_of_a_sum(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"replica"}]>}, %p: tensor<4x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica"}, {}]>}, %y: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data", "replica"}, {}]>}) -> tensor<4x8xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x8xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4x8xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %h = stablehlo.dot_general %x, %p, contracting_dims = [1] x [0] : (tensor<16x4xf32>, tensor<4x8xf32>) -> tensor<16x8xf32>
+    %s = sdy.sharding_constraint %h <@mesh, [{"data", "replica"}, {}]> : tensor<16x8xf32>
+    %g = stablehlo.dot_general %y, %s, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x8xf32>) -> tensor<4x8xf32>
+    %c = sdy.sharding_constraint %g <@mesh, [{}, {"data"}]> : tensor<4x8xf32>
+    %n = stablehlo.add %acc, %c : tensor<4x8xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4x8xf32>
+  }
+  return %w#1 : tensor<4x8xf32>
+}
+
 // Something else reads the whole sum: it is not scattered.
 // CHECK-LABEL:   func.func public @whole_too
 // CHECK-NOT:       sdy.reduce_scatter
