@@ -80,6 +80,7 @@ def defer_sync(
 
     - fewer bytes are reduced after the loop than in all trips (of a loop around it, too, if they leave that), or as
       many in fewer arrays
+    - no more is moved to put together what is split, and would be there twice, than is sent less
     - the accumulator keeps its shard, unless `policy` allows more memory: one before a reduce_scatter is unscattered
 
     Right for any number of trips, zero included. Floating-point sums are reassociated, so results may differ by

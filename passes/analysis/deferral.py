@@ -9,7 +9,7 @@ from paropt.passes.analysis.collectives import ADD, REDUCTIONS, Reduction, neutr
 from paropt.passes.analysis.constants import is_zero
 from paropt.passes.analysis.evaluation import executions, trips_of
 from paropt.passes.analysis.loops import Loop, trip_count
-from paropt.passes.analysis.noted import parts_unreduced
+from paropt.passes.analysis.noted import noted_sharding, parts_unreduced, shard_bytes
 from paropt.passes.analysis.partial import BlockFacts, PartialValues
 from paropt.passes.analysis.shardings import SHARDING
 from paropt.passes.analysis.types import bytes_of, widens
@@ -176,6 +176,7 @@ class Cost(NamedTuple):
     after: list[int]  # bytes of each array that is reduced after it
     unwidened: int  # bytes of all of these in the program's own types: the user asked for wider ones at any price
     held: int  # bytes that the loop carries more than before
+    joined: int  # bytes that XLA moves more than before, to put together what is split and now there twice
 
     @property
     def _often(self) -> dict[ir.Value, int]:
@@ -195,6 +196,10 @@ class Cost(NamedTuple):
         """Than what is reduced inside, that many times. Bytes decide, then arrays."""
         return (self.unwidened, len(self.after)) < (times * self._reduced_inside, times * sum(self._often.values()))
 
+    def moves_less(self, times: int = 1) -> bool:
+        """Whether what is reduced less, and would be sent twice for that, is more than what is moved more."""
+        return not self.joined or self.joined < 2 * (times * self._reduced_inside - self.unwidened)
+
 
 def cost_of(part: Deferral, loop: Loop) -> Cost:
     """A branch whose predicate is not known counts as taken in every trip."""
@@ -204,10 +209,12 @@ def cost_of(part: Deferral, loop: Loop) -> Cost:
     parts = {i: parts_unreduced(loop.op.results[i], part.values.reduction) for i in part.positions}
     after = {i: -(-bytes_of(carried_type(part, loop, i)) // parts[i]) for i in part.positions}
     before = {i: -(-bytes_of(ir.RankedTensorType(loop.op.results[i].type)) // parts[i]) for i in part.positions}
-    held = sum(after.values()) - sum(before.values()) + sum(before[i] for i in _changed_apart(part, loop))
+    rest = _rests(part, loop)
+    held = sum(after.values()) - sum(before.values()) + sum(before[i] for i in _changed_apart(part, loop, rest))
+    joined = (2 if trips is None else trips) * sum(_joined(value) for value, own in rest.items() if own == value)
     widened = part.values.accumulate is not None
     unwidened = sum(-(-_unwidened(part, loop, i) // parts[i]) if widened else after[i] for i in part.positions)
-    cost = Cost({}, {}, list(after.values()), unwidened, held)
+    cost = Cost({}, {}, list(after.values()), unwidened, held, joined)
     for op in part.reductions:
         runs = executions(op, loop, known) if op.block != loop.body else None
         for operand, result in zip(op.operands, op.results, strict=True):
@@ -259,14 +266,12 @@ def kept_apart(part: Deferral, loop: Loop) -> list[int]:
     return [i for i in part.positions if arguments[i] in rest]
 
 
-def _changed_apart(part: Deferral, loop: Loop) -> list[int]:
-    """Those of `kept_apart` that the loop changes, so that it has to carry them beside the partial value."""
+def _rests(part: Deferral, loop: Loop) -> dict[ir.Value, ir.Value]:
+    """The members with a part that was never partial, and the value that is this part; itself: it is to be made."""
     apart = kept_apart(part, loop)
-    if not apart:
-        return []
     combiner = part.values.reduction.combiner
     rest = {loop.body.arguments[i]: loop.body.arguments[i] for i in apart}
-    for value in (value for value in part.order if value not in rest):
+    for value in (value for value in part.order if apart and value not in rest):
         terms = [
             t for t in part.values.terms(value) if t in rest or not (t in part.members or adds_nothing(t, combiner))
         ]
@@ -274,8 +279,23 @@ def _changed_apart(part: Deferral, loop: Loop) -> list[int]:
         if kept:
             same = len(kept) == 1 and (op_of(value).name == combiner or part.values.values[value].choices)
             rest[value] = kept[0] if same else value
+    return rest
+
+
+def _changed_apart(part: Deferral, loop: Loop, rest: dict[ir.Value, ir.Value]) -> list[int]:
+    """Those of `kept_apart` that the loop changes, so that it has to carry them beside the partial value."""
     nexts = loop.next_values.operands
+    apart = [i for i in part.positions if loop.body.arguments[i] in rest]
     return [i for i in apart if nexts[i] not in rest or rest[nexts[i]] != loop.body.arguments[i]]
+
+
+def _joined(value: ir.Value) -> int:
+    """The bytes that a device holds of `value` if XLA moves parts of it to put it together; 0 if it does not."""
+    op, lies = defining_op(value), noted_sharding(value)
+    if op is None or op.name != "stablehlo.concatenate" or lies is None:
+        return 0
+    along = ir.IntegerAttr(op.attributes["dimension"]).value
+    return shard_bytes(value, lies) if lies.dimensions[along] else 0
 
 
 def adds_nothing(value: ir.Value, combiner: str) -> bool:

@@ -11,10 +11,12 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-from paropt.passes.analysis.noted import noted_operands, noted_sharding
+from paropt.passes.analysis.noted import MOVES, noted_operands, noted_sharding
 from paropt.passes.analysis.shardings import Axes, Sharding, names_of
 from paropt.passes.analysis.types import real_of
 from paropt.passes.core.remarks import Declined, require
+
+PARTS_MOVE = "XLA would move what is not reduced between devices, and add up the wrong parts"
 
 
 class Row(NamedTuple):
@@ -99,6 +101,7 @@ def require_followed(op: ir.Operation, addends: Sequence[int], axes: Axes) -> No
     """Declines unless XLA follows what is not reduced over `axes` from the operands `addends` through `op`."""
     require_real(op)
     _require_two_dimensions(op)
+    require(MOVES not in op.attributes, PARTS_MOVE, op)
     _require_not_moved(op, addends, axes)
     row = ROWS.get(op.name)
     if row is None:

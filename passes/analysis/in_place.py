@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.followed import PARTS_MOVE
 from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.sharding_rules import Factors, ShardingRule, parse_rule
-from paropt.passes.analysis.shardings import Sharding, units_of
+from paropt.passes.analysis.shardings import Axes, Sharding, units_of, without
 from paropt.passes.analysis.unreduced import Unreduced
-from paropt.passes.core.remarks import require
-from paropt.passes.core.traversal import op_of
+from paropt.passes.core.remarks import Declined, require
+from paropt.passes.core.traversal import module_of, op_of
 
 Split = dict[str, tuple[tuple[str, int, int], ...]]  # by factors of a sharding rule: parts of axes, as of `units_of`
 
@@ -52,7 +53,33 @@ def require_kept(before: Split, after: Split, op: ir.Operation) -> None:
     pairs = [(before.get(factor, ()), after.get(factor, ())) for factor in before | after]
     cut = all(new[: len(old)] == old for old, new in pairs)
     joined = all(old[: len(new)] == new for old, new in pairs)
-    require(cut or joined, "XLA would move what is not reduced between devices, and add up the wrong parts", op)
+    require(cut or joined, PARTS_MOVE, op)
+
+
+def is_in_place(op: ir.Operation, addend: ir.Value, axes: Axes, propagated: Propagated) -> bool:
+    """Whether what `op` makes of `addend`, not reduced over `axes`, stays on its devices, split as XLA alone would."""
+    before, after = (_left(value, axes, propagated) for value in (addend, op.results[0]))
+    text = propagated.sharding_rule(op) if before is not None and after is not None and before != after else ""
+    if before is None or after is None or not text:
+        return True  # nothing is moved, or nothing is known: `require_in_place` finds out
+    rule, module = parse_rule(text), module_of(op)
+    cut = split_by(after, rule.results[0], rule, module)
+    lies = [split_by(before, rule.operands[i], rule, module) for i, each in enumerate(op.operands) if each == addend]
+    try:
+        for split in lies:
+            require_kept(split, cut, op)
+    except Declined:
+        return False
+    return True
+
+
+def _left(value: ir.Value, axes: Axes, propagated: Propagated) -> Sharding | None:
+    """How XLA alone would split `value`, but for `axes`; None: not at all, or a block argument."""
+    sharding = propagated.sharding_of(value) if isinstance(value, ir.OpResult) else None
+    if sharding is None:
+        return None
+    left = sharding._replace(dimensions=without(sharding.dimensions, axes))
+    return left if any(left.dimensions) else None
 
 
 def _passed_on(found: Unreduced) -> Iterator[tuple[ir.Value, ir.Value, ir.Operation]]:

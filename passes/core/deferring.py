@@ -140,6 +140,8 @@ def _require_worth(cost: Cost, times: int) -> None:
     counts = {2 if runs is None else runs for runs in cost.runs.values()}
     often = f"{min(counts)} times " if len(counts) == 1 else f"in all {len(cost.runs)} arrays "
     require(cost.is_less(times), f"{cost.unwidened} bytes after the loop are no fewer than {often}{inside} in it")
+    moved = f"{cost.joined} bytes more are moved in the loop, to put together what is split and then there twice"
+    require(cost.moves_less(times), moved)
 
 
 def _remarks(done: Possible, facts: BlockFacts, site: Site, options: Options) -> list[Remark]:

@@ -18,9 +18,11 @@ from paropt.passes.analysis.exposed import made_by
 from paropt.passes.analysis.followed import ROWS as FOLLOWED
 from paropt.passes.analysis.followed import is_followed
 from paropt.passes.analysis.gathers import Gather, is_gathered_alike
+from paropt.passes.analysis.in_place import is_in_place
 from paropt.passes.analysis.noted import (
     ALONE,
     GATHERED,
+    MOVES,
     OPERANDS,
     READ,
     SHARDINGS,
@@ -177,11 +179,14 @@ def _note_shardings(values: list[ir.Value], axes: Axes, propagated: Propagated) 
         for use in value.uses:
             user = use.owner.operation
             if user.name not in FOLLOWED:
-                waiting += made_by(use)
-                continue
-            names.add(user.name)
-            if _follows(user, value, axes, propagated):
-                waiting += user.results
+                results = made_by(use)
+            else:
+                names.add(user.name)
+                results = list(user.results) if _follows(user, value, axes, propagated) else []
+            if results and results == list(user.results) and not is_in_place(user, value, axes, propagated):
+                user.attributes[MOVES] = ir.UnitAttr.get(user.context)
+                names.add(user.name)
+            waiting += results
     return names
 
 
@@ -349,7 +354,7 @@ def noted_ops(module: ir.Operation) -> list[ir.Operation]:
 
 def erase_notes(module: ir.Operation) -> None:
     for op in noted_ops(module):
-        for name in (SHARDINGS, WANTED, READ, GATHERED, ALONE):
+        for name in (SHARDINGS, WANTED, READ, GATHERED, MOVES, ALONE):
             if name in op.attributes:
                 del op.attributes[name]
     if _NOTED in module.attributes:

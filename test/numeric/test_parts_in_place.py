@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.flatten_util import ravel_pytree
+from jax.sharding import Mesh
 from numeric.oracle import results
 from numeric.user_steps import EXAMPLES, MICRO_BATCHES, WIDTH, Case, accumulated, compared, integers, placed
 from programs.program import Tree, mesh_of
@@ -110,6 +112,33 @@ def test_rows_of_a_table_where_an_axis_is_idle(axes: tuple[str, ...]) -> None:
     idle_first = axes[0] == "replica"
     assert any("nothing of it over `replica`" in remark for remark in missed) == idle_first
     assert (after.sync_in_loop < before.sync_in_loop) != idle_first
+
+
+@pytest.mark.parametrize("mesh", [mesh_of(data=4, tensor=2), MESH], ids=["4x2", "2x2x2"])
+def test_accumulators_of_all_gradients_in_a_row(mesh: Mesh) -> None:
+    """XLA alone moves parts of some; what leaves the loop is not to have the others put together twice for that."""
+    parameters = {
+        "table": placed(integers(32, 16), "tensor", mesh=mesh),
+        "weight": placed(integers(16, 16), None, "tensor", mesh=mesh),
+    }
+    rows = abs(integers(MICRO_BATCHES, 32)).astype(int)
+    examples = placed((rows, integers(MICRO_BATCHES, 32, 32)), None, "data", mesh=mesh)
+
+    def loss(w: Any, batch: Any) -> jax.Array:
+        rows, y = batch
+        return ((w["table"][rows] @ w["weight"] @ w["table"].T - y) ** 2).sum()
+
+    def step(w: Any, batches: Any) -> Any:
+        flat, restored = ravel_pytree(w)
+
+        def body(total: jax.Array, batch: Any) -> tuple[jax.Array, None]:
+            return total + ravel_pytree(jax.grad(loss)(w, batch))[0], None
+
+        return restored(flat - lax.scan(body, jnp.zeros_like(flat), batches)[0])
+
+    _, _, missed = compared(Case(step, (parameters, examples)))  # no other kind of collective grows
+    assert any("put together what is split" in remark for remark in missed)
+    assert any(MOVED in remark for remark in missed)
 
 
 # A product that is not reduced is closed by a constraint that splits it otherwise. Beside it, the same as XLA reduces it.

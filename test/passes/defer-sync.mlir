@@ -2427,3 +2427,70 @@ func.func public @loop_with_shardings(%trips: tensor<i32>, %x: tensor<8x4xf32>, 
 }
 
 }
+
+// -----
+
+sdy.mesh @mesh = <["data"=4, "model"=2]>
+
+// The sum would be carried beside what is not reduced, and each put together from parts that XLA moves.
+// Worth it when: no more is moved to put together what is split, and would be there twice, than is sent less
+// CHECK-LABEL:   func.func public @joined_twice
+// CHECK-NOT:       stablehlo.while({{.*}}, {{.*}}, {{.*}})
+// CHECK:           } do {
+// CHECK:             sdy.all_reduce
+// CHECK:             return
+// CHECK-NOT:         sdy.all_reduce
+// REMARK-DAG: [defer-sync] sdy.all_reduce missed: 1024 bytes more are moved in the loop, to put together what is split and then there twice
+func.func public @joined_twice(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}]>}, %y: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %z: tensor<64xf32>) -> tensor<128xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<128xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<128xf32> attributes {paropt.shardings = [#sdy.sharding<@mesh, []>, #sdy.sharding<@mesh, [{"model"}]>]}
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %p = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] {paropt.shardings = [#sdy.sharding<@mesh, [{"model"}, {}]>]} : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
+    %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data"}, {?}]>, #sdy.sharding<@mesh, [{"data"}, {?}]>]} : tensor<8x8xf32>
+    %s = sdy.all_reduce {"data"} %u out_sharding=<@mesh, [{?}, {?}]> : tensor<8x8xf32>
+    %f = stablehlo.reshape %s {paropt.shardings = [#sdy.sharding<@mesh, [{"model"}]>]} : (tensor<8x8xf32>) -> tensor<64xf32>
+    %c = stablehlo.concatenate %f, %z, dim = 0 {paropt.shardings = [#sdy.sharding<@mesh, [{"model"}]>]} : (tensor<64xf32>, tensor<64xf32>) -> tensor<128xf32>
+    %n = stablehlo.add %acc, %c {paropt.shardings = [#sdy.sharding<@mesh, [{"model"}]>]} : tensor<128xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<128xf32>
+  }
+  return %w#1 : tensor<128xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=4, "model"=2]>
+
+// Here what is moved more, 4 times 1152 bytes, is less than what is sent less: twice 4 times 1024 bytes less 1152.
+// CHECK-LABEL:   func.func public @joined_twice_for_more
+// CHECK:           } do {
+// CHECK-COUNT-2:     stablehlo.concatenate
+// CHECK:             return
+// CHECK:           sdy.all_reduce
+func.func public @joined_twice_for_more(%x: tensor<16x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}]>}, %y: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %z: tensor<64xf32>) -> tensor<576xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<576xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<576xf32> attributes {paropt.shardings = [#sdy.sharding<@mesh, []>, #sdy.sharding<@mesh, [{"model"}]>]}
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %p = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] {paropt.shardings = [#sdy.sharding<@mesh, [{"model"}, {}]>]} : (tensor<16x64xf32>, tensor<16x8xf32>) -> tensor<64x8xf32>
+    %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data"}, {?}]>, #sdy.sharding<@mesh, [{"data"}, {?}]>]} : tensor<64x8xf32>
+    %s = sdy.all_reduce {"data"} %u out_sharding=<@mesh, [{?}, {?}]> : tensor<64x8xf32>
+    %f = stablehlo.reshape %s {paropt.shardings = [#sdy.sharding<@mesh, [{"model"}]>]} : (tensor<64x8xf32>) -> tensor<512xf32>
+    %c = stablehlo.concatenate %f, %z, dim = 0 {paropt.shardings = [#sdy.sharding<@mesh, [{"model"}]>]} : (tensor<512xf32>, tensor<64xf32>) -> tensor<576xf32>
+    %n = stablehlo.add %acc, %c {paropt.shardings = [#sdy.sharding<@mesh, [{"model"}]>]} : tensor<576xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<576xf32>
+  }
+  return %w#1 : tensor<576xf32>
+}

@@ -1492,3 +1492,35 @@ func.func public @main(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh,
   }
   return %w#1, %w#2 : tensor<8x8xf32>, tensor<16x8xf32>
 }
+
+// -----
+
+sdy.mesh @mesh = <["data"=4, "model"=2]>
+
+// An accumulator of all gradients in a row: of the second one, split by columns, XLA would move parts. No pass crosses that.
+// CHECK-LABEL:   func.func public @in_a_row
+// CHECK:             stablehlo.reshape {{.*}}[{"model"}]>], paropt.shardings =
+// CHECK-NEXT:        stablehlo.reshape {{.*}}[{"model"}]>], paropt.moves, paropt.shardings =
+// CHECK-NOT:         paropt.moves
+// CHECK:             return
+func.func public @in_a_row(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}]>}, %y: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<128xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<128xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<128xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %p = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
+    %q = stablehlo.dot_general %y, %x, contracting_dims = [0] x [0] : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
+    %a = stablehlo.reshape %p : (tensor<8x8xf32>) -> tensor<64xf32>
+    %b = stablehlo.reshape %q : (tensor<8x8xf32>) -> tensor<64xf32>
+    %f = stablehlo.concatenate %a, %b, dim = 0 : (tensor<64xf32>, tensor<64xf32>) -> tensor<128xf32>
+    %n = stablehlo.add %acc, %f : tensor<128xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<128xf32>
+  }
+  return %w#1 : tensor<128xf32>
+}
