@@ -304,7 +304,10 @@ def _close(op: ir.Operation, sharding: ir.Attribute) -> Remark:
     steps = scatters(module_of(op), ir.RankedTensorType(value.type).shape, start, end)
     with ir.InsertionPoint(op), op.location:
         parts = parts_of(value)
-        reduced = joined([scattered(p, start, end, steps) if steps else constrained(p, sharding) for p in parts])
+        closed = [scattered(part, start, end, steps) if steps else constrained(part, sharding) for part in parts]
+        if steps and end.unreduced and len(parts) > 1:  # what puts them together reads what says to be not reduced
+            closed = [constrained(part, sharding) for part in closed]
+        reduced = joined(closed)
     axes = ", ".join(sorted(names_of(start.unreduced) - names_of(end.unreduced)))
     done = f"are {'scattered' if steps else 'reduced'} here, over {axes}"
     before = "" if op.name == GLOBAL_REDUCE_SCATTER else ", and not before"

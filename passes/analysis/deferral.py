@@ -11,7 +11,7 @@ from paropt.passes.analysis.evaluation import executions, trips_of
 from paropt.passes.analysis.loops import Loop, trip_count
 from paropt.passes.analysis.noted import noted_sharding, parts_unreduced, shard_bytes
 from paropt.passes.analysis.partial import BlockFacts, PartialValues
-from paropt.passes.analysis.shardings import SHARDING
+from paropt.passes.analysis.shardings import CONSTRAINT, SHARDING
 from paropt.passes.analysis.types import bytes_of, widens
 from paropt.passes.core.remarks import Declined, require
 from paropt.passes.core.traversal import defining_op, op_of
@@ -277,7 +277,8 @@ def _rests(part: Deferral, loop: Loop) -> dict[ir.Value, ir.Value]:
         ]
         kept = list(dict.fromkeys(rest.get(term, term) for term in terms))
         if kept:
-            same = len(kept) == 1 and (op_of(value).name == combiner or part.values.values[value].choices)
+            alike = op_of(value).name == combiner or part.values.values[value].choices
+            same = len(kept) == 1 and (alike or is_carried_on(op_of(value), kept[0]))
             rest[value] = kept[0] if same else value
     return rest
 
@@ -296,6 +297,11 @@ def _joined(value: ir.Value) -> int:
         return 0
     along = ir.IntegerAttr(op.attributes["dimension"]).value
     return shard_bytes(value, lies) if lies.dimensions[along] else 0
+
+
+def is_carried_on(op: ir.Operation, rest: ir.Value) -> bool:
+    """Whether `op` constrains what a loop carries: in JAX's explicit mode constraints are behind all ops."""
+    return op.name == CONSTRAINT and isinstance(rest.owner, ir.Block)
 
 
 def adds_nothing(value: ir.Value, combiner: str) -> bool:

@@ -26,6 +26,7 @@ from paropt.passes.analysis.shardings import (
     has_part,
     in_mesh_order,
     is_even,
+    is_idle,
     is_manual,
     mesh_behind,
     names_of,
@@ -113,7 +114,9 @@ def _closed(module: ir.Operation) -> list[Producer]:
     found: list[Producer] = []
     for op in ops_of(module, CONSTRAINT):
         lies = read_sharding(op.attributes["sharding"])
-        if lies.unreduced and not has_part(lies.unreduced) and _is_closed(op) and not is_manual(op):
+        if not lies.unreduced or has_part(lies.unreduced) or not _is_closed(op) or is_manual(op):
+            continue
+        if not is_idle(op):
             found.append(Producer(op.results[0], lies.mesh, lies.unreduced, (), op))
     return found
 

@@ -14,7 +14,15 @@ from paropt.passes.analysis.branches import BRANCHES, ends_of, is_end
 from paropt.passes.analysis.linearity import TRACKED
 from paropt.passes.analysis.loops import WHILE, Loop, loop_around
 from paropt.passes.analysis.propagation import Propagated
-from paropt.passes.analysis.shardings import CONSTRAINT, Sharding, is_manual, names_of, read_sharding, sharding_of
+from paropt.passes.analysis.shardings import (
+    CONSTRAINT,
+    Sharding,
+    is_idle,
+    is_manual,
+    names_of,
+    read_sharding,
+    sharding_of,
+)
 from paropt.passes.core.traversal import defining_op, is_within, ops_of, parent_of
 
 # Ops that leave a parameter what it is.
@@ -67,6 +75,7 @@ class Cut(NamedTuple):
     """Where a sum that one op takes becomes split."""
 
     value: ir.Value  # the sum, in the type in which it is taken
+    converts: list[ir.Operation]  # of it to other types, where only the last one becomes split
     wholes: list[ir.Operation]  # constraints that ask for the whole of it, and that only the next one reads
     shard: Sharding  # how it lies then
 
@@ -78,20 +87,21 @@ def cut_of(value: ir.Value, propagated: Propagated, axes: frozenset[str]) -> Cut
     """
     alone = propagated.sharding_of(value)
     if alone is not None and axes <= names_of(alone.axes):
-        return Cut(value, [], alone)
-    user, converted = _only_user(value), False
-    while user is not None and (_is_copy(user) if not converted else user.name in _CONVERTS):
-        converted = converted or user.name in _CONVERTS
-        value = value if converted else user.results[0]
+        return Cut(value, [], [], alone)
+    user = _only_user(value)
+    converts: list[ir.Operation] = []
+    while user is not None and (user.name in _CONVERTS or (not converts and _is_copy(user, axes))):
+        converts += [user] if user.name in _CONVERTS else []
+        value = value if converts else user.results[0]
         user = _only_user(user.results[0])
     wholes: list[ir.Operation] = []
     while user is not None and user.name == CONSTRAINT:
         sharding = read_sharding(user.attributes["sharding"])
         if sharding.unreduced:
             return None
-        if sharding.axes:
-            lies = propagated.sharding_of(user.results[0]) or sharding
-            return Cut(value, wholes, lies) if axes <= names_of(lies.axes) else None
+        lies = propagated.sharding_of(user.results[0]) or sharding
+        if names_of(sharding.axes) & axes:
+            return Cut(value, converts, wholes, lies) if axes <= names_of(lies.axes) else None
         wholes.append(user)
         user = _only_user(user.results[0])
     return None
@@ -141,12 +151,12 @@ def _made_by(op: ir.Operation, operand: int) -> list[ir.Value]:
     return [loop.body.arguments[operand], *inner]
 
 
-def _is_copy(op: ir.Operation) -> bool:
-    """Whether `op` copies what it reads, all of it; in JAX's explicit mode each op's result is constrained, too."""
+def _is_copy(op: ir.Operation, axes: frozenset[str]) -> bool:
+    """Whether `op` copies what it reads, not split over `axes`: in JAX's explicit mode each op is constrained."""
     if op.name != CONSTRAINT:
         return op.name in _COPIES
     sharding = read_sharding(op.attributes["sharding"])
-    return not sharding.axes and not sharding.unreduced
+    return not names_of(sharding.axes) & axes and (not sharding.unreduced or is_idle(op))
 
 
 def _only_user(value: ir.Value) -> ir.Operation | None:

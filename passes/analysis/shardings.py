@@ -87,6 +87,15 @@ def without(dimensions: Sequence[Axes], axes: Axes) -> tuple[Axes, ...]:
     return tuple(tuple(a for a in over if not names_of([a]) & names_of(axes)) for over in dimensions)
 
 
+def is_idle(constraint: ir.Operation) -> bool:
+    """Whether `constraint` says not to be reduced what the program has just said to be: XLA does nothing there."""
+    before = defining_op(constraint.operands[0])
+    if before is None or before.name != CONSTRAINT:
+        return False
+    was, now = (read_sharding(op.attributes["sharding"]) for op in (before, constraint))
+    return bool(now.unreduced) and not was.unreduced
+
+
 def read_sharding(attribute: ir.Attribute) -> Sharding:
     text = str(attribute)
     if text not in _READ:

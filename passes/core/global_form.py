@@ -104,6 +104,10 @@ def _write_scatter(value: ir.Value, cut: Cut, shard: Sharding, axes: Axes) -> ir
         }
         op = ir.Operation.create(GLOBAL_REDUCE_SCATTER, results=[value.type], operands=[value], attributes=attributes)
     value.replace_all_uses_except(op.results[0], op)
+    for convert in cut.converts:  # of shards now
+        convert.attributes[SHARDINGS] = ir.ArrayAttr.get([op.attributes["out_sharding"]], value.context)
+        if ALONE in convert.attributes:
+            del convert.attributes[ALONE]
     for whole in cut.wholes:
         op.attributes[_WHOLE] = whole.attributes["sharding"]
         whole.results[0].replace_all_uses_with(whole.operands[0])

@@ -12,7 +12,7 @@ from jaxlib.mlir import ir
 from paropt.passes.analysis.branches import ends_of
 from paropt.passes.analysis.collectives import ADD, GLOBAL_ALL_REDUCE, REDUCE_SCATTER, neutral_number, reduction_of
 from paropt.passes.analysis.constants import scalar_of
-from paropt.passes.analysis.deferral import adds_nothing
+from paropt.passes.analysis.deferral import adds_nothing, is_carried_on
 from paropt.passes.analysis.noted import notes_of_results
 from paropt.passes.analysis.partial import PartialValues
 from paropt.passes.analysis.shardings import SHARDING
@@ -60,9 +60,15 @@ def split_values(
         rests = {i: part.rest if part else _rest(op.operands[i], combiner) for i, part in parts.items()}
         scatters = values.reduction.kind == REDUCE_SCATTER
         partial = _on(op, partials, values, unscattered=scatters)
-        rest = _on(op, rests, values) if any(part is not None for part in rests.values()) else None
-        splits[value] = Split(partial, rest)
+        splits[value] = Split(partial, _rest_on(op, rests, values))
     return splits
+
+
+def _rest_on(op: ir.Operation, rests: dict[int, ir.Value | None], values: PartialValues) -> ir.Value | None:
+    given = [rest for rest in rests.values() if rest is not None]
+    if not given:
+        return None
+    return given[0] if is_carried_on(op, given[0]) else _on(op, rests, values)
 
 
 def _rest(value: ir.Value, combiner: str) -> ir.Value | None:

@@ -72,17 +72,41 @@ def case(step: Callable[..., Any], mesh: Mesh, a: Any, b: Any, after: int, withi
     return Case(step, (w, batches), after, within, mesh=mesh)
 
 
+def said_twice(w: Any, batches: jax.Array) -> Any:
+    """The gradients are said to be reduced, then not to be: XLA does nothing between."""
+    as_reduced, whole = PartitionSpec(None, None, reduced={"data"}), PartitionSpec(None, None)
+
+    def of_reduced(w: Any, x: jax.Array) -> jax.Array:
+        return loss(jax.tree.map(lambda a: jax.reshard(jax.reshard(a, as_reduced), whole), w), x)
+
+    return accumulated(jax.grad(of_reduced), w, batches)
+
+
+def in_a_nest(w: Any, batches: jax.Array) -> Any:
+    def outer(total: Any, some: jax.Array) -> tuple[Any, None]:
+        def body(total: Any, batch: jax.Array) -> tuple[Any, None]:
+            return jax.tree.map(jnp.add, total, jax.grad(loss)(w, batch)), None
+
+        return lax.scan(body, total, some)[0], None
+
+    pairs = batches.reshape(2, MICRO_BATCHES // 2, *batches.shape[1:])
+    return lax.scan(outer, jax.tree.map(jnp.zeros_like, w), pairs)[0]
+
+
 ALL = 3 * BYTES  # of both weights
 ACTIVATIONS = 4 * CLASSES * EXAMPLES // 4 * MICRO_BATCHES  # reduced over `model`
 CASES = {
     "replicated": case(replicated, EXPLICIT, (), (), ALL),
     "reduced": case(reduced, EXPLICIT, (), (), ALL),
+    "said twice": case(said_twice, EXPLICIT, (), (), ALL),
+    "in a nest": case(in_a_nest, EXPLICIT, (), (), ALL),
     "reduced, sharded": case(reduced, EXPLICIT, ("data",), ("data",), 0, MICRO_BATCHES * ALL),
     "fully sharded": case(fully_sharded, EXPLICIT, ("data",), ("data",), 0, MICRO_BATCHES * ALL),
+    "fully sharded, said twice": case(said_twice, EXPLICIT, ("data",), ("data",), 0, MICRO_BATCHES * ALL),
     "sharded sums": case(sharded_sums, EXPLICIT, (), (), 0, MICRO_BATCHES * ALL),
     "tensor parallel": case(replicated, MIXED, (None, "model"), ("model",), ALL // 2, ACTIVATIONS),
 }
-SCATTERED = ("reduced, sharded", "fully sharded", "sharded sums")
+SCATTERED = ("reduced, sharded", "fully sharded", "fully sharded, said twice", "sharded sums")
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -99,6 +123,35 @@ def test_gathered_once() -> None:
     before, after, _ = compared(case(fully_sharded, MIXED, ("data", "model"), ("data", "model"), 0))
     assert before.total("all-gather").in_loops == after.total("all-gather").in_loops > 0
     assert after.total("reduce-scatter").bytes == MICRO_BATCHES * ALL // 2 < before.sync_in_loop
+
+
+@pytest.mark.parametrize("narrow", [False, True], ids=["f32", "bf16"])
+@pytest.mark.parametrize(
+    "names", [("replica", "data"), ("data", "tensor"), ("replica", "data", "tensor")], ids="-".join
+)
+def test_scattered_in_the_loop(names: tuple[str, ...], narrow: bool) -> None:
+    """Over the axis that splits the parameters, however the constraints between say that the gradient is whole."""
+    sizes = (2, 4) if names[0] == "replica" else (4, 2)
+    mesh = jax.make_mesh(sizes if len(names) == 2 else (2, 2, 2), names, axis_types=(AxisType.Explicit,) * len(names))
+    columns = "tensor" if "tensor" in names else None
+
+    def step(w: jax.Array, batches: jax.Array) -> jax.Array:
+        def loss(w: jax.Array, x: jax.Array) -> jax.Array:
+            whole = jax.reshard(w, PartitionSpec(None, columns))
+            dtype = jnp.bfloat16 if narrow else jnp.float32
+            return ((x.astype(dtype) @ whole.astype(dtype)).astype(jnp.float32) ** 2).sum()
+
+        return w - accumulated(jax.grad(loss), w, batches)
+
+    w = placed(integers(16, WIDTH), "data", columns, mesh=mesh)
+    examples = tuple(name for name in names if name != "tensor")
+    batches = placed(integers(MICRO_BATCHES, EXAMPLES, 16), None, examples, mesh=mesh)
+    before, after, _ = compared(Case(step, (w, batches), mesh=mesh))
+    whole = 4 * 16 * WIDTH // (2 if columns else 1)
+    over_replicas = whole // mesh.shape["data"] if "replica" in names else 0
+    assert before.sync_in_loop == MICRO_BATCHES * whole
+    assert after.total("all-reduce").bytes == over_replicas
+    assert after.total("reduce-scatter").bytes == MICRO_BATCHES * whole
 
 
 @pytest.mark.parametrize("target", ["tpu:v5e:2x4", "gpu:h100:1x1x8"])

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax import lax
 from numeric.user_steps import EXAMPLES, MICRO_BATCHES, WIDTH, Case, accumulated, compared, integers, placed
@@ -47,6 +48,11 @@ def mean_of_tokens(w: Any, x: jax.Array) -> jax.Array:
     return ((jnp.tanh(x @ w["k"]) + w["b"]).mean(1) ** 2).sum()
 
 
+def waves(w: Any, x: jax.Array) -> jax.Array:
+    """Complex numbers are scattered part by part."""
+    return (jnp.abs(jnp.tanh(x @ w["c"])) ** 2).mean()
+
+
 def square(*shape: int) -> Tree:
     return on_mesh(integers(*shape, WIDTH, WIDTH) / 4)
 
@@ -66,6 +72,11 @@ CASES: dict[str, tuple[Any, Tree, Tree]] = {
         recurrent,
         {"x": square(), "h": on_mesh(integers(WIDTH, WIDTH) / 4, "data")},
         batches(SEQUENCE, WIDTH),
+    ),
+    "complex weights": (
+        waves,
+        {"c": on_mesh((integers(WIDTH, 32) + 1j * integers(WIDTH, 32)).astype(np.complex64) / 4, "data")},
+        batches(WIDTH),
     ),
     "a mean of tokens": (
         mean_of_tokens,

@@ -1524,3 +1524,22 @@ func.func public @in_a_row(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@m
   }
   return %w#1 : tensor<128xf32>
 }
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// JAX's explicit mode says that the sum is reduced, and then that it is not: only the first is one.
+// CHECK-LABEL:   func.func public @said_twice
+// CHECK:           %[[P:.*]] = stablehlo.dot_general
+// CHECK-NEXT:      %[[U:.*]] = sdy.sharding_constraint %[[P]] <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands
+// CHECK-NEXT:      sdy.all_reduce {"data"} %[[U]]
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+func.func public @said_twice(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %r = sdy.sharding_constraint %p <@mesh, [{}, {}]> : tensor<4x4xf32>
+  %u = sdy.sharding_constraint %r <@mesh, [{}, {}], unreduced={"data"}> : tensor<4x4xf32>
+  %v = sdy.sharding_constraint %u <@mesh, [{}, {}]> : tensor<4x4xf32>
+  return %v : tensor<4x4xf32>
+}
