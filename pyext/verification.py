@@ -203,6 +203,9 @@ class _Predictor:
         self._propagated = Propagated(module)
         self._trip_counts: dict[ir.Value, float] = {}  # by the first result of a loop
         self._sizes: dict[str, dict[str, int]] = {}  # of the axes of a mesh
+        self._calls: defaultdict[str, list[ir.Operation]] = defaultdict(list)  # of functions
+        for call in ops_of(module, "func.call"):
+            self._calls[ir.FlatSymbolRefAttr(call.attributes["callee"]).value].append(call)
         self._has_one_mesh = len(Layout.of_module(module).meshes) == 1  # axes of another may span the same devices
 
     def prediction(self) -> Prediction:
@@ -333,6 +336,10 @@ class _Predictor:
             op = parent_of(op)
             if op.name == WHILE:
                 in_loop, times = True, times * self._trips(op)
+            if op.name == "func.func" and (calls := self._calls.get(ir.StringAttr(op.attributes["sym_name"]).value)):
+                places = [self._place(call) for call in calls]
+                in_loop = in_loop or any(inside for inside, _ in places)
+                times *= sum(often for _, often in places)
         return in_loop, times
 
     def _trips(self, loop: ir.Operation) -> float:

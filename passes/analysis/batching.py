@@ -13,7 +13,7 @@ from jaxlib.mlir import ir
 
 from paropt.passes.analysis.collectives import ADD, ALL_REDUCE, REDUCE_SCATTER, Reduction, combiner_of
 from paropt.passes.analysis.congruence import captured, is_repeatable
-from paropt.passes.analysis.constants import CONSTANT, is_zero, splat_of
+from paropt.passes.analysis.constants import BARRIER, CONSTANT, is_zero, splat_of
 from paropt.passes.analysis.examples import RANDOM, Batch, Examples, is_extreme
 from paropt.passes.analysis.linearity import Crossing, addends_of
 from paropt.passes.analysis.loops import WHILE, Loop
@@ -22,7 +22,7 @@ from paropt.passes.analysis.uniformity import DETERMINISTIC
 from paropt.passes.core.remarks import Declined, require, source_of
 from paropt.passes.core.traversal import defining_op, parent_of
 
-BARRIER, IOTA = "stablehlo.optimization_barrier", "stablehlo.iota"
+IOTA = "stablehlo.iota"
 
 
 class Role(Enum):

@@ -8,6 +8,7 @@ from paropt.passes.analysis.shardings import CONSTRAINT
 from paropt.passes.core.traversal import defining_op
 
 CONSTANT = "stablehlo.constant"
+BARRIER = "stablehlo.optimization_barrier"
 # Ops that only copy or reshape what they read: a splat stays a splat, a constant a constant.
 _COPIES = ("stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.convert", "stablehlo.transpose", CONSTRAINT)
 _COMPLEX_ZERO = " dense<(0.000000e+00,0.000000e+00)> "
@@ -53,7 +54,7 @@ def splat_of(op: ir.Operation) -> ir.Attribute | None:
 def _constant_of(value: ir.Value) -> ir.Operation | None:
     """The constant that `value` is a copy of."""
     op = defining_op(value)
-    while op is not None and op.name in _COPIES:
+    while op is not None and (op.name in _COPIES or (op.name == BARRIER and len(op.operands) == 1)):
         op = defining_op(op.operands[0])
     return op if op is not None and op.name == CONSTANT else None
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.branches import CASE, IF
+from paropt.passes.analysis.constants import BARRIER
 from paropt.passes.analysis.shardings import Sharding, closed_sharding, has_part, parts_in, rank_of, read_sharding
 from paropt.passes.analysis.types import is_float, tensor_of
 from paropt.passes.core.complex_numbers import joined
@@ -62,8 +63,11 @@ def unreduced_zeros(type_: ir.Type, sharding: ir.Attribute) -> ir.Value:
     lies = read_sharding(sharding)
     if has_part(lies.unreduced):
         return _added_up_zeros(tensor, lies)
-    # Whole first: a constant that is constrained to be unreduced at once is merged with others, which are not.
+    # Whole first: a constant that is constrained to be unreduced at once is merged with others, which are not. For
+    # scalars that is not enough: XLA reduced what others start from.
     zeros = neutral(type_)
+    if not tensor.rank:
+        zeros = ir.Operation.create(BARRIER, results=[type_], operands=[zeros]).results[0]
     whole = constrained(zeros, closed_sharding(lies.mesh, ((),) * rank_of(zeros)))
     return constrained(whole, sharding)
 

@@ -50,7 +50,11 @@ def mean_of_tokens(w: Any, x: jax.Array) -> jax.Array:
 
 def waves(w: Any, x: jax.Array) -> jax.Array:
     """Complex numbers are scattered part by part."""
-    return (jnp.abs(jnp.tanh(x @ w["c"])) ** 2).mean()
+    return (jnp.abs(jnp.tanh(x @ w["c"]) @ w["d"]) ** 2).mean()
+
+
+def complex_integers(*shape: int) -> np.ndarray:
+    return (integers(*shape) + 1j * integers(*shape)).astype(np.complex64) / 4
 
 
 def square(*shape: int) -> Tree:
@@ -75,7 +79,7 @@ CASES: dict[str, tuple[Any, Tree, Tree]] = {
     ),
     "complex weights": (
         waves,
-        {"c": on_mesh((integers(WIDTH, 32) + 1j * integers(WIDTH, 32)).astype(np.complex64) / 4, "data")},
+        {"c": on_mesh(complex_integers(WIDTH, 32), "data"), "d": on_mesh(complex_integers(32, WIDTH), "data")},
         batches(WIDTH),
     ),
     "a mean of tokens": (

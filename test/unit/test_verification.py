@@ -146,6 +146,16 @@ def test_each_dimension_that_is_added_up_may_get_a_reduction_of_its_own() -> Non
     assert {(reduced.fewest, reduced.most) for reduced in predicted.others} == {(3, 3)}
 
 
+def test_what_a_function_reduces_runs_as_often_as_it_is_called() -> None:
+    text = STEP.replace(f"%d = {DOT}", "%d = func.call @product(%x) : (tensor<16x8xf32>) -> tensor<8x8xf32>")
+    function = f"""func.func private @product(%x: tensor<16x8xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"data"}}, {{}}]>}}) -> tensor<8x8xf32> {{
+      %q = {DOT}
+      return %q : tensor<8x8xf32>
+    }}"""
+    called = prediction(module(text + function).operation)
+    assert [(reduced.in_loop, reduced.times) for reduced in called.others if reduced.most == 64] == [(True, 4)]
+
+
 def test_reductions_over_other_axes_are_no_sign_of_a_loss() -> None:
     square = STEP.replace('"model"=2', '"model"=4')
     predicted = prediction(module(square).operation)
