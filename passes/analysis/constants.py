@@ -4,6 +4,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.loops import loop_around
 from paropt.passes.analysis.shardings import CONSTRAINT
 from paropt.passes.core.traversal import defining_op
 
@@ -21,6 +22,10 @@ def is_constant(value: ir.Value) -> bool:
 
 def is_zero(value: ir.Value) -> bool:
     """Whether every element of `value` is known to be zero."""
+    if isinstance(value.owner, ir.Block):
+        argument: ir.BlockArgument = ir.BlockArgument(value)
+        loop, number = loop_around(argument.owner), argument.arg_number
+        return loop is not None and is_zero(loop.op.operands[number]) and loop.next_values.operands[number] == value
     constant = _constant_of(value)
     if constant is not None:
         return _splat(constant) == 0

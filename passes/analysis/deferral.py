@@ -1,6 +1,6 @@
 """What may leave a loop: carried values that may stay partial in the whole of it, and the reductions that then go."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
@@ -32,6 +32,7 @@ class Deferrals(NamedTuple):
 
     parts: list[Deferral]
     values: PartialValues
+    reductions: Sequence[ir.Operation]  # of this kind, whether or not they may leave
     reasons: dict[ir.Value, Declined]  # by the partial values that lead to a carried value that may not
 
 
@@ -58,7 +59,7 @@ def deferrals(loop: Loop, reduction: Reduction, facts: BlockFacts, results: Sequ
         if not refused:
             break
         positions = [i for i in positions if i not in refused]
-    return Deferrals(_parts(connected(positions, made_of), made_of, reductions, values), values, reasons)
+    return Deferrals(_parts(connected(positions, made_of), made_of, reductions, values), values, reductions, reasons)
 
 
 def merged(parts: Sequence[Deferral]) -> Deferral:
@@ -173,36 +174,37 @@ class Cost(NamedTuple):
 
     inside: dict[ir.Value, int]  # bytes of each array that is reduced in the loop
     runs: dict[ir.Value, int | None]  # how often each is; None: not known
+    shared: dict[ir.Value, int]  # for how many that may leave each is, as XLA merges them; 0: for others, too
     after: list[int]  # bytes of each array that is reduced after it
     unwidened: int  # bytes of all of these in the program's own types: the user asked for wider ones at any price
     held: int  # bytes that the loop carries more than before
     joined: int  # bytes that XLA moves more than before, to put together what is split and now there twice
 
     @property
-    def _often(self) -> dict[ir.Value, int]:
-        """What is not known counts as 2 times: as few as can be worth it."""
-        return {value: 2 if runs is None else runs for value, runs in self.runs.items()}
-
-    @property
     def saved(self) -> int:
         """Bytes that are reduced less."""
-        return self._reduced_inside - sum(self.after)
+        return self._in_all(self.inside) - sum(self.after)
 
-    @property
-    def _reduced_inside(self) -> int:
-        return sum(size * self._often[value] for value, size in self.inside.items())
+    def _in_all(self, each: Mapping[ir.Value, int]) -> int:
+        """The sum over all that is reduced inside. What runs is not known counts as 2: as few as can be worth it."""
+        often = {value: 2 if runs is None else runs for value, runs in self.runs.items()}
+        return sum(each[v] * often[v] // share for v, share in self.shared.items() if share)
 
     def is_less(self, times: int = 1) -> bool:
         """Than what is reduced inside, that many times. Bytes decide, then arrays."""
-        return (self.unwidened, len(self.after)) < (times * self._reduced_inside, times * sum(self._often.values()))
+        size, arrays = (self._in_all(each) for each in (self.inside, dict.fromkeys(self.inside, 1)))
+        return (self.unwidened, len(self.after)) < (times * size, times * arrays)
 
     def moves_less(self, times: int = 1) -> bool:
         """Whether what is reduced less, and would be sent twice for that, is more than what is moved more."""
-        return not self.joined or self.joined < 2 * (times * self._reduced_inside - self.unwidened)
+        return not self.joined or self.joined < 2 * (times * self._in_all(self.inside) - self.unwidened)
 
 
-def cost_of(part: Deferral, loop: Loop) -> Cost:
-    """A branch whose predicate is not known counts as taken in every trip."""
+def cost_of(part: Deferral, loop: Loop, shared: Mapping[ir.Value, int]) -> Cost:
+    """A branch whose predicate is not known counts as taken in every trip.
+
+    What is reduced for several counts once for all of them, or not at all: `shared` says among how many that may leave.
+    """
     trips = trip_count(loop)
     in_branches = any(op.block != loop.body for op in part.reductions)
     known = trips_of(loop) if in_branches else None
@@ -214,13 +216,14 @@ def cost_of(part: Deferral, loop: Loop) -> Cost:
     joined = (2 if trips is None else trips) * sum(_joined(value) for value, own in rest.items() if own == value)
     widened = part.values.accumulate is not None
     unwidened = sum(-(-_unwidened(part, loop, i) // parts[i]) if widened else after[i] for i in part.positions)
-    cost = Cost({}, {}, list(after.values()), unwidened, held, joined)
+    cost = Cost({}, {}, {}, list(after.values()), unwidened, held, joined)
     for op in part.reductions:
         runs = executions(op, loop, known) if op.block != loop.body else None
         for operand, result in zip(op.operands, op.results, strict=True):
             if result in part.members:
                 size = bytes_of(ir.RankedTensorType(operand.type))
                 cost.inside[result] = -(-size // parts_unreduced(operand, part.values.reduction))
+                cost.shared[result] = shared[operand]
                 cost.runs[result] = trips if runs is None else runs
     return cost
 

@@ -106,8 +106,9 @@ def _worth(found: Deferrals, loop: Loop, options: Options) -> tuple[list[Possibl
     """The parts that are worth it, and why the others are not."""
     worth: list[Possible] = []
     reason = Declined("no accumulator takes it")
+    shared = _shared(found)
     for part in found.parts:
-        cost = cost_of(part, loop)
+        cost = cost_of(part, loop, shared)
         try:
             _require_worth(cost, 1 if cost.is_less() else _trips_around(part, loop, options))
         except Declined as declined:
@@ -115,6 +116,18 @@ def _worth(found: Deferrals, loop: Loop, options: Options) -> tuple[list[Possibl
             continue
         worth.append(Possible(part.values.reduction, part, cost))
     return worth, reason
+
+
+def _shared(found: Deferrals) -> dict[ir.Value, int]:
+    """How many reductions of a value may leave; 0 if others may not. XLA takes several of the same value for one."""
+    leaving = frozenset().union(*(part.members for part in found.parts))
+    shared: dict[ir.Value, int] = {}
+    for op in found.reductions:
+        for operand, result in zip(op.operands, op.results, strict=True):
+            before = shared.get(operand, 0)
+            stays = result not in leaving or (operand in shared and not before)
+            shared[operand] = 0 if stays else before + 1
+    return shared
 
 
 def _trips_around(part: Deferral, loop: Loop, options: Options) -> int:
@@ -139,7 +152,9 @@ def _require_worth(cost: Cost, times: int) -> None:
     inside = sum(cost.inside.values())
     counts = {2 if runs is None else runs for runs in cost.runs.values()}
     often = f"{min(counts)} times " if len(counts) == 1 else f"in all {len(cost.runs)} arrays "
-    require(cost.is_less(times), f"{cost.unwidened} bytes after the loop are no fewer than {often}{inside} in it")
+    merged = ", of values that are reduced there for others, too" if set(cost.shared.values()) != {1} else ""
+    few = f"{cost.unwidened} bytes after the loop are no fewer than {often}{inside} in it{merged}"
+    require(cost.is_less(times), few)
     moved = f"{cost.joined} bytes more are moved in the loop, to put together what is split and then there twice"
     require(cost.moves_less(times), moved)
 

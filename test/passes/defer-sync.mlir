@@ -2249,6 +2249,33 @@ func.func public @call_in_the_last_trip(%x: tensor<4xf32>, %p: tensor<4xf32>) ->
   return %w#2 : tensor<4xf32>
 }
 
+// Zeros that the loop carries unchanged, as those that a branch or a select takes from outside, add nothing.
+// CHECK-LABEL:   func.func public @zeros_from_outside
+// CHECK:           %{{.*}}:3 = stablehlo.while(
+// CHECK:           } do {
+// CHECK-NOT:         stablehlo.all_reduce
+// CHECK:             stablehlo.return %{{.*}}, %{{.*}}, %{{[^,]*}} :
+// CHECK:           stablehlo.all_reduce
+func.func public @zeros_from_outside(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %w:3 = stablehlo.while(%i = %zero, %acc = %none, %z = %none) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %s = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %is_first = stablehlo.compare EQ, %i, %zero : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %t = stablehlo.select %is_first, %z, %s : tensor<i1>, tensor<4xf32>
+    %n = stablehlo.add %acc, %t : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n, %z : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
 // Worth it when: fewer bytes are reduced after the loop than in all trips (of a loop around it, too, if they leave that), or as many in fewer arrays
 // CHECK-LABEL:   func.func public @one_trip
 // CHECK:           } do {
@@ -2274,6 +2301,88 @@ func.func public @one_trip(%x: tensor<4xf32>) -> tensor<4xf32> {
     stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
   }
   return %w#1 : tensor<4xf32>
+}
+
+// XLA takes two sums of the same value for one, which the loop needs.
+// CHECK-LABEL:   func.func public @reduced_for_others
+// CHECK:           } do {
+// CHECK-COUNT-2:     stablehlo.all_reduce
+// CHECK:             stablehlo.return %{{.*}}, %{{.*}}, %{{.*}} :
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: 16 bytes after the loop are no fewer than 4 times 16 in it, of values that are reduced there for others, too
+func.func public @reduced_for_others(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %trips = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %w:3 = stablehlo.while(%i = %zero, %acc = %none, %acc2 = %none) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %trips : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %s = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %t = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %n = stablehlo.add %acc, %s : tensor<4xf32>
+    %tt = stablehlo.multiply %t, %t : tensor<4xf32>
+    %m = stablehlo.add %acc2, %tt : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n, %m : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
+}
+
+// Once per trip for both sums, and once for each of them after two trips.
+// CHECK-LABEL:   func.func public @reduced_for_two
+// CHECK:           } do {
+// CHECK-COUNT-2:     stablehlo.all_reduce
+// CHECK:             stablehlo.return %{{.*}}, %{{.*}}, %{{.*}} :
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: 16 bytes after the loop are no fewer than 2 times 16 in it, of values that are reduced there for others, too
+func.func public @reduced_for_two(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %trips = stablehlo.constant dense<2> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %w:3 = stablehlo.while(%i = %zero, %acc = %none, %acc2 = %none) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %trips : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %s = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %t = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %n = stablehlo.add %acc, %s : tensor<4xf32>
+    %m = stablehlo.add %acc2, %t : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n, %m : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
+}
+
+// After four trips that is less.
+// CHECK-LABEL:   func.func public @reduced_for_two_longer
+// CHECK:           } do {
+// CHECK-NOT:         stablehlo.all_reduce
+// CHECK:             stablehlo.return %{{.*}}, %{{.*}}, %{{.*}} :
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce applied: 16 bytes per device, now reduced after the loop and not 4 times in it
+func.func public @reduced_for_two_longer(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %trips = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %w:3 = stablehlo.while(%i = %zero, %acc = %none, %acc2 = %none) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %trips : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %s = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %t = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %n = stablehlo.add %acc, %s : tensor<4xf32>
+    %m = stablehlo.add %acc2, %t : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n, %m : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
 }
 
 // The branch is taken in the first trip only.
