@@ -84,10 +84,11 @@ def defer_sync(
     - the accumulator keeps its shard, unless `policy` allows more memory: one before a reduce_scatter is unscattered
 
     Right for any number of trips, zero included. Floating-point sums are reassociated, so results may differ by
-    rounding. No type becomes narrower than the program's own accumulator, unless `wire-dtype` asks for it: that rounds
-    once, before the reduction that follows the outermost loop. With `accumulate-dtype`, sums of narrower floats are
-    carried and reduced in that type, whatever bytes that takes, and rounded once to the program's; a convert that would
-    narrow them on the way is left out. Contractions, windows and scatters work in the type in which they are written.
+    rounding; of maxima and minima, where there are NaNs, which not all of XLA's reductions pass on. No type becomes
+    narrower than the program's own accumulator, unless `wire-dtype` asks for it: that rounds once, before the
+    reduction that follows the outermost loop. With `accumulate-dtype`, sums of narrower floats are carried and
+    reduced in that type, whatever bytes that takes, and rounded once to the program's; a convert that would narrow
+    them on the way is left out. Contractions, windows and scatters work in the type in which they are written.
 
     Sources: XLA `WhileLoopAllReduceCodeMotion`, without its unsound cases; Alpa's gradient accumulation.
     """

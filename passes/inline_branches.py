@@ -1,9 +1,10 @@
-"""Inlines the branches that are always taken."""
+"""Inlines the branches that are always taken, and the values that are always selected."""
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.branches import BRANCHES
-from paropt.passes.analysis.evaluation import branch_taken
+from paropt.passes.analysis.branches import BRANCHES, ends_of
+from paropt.passes.analysis.constants import scalar_of
+from paropt.passes.analysis.evaluation import branch_taken, evaluated
 from paropt.passes.core.erasing import erase_unread
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
@@ -11,14 +12,17 @@ from paropt.passes.core.traversal import captured, ops_of, terminator_of
 
 NAME = "inline-branches"
 
+_SELECT = "stablehlo.select"
+
 
 @register
 def inline_branches(module: ir.Operation) -> list[Remark]:
-    """Replace an if or case by the branch that it always takes, and erase what only the others read.
+    """Replace an if, case or select by what it always takes, and erase what nothing reads then.
 
     `jax.lax.cond(i == 0, ...)` in a loop that Python unrolls is one, and so is a `cond` on a setting of the model: JAX
-    lowers it with a constant. XLA finds out after it has split the program over the devices. What only a branch reads
-    that is not taken, such as the gradient of a micro-batch that is left out, it then drops with its reduction.
+    lowers it with a constant, as it does `jax.numpy.where(i == 0, ...)`. XLA finds out after it has split the program
+    over the devices. What only a branch reads that is not taken, such as the gradient of a micro-batch that is left
+    out, it then drops with its reduction. So are results of ifs and cases that nothing reads.
 
     Before:
 
@@ -37,6 +41,7 @@ def inline_branches(module: ir.Operation) -> list[Remark]:
     Legal when:
 
     - the index is computed from constants, and no arithmetic there rounds; or there is one branch
+    - the predicate of a select is one number, computed so
     - the op has no attributes of its own
 
     Sources: XLA `ConditionalSimplifier`.
@@ -53,7 +58,26 @@ def inline_branches(module: ir.Operation) -> list[Remark]:
             continue
         remarks.append(applied(NAME, op, f"it always takes branch {taken} of {len(op.regions)}"))
         _inline(op, taken)
+    remarks += [remark for op in ops_of(module, _SELECT) for remark in _selected(op)]
+    while fewer := [remark for op in ops_of(module, *BRANCHES) for remark in _less_unread(op)]:
+        remarks += fewer  # what one returned no more, others may have made
     return remarks
+
+
+def _selected(op: ir.Operation) -> list[Remark]:
+    """Replaces the select `op` by what it always selects, if that is known."""
+    predicate = scalar_of(op.operands[0])
+    chosen = evaluated(predicate, {}) if predicate is not None else None
+    if chosen is None:
+        return []
+    taken = op.operands[1] if chosen.flat[0] else op.operands[2]
+    name = "first" if chosen.flat[0] else "second"
+    remark = applied(NAME, op, f"it always selects the {name} value")
+    read = list(op.operands)
+    op.results[0].replace_all_uses_with(taken)
+    op.erase()
+    erase_unread(read)
+    return [remark]
 
 
 def _inline(op: ir.Operation, taken: int) -> None:
@@ -66,3 +90,28 @@ def _inline(op: ir.Operation, taken: int) -> None:
     read = [*op.operands, *captured(op)]
     op.erase()
     erase_unread(read)
+
+
+def _less_unread(op: ir.Operation) -> list[Remark]:
+    """Makes an if or case anew that returns what is read of the results of `op`."""
+    kept = [i for i, result in enumerate(op.results) if next(result.uses, None) is not None]
+    unread = len(op.results) - len(kept)
+    if not unread or not kept or len(op.attributes):
+        return []
+    remark = applied(NAME, op, f"nothing reads {unread} of its {len(op.results)} results")
+    dropped: list[ir.Value] = []
+    with ir.InsertionPoint(op), op.location:
+        types, operands = [op.results[i].type for i in kept], list(op.operands)
+        new = ir.Operation.create(op.name, results=types, operands=operands, regions=len(op.regions))
+    for end, region in zip(ends_of(op), new.regions, strict=True):
+        block = end.block
+        dropped += [value for i, value in enumerate(end.operands) if i not in kept]
+        with ir.InsertionPoint(end), end.location:
+            ir.Operation.create(end.name, operands=[end.operands[i] for i in kept])
+        end.erase()
+        block.append_to(region)
+    for result, i in zip(new.results, kept, strict=True):
+        op.results[i].replace_all_uses_with(result)
+    op.erase()
+    erase_unread(dropped)
+    return [remark]

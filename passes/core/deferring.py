@@ -167,6 +167,9 @@ def _remarks(done: Possible, facts: BlockFacts, site: Site, options: Options) ->
         size, runs = sum(cost.inside[result] for result in moved), cost.runs[moved[0]]
         often = "in every trip" if runs is None else f"{runs} times"
         text = f"{size} bytes per device, now reduced after the loop and not {often} in it"
+        trip, after = sum(cost.inside.values()), sum(cost.after)
+        if after > trip:  # in the accumulator's type, or in all of an array that it is a part of
+            text += f"; {trip} bytes in a trip are {after} after them"
         if cost.held or options.policy.name == "auto":
             text += f"; {cost.saved} bytes fewer are reduced, {cost.held} more are held"
         certificate = certificate_of(op, done.part, cost, facts, site)

@@ -162,3 +162,80 @@ func.func @marked(%x: tensor<4xf32>) -> tensor<4xf32> {
   }) {mhlo.note} : (tensor<i1>) -> tensor<4xf32>
   return %r : tensor<4xf32>
 }
+
+// -----
+
+// As JAX lowers `jnp.where(i == 1, ...)` in a loop that Python unrolls: what is not selected goes, and the result of the branch
+// that only this reads.
+// CHECK-LABEL: func.func @selected
+// CHECK:         %[[R:.*]] = "stablehlo.if"(%{{.*}}) ({
+// CHECK-NEXT:      stablehlo.return %{{.*}} : tensor<4xf32>
+// CHECK-NEXT:    }, {
+// CHECK-NEXT:      %[[S:.*]] = stablehlo.sine
+// CHECK-NEXT:      stablehlo.return %[[S]] : tensor<4xf32>
+// CHECK-NEXT:    }) : (tensor<i1>) -> tensor<4xf32>
+// CHECK-NEXT:    return %[[R]], %{{.*}} : tensor<4xf32>, tensor<4xf32>
+// REMARK: [inline-branches] stablehlo.select applied: it always selects the second value
+// REMARK: [inline-branches] stablehlo.select applied: it always selects the first value
+// REMARK: [inline-branches] stablehlo.if applied: nothing reads 1 of its 2 results
+func.func @selected(%x: tensor<4xf32>, %p: tensor<i1>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %i = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %is_one = stablehlo.compare EQ, %i, %one : (tensor<i32>, tensor<i32>) -> tensor<i1>
+  %all = stablehlo.broadcast_in_dim %is_one, dims = [] : (tensor<i1>) -> tensor<4xi1>
+  %r:2 = "stablehlo.if"(%p) ({
+    stablehlo.return %x, %x : tensor<4xf32>, tensor<4xf32>
+  }, {
+    %c = stablehlo.cosine %x : tensor<4xf32>
+    %s = stablehlo.sine %x : tensor<4xf32>
+    stablehlo.return %c, %s : tensor<4xf32>, tensor<4xf32>
+  }) : (tensor<i1>) -> (tensor<4xf32>, tensor<4xf32>)
+  %t = stablehlo.select %all, %r#0, %r#1 : tensor<4xi1>, tensor<4xf32>
+  %true = stablehlo.constant dense<true> : tensor<i1>
+  %u = stablehlo.select %true, %x, %r#0 : tensor<i1>, tensor<4xf32>
+  return %t, %u : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// Of a chain, what the second if no longer returns, the first did for it. What nothing reads at all is XLA's to drop.
+// CHECK-LABEL: func.func @read_by_what_nothing_reads
+// CHECK:         "stablehlo.if"
+// CHECK:         }) : (tensor<i1>) -> tensor<4xf32>
+// CHECK:         "stablehlo.if"
+// CHECK-NOT:       stablehlo.cosine
+// CHECK:         }) : (tensor<i1>) -> tensor<4xf32>
+// CHECK:         "stablehlo.if"
+// CHECK:         }) : (tensor<i1>) -> (tensor<4xf32>, tensor<4xf32>)
+func.func @read_by_what_nothing_reads(%x: tensor<4xf32>, %p: tensor<i1>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %r:2 = "stablehlo.if"(%p) ({
+    stablehlo.return %x, %x : tensor<4xf32>, tensor<4xf32>
+  }, {
+    %t = stablehlo.tanh %x : tensor<4xf32>
+    stablehlo.return %t, %t : tensor<4xf32>, tensor<4xf32>
+  }) : (tensor<i1>) -> (tensor<4xf32>, tensor<4xf32>)
+  %s:2 = "stablehlo.if"(%p) ({
+    stablehlo.return %x, %x : tensor<4xf32>, tensor<4xf32>
+  }, {
+    %c = stablehlo.cosine %r#1 : tensor<4xf32>
+    stablehlo.return %x, %c : tensor<4xf32>, tensor<4xf32>
+  }) : (tensor<i1>) -> (tensor<4xf32>, tensor<4xf32>)
+  %u:2 = "stablehlo.if"(%p) ({
+    stablehlo.return %x, %x : tensor<4xf32>, tensor<4xf32>
+  }, {
+    stablehlo.return %x, %x : tensor<4xf32>, tensor<4xf32>
+  }) : (tensor<i1>) -> (tensor<4xf32>, tensor<4xf32>)
+  return %r#0, %s#0 : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// Legal when: the predicate of a select is one number, computed so
+// CHECK-LABEL: func.func @selected_by_element
+// CHECK-COUNT-2: stablehlo.select
+func.func @selected_by_element(%x: tensor<4xf32>, %y: tensor<4xf32>, %p: tensor<i1>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %some = stablehlo.constant dense<[true, false, true, false]> : tensor<4xi1>
+  %r = stablehlo.select %some, %x, %y : tensor<4xi1>, tensor<4xf32>
+  %s = stablehlo.select %p, %x, %y : tensor<i1>, tensor<4xf32>
+  return %r, %s : tensor<4xf32>, tensor<4xf32>
+}
