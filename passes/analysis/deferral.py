@@ -40,10 +40,11 @@ def deferrals(loop: Loop, reduction: Reduction, facts: BlockFacts, results: Sequ
     """What `reduction` may leave of `loop`, where the `results` of loops in it are taken for reduced there, too."""
     reductions = facts.reductions.kinds.get(reduction, [])
     sources = [*(result for op in reductions for result in op.results), *results]
+    reasons = _read_by_others(loop, facts.partial_values(reduction, sources))
+    sources = [value for value in sources if value not in reasons]
     reached = facts.partial_values(reduction, sources)
     nexts = list(loop.next_values.operands)
     positions = [i for i, value in enumerate(nexts) if value in reached.values]
-    reasons: dict[ir.Value, Declined] = {}
     while True:
         values = facts.partial_values(reduction, [*sources, *(loop.body.arguments[i] for i in positions)])
         made_of = {i: [*values.made_of(nexts[i]), loop.body.arguments[i]] for i in positions}
@@ -157,9 +158,27 @@ def _require_member(value: ir.Value, use: ir.OpOperand, members: frozenset[ir.Va
     require(made is None, f"{_described(value)} also reaches a value that is not accumulated", op)
     again = op.name in REDUCTIONS
     require(not again, f"{_described(value)} is reduced again, in a trip that is not proven to be the last only", op)
-    declined = context.values.stopped_at(use)
+    raise _reason_for(value, use, context.values)
+
+
+def _read_by_others(loop: Loop, values: PartialValues) -> dict[ir.Value, Declined]:
+    """Why a sum that the body needs is reduced there: what else is added to the same accumulators may still leave."""
+    reasons: dict[ir.Value, Declined] = {}
+    added = {part for value in loop.next_values.operands for part in values.made_of(value)}
+    for value in values.values if added else ():
+        uses = [use for use in values.other_uses(value) if use.owner.operation != loop.next_values]
+        made_of = [each for each in values.made_of(value) if values.is_source(each)] if uses else []
+        if len(made_of) == 1 and made_of[0] in added:
+            reasons.setdefault(made_of[0], _reason_for(value, uses[0], values))
+    return reasons
+
+
+def _reason_for(value: ir.Value, use: ir.OpOperand, values: PartialValues) -> Declined:
+    """Why `use` needs the partial `value` reduced."""
+    op = use.owner.operation
+    declined = values.stopped_at(use)
     because = f": {declined.reason}" if declined is not None else ""
-    require(False, f"{_described(value)} is also read by {op.name}{because}", op)
+    return Declined(f"{_described(value)} is also read by {op.name}{because}", op)
 
 
 def _described(value: ir.Value) -> str:
