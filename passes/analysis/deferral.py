@@ -40,9 +40,11 @@ def deferrals(loop: Loop, reduction: Reduction, facts: BlockFacts, results: Sequ
     """What `reduction` may leave of `loop`, where the `results` of loops in it are taken for reduced there, too."""
     reductions = facts.reductions.kinds.get(reduction, [])
     sources = [*(result for op in reductions for result in op.results), *results]
-    reasons = _read_by_others(loop, facts.partial_values(reduction, sources))
-    sources = [value for value in sources if value not in reasons]
     reached = facts.partial_values(reduction, sources)
+    reasons = _read_by_others(loop, reached)
+    if reasons:
+        sources = [value for value in sources if value not in reasons]
+        reached = facts.partial_values(reduction, sources)
     nexts = list(loop.next_values.operands)
     positions = [i for i, value in enumerate(nexts) if value in reached.values]
     while True:

@@ -212,7 +212,8 @@ def deferred(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
     retyped = {i: carry(loop, type_) for i, type_ in types.items() if type_ != starts[i].type}
     sources: dict[ir.Value, Split] = {}
     for op in found.reductions:
-        sources |= {result: Split(operand, None) for operand, result in zip(op.operands, op.results, strict=True)}
+        pairs = zip(op.operands, op.results, strict=True)
+        sources |= {result: Split(operand, None) for operand, result in pairs if result in found.members}
     for i in found.positions:
         argument = loop.body.arguments[i]
         sources[argument] = Split(retyped.get(i, argument), rests.get(i))

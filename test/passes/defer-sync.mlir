@@ -2284,6 +2284,36 @@ func.func public @one_term_is_read(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (ten
   return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
 }
 
+// The same of a variadic all_reduce: the other array leaves it.
+// CHECK-LABEL:   func.func public @one_array_is_read
+// CHECK-SAME:      (%[[X:.*]]: tensor<4xf32>, %[[Y:.*]]: tensor<4xf32>)
+// CHECK:           } do {
+// CHECK:             "stablehlo.all_reduce"(%[[X]])
+// CHECK-NOT:         stablehlo.all_reduce
+// CHECK:             stablehlo.return %{{.*}}, %
+// CHECK:           "stablehlo.all_reduce"(%
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           return
+func.func public @one_array_is_read(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %w:3 = stablehlo.while(%i = %zero, %acc = %none, %v = %none) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %s:2 = "stablehlo.all_reduce"(%x, %y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+    %h = stablehlo.tanh %s#0 : tensor<4xf32>
+    %st = stablehlo.add %s#0, %s#1 : tensor<4xf32>
+    %m = stablehlo.add %acc, %st : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %m, %h : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
+}
+
 // Zeros that the loop carries unchanged, as those that a branch or a select takes from outside, add nothing.
 // CHECK-LABEL:   func.func public @zeros_from_outside
 // CHECK:           %{{.*}}:3 = stablehlo.while(
