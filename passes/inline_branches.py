@@ -47,7 +47,9 @@ def inline_branches(module: ir.Operation) -> list[Remark]:
     Sources: XLA `ConditionalSimplifier`.
     """
     remarks: list[Remark] = []
-    for op in ops_of(module, *BRANCHES):
+    found = ops_of(module, *BRANCHES, _SELECT)
+    branches = [op for op in found if op.name != _SELECT]
+    for op in branches:
         taken = branch_taken(op, {}) if len(op.regions) > 1 else 0
         if taken is None:  # as most: it says nothing about them
             continue
@@ -58,8 +60,9 @@ def inline_branches(module: ir.Operation) -> list[Remark]:
             continue
         remarks.append(applied(NAME, op, f"it always takes branch {taken} of {len(op.regions)}"))
         _inline(op, taken)
-    remarks += [remark for op in ops_of(module, _SELECT) for remark in _selected(op)]
-    while fewer := [remark for op in ops_of(module, *BRANCHES) for remark in _less_unread(op)]:
+    selects = ops_of(module, _SELECT) if branches else found  # some may be gone with their branches
+    remarks += [remark for op in selects for remark in _selected(op)]
+    while branches and (fewer := [remark for op in ops_of(module, *BRANCHES) for remark in _less_unread(op)]):
         remarks += fewer  # what one returned no more, others may have made
     return remarks
 

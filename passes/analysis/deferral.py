@@ -38,13 +38,20 @@ class Deferrals(NamedTuple):
 
 def deferrals(loop: Loop, reduction: Reduction, facts: BlockFacts, results: Sequence[ir.Value] = ()) -> Deferrals:
     """What `reduction` may leave of `loop`, where the `results` of loops in it are taken for reduced there, too."""
+    sources: list[ir.Value] = [result for op in facts.reductions.kinds.get(reduction, []) for result in op.results]
+    sources += results
+    found = _deferrals(loop, reduction, facts, sources)
+    if found.reasons and (read := _read_by_others(loop, facts.partial_values(reduction, sources))):
+        found = _deferrals(loop, reduction, facts, [value for value in sources if value not in read])
+        return found._replace(reasons=read | found.reasons)
+    return found
+
+
+def _deferrals(loop: Loop, reduction: Reduction, facts: BlockFacts, sources: Sequence[ir.Value]) -> Deferrals:
+    """What may leave of the sums `sources`."""
     reductions = facts.reductions.kinds.get(reduction, [])
-    sources = [*(result for op in reductions for result in op.results), *results]
     reached = facts.partial_values(reduction, sources)
-    reasons = _read_by_others(loop, reached)
-    if reasons:
-        sources = [value for value in sources if value not in reasons]
-        reached = facts.partial_values(reduction, sources)
+    reasons: dict[ir.Value, Declined] = {}
     nexts = list(loop.next_values.operands)
     positions = [i for i, value in enumerate(nexts) if value in reached.values]
     while True:

@@ -58,8 +58,9 @@ def require_kept(before: Split, after: Split, op: ir.Operation) -> None:
 
 def is_in_place(op: ir.Operation, addend: ir.Value, axes: Axes, propagated: Propagated) -> bool:
     """Whether what `op` makes of `addend`, not reduced over `axes`, stays on its devices, split as XLA alone would."""
-    before, after = (_left(value, axes, propagated) for value in (addend, op.results[0]))
-    text = propagated.sharding_rule(op) if before is not None and after is not None and before != after else ""
+    after = _left(op.results[0], axes, propagated)
+    before = _left(addend, axes, propagated) if after is not None else None
+    text = propagated.sharding_rule(op) if before is not None and before != after else ""
     if before is None or after is None or not text:
         return True  # nothing is moved, or nothing is known: `require_in_place` finds out
     rule, module = parse_rule(text), module_of(op)
