@@ -187,6 +187,7 @@ _FUNCTIONS: dict[str, Callable[[ir.Operation, list[np.ndarray]], Any]] = {
     "stablehlo.multiply": _plain(np.multiply),
     "stablehlo.maximum": _plain(np.maximum),
     "stablehlo.minimum": _plain(np.minimum),
+    "stablehlo.clamp": lambda _, operands: np.minimum(np.maximum(operands[1], operands[0]), operands[2]),
     "stablehlo.and": _plain(np.bitwise_and),
     "stablehlo.or": _plain(np.bitwise_or),
     "stablehlo.not": _plain(np.bitwise_not),

@@ -87,15 +87,6 @@ def without(dimensions: Sequence[Axes], axes: Axes) -> tuple[Axes, ...]:
     return tuple(tuple(a for a in over if not names_of([a]) & names_of(axes)) for over in dimensions)
 
 
-def is_idle(constraint: ir.Operation) -> bool:
-    """Whether `constraint` says not to be reduced what the program has just said to be: XLA does nothing there."""
-    before = defining_op(constraint.operands[0])
-    if before is None or before.name != CONSTRAINT:
-        return False
-    was, now = (read_sharding(op.attributes["sharding"]) for op in (before, constraint))
-    return bool(now.unreduced) and not was.unreduced
-
-
 def read_sharding(attribute: ir.Attribute) -> Sharding:
     text = str(attribute)
     if text not in _READ:
@@ -191,6 +182,15 @@ def sharding_of(value: ir.Value, read: Lists | None = None) -> Sharding | None:
                 return read_sharding(op.attributes[name])
     name = "out_shardings" if op.name == MANUAL else SHARDING
     return _listed(op, name, ir.OpResult(value).result_number, read)
+
+
+def is_idle(constraint: ir.Operation) -> bool:
+    """Whether `constraint` says not to be reduced what the program has just said to be: XLA does nothing there."""
+    before = defining_op(constraint.operands[0])
+    if before is None or before.name not in (CONSTRAINT, MANUAL):
+        return False
+    was, now = sharding_of(constraint.operands[0]), sharding_of(constraint.results[0])
+    return was is not None and not was.unreduced and now is not None and bool(now.unreduced)
 
 
 def operand_sharding(computation: ir.Operation, position: int) -> Sharding:

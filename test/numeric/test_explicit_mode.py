@@ -82,6 +82,20 @@ def said_twice(w: Any, batches: jax.Array) -> Any:
     return accumulated(jax.grad(of_reduced), w, batches)
 
 
+def block_said_twice(w: Any, batches: jax.Array) -> Any:
+    """The same behind a block under `shard_map`, which reduces the gradients."""
+    as_reduced = PartitionSpec(None, None, reduced={"data"})
+    block = jax.shard_map(
+        lambda a, b, x: jax.nn.relu(x @ a) @ b, in_specs=(WHOLE, WHOLE, ROWS), out_specs=ROWS, mesh=EXPLICIT
+    )
+
+    def of_reduced(w: Any, x: jax.Array) -> jax.Array:
+        w = jax.tree.map(lambda a: jax.reshard(jax.reshard(a, as_reduced), WHOLE), w)
+        return (block(w["a"], w["b"], x) ** 2).sum()
+
+    return accumulated(jax.grad(of_reduced), w, batches)
+
+
 def in_a_nest(w: Any, batches: jax.Array) -> Any:
     def outer(total: Any, some: jax.Array) -> tuple[Any, None]:
         def body(total: Any, batch: jax.Array) -> tuple[Any, None]:
@@ -99,6 +113,7 @@ CASES = {
     "replicated": case(replicated, EXPLICIT, (), (), ALL),
     "reduced": case(reduced, EXPLICIT, (), (), ALL),
     "said twice": case(said_twice, EXPLICIT, (), (), ALL),
+    "a block, said twice": case(block_said_twice, EXPLICIT, (), (), ALL),
     "in a nest": case(in_a_nest, EXPLICIT, (), (), ALL),
     "reduced, sharded": case(reduced, EXPLICIT, ("data",), ("data",), 0, MICRO_BATCHES * ALL),
     "fully sharded": case(fully_sharded, EXPLICIT, ("data",), ("data",), 0, MICRO_BATCHES * ALL),

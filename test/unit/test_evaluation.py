@@ -41,6 +41,8 @@ KNOWN = {
     "remainder": (I32, f"stablehlo.remainder %a, %b : {I32}"),
     "maximum": (I32, f"stablehlo.maximum %a, %b : {I32}"),
     "minimum": (I32, f"stablehlo.minimum %a, %b : {I32}"),
+    "clamp from below": (I32, f"stablehlo.clamp %b, %minus, %a : {I32}"),
+    "clamp from above": (I4, f"stablehlo.clamp %minus, %v, %b : ({I32}, {I4}, {I32}) -> {I4}"),
     "and": (I32, f"stablehlo.and %a, %b : {I32}"),
     "or": (I32, f"stablehlo.or %a, %b : {I32}"),
     "not": (I32, f"stablehlo.not %a : {I32}"),
