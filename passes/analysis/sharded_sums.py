@@ -29,6 +29,8 @@ from paropt.passes.core.traversal import defining_op, is_within, ops_of, parent_
 _COPIES = frozenset({"stablehlo.convert", "stablehlo.reshape", "stablehlo.transpose"})
 _CONVERTS = frozenset({"stablehlo.convert"})
 _PRODUCTS = frozenset({"stablehlo.convolution", "stablehlo.dot_general"})
+# Ops that put sums together, and what they copy.
+_PUT_TOGETHER = _COPIES | {"stablehlo.add", "stablehlo.concatenate", CONSTRAINT}
 # Ops of the linear table that read more than one addend: behind them a value is a sum, no longer one gradient.
 _JOINS = frozenset({"stablehlo.add", "stablehlo.subtract"})
 
@@ -37,8 +39,9 @@ def sharded_sums(module: ir.Operation, propagated: Propagated | None = None) -> 
     """For each value that an accumulated sum is made of, the axes by which the program splits that sum; no others.
 
     A sum is split by an axis when the program says so in the loop that accumulates it (or before a sum outside of
-    loops), or when the loop also carries a value of the same shape unchanged (the parameter) that the user splits by
-    it. With `propagated`, that is not enough where Shardy found that the sum is not split by it.
+    loops), or when the loop also carries a value of the same shape unchanged (the parameter) that the user splits
+    by it, or of the shape of something that is put together to the sum. With `propagated`, that is not enough where
+    Shardy found that the sum is not split by it.
     """
     found: defaultdict[ir.Value, frozenset[str]] = defaultdict(frozenset)
     for op in ops_of(module, CONSTRAINT):
@@ -59,16 +62,30 @@ def _split_over(lies: Sharding | None, axes: frozenset[str]) -> frozenset[str]:
 
 
 def _like_parameters(loop: Loop) -> Iterator[tuple[ir.Value, frozenset[str], ir.Value]]:
-    """What the loop computes for its next trip, and returns, where the user splits a value of that shape that it only
-    reads."""
+    """What the loop computes for its next trip, and returns, where the user splits a value of that shape, or of that of
+    something put together to it, that the loop only reads."""
     nexts = list(loop.next_values.operands)
     by_shape: defaultdict[str, frozenset[str]] = defaultdict(frozenset)
     for value, argument, start in zip(nexts, loop.body.arguments, loop.op.operands, strict=True):
         if value == argument:
             by_shape[_shape(value)] |= _given_axes(start)
     for value, argument, result in zip(nexts, loop.body.arguments, loop.op.results, strict=True):
-        if value != argument and by_shape[_shape(value)]:
-            yield value, by_shape[_shape(value)], result
+        if value == argument or not any(by_shape.values()):
+            continue
+        axes = frozenset[str]().union(*(by_shape[shape] for shape in _shapes_of(value) if shape in by_shape))
+        if axes:
+            yield value, axes, result
+
+
+def _shapes_of(value: ir.Value) -> frozenset[str]:
+    """The shapes of what `value` is put together of: gradients may be accumulated in a row, or transposed."""
+    waiting, seen = [value], {value}
+    while waiting:
+        op = defining_op(waiting.pop())
+        terms = list(op.operands) if op is not None and op.name in _PUT_TOGETHER else []
+        waiting += [term for term in terms if term not in seen]
+        seen.update(terms)
+    return frozenset(map(_shape, seen))
 
 
 class Cut(NamedTuple):

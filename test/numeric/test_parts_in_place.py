@@ -141,6 +141,34 @@ def test_accumulators_of_all_gradients_in_a_row(mesh: Mesh) -> None:
     assert any(MOVED in remark for remark in missed)
 
 
+SHAPES: dict[str, tuple[int, ...]] = {"as it is": (16, 32), "in a row": (512,), "transposed": (32, 16)}
+
+
+@pytest.mark.parametrize("kind", SHAPES)
+@pytest.mark.parametrize("mesh", [mesh_of(data=4, tensor=2), MESH], ids=["4x2", "2x2x2"])
+def test_shards_are_kept_in_whatever_shape_they_are_accumulated(mesh: Mesh, kind: str) -> None:
+    """Of a parameter that is split over the examples' axis as well: nothing more is held, nor gathered."""
+    weight = placed(integers(16, 32), "data", "tensor", mesh=mesh)
+    examples = placed(integers(MICRO_BATCHES, 32, 16), None, ("data", "fsdp")[: len(mesh.shape) - 1], mesh=mesh)
+
+    def as_accumulated(gradient: jax.Array) -> jax.Array:
+        return gradient.T if kind == "transposed" else gradient.reshape(SHAPES[kind])
+
+    def step(w: jax.Array, batches: jax.Array) -> jax.Array:
+        def body(total: jax.Array, x: jax.Array) -> tuple[jax.Array, None]:
+            return total + as_accumulated(jax.grad(lambda w: ((x @ w) ** 2).sum())(w)), None
+
+        total = lax.scan(body, jnp.zeros(SHAPES[kind]), batches)[0]
+        return w - (total.T if kind == "transposed" else total.reshape(w.shape))
+
+    before, after, _ = compared(Case(step, (weight, examples)))
+    assert after.total("all-reduce").in_loops == 0 < before.total("all-reduce").in_loops
+    assert after.total("reduce-scatter").in_loops == MICRO_BATCHES * weight.nbytes // 2
+    assert before.peak_memory is not None
+    assert after.peak_memory is not None
+    assert after.peak_memory <= 1.05 * before.peak_memory
+
+
 # A product that is not reduced is closed by a constraint that splits it otherwise. Beside it, the same as XLA reduces it.
 CLOSED = """
 sdy.mesh @mesh = <["data"=2, "fsdp"=2, "tensor"=2]>
