@@ -88,6 +88,7 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
     - it is noted how the operands of a product or scatter on the way are split
     - what a product or scatter on the way also reads is not split over the same axes (XLA would gather it)
     - no product or scatter on the way adds up, or looks up, what is split
+    - no gather on the way looks up parts of a dimension that is split (XLA adds up twice what devices find)
     - the result of a product or scatter on the way is not split over the same axes
     - no op on the way gets shards over the same axes in place of what splits its operand (XLA would gather that)
     - no convolution on the way is in groups (XLA reduces it itself)

@@ -141,6 +141,49 @@ def test_accumulators_of_all_gradients_in_a_row(mesh: Mesh) -> None:
     assert any(MOVED in remark for remark in missed)
 
 
+COLUMNS = np.array([0, 3, 17])
+LOOKUPS: dict[str, Callable[[jax.Array], jax.Array]] = {
+    "columns": lambda g: g[:, COLUMNS],
+    "one of each row": lambda g: jnp.take_along_axis(g, COLUMNS[np.arange(16) % 3][:, None], 1),
+    "a diagonal": lambda g: jnp.diagonal(g[:, :16]),
+}
+
+
+@pytest.mark.parametrize("name", LOOKUPS)
+@pytest.mark.parametrize("rows", [(), ("data",)], ids=["tensor", "data-tensor"])
+def test_what_is_looked_up_along_a_split_dimension_is_reduced(rows: tuple[str, ...], name: str) -> None:
+    """XLA would add up what the devices find, and then once more."""
+    mesh = mesh_of(data=4, tensor=2)
+    weight = placed(integers(16, 32), *(rows or (None,)), "tensor", mesh=mesh)
+    examples = placed(integers(MICRO_BATCHES, 32, 16), None, "data", mesh=mesh)
+
+    def step(w: jax.Array, batches: jax.Array) -> jax.Array:
+        return accumulated(lambda w, x: LOOKUPS[name](jax.grad(lambda w: ((x @ w) ** 2).sum())(w)), w, batches)
+
+    def accumulated(found: Callable[..., jax.Array], w: jax.Array, batches: jax.Array) -> jax.Array:
+        start = jnp.zeros(jax.eval_shape(found, w, batches[0]).shape)
+        return lax.scan(lambda total, x: (total + found(w, x), None), start, batches)[0]
+
+    _, _, missed = compared(Case(step, (weight, examples)))
+    assert any("finds along a dimension that is split" in remark for remark in missed)
+
+
+def test_values_of_actions() -> None:
+    """Of Q-learning: sums over `tensor` are looked up along a dimension that `fsdp` splits, and no loop is there."""
+    weight = placed(integers(16, 8), "tensor", "fsdp", mesh=MESH)
+    examples = placed((integers(32, 16), abs(integers(32)).astype(int)), "data", mesh=MESH)
+
+    def step(w: jax.Array, batch: Any) -> Any:
+        def loss(w: jax.Array) -> jax.Array:
+            x, action = batch
+            values = x @ w + (2 * x) @ w
+            return (jnp.take_along_axis(values, action[:, None], 1) ** 2).sum()
+
+        return jax.value_and_grad(loss)(w)
+
+    compared(Case(step, (weight, examples)))
+
+
 SHAPES: dict[str, tuple[int, ...]] = {"as it is": (16, 32), "in a row": (512,), "transposed": (32, 16)}
 
 

@@ -269,7 +269,7 @@ STAYS = {
         Case(manual(synced_after_two), (W, BATCHES)),
         "is reduced again, in a trip that is not proven to be the last only",
     ),
-    "products of gradients": (Case(statistics, (W, BATCHES)), "also reaches a value that is not accumulated"),
+    "products of gradients": (Case(statistics, (W, BATCHES)), "is also read by stablehlo.dot_general"),
 }
 
 

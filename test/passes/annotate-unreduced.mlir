@@ -1623,3 +1623,32 @@ module attributes {paropt.noted = ["stablehlo.dot_general", "stablehlo.negate"]}
     return %v, %r#1 : tensor<8x8xf32>, tensor<16x8xf32>
   }
 }
+
+// -----
+
+sdy.mesh @mesh = <["data"=4, "model"=2]>
+
+// Legal when: no gather on the way looks up parts of a dimension that is split (XLA adds up twice what devices find)
+// CHECK-LABEL:   func.func public @looked_up_where_split
+// CHECK-NOT:       unreduced
+// CHECK:           return
+// REMARK-DAG: [annotate-unreduced] stablehlo.gather missed: XLA adds up twice what a gather finds along a dimension that is split
+func.func public @looked_up_where_split(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %i: tensor<2x1xi32>) -> tensor<4x2xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] {paropt.shardings = [#sdy.sharding<@mesh, [{}, {"model"}]>]} : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %t = "stablehlo.gather"(%u, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [0], collapsed_slice_dims = [1], start_index_map = [1], index_vector_dim = 1>, slice_sizes = array<i64: 4, 1>, indices_are_sorted = false}> : (tensor<4x4xf32>, tensor<2x1xi32>) -> tensor<4x2xf32>
+  %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x2xf32>
+  return %v : tensor<4x2xf32>
+}
+
+// Whole rows of what is split by columns: each device looks up its part.
+// CHECK-LABEL:   func.func public @looked_up_beside_the_split
+// CHECK:           %[[T:.*]] = "stablehlo.gather"
+// CHECK:           sdy.sharding_constraint %[[T]] <@mesh, [{}, {"model"}], unreduced={"data"}>
+func.func public @looked_up_beside_the_split(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %i: tensor<2x1xi32>) -> tensor<2x4xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] {paropt.shardings = [#sdy.sharding<@mesh, [{}, {"model"}]>]} : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %t = "stablehlo.gather"(%u, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 4>, indices_are_sorted = false}> {paropt.shardings = [#sdy.sharding<@mesh, [{}, {"model"}]>]} : (tensor<4x4xf32>, tensor<2x1xi32>) -> tensor<2x4xf32>
+  %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<2x4xf32>
+  return %v : tensor<2x4xf32>
+}
