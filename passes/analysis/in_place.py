@@ -15,7 +15,7 @@ from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.sharding_rules import Factors, ShardingRule, parse_rule
 from paropt.passes.analysis.shardings import Axes, Sharding, units_of, without
 from paropt.passes.analysis.unreduced import Unreduced
-from paropt.passes.core.remarks import Declined, require
+from paropt.passes.core.remarks import require
 from paropt.passes.core.traversal import module_of, op_of
 
 Split = dict[str, tuple[tuple[str, int, int], ...]]  # by factors of a sharding rule: parts of axes, as of `units_of`
@@ -50,10 +50,14 @@ def require_in_place(found: Unreduced, shardings: Mapping[ir.Value, Sharding], m
 
 def require_kept(before: Split, after: Split, op: ir.Operation) -> None:
     """Declines unless parts are only cut, or only put together."""
+    require(_is_kept(before, after), PARTS_MOVE, op)
+
+
+def _is_kept(before: Split, after: Split) -> bool:
     pairs = [(before.get(factor, ()), after.get(factor, ())) for factor in before | after]
     cut = all(new[: len(old)] == old for old, new in pairs)
     joined = all(old[: len(new)] == new for old, new in pairs)
-    require(cut or joined, PARTS_MOVE, op)
+    return cut or joined
 
 
 def is_in_place(op: ir.Operation, addend: ir.Value, axes: Axes, propagated: Propagated) -> bool:
@@ -66,12 +70,7 @@ def is_in_place(op: ir.Operation, addend: ir.Value, axes: Axes, propagated: Prop
     rule, module = parse_rule(text), module_of(op)
     cut = split_by(after, rule.results[0], rule, module)
     lies = [split_by(before, rule.operands[i], rule, module) for i, each in enumerate(op.operands) if each == addend]
-    try:
-        for split in lies:
-            require_kept(split, cut, op)
-    except Declined:
-        return False
-    return True
+    return all(_is_kept(split, cut) for split in lies)
 
 
 def _left(value: ir.Value, axes: Axes, propagated: Propagated) -> Sharding | None:

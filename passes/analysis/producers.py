@@ -114,9 +114,8 @@ def _closed(module: ir.Operation) -> list[Producer]:
     found: list[Producer] = []
     for op in ops_of(module, CONSTRAINT):
         lies = read_sharding(op.attributes["sharding"])
-        if not lies.unreduced or has_part(lies.unreduced) or not _is_closed(op) or is_manual(op):
-            continue
-        if not is_idle(op):
+        says_so = bool(lies.unreduced) and not has_part(lies.unreduced) and not is_idle(op)
+        if says_so and _is_closed(op) and not is_manual(op):
             found.append(Producer(op.results[0], lies.mesh, lies.unreduced, (), op))
     return found
 

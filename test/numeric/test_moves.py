@@ -80,3 +80,21 @@ def test_values_are_right(name: str, split: str) -> None:
             np.testing.assert_array_equal(shard.data, np.asarray(want)[shard.index])
         return
     compared(Case(step, (weight, examples)))
+
+
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("dimension", [0, 1], ids=["rows", "columns"])
+def test_what_is_carried_may_be_looked_up(dimension: int, split: str) -> None:
+    """An accumulator that each trip puts in another order: how it is split is known of what the loop returns."""
+    weight = placed(integers(ROWS, COLUMNS), *SPLITS[split], mesh=MESH)
+    examples = placed(integers(MICRO_BATCHES, EXAMPLES, ROWS), None, "data", mesh=MESH)
+    order = 5 * np.arange(weight.shape[dimension]) % weight.shape[dimension]
+
+    def step(w: jax.Array, batches: jax.Array) -> jax.Array:
+        def body(total: jax.Array, x: jax.Array) -> tuple[jax.Array, None]:
+            gradient = jax.grad(lambda w: ((x @ w) ** 2).sum())(w)
+            return jnp.take(total, order, dimension, unique_indices=True) + gradient, None
+
+        return lax.scan(body, jnp.zeros_like(w), batches)[0]
+
+    compared(Case(step, (weight, examples)))

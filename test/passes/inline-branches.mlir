@@ -239,3 +239,18 @@ func.func @selected_by_element(%x: tensor<4xf32>, %y: tensor<4xf32>, %p: tensor<
   %s = stablehlo.select %p, %x, %y : tensor<i1>, tensor<4xf32>
   return %r, %s : tensor<4xf32>, tensor<4xf32>
 }
+
+// -----
+
+// What is said of the results of an if is said of all of them.
+// CHECK-LABEL: func.func @unread_and_marked
+// CHECK:         }) {mhlo.note} : (tensor<i1>) -> (tensor<4xf32>, tensor<4xf32>)
+func.func @unread_and_marked(%x: tensor<4xf32>, %p: tensor<i1>) -> tensor<4xf32> {
+  %r:2 = "stablehlo.if"(%p) ({
+    stablehlo.return %x, %x : tensor<4xf32>, tensor<4xf32>
+  }, {
+    %t = stablehlo.tanh %x : tensor<4xf32>
+    stablehlo.return %t, %t : tensor<4xf32>, tensor<4xf32>
+  }) {mhlo.note} : (tensor<i1>) -> (tensor<4xf32>, tensor<4xf32>)
+  return %r#0 : tensor<4xf32>
+}

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.constants import is_zero
 from paropt.passes.analysis.partial import BlockFacts, blocks_with_reductions
 from paropt.passes.analysis.placement import Placement
 from paropt.passes.analysis.types import bytes_of, widens
@@ -73,3 +74,20 @@ def test_source_of(location: str, source: str) -> None:
     with make_context():
         module = ir.Module.parse(f"module {{ }} loc({location})")
         assert str(source_of(module.operation.location)) == source
+
+
+BARRIERS = """
+func.func @main(%x: tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<f32>) {
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %own = stablehlo.optimization_barrier %z : tensor<f32>
+  %both:2 = stablehlo.optimization_barrier %z, %x : tensor<f32>, tensor<f32>
+  return %own, %both#0, %both#1 : tensor<f32>, tensor<f32>, tensor<f32>
+}
+"""
+
+
+def test_zeros_behind_a_barrier() -> None:
+    """Of several operands, the first says nothing of the others."""
+    module = ir.Module.parse(BARRIERS, make_context())
+    *_, end = module.body.operations[0].regions[0].blocks[0].operations
+    assert [is_zero(value) for value in end.operands] == [True, False, False]
