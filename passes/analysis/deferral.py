@@ -8,7 +8,7 @@ from jaxlib.mlir import ir
 from paropt.passes.analysis.collectives import ADD, REDUCTIONS, Reduction, neutral_number
 from paropt.passes.analysis.constants import is_zero
 from paropt.passes.analysis.evaluation import executions, trips_of
-from paropt.passes.analysis.loops import Loop, trip_count
+from paropt.passes.analysis.loops import Loop, loop_around, trip_count
 from paropt.passes.analysis.noted import noted_sharding, parts_unreduced, shard_bytes
 from paropt.passes.analysis.partial import BlockFacts, PartialValues
 from paropt.passes.analysis.shardings import CONSTRAINT, SHARDING
@@ -332,7 +332,7 @@ def _joined(value: ir.Value) -> int:
 
 def is_carried_on(op: ir.Operation, rest: ir.Value) -> bool:
     """Whether `op` constrains what a loop carries: in JAX's explicit mode constraints are behind all ops."""
-    return op.name == CONSTRAINT and isinstance(rest.owner, ir.Block)
+    return op.name == CONSTRAINT and isinstance(rest.owner, ir.Block) and loop_around(rest.owner) is not None
 
 
 def adds_nothing(value: ir.Value, combiner: str) -> bool:

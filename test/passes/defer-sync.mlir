@@ -2284,7 +2284,7 @@ func.func public @one_term_is_read(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (ten
   return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
 }
 
-// The same of a variadic all_reduce: the other array leaves it.
+// The same of a variadic all_reduce, and an accumulator that does not start from zero: the other array leaves it.
 // CHECK-LABEL:   func.func public @one_array_is_read
 // CHECK-SAME:      (%[[X:.*]]: tensor<4xf32>, %[[Y:.*]]: tensor<4xf32>)
 // CHECK:           } do {
@@ -2299,7 +2299,7 @@ func.func public @one_array_is_read(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (te
   %one = stablehlo.constant dense<1> : tensor<i32>
   %four = stablehlo.constant dense<4> : tensor<i32>
   %none = stablehlo.constant dense<0.0> : tensor<4xf32>
-  %w:3 = stablehlo.while(%i = %zero, %acc = %none, %v = %none) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  %w:3 = stablehlo.while(%i = %zero, %acc = %y, %v = %none) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
   cond {
     %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
     stablehlo.return %more : tensor<i1>
