@@ -1154,3 +1154,26 @@ func.func public @adds_up_over_other_axes(%x: tensor<16x8xf32> {sdy.sharding = #
 }
 
 }
+
+// -----
+
+module attributes {mhlo.num_replicas = 8 : i32} {
+  sdy.mesh @mesh = <["data"=8]>
+
+// What was there before the sums stays as the program constrains it.
+// NUMERIC: skip (XLA runs no replicas of a program that has a mesh)
+// CHECK-LABEL:   func.func public @what_was_there_stays_constrained
+// CHECK-SAME:      tensor<4xf32>, %{{.*}}: tensor<4xf32>, %[[A:.*]]: tensor<4xf32>)
+// CHECK:           %[[C:.*]] = sdy.sharding_constraint %[[A]] <@mesh, [{}]>
+// CHECK:           "stablehlo.all_reduce"
+// CHECK:           stablehlo.add %[[C]], %
+func.func public @what_was_there_stays_constrained(%x: tensor<4xf32>, %y: tensor<4xf32>, %a: tensor<4xf32>) -> tensor<4xf32> {
+  %r = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %s = stablehlo.add %p, %q : tensor<f32> stablehlo.return %s : tensor<f32> }) {replica_groups = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = stablehlo.add %a, %r : tensor<4xf32>
+  %c = sdy.sharding_constraint %b <@mesh, [{}]> : tensor<4xf32>
+  %t = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %s = stablehlo.add %p, %q : tensor<f32> stablehlo.return %s : tensor<f32> }) {replica_groups = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>} : (tensor<4xf32>) -> tensor<4xf32>
+  %d = stablehlo.add %c, %t : tensor<4xf32>
+  return %d : tensor<4xf32>
+}
+
+}
