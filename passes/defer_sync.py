@@ -56,12 +56,13 @@ def defer_sync(
         %r = add %start, %s
 
     Inner loops come first, so a sync leaves a nest of loops one by one. What the accumulator holds from elsewhere
-    (its start value, terms that are not reduced, or that the body needs reduced) is kept apart and counted once,
-    not once per device: a start value that is not zero is added after the loop, and is carried beside the sum only
-    if the loop changes it. Maxima and minima are deferred in the same way. Reductions in an if or case count as in
-    the body, and its other branches as terms that are not reduced. A branch that runs in the last trip only
-    ("sync", or update, "on the last micro-batch") follows the loop as it is, where the other branch does nothing
-    and all that it reads is carried.
+    (its start value, terms that are not reduced, or that the body needs reduced) is kept apart and counted once, not
+    once per device: a start value that is not zero is added after the loop, and is carried beside the sum only if the
+    loop changes it. Where the program computes the same twice, once for the accumulator and once for what needs it
+    reduced, the first of both is reduced for both. Maxima and minima are deferred in the same way. Reductions in an
+    if or case count as in the body, and its other branches as terms that are not reduced. A branch that runs in the
+    last trip only ("sync", or update, "on the last micro-batch") follows the loop as it is, where the other branch
+    does nothing and all that it reads is carried.
 
     Legal when:
 

@@ -4,7 +4,7 @@ Values of M copies are aligned: the op that defines the value of each copy must 
 aligned in turn, until something is met that is one for all copies, or an argument, or a value of the copy before.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -32,6 +32,9 @@ REPEATABLE = (
     | {f"stablehlo.{name}" for _, names in _REPEATABLE for name in names.split()}
     | {"sdy.manual_computation", "sdy.reshard"}
 )
+
+# Attributes that a loop can make of its counter. A slice with the same strides and result has other limits as well.
+_COUNTED = {CONSTANT: ("value",), SLICE: ("start_indices", "limit_indices")}
 
 Values = tuple[ir.Value | None, ...]  # of one value, that of each copy; None: the last copy has none
 
@@ -174,7 +177,7 @@ class Copies:
         assert last is not None, "it is like the others"
         self._place(last, place.group, self.count - 1)
         group.ops[-1] = last
-        group.operands = _transposed([_reads(op) for op in group.present], self.count)
+        group.operands = _transposed([reads(op) for op in group.present], self.count)
 
         def undo() -> None:
             group.ops[-1], group.operands = None, operands
@@ -219,7 +222,7 @@ class Copies:
         for i, op in enumerate(ops):
             self._place(op, number, i)
         missing = self.count - len(ops)
-        group = Group([*ops, *[None] * missing], _transposed([_reads(op) for op in ops], self.count))
+        group = Group([*ops, *[None] * missing], _transposed([reads(op) for op in ops], self.count))
         self.groups.append(group)
         self._undo.append(self.groups.pop)
         self._set(values, Inner(number, self.places[_present(values)[0]].result))
@@ -277,12 +280,17 @@ def _transposed(reads: Sequence[Sequence[ir.Value]], count: int) -> list[Values]
     return [(*each, *missing) for each in zip(*reads, strict=True)]
 
 
-def _reads(op: ir.Operation) -> list[ir.Value]:
+def reads(op: ir.Operation) -> list[ir.Value]:
     """The operands of `op`, then the values from outside that its regions read, once each."""
     return [*op.operands, *(captured(op) if len(op.regions) else ())]
 
 
-def _difference(first: ir.Operation, op: ir.Operation) -> str:
+def is_same(first: ir.Operation, op: ir.Operation) -> bool:
+    """Whether both make the same of the same values."""
+    return not _difference(first, op, counted={})
+
+
+def _difference(first: ir.Operation, op: ir.Operation, counted: Mapping[str, tuple[str, ...]] = _COUNTED) -> str:
     """In what `op` differs from `first`, in words, apart from what a loop can count or look up; "" if in nothing."""
     if op.name != first.name:
         return f"{op.name}, which is {first.name} in the first"
@@ -291,15 +299,11 @@ def _difference(first: ir.Operation, op: ir.Operation) -> str:
         return f"{op.name} has other types than in the first"
     attributes, expected = attributes_of(op), attributes_of(first)
     for name in sorted(attributes.keys() | expected.keys()):
-        if attributes.get(name) != expected.get(name) and name not in _COUNTED.get(op.name, ()):
+        if attributes.get(name) != expected.get(name) and name not in counted.get(op.name, ()):
             return f"attribute {name} of {op.name} is another than in the first"
     if len(op.regions) and _Regions(op).lines != _Regions(first).lines:
         return f"the region of {op.name} is another than in the first"
     return ""
-
-
-# Attributes that a loop can make of its counter. A slice with the same strides and result has other limits as well.
-_COUNTED = {CONSTANT: ("value",), SLICE: ("start_indices", "limit_indices")}
 
 
 def attributes_of(op: ir.Operation) -> dict[str, object]:

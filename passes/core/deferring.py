@@ -24,6 +24,8 @@ from paropt.passes.analysis.meshes import Mesh
 from paropt.passes.analysis.partial import BlockFacts, first_source
 from paropt.passes.analysis.policy import Policy
 from paropt.passes.analysis.region_sums import taken_out
+from paropt.passes.analysis.twins import twins
+from paropt.passes.core.erasing import erase_unread
 from paropt.passes.core.last_trip import last_trip_peeled
 from paropt.passes.core.loops import carry, rebuilt, uncarry
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
@@ -75,6 +77,9 @@ def _defer_from(loop: Loop, options: Options) -> list[Remark]:
                 assert declined is not None
                 stays += [missed(NAME, op, declined) for op in each.part.reductions]
             return remarks + stays + _elsewhere(loop)
+        if again := _reduced_again(chosen, facts):
+            remarks += again
+            continue
         site = Site.of(loop, options.meshes)
         of_one_kind = [each for each in chosen if each.reduction == chosen[0].reduction]
         for each in of_one_kind:
@@ -100,6 +105,26 @@ def _possible(loop: Loop, facts: BlockFacts, options: Options) -> tuple[list[Pos
         staying = [op for op in reductions if op.results[0] not in leaving]
         stays += [missed(NAME, op, reason_to_stay(op, found, reason)) for op in staying]
     return possible, stays
+
+
+def _reduced_again(chosen: list[Possible], facts: BlockFacts) -> list[Remark]:
+    """Reduces once what the program computes twice, where only one of both is to leave the loop.
+
+    XLA finds out that both are the same, and would reduce that in each trip for the other one anyway.
+    """
+    leaving = {result for each in chosen for op in each.part.reductions for result in op.results}
+    kinds = [facts.reductions.kinds[reduction] for reduction in {each.reduction for each in chosen}]
+    mixed = [op for ops in kinds if not leaving.issuperset(op.results[0] for op in ops) for op in ops]
+    first = twins(facts.block) if mixed else {}
+    again = [op for op in mixed if op.results[0] in first]
+    remarks = [applied(NAME, op, "what is computed twice is reduced once, where it is computed first") for op in again]
+    for op in again:
+        operands = list(op.operands)
+        for result in op.results:
+            result.replace_all_uses_with(first[result])
+        op.erase()
+        erase_unread(operands)
+    return remarks
 
 
 def _worth(found: Deferrals, loop: Loop, options: Options) -> tuple[list[Possible], Declined]:

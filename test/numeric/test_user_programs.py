@@ -1,5 +1,6 @@
 """Training steps as users write them, that need more than sums of products: what leaves the loop, and what stays."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -279,3 +280,21 @@ def test_stays_with_a_reason(name: str) -> None:
     before, after, missed = compared(case)
     assert before.sync_in_loop == after.sync_in_loop == after.sync_bytes == MICRO_BATCHES * BYTES
     assert any(reason in remark and "test_user_programs.py:" in remark for remark in missed), missed
+
+
+def squared_twice(w: jax.Array, batches: jax.Array, reduced: Callable[[jax.Array], jax.Array] = lambda g: g) -> Any:
+    """The gradient is computed anew for its norm, which takes it reduced in each trip."""
+
+    def body(carry: Any, x: jax.Array) -> tuple[Any, None]:
+        total, norm = carry
+        gradient, again = (reduced(jax.grad(squares)(w, x)) for _ in range(2))
+        return (total + gradient, norm + (again**2).sum()), None
+
+    return lax.scan(body, (jnp.zeros_like(w), 0.0), batches)[0]
+
+
+@pytest.mark.parametrize("form", ["plain", "explicit"])
+def test_what_is_computed_twice_is_reduced_once(form: str) -> None:
+    explicit = manual(functools.partial(squared_twice, reduced=lambda g: lax.psum(g, "data")))
+    _, after, _ = compared(Case({"plain": squared_twice, "explicit": explicit}[form], (W, BATCHES)))
+    assert after.sync_in_loop == after.sync_bytes == MICRO_BATCHES * BYTES

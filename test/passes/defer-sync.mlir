@@ -2423,6 +2423,107 @@ func.func public @reduced_for_two(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4
   return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
 }
 
+// What reads the second sum needs it in each trip, and it is the first sum: XLA would reduce it once for both.
+// CHECK-LABEL:   func.func public @computed_twice
+// CHECK:           } do {
+// CHECK:             %[[S:.*]] = "stablehlo.all_reduce"
+// CHECK-NOT:         stablehlo.all_reduce
+// CHECK:             stablehlo.add %{{.*}}, %[[S]]
+// CHECK:             stablehlo.multiply %[[S]], %[[S]]
+// CHECK:             return
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce applied: what is computed twice is reduced once, where it is computed first
+func.func public @computed_twice(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %trips = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %w:3 = stablehlo.while(%i = %zero, %acc = %none, %acc2 = %none) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %trips : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %c1 = stablehlo.constant dense<2.0> : tensor<4xf32>
+    %d1 = stablehlo.multiply %x, %c1 : tensor<4xf32>
+    %g = stablehlo.add %d1, %x : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %c2 = stablehlo.constant dense<2.0> : tensor<4xf32>
+    %d2 = stablehlo.multiply %x, %c2 : tensor<4xf32>
+    %h = stablehlo.add %d2, %x : tensor<4xf32>
+    %t = "stablehlo.all_reduce"(%h) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %n = stablehlo.add %acc, %s : tensor<4xf32>
+    %tt = stablehlo.multiply %t, %t : tensor<4xf32>
+    %m = stablehlo.add %acc2, %tt : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n, %m : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
+}
+
+// A constant is another one.
+// CHECK-LABEL:   func.func public @computed_almost_twice
+// CHECK:           } do {
+// CHECK-COUNT-1:     stablehlo.all_reduce
+// CHECK:             stablehlo.return %{{.*}}, %
+// CHECK:           stablehlo.all_reduce
+func.func public @computed_almost_twice(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %trips = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %w:3 = stablehlo.while(%i = %zero, %acc = %none, %acc2 = %none) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %trips : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %c1 = stablehlo.constant dense<2.0> : tensor<4xf32>
+    %d1 = stablehlo.multiply %x, %c1 : tensor<4xf32>
+    %g = stablehlo.add %d1, %x : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %c2 = stablehlo.constant dense<3.0> : tensor<4xf32>
+    %d2 = stablehlo.multiply %x, %c2 : tensor<4xf32>
+    %h = stablehlo.add %d2, %x : tensor<4xf32>
+    %t = "stablehlo.all_reduce"(%h) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %n = stablehlo.add %acc, %s : tensor<4xf32>
+    %tt = stablehlo.multiply %t, %t : tensor<4xf32>
+    %m = stablehlo.add %acc2, %tt : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n, %m : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
+}
+
+// What is behind a barrier is to be done again.
+// CHECK-LABEL:   func.func public @computed_again
+// CHECK:           } do {
+// CHECK-COUNT-1:     stablehlo.all_reduce
+// CHECK:             stablehlo.return %{{.*}}, %
+// CHECK:           stablehlo.all_reduce
+func.func public @computed_again(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %trips = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %w:3 = stablehlo.while(%i = %zero, %acc = %none, %acc2 = %none) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %trips : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %y = stablehlo.optimization_barrier %x : tensor<4xf32>
+    %g = stablehlo.multiply %y, %y : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %z = stablehlo.optimization_barrier %x : tensor<4xf32>
+    %h = stablehlo.multiply %z, %z : tensor<4xf32>
+    %t = "stablehlo.all_reduce"(%h) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %n = stablehlo.add %acc, %s : tensor<4xf32>
+    %tt = stablehlo.multiply %t, %t : tensor<4xf32>
+    %m = stablehlo.add %acc2, %tt : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n, %m : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
+}
+
 // After four trips that is less.
 // CHECK-LABEL:   func.func public @reduced_for_two_longer
 // CHECK:           } do {
