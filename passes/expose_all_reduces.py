@@ -9,7 +9,7 @@ from paropt.passes.analysis.collectives import global_reduction
 from paropt.passes.analysis.meshes import has_mesh, meshes_of
 from paropt.passes.analysis.policy import Policy, PolicyName, axes_named
 from paropt.passes.analysis.producers import ROWS as PRODUCERS
-from paropt.passes.analysis.producers import Producer, producers
+from paropt.passes.analysis.producers import Producer, closed_sums, producers
 from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.region_sums import SummingRegion, region_sums, summing_regions
 from paropt.passes.analysis.sharded_sums import cut_of, is_activation, sharded_sums, whole_sums
@@ -121,7 +121,7 @@ def expose_all_reduces(
     inner, stays = region_sums(regions)
     remarks += [missed(NAME, op, reason) for op, reason in stays]
     manual = all(is_manual(op) for op in ops_of(module, *PRODUCERS))
-    if manual and not inner and not any(leaves_axes(op) for op in ops_of(module, MANUAL)):
+    if manual and not inner and not closed_sums(module) and not any(map(leaves_axes, ops_of(module, MANUAL))):
         return remarks
     split = sharded_sums(module)
     # What a sharded optimizer does with a sum after the loop is not to decide how the loop splits its examples.

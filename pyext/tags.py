@@ -133,7 +133,8 @@ def _before(op: ir.Operation, axes: Axes) -> Iterator[str]:
 def _is_tagged(value: ir.Value, axes: Axes) -> bool:
     op = defining_op(value)
     if op is not None:
-        return op.name == CONSTRAINT and sharding_by(op).unreduced == axes
+        lies = sharding_of(value) if op.name in (CONSTRAINT, MANUAL) else None
+        return lies is not None and lies.unreduced == axes
     argument: ir.BlockArgument = ir.BlockArgument(value)
     loop = loop_around(argument.owner)
     return loop is not None and _is_tagged(loop.op.operands[argument.arg_number], axes)

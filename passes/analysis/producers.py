@@ -21,6 +21,7 @@ from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.sharding_rules import Factors, ShardingRule, parse_rule
 from paropt.passes.analysis.shardings import (
     CONSTRAINT,
+    MANUAL,
     Axes,
     Sharding,
     has_part,
@@ -31,10 +32,11 @@ from paropt.passes.analysis.shardings import (
     mesh_behind,
     names_of,
     read_sharding,
+    result_shardings,
     without,
 )
 from paropt.passes.core.remarks import Declined, require
-from paropt.passes.core.traversal import is_within, module_of, ops_of, users_of
+from paropt.passes.core.traversal import is_within, module_of, ops_of
 
 _CONVOLUTION, _SCATTER = "stablehlo.convolution", "stablehlo.scatter"
 
@@ -103,27 +105,33 @@ def producers(module: ir.Operation, propagated: Propagated) -> tuple[list[Produc
             continue
         if producer is not None:
             found.append(producer)
-    return found + _closed(module), declined
+    return found + closed_sums(module), declined
 
 
-def _closed(module: ir.Operation) -> list[Producer]:
+def closed_sums(module: ir.Operation) -> list[Producer]:
     """What the program itself says to be not reduced, where all that reads it are constraints that ask for the sum.
 
     JAX's explicit mode writes that, of parameters that are resharded as `reduced`.
     """
     found: list[Producer] = []
-    for op in ops_of(module, CONSTRAINT):
-        lies = read_sharding(op.attributes["sharding"])
-        says_so = bool(lies.unreduced) and not has_part(lies.unreduced) and not is_idle(op)
-        if says_so and _is_closed(op) and not is_manual(op):
-            found.append(Producer(op.results[0], lies.mesh, lies.unreduced, (), op))
+    for op in ops_of(module, CONSTRAINT, MANUAL):
+        for value, lies in zip(op.results, () if is_manual(op) else _said(op), strict=False):
+            if lies.unreduced and not has_part(lies.unreduced) and _is_asked_for(value):
+                found.append(Producer(value, lies.mesh, lies.unreduced, (), op))
     return found
 
 
-def _is_closed(constraint: ir.Operation) -> bool:
-    users = list(users_of(constraint))
+def _said(op: ir.Operation) -> list[Sharding]:
+    """How the results of a constraint or manual computation are to lie; nothing where that changes nothing."""
+    if op.name == MANUAL:
+        return result_shardings(op)
+    return [] if is_source(op) or is_idle(op) else [read_sharding(op.attributes["sharding"])]
+
+
+def _is_asked_for(value: ir.Value) -> bool:
+    users = [use.owner.operation for use in value.uses]
     asked = all(user.name == CONSTRAINT and not read_sharding(user.attributes["sharding"]).unreduced for user in users)
-    return bool(users) and asked and not is_source(constraint)
+    return bool(users) and asked
 
 
 def _is_left_unreduced(op: ir.Operation) -> bool:

@@ -13,7 +13,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
 from paropt.passes.analysis.region_sums import Region, RegionSum
-from paropt.passes.analysis.shardings import MANUAL, mesh_behind, read_sharding
+from paropt.passes.analysis.shardings import MANUAL, Axes, mesh_behind, read_sharding, sharding_of
 from paropt.passes.core.closing import summed
 from paropt.passes.core.remarks import require
 from paropt.passes.core.split import Split, erase_unused, split_values
@@ -35,7 +35,7 @@ def openings(sources: Sequence[ir.Operation]) -> list[Opening]:
     for source in sources:
         result, unreduced = source.operands[0], read_sharding(source.attributes["sharding"]).unreduced
         manual = defining_op(result)
-        if manual is None or manual.name != MANUAL:
+        if manual is None or manual.name != MANUAL or _returns(result, unreduced):
             continue
         if manual.results[0] not in regions:
             regions[manual.results[0]] = Region(manual)
@@ -46,6 +46,12 @@ def openings(sources: Sequence[ir.Operation]) -> list[Opening]:
         from_branches = any(sum_.values.values[value].choices for value in sum_.order)
         found.append(Opening(source, sum_, from_branches))
     return found
+
+
+def _returns(result: ir.Value, unreduced: Axes) -> bool:
+    """Whether a manual computation says itself that this result is not reduced over these axes."""
+    lies = sharding_of(result)
+    return lies is not None and set(unreduced) <= set(lies.unreduced)
 
 
 def open_sum(opening: Opening, sharding: ir.Attribute) -> None:

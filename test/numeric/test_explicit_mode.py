@@ -96,6 +96,20 @@ def block_said_twice(w: Any, batches: jax.Array) -> Any:
     return accumulated(jax.grad(of_reduced), w, batches)
 
 
+def block_of_reduced(w: Any, batches: jax.Array) -> Any:
+    """A block that takes such parameters returns their gradients unreduced; a product beside it makes others."""
+    as_reduced = PartitionSpec(None, None, reduced={"data"})
+    block = jax.shard_map(
+        lambda a, b, x: jax.nn.relu(x @ a) @ b, in_specs=(as_reduced, as_reduced, ROWS), out_specs=ROWS, mesh=EXPLICIT
+    )
+
+    def of_reduced(w: Any, x: jax.Array) -> jax.Array:
+        w = jax.tree.map(lambda a: jax.reshard(a, as_reduced), w)
+        return (block(w["a"], w["b"], x) ** 2).sum() + ((x @ w["a"]) ** 2).sum()
+
+    return accumulated(jax.grad(of_reduced), w, batches)
+
+
 def in_a_nest(w: Any, batches: jax.Array) -> Any:
     def outer(total: Any, some: jax.Array) -> tuple[Any, None]:
         def body(total: Any, batch: jax.Array) -> tuple[Any, None]:
@@ -114,6 +128,8 @@ CASES = {
     "reduced": case(reduced, EXPLICIT, (), (), ALL),
     "said twice": case(said_twice, EXPLICIT, (), (), ALL),
     "a block, said twice": case(block_said_twice, EXPLICIT, (), (), ALL),
+    "a block of reduced": case(block_of_reduced, EXPLICIT, (), (), ALL),
+    "a block of reduced, sharded": case(block_of_reduced, EXPLICIT, ("data",), ("data",), 0, MICRO_BATCHES * ALL),
     "in a nest": case(in_a_nest, EXPLICIT, (), (), ALL),
     "reduced, sharded": case(reduced, EXPLICIT, ("data",), ("data",), 0, MICRO_BATCHES * ALL),
     "fully sharded": case(fully_sharded, EXPLICIT, ("data",), ("data",), 0, MICRO_BATCHES * ALL),
@@ -121,7 +137,13 @@ CASES = {
     "sharded sums": case(sharded_sums, EXPLICIT, (), (), 0, MICRO_BATCHES * ALL),
     "tensor parallel": case(replicated, MIXED, (None, "model"), ("model",), ALL // 2, ACTIVATIONS),
 }
-SCATTERED = ("reduced, sharded", "fully sharded", "fully sharded, said twice", "sharded sums")
+SCATTERED = (
+    "reduced, sharded",
+    "a block of reduced, sharded",
+    "fully sharded",
+    "fully sharded, said twice",
+    "sharded sums",
+)
 
 
 @pytest.mark.parametrize("name", CASES)

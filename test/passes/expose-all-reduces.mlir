@@ -416,6 +416,21 @@ func.func public @asked_for_behind(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sha
   return %r : tensor<4x4xf32>
 }
 
+// A manual computation says itself that its result is not reduced: then all that reads it asks for the sum.
+// CHECK-LABEL:   func.func public @asked_for_behind_a_block(
+// CHECK:             %[[M:.*]] = sdy.manual_computation
+// CHECK:             %[[U:.*]] = sdy.sharding_constraint %[[M]] <@mesh, [{?}, {?}], unreduced={"replica", "data"}>
+// CHECK:             sdy.all_reduce {"replica", "data"} %[[U]]
+// CHECK:             return
+func.func public @asked_for_behind_a_block(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}) -> tensor<4x4xf32> {
+  %m = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"replica", "data"}, {}]>] out_shardings=[<@mesh, [{}, {}], unreduced={"replica", "data"}>] manual_axes={"replica", "data"} (%a: tensor<2x4xf32>) {
+    %g = stablehlo.dot_general %a, %a, contracting_dims = [0] x [0] : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<4x4xf32>
+    sdy.return %g : tensor<4x4xf32>
+  } : (tensor<16x4xf32>) -> tensor<4x4xf32>
+  %r = sdy.sharding_constraint %m <@mesh, [{}, {}]> : tensor<4x4xf32>
+  return %r : tensor<4x4xf32>
+}
+
 // It is in a manual computation, which what is not reduced can't leave.
 // NUMERIC: skip (XLA aborts where a value in a manual computation is not reduced over an axis left to it)
 // CHECK-LABEL:   func.func public @asked_for_within(
