@@ -85,11 +85,10 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
     - each op between the op that adds up and the all_reduce is linear
     - what is not reduced is added to nothing but the like, and zeros
     - no broadcast on the way repeats elements (XLA would take its result for reduced)
-    - it is noted how the operands of a product or scatter on the way are split
-    - what a product or scatter on the way also reads is not split over the same axes (XLA would gather it)
-    - no product or scatter on the way adds up, or looks up, what is split
-    - no gather on the way looks up parts of a dimension that is split (XLA adds up twice what devices find)
-    - the result of a product or scatter on the way is not split over the same axes
+    - it is noted how the operands of a product, scatter or gather on the way are split
+    - what a product, scatter or gather on the way also reads is not split over the same axes (XLA would gather it)
+    - no product, scatter or gather on the way adds up, or looks up, what is split
+    - the result of a product, scatter or gather on the way is not split over the same axes
     - no op on the way gets shards over the same axes in place of what splits its operand (XLA would gather that)
     - no convolution on the way is in groups (XLA reduces it itself)
     - a product on the way adds up a dimension (XLA:TPU and XLA:GPU make broadcasts of others)

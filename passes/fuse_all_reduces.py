@@ -68,7 +68,7 @@ def fuse_all_reduces(
     - a reduce on one device only adds, starting from zero
     - a scatter adds, or writes each element once
     - a reduce_scatter crosses elementwise ops only, with factors that are one scalar
-    - no product or scatter is between them in a program for all devices (what leaves a loop crosses these)
+    - no product, scatter or gather is between them in a program for all devices (what leaves a loop crosses these)
     - no op between them adds up over axes itself in a program for all devices
     - shapes are static
     - everything is in one block (a collective never enters or leaves a loop or a branch)

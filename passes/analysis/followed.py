@@ -11,7 +11,6 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-from paropt.passes.analysis.loops import loop_around
 from paropt.passes.analysis.noted import MOVES, noted_operands, noted_sharding
 from paropt.passes.analysis.shardings import Axes, Sharding, names_of
 from paropt.passes.analysis.types import real_of
@@ -27,6 +26,10 @@ class Row(NamedTuple):
     require: Callable[[ir.Operation], None]
     whole: Callable[[ir.Operation], list[frozenset[int]]]  # per operand
     reason: str
+
+
+def _always(_: ir.Operation) -> None:
+    pass
 
 
 def _adds_up(op: ir.Operation) -> None:
@@ -66,6 +69,13 @@ def _indexed(op: ir.Operation) -> list[frozenset[int]]:
     return [rows, _but(op.operands[1], []), _but(op.operands[2], numbers.update_window_dims)]
 
 
+def _looked_up(op: ir.Operation) -> list[frozenset[int]]:
+    """The dimensions of which parts are looked up: XLA adds up twice what devices find along a split one."""
+    shape = ir.RankedTensorType(op.operands[0].type).shape
+    sizes = ir.DenseI64ArrayAttr(op.attributes["slice_sizes"])
+    return [frozenset(i for i, size in enumerate(sizes) if size < shape[i]), frozenset()]
+
+
 def _but(value: ir.Value, dimensions: Sequence[int]) -> frozenset[int]:
     return frozenset(range(ir.RankedTensorType(value.type).rank)) - frozenset(dimensions)
 
@@ -74,6 +84,7 @@ _TABLE = (
     Row("stablehlo.dot_general", _adds_up, _contracted, "each device multiplies its addend by the same factor"),
     Row("stablehlo.convolution", require_one_group, _convolved, "the same, of its window"),
     Row("stablehlo.scatter", _is_of_one_array, _indexed, "each device adds its addends to the same rows"),
+    Row("stablehlo.gather", _always, _looked_up, "each device looks up the same of its addend"),
 )
 ROWS = {row.op: row for row in _TABLE}
 
@@ -98,30 +109,10 @@ def _require_two_dimensions(op: ir.Operation) -> None:
     require(along, "XLA:TPU reduces a window along the only dimension itself, whatever it is told", op)
 
 
-def _require_whole_lookup(op: ir.Operation, axes: Axes) -> None:
-    """Declines a lookup of parts along a dimension that is split: XLA adds up twice what the devices find of it."""
-    if op.name != "stablehlo.gather":
-        return
-    lies, shape = _lies(op.operands[0]), ir.RankedTensorType(op.operands[0].type).shape
-    sizes = ir.DenseI64ArrayAttr(op.attributes["slice_sizes"])
-    parts = frozenset(i for i, size in enumerate(sizes) if size < shape[i])
-    require(not _split(lies, parts, axes), "XLA adds up twice what a gather finds along a dimension that is split", op)
-
-
-def _lies(value: ir.Value) -> Sharding | None:
-    """How `value` is noted to be split; what a loop carries, as the loop's result."""
-    if isinstance(value.owner, ir.Block):
-        argument: ir.BlockArgument = ir.BlockArgument(value)
-        loop = loop_around(argument.owner)
-        return noted_sharding(loop.op.results[argument.arg_number]) if loop is not None else None
-    return noted_sharding(value)
-
-
 def require_followed(op: ir.Operation, addends: Sequence[int], axes: Axes) -> None:
     """Declines unless XLA follows what is not reduced over `axes` from the operands `addends` through `op`."""
     require_real(op)
     _require_two_dimensions(op)
-    _require_whole_lookup(op, axes)
     require(MOVES not in op.attributes, PARTS_MOVE, op)
     _require_not_moved(op, addends, axes)
     row = ROWS.get(op.name)

@@ -56,9 +56,16 @@ MOVES: dict[str, Callable[[jax.Array], jax.Array]] = {
     "product": lambda g: np.ones((8, ROWS)) @ g @ np.ones((COLUMNS, 8)),
     "convolution": lambda g: lax.conv(g[None, None], jnp.ones((1, 1, 3, 3)), (1, 1), "SAME")[0, 0],
 }
-# XLA gathers what these cut along a dimension that is split, and alone only when it is reduced: fewer bytes of another kind.
-GATHERED = ("dynamic_slice", "zeros over a part")
+# XLA gathers what these cut along a dimension that is split, or what they multiply by, and alone only what is reduced:
+# fewer bytes, some of another kind.
+GATHERED = ("dynamic_slice", "zeros over a part", "of a mask", "times what is split")
 SPLITS = {"columns": (None, "tensor"), "rows": ("tensor",), "both": ("data", "tensor")}
+
+
+def same_values(step: Callable[..., jax.Array], *args: jax.Array) -> None:
+    want, got = (jit(step)(*args) for jit in (jax.jit, functools.partial(paropt.jit, strict=True)))
+    for shard in got.addressable_shards:
+        np.testing.assert_array_equal(shard.data, np.asarray(want)[shard.index])
 
 
 @pytest.mark.parametrize("split", SPLITS)
@@ -75,11 +82,40 @@ def test_values_are_right(name: str, split: str) -> None:
         return lax.scan(lambda total, x: (total + added(x), None), start, batches)[0]
 
     if name in GATHERED:
-        want, got = (jit(step)(weight, examples) for jit in (jax.jit, functools.partial(paropt.jit, strict=True)))
-        for shard in got.addressable_shards:
-            np.testing.assert_array_equal(shard.data, np.asarray(want)[shard.index])
+        same_values(step, weight, examples)
         return
     compared(Case(step, (weight, examples)))
+
+
+BY_INDICES: dict[str, Callable[[jax.Array, jax.Array], jax.Array]] = {
+    "rows": lambda g, at: g[at],
+    "columns": lambda g, at: g[:, at],
+    "elements": lambda g, at: g[at, at + 1],
+    "of each row": lambda g, at: jnp.take_along_axis(g, at[:, None], 1),
+    "of each column": lambda g, at: jnp.take_along_axis(g[:, :ROWS], at[None], 0),
+    "of a mask": lambda g, at: jnp.where(at[:, None] > 7, g, 0),
+    "times what is split": lambda g, at: g * at[:, None],
+}
+
+
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("name", BY_INDICES)
+def test_what_is_also_read_is_split_over_the_same_axis(name: str, split: str) -> None:
+    weight = placed(integers(ROWS, COLUMNS), *SPLITS[split], mesh=MESH)
+    examples = placed(integers(MICRO_BATCHES, EXAMPLES, ROWS), None, "data", mesh=MESH)
+    indices = placed(5 * np.arange(ROWS) % ROWS, "data", mesh=MESH)
+
+    def step(w: jax.Array, batches: jax.Array, at: jax.Array) -> jax.Array:
+        def added(x: jax.Array) -> jax.Array:
+            return BY_INDICES[name](jax.grad(lambda w: ((x @ w) ** 2).sum())(w), at)
+
+        start = jnp.zeros(jax.eval_shape(added, batches[0]).shape)
+        return lax.scan(lambda total, x: (total + added(x), None), start, batches)[0]
+
+    if name in GATHERED:
+        same_values(step, weight, examples, indices)
+        return
+    compared(Case(step, (weight, examples, indices)))
 
 
 @pytest.mark.parametrize("split", SPLITS)

@@ -165,7 +165,7 @@ def test_what_is_looked_up_along_a_split_dimension_is_reduced(rows: tuple[str, .
         return lax.scan(lambda total, x: (total + found(w, x), None), start, batches)[0]
 
     _, _, missed = compared(Case(step, (weight, examples)))
-    assert any("finds along a dimension that is split" in remark for remark in missed)
+    assert any("looks up, what is split" in remark for remark in missed)
 
 
 def test_values_of_actions() -> None:

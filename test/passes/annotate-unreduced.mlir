@@ -171,7 +171,7 @@ func.func public @parts(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
   %c = stablehlo.constant dense<1> : tensor<i32>
   %s = stablehlo.dynamic_slice %u, %c, %c, sizes = [3, 4] : (tensor<4x4xf32>, tensor<i32>, tensor<i32>) -> tensor<3x4xf32>
-  %g = "stablehlo.gather"(%s, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 4>}> : (tensor<3x4xf32>, tensor<2x1xui8>) -> tensor<2x4xf32>
+  %g = "stablehlo.gather"(%s, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 4>}> {paropt.read = [unit, unit]} : (tensor<3x4xf32>, tensor<2x1xui8>) -> tensor<2x4xf32>
   %z = stablehlo.constant dense<0.0> : tensor<f32>
   %w = "stablehlo.reduce_window"(%g, %z) <{padding = dense<[[0, 0], [3, 0]]> : tensor<2x2xi64>, window_dimensions = array<i64: 1, 4>}> ({ ^bb0(%a: tensor<f32>, %b: tensor<f32>): %q = stablehlo.add %a, %b : tensor<f32> stablehlo.return %q : tensor<f32> }) : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32>
   %v = sdy.all_reduce {"data"} %w out_sharding=<@mesh, [{?}, {?}]> : tensor<2x4xf32>
@@ -309,7 +309,7 @@ sdy.mesh @mesh = <["data"=4, "model"=2]>
 func.func public @read_at_one_index(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %i: tensor<1xui8>) -> tensor<4xf32> {
   %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] {paropt.shardings = [#sdy.sharding<@mesh, [{}, {"model"}]>]} : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
-  %t = "stablehlo.gather"(%u, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [0], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 0>, slice_sizes = array<i64: 1, 4>, indices_are_sorted = false}> {paropt.shardings = [#sdy.sharding<@mesh, [{"model"}]>]} : (tensor<4x4xf32>, tensor<1xui8>) -> tensor<4xf32>
+  %t = "stablehlo.gather"(%u, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [0], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 0>, slice_sizes = array<i64: 1, 4>, indices_are_sorted = false}> {paropt.read = [#sdy.sharding<@mesh, [{}, {"model"}]>, unit], paropt.shardings = [#sdy.sharding<@mesh, [{"model"}]>]} : (tensor<4x4xf32>, tensor<1xui8>) -> tensor<4xf32>
   %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}]> : tensor<4xf32>
   return %v : tensor<4xf32>
 }
@@ -319,7 +319,7 @@ func.func public @read_at_one_index(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sh
 
 sdy.mesh @mesh = <["data"=8]>
 
-// Legal when: it is noted how the operands of a product or scatter on the way are split
+// Legal when: it is noted how the operands of a product, scatter or gather on the way are split
 // CHECK-LABEL:   func.func public @not_noted(
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
@@ -337,7 +337,7 @@ func.func public @not_noted(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@
 
 sdy.mesh @mesh = <["data"=8]>
 
-// Legal when: what a product or scatter on the way also reads is not split over the same axes (XLA would gather it)
+// Legal when: what a product, scatter or gather on the way also reads is not split over the same axes (XLA would gather it)
 // CHECK-LABEL:   func.func public @split_factor(
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
@@ -355,7 +355,7 @@ func.func public @split_factor(%x: tensor<16x4xf32> {sdy.sharding = #sdy.shardin
 
 sdy.mesh @mesh = <["data"=4, "model"=2]>
 
-// Legal when: no product or scatter on the way adds up, or looks up, what is split
+// Legal when: no product, scatter or gather on the way adds up, or looks up, what is split
 // CHECK-LABEL:   func.func public @split_contraction(
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
@@ -392,7 +392,7 @@ func.func public @split_indices(%x: tensor<16x4xf32> {sdy.sharding = #sdy.shardi
 
 sdy.mesh @mesh = <["data"=8]>
 
-// Legal when: the result of a product or scatter on the way is not split over the same axes
+// Legal when: the result of a product, scatter or gather on the way is not split over the same axes
 // CHECK-LABEL:   func.func public @split_result(
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
@@ -1628,17 +1628,30 @@ module attributes {paropt.noted = ["stablehlo.dot_general", "stablehlo.negate"]}
 
 sdy.mesh @mesh = <["data"=4, "model"=2]>
 
-// Legal when: no gather on the way looks up parts of a dimension that is split (XLA adds up twice what devices find)
+// A gather: XLA adds up what the devices find along a dimension that is split, and once more what is not reduced.
 // CHECK-LABEL:   func.func public @looked_up_where_split
 // CHECK-NOT:       unreduced
 // CHECK:           return
-// REMARK-DAG: [annotate-unreduced] stablehlo.gather missed: XLA adds up twice what a gather finds along a dimension that is split
+// REMARK-DAG: [annotate-unreduced] stablehlo.gather missed: a gather adds up, or looks up, what is split
 func.func public @looked_up_where_split(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %i: tensor<2x1xi32>) -> tensor<4x2xf32> {
   %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] {paropt.shardings = [#sdy.sharding<@mesh, [{}, {"model"}]>]} : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
-  %t = "stablehlo.gather"(%u, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [0], collapsed_slice_dims = [1], start_index_map = [1], index_vector_dim = 1>, slice_sizes = array<i64: 4, 1>, indices_are_sorted = false}> : (tensor<4x4xf32>, tensor<2x1xi32>) -> tensor<4x2xf32>
+  %t = "stablehlo.gather"(%u, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [0], collapsed_slice_dims = [1], start_index_map = [1], index_vector_dim = 1>, slice_sizes = array<i64: 4, 1>, indices_are_sorted = false}> {paropt.read = [#sdy.sharding<@mesh, [{}, {"model"}]>, unit]} : (tensor<4x4xf32>, tensor<2x1xi32>) -> tensor<4x2xf32>
   %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x2xf32>
   return %v : tensor<4x2xf32>
+}
+
+// Indices that are split over the axis of the sum: XLA has each device look up for its own indices only.
+// CHECK-LABEL:   func.func public @looked_up_by_split_indices
+// CHECK-NOT:       unreduced
+// CHECK:           return
+// REMARK-DAG: [annotate-unreduced] stablehlo.gather missed: what a gather also reads is split over the same axes, and would be gathered
+func.func public @looked_up_by_split_indices(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %i: tensor<4x1xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xf32> {
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %t = "stablehlo.gather"(%u, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 4>, indices_are_sorted = false}> {paropt.read = [unit, #sdy.sharding<@mesh, [{"data"}, {}]>]} : (tensor<4x4xf32>, tensor<4x1xi32>) -> tensor<4x4xf32>
+  %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %v : tensor<4x4xf32>
 }
 
 // Whole rows of what is split by columns: each device looks up its part.
@@ -1648,7 +1661,7 @@ func.func public @looked_up_where_split(%x: tensor<16x4xf32> {sdy.sharding = #sd
 func.func public @looked_up_beside_the_split(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %i: tensor<2x1xi32>) -> tensor<2x4xf32> {
   %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] {paropt.shardings = [#sdy.sharding<@mesh, [{}, {"model"}]>]} : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
-  %t = "stablehlo.gather"(%u, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 4>, indices_are_sorted = false}> {paropt.shardings = [#sdy.sharding<@mesh, [{}, {"model"}]>]} : (tensor<4x4xf32>, tensor<2x1xi32>) -> tensor<2x4xf32>
+  %t = "stablehlo.gather"(%u, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 4>, indices_are_sorted = false}> {paropt.read = [#sdy.sharding<@mesh, [{}, {"model"}]>, unit], paropt.shardings = [#sdy.sharding<@mesh, [{}, {"model"}]>]} : (tensor<4x4xf32>, tensor<2x1xi32>) -> tensor<2x4xf32>
   %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<2x4xf32>
   return %v : tensor<2x4xf32>
 }

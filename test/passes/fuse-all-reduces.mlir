@@ -1115,7 +1115,7 @@ func.func public @sharded_over_other_axes(%x: tensor<4x8xf32>, %y: tensor<4x8xf3
   return %0#0, %0#1 : tensor<4x2xf32>, tensor<2x4xf32>
 }
 
-// Legal when: no product or scatter is between them in a program for all devices (what leaves a loop crosses these)
+// Legal when: no product, scatter or gather is between them in a program for all devices (what leaves a loop crosses these)
 // CHECK-LABEL:   func.func public @products_for_all_devices
 // CHECK-COUNT-2:   sdy.all_reduce
 // CHECK-NOT:       sdy.all_reduce
