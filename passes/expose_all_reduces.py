@@ -206,7 +206,10 @@ def _choose(
 
 def _kept(producer: Producer, split: frozenset[str], policy: PolicyName) -> frozenset[str]:
     """The names of the axes that the sum of `producer` stays split over, so that it is scattered in every iteration."""
-    return names_of(split) & names_of(producer.axes) if policy != "defer" else frozenset()
+    mesh = mesh_behind(module_of(producer.op), producer.mesh)
+    if policy == "defer" or mesh is None:
+        return frozenset()
+    return names_of(split) & names_of(producer.axes) & {name for name, size in mesh.axes if size > 1}
 
 
 def _movable(producer: Producer, kept: frozenset[str], policy: PolicyName, allowed: frozenset[str]) -> Axes:

@@ -19,6 +19,7 @@ from numeric.user_steps import (
     compared,
     integers,
     placed,
+    reduced_once,
 )
 from unit.clusters import available
 
@@ -153,6 +154,23 @@ def test_reduced_once(name: str) -> None:
     assert before.sync_in_loop == MICRO_BATCHES * wanted.after + wanted.within
     assert (after.sync_in_loop, after.sync_bytes) == (wanted.within, wanted.within + wanted.after)
     assert after.total("reduce-scatter").bytes == (wanted.within if name in SCATTERED else 0)
+
+
+@pytest.mark.parametrize("over", [("data", "fsdp"), ("fsdp", "data")], ids="-".join)
+def test_an_axis_of_one_device_splits_nothing(over: tuple[str, ...]) -> None:
+    """As layouts have it that are made for all of a cluster, and run on a part of it."""
+    mesh = jax.make_mesh((8, 1), ("data", "fsdp"), axis_types=(AxisType.Explicit,) * 2)
+    as_reduced = PartitionSpec(None, None, reduced={*over})
+
+    def step(w: jax.Array, batches: jax.Array) -> jax.Array:
+        def loss(w: jax.Array, x: jax.Array) -> jax.Array:
+            return ((x @ jax.reshard(w, as_reduced)) ** 2).sum()
+
+        return accumulated(jax.grad(loss), w, batches)
+
+    w = placed(integers(WIDTH, CLASSES), "fsdp", mesh=mesh)
+    batches = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, over, mesh=mesh)
+    reduced_once(Case(step, (w, batches), mesh=mesh))
 
 
 def test_gathered_once() -> None:
