@@ -26,7 +26,7 @@ from paropt.passes.analysis.shardings import (
     unsplit,
     without,
 )
-from paropt.passes.analysis.sum_costs import are_rows_cheaper, cost_of_whole, sums_of
+from paropt.passes.analysis.sum_costs import are_rows_cheaper, cost_of_whole, sums_of, with_rows_gathered
 from paropt.passes.core.closing import scatters
 from paropt.passes.core.deferring import Options, defer_in
 from paropt.passes.core.global_form import Scattering, expose, note_gathers, note_shardings
@@ -108,7 +108,9 @@ def expose_all_reduces(
 
     - the program does not split the sum over these axes, as fully sharded training does (or `policy=defer`)
     - the option `axes` allows it
-    - a scatter that is to be followed by a reduce_scatter adds rows of no fewer bytes (XLA gathers these)
+    - a scatter that is to be followed by a reduce_scatter adds rows of no fewer bytes (XLA gathers these: then each
+      device adds to its part of the sum, and only what is left is reduced)
+    - no batched scatter has devices exchange parts of an operand for it (XLA:TPU decides otherwise, and gathers)
     - it returns at most twice the bytes that it reduces (which then is half as often, at least)
 
     Sources: Shardy's `sdy-insert-explicit-reshards`, which decides by its own costs where XLA's partitioner does not.
@@ -143,6 +145,7 @@ def expose_all_reduces(
     gradients: set[ir.Value] = set()
     for producer in found:
         over = kept[producer.value]
+        producer = with_rows_gathered(producer, over, propagated)
         scattering = _scattering(module, producer, over, propagated, gradients)
         try:
             exposed.append((producer, _movable(producer, over, policy, allowed), scattering))

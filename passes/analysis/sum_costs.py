@@ -11,7 +11,7 @@ from paropt.passes.analysis.loops import WHILE, Loop, loop_around, trip_count
 from paropt.passes.analysis.noted import shard_bytes
 from paropt.passes.analysis.producers import Producer
 from paropt.passes.analysis.propagation import Propagated
-from paropt.passes.analysis.shardings import Sharding, mesh_behind, unsplit, without
+from paropt.passes.analysis.shardings import Axes, Sharding, mesh_behind, names_of, unsplit, without
 from paropt.passes.core.traversal import module_of, op_of, parent_of
 
 _SCATTER = "stablehlo.scatter"
@@ -69,6 +69,21 @@ def are_rows_cheaper(producer: Producer, propagated: Propagated) -> bool:
         )
     )
     return sum(rows) < whole
+
+
+def with_rows_gathered(producer: Producer, kept: frozenset[str], propagated: Propagated) -> Producer:
+    """A scatter whose sum stays split over `kept`, as XLA alone does it: the rows are gathered over these axes first.
+
+    Each device then adds to its part of the sum, and only other axes are left to reduce over.
+    """
+    if not kept or not are_rows_cheaper(producer, propagated):
+        return producer
+
+    def left(axes: Axes) -> Axes:
+        return tuple(axis for axis in axes if not names_of([axis]) & kept)
+
+    operands = tuple(tuple(map(left, split)) for split in producer.operands)
+    return producer._replace(axes=left(producer.axes), operands=operands, shared=())
 
 
 def _runs(op: ir.Operation) -> int:

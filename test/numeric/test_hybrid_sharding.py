@@ -10,7 +10,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from numeric.user_steps import EXAMPLES, MICRO_BATCHES, WIDTH, Case, accumulated, compared, integers, placed
+from numeric.user_steps import (
+    EXAMPLES,
+    MICRO_BATCHES,
+    WIDTH,
+    Case,
+    accumulated,
+    compared,
+    integers,
+    placed,
+    reduced_once,
+)
 from programs.program import Tree, mesh_of
 
 MESH = mesh_of(replica=2, data=4)
@@ -100,3 +110,32 @@ def test_gradients_are_right_and_nothing_else_is_gathered(name: str) -> None:
     before, after, _ = compared(Case(step, (parameters, examples), tolerance=1e-5))
     assert after.total("all-reduce").in_loops == 0 < before.total("all-reduce").in_loops
     assert after.sync_bytes < before.sync_bytes
+
+
+TABLES = {
+    "rows": (("replica", "data"), ("data",)),
+    "rows, data first": (("data", "replica"), ("data",)),
+    "rows over two axes": (("tensor", "replica", "data"), (("data", "tensor"),)),
+}
+
+
+@pytest.mark.parametrize("penalty", [False, True], ids=["alone", "penalty"])
+@pytest.mark.parametrize("name", TABLES)
+def test_few_rows_of_a_table_are_gathered(name: str, penalty: bool) -> None:
+    """Each device adds rows to its part of the table, as with XLA alone, which gathers them: the sum takes more bytes."""
+    names, spec = TABLES[name]
+    sizes = {"data": 4, "replica": 2} if len(names) == 2 else dict.fromkeys(names, 2)
+    mesh = mesh_of(**{axis: sizes[axis] for axis in names})
+    table = placed(integers(64 * WIDTH, WIDTH), *spec, mesh=mesh)
+    tokens = placed(
+        np.arange(MICRO_BATCHES * EXAMPLES).reshape(MICRO_BATCHES, -1) * 7, None, ("replica", "data"), mesh=mesh
+    )
+
+    def loss(table: jax.Array, tokens: jax.Array) -> jax.Array:
+        return (table[tokens] ** 2).sum() + (table**2).sum() * penalty
+
+    def step(table: jax.Array, batches: jax.Array) -> jax.Array:
+        return table - accumulated(jax.grad(loss), table, batches)
+
+    parts = [sizes[axis] for axis in names if axis != "replica"]
+    reduced_once(Case(step, (table, tokens), after=table.nbytes // int(np.prod(parts))))

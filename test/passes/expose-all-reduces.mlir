@@ -1366,7 +1366,7 @@ func.func public @rows_before_replica(%t: tensor<16x4xf32> {sdy.sharding = #sdy.
 
 sdy.mesh @mesh = <["data"=8]>
 
-// Worth it when: a scatter that is to be followed by a reduce_scatter adds rows of no fewer bytes (XLA gathers these)
+// Worth it when: a scatter that is to be followed by a reduce_scatter adds rows of no fewer bytes (XLA gathers these: then each device adds to its part of the sum, and only what is left is reduced)
 // CHECK-LABEL:   func.func public @few_rows_of_a_table(
 // CHECK-NOT:       sdy.reduce_scatter
 func.func public @few_rows_of_a_table(%rows: tensor<16x1xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<24x4xf32> {
@@ -1557,4 +1557,57 @@ func.func public @said_twice(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<
   %u = sdy.sharding_constraint %r <@mesh, [{}, {}], unreduced={"data"}> : tensor<4x4xf32>
   %v = sdy.sharding_constraint %u <@mesh, [{}, {}]> : tensor<4x4xf32>
   return %v : tensor<4x4xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// Legal when: no batched scatter has devices exchange parts of an operand for it (XLA:TPU decides otherwise, and gathers)
+// CHECK-LABEL:   func.func public @exchanged_for_a_batched_scatter
+// CHECK-NOT:       unreduced
+// CHECK:           return
+// REMARK-DAG: [expose-all-reduces] stablehlo.add missed: for it, a scatter has devices exchange what is split over data
+func.func public @exchanged_for_a_batched_scatter(%h: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %w: tensor<4x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}]>}, %labels: tensor<16x1x1xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}, {}]>}) -> (tensor<4x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}]>}) {
+  %zeros = stablehlo.constant dense<0.0> : tensor<16x32xf32>
+  %ones = stablehlo.constant dense<1.0> : tensor<16x1xf32>
+  %logits = stablehlo.dot_general %h, %w, contracting_dims = [1] x [0] : (tensor<16x4xf32>, tensor<4x32xf32>) -> tensor<16x32xf32>
+  %p = stablehlo.negate %logits : tensor<16x32xf32>
+  %t = "stablehlo.scatter"(%zeros, %labels, %ones) <{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [1], input_batching_dims = [0], scatter_indices_batching_dims = [0], scatter_dims_to_operand_dims = [1], index_vector_dim = 2>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) : (tensor<16x32xf32>, tensor<16x1x1xi32>, tensor<16x1xf32>) -> tensor<16x32xf32>
+  %d = stablehlo.add %t, %p : tensor<16x32xf32>
+  %g = stablehlo.dot_general %h, %d, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x32xf32>) -> tensor<4x32xf32>
+  return %g : tensor<4x32xf32>
+}
+
+// Classes are compared: that is split by examples on all targets.
+// CHECK-LABEL:   func.func public @exchanged_for_a_comparison
+// CHECK:           unreduced={"data"}
+func.func public @exchanged_for_a_comparison(%h: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %w: tensor<4x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}]>}, %t: tensor<16x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> (tensor<4x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}]>}) {
+  %logits = stablehlo.dot_general %h, %w, contracting_dims = [1] x [0] : (tensor<16x4xf32>, tensor<4x32xf32>) -> tensor<16x32xf32>
+  %d = stablehlo.subtract %t, %logits : tensor<16x32xf32>
+  %g = stablehlo.dot_general %h, %d, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x32xf32>) -> tensor<4x32xf32>
+  return %g : tensor<4x32xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["replica"=2, "data"=4]>
+
+// Rows of fewer bytes than the sum are gathered over what splits it; over the other axis their sum is left for later.
+// CHECK-LABEL:   func.func public @few_rows_of_a_copied_table(
+// CHECK:           sdy.sharding_constraint %{{.*}} <@mesh, [{?}, {?}], unreduced={"replica"}> {paropt.operands = [unit, #sdy.sharding<@mesh, [{"replica"}, {?}]>, #sdy.sharding<@mesh, [{"replica"}, {?}]>]}
+// CHECK:           sdy.all_reduce {"replica"}
+func.func public @few_rows_of_a_copied_table(%rows: tensor<16x1xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}, %x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}) -> tensor<24x4xf32> {
+  %none = stablehlo.constant dense<0.0> : tensor<24x4xf32>
+  %p = "stablehlo.scatter"(%none, %rows, %x) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) : (tensor<24x4xf32>, tensor<16x1xi32>, tensor<16x4xf32>) -> tensor<24x4xf32>
+  %c = sdy.sharding_constraint %p <@mesh, [{"data"}, {}]> : tensor<24x4xf32>
+  return %c : tensor<24x4xf32>
 }
