@@ -7,6 +7,7 @@ from jaxlib.mlir import ir
 
 from paropt.passes.analysis.collectives import Reduction, difference
 from paropt.passes.analysis.linearity import ROWS, ConvertPolicy
+from paropt.passes.analysis.noted import notes_of_results
 from paropt.passes.analysis.partial import BlockFacts, PartialValues, blocks_with_reductions, first_source
 from paropt.passes.analysis.placement import Placement, may_move
 from paropt.passes.analysis.types import bytes_of
@@ -124,9 +125,17 @@ def _fuse(partial: PartialValues, facts: BlockFacts) -> Remark | None:
     for value, like in zip(moved, likes, strict=True):
         at = ir.InsertionPoint(op_of(value))
         reduced = closed(splits[value], like, partial.reduction.combiner, at)
+        if splits[value].rest is not None:
+            _note_as(op_of(reduced), value)
         value.replace_all_uses_with(reduced)
     erase_unused(old)
     return remark
+
+
+def _note_as(op: ir.Operation, value: ir.Value) -> None:
+    """Notes of the result of `op` what is noted of `value`: it stands in its place."""
+    for name, noted in notes_of_results(op_of(value), [ir.OpResult(value).result_number]).items():
+        op.attributes[name] = noted
 
 
 def _sizes(values: Sequence[ir.Value]) -> str:

@@ -14,7 +14,17 @@ from jax import lax
 from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh
 from numeric.oracle import results
-from numeric.user_steps import EXAMPLES, MICRO_BATCHES, WIDTH, Case, accumulated, compared, integers, placed
+from numeric.user_steps import (
+    EXAMPLES,
+    MICRO_BATCHES,
+    WIDTH,
+    Case,
+    accumulated,
+    compared,
+    integers,
+    placed,
+    reduced_once,
+)
 from programs.program import Tree, mesh_of
 
 MESH = mesh_of(data=2, fsdp=2, tensor=2)
@@ -256,3 +266,19 @@ def test_what_is_closed_to_be_split_otherwise_is_reduced_first(before: Axes, aft
     closed, whole = results(CLOSED.format(before=spelt(before), after=spelt(after)))
     for device in range(8):
         np.testing.assert_array_equal(closed[device], whole[device][part_of(device, after)])
+
+
+def test_gradients_of_two_losses_keep_their_parts_when_they_are_added_up_first() -> None:
+    """`(total + a) + b` becomes `total + (a + b)`, which is split as what it stands for."""
+    mesh = mesh_of(data=4, model=2)
+    weight = placed(integers(16, 32), None, "model", mesh=mesh)
+    examples = placed(integers(MICRO_BATCHES, 32, 16), None, "data", mesh=mesh)
+
+    def step(w: jax.Array, batches: jax.Array) -> jax.Array:
+        def body(total: jax.Array, x: jax.Array) -> tuple[jax.Array, None]:
+            a, b = (jax.grad(loss)(w, x) for loss in (lambda w, x: ((x @ w) ** 2).sum(), lambda w, x: (x @ w).sum()))
+            return total + a + 2 * b, None
+
+        return lax.scan(body, jnp.zeros_like(w), batches)[0]
+
+    reduced_once(Case(step, (weight, examples), after=weight.nbytes // 2))
