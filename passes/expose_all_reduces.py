@@ -110,7 +110,7 @@ def expose_all_reduces(
     - the option `axes` allows it
     - a scatter that is to be followed by a reduce_scatter adds rows of no fewer bytes (XLA gathers these: then each
       device adds to its part of the sum, and only what is left is reduced)
-    - no batched scatter has devices exchange parts of an operand for it (XLA:TPU decides otherwise, and gathers)
+    - no batched scatter has devices exchange parts of an operand for it (XLA:TPU makes a select of it, and gathers)
     - it returns at most twice the bytes that it reduces (which then is half as often, at least)
 
     Sources: Shardy's `sdy-insert-explicit-reshards`, which decides by its own costs where XLA's partitioner does not.

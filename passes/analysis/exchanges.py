@@ -15,8 +15,8 @@ from paropt.passes.core.traversal import defining_op
 def require_not_exchanged(op: ir.Operation, splits: Sequence[tuple[Axes, ...]], propagated: Propagated) -> None:
     """Declines where a batched scatter alone splits what is added up so that devices exchange parts for the sum.
 
-    XLA:TPU takes the batch dimensions for indices before it propagates: there the scatter follows what else is read,
-    and the other operand is gathered. So of `take_along_axis` of logits that are split by classes.
+    So of `take_along_axis` of logits that are split by classes. XLA:TPU makes a select of that scatter before it
+    propagates shardings (`sparse-gradient-rewrite`): the select follows the classes, and the other operand is gathered.
     """
     for operand, split in zip(op.operands, splits, strict=True):
         axes = names_of(axis for over in split for axis in over)

@@ -116,7 +116,7 @@ def _reduced_again(chosen: list[Possible], facts: BlockFacts) -> list[Remark]:
     kinds = [facts.reductions.kinds[reduction] for reduction in {each.reduction for each in chosen}]
     mixed = [op for ops in kinds if not leaving.issuperset(op.results[0] for op in ops) for op in ops]
     first = twins(facts.block) if mixed else {}
-    again = [op for op in mixed if op.results[0] in first]
+    again = facts.in_order(op.results[0] for op in mixed if op.results[0] in first)
     remarks = [applied(NAME, op, "what is computed twice is reduced once, where it is computed first") for op in again]
     for op in again:
         operands = list(op.operands)

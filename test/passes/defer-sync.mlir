@@ -2460,6 +2460,40 @@ func.func public @computed_twice(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4x
   return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
 }
 
+// Of other reductions that the second one depends on, too.
+// CHECK-LABEL:   func.func public @computed_twice_of_sums
+// CHECK:           } do {
+// CHECK-COUNT-2:     stablehlo.all_reduce
+// CHECK-NOT:         stablehlo.all_reduce
+// CHECK:             stablehlo.return %{{.*}}, %
+// CHECK:           stablehlo.all_reduce
+func.func public @computed_twice_of_sums(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %trips = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %w:4 = stablehlo.while(%i = %zero, %acc = %none, %acc2 = %none, %acc3 = %none) : tensor<i32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %trips : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %g = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves} : (tensor<4xf32>) -> tensor<4xf32>
+    %gg = stablehlo.multiply %g, %g : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%gg) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %h = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves} : (tensor<4xf32>) -> tensor<4xf32>
+    %hh = stablehlo.multiply %h, %h : tensor<4xf32>
+    %t = "stablehlo.all_reduce"(%hh) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %u = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves} : (tensor<4xf32>) -> tensor<4xf32>
+    %n = stablehlo.add %acc, %s : tensor<4xf32>
+    %tt = stablehlo.multiply %t, %t : tensor<4xf32>
+    %m = stablehlo.add %acc2, %tt : tensor<4xf32>
+    %o = stablehlo.add %acc3, %u : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n, %m, %o : tensor<i32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %w#1, %w#2, %w#3 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+
 // A constant is another one.
 // CHECK-LABEL:   func.func public @computed_almost_twice
 // CHECK:           } do {
