@@ -1563,7 +1563,7 @@ func.func public @said_twice(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<
 
 sdy.mesh @mesh = <["data"=8]>
 
-// Legal when: no batched scatter has devices exchange parts of an operand for it (XLA:TPU makes a select of it, and gathers)
+// Worth it when: no batched scatter has devices exchange parts of an operand for it (XLA:TPU makes a select of it, and gathers)
 // CHECK-LABEL:   func.func public @exchanged_for_a_batched_scatter
 // CHECK-NOT:       unreduced
 // CHECK:           return
