@@ -12,7 +12,7 @@ from jaxlib.mlir.dialects import stablehlo
 
 from paropt.passes.analysis.collectives import ADD, combiner_of
 from paropt.passes.analysis.constants import is_zero, scalar_of
-from paropt.passes.analysis.exchanges import require_not_exchanged
+from paropt.passes.analysis.exchanges import exchanges, require_not_exchanged
 from paropt.passes.analysis.followed import require_one_group, require_real
 from paropt.passes.analysis.gathers import Gather, gathers
 from paropt.passes.analysis.in_place import Split, require_kept, split_by
@@ -93,12 +93,15 @@ def producers(module: ir.Operation, propagated: Propagated) -> tuple[list[Produc
     """The ops of `module` whose results have to be reduced, in program order, and why others can't be left to us."""
     found: list[Producer] = []
     declined: list[Declined] = []
+    exchanged = exchanges(module, propagated)
     for op in ops_of(module, *ROWS):
         rule = propagated.sharding_rule(op)
         if "reduction=" not in rule or _is_left_unreduced(op):
             continue
         try:
             producer = _producer(op, parse_rule(rule), propagated)
+            if producer is not None:
+                require_not_exchanged(op, producer.operands, exchanged, propagated)
             manual = producer is not None and is_manual(op)
             require(not manual, "it is in a manual computation, which what is not reduced can't leave", op)
         except Declined as reason:
@@ -170,7 +173,6 @@ def _producer(op: ir.Operation, rule: ShardingRule, propagated: Propagated) -> P
     partial = [own if any(split) else None for own, split in zip(lies, splits, strict=True)]
     _require_in_place(op, rule, partial, result, together)
     _require_rows_in_place(op, rule, partial, result)
-    require_not_exchanged(op, splits, propagated)
     read = [i for i, split in enumerate(splits) if any(split) and gathered[i] is None]
     shared = [i for i in read if _is_shared(op, i, propagated)]
     return Producer(op.results[0], mesh, together, splits, op, tuple(shared), gathered, _closed_dims(rule, gathered))
