@@ -28,8 +28,8 @@ class Row(NamedTuple):
     reason: str
 
 
-def _always(_: ir.Operation) -> None:
-    pass
+def always(_: ir.Operation) -> None:
+    """Declines nothing."""
 
 
 def _adds_up(op: ir.Operation) -> None:
@@ -84,7 +84,7 @@ _TABLE = (
     Row("stablehlo.dot_general", _adds_up, _contracted, "each device multiplies its addend by the same factor"),
     Row("stablehlo.convolution", require_one_group, _convolved, "the same, of its window"),
     Row("stablehlo.scatter", _is_of_one_array, _indexed, "each device adds its addends to the same rows"),
-    Row("stablehlo.gather", _always, _looked_up, "each device looks up the same of its addend"),
+    Row("stablehlo.gather", always, _looked_up, "each device looks up the same of its addend"),
 )
 ROWS = {row.op: row for row in _TABLE}
 

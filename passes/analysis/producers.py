@@ -13,7 +13,7 @@ from jaxlib.mlir.dialects import stablehlo
 from paropt.passes.analysis.collectives import ADD, combiner_of
 from paropt.passes.analysis.constants import is_zero, scalar_of
 from paropt.passes.analysis.exchanges import exchanges, require_not_exchanged
-from paropt.passes.analysis.followed import require_one_group, require_real
+from paropt.passes.analysis.followed import always, require_one_group, require_real
 from paropt.passes.analysis.gathers import Gather, gathers
 from paropt.passes.analysis.in_place import Split, require_kept, split_by
 from paropt.passes.analysis.loops import WHILE
@@ -63,10 +63,6 @@ class Row(NamedTuple):
     reason: str
 
 
-def _always(_: ir.Operation) -> None:
-    pass
-
-
 def _adds_from_zero(op: ir.Operation) -> None:
     require_real(op)
     require(len(op.operands) == 2 and combiner_of(op) == ADD, "a reduce does more than add", op)
@@ -81,7 +77,7 @@ def _adds_to_zeros(op: ir.Operation) -> None:
 
 # Only sums: Shardy's rules call what a maximum reduces a reduction, too.
 _TABLE = (
-    Row("stablehlo.dot_general", _always, "a sum of products"),
+    Row("stablehlo.dot_general", always, "a sum of products"),
     Row(_CONVOLUTION, require_one_group, "a sum of products"),
     Row("stablehlo.reduce", _adds_from_zero, "a sum; the start value would be counted once per device"),
     Row(_SCATTER, _adds_to_zeros, "sums of rows; what they are added to would be counted once per device"),
