@@ -11,6 +11,7 @@ from paropt.passes import fuse_all_reduces as fuse_all_reduces
 from paropt.passes import fuse_loops as fuse_loops
 from paropt.passes import inline_branches as inline_branches
 from paropt.passes import inline_calls as inline_calls
+from paropt.passes import merge_repeated_ops as merge_repeated_ops
 from paropt.passes import outline_accumulation as outline_accumulation
 from paropt.passes import peel_last_sync as peel_last_sync
 from paropt.passes import roll_accumulation as roll_accumulation
@@ -22,7 +23,7 @@ DEFAULT_PIPELINE = "grad-sync"
 
 name_pipeline(
     "grad-sync",
-    "inline-calls,inline-branches,expose-all-reduces,fuse-all-reduces,defer-sync,fuse-all-reduces,annotate-unreduced",
+    "inline-calls,inline-branches,merge-repeated-ops,expose-all-reduces,fuse-all-reduces,defer-sync,fuse-all-reduces,annotate-unreduced",
     "Synchronise gradients once per step: calls are inlined, so that the sync and the accumulator are in one block, "
     "and so are branches that are always taken; reductions that XLA's partitioner would add are written out; sums of "
     "reductions are fused, which may leave fewer that something else reads; the sync leaves the loops; what then meets "

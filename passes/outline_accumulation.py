@@ -10,6 +10,7 @@ from paropt.passes.analysis.marks import marked_gradients
 from paropt.passes.analysis.shardings import CONSTRAINT, MANUAL, SHARDING, read_sharding, sharding_of
 from paropt.passes.analysis.signature import Signature, signatures
 from paropt.passes.analysis.stages import Stages, body_of, inputs_of, row, stages_of
+from paropt.passes.analysis.types import tensor_of
 from paropt.passes.analysis.updates import ancestors
 from paropt.passes.core.carrying import Packing, counter_known, packed_in, without_invariants
 from paropt.passes.core.lifting import Lifting
@@ -79,6 +80,7 @@ def outline_accumulation(
       which (`paropt.mark_gradient`)
     - the loop counts from a constant by a constant to a constant
     - the loop has no shardings of its own (they are one per carried value)
+    - the loop carries arrays only (a token, which orders callbacks, does not go from program to program)
     - the manual computation is over axes of a mesh of the module
     - what is not reduced is split over whole axes of the mesh, into parts of one size
     - nothing but the loop hands on what is not reduced
@@ -105,6 +107,8 @@ def _outlined(signature: Signature, sync: Sync) -> list[Remark]:
         counting = loop.counting
         require(counting is not None, "the number of trips is not known", loop.op)
         require(SHARDING not in loop.op.attributes, "the loop says how its values are sharded", loop.op)
+        arrays = all(tensor_of(value) is not None for value in loop.op.operands)
+        require(arrays, "the loop carries a token, which orders callbacks", loop.op)
         assert counting is not None
         manual = parent_of(loop.op)
         lifting = Lifting(manual) if manual.name == MANUAL else None
@@ -147,8 +151,10 @@ def _loops(signature: Signature) -> list[Loop]:
 def _adds_up(loop: Loop, position: int) -> bool:
     """Whether the next value is computed from the last one and from something else than numbers."""
     last, following = loop.body.arguments[position], loop.next_values.operands[position]
-    is_number = isinstance(ir.RankedTensorType(last.type).element_type, ir.IntegerType)
-    return last != following and not is_number and any(value == last for value, _ in ancestors(following))
+    tensor = tensor_of(last)
+    if tensor is None or isinstance(tensor.element_type, ir.IntegerType):
+        return False
+    return last != following and any(value == last for value, _ in ancestors(following))
 
 
 def _only(loops: list[Loop], signature: Signature) -> Loop:

@@ -23,6 +23,7 @@ from paropt.passes.analysis.shardings import (
     read_sharding,
     sharding_of,
 )
+from paropt.passes.analysis.types import tensor_of
 from paropt.passes.core.traversal import defining_op, is_within, ops_of, parent_of
 
 # Ops that leave a parameter what it is.
@@ -189,7 +190,7 @@ def whole_sums(module: ir.Operation, split: dict[ir.Value, frozenset[str]]) -> l
             continue
         loop = Loop(op)
         for result, value, argument in zip(op.results, loop.next_values.operands, loop.body.arguments, strict=True):
-            if value != argument and not split.get(value):
+            if value != argument and not split.get(value) and tensor_of(value) is not None:  # and no token
                 found.append(result)
     return found
 
@@ -205,7 +206,8 @@ def _given_axes(value: ir.Value) -> frozenset[str]:
 
 
 def _shape(value: ir.Value) -> str:
-    return str(ir.RankedTensorType(value.type).shape)
+    tensor = tensor_of(value)
+    return str(tensor.shape) if tensor is not None else ""  # a token, with which callbacks are ordered
 
 
 def _spread(

@@ -12,6 +12,8 @@ from paropt.passes.analysis.collectives import REDUCTIONS
 from paropt.passes.analysis.constants import is_constant
 from paropt.passes.analysis.loops import Loop
 from paropt.passes.analysis.shardings import CONSTRAINT, read_sharding
+from paropt.passes.analysis.types import tensor_of
+from paropt.passes.analysis.uniformity import DETERMINISTIC
 from paropt.passes.core.traversal import captured, defining_op, op_of, ops_of, terminator_of
 
 DYNAMIC_SLICE, RESHAPE = "stablehlo.dynamic_slice", "stablehlo.reshape"
@@ -145,7 +147,8 @@ class _Counting:
         if is_constant(value):
             return True
         if value not in self._known:
-            op = defining_op(value)
-            scalar = op is not None and not len(op.regions) and not ir.RankedTensorType(value.type).shape
+            op, tensor = defining_op(value), tensor_of(value)
+            arithmetic = op is not None and op.name in DETERMINISTIC and not len(op.regions)  # no callback, no index
+            scalar = arithmetic and tensor is not None and not tensor.shape
             self._known[value] = scalar and all(self.counts(operand) for operand in op_of(value).operands)
         return self._known[value]

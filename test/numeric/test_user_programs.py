@@ -298,3 +298,89 @@ def test_what_is_computed_twice_is_reduced_once(form: str) -> None:
     explicit = manual(functools.partial(squared_twice, reduced=lambda g: lax.psum(g, "data")))
     _, after, _ = compared(Case({"plain": squared_twice, "explicit": explicit}[form], (W, BATCHES)))
     assert after.sync_in_loop == after.sync_bytes == MICRO_BATCHES * BYTES
+
+
+def told_in_order(w: jax.Array, batches: jax.Array) -> jax.Array:
+    """Each trip tells Python its loss. The loop carries a token, so that it does so in order."""
+
+    def gradient(w: jax.Array, x: jax.Array) -> jax.Array:
+        value, found = jax.value_and_grad(squares)(w, x)
+        factor = io_callback(lambda v: np.sign(v), jax.ShapeDtypeStruct((), np.float32), value, ordered=True)
+        return factor * found
+
+    return accumulated(gradient, w, batches)
+
+
+def looked_up(w: jax.Array, batches: jax.Array) -> jax.Array:
+    """Python says which micro-batch is next, with a side effect: it is asked once per trip."""
+
+    def body(carry: Any) -> Any:
+        total, i = carry
+        row = io_callback(lambda: np.int32(ASKED.append(0) or len(ASKED) - 1), jax.ShapeDtypeStruct((), np.int32))
+        return total + jax.grad(squares)(w, batches[row]), i + 1
+
+    return lax.while_loop(lambda carry: carry[1] < MICRO_BATCHES, body, (jnp.zeros_like(w), 0))[0]
+
+
+ASKED: list[int] = []
+
+
+@pytest.mark.parametrize("passes", ["grad-sync", "grad-sync,outline-accumulation"])
+@pytest.mark.parametrize("step", [told_in_order, looked_up])
+def test_callbacks_in_the_loop(step: Callable[..., Any], passes: str) -> None:
+    compiled = [
+        jit(step).lower(W, BATCHES).compile() for jit in (jax.jit, functools.partial(paropt.jit, passes=passes))
+    ]
+    before, after = (paropt.audit(each) for each in compiled)
+    assert before.sync_in_loop - after.sync_in_loop == MICRO_BATCHES * BYTES
+    results = []
+    for each in compiled:
+        ASKED.clear()
+        results.append(np.asarray(each(W, BATCHES)))
+    assert np.array_equal(*results)
+    assert len(ASKED) == MICRO_BATCHES * (step == looked_up)
+
+
+def block_of_rows(w: jax.Array, batches: jax.Array) -> jax.Array:
+    """The index of the device, a number that no counter makes, says which part of `w` it takes."""
+
+    def body(total: jax.Array, x: jax.Array) -> Any:
+        mine = lax.dynamic_slice_in_dim(w, lax.axis_index("data") % 2, 1)
+        return total + lax.psum(x.T @ (x @ mine[0])[:, None], "data"), None
+
+    return lax.scan(body, jnp.zeros((WIDTH, 1)), batches)[0]
+
+
+def test_the_index_of_the_device_stays_in_its_block() -> None:
+    w = placed(integers(2, WIDTH))
+    want = jax.jit(manual(block_of_rows))(w, BATCHES)
+    got = paropt.jit(manual(block_of_rows), passes="grad-sync,outline-accumulation", strict=True)(w, BATCHES)
+    assert np.array_equal(got, want)
+
+
+def measured(w: Any, batches: jax.Array) -> Any:
+    """The model is called again for a metric; the gradient of the first layer takes activations of all features."""
+
+    def outputs(w: Any, x: jax.Array) -> jax.Array:
+        return jnp.maximum(x @ w["up"], 0) @ w["down"]
+
+    def body(carry: Any, x: jax.Array) -> Any:
+        gradient = jax.grad(lambda w: (outputs(w, x) ** 2).sum())(w)
+        return (jax.tree.map(jnp.add, carry[0], gradient), carry[1] + (outputs(w, x) > 0).sum()), None
+
+    return lax.scan(body, (jax.tree.map(jnp.zeros_like, w), 0), batches)[0]
+
+
+@pytest.mark.parametrize("target", ["cpu:8", "tpu:v5e:2x4", "gpu:h100:1x1x8"])
+def test_a_forward_pass_that_is_called_twice_is_reduced_once(target: str) -> None:
+    available(target)
+    w = {
+        "up": placed(integers(WIDTH, CLASSES), None, "model", mesh=TWO_AXES),
+        "down": placed(integers(CLASSES, WIDTH), "model", mesh=TWO_AXES),
+    }
+    args = (w, placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, "data", mesh=TWO_AXES))
+    report = paropt.audit(measured, *args, passes="grad-sync", targets=[target])
+    activations = 4 * (EXAMPLES // 2) * WIDTH
+    assert not report.mismatches
+    found = [c.payload for c in report[target].after.collectives if c.depth and c.payload >= activations]
+    assert found == [activations]

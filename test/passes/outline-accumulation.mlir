@@ -341,6 +341,30 @@ func.func public @loop_with_shardings(%w: tensor<8xf32>) -> tensor<8xf32> {
   return %l#1 : tensor<8xf32>
 }
 
+// Legal when: the loop carries arrays only (a token, which orders callbacks, does not go from program to program)
+// CHECK-LABEL:   func.func public @loop_with_token
+// CHECK-NOT:       call
+// CHECK:           return
+// REMARK-DAG: [outline-accumulation] stablehlo.while missed: the loop carries a token, which orders callbacks
+func.func public @loop_with_token(%w: tensor<8xf32>) -> tensor<8xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<8xf32>
+  %start = stablehlo.after_all : !stablehlo.token
+  %l:3 = stablehlo.while(%i = %zero, %acc = %zeros, %token = %start) : tensor<i32>, tensor<8xf32>, !stablehlo.token
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %n = stablehlo.add %acc, %w : tensor<8xf32>
+    %next = stablehlo.add %i, %one : tensor<i32>
+    %then = stablehlo.after_all %token : !stablehlo.token
+    stablehlo.return %next, %n, %then : tensor<i32>, tensor<8xf32>, !stablehlo.token
+  }
+  return %l#1 : tensor<8xf32>
+}
+
 // A manual computation is cut at the loop. The rows of this trip are taken outside, of the arguments of the manual
 // computation and of what it computes before the loop; in a dimension that devices split, they are not.
 // CHECK-LABEL:   func.func public @manual

@@ -6,7 +6,7 @@ import pytest
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.chains import Accumulation, accumulations
-from paropt.passes.analysis.congruence import Carried, Copies, Each, Inner, Shared
+from paropt.passes.analysis.congruence import Carried, Copies, Each, Inner, Shared, is_same
 from paropt.passes.analysis.exits import Order, exits, following, grow
 from paropt.passes.analysis.marks import marked_gradients
 from paropt.passes.core.context import make_context
@@ -98,3 +98,15 @@ def test_shared_values_are_shared() -> None:
     copies = Copies(3)
     copies.align(found.terms)
     assert [s for s in copies.sources.values() if isinstance(s, Shared)]
+
+
+def test_ops_of_which_one_has_an_attribute_differ() -> None:
+    """jaxlib raises when it compares an array of attributes with None."""
+    module = ir.Module.parse(
+        "func.func @main(%x: tensor<f32>) { %a = stablehlo.sine %x {a = [1]} : tensor<f32> %b = stablehlo.sine %x : tensor<f32> return }",
+        make_context(),
+    )
+    one, other, _ = (view.operation for view in module.body.operations[0].regions[0].blocks[0].operations)
+    assert not is_same(one, other)
+    assert not is_same(other, one)
+    assert is_same(one, one)

@@ -1,0 +1,127 @@
+// RUN: %par-opt %s --passes=merge-repeated-ops --split-input-file | FileCheck %s
+// RUN: %par-opt %s --passes=merge-repeated-ops --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
+
+sdy.mesh @mesh = <["data"=8]>
+
+// A model that is called twice: also what lies between its products is merged, constants included, and a constraint.
+// CHECK-LABEL: func.func @twice
+// CHECK:         %[[A:.*]] = stablehlo.dot_general %arg0, %arg1
+// CHECK-NEXT:    %[[C:.*]] = sdy.sharding_constraint %[[A]]
+// CHECK-NEXT:    %[[ONE:.*]] = stablehlo.constant
+// CHECK-NEXT:    %[[ONES:.*]] = stablehlo.broadcast_in_dim %[[ONE]]
+// CHECK-NEXT:    %[[H:.*]] = stablehlo.maximum %[[C]], %[[ONES]]
+// CHECK-NEXT:    %[[Y:.*]] = stablehlo.dot_general %[[H]], %arg2
+// CHECK-NEXT:    %[[R:.*]] = stablehlo.multiply %[[Y]], %[[Y]]
+// CHECK-NEXT:    return %[[R]]
+// REMARK:      [merge-repeated-ops] stablehlo.dot_general applied: the same is computed before
+// REMARK-NEXT: [merge-repeated-ops] stablehlo.dot_general applied: the same is computed before
+func.func @twice(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %v: tensor<4x8xf32>, %w: tensor<8x4xf32>) -> tensor<16x4xf32> {
+  %a = stablehlo.dot_general %x, %v, contracting_dims = [1] x [0] : (tensor<16x4xf32>, tensor<4x8xf32>) -> tensor<16x8xf32>
+  %ca = sdy.sharding_constraint %a <@mesh, [{"data"}, {}]> : tensor<16x8xf32>
+  %one = stablehlo.constant dense<1.0> : tensor<f32>
+  %ones = stablehlo.broadcast_in_dim %one, dims = [] : (tensor<f32>) -> tensor<16x8xf32>
+  %h = stablehlo.maximum %ca, %ones : tensor<16x8xf32>
+  %y = stablehlo.dot_general %h, %w, contracting_dims = [1] x [0] : (tensor<16x8xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
+  %b = stablehlo.dot_general %x, %v, contracting_dims = [1] x [0] : (tensor<16x4xf32>, tensor<4x8xf32>) -> tensor<16x8xf32>
+  %cb = sdy.sharding_constraint %b <@mesh, [{"data"}, {}]> : tensor<16x8xf32>
+  %one2 = stablehlo.constant dense<1.0> : tensor<f32>
+  %ones2 = stablehlo.broadcast_in_dim %one2, dims = [] : (tensor<f32>) -> tensor<16x8xf32>
+  %g = stablehlo.maximum %cb, %ones2 : tensor<16x8xf32>
+  %z = stablehlo.dot_general %g, %w, contracting_dims = [1] x [0] : (tensor<16x8xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
+  %r = stablehlo.multiply %y, %z : tensor<16x4xf32>
+  return %r : tensor<16x4xf32>
+}
+
+// Legal when: both are the same op on the same values, in one block, with the same attributes and regions
+// CHECK-LABEL: func.func @others
+// CHECK-COUNT-4: stablehlo.dot_general
+// CHECK:         stablehlo.while
+// CHECK:           stablehlo.dot_general
+func.func @others(%x: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %w: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %a = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %same = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %b = stablehlo.dot_general %x, %w, contracting_dims = [1] x [1] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %c = stablehlo.dot_general %w, %x, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %d = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0], precision = [HIGHEST, HIGHEST] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %l:2 = stablehlo.while(%i = %zero, %acc = %a) : tensor<i32>, tensor<8x8xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %e = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+    %n = stablehlo.add %acc, %e : tensor<8x8xf32>
+    %next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %next, %n : tensor<i32>, tensor<8x8xf32>
+  }
+  %1 = stablehlo.add %same, %b : tensor<8x8xf32>
+  %2 = stablehlo.add %c, %d : tensor<8x8xf32>
+  %3 = stablehlo.add %1, %2 : tensor<8x8xf32>
+  %4 = stablehlo.add %3, %l#1 : tensor<8x8xf32>
+  return %4 : tensor<8x8xf32>
+}
+
+// Legal when: the op only computes its results, and is no barrier (what `jax.checkpoint` computes again stays)
+// CHECK-LABEL: func.func @again
+// CHECK:         stablehlo.dot_general %arg0, %arg1
+// CHECK:         stablehlo.optimization_barrier
+// CHECK:         stablehlo.dot_general
+// CHECK:         stablehlo.optimization_barrier
+// CHECK:         stablehlo.dot_general
+func.func @again(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %w: tensor<4x8xf32>) -> tensor<16x8xf32> {
+  %a = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<16x4xf32>, tensor<4x8xf32>) -> tensor<16x8xf32>
+  %same = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<16x4xf32>, tensor<4x8xf32>) -> tensor<16x8xf32>
+  %x1 = stablehlo.optimization_barrier %x : tensor<16x4xf32>
+  %b = stablehlo.dot_general %x1, %w, contracting_dims = [1] x [0] : (tensor<16x4xf32>, tensor<4x8xf32>) -> tensor<16x8xf32>
+  %x2 = stablehlo.optimization_barrier %x : tensor<16x4xf32>
+  %c = stablehlo.dot_general %x2, %w, contracting_dims = [1] x [0] : (tensor<16x4xf32>, tensor<4x8xf32>) -> tensor<16x8xf32>
+  %1 = stablehlo.add %a, %same : tensor<16x8xf32>
+  %2 = stablehlo.add %1, %b : tensor<16x8xf32>
+  %3 = stablehlo.add %2, %c : tensor<16x8xf32>
+  return %3 : tensor<16x8xf32>
+}
+
+// Worth it when: Shardy splits both in the same way (others XLA does not merge)
+// CHECK-LABEL: func.func @split_otherwise
+// CHECK-COUNT-4: stablehlo.dot_general
+// REMARK: [merge-repeated-ops] stablehlo.dot_general missed: it is split in another way than where it is computed first
+// REMARK: [merge-repeated-ops] stablehlo.dot_general missed: what it reads is split in another way than where it is computed first
+func.func @split_otherwise(%x: tensor<16x8xf32>, %w: tensor<8x8xf32>) -> (tensor<16x8xf32>, tensor<16x8xf32>) {
+  %a = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<16x8xf32>, tensor<8x8xf32>) -> tensor<16x8xf32>
+  %ca = sdy.sharding_constraint %a <@mesh, [{"data"}, {}]> : tensor<16x8xf32>
+  %ya = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0] : (tensor<16x8xf32>, tensor<8x8xf32>) -> tensor<16x8xf32>
+  %r = stablehlo.add %ca, %ya : tensor<16x8xf32>
+  %b = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<16x8xf32>, tensor<8x8xf32>) -> tensor<16x8xf32>
+  %cb = sdy.sharding_constraint %b <@mesh, [{}, {"data"}]> : tensor<16x8xf32>
+  %yb = stablehlo.dot_general %b, %w, contracting_dims = [1] x [0] : (tensor<16x8xf32>, tensor<8x8xf32>) -> tensor<16x8xf32>
+  %s = stablehlo.add %cb, %yb : tensor<16x8xf32>
+  return %r, %s : tensor<16x8xf32>, tensor<16x8xf32>
+}
+
+// -----
+
+// Worth it when: the program is written for a mesh of Shardy's, and computes a product or a convolution twice
+// CHECK-LABEL: func.func @no_mesh
+// CHECK-COUNT-2: stablehlo.dot_general
+func.func @no_mesh(%x: tensor<16x4xf32>, %w: tensor<4x8xf32>) -> tensor<16x8xf32> {
+  %a = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<16x4xf32>, tensor<4x8xf32>) -> tensor<16x8xf32>
+  %b = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<16x4xf32>, tensor<4x8xf32>) -> tensor<16x8xf32>
+  %r = stablehlo.add %a, %b : tensor<16x8xf32>
+  return %r : tensor<16x8xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// Ops on elements alone are left to XLA.
+// CHECK-LABEL: func.func @no_products
+// CHECK-COUNT-2: stablehlo.sine
+func.func @no_products(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<16x4xf32> {
+  %a = stablehlo.sine %x : tensor<16x4xf32>
+  %b = stablehlo.sine %x : tensor<16x4xf32>
+  %r = stablehlo.add %a, %b : tensor<16x4xf32>
+  return %r : tensor<16x4xf32>
+}
