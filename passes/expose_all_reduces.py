@@ -1,5 +1,6 @@
 """Writes the reductions that the partitioner will add into the program."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Annotated
 
@@ -142,7 +143,7 @@ def expose_all_reduces(
     if policy == "auto":
         remarks += _choose(found, kept, propagated, Policy("auto", memory_budget, ()))
     exposed: list[tuple[Producer, Axes, Scattering | None]] = []
-    gradients: set[ir.Value] = set()
+    gradients: defaultdict[frozenset[str], set[ir.Value]] = defaultdict(set)
     for producer in found:
         over = kept[producer.value]
         producer = with_rows_gathered(producer, over, propagated)
@@ -227,14 +228,18 @@ def _movable(producer: Producer, kept: frozenset[str], policy: PolicyName, allow
 
 
 def _scattering(
-    module: ir.Operation, producer: Producer, kept: frozenset[str], propagated: Propagated, gradients: set[ir.Value]
+    module: ir.Operation,
+    producer: Producer,
+    kept: frozenset[str],
+    propagated: Propagated,
+    gradients: defaultdict[frozenset[str], set[ir.Value]],
 ) -> Scattering | None:
     """Where and how a reduce_scatter splits the result of `producer` over the axes `kept`; None when none does.
 
-    `gradients` are values known to be no activations, and grow.
+    `gradients` are values known to be no activations where sums stay split over these axes, and grow.
     """
     cut = cut_of(producer.value, propagated, kept) if kept else None
-    if cut is None or is_activation(cut.value, gradients) or are_rows_cheaper(producer, propagated):
+    if cut is None or is_activation(cut.value, kept, gradients[kept]) or are_rows_cheaper(producer, propagated):
         return None
     others = tuple(axis for axis in producer.axes if not names_of([axis]) & kept)
     shard = Sharding(producer.mesh, without(cut.shard.dimensions, others))

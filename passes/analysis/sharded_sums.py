@@ -11,6 +11,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from paropt.passes.analysis.branches import BRANCHES, ends_of, is_end
+from paropt.passes.analysis.constants import BARRIER
 from paropt.passes.analysis.linearity import TRACKED
 from paropt.passes.analysis.loops import WHILE, Loop, loop_around
 from paropt.passes.analysis.propagation import Propagated
@@ -24,6 +25,7 @@ from paropt.passes.analysis.shardings import (
     sharding_of,
 )
 from paropt.passes.analysis.types import tensor_of
+from paropt.passes.analysis.uniformity import ELEMENTWISE
 from paropt.passes.core.traversal import defining_op, is_within, ops_of, parent_of
 
 # Ops that leave a parameter what it is.
@@ -31,7 +33,8 @@ _COPIES = frozenset({"stablehlo.convert", "stablehlo.reshape", "stablehlo.transp
 _CONVERTS = frozenset({"stablehlo.convert"})
 _PRODUCTS = frozenset({"stablehlo.convolution", "stablehlo.dot_general"})
 # Ops that put sums together, and what they copy.
-_PUT_TOGETHER = _COPIES | {"stablehlo.add", "stablehlo.concatenate", CONSTRAINT}
+_ROWS = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.dynamic_update_slice"})  # one is put in its place
+_PUT_TOGETHER = _COPIES | _ROWS | {"stablehlo.add", "stablehlo.concatenate", CONSTRAINT}
 # Ops of the linear table that read more than one addend: behind them a value is a sum, no longer one gradient.
 _JOINS = frozenset({"stablehlo.add", "stablehlo.subtract"})
 
@@ -125,12 +128,13 @@ def cut_of(value: ir.Value, propagated: Propagated, axes: frozenset[str]) -> Cut
     return None
 
 
-def is_activation(value: ir.Value, others: set[ir.Value]) -> bool:
+def is_activation(value: ir.Value, axes: frozenset[str], others: set[ir.Value]) -> bool:
     """Whether products, or the sum of an embedding's rows, read what is made of `value`, in its loop or the next trip:
     it is no gradient.
 
     How activations are gathered and scattered XLA decides with these products, which it may overlap with that.
-    `others` are known to be none, and grow: all that is made of gradients may meet in their norm.
+    The sum would stay split over `axes`. `others` are known to be none, and grow: all that is made of gradients may
+    meet in their norm.
     """
     waiting, seen = [value], {value}
     while waiting:
@@ -138,7 +142,7 @@ def is_activation(value: ir.Value, others: set[ir.Value]) -> bool:
             user = use.owner.operation
             if user.name in _PRODUCTS or _adds_up_rows(user, use.operand_number):
                 return True
-            new = [made for made in _made_by(user, use.operand_number) if made not in seen and made not in others]
+            new = [made for made in _made_by(user, use.operand_number, axes) if made not in seen and made not in others]
             seen.update(new)
             waiting += new
     others |= seen
@@ -154,8 +158,10 @@ def _adds_up_rows(op: ir.Operation, operand: int) -> bool:
     return any(size > 1 for dimension, size in enumerate(shape) if dimension not in window)
 
 
-def _made_by(op: ir.Operation, operand: int) -> list[ir.Value]:
-    """What `op` makes of an operand; what an outermost loop returns counts as nothing of its body's."""
+def _made_by(op: ir.Operation, operand: int, axes: frozenset[str]) -> list[ir.Value]:
+    """What `op` makes of an operand; what an outermost loop returns counts as nothing of its body's, and so does what
+    the next trip makes of a parameter that is updated: of what the user splits over one of `axes`.
+    """
     if op.name == WHILE:
         return [Loop(op).body.arguments[operand], op.results[operand]]
     if is_end(op):
@@ -166,7 +172,8 @@ def _made_by(op: ir.Operation, operand: int) -> list[ir.Value]:
     if loop is None:
         return list(parent_of(op).results)
     inner = [loop.op.results[operand]] if is_within(loop.op, WHILE) else []
-    return [loop.body.arguments[operand], *inner]
+    updated = not axes.isdisjoint(_given_axes(loop.op.operands[operand]))
+    return inner if updated else [loop.body.arguments[operand], *inner]
 
 
 def _is_copy(op: ir.Operation, axes: frozenset[str]) -> bool:
@@ -196,13 +203,34 @@ def whole_sums(module: ir.Operation, split: dict[ir.Value, frozenset[str]]) -> l
 
 
 def _given_axes(value: ir.Value) -> frozenset[str]:
-    """The axes by which the user splits `value`, or what it is a copy of: propagation may split more."""
-    while (op := defining_op(value)) is not None and op.name != CONSTRAINT:
-        if op.name not in _COPIES:
-            return frozenset()
-        value = op.operands[0]
-    given = sharding_of(value)
-    return given.axes if given is not None else frozenset()
+    """The axes by which the user splits `value`, or what it is computed from element by element, or starts as.
+
+    Parameters may be averages of others, or come from fewer bits, or from an earlier step. Propagation may split more.
+    """
+    waiting, seen, found = [value], {value}, frozenset[str]()
+    while waiting:
+        value = waiting.pop()
+        sources = _sources(value)
+        if not sources and (given := sharding_of(value)) is not None:
+            found |= given.axes
+        waiting += [source for source in sources if source not in seen]
+        seen.update(sources)
+    return found
+
+
+def _sources(value: ir.Value) -> list[ir.Value]:
+    """What `value` is computed from in its place, or starts as; none of an argument or a constraint."""
+    op, block = defining_op(value), value.owner
+    if op is None:
+        loop = loop_around(block) if isinstance(block, ir.Block) else None
+        return [loop.op.operands[ir.BlockArgument(value).arg_number]] if loop is not None else []
+    if op.name in _COPIES:
+        return list(op.operands)
+    if op.name in ELEMENTWISE:
+        return [operand for operand in op.operands if _shape(operand) == _shape(value)]
+    if op.name in BRANCHES:
+        return [end.operands[ir.OpResult(value).result_number] for end in ends_of(op)]
+    return [op.operands[ir.OpResult(value).result_number]] if op.name in (WHILE, BARRIER) else []
 
 
 def _shape(value: ir.Value) -> str:

@@ -39,6 +39,7 @@ _DETERMINISTIC = (
     ("a counter-based generator, whose state is an operand", "rng_bit_generator"),
     ("control flow: `Uniformity` follows what it carries and on what it depends", "while case if return"),
 )
+ELEMENTWISE = frozenset(f"stablehlo.{name}" for name in _DETERMINISTIC[0][1].split())
 DETERMINISTIC = (
     frozenset(f"stablehlo.{name}" for _, names in _DETERMINISTIC for name in names.split())
     | frozenset(CHLO)
