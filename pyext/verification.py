@@ -18,6 +18,7 @@ from jaxlib.mlir import ir
 from paropt.census import Collective
 from paropt.participants import Layout
 from paropt.passes.analysis.collectives import ALL_REDUCE, GLOBAL_ALL_REDUCE, REDUCE_SCATTER
+from paropt.passes.analysis.congruence import is_repeatable
 from paropt.passes.analysis.loops import WHILE, Loop, trip_count
 from paropt.passes.analysis.producers import ROWS
 from paropt.passes.analysis.propagation import Propagated
@@ -380,8 +381,23 @@ def _closings(module: ir.Operation) -> Iterator[tuple[ir.Operation, ir.Operation
     """The constraints that ask for a sum, and those before them, which say that it is not taken yet."""
     for op in ops_of(module, CONSTRAINT):
         tag = defining_op(op.operands[0])
-        if tag is not None and tag.name == CONSTRAINT and sharding_by(tag).unreduced and not sharding_by(op).unreduced:
+        if tag is None or tag.name != CONSTRAINT or not sharding_by(tag).unreduced or sharding_by(op).unreduced:
+            continue
+        if _is_read(op):
             yield op, tag
+
+
+def _is_read(op: ir.Operation) -> bool:
+    """Whether more than dead code reads `op`: XLA erases the sum of what a loop carries and nobody reads after it."""
+    waiting, seen = [op], {op.results[0]}
+    while waiting:
+        for user in users_of(waiting.pop()):
+            if not len(user.results) or not is_repeatable(user):
+                return True
+            if user.results[0] not in seen:
+                seen.add(user.results[0])
+                waiting.append(user)
+    return False
 
 
 def _unreduced_behind(op: ir.Operation) -> set[str]:

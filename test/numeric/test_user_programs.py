@@ -165,6 +165,18 @@ def updated_in_the_loop(w: Any, momentum: Any, batches: jax.Array) -> Any:
     return lax.scan(body, (jnp.zeros_like(w), w, momentum), (batches, jnp.arange(MICRO_BATCHES)))[0]
 
 
+def unread(w: jax.Array, batches: jax.Array) -> jax.Array:
+    """Nobody reads the loss after the loop, nor the gradient of a frozen weight: JAX keeps what such a loop carries."""
+
+    def body(carry: Any) -> Any:
+        i, value, totals = carry
+        found, gradients = jax.value_and_grad(lambda ws: squares(ws[0], batches[i] @ ws[1]))((w, jnp.eye(WIDTH)))
+        return i + 1, value + found, jax.tree.map(jnp.add, totals, gradients)
+
+    start = (0, 0.0, (jnp.zeros_like(w), jnp.zeros((WIDTH, WIDTH))))
+    return lax.while_loop(lambda carry: carry[0] < MICRO_BATCHES, body, start)[2][0]
+
+
 VARIABLES = placed(Normalised().init(jax.random.key(0), jnp.zeros((EXAMPLES, WIDTH))))
 ONCE = {
     # The means of the examples and of their squares stay.
@@ -184,6 +196,7 @@ ONCE = {
         1e-5,
     ),
     "updated in the loop": Case(updated_in_the_loop, (W, placed(integers(WIDTH, CLASSES)), BATCHES)),
+    "unread": Case(unread, (W, BATCHES)),
     "printing": Case(printing, (W, BATCHES)),
     "fed by Python": Case(fed, (W, BATCHES)),
     "truncated": Case(truncated, (W, placed(integers(MICRO_BATCHES, 2, 3, EXAMPLES, WIDTH), None, None, None, "data"))),

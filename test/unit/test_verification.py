@@ -116,10 +116,20 @@ def test_a_value_that_is_not_tagged_may_be_reduced() -> None:
 def test_concatenated_closings() -> None:
     text = STEP.replace("%r = ", f"%q = sdy.sharding_constraint %z2 {TAGGED}\n%r = ")
     text = text.replace("%s = ", "%s2 = sdy.sharding_constraint %q <@mesh, [{}, {}]> : tensor<8x8xf32>\n%s = ")
+    text = text.replace("return %s :", "%both = stablehlo.add %s, %s2 : tensor<8x8xf32>\nreturn %both :")
     predicted = prediction(module(text).operation)
     assert len(predicted.closings) == 2
     assert mismatches(predicted, [reduction(128)]) == []
     assert "missing" in mismatches(predicted, [SUM])[0]
+
+
+def test_sums_that_nobody_reads_are_not_missing() -> None:
+    dead = STEP.replace("  return %s", "  %dead = stablehlo.add %s, %s : tensor<8x8xf32>\n  return %x")
+    dead = dead.replace("-> tensor<8x8xf32> {", "-> tensor<16x8xf32> {").replace(
+        "return %x : tensor<8x8xf32>", "return %x : tensor<16x8xf32>"
+    )
+    assert mismatches(prediction(module(dead).operation), []) == []
+    assert "missing" in mismatches(prediction(module().operation), [])[0]
 
 
 def test_what_is_unreduced_over_some_axes_is_reduced_over_the_others() -> None:
