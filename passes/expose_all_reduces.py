@@ -210,15 +210,19 @@ def _choose(
 
 def _kept(producer: Producer, split: frozenset[str], policy: PolicyName) -> frozenset[str]:
     """The names of the axes that the sum of `producer` stays split over, so that it is scattered in every iteration."""
+    return frozenset() if policy == "defer" else names_of(split) & _summed_over(producer)
+
+
+def _summed_over(producer: Producer) -> frozenset[str]:
+    """The names of the axes, of more than one device, over which `producer` adds up."""
     mesh = mesh_behind(module_of(producer.op), producer.mesh)
-    if policy == "defer" or mesh is None:
-        return frozenset()
-    return names_of(split) & names_of(producer.axes) & {name for name, size in mesh.axes if size > 1}
+    sizes = dict(mesh.axes) if mesh is not None else {}
+    return frozenset(name for name in names_of(producer.axes) if sizes.get(name, 1) > 1)
 
 
 def _movable(producer: Producer, kept: frozenset[str], policy: PolicyName, allowed: frozenset[str]) -> Axes:
     """The axes over which the reduction of `producer` is taken out of the partitioner's hands."""
-    if kept and policy == "every":
+    if kept and (policy == "every" or kept == _summed_over(producer)):
         kept = names_of(producer.axes)
     axes = tuple(axis for axis in producer.axes if not names_of([axis]) & kept)
     require(bool(axes), f"its sum is split over {_listed(kept)}, and stays so (option policy=defer holds it whole)")

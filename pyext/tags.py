@@ -79,7 +79,7 @@ class _Search:
         """The gaps behind `use`, which reads a value that is not reduced over `axes`."""
         op, position = use.owner.operation, use.operand_number
         if op.name == CONSTRAINT:
-            if sharding_by(op).unreduced not in ((), axes):
+            if not set(sharding_by(op).unreduced) <= set(axes):  # fewer: it is reduced over the others
                 yield _at(op, "it changes over which axes the value is not reduced")
         elif op.name == MANUAL:
             if operand_sharding(op, position).unreduced != axes:

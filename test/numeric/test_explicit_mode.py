@@ -173,6 +173,32 @@ def test_an_axis_of_one_device_splits_nothing(over: tuple[str, ...]) -> None:
     reduced_once(Case(step, (w, batches), mesh=mesh))
 
 
+SIZES = {"all in use": (2, 2, 2), "one of one device": (2, 4, 1)}
+
+
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+@pytest.mark.parametrize("summed", [("tensor", "fsdp"), ("fsdp", "tensor")], ids="-".join)
+def test_partly_reduced_in_the_loop(summed: tuple[str, ...], sizes: tuple[int, ...]) -> None:
+    """A sum over two axes becomes split over one of them, and over a third one, which no reduce_scatter does."""
+    mesh = jax.make_mesh(sizes, ("fsdp", "data", "tensor"), axis_types=(AxisType.Explicit,) * 3)
+    split = PartitionSpec("data", "fsdp")
+
+    def step(batches: jax.Array) -> jax.Array:
+        def body(total: jax.Array, x: jax.Array) -> Any:
+            product = jnp.einsum("bi,bj->ij", x, x, out_sharding=PartitionSpec(None, None, unreduced={*summed}))
+            return total + jax.reshard(product, split), None
+
+        return lax.scan(body, jax.reshard(jnp.zeros((WIDTH, WIDTH)), split), batches)[0]
+
+    batches = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, summed, mesh=mesh)
+    before, after, _ = compared(Case(step, (batches,), mesh=mesh))
+    whole, moves = 4 * WIDTH * WIDTH, sizes == (2, 2, 2)
+    assert before.sync_in_loop == after.sync_in_loop == MICRO_BATCHES * whole
+    assert after.sync_bytes - after.sync_in_loop == (whole // 4 if moves else 0)
+    groups = [[c.group for c in audit.collectives if c.depth and c.payload == whole] for audit in (before, after)]
+    assert groups == [[4 if moves else 2], [2]]
+
+
 def test_gathered_once() -> None:
     """Of two column-parallel products, the second and its gradient both read the same gathered activations."""
     before, after, _ = compared(case(fully_sharded, MIXED, ("data", "model"), ("data", "model"), 0))
