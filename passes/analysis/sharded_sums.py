@@ -172,7 +172,7 @@ def _made_by(op: ir.Operation, operand: int, axes: frozenset[str]) -> list[ir.Va
     if loop is None:
         return list(parent_of(op).results)
     inner = [loop.op.results[operand]] if is_within(loop.op, WHILE) else []
-    updated = not axes.isdisjoint(_given_axes(loop.op.operands[operand]))
+    updated = not axes.isdisjoint(names_of(_given_axes(loop.op.operands[operand])))
     return inner if updated else [loop.body.arguments[operand], *inner]
 
 

@@ -1,0 +1,123 @@
+"""Sums that stay split as their parameters are: wherever these come from, each micro-batch reduces and scatters them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from numeric.user_steps import MICRO_BATCHES, Case, accumulated, compared, integers, placed
+from unit.clusters import available
+
+import paropt
+
+WIDTH, EXAMPLES = 64, 32
+ROWS = 512  # of a table, of which a micro-batch reads at most EXAMPLES
+BYTES = 4 * WIDTH * WIDTH
+
+W = placed(integers(WIDTH, WIDTH), "data")
+OTHER = placed(integers(WIDTH, WIDTH), "data")
+BATCHES = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, "data")
+TABLE = placed(integers(ROWS, WIDTH), "data")
+IDS = placed(np.arange(MICRO_BATCHES * EXAMPLES, dtype=np.int32).reshape(MICRO_BATCHES, EXAMPLES) * 7, None, "data")
+
+Gradient = Callable[[jax.Array, jax.Array], jax.Array]
+
+
+def products(w: jax.Array, x: jax.Array) -> jax.Array:
+    return jax.grad(lambda w: ((x @ w) ** 2).sum() / 2)(w)
+
+
+def lookups(table: jax.Array, ids: jax.Array) -> jax.Array:
+    return jax.grad(lambda table: (table[ids] ** 2).sum() / 2)(table)
+
+
+def total(gradient: Gradient, w: jax.Array, batches: jax.Array) -> jax.Array:
+    return accumulated(gradient, w, batches)
+
+
+def plain(gradient: Gradient, w: jax.Array, other: jax.Array, batches: jax.Array) -> jax.Array:
+    return w - total(gradient, w, batches)
+
+
+def nested(gradient: Gradient, w: jax.Array, other: jax.Array, batches: jax.Array) -> jax.Array:
+    """A loop over optimizer steps, with two micro-batches each."""
+    steps = batches.reshape(2, MICRO_BATCHES // 2, *batches.shape[1:])
+    return lax.scan(lambda w, batches: (w - total(gradient, w, batches), None), w, steps)[0]
+
+
+def averaged(gradient: Gradient, w: jax.Array, other: jax.Array, batches: jax.Array) -> jax.Array:
+    return w - total(gradient, (w + other) * 2, batches)
+
+
+def masked(gradient: Gradient, w: jax.Array, other: jax.Array, batches: jax.Array) -> jax.Array:
+    return w - total(gradient, jnp.where(other > 0, w, 0), batches)
+
+
+def behind_a_barrier(gradient: Gradient, w: jax.Array, other: jax.Array, batches: jax.Array) -> jax.Array:
+    return w - total(gradient, lax.optimization_barrier((w, other))[0], batches)
+
+
+def after_a_step(gradient: Gradient, w: jax.Array, other: jax.Array, batches: jax.Array) -> jax.Array:
+    return nested(gradient, w - total(gradient, w, batches), other, batches)
+
+
+def chosen(gradient: Gradient, w: jax.Array, other: jax.Array, batches: jax.Array) -> jax.Array:
+    start = lax.cond(other.sum() > 0, lambda: (w * 2, w), lambda: (w, w * 3))
+    return w - total(gradient, start[0] + start[1], batches)
+
+
+STEPS = {
+    step.__name__.replace("_", " "): step
+    for step in (plain, nested, averaged, masked, behind_a_barrier, after_a_step, chosen)
+}
+TIMES = {"after a step": 2}  # others: once
+
+
+def of(gradient: Gradient, step: Callable[..., jax.Array]) -> Callable[..., jax.Array]:
+    return lambda *args: step(gradient, *args)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_gradients_are_scattered_in_each_micro_batch(name: str) -> None:
+    before, after, _ = compared(Case(of(products, STEPS[name]), (W, OTHER, BATCHES), tolerance=1e-5))
+    micro_batches = TIMES.get(name, 1) * MICRO_BATCHES
+    assert before.total("all-reduce").bytes >= micro_batches * BYTES
+    assert after.total("reduce-scatter").bytes == micro_batches * BYTES
+    assert after.total("all-reduce").bytes == before.total("all-reduce").bytes - micro_batches * BYTES
+    assert after.peak_memory is not None and before.peak_memory is not None
+    assert after.peak_memory <= 1.02 * before.peak_memory
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_rows_of_a_table_are_gathered_in_each_micro_batch(name: str) -> None:
+    before, after, _ = compared(Case(of(lookups, STEPS[name]), (TABLE, TABLE, IDS), tolerance=1e-5))
+    assert sent(after) <= sent(before)
+    assert after.sync_bytes <= before.sync_bytes
+
+
+def sent(audit: paropt.audit) -> float:
+    """Bytes on the wire, per device and step."""
+    return sum(c.wire_bytes * (c.executions or 1) for c in audit.collectives)
+
+
+def stacked(w: jax.Array, batches: jax.Array) -> Any:
+    """All gradients are kept, for their mean and their variance."""
+    _, gradients = lax.scan(lambda carry, x: (carry, products(w, x)), None, batches)
+    return w - gradients.mean(0), gradients.var(0)
+
+
+@pytest.mark.parametrize("target", ["cpu:8", "tpu:v5e:2x4", "gpu:h100:1x1x8"])
+def test_stacked_gradients_are_scattered_one_by_one(target: str) -> None:
+    available(target)
+    if target == "cpu:8":
+        compared(Case(stacked, (W, BATCHES), tolerance=1e-5))
+    report = paropt.audit(stacked, W, BATCHES, passes="grad-sync", targets=[target])
+    before, after = report[target].before, report[target].after
+    assert not report.mismatches
+    assert after.sync_bytes == before.sync_bytes == MICRO_BATCHES * BYTES
+    assert after.total("all-gather").bytes <= before.total("all-gather").bytes
+    if not target.startswith("gpu"):  # XLA:GPU takes a trip out of the loop, to overlap it with the next
+        assert after.peak_memory <= 1.02 * before.peak_memory
