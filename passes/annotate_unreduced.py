@@ -8,6 +8,7 @@ from jaxlib.mlir import ir
 from paropt.passes.analysis.collectives import GLOBAL_REDUCE_SCATTER, Reduction, global_reduction
 from paropt.passes.analysis.exposed import Exposed, apart
 from paropt.passes.analysis.followed import ROWS as FOLLOWED
+from paropt.passes.analysis.followed import UNEQUAL_PARTS
 from paropt.passes.analysis.in_place import require_in_place
 from paropt.passes.analysis.noted import is_source, noted_sharding, shard_bytes, wanted_sharding
 from paropt.passes.analysis.shardings import (
@@ -172,7 +173,7 @@ def _plan(exposed: Exposed, module: ir.Operation) -> Plan:
         shardings[op.results[0]] = _whole(shardings[op.results[0]], summed_axes(op))
     for value, sharding in shardings.items():
         even = is_even(value, read_sharding(sharding), module)
-        require(even, "what is not reduced is split into unequal parts", op_of(value))
+        require(even, UNEQUAL_PARTS, op_of(value))
     require_in_place(found, {value: read_sharding(sharding) for value, sharding in shardings.items()}, module)
     for op, shard in scatterings:
         start, end = read_sharding(shardings[op.operands[0]]), read_sharding(shard)

@@ -16,6 +16,7 @@ from paropt.passes.analysis.shardings import Axes, Sharding, names_of
 from paropt.passes.analysis.types import real_of
 from paropt.passes.core.remarks import Declined, require
 
+UNEQUAL_PARTS = "what is not reduced is split into unequal parts"
 PARTS_MOVE = "XLA would move what is not reduced between devices, and add up the wrong parts"
 
 
@@ -113,7 +114,8 @@ def require_followed(op: ir.Operation, addends: Sequence[int], axes: Axes) -> No
     """Declines unless XLA follows what is not reduced over `axes` from the operands `addends` through `op`."""
     require_real(op)
     _require_two_dimensions(op)
-    require(MOVES not in op.attributes, PARTS_MOVE, op)
+    if MOVES in op.attributes:
+        raise Declined(ir.StringAttr(op.attributes[MOVES]).value, op)
     _require_not_moved(op, addends, axes)
     row = ROWS.get(op.name)
     if row is None:

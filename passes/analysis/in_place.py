@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.followed import PARTS_MOVE
+from paropt.passes.analysis.followed import PARTS_MOVE, UNEQUAL_PARTS
 from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.sharding_rules import Factors, ShardingRule, parse_rule
-from paropt.passes.analysis.shardings import Axes, Sharding, units_of, without
+from paropt.passes.analysis.shardings import Axes, Sharding, is_even, units_of, without
 from paropt.passes.analysis.unreduced import Unreduced
 from paropt.passes.core.remarks import require
 from paropt.passes.core.traversal import module_of, op_of
@@ -60,17 +60,20 @@ def _is_kept(before: Split, after: Split) -> bool:
     return cut or joined
 
 
-def is_in_place(op: ir.Operation, addend: ir.Value, axes: Axes, propagated: Propagated) -> bool:
-    """Whether what `op` makes of `addend`, not reduced over `axes`, stays on its devices, split as XLA alone would."""
+def why_not_in_place(op: ir.Operation, addend: ir.Value, axes: Axes, propagated: Propagated) -> str:
+    """Why what `op` makes of `addend`, not reduced over `axes`, can't lie as XLA alone would split it; "" if it can."""
     after = _left(op.results[0], axes, propagated)
+    module = module_of(op)
+    if after is not None and not is_even(op.results[0], after, module):
+        return UNEQUAL_PARTS
     before = _left(addend, axes, propagated) if after is not None else None
     text = propagated.sharding_rule(op) if before is not None and before != after else ""
     if before is None or after is None or not text:
-        return True  # nothing is moved, or nothing is known: `require_in_place` finds out
-    rule, module = parse_rule(text), module_of(op)
+        return ""  # nothing is moved, or nothing is known: `require_in_place` finds out
+    rule = parse_rule(text)
     cut = split_by(after, rule.results[0], rule, module)
     lies = [split_by(before, rule.operands[i], rule, module) for i, each in enumerate(op.operands) if each == addend]
-    return all(_is_kept(split, cut) for split in lies)
+    return "" if all(_is_kept(split, cut) for split in lies) else PARTS_MOVE
 
 
 def _left(value: ir.Value, axes: Axes, propagated: Propagated) -> Sharding | None:

@@ -16,7 +16,7 @@ GATHERED = "paropt.gathered"  # of a product: how each operand lies that XLA gat
 SHARDINGS = "paropt.shardings"  # of an op behind it: how XLA alone would split its results
 READ = "paropt.read"  # of an op behind it that reads other values too: how XLA alone would split its operands
 WANTED = "paropt.wanted"  # of a loop: how what reads its results would have them split
-MOVES = "paropt.moves"  # of an op behind it: XLA would move what is not reduced between devices there
+MOVES = "paropt.moves"  # of an op behind it: why what it makes can't be left unreduced where XLA alone has it
 ALONE = "paropt.alone"  # of a product, window or lookup anywhere: how XLA alone would split its result
 
 _WRITTEN = {CONSTRAINT: "sharding", GLOBAL_REDUCE_SCATTER: "out_sharding"}  # where such an op says it itself

@@ -172,7 +172,7 @@ def _made_by(op: ir.Operation, operand: int, axes: frozenset[str]) -> list[ir.Va
     if loop is None:
         return list(parent_of(op).results)
     inner = [loop.op.results[operand]] if is_within(loop.op, WHILE) else []
-    updated = not axes.isdisjoint(names_of(_given_axes(loop.op.operands[operand])))
+    updated = _is_parameter(loop.op.operands[operand], axes)
     return inner if updated else [loop.body.arguments[operand], *inner]
 
 
@@ -207,24 +207,35 @@ def _given_axes(value: ir.Value) -> frozenset[str]:
 
     Parameters may be averages of others, or come from fewer bits, or from an earlier step. Propagation may split more.
     """
-    waiting, seen, found = [value], {value}, frozenset[str]()
+    found = [sharding_of(origin) for origin in _origins(value, _COPIES)]
+    return frozenset(axis for given in found if given is not None for axis in given.axes)
+
+
+def _is_parameter(value: ir.Value, axes: frozenset[str]) -> bool:
+    """Whether `value` comes, element by element, from an argument that the user splits over one of `axes`."""
+    arguments = [origin for origin in _origins(value, _COPIES | {CONSTRAINT}) if isinstance(origin.owner, ir.Block)]
+    return any(given is not None and names_of(given.axes) & axes for given in map(sharding_of, arguments))
+
+
+def _origins(value: ir.Value, copies: frozenset[str]) -> list[ir.Value]:
+    """What `value` is computed from element by element, as far as that can be followed, through `copies` too."""
+    waiting, seen, found = [value], {value}, list[ir.Value]()
     while waiting:
         value = waiting.pop()
-        sources = _sources(value)
-        if not sources and (given := sharding_of(value)) is not None:
-            found |= given.axes
+        sources = _sources(value, copies)
+        found += [] if sources else [value]
         waiting += [source for source in sources if source not in seen]
         seen.update(sources)
     return found
 
 
-def _sources(value: ir.Value) -> list[ir.Value]:
-    """What `value` is computed from in its place, or starts as; none of an argument or a constraint."""
+def _sources(value: ir.Value, copies: frozenset[str]) -> list[ir.Value]:
+    """What `value` is computed from in its place, or starts as; none of what is computed otherwise."""
     op, block = defining_op(value), value.owner
     if op is None:
         loop = loop_around(block) if isinstance(block, ir.Block) else None
         return [loop.op.operands[ir.BlockArgument(value).arg_number]] if loop is not None else []
-    if op.name in _COPIES:
+    if op.name in copies:
         return list(op.operands)
     if op.name in ELEMENTWISE:
         return [operand for operand in op.operands if _shape(operand) == _shape(value)]

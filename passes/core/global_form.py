@@ -18,7 +18,7 @@ from paropt.passes.analysis.exposed import made_by
 from paropt.passes.analysis.followed import ROWS as FOLLOWED
 from paropt.passes.analysis.followed import is_followed
 from paropt.passes.analysis.gathers import Gather, is_gathered_alike
-from paropt.passes.analysis.in_place import is_in_place
+from paropt.passes.analysis.in_place import why_not_in_place
 from paropt.passes.analysis.noted import (
     ALONE,
     GATHERED,
@@ -187,8 +187,8 @@ def _note_shardings(values: list[ir.Value], axes: Axes, propagated: Propagated) 
             else:
                 names.add(user.name)
                 results = list(user.results) if _follows(user, value, axes, propagated) else []
-            if results and results == list(user.results) and not is_in_place(user, value, axes, propagated):
-                user.attributes[MOVES] = ir.UnitAttr.get(user.context)
+            if results and results == list(user.results) and (why := why_not_in_place(user, value, axes, propagated)):
+                user.attributes[MOVES] = ir.StringAttr.get(why, user.context)
                 names.add(user.name)
             waiting += results
     return names

@@ -1515,7 +1515,7 @@ sdy.mesh @mesh = <["data"=4, "model"=2]>
 // An accumulator of all gradients in a row: of the second one, split by columns, XLA would move parts. No pass crosses that.
 // CHECK-LABEL:   func.func public @in_a_row
 // CHECK:             stablehlo.reshape {{.*}}[{"model"}]>], paropt.shardings =
-// CHECK-NEXT:        stablehlo.reshape {{.*}}[{"model"}]>], paropt.moves, paropt.shardings =
+// CHECK-NEXT:        stablehlo.reshape {{.*}}[{"model"}]>], paropt.moves = "XLA would move {{.*}}", paropt.shardings =
 // CHECK-NOT:         paropt.moves
 // CHECK:             return
 func.func public @in_a_row(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}]>}, %y: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<128xf32> {
