@@ -1096,9 +1096,34 @@ func.func public @scattering_taken_back(%x: tensor<16x8xf32> {sdy.sharding = #sd
 
 // -----
 
+sdy.mesh @mesh = <["replica"=2, "data"=2, "model"=2]>
+
+// Devices reduce the columns that they have, and exchange them: what is read for these would be gathered else.
+// CHECK-LABEL:   func.func public @exchanged
+// CHECK:           %[[U:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{"model"}, {}], unreduced={"replica", "data"}> :
+// CHECK-NEXT:      %[[M:.*]] = sdy.manual_computation(%[[U]]) in_shardings=[<@mesh, [{"model"}, {}], unreduced={"replica", "data"}>] out_shardings=[<@mesh, [{"data"}, {}], unreduced={"replica"}>] manual_axes={"replica", "data", "model"} (%[[A:.*]]: tensor<4x4xf32>) {
+// CHECK-NEXT:        %[[S:.*]] = "stablehlo.all_reduce"(%[[A]])
+// CHECK-SAME{LITERAL}: replica_groups = dense<[[0, 2], [1, 3], [4, 6], [5, 7]]>
+// CHECK:             %[[E:.*]] = "stablehlo.collective_permute"(%[[S]])
+// CHECK-SAME{LITERAL}: source_target_pairs = dense<[[0, 0], [1, 2], [2, 1], [3, 3], [4, 4], [5, 6], [6, 5], [7, 7]]>
+// CHECK-NEXT:        sdy.return %[[E]] : tensor<4x4xf32>
+// CHECK:           sdy.sharding_constraint %[[M]] <@mesh, [{"data"}, {}], unreduced={"replica"}> :
+// REMARK-DAG: [annotate-unreduced] sdy.reduce_scatter applied: 64 bytes per device are reduced and exchanged here, over data
+func.func public @exchanged(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {"model"}]>}, %y: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}) -> tensor<8x4xf32> {
+  %p = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] {paropt.shardings = [#sdy.sharding<@mesh, [{"model"}, {}]>]} : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{}, {}], unreduced={"replica", "data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"replica", "data", ?}, {?}]>, #sdy.sharding<@mesh, [{"replica", "data", ?}, {?}]>]} : tensor<8x4xf32>
+  %s = sdy.reduce_scatter [{"data"}, {}] %u out_sharding=<@mesh, [{"data"}, {}]> : tensor<8x4xf32>
+  %r = sdy.sharding_constraint %s <@mesh, [{?}, {?}], unreduced={"replica"}> {paropt.operands = []} : tensor<8x4xf32>
+  %t = stablehlo.negate %r {paropt.shardings = [#sdy.sharding<@mesh, [{"data"}, {}]>]} : tensor<8x4xf32>
+  %v = sdy.all_reduce {"replica"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<8x4xf32>
+  return %v : tensor<8x4xf32>
+}
+
+// -----
+
 sdy.mesh @mesh = <["replica"=2, "data"=4]>
 
-// Legal when: a reduce_scatter cuts its operand into equal parts, none of which moves to another device
+// Legal when: a reduce_scatter cuts its operand into equal parts, and none moves to another device, or all are exchanged
 // CHECK-LABEL:   func.func public @scattered_unequally
 // CHECK:           %[[P:.*]] = stablehlo.dot_general
 // CHECK-NEXT:      %[[W:.*]] = sdy.sharding_constraint %[[P]] <@mesh, [{}, {}]>
