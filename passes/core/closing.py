@@ -73,10 +73,14 @@ def scattered(value: ir.Value, start: Sharding, end: Sharding, steps: Sequence[S
 
     def body(arguments: list[ir.Value]) -> list[ir.Value]:
         (part,) = arguments
-        for step in steps:
-            part = _swapped(part, mesh, step, channels) if step.swapped else _cut(part, mesh, step, channels)
         done = {axis for step in steps for axis in step.axes}
-        left = [axis for axis in start.unreduced if axis not in done and axis not in end.unreduced]
+        left = tuple(axis for axis in start.unreduced if axis not in done and axis not in end.unreduced)
+        for step in steps:
+            if step.swapped:
+                part = _swapped(_all_reduce(part, mesh, (*step.axes, *left), channels), mesh, step, channels)
+                left = ()
+            else:
+                part = _cut(part, mesh, step, channels)
         if left:
             part = _all_reduce(part, mesh, left, channels)
         return [part]
@@ -95,8 +99,7 @@ def _all_reduce(part: ir.Value, mesh: Mesh, axes: Sequence[str], channels: "_Cha
 
 
 def _swapped(part: ir.Value, mesh: Mesh, step: Scatter, channels: "_Channels") -> ir.Value:
-    """The sum of what devices hold of `part`, as the device has it that stands where this one does, mirrored."""
-    part = _all_reduce(part, mesh, step.axes, channels)
+    """What the device holds of `part` that stands where this one does when the two axes of `step` are exchanged."""
     first, second = (mesh.names.index(name) for axes in (step.swapped, step.axes) for name in names_of(axes))
     ids = np.array(mesh.device_ids).reshape([size for _, size in mesh.axes])
     pairs: Any = np.stack([ids, ids.swapaxes(first, second)], -1).reshape(-1, 2).astype(np.int64)
