@@ -38,7 +38,7 @@ from paropt.passes.core.global_form import (
     take_back,
     take_back_unmoved,
 )
-from paropt.passes.core.holding import hold
+from paropt.passes.core.holding import hold, unlike_alone
 from paropt.passes.core.opening import Opening, open_sum, openings
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
@@ -104,16 +104,32 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
     - what is not reduced is cut, or put together, and not moved to other devices (XLA would add up wrong parts)
     - a reduce_scatter cuts its operand into equal parts, and none moves to another device, or all are exchanged
 
+    Worth it when:
+
+    - more than numbers have moved out of a loop, or XLA alone splits what they add up like that
+
     Sources: `unreduced` axes of Shardy, as in JAX's explicit sharding mode.
     """
     if not sources(module):
         return []
     take_back_unmoved(module)
     with module.context:
-        remarks = _annotated(module)
+        remarks = _left_alone(module) + _annotated(module)
         held = hold(module) if any(remark.applied for remark in remarks) else []
         remarks += [applied(NAME, op, "what it makes stays split as XLA alone splits it") for op in held]
     erase_notes(module)
+    return remarks
+
+
+def _left_alone(module: ir.Operation) -> list[Remark]:
+    """Takes back numbers for which XLA would split their loop otherwise."""
+    unlike = {source.results[0] for source in unlike_alone(module)}
+    remarks: list[Remark] = []
+    for part in apart(_exposed(module)) if unlike else ():
+        if not unlike.isdisjoint(source.results[0] for source in part.sources):
+            reason = "only numbers have moved, and XLA would split what they add up otherwise than alone"
+            remarks.append(missed(NAME, part.sources[0], Declined(reason)))
+            erase_exposed(part.ops)
     return remarks
 
 

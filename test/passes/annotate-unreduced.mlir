@@ -1690,3 +1690,41 @@ func.func public @looked_up_beside_the_split(%x: tensor<16x4xf32> {sdy.sharding 
   %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<2x4xf32>
   return %v : tensor<2x4xf32>
 }
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// The state splits the columns of the weights, in the loop too: to split examples for a number moves all of these.
+// Worth it when: more than numbers have moved out of a loop, or XLA alone splits what they add up like that
+// CHECK-LABEL:   func.func public @number_of_a_loop_that_splits_columns
+// CHECK-NOT:       sharding_constraint
+// CHECK:           return
+// REMARK-DAG: [annotate-unreduced] sdy.sharding_constraint missed: only numbers have moved, and XLA would split what they add up otherwise than alone
+func.func public @number_of_a_loop_that_splits_columns(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %weight: tensor<8x64xf32>, %state: tensor<8x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}]>}) -> (tensor<f32>, tensor<8x64xf32>, tensor<8x64xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<f32>
+  %nones = stablehlo.constant dense<0.0> : tensor<8x64xf32>
+  %w:4 = stablehlo.while(%i = %zero, %p = %weight, %loss = %none, %sum = %nones) : tensor<i32>, tensor<8x64xf32>, tensor<f32>, tensor<8x64xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %start = stablehlo.constant dense<0.0> : tensor<f32>
+    %h = stablehlo.dot_general %x, %p, contracting_dims = [1] x [0] : (tensor<16x8xf32>, tensor<8x64xf32>) -> tensor<16x64xf32>
+    %l = stablehlo.reduce(%h init: %start) applies stablehlo.add across dimensions = [0, 1] : (tensor<16x64xf32>, tensor<f32>) -> tensor<f32>
+    %u = sdy.sharding_constraint %l <@mesh, [], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, unit]} : tensor<f32>
+    %loss_next = stablehlo.add %loss, %u : tensor<f32>
+    %g = stablehlo.dot_general %x, %h, contracting_dims = [0] x [0] : (tensor<16x8xf32>, tensor<16x64xf32>) -> tensor<8x64xf32>
+    %decayed = stablehlo.add %g, %p : tensor<8x64xf32>
+    %sum_next = stablehlo.add %sum, %decayed : tensor<8x64xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %p, %loss_next, %sum_next : tensor<i32>, tensor<8x64xf32>, tensor<f32>, tensor<8x64xf32>
+  }
+  %v = sdy.all_reduce {"data"} %w#2 out_sharding=<@mesh, []> : tensor<f32>
+  %n = stablehlo.add %state, %w#3 : tensor<8x64xf32>
+  %d = stablehlo.subtract %weight, %n : tensor<8x64xf32>
+  return %v, %d, %n : tensor<f32>, tensor<8x64xf32>, tensor<8x64xf32>
+}
