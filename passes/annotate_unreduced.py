@@ -1,6 +1,6 @@
 """Tells XLA which values are not reduced yet."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
@@ -23,7 +23,7 @@ from paropt.passes.analysis.shardings import (
 )
 from paropt.passes.analysis.unreduced import Unreduced
 from paropt.passes.core.as_slices import has_slices, write_as_slices
-from paropt.passes.core.closing import scattered, scatters
+from paropt.passes.core.closing import Scatter, scattered, scatters
 from paropt.passes.core.complex_numbers import is_complex_product, joined, parts_of, take_apart
 from paropt.passes.core.global_form import (
     constrained,
@@ -39,7 +39,7 @@ from paropt.passes.core.global_form import (
     take_back,
     take_back_unmoved,
 )
-from paropt.passes.core.holding import hold
+from paropt.passes.core.holding import hold, unlike_alone
 from paropt.passes.core.opening import Opening, open_sum, openings
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
@@ -78,8 +78,9 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
     read. An if, or a case of two, of which only some results are not reduced becomes a case of three, the last never
     taken: Shardy aborts on such ifs, and XLA:GPU makes ifs of cases of two. A sum of which each device keeps a shard
     ends in a reduce_scatter, in an `sdy.manual_computation` that takes the value not reduced; other sums in a
-    constraint. A manual computation that takes the sum itself returns what each device adds to it. Where a condition
-    fails, what has a value in common is taken back, which leaves it as the program had it.
+    constraint. Where devices first hold other parts of that sum, they reduce these and exchange them there. A manual
+    computation that takes the sum itself returns what each device adds to it. Where a condition fails, what has a value
+    in common is taken back, which leaves it as the program had it.
 
     Legal when:
 
@@ -102,7 +103,11 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
     - what is exposed behind a manual computation is a sum that it takes
     - what is not reduced is split into equal parts (XLA aborts)
     - what is not reduced is cut, or put together, and not moved to other devices (XLA would add up wrong parts)
-    - a reduce_scatter cuts its operand into equal parts, none of which moves to another device
+    - a reduce_scatter cuts its operand into equal parts, and none moves to another device, or all are exchanged
+
+    Worth it when:
+
+    - more than numbers have moved out of a loop, or XLA alone splits what they add up like that
 
     Sources: `unreduced` axes of Shardy, as in JAX's explicit sharding mode.
     """
@@ -110,10 +115,22 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
         return []
     take_back_unmoved(module)
     with module.context:
-        remarks = _annotated(module)
+        remarks = _left_alone(module) + _annotated(module)
         held = hold(module) if any(remark.applied for remark in remarks) else []
         remarks += [applied(NAME, op, "what it makes stays split as XLA alone splits it") for op in held]
     erase_notes(module)
+    return remarks
+
+
+def _left_alone(module: ir.Operation) -> list[Remark]:
+    """Takes back numbers for which XLA would split their loop otherwise."""
+    unlike = {source.results[0] for source in unlike_alone(module)}
+    remarks: list[Remark] = []
+    for part in apart(_exposed(module)) if unlike else ():
+        if not unlike.isdisjoint(source.results[0] for source in part.sources):
+            reason = "only numbers have moved, and XLA would split what they add up otherwise than alone"
+            remarks.append(missed(NAME, part.sources[0], Declined(reason)))
+            erase_exposed(part.ops)
     return remarks
 
 
@@ -310,9 +327,15 @@ def _close(op: ir.Operation, sharding: ir.Attribute) -> Remark:
             closed = [constrained(part, sharding) for part in closed]
         reduced = joined(closed)
     axes = ", ".join(sorted(names_of(start.unreduced) - names_of(end.unreduced)))
-    done = f"are {'scattered' if steps else 'reduced'} here, over {axes}"
+    done = f"are {_done(steps)} here, over {axes}"
     before = "" if op.name == GLOBAL_REDUCE_SCATTER else ", and not before"
     remark = applied(NAME, op, f"{shard_bytes(value, start)} bytes per device {done}{before}")
     op.results[0].replace_all_uses_with(reduced)
     op.erase()
     return remark
+
+
+def _done(steps: Sequence[Scatter]) -> str:
+    if any(step.swapped for step in steps):
+        return "reduced and exchanged"
+    return "scattered" if steps else "reduced"

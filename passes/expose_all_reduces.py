@@ -28,6 +28,7 @@ from paropt.passes.analysis.shardings import (
     without,
 )
 from paropt.passes.analysis.sum_costs import are_rows_cheaper, cost_of_whole, sums_of, with_rows_gathered
+from paropt.passes.analysis.swaps import as_operands_lie
 from paropt.passes.core.closing import scatters
 from paropt.passes.core.deferring import Options, defer_in
 from paropt.passes.core.global_form import Scattering, expose, note_gathers, note_shardings
@@ -73,7 +74,9 @@ def expose_all_reduces(
 
     A sum that the program splits, as fully sharded training does, is written as the `sdy.reduce_scatter` that it is,
     where a constraint cuts it: XLA:CPU and XLA:TPU reduce the whole of it in each iteration, and cut that. Activations,
-    which products read, are left to XLA: it may move their shards while it multiplies.
+    which products read, are left to XLA: it may move their shards while it multiplies. Where an operand of a product
+    splits what its sum has over another axis than the sum, which is over as many devices and adds up, XLA gathers none:
+    devices compute the columns that they have, and exchange the sums. That is noted of the product.
 
     Where activations are split by positions between layers and by features within, over the same axis, as in sequence
     parallel training, XLA gathers all positions for the products. Products for which it gathers the same are marked.
@@ -252,8 +255,10 @@ def _scattering(
         for lies in (propagated.sharding_of(v) or unsplit(v, producer.mesh) for v in (producer.value, cut.value))
     )
     shape = ir.RankedTensorType(cut.value.type).shape
-    gathered = names_of(whole.axes) - names_of(before.axes)
-    return Scattering(cut, whole, shard) if not gathered and scatters(module, shape, before, shard) else None
+    if names_of(whole.axes) - names_of(before.axes) or not scatters(module, shape, before, shard):
+        return None
+    computed = as_operands_lie(producer, whole, shard, propagated) if cut.value == producer.value else None
+    return Scattering(cut, whole, shard, computed)
 
 
 def _listed(names: Iterable[str]) -> str:

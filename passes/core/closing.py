@@ -21,16 +21,23 @@ from jaxlib.mlir.dialects import stablehlo
 from paropt.passes.analysis.collectives import ADD, ALL_REDUCE, COLLECTIVES, REDUCE_SCATTER
 from paropt.passes.analysis.meshes import Mesh
 from paropt.passes.analysis.shardings import Axes, Sharding, closed_sharding, has_part, mesh_behind, names_of
+from paropt.passes.analysis.swaps import is_swap
 from paropt.passes.core.manual import Placed, Result, all_axes, computed
 from paropt.passes.core.split import reduction
 from paropt.passes.core.traversal import module_of, op_of, ops_of
 
+_PERMUTE = "stablehlo.collective_permute"
+
 
 class Scatter(NamedTuple):
-    """One reduce_scatter: each device of a group over `axes` keeps a part of `dimension`."""
+    """One reduce_scatter: each device of a group over `axes` keeps a part of `dimension`.
+
+    Or, where `swapped` splits `dimension` already: devices take the sum, and exchange the parts that they have.
+    """
 
     dimension: int
     axes: Axes
+    swapped: Axes = ()
 
 
 def scatters(module: ir.Operation, shape: Sequence[int], start: Sharding, end: Sharding) -> list[Scatter]:
@@ -43,6 +50,9 @@ def scatters(module: ir.Operation, shape: Sequence[int], start: Sharding, end: S
         return []
     found: list[Scatter] = []
     for dimension, (before, after) in enumerate(zip(start.dimensions, end.dimensions, strict=True)):
+        if is_swap(mesh, shape, start, end, dimension):
+            found.append(Scatter(dimension, after, before))
+            continue
         added = after[len(before) :]
         if after[: len(before)] != before or not set(added) <= set(start.unreduced) - set(end.unreduced):
             return []
@@ -63,10 +73,14 @@ def scattered(value: ir.Value, start: Sharding, end: Sharding, steps: Sequence[S
 
     def body(arguments: list[ir.Value]) -> list[ir.Value]:
         (part,) = arguments
-        for dimension, axes in steps:
-            part = _reduce_scatter(part, mesh, dimension, axes, channels)
         done = {axis for step in steps for axis in step.axes}
-        left = [axis for axis in start.unreduced if axis not in done and axis not in end.unreduced]
+        left = tuple(axis for axis in start.unreduced if axis not in done and axis not in end.unreduced)
+        for step in steps:
+            if step.swapped:
+                part = _swapped(_all_reduce(part, mesh, (*step.axes, *left), channels), mesh, step, channels)
+                left = ()
+            else:
+                part = _cut(part, mesh, step, channels)
         if left:
             part = _all_reduce(part, mesh, left, channels)
         return [part]
@@ -84,7 +98,20 @@ def _all_reduce(part: ir.Value, mesh: Mesh, axes: Sequence[str], channels: "_Cha
     return reduction(ALL_REDUCE, part, part.type, _attributes(mesh, axes, channels), ADD)
 
 
-def _reduce_scatter(part: ir.Value, mesh: Mesh, dimension: int, axes: Axes, channels: "_Channels") -> ir.Value:
+def _swapped(part: ir.Value, mesh: Mesh, step: Scatter, channels: "_Channels") -> ir.Value:
+    """What the device holds of `part` that stands where this one does when the two axes of `step` are exchanged."""
+    first, second = (mesh.names.index(name) for axes in (step.swapped, step.axes) for name in names_of(axes))
+    ids = np.array(mesh.device_ids).reshape([size for _, size in mesh.axes])
+    pairs: Any = np.stack([ids, ids.swapaxes(first, second)], -1).reshape(-1, 2).astype(np.int64)
+    attributes = {
+        "source_target_pairs": ir.DenseIntElementsAttr.get(pairs),
+        "channel_handle": stablehlo.ChannelHandle.get(channels.next(), 1),
+    }
+    return ir.Operation.create(_PERMUTE, results=[part.type], operands=[part], attributes=attributes).results[0]
+
+
+def _cut(part: ir.Value, mesh: Mesh, step: Scatter, channels: "_Channels") -> ir.Value:
+    dimension, axes, _ = step
     before = ir.RankedTensorType(part.type)
     shape = list(before.shape)
     shape[dimension] //= _count(mesh, axes)

@@ -59,6 +59,7 @@ class Scattering(NamedTuple):
     cut: Cut
     whole: Sharding  # of the result of the op that adds up
     shard: Sharding
+    computed: Sharding | None = None  # how devices compute that result, where they exchange their parts of its sum
 
 
 def expose(producer: Producer, axes: Axes, scattering: Scattering | None = None) -> None:
@@ -76,7 +77,9 @@ def expose(producer: Producer, axes: Axes, scattering: Scattering | None = None)
         if scattering is None:
             _write_sum(value, mesh, axes, pins, location)
             return
-        cut, whole, shard = scattering
+        cut, whole, shard, computed = scattering
+        if computed is not None:
+            op_of(value).attributes[SHARDINGS] = ir.ArrayAttr.get([closed_sharding(mesh, computed.dimensions)])
         with ir.InsertionPoint.after(op_of(value)), location:
             source = _source(value, closed_sharding(mesh, whole.dimensions, whole.unreduced), pins)
         value.replace_all_uses_except(source.results[0], source)

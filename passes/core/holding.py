@@ -4,18 +4,18 @@ Shardy settles conflicts by what it meets first, and a constraint is met before 
 over the same axes as examples, activations could come to be split otherwise, and be gathered for that.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.loops import loop_around
-from paropt.passes.analysis.noted import ALONE
+from paropt.passes.analysis.loops import WHILE, loop_around
+from paropt.passes.analysis.noted import ALONE, OPERANDS
 from paropt.passes.analysis.propagation import Propagated
-from paropt.passes.analysis.shardings import Axes, closed_sharding, is_manual, rank_of, read_sharding
-from paropt.passes.core.global_form import constrained, noted_ops, remember
+from paropt.passes.analysis.shardings import Axes, Sharding, closed_sharding, is_manual, rank_of, read_sharding
+from paropt.passes.core.global_form import constrained, noted_ops, remember, sources, take_back
 from paropt.passes.core.remarks import Declined
-from paropt.passes.core.traversal import all_ops_of, is_used, op_of
+from paropt.passes.core.traversal import all_ops_of, is_used, op_of, parent_of
 
 # What else there is follows how these are split, mostly.
 _FIRST = frozenset(f"stablehlo.{name}" for name in ("convolution", "dot_general", "gather"))
@@ -48,6 +48,55 @@ def note_alone(module: ir.Operation, *propagated: Propagated) -> None:
 def _is_noted(op: ir.Operation) -> bool:
     named = op.name.startswith(("stablehlo.", "chlo.")) and op.name not in _LEFT
     return named and len(op.results) == 1 and rank_of(op.results[0]) > 0
+
+
+def unlike_alone(module: ir.Operation) -> list[ir.Operation]:
+    """The sources of sums that are numbers, for which XLA would split what their loop computes otherwise than it does.
+
+    That is worth it for gradients: what follows the loop, such as the state of an optimizer that is sharded, has XLA
+    split the loop's weights in place of its examples. So it is none where an array's sum has moved from the loop.
+    """
+    by_loop: dict[ir.Value, list[ir.Operation]] = {}
+    for source in sources(module):
+        loop = _outermost_loop(source)
+        if loop is not None:
+            by_loop.setdefault(loop.results[0], []).append(source)
+    numbers = [op for ops in by_loop.values() if not any(rank_of(each.results[0]) for each in ops) for op in ops]
+    if not numbers:
+        return []
+    copy = module.clone()
+    copies = dict(zip([op.results[0] for op in _with_results(module)], _with_results(copy), strict=True))
+    made_by = [copies[op_of(source.operands[0]).results[0]] for source in numbers]
+    take_back(copy)
+    try:
+        alone = Propagated(copy)
+    except Declined:  # Shardy would abort: whoever compiles this finds out
+        return []
+    return [
+        source for source, op in zip(numbers, made_by, strict=True) if _differs(source, alone.operand_shardings(op))
+    ]
+
+
+def _outermost_loop(op: ir.Operation) -> ir.Operation | None:
+    found = None
+    while op.parent is not None:
+        op = parent_of(op)
+        found = op if op.name == WHILE else found
+    return found
+
+
+def _with_results(module: ir.Operation) -> list[ir.Operation]:
+    return [op for op in all_ops_of(module) if len(op.results)]
+
+
+def _differs(source: ir.Operation, alone: Sequence[Sharding | None]) -> bool:
+    """Whether the op before `source` is to add up what is split otherwise than `alone`."""
+    pins = ir.ArrayAttr(source.attributes[OPERANDS])
+    for pin, lies in zip(pins, alone, strict=False):  # none behind a reduce_scatter
+        wanted = () if isinstance(pin, ir.UnitAttr) else read_sharding(pin).dimensions
+        if any(axes and (lies is None or lies.dimensions[i] != axes) for i, axes in enumerate(wanted)):
+            return True
+    return False
 
 
 def hold(module: ir.Operation) -> list[ir.Operation]:

@@ -1611,3 +1611,31 @@ func.func public @few_rows_of_a_copied_table(%rows: tensor<16x1xi32> {sdy.shardi
   %c = sdy.sharding_constraint %p <@mesh, [{"data"}, {}]> : tensor<24x4xf32>
   return %c : tensor<24x4xf32>
 }
+
+// -----
+
+sdy.mesh @mesh = <["replica"=2, "data"=2, "model"=2]>
+
+// What a product reads is not gathered: devices compute of it what they have the columns for, and exchange that.
+// CHECK-LABEL:   func.func public @columns_of_other_devices(
+// CHECK:             %[[P:.*]] = stablehlo.dot_general %arg0, %arg1, {{.*}}paropt.shardings = [#sdy.sharding<@mesh, [{"model"}, {}]>]
+// CHECK-NEXT:        %[[U:.*]] = sdy.sharding_constraint %[[P]] <@mesh, [{}, {}], unreduced={"replica", "data"}> {paropt.operands
+// CHECK-NEXT:        sdy.reduce_scatter {{\[}}{"data"}, {}] %[[U]] out_sharding=<@mesh, [{"data"}, {}]>
+func.func public @columns_of_other_devices(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {"model"}]>}, %y: tensor<16x2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}) -> tensor<4x2xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x2xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4x2xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %g = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x2xf32>) -> tensor<4x2xf32>
+    %c = sdy.sharding_constraint %g <@mesh, [{"data"}, {}]> : tensor<4x2xf32>
+    %n = stablehlo.add %acc, %c : tensor<4x2xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4x2xf32>
+  }
+  return %w#1 : tensor<4x2xf32>
+}
