@@ -256,7 +256,8 @@ def _require_said(rolling: Rolling) -> None:
     copies, sources = rolling.copies, rolling.copies.sources.values()
     partial = _unreduced(rolling)
     carried = [source for source in sources if isinstance(source, Carried)]
-    for group, result in dict.fromkeys((each.group, each.result) for each in (*carried, *rolling.exits)):
+    left = [(each.group, each.result) for each in carried] + [(each.group, each.result) for each in rolling.exits]
+    for group, result in dict.fromkeys(left):
         op = copies.groups[group].first
         late = op.name != CONSTRAINT and (group in partial or _is_said_later(copies.groups[group], result))
         require(not late, "a loop would carry a value before the constraint that says that it is not reduced", op)

@@ -27,7 +27,7 @@ from paropt.passes.analysis.shardings import (
     sharding_of,
 )
 from paropt.passes.analysis.unreduced import said_unreduced
-from paropt.passes.core.remarks import Declined, source_of
+from paropt.passes.core.remarks import Declined, Source, source_of
 from paropt.passes.core.traversal import defining_op, op_of, ops_of, parent_of
 from paropt.passes.inline_calls import inline_calls
 
@@ -56,8 +56,8 @@ def gaps(module: ir.Operation, known: Collection[str] = ()) -> list[str]:
 class Known(NamedTuple):
     """What a program comes with, before the passes and with its functions inlined: there, its values meet."""
 
-    count: int = 0  # of tags
-    tags: frozenset[tuple[str, str]] = frozenset()  # where each is, and what it says
+    number: int = 0  # of tags
+    tags: frozenset[tuple[Source, str]] = frozenset()  # where each is, and what it says
     gaps: frozenset[str] = frozenset()
 
 
@@ -74,10 +74,10 @@ def known_of(module: ir.Operation) -> Known:
 def adds_tags(module: ir.Operation, known: Known) -> bool:
     """Whether the passes that made `module` of a program noted that values are not reduced, of others than it did."""
     tags = tags_of(module)
-    return len(tags) > known.count or any(_named(tag) not in known.tags for tag in tags)
+    return len(tags) > known.number or any(_named(tag) not in known.tags for tag in tags)
 
 
-def _named(tag: ir.Operation) -> tuple[str, str]:
+def _named(tag: ir.Operation) -> tuple[Source, str]:
     return source_of(tag.location), str(tag.attributes["sharding"])
 
 
@@ -112,7 +112,7 @@ class _Search:
         if _crosses_loop(use):
             yield _at(op, "it reads a value that is not reduced, and that its loop does not carry")
         if op.name == CONSTRAINT:
-            if sharding_by(op).unreduced not in ((), axes):
+            if not set(sharding_by(op).unreduced) <= set(axes):  # a part of them asks for the sum over the others
                 yield _at(op, "it changes over which axes the value is not reduced")
         elif op.name == MANUAL:
             if operand_sharding(op, position).unreduced != axes:

@@ -300,6 +300,15 @@ def test_gaps(old: str, new: str, words: str) -> None:
     assert any(words in line for line in gaps(module(STEP.replace(old, new)).operation))
 
 
+def test_a_part_of_the_axes_asks_for_the_sum_over_the_others() -> None:
+    """As JAX's explicit mode has it, where a value that is not reduced over two axes is reduced over one."""
+    both = 'unreduced={"data", "model"}'
+    text = STEP.replace('unreduced={"data"}', both)
+    part = '%half = sdy.sharding_constraint %r <@mesh, [{}, {}], unreduced={"model"}> : tensor<8x8xf32>\n'
+    text = text.replace("%s = sdy.sharding_constraint %r", f"{part}%s = sdy.sharding_constraint %half")
+    assert both in text and gaps(module(text).operation) == []
+
+
 def test_what_a_loop_reads_from_outside() -> None:
     text = STEP.replace("%l:2 = ", f"%o = {DOT}\n%o1 = sdy.sharding_constraint %o {TAGGED}\n%l:2 = ")
     assert gaps(module(text).operation) == []
