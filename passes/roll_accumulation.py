@@ -7,9 +7,12 @@ from jaxlib.mlir import ir
 
 from paropt.passes.analysis.chains import Accumulation, accumulations
 from paropt.passes.analysis.collectives import ADD, COLLECTIVES, MAXIMUM, MINIMUM
-from paropt.passes.analysis.congruence import Copies, Each, Values, nested
+from paropt.passes.analysis.congruence import Carried, Copies, Each, Group, Inner, Shared, Source, Values, nested
+from paropt.passes.analysis.constants import is_zero
 from paropt.passes.analysis.exits import Order, exits, following, grow, inputs
+from paropt.passes.analysis.shardings import CONSTRAINT, MANUAL
 from paropt.passes.analysis.types import bytes_of
+from paropt.passes.analysis.unreduced import said_unreduced
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.core.roll import Rolling, first_number, ops_of_counts, roll
@@ -77,6 +80,8 @@ def roll_accumulation(
     - an op that the last copy lacks is no collective (the loop does it once more)
     - the terms are added in the order of a loop, by a reduce (whose order is open), or `order=any`
     - a sum that begins with its first term has a number that changes nothing
+    - what is not reduced is carried behind the constraint that says so, from a start that says so or is zero
+    - the copies share nothing that is not reduced, and no array is made of it
 
     Worth it when:
 
@@ -193,6 +198,7 @@ class _Attempt:
             grow(copies, self._order, without)
         _require_legal(copies, from_terms, self._order)
         rolling = Rolling(copies, self._order, from_terms, tuple(exits(copies, self._order, without)))
+        _require_said(rolling)
         _require_worth(rolling, self._limits)
         return rolling
 
@@ -243,6 +249,62 @@ def _require_legal(copies: Copies, sums: Sequence[Accumulation], order: Order) -
         element = ir.RankedTensorType(sum_.terms[0].type).element_type
         known = first_number(sum_) is not None
         require(known, f"no start is known for a {sum_.combiner} of {element}", sum_.ops[0])
+
+
+def _require_said(rolling: Rolling) -> None:
+    """Declines where a loop would carry what is not reduced, and would not say so: XLA takes it for reduced."""
+    copies, sources = rolling.copies, rolling.copies.sources.values()
+    partial = _unreduced(rolling)
+    carried = [source for source in sources if isinstance(source, Carried)]
+    left = [(each.group, each.result) for each in carried] + [(each.group, each.result) for each in rolling.exits]
+    for group, result in dict.fromkeys(left):
+        op = copies.groups[group].first
+        late = op.name != CONSTRAINT and (group in partial or _is_said_later(copies.groups[group], result))
+        require(not late, "a loop would carry a value before the constraint that says that it is not reduced", op)
+    for source in carried:
+        value = copies.groups[source.group].first.results[source.result]
+        said = said_unreduced(source.start)
+        fits = said == said_unreduced(value) or (not said and is_zero(source.start))
+        require(fits, "a carried value is not reduced, and its start does not say so", defining_op(value))
+    shared = [source.value for source in sources if isinstance(source, Shared) and said_unreduced(source.value)]
+    require(not shared, "a loop would read from outside what is not reduced", _first_op(shared))
+    kept = [each.group for each in rolling.exits if rolling.is_kept(each)]
+    terms = [copies.places[sum_.terms[0]].group for sum_ in rolling.sums if sum_.terms[0] in copies.places]
+    parts = [copies.groups[group].first for group in (*kept, *terms) if group in partial]
+    require(not parts, "a sum or an array of what is not reduced would not say so", next(iter(parts), None))
+    arguments = [value for source in sources if isinstance(source, Each) for value in source.values]
+    require(not any(map(said_unreduced, arguments)), "arguments that are not reduced would be put into one array")
+
+
+def _unreduced(rolling: Rolling) -> set[int]:
+    """The groups whose results are not reduced: a constraint says so, or what they are made of is not."""
+    groups, sources = rolling.copies.groups, rolling.copies.sources
+    found: set[int] = set()
+    for number in sorted(range(len(groups)), key=lambda i: rolling.order.position(groups[i].first)):
+        op, operands = groups[number].first, [sources[values] for values in groups[number].operands]
+        if op.name in (CONSTRAINT, MANUAL):
+            partial = any(map(said_unreduced, op.results))
+        else:
+            partial = any(_is_partial(source, groups, found) for source in operands)
+        if partial:
+            found.add(number)
+    return found
+
+
+def _is_partial(source: Source, groups: Sequence[Group], partial: set[int]) -> bool:
+    match source:
+        case Inner(group, _):
+            return group in partial
+        case Carried(_, group, result):
+            return bool(said_unreduced(groups[group].first.results[result]))
+        case _:
+            return False
+
+
+def _is_said_later(group: Group, result: int) -> bool:
+    """Whether a constraint says that the result of one of the copies is not reduced."""
+    readers = [use.owner.operation for op in group.present for use in op.results[result].uses]
+    return any(op.name == CONSTRAINT and said_unreduced(op.results[0]) for op in readers)
 
 
 def _require_worth(rolling: Rolling, limits: _Limits) -> None:

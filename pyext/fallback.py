@@ -9,7 +9,7 @@ from paropt.census import census
 from paropt.modules import bytecode_of
 from paropt.participants import Layout
 from paropt.passes.core.traversal import ops_of
-from paropt.tags import gaps, tags_of
+from paropt.tags import Known, adds_tags, gaps, known_of
 from paropt.totals import Traffic, traffic
 from paropt.verification import Prediction, mismatches, prediction
 
@@ -37,8 +37,7 @@ class Fallback:
         # A module for one device is not worth a copy: it has no mesh, and nothing is reduced.
         has_mesh = bool(ops_of(module.operation, "sdy.mesh"))
         self._bytecode = bytecode_of(module) if has_mesh else None
-        self._tags = len(tags_of(module.operation)) if has_mesh else 0
-        self._gaps = gaps(module.operation) if self._tags else []
+        self._known = known_of(module.operation) if has_mesh else Known()
         self._strict = strict
         self._compare = compare
         self._is_tagged = False
@@ -48,12 +47,12 @@ class Fallback:
         """Whether there is something to look at in what a compiler makes of `module`, the result of the passes.
 
         That is where they noted that values are not reduced, and with `compare` anywhere. Raises VerificationError when
-        they noted it of some, but not of all that are made of those.
+        it is noted of some, by them or by the program, but no more of all that are made of those.
         """
         if self._bytecode is None:
             return False
-        self._is_tagged = len(tags_of(module.operation)) > self._tags
-        wrong = gaps(module.operation, self._gaps) if self._is_tagged else []
+        self._is_tagged = adds_tags(module.operation, self._known)
+        wrong = gaps(module.operation, self._known.gaps)
         if wrong:
             raise VerificationError(wrong[0])
         return self._is_tagged or self._compare

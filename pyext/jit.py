@@ -1,8 +1,9 @@
 """`paropt.jit`, `paropt.enabled` and `paropt.remarks`: passes inside `jax.jit`. docs/jit.md says what that covers.
 
-The one file that knows jax's internals. jax lowers every program in `mlir.lower_jaxpr_to_module` and compiles it in
-`pxla.UnloadedMeshExecutable.from_hlo`, which are wrapped here. The passes to run travel in a `jax.make_user_context`:
-it is part of the key of each of jax's caches, so programs with passes, without, or with other ones never meet.
+The one file that knows jax's internals. jax lowers every program in `mlir.lower_jaxpr_to_module`, compiles it in
+`pxla.UnloadedMeshExecutable.from_hlo` and places its arguments in `pxla.shard_args`, which are wrapped here. The passes
+to run travel in a `jax.make_user_context`: it is part of the key of each of jax's caches, so programs with passes,
+without, or with other ones never meet.
 """
 
 import contextlib
@@ -24,8 +25,8 @@ from jaxlib.mlir import ir
 from paropt import targets
 from paropt.donation import Donate, given_away
 from paropt.fallback import Fallback, reason_of
-from paropt.jit_arguments import JitArguments, Spec, spec_of
-from paropt.modules import bytecode_of
+from paropt.jit_arguments import JitArguments, Spec, any_traced, spec_of
+from paropt.modules import bytecode_of, type_of_main
 from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.core.pipeline import Pipeline, PipelineError
 from paropt.passes.core.remarks import Remark, source_of
@@ -169,7 +170,7 @@ class Jitted(Generic[P, R]):
 
     def _check(self, args: Any, kwargs: Any) -> None:
         """Raises CheckError when the program for these arguments, if it is a new one, computes something else."""
-        if _any_traced(jax.tree.leaves((args, kwargs))):
+        if any_traced(jax.tree.leaves((args, kwargs))):
             return  # part of another program
         from paropt.check import CheckError, check
 
@@ -232,7 +233,7 @@ class Jitted(Generic[P, R]):
 
     def _warn_if_compiled(self, results: Any) -> None:
         leaves = jax.tree.leaves(results)
-        uncompiled = jax.config.jax_disable_jit or _any_traced(leaves)  # type: ignore[attr-defined]  # jax makes its flags at import
+        uncompiled = jax.config.jax_disable_jit or any_traced(leaves)  # type: ignore[attr-defined]  # jax makes its flags at import
         if leaves and not uncompiled:
             _warn_not_reached()
 
@@ -251,10 +252,6 @@ def _module_of(lowered: jax.stages.Lowered) -> ir.Module:
     module = lowered.compiler_ir()
     assert isinstance(module, ir.Module)
     return module
-
-
-def _any_traced(leaves: Sequence[Any]) -> bool:
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
 
 
 def _warn_not_reached() -> None:
@@ -300,20 +297,12 @@ def _rewritten(fresh: Callable[[], T], module_of: Callable[[T], ir.Module], spec
 
 
 def _run(pipeline: Pipeline, module: ir.Module, donated: Sequence[bool]) -> tuple[Remark, ...]:
-    before = _type_of_main(module)
+    before = type_of_main(module)
     with given_away(module, donated, pipeline):
         found = pipeline.run(module.operation)
-    if _type_of_main(module) != before:  # jax has its own record of arguments and results, and XLA would crash
-        raise RuntimeError(f"the passes changed the type of @main from {before} to {_type_of_main(module)}")
+    if type_of_main(module) != before:  # jax has its own record of arguments and results, and XLA would crash
+        raise RuntimeError(f"the passes changed the type of @main from {before} to {type_of_main(module)}")
     return tuple(found)
-
-
-def _type_of_main(module: ir.Module) -> ir.Attribute | None:
-    for op in module.body.operations:
-        attributes = op.operation.attributes
-        if "sym_name" in attributes and ir.StringAttr(attributes["sym_name"]).value == "main":
-            return attributes["function_type"]
-    return None
 
 
 def _failure(spec: Spec, module: ir.Module, verdict: str, reason: str) -> Remark:
@@ -341,12 +330,12 @@ def _compiled(module: ir.Module, compile: Callable[[ir.Module], Any], devices: A
 
 # ---- the hooks
 
-_LOWERING, _COMPILING = "lower_jaxpr_to_module", "from_hlo"
+_LOWERING, _COMPILING, _PLACING = "lower_jaxpr_to_module", "from_hlo", "shard_args"
 
 
 def _can_hook() -> bool:
     """Whether this jax lowers and compiles as expected: by attributes that can be replaced, with a module."""
-    if not hasattr(jax, "make_user_context") or not hasattr(_mlir, _LOWERING):
+    if not hasattr(jax, "make_user_context") or not hasattr(_mlir, _LOWERING) or not hasattr(_pxla, _PLACING):
         return False
     compiles = getattr(getattr(_pxla, "UnloadedMeshExecutable", None), _COMPILING, None)
     if compiles is None or not set(inspect.signature(compiles).parameters) >= _COMPILE_PARAMETERS:
@@ -395,6 +384,17 @@ def _hook_compiling(compile: Callable[..., Any]) -> Callable[..., Any]:
     return compile_and_verify
 
 
+def _hook_placing(place: Callable[..., Any]) -> Callable[..., Any]:
+    """jax's placement of arguments, without passes: the slices that it computes are no program of the user's."""
+
+    @functools.wraps(place)
+    def place_without_passes(*args: Any, **kwargs: Any) -> Any:
+        with _passes(None):
+            return place(*args, **kwargs)
+
+    return place_without_passes
+
+
 # ---- the fallback, for a jax that cannot be hooked
 
 
@@ -408,7 +408,7 @@ class _JittedAhead(Jitted[P, R]):
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         if self.is_checked:
             self._check(args, kwargs)
-        if self._spec is None or _any_traced(jax.tree.leaves((args, kwargs))):
+        if self._spec is None or any_traced(jax.tree.leaves((args, kwargs))):
             return self._jitted(*args, **kwargs)
         lowered = self._jitted.lower(*args, **kwargs)  # from jax's cache: the same module for the same types
         module = _module_of(lowered)
@@ -492,6 +492,7 @@ _jitted_class: type[Jitted[..., Any]] = Jitted if _hooked else _JittedAhead
 _passes: Any = jax.make_user_context(None) if _hooked else contextlib.nullcontext
 if _hooked:
     setattr(_mlir, _LOWERING, _hook_lowering(getattr(_mlir, _LOWERING)))
+    setattr(_pxla, _PLACING, _hook_placing(getattr(_pxla, _PLACING)))
     _executable: Any = _pxla.UnloadedMeshExecutable
     setattr(_executable, _COMPILING, staticmethod(_hook_compiling(getattr(_executable, _COMPILING))))
 else:

@@ -61,3 +61,7 @@ def _checked_spec(pipeline: Pipeline, strict: bool, apart: bool | str, compare: 
     context = make_context()  # has to outlive the manager
     pipeline.manager(context, [])  # raises for a stage that MLIR does not know
     return Spec(pipeline, strict, apart, compare)
+
+
+def any_traced(leaves: Sequence[Any]) -> bool:
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)

@@ -128,6 +128,14 @@ def bytecode_of(module: Module) -> bytes:
     return buffer.getvalue()
 
 
+def type_of_main(module: ir.Module) -> ir.Attribute | None:
+    for op in module.body.operations:
+        attributes = op.operation.attributes
+        if "sym_name" in attributes and ir.StringAttr(attributes["sym_name"]).value == "main":
+            return attributes["function_type"]
+    return None
+
+
 def callback_of(module: Module) -> ir.Operation | None:
     """The first op that calls back into the Python of the process that made `module`."""
     calls = ops_of(module.operation, "stablehlo.custom_call")

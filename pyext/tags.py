@@ -6,6 +6,7 @@ reduced has to say so itself, up to the constraint that asks for the sum.
 """
 
 from collections.abc import Collection, Iterator
+from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
@@ -25,8 +26,10 @@ from paropt.passes.analysis.shardings import (
     read_sharding,
     sharding_of,
 )
-from paropt.passes.core.remarks import Declined, source_of
-from paropt.passes.core.traversal import defining_op, ops_of, parent_of
+from paropt.passes.analysis.unreduced import said_unreduced
+from paropt.passes.core.remarks import Declined, Source, source_of
+from paropt.passes.core.traversal import defining_op, op_of, ops_of, parent_of
+from paropt.passes.inline_calls import inline_calls
 
 _RETURN = "stablehlo.return"
 
@@ -50,6 +53,34 @@ def gaps(module: ir.Operation, known: Collection[str] = ()) -> list[str]:
     return [line for line in lines if line not in known]
 
 
+class Known(NamedTuple):
+    """What a program comes with, before the passes and with its functions inlined: there, its values meet."""
+
+    number: int = 0  # of tags
+    tags: frozenset[tuple[Source, str]] = frozenset()  # where each is, and what it says
+    gaps: frozenset[str] = frozenset()
+
+
+def known_of(module: ir.Operation) -> Known:
+    tags = tags_of(module)
+    if not tags:
+        return Known()
+    inlined = module.clone(ip=False).operation
+    inline_calls(inlined)
+    named = frozenset(map(_named, [*tags, *tags_of(inlined)]))
+    return Known(len(tags), named, frozenset((*gaps(module), *gaps(inlined))))
+
+
+def adds_tags(module: ir.Operation, known: Known) -> bool:
+    """Whether the passes that made `module` of a program noted that values are not reduced, of others than it did."""
+    tags = tags_of(module)
+    return len(tags) > known.number or any(_named(tag) not in known.tags for tag in tags)
+
+
+def _named(tag: ir.Operation) -> tuple[Source, str]:
+    return source_of(tag.location), str(tag.attributes["sharding"])
+
+
 class _Search:
     def __init__(self) -> None:
         self._loops: dict[ir.Value, Loop] = {}  # by their first result: finding a terminator takes as long as the block
@@ -67,17 +98,19 @@ class _Search:
             yield from self._around(op, ir.OpResult(tag.operands[0]).result_number, axes)
         elif op.name in BRANCHES:
             position = ir.OpResult(tag.operands[0]).result_number
-            if not all(_is_tagged(end.operands[position], axes) for end in ends_of(op)):
+            if not all(said_unreduced(end.operands[position]) == axes for end in ends_of(op)):
                 yield _at(op, "its result is said to be not reduced, and a branch does not say so")
         elif op.name == MANUAL:
             if sharding_of(tag.operands[0]) != sharding_by(tag):
                 yield _at(op, "its result is not what a constraint says that it is")
-        elif op.name not in ROWS or any(_is_tagged(operand, axes) for operand in op.operands):
+        elif op.name not in ROWS or any(said_unreduced(operand) == axes for operand in op.operands):
             yield from _before(op, axes)
 
     def _behind(self, use: ir.OpOperand, axes: Axes) -> Iterator[str]:
         """The gaps behind `use`, which reads a value that is not reduced over `axes`."""
         op, position = use.owner.operation, use.operand_number
+        if _crosses_loop(use):
+            yield _at(op, "it reads a value that is not reduced, and that its loop does not carry")
         if op.name == CONSTRAINT:
             if not set(sharding_by(op).unreduced) <= set(axes):  # fewer: it is reduced over the others
                 yield _at(op, "it changes over which axes the value is not reduced")
@@ -103,7 +136,7 @@ class _Search:
         self._seen.add((op.results[0], position))
         loop = self._loops.setdefault(op.results[0], Loop(op))
         ends = (op.operands[position], loop.next_values.operands[position])
-        if not all(_is_tagged(end, axes) for end in ends) or not _says(op.results[position], axes):
+        if not all(said_unreduced(end) == axes for end in ends) or not _says(op.results[position], axes):
             yield _at(op, f"carried value {position} is not reduced in some places, and in others it does not say so")
         if next(loop.condition.arguments[position].uses, None) is not None:
             yield _at(op, "its condition reads a value that is not reduced")
@@ -113,7 +146,7 @@ class _Search:
 
 def _before(op: ir.Operation, axes: Axes) -> Iterator[str]:
     """The gaps before `op`, whose result says that it is not reduced."""
-    partial = frozenset(i for i, operand in enumerate(op.operands) if _is_tagged(operand, axes))
+    partial = frozenset(i for i, operand in enumerate(op.operands) if said_unreduced(operand) == axes)
     crossing = Crossing(
         reduction=global_reduction("", axes),
         convert="any",
@@ -130,14 +163,16 @@ def _before(op: ir.Operation, axes: Axes) -> Iterator[str]:
         yield _at(op, "its result is said to be not reduced, and what it adds up does not say so")
 
 
-def _is_tagged(value: ir.Value, axes: Axes) -> bool:
-    op = defining_op(value)
-    if op is not None:
-        lies = sharding_of(value) if op.name in (CONSTRAINT, MANUAL) else None
-        return lies is not None and lies.unreduced == axes
-    argument: ir.BlockArgument = ir.BlockArgument(value)
-    loop = loop_around(argument.owner)
-    return loop is not None and _is_tagged(loop.op.operands[argument.arg_number], axes)
+def _crosses_loop(use: ir.OpOperand) -> bool:
+    """Whether `use` is in a loop that does not carry what it reads: XLA takes that for reduced."""
+    op = use.owner.operation
+    value = op.operands[use.operand_number]
+    block = value.owner if isinstance(value.owner, ir.Block) else op_of(value).block
+    while op.block != block:
+        op = parent_of(op)
+        if op.name == WHILE:
+            return True
+    return False
 
 
 def _says(value: ir.Value, axes: Axes) -> bool:

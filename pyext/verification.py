@@ -27,7 +27,7 @@ from paropt.passes.analysis.shardings import CONSTRAINT, SHARDING, Sharding, is_
 from paropt.passes.analysis.types import tensor_of
 from paropt.passes.core.remarks import source_of
 from paropt.passes.core.traversal import defining_op, ops_of, parent_of, users_of
-from paropt.tags import gaps, sharding_by, tags_of
+from paropt.tags import adds_tags, gaps, known_of, sharding_by, tags_of
 from paropt.totals import SYNC_KINDS
 
 _ANY_GROUP = 0
@@ -101,12 +101,13 @@ class Prediction:
 def differences(before: ir.Operation, after: ir.Operation, collectives: Iterable[Collective]) -> list[str]:
     """In words, where the executable with these collectives is not what the module `after` says; empty when it is.
 
-    Nothing is said of a module in which the passes that were run on `before` tagged nothing.
+    Of a module in which the passes that were run on `before` tagged nothing, only gaps are told that were not there.
     """
-    if len(tags_of(after)) <= len(tags_of(before)):
-        return []
-    predicted = prediction(after)
-    return [*gaps(after, gaps(before)), *mismatches(predicted, collectives)]
+    known = known_of(before)
+    wrong = gaps(after, known.gaps)
+    if not adds_tags(after, known):
+        return wrong
+    return [*wrong, *mismatches(prediction(after), collectives)]
 
 
 def prediction(module: ir.Operation) -> Prediction:

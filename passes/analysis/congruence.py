@@ -14,8 +14,10 @@ from jaxlib.mlir.dialects import stablehlo
 
 from paropt.passes.analysis.collectives import COLLECTIVES
 from paropt.passes.analysis.constants import CONSTANT
+from paropt.passes.analysis.shardings import CONSTRAINT as SHARDING_CONSTRAINT
 from paropt.passes.analysis.types import tensor_of
 from paropt.passes.analysis.uniformity import DETERMINISTIC
+from paropt.passes.analysis.unreduced import said_unreduced
 from paropt.passes.core.remarks import Declined, require
 from paropt.passes.core.traversal import captured, defining_op
 
@@ -145,6 +147,9 @@ class Copies:
         if places[0] is not None:
             return self._known(values, places)
         ops = [defining_op(value) for value in present]
+        if len(present) == self.count and self._is_said_of_before(ops[1:]):
+            self._require_alike(present[1:], ops[1:])
+            return [values, *self._add((*present[1:], None), [op for op in ops[1:] if op is not None])]
         if len(present) == 1:  # of two copies the first one computes it for nobody
             return self._set(values, Shared(present[0]))
         if all(op is None for op in ops) and len({value.type for value in present}) == 1:
@@ -195,6 +200,17 @@ class Copies:
         same = present[0].type == present[1].type
         require(same, "a value changes its type from copy to copy", defining_op(present[1]))
         return self._set(values, Carried(present[0], group, result))
+
+    def _is_said_of_before(self, ops: Sequence[ir.Operation | None]) -> bool:
+        """Whether `ops`, which define what all copies but the first read, say that it is not reduced, each of what the
+        copy before computes. They belong to that copy then: a loop has to carry what says so itself.
+        """
+        said = [op for op in ops if op is not None and op.name == SHARDING_CONSTRAINT and said_unreduced(op.results[0])]
+        if not said or len(said) < len(ops):
+            return False
+        places = [self.places.get(op.operands[0]) for op in said]
+        first = places[0]
+        return first is not None and places == [first._replace(copy=i) for i in range(len(places))]
 
     def _carried_on(self, values: Values, difference: Declined) -> list[Values]:
         """`values` that are not alike: perhaps each copy computes the one that the next copy reads."""

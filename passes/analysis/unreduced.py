@@ -11,10 +11,26 @@ from paropt.passes.analysis.collectives import GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_
 from paropt.passes.analysis.constants import is_zero
 from paropt.passes.analysis.linearity import Crossing, addends_of
 from paropt.passes.analysis.loops import WHILE, Loop, loop_around
+from paropt.passes.analysis.shardings import CONSTRAINT, MANUAL, Axes, sharding_of
 from paropt.passes.core.remarks import require
-from paropt.passes.core.traversal import op_of, parent_of
+from paropt.passes.core.traversal import defining_op, op_of, parent_of
 
 _RETURN = "stablehlo.return"
+
+
+def said_unreduced(value: ir.Value) -> Axes:
+    """Over which axes the program says that `value` is not reduced; of what a loop carries, its start says it."""
+    op = defining_op(value)
+    if op is None:
+        argument: ir.BlockArgument = ir.BlockArgument(value)
+        loop = loop_around(argument.owner)
+        if loop is not None:
+            return said_unreduced(loop.op.operands[argument.arg_number])
+        op = argument.owner.owner.operation
+        said = sharding_of(value) if op.name == "func.func" else None
+    else:
+        said = sharding_of(value) if op.name in (CONSTRAINT, MANUAL) else None
+    return said.unreduced if said is not None else ()
 
 
 class Unreduced:

@@ -22,11 +22,13 @@ from paropt.passes.analysis.congruence import (
 from paropt.passes.analysis.constants import splat_of
 from paropt.passes.analysis.exits import Exit, Order, following
 from paropt.passes.analysis.types import is_float
+from paropt.passes.analysis.unreduced import said_unreduced
 from paropt.passes.core.counted import Carry, counted_loop, counter_carry
 from paropt.passes.core.counter import Counter, constant, create, has_table, ops_to_count, table
+from paropt.passes.core.global_form import constrained
 from paropt.passes.core.peel import recapture
 from paropt.passes.core.split import neutral
-from paropt.passes.core.traversal import captured, is_used
+from paropt.passes.core.traversal import captured, is_used, op_of
 
 
 class Rolling(NamedTuple):
@@ -129,10 +131,15 @@ class _Body:
     def _last(self, group: int, result: int, start: ir.Value) -> Carry:
         """A result of a group; of the last copy, outside."""
         op = self._copies.groups[group].ops[-1]
+        inner = self._value(group, result)
+        sharding = op_of(inner).attributes["sharding"] if said_unreduced(inner) else None  # of a constraint
+        if sharding is not None and not said_unreduced(start):
+            start = constrained(start, sharding)
 
         def finish(value: ir.Value) -> None:
             if op is not None:
-                op.results[result].replace_all_uses_with(value)
+                said = constrained(value, sharding) if sharding is not None else value
+                op.results[result].replace_all_uses_with(said)
 
         return Carry(start, lambda _: self._made[group, result], finish)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax import lax
 from jax.sharding import AxisType, Mesh, PartitionSpec
@@ -246,3 +247,99 @@ def test_on_targets(target: str) -> None:
     assert after.sync_in_loop == wanted.within
     for kind in ("all-gather", "all-to-all", "collective-permute"):
         assert after.total(kind).bytes <= before.total(kind).bytes
+
+
+# ---- unreduced sums in Python loops, which are rolled
+
+UNREDUCED = PartitionSpec(None, None, unreduced={"data"})
+
+
+def product(x: jax.Array, y: jax.Array) -> jax.Array:
+    return jnp.einsum("br,bc->rc", x, y, out_sharding=UNREDUCED)
+
+
+def nothing() -> jax.Array:
+    return jax.reshard(jnp.zeros((WIDTH, CLASSES)), UNREDUCED)
+
+
+def from_zeros(x: jax.Array, y: jax.Array) -> Any:
+    total = nothing()
+    for i in range(MICRO_BATCHES):
+        total = total + product(x[i], y[i])
+    return jax.reshard(total, ROWS)
+
+
+def from_the_first(x: jax.Array, y: jax.Array) -> Any:
+    total = product(x[0], y[0])
+    for i in range(1, MICRO_BATCHES):
+        total = total + product(x[i], y[i])
+    return jax.reshard(total, WHOLE)
+
+
+def of_reduced_parameters(x: jax.Array, y: jax.Array) -> Any:
+    w = jax.reshard(jnp.ones((WIDTH, CLASSES)), PartitionSpec(None, None, reduced={"data"}))
+    gradients = [jax.grad(lambda w, i=i: (jax.nn.relu(x[i] @ w) * y[i]).sum())(w) for i in range(MICRO_BATCHES)]
+    return jax.reshard(sum(gradients[1:], gradients[0]), WHOLE)
+
+
+def in_a_scan(x: jax.Array, y: jax.Array) -> Any:
+    def body(total: jax.Array, _: None) -> tuple[jax.Array, None]:
+        for i in range(MICRO_BATCHES):
+            total = total + product(x[i], y[i])
+        return total, None
+
+    return jax.reshard(lax.scan(body, nothing(), length=2)[0], WHOLE)
+
+
+def and_the_last_term(x: jax.Array, y: jax.Array) -> Any:
+    total = last = nothing()
+    for i in range(MICRO_BATCHES):
+        last = product(x[i], y[i])
+        total = total + last
+    return jax.reshard(total, WHOLE), jax.reshard(last, WHOLE)
+
+
+def with_a_shared_term(x: jax.Array, y: jax.Array) -> Any:
+    shared, total = product(x[0], y[1]), nothing()
+    for i in range(MICRO_BATCHES):
+        total = total + (product(x[i], y[i]) + shared)
+    return jax.reshard(total, WHOLE)
+
+
+def of_slices(x: jax.Array, y: jax.Array) -> Any:
+    spec, total = PartitionSpec(None, None, None, unreduced={"data"}), nothing()
+    all_at_once = jnp.einsum("kbr,bc->krc", x, y[0], out_sharding=spec)
+    for i in range(MICRO_BATCHES):
+        total = total + (product(x[i], y[i]) + all_at_once[i])
+    return jax.reshard(total, WHOLE)
+
+
+def and_all_terms(x: jax.Array, y: jax.Array) -> Any:
+    total, terms = nothing(), []
+    for i in range(MICRO_BATCHES):
+        terms.append(product(x[i] * 2 - x[i] * x[i], y[i] * 2 + y[i] * y[i]))
+        total = total + terms[-1]
+    return jax.reshard(total, WHOLE), jax.reshard(jnp.stack(terms), PartitionSpec(None, None, None))
+
+
+ROLLED = (from_zeros, from_the_first, of_reduced_parameters, in_a_scan, and_the_last_term)
+DECLINED = (with_a_shared_term, of_slices, and_all_terms)
+
+
+@pytest.mark.parametrize("then", ["", ",grad-sync"])
+@pytest.mark.parametrize("step", [*ROLLED, *DECLINED])
+def test_unreduced_sums_in_python_loops(step: Callable[..., Any], then: str) -> None:
+    """Each device has what it has without the passes."""
+    x = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, "data", mesh=EXPLICIT)
+    y = placed(integers(MICRO_BATCHES, EXAMPLES, CLASSES), None, "data", mesh=EXPLICIT)
+    with jax.set_mesh(EXPLICIT):
+        rolled = paropt.jit(step, passes=f"inline-calls,roll-accumulation{then}", strict=True)
+        results = jax.tree.leaves(rolled(x, y))
+        decisions = [r.applied for r in paropt.remarks(rolled.lower(x, y)) if r.pass_name == "roll-accumulation"]
+        wanted = jax.tree.leaves(jax.jit(step)(x, y))
+    assert decisions == [step in ROLLED]
+    for want, got in zip(wanted, results, strict=True):
+        assert want.sharding == got.sharding
+        for one, other in zip(want.addressable_shards, got.addressable_shards, strict=True):
+            assert (one.device, one.index) == (other.device, other.index)
+            np.testing.assert_array_equal(other.data, one.data)

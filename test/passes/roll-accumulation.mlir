@@ -1,6 +1,6 @@
-// RUN: %par-opt %s --passes='roll-accumulation{min-ops=4 max-stack-bytes=64}' | FileCheck %s
-// RUN: %par-opt %s --passes='roll-accumulation{min-ops=4 max-stack-bytes=64}' --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
-// RUN: %par-opt %s --passes='roll-accumulation{min-ops=4 max-stack-bytes=64 order=any}' | FileCheck %s --check-prefix=ANY
+// RUN: %par-opt %s --split-input-file --passes='roll-accumulation{min-ops=4 max-stack-bytes=64}' | FileCheck %s
+// RUN: %par-opt %s --split-input-file --passes='roll-accumulation{min-ops=4 max-stack-bytes=64}' --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
+// RUN: %par-opt %s --split-input-file --passes='roll-accumulation{min-ops=4 max-stack-bytes=64 order=any}' | FileCheck %s --check-prefix=ANY
 
 #all = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>
 
@@ -2190,4 +2190,246 @@ func.func public @large_stack(%x: tensor<4x4xf32>, %w: tensor<4xf32>) -> (tensor
   %a3 = stablehlo.add %a2, %n3 : tensor<4xf32>
   %all = stablehlo.concatenate %e1, %e0, %e2, %e3, dim = 0 : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<32xf32>
   return %a3, %all : tensor<4xf32>, tensor<32xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["x"=8]>
+
+// Legal when: what is not reduced is carried behind the constraint that says so, from a start that says so or is zero
+// CHECK-LABEL: func.func public @unreduced
+// CHECK:         %[[START:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}], unreduced={"x"}>
+// CHECK:         %[[LOOP:.*]]:2 = stablehlo.while(%{{.*}} = %{{.*}}, %[[SUM:.*]] = %[[START]])
+// CHECK:           %[[DOT:.*]] = stablehlo.dot_general
+// CHECK-NEXT:      %[[TERM:.*]] = sdy.sharding_constraint %[[DOT]] <@mesh, [{}, {}], unreduced={"x"}>
+// CHECK-NEXT:      %[[ADD:.*]] = stablehlo.add %[[SUM]], %[[TERM]]
+// CHECK-NEXT:      %[[NEXT:.*]] = sdy.sharding_constraint %[[ADD]] <@mesh, [{}, {}], unreduced={"x"}>
+// CHECK:           stablehlo.return %{{.*}}, %[[NEXT]]
+// CHECK:         %[[SAID:.*]] = sdy.sharding_constraint %[[LOOP]]#1 <@mesh, [{}, {}], unreduced={"x"}>
+// CHECK-NEXT:    %[[REDUCED:.*]] = sdy.sharding_constraint %[[SAID]] <@mesh, [{}, {}]>
+// CHECK-NEXT:    return %[[REDUCED]]
+func.func public @unreduced(%x: tensor<3x8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}, {}]>}) -> tensor<4x4xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %start = sdy.sharding_constraint %zero <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %s0 = stablehlo.slice %x [0:1, 0:8, 0:4] : (tensor<3x8x4xf32>) -> tensor<1x8x4xf32>
+  %r0 = stablehlo.reshape %s0 : (tensor<1x8x4xf32>) -> tensor<8x4xf32>
+  %d0 = stablehlo.dot_general %r0, %r0, contracting_dims = [0] x [0] : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+  %t0 = sdy.sharding_constraint %d0 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %a0 = stablehlo.add %start, %t0 : tensor<4x4xf32>
+  %c0 = sdy.sharding_constraint %a0 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %s1 = stablehlo.slice %x [1:2, 0:8, 0:4] : (tensor<3x8x4xf32>) -> tensor<1x8x4xf32>
+  %r1 = stablehlo.reshape %s1 : (tensor<1x8x4xf32>) -> tensor<8x4xf32>
+  %d1 = stablehlo.dot_general %r1, %r1, contracting_dims = [0] x [0] : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+  %t1 = sdy.sharding_constraint %d1 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %a1 = stablehlo.add %c0, %t1 : tensor<4x4xf32>
+  %c1 = sdy.sharding_constraint %a1 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %s2 = stablehlo.slice %x [2:3, 0:8, 0:4] : (tensor<3x8x4xf32>) -> tensor<1x8x4xf32>
+  %r2 = stablehlo.reshape %s2 : (tensor<1x8x4xf32>) -> tensor<8x4xf32>
+  %d2 = stablehlo.dot_general %r2, %r2, contracting_dims = [0] x [0] : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+  %t2 = sdy.sharding_constraint %d2 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %a2 = stablehlo.add %c1, %t2 : tensor<4x4xf32>
+  %c2 = sdy.sharding_constraint %a2 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %sum = sdy.sharding_constraint %c2 <@mesh, [{}, {}]> : tensor<4x4xf32>
+  return %sum : tensor<4x4xf32>
+}
+
+// Also: a start that is zero, and the last term, which is read after the loop, say so then.
+// CHECK-LABEL: func.func public @unreduced_from_zero
+// CHECK-COUNT-2: %{{.*}} = sdy.sharding_constraint %cst{{.*}} <@mesh, [{}, {}], unreduced={"x"}>
+// CHECK:         %[[LOOP:.*]]:3 = stablehlo.while
+// CHECK:         sdy.sharding_constraint %[[LOOP]]#1 <@mesh, [{}, {}], unreduced={"x"}>
+// CHECK:         sdy.sharding_constraint %[[LOOP]]#2 <@mesh, [{}, {}], unreduced={"x"}>
+func.func public @unreduced_from_zero(%x: tensor<3x8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}, {}]>}) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %s0 = stablehlo.slice %x [0:1, 0:8, 0:4] : (tensor<3x8x4xf32>) -> tensor<1x8x4xf32>
+  %r0 = stablehlo.reshape %s0 : (tensor<1x8x4xf32>) -> tensor<8x4xf32>
+  %d0 = stablehlo.dot_general %r0, %r0, contracting_dims = [0] x [0] : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+  %t0 = sdy.sharding_constraint %d0 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %a0 = stablehlo.add %zero, %t0 : tensor<4x4xf32>
+  %c0 = sdy.sharding_constraint %a0 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %s1 = stablehlo.slice %x [1:2, 0:8, 0:4] : (tensor<3x8x4xf32>) -> tensor<1x8x4xf32>
+  %r1 = stablehlo.reshape %s1 : (tensor<1x8x4xf32>) -> tensor<8x4xf32>
+  %d1 = stablehlo.dot_general %r1, %r1, contracting_dims = [0] x [0] : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+  %t1 = sdy.sharding_constraint %d1 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %a1 = stablehlo.add %c0, %t1 : tensor<4x4xf32>
+  %c1 = sdy.sharding_constraint %a1 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %s2 = stablehlo.slice %x [2:3, 0:8, 0:4] : (tensor<3x8x4xf32>) -> tensor<1x8x4xf32>
+  %r2 = stablehlo.reshape %s2 : (tensor<1x8x4xf32>) -> tensor<8x4xf32>
+  %d2 = stablehlo.dot_general %r2, %r2, contracting_dims = [0] x [0] : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+  %t2 = sdy.sharding_constraint %d2 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %a2 = stablehlo.add %c1, %t2 : tensor<4x4xf32>
+  %c2 = sdy.sharding_constraint %a2 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %sum = sdy.sharding_constraint %c2 <@mesh, [{}, {}]> : tensor<4x4xf32>
+  %last = sdy.sharding_constraint %t2 <@mesh, [{}, {}]> : tensor<4x4xf32>
+  return %sum, %last : tensor<4x4xf32>, tensor<4x4xf32>
+}
+
+// Legal when: what is not reduced is carried behind the constraint that says so, from a start that says so or is zero
+// CHECK-LABEL: func.func public @start_is_not_said
+// CHECK-NOT:     stablehlo.while
+// CHECK:         return
+// REMARK-DAG: [roll-accumulation] stablehlo.add missed: a carried value is not reduced, and its start does not say so (sdy.sharding_constraint at
+func.func public @start_is_not_said(%x: tensor<3x8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}, {}]>}, %w: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %s0 = stablehlo.slice %x [0:1, 0:8, 0:4] : (tensor<3x8x4xf32>) -> tensor<1x8x4xf32>
+  %r0 = stablehlo.reshape %s0 : (tensor<1x8x4xf32>) -> tensor<8x4xf32>
+  %d0 = stablehlo.dot_general %r0, %r0, contracting_dims = [0] x [0] : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+  %t0 = sdy.sharding_constraint %d0 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %a0 = stablehlo.add %w, %t0 : tensor<4x4xf32>
+  %c0 = sdy.sharding_constraint %a0 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %s1 = stablehlo.slice %x [1:2, 0:8, 0:4] : (tensor<3x8x4xf32>) -> tensor<1x8x4xf32>
+  %r1 = stablehlo.reshape %s1 : (tensor<1x8x4xf32>) -> tensor<8x4xf32>
+  %d1 = stablehlo.dot_general %r1, %r1, contracting_dims = [0] x [0] : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+  %t1 = sdy.sharding_constraint %d1 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %a1 = stablehlo.add %c0, %t1 : tensor<4x4xf32>
+  %c1 = sdy.sharding_constraint %a1 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %s2 = stablehlo.slice %x [2:3, 0:8, 0:4] : (tensor<3x8x4xf32>) -> tensor<1x8x4xf32>
+  %r2 = stablehlo.reshape %s2 : (tensor<1x8x4xf32>) -> tensor<8x4xf32>
+  %d2 = stablehlo.dot_general %r2, %r2, contracting_dims = [0] x [0] : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+  %t2 = sdy.sharding_constraint %d2 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %a2 = stablehlo.add %c1, %t2 : tensor<4x4xf32>
+  %c2 = sdy.sharding_constraint %a2 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %sum = sdy.sharding_constraint %c2 <@mesh, [{}, {}]> : tensor<4x4xf32>
+  return %sum : tensor<4x4xf32>
+}
+
+// Legal when: what is not reduced is carried behind the constraint that says so, from a start that says so or is zero
+// CHECK-LABEL: func.func public @said_of_an_array
+// CHECK-NOT:     stablehlo.while
+// CHECK:         return
+// REMARK-DAG: [roll-accumulation] stablehlo.add missed: a loop would carry a value before the constraint that says that it is not reduced (stablehlo.reshape at
+func.func public @said_of_an_array(%x: tensor<3x8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}, {}]>}) -> (tensor<4x4xf32>, tensor<3x4x4xf32>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %start = sdy.sharding_constraint %zero <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %s0 = stablehlo.slice %x [0:1, 0:8, 0:4] : (tensor<3x8x4xf32>) -> tensor<1x8x4xf32>
+  %r0 = stablehlo.reshape %s0 : (tensor<1x8x4xf32>) -> tensor<8x4xf32>
+  %d0 = stablehlo.dot_general %r0, %r0, contracting_dims = [0] x [0] : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+  %t0 = sdy.sharding_constraint %d0 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %a0 = stablehlo.add %start, %t0 : tensor<4x4xf32>
+  %c0 = sdy.sharding_constraint %a0 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %s1 = stablehlo.slice %x [1:2, 0:8, 0:4] : (tensor<3x8x4xf32>) -> tensor<1x8x4xf32>
+  %r1 = stablehlo.reshape %s1 : (tensor<1x8x4xf32>) -> tensor<8x4xf32>
+  %d1 = stablehlo.dot_general %r1, %r1, contracting_dims = [0] x [0] : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+  %t1 = sdy.sharding_constraint %d1 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %a1 = stablehlo.add %c0, %t1 : tensor<4x4xf32>
+  %c1 = sdy.sharding_constraint %a1 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %s2 = stablehlo.slice %x [2:3, 0:8, 0:4] : (tensor<3x8x4xf32>) -> tensor<1x8x4xf32>
+  %r2 = stablehlo.reshape %s2 : (tensor<1x8x4xf32>) -> tensor<8x4xf32>
+  %d2 = stablehlo.dot_general %r2, %r2, contracting_dims = [0] x [0] : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+  %t2 = sdy.sharding_constraint %d2 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %a2 = stablehlo.add %c1, %t2 : tensor<4x4xf32>
+  %c2 = sdy.sharding_constraint %a2 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %sum = sdy.sharding_constraint %c2 <@mesh, [{}, {}]> : tensor<4x4xf32>
+  %w0 = stablehlo.reshape %t0 : (tensor<4x4xf32>) -> tensor<1x4x4xf32>
+  %w1 = stablehlo.reshape %t1 : (tensor<4x4xf32>) -> tensor<1x4x4xf32>
+  %w2 = stablehlo.reshape %t2 : (tensor<4x4xf32>) -> tensor<1x4x4xf32>
+  %rows = stablehlo.concatenate %w0, %w1, %w2, dim = 0 : (tensor<1x4x4xf32>, tensor<1x4x4xf32>, tensor<1x4x4xf32>) -> tensor<3x4x4xf32>
+  %said = sdy.sharding_constraint %rows <@mesh, [{}, {}, {}], unreduced={"x"}> : tensor<3x4x4xf32>
+  %all = sdy.sharding_constraint %said <@mesh, [{}, {}, {}]> : tensor<3x4x4xf32>
+  return %sum, %all : tensor<4x4xf32>, tensor<3x4x4xf32>
+}
+
+// Legal when: the copies share nothing that is not reduced, and no array is made of it
+// CHECK-LABEL: func.func public @shares_unreduced
+// CHECK-NOT:     stablehlo.while
+// CHECK:         return
+// REMARK-DAG: [roll-accumulation] stablehlo.add missed: a loop would read from outside what is not reduced (sdy.sharding_constraint at
+func.func public @shares_unreduced(%x: tensor<3x8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}, {}]>}) -> tensor<4x4xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %start = sdy.sharding_constraint %zero <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %product = stablehlo.dot_general %x, %x, contracting_dims = [0, 1] x [0, 1] : (tensor<3x8x4xf32>, tensor<3x8x4xf32>) -> tensor<4x4xf32>
+  %shared = sdy.sharding_constraint %product <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %s0 = stablehlo.slice %x [0:1, 0:8, 0:4] : (tensor<3x8x4xf32>) -> tensor<1x8x4xf32>
+  %r0 = stablehlo.reshape %s0 : (tensor<1x8x4xf32>) -> tensor<8x4xf32>
+  %d0 = stablehlo.dot_general %r0, %r0, contracting_dims = [0] x [0] : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+  %t0 = sdy.sharding_constraint %d0 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %e0 = stablehlo.add %t0, %shared : tensor<4x4xf32>
+  %f0 = sdy.sharding_constraint %e0 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %a0 = stablehlo.add %start, %f0 : tensor<4x4xf32>
+  %c0 = sdy.sharding_constraint %a0 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %s1 = stablehlo.slice %x [1:2, 0:8, 0:4] : (tensor<3x8x4xf32>) -> tensor<1x8x4xf32>
+  %r1 = stablehlo.reshape %s1 : (tensor<1x8x4xf32>) -> tensor<8x4xf32>
+  %d1 = stablehlo.dot_general %r1, %r1, contracting_dims = [0] x [0] : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+  %t1 = sdy.sharding_constraint %d1 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %e1 = stablehlo.add %t1, %shared : tensor<4x4xf32>
+  %f1 = sdy.sharding_constraint %e1 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %a1 = stablehlo.add %c0, %f1 : tensor<4x4xf32>
+  %c1 = sdy.sharding_constraint %a1 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %s2 = stablehlo.slice %x [2:3, 0:8, 0:4] : (tensor<3x8x4xf32>) -> tensor<1x8x4xf32>
+  %r2 = stablehlo.reshape %s2 : (tensor<1x8x4xf32>) -> tensor<8x4xf32>
+  %d2 = stablehlo.dot_general %r2, %r2, contracting_dims = [0] x [0] : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+  %t2 = sdy.sharding_constraint %d2 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %e2 = stablehlo.add %t2, %shared : tensor<4x4xf32>
+  %f2 = sdy.sharding_constraint %e2 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %a2 = stablehlo.add %c1, %f2 : tensor<4x4xf32>
+  %c2 = sdy.sharding_constraint %a2 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %sum = sdy.sharding_constraint %c2 <@mesh, [{}, {}]> : tensor<4x4xf32>
+  return %sum : tensor<4x4xf32>
+}
+
+// Legal when: the copies share nothing that is not reduced, and no array is made of it
+// CHECK-LABEL: func.func public @kept_unreduced
+// CHECK-NOT:     stablehlo.while
+// CHECK:         return
+// REMARK-DAG: [roll-accumulation] stablehlo.add missed: a sum or an array of what is not reduced would not say so (sdy.sharding_constraint at
+func.func public @kept_unreduced(%x: tensor<3x8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}, {}]>}) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %start = sdy.sharding_constraint %zero <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %s0 = stablehlo.slice %x [0:1, 0:8, 0:4] : (tensor<3x8x4xf32>) -> tensor<1x8x4xf32>
+  %r0 = stablehlo.reshape %s0 : (tensor<1x8x4xf32>) -> tensor<8x4xf32>
+  %d0 = stablehlo.dot_general %r0, %r0, contracting_dims = [0] x [0] : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+  %t0 = sdy.sharding_constraint %d0 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %a0 = stablehlo.add %start, %t0 : tensor<4x4xf32>
+  %c0 = sdy.sharding_constraint %a0 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %s1 = stablehlo.slice %x [1:2, 0:8, 0:4] : (tensor<3x8x4xf32>) -> tensor<1x8x4xf32>
+  %r1 = stablehlo.reshape %s1 : (tensor<1x8x4xf32>) -> tensor<8x4xf32>
+  %d1 = stablehlo.dot_general %r1, %r1, contracting_dims = [0] x [0] : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+  %t1 = sdy.sharding_constraint %d1 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %a1 = stablehlo.add %c0, %t1 : tensor<4x4xf32>
+  %c1 = sdy.sharding_constraint %a1 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %s2 = stablehlo.slice %x [2:3, 0:8, 0:4] : (tensor<3x8x4xf32>) -> tensor<1x8x4xf32>
+  %r2 = stablehlo.reshape %s2 : (tensor<1x8x4xf32>) -> tensor<8x4xf32>
+  %d2 = stablehlo.dot_general %r2, %r2, contracting_dims = [0] x [0] : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+  %t2 = sdy.sharding_constraint %d2 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %a2 = stablehlo.add %c1, %t2 : tensor<4x4xf32>
+  %c2 = sdy.sharding_constraint %a2 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %sum = sdy.sharding_constraint %c2 <@mesh, [{}, {}]> : tensor<4x4xf32>
+  %first = sdy.sharding_constraint %t0 <@mesh, [{}, {}]> : tensor<4x4xf32>
+  return %sum, %first : tensor<4x4xf32>, tensor<4x4xf32>
+}
+
+// NUMERIC: skip (jax places no argument that is not reduced)
+// Legal when: the copies share nothing that is not reduced, and no array is made of it
+// CHECK-LABEL: func.func public @arguments_that_are_not_reduced
+// CHECK-NOT:     stablehlo.while
+// CHECK:         return
+// REMARK-DAG: [roll-accumulation] stablehlo.add missed: arguments that are not reduced would be put into one array
+func.func public @arguments_that_are_not_reduced(%x: tensor<3x8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}, {}]>}, %g0: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}], unreduced={"x"}>}, %g1: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}], unreduced={"x"}>}, %g2: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}], unreduced={"x"}>}) -> tensor<4x4xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %start = sdy.sharding_constraint %zero <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %s0 = stablehlo.slice %x [0:1, 0:8, 0:4] : (tensor<3x8x4xf32>) -> tensor<1x8x4xf32>
+  %r0 = stablehlo.reshape %s0 : (tensor<1x8x4xf32>) -> tensor<8x4xf32>
+  %d0 = stablehlo.dot_general %r0, %r0, contracting_dims = [0] x [0] : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+  %t0 = sdy.sharding_constraint %d0 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %e0 = stablehlo.add %t0, %g0 : tensor<4x4xf32>
+  %f0 = sdy.sharding_constraint %e0 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %a0 = stablehlo.add %start, %f0 : tensor<4x4xf32>
+  %c0 = sdy.sharding_constraint %a0 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %s1 = stablehlo.slice %x [1:2, 0:8, 0:4] : (tensor<3x8x4xf32>) -> tensor<1x8x4xf32>
+  %r1 = stablehlo.reshape %s1 : (tensor<1x8x4xf32>) -> tensor<8x4xf32>
+  %d1 = stablehlo.dot_general %r1, %r1, contracting_dims = [0] x [0] : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+  %t1 = sdy.sharding_constraint %d1 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %e1 = stablehlo.add %t1, %g1 : tensor<4x4xf32>
+  %f1 = sdy.sharding_constraint %e1 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %a1 = stablehlo.add %c0, %f1 : tensor<4x4xf32>
+  %c1 = sdy.sharding_constraint %a1 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %s2 = stablehlo.slice %x [2:3, 0:8, 0:4] : (tensor<3x8x4xf32>) -> tensor<1x8x4xf32>
+  %r2 = stablehlo.reshape %s2 : (tensor<1x8x4xf32>) -> tensor<8x4xf32>
+  %d2 = stablehlo.dot_general %r2, %r2, contracting_dims = [0] x [0] : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+  %t2 = sdy.sharding_constraint %d2 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %e2 = stablehlo.add %t2, %g2 : tensor<4x4xf32>
+  %f2 = sdy.sharding_constraint %e2 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %a2 = stablehlo.add %c1, %f2 : tensor<4x4xf32>
+  %c2 = sdy.sharding_constraint %a2 <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
+  %sum = sdy.sharding_constraint %c2 <@mesh, [{}, {}]> : tensor<4x4xf32>
+  return %sum : tensor<4x4xf32>
 }

@@ -158,6 +158,26 @@ def test_a_gap_in_the_module(at: int) -> None:
     falls_back(paropt.jit(fresh(), passes=f"grad-sync,lose-tag{{at={at}}}"), "VerificationError: ")
 
 
+def test_a_gap_among_the_constraints_of_the_program() -> None:
+    """The passes leave fewer than there were: each that is left still has to fit the others."""
+    mesh = jax.make_mesh((8,), ("data",), axis_types=(AxisType.Explicit,))
+    unreduced = Spec(None, None, unreduced={"data"})
+
+    def step(batches: Any) -> Any:
+        total = jax.reshard(jnp.zeros((8, 8)), unreduced)
+        for batch in batches:
+            total = total + jnp.einsum("br,bc->rc", batch, batch, out_sharding=unreduced)
+        return jax.reshard(total, Spec())
+
+    with jax.set_mesh(mesh):
+        batches = jax.device_put(BATCHES, NamedSharding(mesh, Spec(None, "data")))
+        want = jax.jit(step)(batches)
+        with pytest.warns(RuntimeWarning, match="the program stays as it was: VerificationError: stablehlo.add"):
+            got = paropt.jit(step, passes="inline-calls,lose-tag{at=2}")(batches)
+        np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
+        paropt.jit(step, passes="inline-calls,canonicalize")(batches)  # nothing is lost
+
+
 # The XLA of jax 0.12 refuses some such modules itself.
 LOST = "(VerificationError: a reduction of 64 elements|JaxRuntimeError: .* dropped unreduced axis)"
 

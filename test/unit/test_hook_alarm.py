@@ -29,6 +29,7 @@ def test_this_jax_is_hooked() -> None:
     assert jit_file._hooked
     assert mlir.lower_jaxpr_to_module.__module__ == mlir.LoweringResult.__module__  # functools.wraps
     assert mlir.lower_jaxpr_to_module is not inspect.unwrap(mlir.lower_jaxpr_to_module)
+    assert pxla.shard_args is not inspect.unwrap(pxla.shard_args)
     compiles = pxla.UnloadedMeshExecutable.from_hlo
     assert compiles is not inspect.unwrap(compiles)
     assert isinstance(inspect.getattr_static(pxla.UnloadedMeshExecutable, "from_hlo"), staticmethod)
@@ -39,6 +40,7 @@ def test_this_jax_is_hooked() -> None:
     [
         lambda jax_is: jax_is.delattr(jax, "make_user_context"),
         lambda jax_is: jax_is.delattr(mlir, "lower_jaxpr_to_module"),
+        lambda jax_is: jax_is.delattr(pxla, "shard_args"),
         lambda jax_is: jax_is.setattr(mlir, "LoweringResult", tuple),
         lambda jax_is: jax_is.setattr(pxla, "mlir", None),
         lambda jax_is: jax_is.setattr(inspect, "getsource", lambda _: "lower_jaxpr_to_module(\n"),

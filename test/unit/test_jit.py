@@ -49,6 +49,27 @@ def test_plain_jit_of_the_same_function_is_not(first: str) -> None:
     assert "cosine" not in plain.lower(x).as_text()
 
 
+@pytest.mark.parametrize("within", [False, True], ids=["jit", "enabled"])
+def test_programs_that_place_arguments_are_not(within: bool, seen: list[str]) -> None:
+    """jax slices an array that is on another device: a program of its own, which has no argument of this name."""
+
+    def whole(w: Any, batch: Any) -> Any:
+        return w - batch.sum(0)
+
+    passes = f"inline-calls,{NOTED},split-microbatches{{count=2 arguments=batch}}"
+    shardings = tuple(NamedSharding(mesh(), Spec(*axes)) for axes in ((), ("data",)))
+    w, batch = jnp.arange(8.0), jnp.arange(32.0 * 8).reshape(32, 8) + 1
+    want = np.asarray(w) - np.asarray(batch).sum(0)
+    if within:
+        with paropt.enabled(passes):
+            same(jax.jit(whole, in_shardings=shardings)(w, batch), want)
+    else:
+        f = paropt.jit(whole, passes=passes, in_shardings=shardings)
+        for _ in range(2):
+            same(f(w, batch), want)
+    assert seen == ["jit_whole"]
+
+
 def test_ops_are_at_the_users_line() -> None:
     """Where jax calls nothing of the user's: what is jitted is what it has made of a function."""
     step = jax.shard_map(jnp.sin, mesh=mesh(), in_specs=Spec("data"), out_specs=Spec("data"))

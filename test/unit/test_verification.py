@@ -9,6 +9,7 @@ from paropt.census import Collective, Loop
 from paropt.fallback import Fallback
 from paropt.hlo import Array
 from paropt.passes.core.context import make_context
+from paropt.passes.inline_calls import inline_calls
 from paropt.tags import gaps, tags_of
 from paropt.verification import Key, Prediction, Reduced, differences, mismatches, prediction
 
@@ -307,6 +308,45 @@ GAPS = {
 def test_gaps(old: str, new: str, words: str) -> None:
     assert STEP.count(old) == 1
     assert any(words in line for line in gaps(module(STEP.replace(old, new)).operation))
+
+
+def test_a_part_of_the_axes_asks_for_the_sum_over_the_others() -> None:
+    """As JAX's explicit mode has it, where a value that is not reduced over two axes is reduced over one."""
+    both = 'unreduced={"data", "model"}'
+    text = STEP.replace('unreduced={"data"}', both)
+    part = '%half = sdy.sharding_constraint %r <@mesh, [{}, {}], unreduced={"model"}> : tensor<8x8xf32>\n'
+    text = text.replace("%s = sdy.sharding_constraint %r", f"{part}%s = sdy.sharding_constraint %half")
+    assert both in text and gaps(module(text).operation) == []
+
+
+def test_what_a_loop_reads_from_outside() -> None:
+    text = STEP.replace("%l:2 = ", f"%o = {DOT}\n%o1 = sdy.sharding_constraint %o {TAGGED}\n%l:2 = ")
+    assert gaps(module(text).operation) == []
+    (line,) = gaps(module(text.replace("stablehlo.add %sum, %t1", "stablehlo.add %o1, %t1")).operation)
+    assert "that its loop does not carry" in line
+
+
+def test_arguments_say_it_too() -> None:
+    """Those of functions; what a function is called with shows once it is inlined."""
+    said = '{sdy.sharding = #sdy.sharding<@mesh, [{}, {}], unreduced={"data"}>}'
+    text = STEP.replace("%z2 = ", "%unread = ").replace("%sum = %z2", "%sum = %start")
+    assert gaps(module(text.replace("(%x:", f"(%start: tensor<8x8xf32> {said}, %x:")).operation) == []
+    assert gaps(module(text.replace("(%x:", "(%start: tensor<8x8xf32>, %x:")).operation)
+
+
+def test_what_a_program_comes_with_is_known_inlined_as_well() -> None:
+    called = "stablehlo.transpose %d1, dims = [1, 0] : (tensor<8x8xf32>) -> tensor<8x8xf32>"
+    function = """
+        func.func private @turned(%d: tensor<8x8xf32>) -> tensor<8x8xf32> {
+          %t = stablehlo.transpose %d, dims = [1, 0] : (tensor<8x8xf32>) -> tensor<8x8xf32>
+          %n = stablehlo.negate %t : tensor<8x8xf32>
+          return %n : tensor<8x8xf32>
+        }"""
+    text = STEP.replace(called, "func.call @turned(%d1) : (tensor<8x8xf32>) -> tensor<8x8xf32>") + function
+    before, after = module(text), module(text)
+    inline_calls(after.operation)
+    assert set(gaps(after.operation)) - set(gaps(before.operation))
+    assert differences(before.operation, after.operation, []) == []
 
 
 def test_a_condition_that_reads_it() -> None:
