@@ -80,7 +80,11 @@ def _counting(loop: Loop) -> Counting | None:
         return None
     start, end, step = numbers
     assert start is not None and end is not None and step is not None
-    return Counting(start, end, step) if step > 0 else None
+    if step <= 0:
+        return None
+    counting = Counting(start, end, step)
+    fits = start + counting.trips * step <= _largest(loop.op.operands[position])
+    return counting if fits else None  # else the counter begins again below the bound
 
 
 def counter_of(loop: Loop) -> int | None:
@@ -102,6 +106,12 @@ def _step(loop: Loop, position: int) -> int | None:
     if rhs == loop.body.arguments[position]:
         lhs, rhs = rhs, lhs
     return _integer(rhs) if lhs == loop.body.arguments[position] else None
+
+
+def _largest(integer: ir.Value) -> int:
+    """The largest number of the type of `integer`."""
+    kind = ir.IntegerType(ir.RankedTensorType(integer.type).element_type)
+    return 2 ** (kind.width if kind.is_unsigned else kind.width - 1) - 1
 
 
 def _integer(value: ir.Value) -> int | None:

@@ -35,6 +35,8 @@ UP = {"test": "LT", "of": "%i, %bound", "grows": "add %i, %step"}
         ({"start": 4, "bound": 4, "step": 1}, 0),
         ({"start": 9, "bound": 4, "step": 1}, 0),
         ({"start": 0, "bound": 4, "step": 1, "grows": "add %step, %i"}, 4),
+        ({"start": 0, "bound": 2**31 - 1, "step": 1}, 2**31 - 1),
+        ({"start": 0, "bound": 2**31 - 1, "step": 2}, None),  # no end: behind the largest number comes the smallest
         ({"start": 0, "bound": 4, "step": 0}, None),  # never ends
         ({"start": 0, "bound": 4, "step": -1}, None),
         ({"start": 0, "bound": 4, "step": 1, "test": "LE"}, None),
@@ -48,3 +50,11 @@ def test_trip_count(change: dict[str, object], trips: int | None) -> None:
     module = ir.Module.parse(TEXT.format(**{**UP, **change}), make_context())
     (loop,) = ops_of(module.operation, "stablehlo.while")
     assert trip_count(Loop(loop)) == trips
+
+
+def test_numbers_without_a_sign_wrap_later() -> None:
+    change = {"start": 2**31, "bound": 2**32 - 1, "step": 2**31 - 1}
+    text = TEXT.format(**{**UP, **change}).replace("i32", "ui32").replace("SIGNED", "UNSIGNED")
+    module = ir.Module.parse(text, make_context())
+    (loop,) = ops_of(module.operation, "stablehlo.while")
+    assert trip_count(Loop(loop)) == 1
