@@ -11,10 +11,11 @@ from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.twins import twins
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.traversal import op_of, ops_of
+from paropt.passes.core.traversal import op_of, ops_of, users_of
 
 NAME = "merge-repeated-ops"
 
+_WINDOWS = ("stablehlo.reduce_window", "stablehlo.select_and_scatter")
 _PRODUCTS = ("stablehlo.convolution", "stablehlo.dot_general")
 
 
@@ -41,6 +42,7 @@ def merge_repeated_ops(module: ir.Operation) -> list[Remark]:
 
     - both are the same op on the same values, in one block, with the same attributes and regions
     - the op only computes its results, and is no barrier (what `jax.checkpoint` computes again stays)
+    - no window slides over it where it is split (XLA pads one value once, for windows that begin with other numbers)
 
     Worth it when:
 
@@ -80,6 +82,7 @@ def _merge(block: ir.Block, propagated: Propagated) -> list[Remark]:
         try:
             require(reads(one) == reads(op), "what it reads is split in another way than where it is computed first")
             require(_is_split_alike(one, op, propagated), "it is split in another way than where it is computed first")
+            require(not _is_padded(op, propagated), "a window slides over it where it is split, and XLA pads it once")
         except Declined as reason:
             remarks += _of_products([missed(NAME, op, reason)])
             continue
@@ -95,6 +98,14 @@ def _is_split_alike(one: ir.Operation, op: ir.Operation, propagated: Propagated)
         return True  # what depends on constants only is split as each of its readers likes it
     pairs = zip(one.results, op.results, strict=True)
     return all(propagated.sharding_of(a) == propagated.sharding_of(b) for a, b in pairs)
+
+
+def _is_padded(op: ir.Operation, propagated: Propagated) -> bool:
+    """Whether a window reads a result that is split, so that devices need elements of others, or of what is around."""
+    windows = any(user.name in _WINDOWS for user in users_of(op))
+    return windows and any(
+        lies is not None and any(lies.dimensions) for lies in map(propagated.sharding_of, op.results)
+    )
 
 
 def _of_products(remarks: Iterable[Remark]) -> list[Remark]:

@@ -225,7 +225,10 @@ class Propagated:
         return str(copy.attributes[RULE]) if copy is not None and RULE in copy.attributes else ""
 
     def _of(self, value: ir.Value) -> Sharding | None:
-        return sharding_of(value, self._read)
+        sharding = sharding_of(value, self._read)
+        if sharding is not None and not sharding.dimensions and rank_of(value):
+            return None  # one device has all of it, what a callback returns
+        return sharding
 
     def _wanted(self, value: ir.Value) -> Sharding | None:
         """How all that reads `value` is split, but for what makes one number of it; None when that differs."""

@@ -102,6 +102,17 @@ def fed(w: jax.Array, batches: jax.Array) -> jax.Array:
     return accumulated(gradient, w, batches)
 
 
+def multiplied_by_python(w: jax.Array, batches: jax.Array) -> jax.Array:
+    """A product reads what Python returns, on one of the devices."""
+
+    def gradient(w: jax.Array, x: jax.Array) -> jax.Array:
+        found = jax.grad(squares)(w, x)
+        twice = jax.pure_callback(lambda w: np.asarray(w) * 2, jax.ShapeDtypeStruct(w.shape, w.dtype), w)
+        return found + x.T @ (x @ twice)
+
+    return accumulated(gradient, w, batches)
+
+
 def truncated(w: jax.Array, segments: jax.Array) -> jax.Array:
     """Backpropagation through the steps of a segment; the state is carried over segments, in each micro-batch."""
 
@@ -352,6 +363,13 @@ def test_callbacks_in_the_loop(step: Callable[..., Any], passes: str) -> None:
         results.append(np.asarray(each(W, BATCHES)))
     assert np.array_equal(*results)
     assert len(ASKED) == MICRO_BATCHES * (step == looked_up)
+
+
+def test_products_of_what_python_returns() -> None:
+    before, after, _ = compared(Case(multiplied_by_python, (W, BATCHES)))
+    sent_to_all = BYTES  # XLA adds zeros of the other devices to what one of them got
+    assert before.sync_in_loop >= MICRO_BATCHES * BYTES
+    assert (after.sync_in_loop, after.sync_bytes) == (0, BYTES + sent_to_all)
 
 
 def block_of_rows(w: jax.Array, batches: jax.Array) -> jax.Array:

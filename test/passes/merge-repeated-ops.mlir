@@ -83,6 +83,31 @@ func.func @again(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"da
   return %3 : tensor<16x8xf32>
 }
 
+// Legal when: no window slides over it where it is split (XLA pads one value once, for windows that begin with other numbers)
+// CHECK-LABEL: func.func @windows
+// CHECK:         %[[A:.*]] = stablehlo.dot_general %arg0, %arg1
+// CHECK:         "stablehlo.reduce_window"(%[[A]],
+// CHECK:         %[[B:.*]] = stablehlo.dot_general %arg0, %arg1
+// CHECK:         "stablehlo.reduce_window"(%[[B]],
+// REMARK: [merge-repeated-ops] stablehlo.dot_general missed: a window slides over it where it is split, and XLA pads it once
+func.func @windows(%x: tensor<4x4xf32>, %w: tensor<4x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}]>}) -> (tensor<4x16xf32>, tensor<4x16xf32>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %least = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %a = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<4x4xf32>, tensor<4x16xf32>) -> tensor<4x16xf32>
+  %sums = "stablehlo.reduce_window"(%a, %zero) ({
+  ^bb0(%i: tensor<f32>, %j: tensor<f32>):
+    %k = stablehlo.add %i, %j : tensor<f32>
+    stablehlo.return %k : tensor<f32>
+  }) {window_dimensions = array<i64: 1, 3>, padding = dense<[[0, 0], [1, 1]]> : tensor<2x2xi64>} : (tensor<4x16xf32>, tensor<f32>) -> tensor<4x16xf32>
+  %b = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<4x4xf32>, tensor<4x16xf32>) -> tensor<4x16xf32>
+  %largest = "stablehlo.reduce_window"(%b, %least) ({
+  ^bb0(%i: tensor<f32>, %j: tensor<f32>):
+    %k = stablehlo.maximum %i, %j : tensor<f32>
+    stablehlo.return %k : tensor<f32>
+  }) {window_dimensions = array<i64: 1, 3>, padding = dense<[[0, 0], [1, 1]]> : tensor<2x2xi64>} : (tensor<4x16xf32>, tensor<f32>) -> tensor<4x16xf32>
+  return %sums, %largest : tensor<4x16xf32>, tensor<4x16xf32>
+}
+
 // Worth it when: Shardy splits both in the same way (others XLA does not merge)
 // CHECK-LABEL: func.func @split_otherwise
 // CHECK-COUNT-4: stablehlo.dot_general

@@ -168,7 +168,7 @@ def test_generator_makes_the_shapes_that_matter(has: Callable[[ir.Operation], bo
 
 # The generator makes no meshes: test_meshes.py does.
 # What it does is told by the pass that ends it, in a pipeline of both, for programs of another generator.
-FOR_ALL_DEVICES = {"annotate-unreduced": "grad-sync"}
+FOR_ALL_DEVICES = {"annotate-unreduced": "grad-sync", "merge-repeated-ops": "merge-repeated-ops"}
 OWN_GENERATOR = {"fuse-loops": loop_pairs}
 # Nor whole batches: test_whole_batch.py does.
 ELSEWHERE = ("expose-all-reduces", "annotate-contract", "annotate-shardings", "split-mesh-axis", "split-microbatches")
