@@ -8,6 +8,7 @@ from jaxlib.mlir.passmanager import PassManager
 from paropt.passes.analysis.congruence import reads
 from paropt.passes.analysis.meshes import has_mesh
 from paropt.passes.analysis.propagation import Propagated
+from paropt.passes.analysis.shardings import CONSTRAINT, read_sharding
 from paropt.passes.analysis.twins import twins
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
@@ -21,7 +22,7 @@ _PRODUCTS = ("stablehlo.convolution", "stablehlo.dot_general")
 
 @register
 def merge_repeated_ops(module: ir.Operation) -> list[Remark]:
-    """Compute once what a block computes twice, where products are among it.
+    """Compute once the products that a block computes twice, and what they read.
 
     A step that calls its model for the loss and once more for a metric, or for two losses that it differentiates
     apart, has the same forward pass twice. XLA finds out after it has split the program over the devices. Once values
@@ -42,6 +43,7 @@ def merge_repeated_ops(module: ir.Operation) -> list[Remark]:
 
     - both are the same op on the same values, in one block, with the same attributes and regions
     - the op only computes its results, and is no barrier (what `jax.checkpoint` computes again stays)
+    - no constraint says of it, or of a copy of it, that it is not reduced (XLA aborts where zeros are shared by such)
     - no window slides over it where it is split (XLA pads one value once, for windows that begin with other numbers)
 
     Worth it when:
@@ -77,11 +79,12 @@ def _merge(block: ir.Block, propagated: Propagated) -> list[Remark]:
     remarks: list[Remark] = []
     first = twins(block)
     again = [op for op in (view.operation for view in block.operations) if op.results and op.results[0] in first]
-    for op in again:
+    for op in _behind_products(again, first):
         one = op_of(first[op.results[0]])
         try:
             require(reads(one) == reads(op), "what it reads is split in another way than where it is computed first")
             require(_is_split_alike(one, op, propagated), "it is split in another way than where it is computed first")
+            require(not _is_said_unreduced(one, op), "it is said not to be reduced")
             require(not _is_padded(op, propagated), "a window slides over it where it is split, and XLA pads it once")
         except Declined as reason:
             remarks += _of_products([missed(NAME, op, reason)])
@@ -93,11 +96,26 @@ def _merge(block: ir.Block, propagated: Propagated) -> list[Remark]:
     return remarks
 
 
+def _behind_products(again: list[ir.Operation], first: dict[ir.Value, ir.Value]) -> list[ir.Operation]:
+    """Of the ops `again`, in program order, the products, and what these and the `first` ones read."""
+    needed: set[ir.Value] = set()
+    for op in reversed(again):
+        if op.name in _PRODUCTS or not needed.isdisjoint(op.results):
+            needed.update((*op.results, *reads(op), *reads(op_of(first[op.results[0]]))))
+    return [op for op in again if not needed.isdisjoint(op.results)]
+
+
 def _is_split_alike(one: ir.Operation, op: ir.Operation, propagated: Propagated) -> bool:
     if not (propagated.knows(one) and propagated.knows(op)):
         return True  # what depends on constants only is split as each of its readers likes it
     pairs = zip(one.results, op.results, strict=True)
     return all(propagated.sharding_of(a) == propagated.sharding_of(b) for a, b in pairs)
+
+
+def _is_said_unreduced(*ops: ir.Operation) -> bool:
+    """Whether one of `ops`, or what reads it, is a constraint with unreduced axes."""
+    constraints = [each for op in ops for each in (op, *users_of(op)) if each.name == CONSTRAINT]
+    return any(read_sharding(each.attributes["sharding"]).unreduced for each in constraints)
 
 
 def _is_padded(op: ir.Operation, propagated: Propagated) -> bool:

@@ -83,6 +83,32 @@ func.func @again(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"da
   return %3 : tensor<16x8xf32>
 }
 
+// Legal when: no constraint says of it, or of a copy of it, that it is not reduced (XLA aborts where zeros are shared by such)
+// CHECK-LABEL: func.func @not_reduced
+// CHECK:         %[[A:.*]] = stablehlo.dot_general
+// CHECK-NEXT:    %[[U:.*]] = sdy.sharding_constraint %[[A]]
+// CHECK:         %[[B:.*]] = stablehlo.dot_general
+// CHECK-NEXT:    %[[V:.*]] = sdy.sharding_constraint %[[B]]
+// CHECK-COUNT-2: stablehlo.constant
+// REMARK: [merge-repeated-ops] stablehlo.dot_general missed: it is said not to be reduced
+func.func @not_reduced(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+  %a = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %a <@mesh, [{}, {}], unreduced={"data"}> : tensor<4x4xf32>
+  %b = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %v = sdy.sharding_constraint %b <@mesh, [{}, {}], unreduced={"data"}> : tensor<4x4xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %z = sdy.sharding_constraint %zero <@mesh, [{}, {}], unreduced={"data"}> : tensor<4x4xf32>
+  %zero2 = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %z2 = sdy.sharding_constraint %zero2 <@mesh, [{}, {}], unreduced={"data"}> : tensor<4x4xf32>
+  %s = stablehlo.add %u, %z : tensor<4x4xf32>
+  %s1 = sdy.sharding_constraint %s <@mesh, [{}, {}], unreduced={"data"}> : tensor<4x4xf32>
+  %s2 = sdy.sharding_constraint %s1 <@mesh, [{}, {}]> : tensor<4x4xf32>
+  %t = stablehlo.add %v, %z2 : tensor<4x4xf32>
+  %t1 = sdy.sharding_constraint %t <@mesh, [{}, {}], unreduced={"data"}> : tensor<4x4xf32>
+  %t2 = sdy.sharding_constraint %t1 <@mesh, [{}, {}]> : tensor<4x4xf32>
+  return %s2, %t2 : tensor<4x4xf32>, tensor<4x4xf32>
+}
+
 // Legal when: no window slides over it where it is split (XLA pads one value once, for windows that begin with other numbers)
 // CHECK-LABEL: func.func @windows
 // CHECK:         %[[A:.*]] = stablehlo.dot_general %arg0, %arg1
