@@ -16,7 +16,7 @@ from paropt.passes.core.traversal import op_of, ops_of, users_of
 
 NAME = "merge-repeated-ops"
 
-_WINDOWS = ("stablehlo.reduce_window", "stablehlo.select_and_scatter")
+_PADS = ("stablehlo.pad", "stablehlo.reduce_window", "stablehlo.select_and_scatter")
 _PRODUCTS = ("stablehlo.convolution", "stablehlo.dot_general")
 
 
@@ -44,7 +44,7 @@ def merge_repeated_ops(module: ir.Operation) -> list[Remark]:
     - both are the same op on the same values, in one block, with the same attributes and regions
     - the op only computes its results, and is no barrier (what `jax.checkpoint` computes again stays)
     - no constraint says of it, or of a copy of it, that it is not reduced (XLA aborts where zeros are shared by such)
-    - no window slides over it where it is split (XLA pads one value once, for windows that begin with other numbers)
+    - nothing pads it where it is split (XLA:CPU does that once, for windows and pads with other numbers, too)
 
     Worth it when:
 
@@ -85,7 +85,7 @@ def _merge(block: ir.Block, propagated: Propagated) -> list[Remark]:
             require(reads(one) == reads(op), "what it reads is split in another way than where it is computed first")
             require(_is_split_alike(one, op, propagated), "it is split in another way than where it is computed first")
             require(not _is_said_unreduced(one, op), "it is said not to be reduced")
-            require(not _is_padded(op, propagated), "a window slides over it where it is split, and XLA pads it once")
+            require(not _is_padded(one, op, propagated), "it is padded where it is split, which XLA does once")
         except Declined as reason:
             remarks += _of_products([missed(NAME, op, reason)])
             continue
@@ -118,12 +118,10 @@ def _is_said_unreduced(*ops: ir.Operation) -> bool:
     return any(read_sharding(each.attributes["sharding"]).unreduced for each in constraints)
 
 
-def _is_padded(op: ir.Operation, propagated: Propagated) -> bool:
-    """Whether a window reads a result that is split, so that devices need elements of others, or of what is around."""
-    windows = any(user.name in _WINDOWS for user in users_of(op))
-    return windows and any(
-        lies is not None and any(lies.dimensions) for lies in map(propagated.sharding_of, op.results)
-    )
+def _is_padded(one: ir.Operation, op: ir.Operation, propagated: Propagated) -> bool:
+    """Whether something pads a result that is split, perhaps not with zeros: devices need what is around their part."""
+    pads = any(user.name in _PADS for each in (one, op) for user in users_of(each))
+    return pads and any(lies is not None and any(lies.dimensions) for lies in map(propagated.sharding_of, op.results))
 
 
 def _of_products(remarks: Iterable[Remark]) -> list[Remark]:

@@ -109,13 +109,13 @@ func.func @not_reduced(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh,
   return %s2, %t2 : tensor<4x4xf32>, tensor<4x4xf32>
 }
 
-// Legal when: no window slides over it where it is split (XLA pads one value once, for windows that begin with other numbers)
+// Legal when: nothing pads it where it is split (XLA:CPU does that once, for windows and pads with other numbers, too)
 // CHECK-LABEL: func.func @windows
 // CHECK:         %[[A:.*]] = stablehlo.dot_general %arg0, %arg1
 // CHECK:         "stablehlo.reduce_window"(%[[A]],
 // CHECK:         %[[B:.*]] = stablehlo.dot_general %arg0, %arg1
 // CHECK:         "stablehlo.reduce_window"(%[[B]],
-// REMARK: [merge-repeated-ops] stablehlo.dot_general missed: a window slides over it where it is split, and XLA pads it once
+// REMARK: [merge-repeated-ops] stablehlo.dot_general missed: it is padded where it is split, which XLA does once
 func.func @windows(%x: tensor<4x4xf32>, %w: tensor<4x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}]>}) -> (tensor<4x16xf32>, tensor<4x16xf32>) {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
   %least = stablehlo.constant dense<0xFF800000> : tensor<f32>
@@ -132,6 +132,18 @@ func.func @windows(%x: tensor<4x4xf32>, %w: tensor<4x16xf32> {sdy.sharding = #sd
     stablehlo.return %k : tensor<f32>
   }) {window_dimensions = array<i64: 1, 3>, padding = dense<[[0, 0], [1, 1]]> : tensor<2x2xi64>} : (tensor<4x16xf32>, tensor<f32>) -> tensor<4x16xf32>
   return %sums, %largest : tensor<4x16xf32>, tensor<4x16xf32>
+}
+
+// The first product counts, too, and so do pads.
+// CHECK-LABEL: func.func @pads
+// CHECK-COUNT-2: stablehlo.dot_general
+func.func @pads(%x: tensor<4x4xf32>, %w: tensor<4x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}]>}) -> (tensor<4x18xf32>, tensor<4x16xf32>) {
+  %one = stablehlo.constant dense<1.0> : tensor<f32>
+  %a = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<4x4xf32>, tensor<4x16xf32>) -> tensor<4x16xf32>
+  %p = stablehlo.pad %a, %one, low = [0, 1], high = [0, 1], interior = [0, 0] : (tensor<4x16xf32>, tensor<f32>) -> tensor<4x18xf32>
+  %b = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<4x4xf32>, tensor<4x16xf32>) -> tensor<4x16xf32>
+  %n = stablehlo.negate %b : tensor<4x16xf32>
+  return %p, %n : tensor<4x18xf32>, tensor<4x16xf32>
 }
 
 // Worth it when: Shardy splits both in the same way (others XLA does not merge)
