@@ -3,13 +3,12 @@
 from collections.abc import Iterable
 
 from jaxlib.mlir import ir
-from jaxlib.mlir.passmanager import PassManager
 
 from paropt.passes.analysis.congruence import reads
 from paropt.passes.analysis.meshes import has_mesh
-from paropt.passes.analysis.propagation import Propagated
-from paropt.passes.analysis.shardings import CONSTRAINT, read_sharding
+from paropt.passes.analysis.propagation import Propagated, run_natively
 from paropt.passes.analysis.twins import twins
+from paropt.passes.analysis.unreduced import said_unreduced
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.core.traversal import op_of, ops_of, users_of
@@ -69,9 +68,7 @@ def merge_repeated_ops(module: ir.Operation) -> list[Remark]:
 def _repeats_products(module: ir.Operation) -> bool:
     """Whether MLIR's `cse`, which is much faster than `twins` of each block, leaves fewer products."""
     copy = module.operation.clone()
-    manager = PassManager.parse("builtin.module(any(cse))", module.context)
-    manager.enable_verifier(False)
-    manager.run(copy)
+    run_natively(copy, "builtin.module(any(cse))")
     return len(ops_of(copy, *_PRODUCTS)) < len(ops_of(module, *_PRODUCTS))
 
 
@@ -113,9 +110,8 @@ def _is_split_alike(one: ir.Operation, op: ir.Operation, propagated: Propagated)
 
 
 def _is_said_unreduced(*ops: ir.Operation) -> bool:
-    """Whether one of `ops`, or what reads it, is a constraint with unreduced axes."""
-    constraints = [each for op in ops for each in (op, *users_of(op)) if each.name == CONSTRAINT]
-    return any(read_sharding(each.attributes["sharding"]).unreduced for each in constraints)
+    """Whether one of `ops`, or what reads it, says that it is not reduced."""
+    return any(said_unreduced(value) for op in ops for each in (op, *users_of(op)) for value in each.results)
 
 
 def _is_padded(one: ir.Operation, op: ir.Operation, propagated: Propagated) -> bool:

@@ -18,7 +18,7 @@ from programs.program import Devices, Program, Sizes
 import paropt
 from paropt import targets
 from paropt.census import census
-from paropt.passes.analysis.propagation import Propagated, propagation_pipelines, run_shardy
+from paropt.passes.analysis.propagation import Propagated, propagation_pipelines, run_natively
 from paropt.passes.core.context import make_context
 from paropt.passes.core.pipeline import Pipeline
 from paropt.tags import gaps
@@ -167,7 +167,7 @@ def _checked(module: ir.Module) -> None:
 
 def _propagated(module: ir.Operation) -> None:
     for pipeline in propagation_pipelines(module):
-        run_shardy(module, pipeline)
+        run_natively(module, pipeline)
 
 
 def _best(run: Callable[..., object], prepare: Callable[[], Any]) -> float:

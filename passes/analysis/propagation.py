@@ -76,7 +76,7 @@ class Propagated:
         add_chlo_rules(self._copy)
         self._read: Lists = {}
         if rules_only:
-            run_shardy(self._copy, _RULES)
+            run_natively(self._copy, _RULES)
         else:
             self._propagate()
         self._found: dict[ir.Attribute, list[ir.Operation]] = {}  # by their marks: Shardy marks what it adds alike
@@ -95,11 +95,11 @@ class Propagated:
     def _propagate(self) -> None:
         says_so = any(map(_is_unreduced, ops_of(self._copy, CONSTRAINT)))
         before, after = propagation_pipelines(self._copy)
-        run_shardy(self._copy, before)
+        run_natively(self._copy, before)
         for reshard in ops_of(self._copy, _RESHARD) if says_so else ():
             if _is_unreduced(reshard):
                 self._require_split_alike(defining_op(reshard.operands[0]))
-        run_shardy(self._copy, after)
+        run_natively(self._copy, after)
         self._read.clear()
 
     def _require_split_alike(self, copy: ir.Operation | None) -> None:
@@ -264,7 +264,8 @@ def propagation_pipelines(module: ir.Operation) -> tuple[str, str]:
     return before, after
 
 
-def run_shardy(module: ir.Operation, pipeline: str) -> None:
+def run_natively(module: ir.Operation, pipeline: str) -> None:
+    """Runs Shardy's or MLIR's passes on a copy of a module: nobody needs it verified, nor what they warn of."""
     manager = PassManager.parse(pipeline, module.context)
     manager.enable_verifier(False)
     silent: Any = module.context.attach_diagnostic_handler(lambda _: True)  # warnings: ops without a rule

@@ -30,14 +30,10 @@ def as_operands_lie(producer: Producer, whole: Sharding, shard: Sharding, propag
         return None
     rule = parse_rule(propagated.sharding_rule(op))
     shape = ir.RankedTensorType(producer.value.type).shape
-    splits = {
-        factors: axes
-        for factors, axes in rule.split(propagated.operand_shardings(op))
-        if axes and not rule.reduced & {*factors}
-    }
+    splits = dict(rule.split(propagated.operand_shardings(op)))
     for dimension, factors in enumerate(rule.results[0]):
         axes = splits.get(factors, ())
-        free = names_of(axes).isdisjoint(names_of((*producer.axes, *whole.axes, *shard.axes)))
+        free = names_of(axes).isdisjoint(names_of(shard.axes))
         start = whole._replace(dimensions=(*whole.dimensions[:dimension], axes, *whole.dimensions[dimension + 1 :]))
         if free and is_swap(mesh, shape, start, shard, dimension):
             return start
@@ -49,10 +45,9 @@ def is_swap(mesh: Mesh, shape: Sequence[int], start: Sharding, end: Sharding, di
     `dimension`, and devices have exchanged their parts along that axis and the one that split it before.
     """
     before, after = start.dimensions[dimension], end.dimensions[dimension]
-    if len(before) != 1 or len(after) != 1 or before == after or has_part((*before, *after)):
+    if len(before) != 1 or len(after) != 1 or has_part((*before, *after)):
         return False
-    apart = before[0] not in end.axes and before[0] not in start.unreduced
     summed = after[0] in start.unreduced and after[0] not in end.unreduced
     sizes = dict(mesh.axes)
     count, others = (sizes[name] for axes in (before, after) for name in names_of(axes))
-    return apart and summed and count == others and not shape[dimension] % count
+    return summed and count == others and not shape[dimension] % count

@@ -19,14 +19,15 @@ from paropt.passes.core.remarks import require, source_of
 from paropt.passes.core.traversal import defining_op, module_of, parent_of, terminator_of
 
 # Ops whose results depend on nothing but their operands, and on what their regions read: why, and which.
+_ELEMENTWISE = (
+    "each element of the result is a function of the elements in its place",
+    "abs add and atan2 bitcast_convert cbrt ceil clamp compare complex convert cosine count_leading_zeros divide "
+    "exponential exponential_minus_one floor imag is_finite log log_plus_one logistic maximum minimum multiply "
+    "negate not or popcnt power real reduce_precision remainder round_nearest_afz round_nearest_even rsqrt select "
+    "shift_left shift_right_arithmetic shift_right_logical sign sine sqrt subtract tan tanh xor",
+)
 _DETERMINISTIC = (
-    (
-        "each element of the result is a function of the elements in its place",
-        "abs add and atan2 bitcast_convert cbrt ceil clamp compare complex convert cosine count_leading_zeros divide "
-        "exponential exponential_minus_one floor imag is_finite log log_plus_one logistic maximum minimum multiply "
-        "negate not or popcnt power real reduce_precision remainder round_nearest_afz round_nearest_even rsqrt select "
-        "shift_left shift_right_arithmetic shift_right_logical sign sine sqrt subtract tan tanh xor",
-    ),
+    _ELEMENTWISE,
     (
         "elements are moved to places that operands and attributes say",
         "broadcast_in_dim concatenate dynamic_slice dynamic_update_slice gather pad reshape reverse slice transpose",
@@ -39,7 +40,7 @@ _DETERMINISTIC = (
     ("a counter-based generator, whose state is an operand", "rng_bit_generator"),
     ("control flow: `Uniformity` follows what it carries and on what it depends", "while case if return"),
 )
-ELEMENTWISE = frozenset(f"stablehlo.{name}" for name in _DETERMINISTIC[0][1].split())
+ELEMENTWISE = frozenset(f"stablehlo.{name}" for name in _ELEMENTWISE[1].split())
 DETERMINISTIC = (
     frozenset(f"stablehlo.{name}" for _, names in _DETERMINISTIC for name in names.split())
     | frozenset(CHLO)

@@ -1121,6 +1121,26 @@ func.func public @exchanged(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@
 
 // -----
 
+sdy.mesh @mesh = <["replica"=2, "data"=2, "model"=2], device_ids=[7, 5, 6, 4, 3, 1, 2, 0]>
+
+// Devices are told by their numbers, in whatever order the mesh has them: the second and the third are exchanged.
+// CHECK-LABEL:   func.func public @exchanged_in_another_order
+// CHECK:           "stablehlo.all_reduce"
+// CHECK-SAME{LITERAL}: replica_groups = dense<[[7, 6], [5, 4], [3, 2], [1, 0]]>
+// CHECK:           "stablehlo.collective_permute"
+// CHECK-SAME{LITERAL}: source_target_pairs = dense<[[7, 7], [5, 6], [6, 5], [4, 4], [3, 3], [1, 2], [2, 1], [0, 0]]>
+func.func public @exchanged_in_another_order(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {"model"}]>}, %y: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}) -> tensor<8x4xf32> {
+  %p = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] {paropt.shardings = [#sdy.sharding<@mesh, [{"model"}, {}]>]} : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{}, {}], unreduced={"replica", "data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"replica", "data", ?}, {?}]>, #sdy.sharding<@mesh, [{"replica", "data", ?}, {?}]>]} : tensor<8x4xf32>
+  %s = sdy.reduce_scatter [{"data"}, {}] %u out_sharding=<@mesh, [{"data"}, {}]> : tensor<8x4xf32>
+  %r = sdy.sharding_constraint %s <@mesh, [{?}, {?}], unreduced={"replica"}> {paropt.operands = []} : tensor<8x4xf32>
+  %t = stablehlo.negate %r {paropt.shardings = [#sdy.sharding<@mesh, [{"data"}, {}]>]} : tensor<8x4xf32>
+  %v = sdy.all_reduce {"replica"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<8x4xf32>
+  return %v : tensor<8x4xf32>
+}
+
+// -----
+
 sdy.mesh @mesh = <["replica"=2, "data"=4]>
 
 // Legal when: a reduce_scatter cuts its operand into equal parts, and none moves to another device, or all are exchanged
