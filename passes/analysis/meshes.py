@@ -8,6 +8,8 @@ import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
+from paropt.passes.core.remembered import Remembered
+
 _MESH = "sdy.mesh"
 
 
@@ -64,13 +66,7 @@ def mesh_named(module: ir.Operation, name: str) -> Mesh | None:
 
 
 def mesh_of(attribute: ir.Attribute) -> Mesh:
-    text = str(attribute)
-    if text not in _READ:
-        _READ[text] = _read(attribute)
-    return _READ[text]
-
-
-_READ: dict[str, Mesh] = {}  # by their text: programs have few, asked for often
+    return _READ(attribute, attribute.context)
 
 
 def _read(attribute: ir.Attribute) -> Mesh:
@@ -78,6 +74,9 @@ def _read(attribute: ir.Attribute) -> Mesh:
     axes = tuple((sdy.MeshAxisAttr(axis).name, sdy.MeshAxisAttr(axis).size) for axis in mesh.axes)
     ids = tuple(mesh.device_ids) or tuple(range(prod(size for _, size in axes)))
     return Mesh(axes, ids)
+
+
+_READ = Remembered(_read)
 
 
 def is_maximal(mesh: ir.Attribute) -> bool:

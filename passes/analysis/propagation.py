@@ -17,7 +17,6 @@ from paropt.passes.analysis.shardings import (
     MANUAL,
     SHARDING,
     Axes,
-    Lists,
     Sharding,
     closed_sharding,
     rank_of,
@@ -74,7 +73,6 @@ class Propagated:
         self._opened = {constraint.location.attr for constraint in opened}
         _ensure_main(self._copy)
         add_chlo_rules(self._copy)
-        self._read: Lists = {}
         if rules_only:
             run_natively(self._copy, _RULES)
         else:
@@ -100,7 +98,6 @@ class Propagated:
             if _is_unreduced(reshard):
                 self._require_split_alike(defining_op(reshard.operands[0]))
         run_natively(self._copy, after)
-        self._read.clear()
 
     def _require_split_alike(self, copy: ir.Operation | None) -> None:
         """Declines where what the copy leaves unreduced is split in different ways: Shardy would abort the process."""
@@ -225,7 +222,7 @@ class Propagated:
         return str(copy.attributes[RULE]) if copy is not None and RULE in copy.attributes else ""
 
     def _of(self, value: ir.Value) -> Sharding | None:
-        sharding = sharding_of(value, self._read)
+        sharding = sharding_of(value)
         if sharding is not None and not sharding.dimensions and rank_of(value):
             return None  # one device has all of it, what a callback returns
         return sharding

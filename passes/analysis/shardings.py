@@ -9,6 +9,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
 from paropt.passes.analysis.meshes import Mesh, mesh_named, mesh_of
+from paropt.passes.core.remembered import Remembered
 from paropt.passes.core.traversal import defining_op, is_within, module_of
 
 CONSTRAINT = "sdy.sharding_constraint"
@@ -33,9 +34,6 @@ class Sharding(NamedTuple):
     def axes(self) -> frozenset[str]:
         """The axes that split some dimension."""
         return frozenset(axis for axes in self.dimensions for axis in axes)
-
-
-Lists = dict[ir.Attribute, list[Sharding]]  # what ops say about all of their results
 
 
 def axes_in(attribute: ir.Attribute) -> Axes:
@@ -88,13 +86,7 @@ def without(dimensions: Sequence[Axes], axes: Axes) -> tuple[Axes, ...]:
 
 
 def read_sharding(attribute: ir.Attribute) -> Sharding:
-    text = str(attribute)
-    if text not in _READ:
-        _READ[text] = _read(attribute)
-    return _READ[text]
-
-
-_READ: dict[str, Sharding] = {}  # by their text: programs have few different ones, of many values
+    return _READ(attribute, attribute.context)
 
 
 def _read(attribute: ir.Attribute) -> Sharding:
@@ -102,6 +94,9 @@ def _read(attribute: ir.Attribute) -> Sharding:
     dimensions = [axes_in(dimension) for dimension in sharding.dimension_shardings]
     mesh = str(sharding.mesh_or_ref).removeprefix("#sdy.")  # as it stands inside of a sharding
     return Sharding(mesh, tuple(dimensions), _joined(sharding.unreduced_axes))
+
+
+_READ = Remembered(_read)
 
 
 def open_sharding(
@@ -114,14 +109,17 @@ def open_sharding(
     listed = (axes if i in closed else (*axes, "?") for i, axes in enumerate(dimensions))
     dims = ", ".join("{" + ", ".join(axes) + "}" for axes in listed)
     tail = f", unreduced={{{', '.join(unreduced)}}}" if unreduced else ""
-    return ir.Attribute.parse(f"#sdy.sharding<{mesh}, [{dims}]{tail}>")
+    return _PARSED(f"#sdy.sharding<{mesh}, [{dims}]{tail}>", ir.Context.current)
 
 
 def closed_sharding(mesh: str, dimensions: Sequence[Axes], unreduced: Axes = ()) -> ir.Attribute:
     """Split exactly like that."""
     dims = ", ".join("{" + ", ".join(axes) + "}" for axes in dimensions)
     tail = f", unreduced={{{', '.join(unreduced)}}}" if unreduced else ""
-    return ir.Attribute.parse(f"#sdy.sharding<{mesh}, [{dims}]{tail}>")
+    return _PARSED(f"#sdy.sharding<{mesh}, [{dims}]{tail}>", ir.Context.current)
+
+
+_PARSED = Remembered[str, ir.Attribute](ir.Attribute.parse)
 
 
 def mesh_behind(module: ir.Operation, mesh: str) -> Mesh | None:
@@ -168,20 +166,17 @@ def has_part(axes: Iterable[str]) -> bool:
     return any(":(" in axis for axis in axes)
 
 
-def sharding_of(value: ir.Value, read: Lists | None = None) -> Sharding | None:
-    """What the module says about `value`; None when it says nothing.
-
-    `read` saves time to who asks about many values: ops that say the same are read once.
-    """
+def sharding_of(value: ir.Value) -> Sharding | None:
+    """What the module says about `value`; None when it says nothing."""
     op = defining_op(value)
     if op is None:
-        return _of_argument(ir.BlockArgument(value), read)
+        return _of_argument(ir.BlockArgument(value))
     if op.name.startswith("sdy."):  # collectives, constraints and reshards
         for name in ("out_sharding", "sharding"):
             if name in op.attributes:
                 return read_sharding(op.attributes[name])
     name = "out_shardings" if op.name == MANUAL else SHARDING
-    return _listed(op, name, ir.OpResult(value).result_number, read)
+    return _listed(op, name, ir.OpResult(value).result_number)
 
 
 def is_idle(constraint: ir.Operation) -> bool:
@@ -213,11 +208,11 @@ def unconstrained(value: ir.Value) -> ir.Value:
     return value
 
 
-def _of_argument(argument: ir.BlockArgument, read: Lists | None) -> Sharding | None:
+def _of_argument(argument: ir.BlockArgument) -> Sharding | None:
     op = argument.owner.owner.operation
     match op.name:
         case "stablehlo.while":
-            return _listed(op, SHARDING, argument.arg_number, read)
+            return _listed(op, SHARDING, argument.arg_number)
         case "func.func" if "arg_attrs" in op.attributes:
             noted = ir.DictAttr(ir.ArrayAttr(op.attributes["arg_attrs"])[argument.arg_number])
             return read_sharding(noted[SHARDING]) if SHARDING in noted else None
@@ -228,17 +223,16 @@ def _of_argument(argument: ir.BlockArgument, read: Lists | None) -> Sharding | N
             return None
 
 
-def _listed(op: ir.Operation, name: str, position: int, read: Lists | None) -> Sharding | None:
+def _listed(op: ir.Operation, name: str, position: int) -> Sharding | None:
     attribute = op.attributes.get(name)
-    if attribute is None:
-        return None
-    if read is None:
-        return read_sharding(sdy.TensorShardingPerValueAttr(attribute).shardings[position])
-    found = read.get(attribute)
-    if found is None:
-        found = [read_sharding(sharding) for sharding in sdy.TensorShardingPerValueAttr(attribute).shardings]
-        read[attribute] = found
-    return found[position]
+    return _LISTED(attribute, attribute.context)[position] if attribute is not None else None
+
+
+def _read_listed(attribute: ir.Attribute) -> list[Sharding]:
+    return [read_sharding(sharding) for sharding in sdy.TensorShardingPerValueAttr(attribute).shardings]
+
+
+_LISTED = Remembered(_read_listed)
 
 
 def _all_listed(op: ir.Operation, name: str) -> Sequence[ir.Attribute]:
