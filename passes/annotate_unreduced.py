@@ -71,8 +71,8 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
     The last stage for what `expose-all-reduces` has written. Every value on the way is constrained, and nothing else
     but the operands of the op that adds up, and what else products and scatters on the way read: XLA keeps its own
     choices for all other values. Where parameters are split, or some axis is left over, it could come to others: ops of
-    which XLA would split the result otherwise are constrained to what they were. What XLA gathers for that op is
-    gathered once for all products for which it does. Zeros that are added on the way become fresh constants with
+    which XLA would split the result otherwise are constrained to what they were. What XLA gathers or exchanges for that
+    op is gathered once for all products for which it does. Zeros that are added on the way become fresh constants with
     constraints of their own. Complex numbers are multiplied and reduced part by part. What is read or written at one
     index, and pads that cut, are written as slices: XLA:TPU and XLA:GPU make these themselves, and reduce what they
     read. An if, or a case of two, of which only some results are not reduced becomes a case of three, the last never

@@ -112,6 +112,8 @@ class _Walk:
         starts = [(name, start) for name, c in module.computations.items() for start in _started_in(c)]
         self._started = {(computation, start.name) for computation, start in starts}
         self._channels = {start.attributes.get("channel_id") for _, start in starts}
+        instructions = (i for c in module.computations.values() for i in c.instructions.values())
+        self._fused = {i.callee("calls") for i in instructions if i.opcode == "fusion"}
 
     def collectives(self, scope: Scope, place: _Place) -> Iterator[Collective]:
         """The collectives in the computation of `scope` and in what it calls."""
@@ -125,6 +127,8 @@ class _Walk:
                 for callee, callee_place in self._called(scope, instruction, inside):
                     yield from self.collectives(callee, callee_place)
             elif not self._is_continued(scope.computation, instruction):
+                if name in self._fused and _is_scattered(scope.computation, instruction):
+                    kind = "reduce-scatter"
                 yield self._collective(kind, scope.computation, instruction, inside)
 
     def _called(self, scope: Scope, caller: hlo.Instruction, place: _Place) -> Iterator[tuple[Scope, _Place]]:
@@ -190,6 +194,17 @@ def _kind(instruction: hlo.Instruction) -> str | None:
     return kind
 
 
+def _is_scattered(computation: hlo.Computation, instruction: hlo.Instruction) -> bool:
+    """Whether an all-reduce in a fusion is a reduce-scatter, which XLA:TPU writes as a sum of which it cuts a part."""
+    readers = _readers(computation, instruction)
+    parts = [part for i in readers for part in ([i] if i.opcode != "get-tuple-element" else _readers(computation, i))]
+    return instruction.opcode == "all-reduce" and {part.opcode for part in parts} == {"dynamic-slice"}
+
+
+def _readers(computation: hlo.Computation, value: hlo.Instruction) -> list[hlo.Instruction]:
+    return [i for i in computation.instructions.values() if value.name in i.operands]
+
+
 def _between_slices(instruction: hlo.Instruction) -> str | None:
     """The kind of exchange between slices that a `send` to the host starts; None for other transfers to the host."""
     transfer = _TRANSFER.search(instruction.attributes.get("frontend_attributes", ""))
@@ -218,6 +233,8 @@ def _payload(kind: str, computation: hlo.Computation, instruction: hlo.Instructi
     shapes: tuple[hlo.Shape, ...]
     if kind == "all-gather":
         shapes = (_gathered(computation, instruction),)
+    elif kind == "reduce-scatter" and instruction.opcode == "all-reduce":
+        shapes = tuple(_before_cut(computation, name) for name in instruction.operands)
     else:
         shapes = tuple(_without_padding(computation, name) for name in instruction.operands)
     if instruction.opcode == "send" or kind == "ragged-all-to-all" or "slice_sizes" in instruction.attributes:
@@ -233,6 +250,12 @@ def _gathered(computation: hlo.Computation, gather: hlo.Instruction) -> hlo.Shap
     if gather.opcode.endswith("-start") and isinstance(gather.shape, tuple):
         return gather.shape[1]  # behind the operands
     return gather.shape
+
+
+def _before_cut(computation: hlo.Computation, name: str) -> hlo.Shape:
+    """The shape of what XLA:TPU reduces to cut it, which it pads where the parts would be unequal."""
+    value = computation.instructions[name]
+    return computation.instructions[value.operands[0]].shape if value.opcode == "pad" else value.shape
 
 
 def _without_padding(computation: hlo.Computation, name: str) -> hlo.Shape:

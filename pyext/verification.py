@@ -90,12 +90,17 @@ class Prediction:
     closings: tuple[Reduced, ...]  # what the module asks for
     kept: tuple[Reduced, ...]  # what the compiler has to add behind an op whose sum is unreduced over other axes only
     others: tuple[Reduced, ...]  # what the compiler may add, the former included
+    in_loops: frozenset[Key]  # of the first, those that a loop would reduce: a sum after loops is reduced there
 
     def without_axes(self) -> "Prediction":
         """For an executable that does not tell over which axes it reduces, but only over how many devices."""
         unreduced = {key._replace(axes=frozenset()): place for key, place in self.unreduced.items()}
-        listed = (self.closings, self.kept, self.others)
-        return Prediction(unreduced, *(tuple(r._replace(axes=frozenset()) for r in each) for each in listed))
+        in_loops = frozenset(key._replace(axes=frozenset()) for key in self.in_loops)
+        closings, kept, others = (
+            tuple(reduced._replace(axes=frozenset()) for reduced in each)
+            for each in (self.closings, self.kept, self.others)
+        )
+        return Prediction(unreduced, closings, kept, others, in_loops)
 
 
 def differences(before: ir.Operation, after: ir.Operation, collectives: Iterable[Collective]) -> list[str]:
@@ -138,12 +143,11 @@ def _unasked(predicted: Prediction, found: list[Reduced]) -> Iterator[str]:
     allowed = [*predicted.closings, *predicted.others]
     stacked = [reduced.stacked() for reduced in predicted.others if reduced.in_loop and reduced.times < inf]
     for key, place in predicted.unreduced.items():
-        for in_loop, where in ((True, "in loops"), (False, "in all")):
-            runs, asked = (_times(key, reductions, in_loop) for reductions in (found, [*allowed, *stacked]))
+        for runs, asked, where in _counted(key, found, [*allowed, *stacked], key in predicted.in_loops):
             if runs > asked:
                 yield f"{_named(key)} runs {runs:g} times {where}, not {asked:g} times: maybe the value at {place}"
                 break
-    for group, axes in dict.fromkeys((key.group, key.axes) for key in predicted.unreduced):
+    for group, axes in dict.fromkeys((key.group, key.axes) for key in predicted.unreduced if key in predicted.in_loops):
         there = [reduced for reduced in found if reduced.in_loop and reduced.is_over(group, axes)]
         unknown = [reduced for reduced in there if not _is_explained(reduced, allowed)]
         explained = sum(reduced.most * reduced.times for reduced in there if reduced not in unknown)
@@ -151,6 +155,15 @@ def _unasked(predicted: Prediction, found: list[Reduced]) -> Iterator[str]:
         asked = sum(reduced.most * reduced.times for reduced in alike)
         if sum(reduced.most * reduced.times for reduced in unknown) > max(0, asked - explained):
             yield f"{_named(_key(unknown[0]))} runs in loops, which no value of the module explains"
+
+
+def _counted(key: Key, found: list[Reduced], allowed: list[Reduced], in_loops: bool) -> list[tuple[float, float, str]]:
+    """How often what is alike runs and may run, and where: in loops and in all, or else only after loops."""
+    inside, everywhere = ((_times(key, found, place), _times(key, allowed, place)) for place in (True, False))
+    if in_loops:
+        return [(*inside, "in loops"), (*everywhere, "in all")]
+    after = _times(key, [reduced for reduced in allowed if not reduced.in_loop], False)
+    return [(everywhere[0] - inside[0], max(after, everywhere[1] - inside[0]), "after loops")]
 
 
 def _lacking(asked: Iterable[Reduced], found: list[Reduced], others: Iterable[Reduced]) -> Iterator[str]:
@@ -167,9 +180,17 @@ def _lacking(asked: Iterable[Reduced], found: list[Reduced], others: Iterable[Re
             else:
                 unused.remove(one)
         unknown = sum(there.most for there in unused if not _is_explained(there, others))
-        joined = any(there.most == sum(reduced.most for reduced in lacking) for there in unused)
+        there_too = [reduced for reduced in of_group if reduced not in lacking]
+        joined = any(_is_joined(there, lacking, [*there_too, *others]) for there in unused)
         if sum(reduced.fewest for reduced in lacking) > unknown and not joined:
             yield f"{_named(_key(lacking[0]))} is missing, one of {len(lacking)}"
+
+
+def _is_joined(found: Reduced, arrays: list[Reduced], others: list[Reduced]) -> bool:
+    """Whether `found` may be all of `arrays` in one, and some of the `others` with them."""
+    alike = [reduced for reduced in others if reduced.in_loop == found.in_loop and reduced.is_over(*_key(found)[1:])]
+    rest = found.most - sum(reduced.most for reduced in arrays)
+    return rest == 0 or (0 < rest <= sum(reduced.most for reduced in alike) and not _is_explained(found, alike))
 
 
 def _is_explained(found: Reduced, predicted: Iterable[Reduced]) -> bool:
@@ -212,15 +233,17 @@ class _Predictor:
 
     def prediction(self) -> Prediction:
         unreduced: dict[Key, str] = {}
+        in_loops: set[Key] = set()
         for op in tags_of(self._module):
             sharding = sharding_by(op)
             key = Key(self._elements(op.operands[0], sharding), *self._over(sharding.mesh, sharding.unreduced))
             if key.group > 1:
                 unreduced.setdefault(key, str(source_of(op.location)))
+                in_loops.update([key] if self._place(op)[0] else [])
         closings = [self._closing(*found) for found in _closings(self._module)]
         rows = [op for op in ops_of(self._module, *ROWS) if not is_manual(op) and _unreduced_behind(op)]
         kept = [reduced for op in rows for reduced in self._added(op)]
-        return Prediction(unreduced, tuple(closings), tuple(kept), tuple(self._others()))
+        return Prediction(unreduced, tuple(closings), tuple(kept), tuple(self._others()), frozenset(in_loops))
 
     def _closing(self, op: ir.Operation, tag: ir.Operation) -> Reduced:
         """What `op` asks for, the sum of what `tag` says is not reduced."""

@@ -1,8 +1,9 @@
-"""Which operands of a product XLA gathers before it multiplies.
+"""Which operands of a product XLA gathers, or exchanges, before it multiplies.
 
 Sequence parallel training splits activations by positions between layers and by features within, both over the axis
 of the tensor parallel weights. A product of the two can't have both: XLA keeps to how the result is split, where the
-other operand is split alike, and gathers what else is split over that axis.
+other operand is split alike, and gathers what else is split over that axis. Where that is a batch of products, such as
+those of experts, devices exchange parts of what they have split otherwise for parts of the batch.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,7 +50,8 @@ def is_gathered_alike(use: ir.OpOperand, gather: Gather, propagated: Propagated)
 
 def _gather(lies: Sharding, own: _Splits, other: _Splits, result: _Splits) -> Gather | None:
     """Of the operand that is split as `own`, so that what the `other` operand and the `result` allow is left of it."""
-    kept: list[Axes] = []
+    kept: dict[Factors, Axes] = {}
+    free: set[str] = set()  # the axes that are given up
     for dimension, axes in own.items():
         allowed = result[dimension] if dimension in result else other[dimension]
         left = tuple(axis for axis, _ in takewhile(lambda pair: pair[0] == pair[1], zip(axes, allowed, strict=False)))
@@ -57,8 +59,13 @@ def _gather(lies: Sharding, own: _Splits, other: _Splits, result: _Splits) -> Ga
         in_use = {axis for at, over in own.items() if at != dimension for axis in over}  # not to be had for this one
         if lost and not (_is_taken(lost, other, result) and in_use.issuperset(wanted)):
             return None
-        kept.append(left)
-    found = lies._replace(dimensions=tuple(kept))
+        kept[dimension] = left
+        free.update(lost)
+    for dimension, left in kept.items():
+        wanted = result.get(dimension, ())[len(left) :]
+        if free.issuperset(wanted):  # devices exchange parts, to have the same ones of a batch
+            kept[dimension] = (*left, *wanted)
+    found = lies._replace(dimensions=tuple(kept.values()))
     return Gather(lies, found) if found != lies else None
 
 

@@ -1440,6 +1440,20 @@ func.func public @gathered_columns(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sha
 
 // -----
 
+sdy.mesh @mesh = <["data"=4, "model"=2]>
+
+// Experts are a batch of products: devices exchange features for experts.
+// CHECK-LABEL:   func.func public @exchanged_experts(
+// CHECK:           stablehlo.dot_general {{.*}}paropt.gathered = [
+// CHECK-SAME:        [#sdy.sharding<@mesh, [{"data"}, {}, {"model"}]>, #sdy.sharding<@mesh, [{"data"}, {"model"}, {}]>], unit]
+func.func public @exchanged_experts(%x: tensor<16x4x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}, {"model"}]>}, %y: tensor<16x4x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}, {}]>}) -> tensor<4x8x6xf32> {
+  %p = stablehlo.dot_general %x, %y, batching_dims = [1] x [1], contracting_dims = [0] x [0] : (tensor<16x4x8xf32>, tensor<16x4x6xf32>) -> tensor<4x8x6xf32>
+  %c = sdy.sharding_constraint %p <@mesh, [{"model"}, {}, {}]> : tensor<4x8x6xf32>
+  return %c : tensor<4x8x6xf32>
+}
+
+// -----
+
 sdy.mesh @mesh = <["a"=2, "b"=2, "c"=2]>
 
 // What is wanted for its columns is free: XLA may split them anew instead.

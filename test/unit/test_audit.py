@@ -223,6 +223,51 @@ def test_asynchronous_wrappers_count_once(start: str) -> None:
     assert [facts(row) for row in rows] == [("reduce-scatter", 1, 0, 128, 8, False, True)]
 
 
+SCATTERED = f"""
+%all-reduce-scatter (p: f32[8,4], q: bf16[6]) -> (f32[1,4], bf16[1]) {{
+  %p = f32[8,4]{{1,0}} parameter(0)
+  %q = bf16[6]{{0}} parameter(1)
+  %z = bf16[] constant(0)
+  %pad = bf16[8]{{0}} pad(%q, %z), padding=0_2
+  %r = (f32[8,4]{{1,0}}, bf16[8]{{0}}) all-reduce(%p, %pad), {GROUPS}, to_apply=%sum
+  %g = f32[8,4]{{1,0}} get-tuple-element(%r), index=0
+  %h = bf16[8]{{0}} get-tuple-element(%r), index=1
+  %i = u32[] partition-id()
+  %o = u32[] constant(0)
+  %s = f32[1,4]{{1,0}} dynamic-slice(%g, %i, %o), dynamic_slice_sizes={{1,4}}
+  %t = bf16[1]{{0}} dynamic-slice(%h, %i), dynamic_slice_sizes={{1}}
+  ROOT %u = (f32[1,4]{{1,0}}, bf16[1]{{0}}) tuple(%s, %t)
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    "old, new, kind, payload",
+    [
+        ("", "", "reduce-scatter", 128 + 12),
+        ("dynamic-slice(%h, %i), dynamic_slice_sizes={1}", "slice(%h), slice={[0:1]}", "all-reduce", 128 + 16),
+        ("tuple(%s, %t)", "tuple(%g, %t)", "all-reduce", 128 + 16),
+    ],
+)
+def test_a_reduce_scatter_that_xla_tpu_writes_as_a_sum_of_which_it_cuts_a_part(
+    old: str, new: str, kind: str, payload: int
+) -> None:
+    called = "%f = (f32[1,4]{1,0}, bf16[1]{0}) fusion(%x, %y), kind=kCustom, calls=%all-reduce-scatter"
+    (row,) = rows_of(called, computations=SCATTERED.replace(old, new))
+    assert (row.kind, row.payload) == (kind, payload)
+
+
+def test_a_sum_that_is_cut_elsewhere_is_no_reduce_scatter() -> None:
+    """XLA:CPU reduces the whole, and each device keeps its part."""
+    (row,) = rows_of(
+        f"%r = f32[8,4]{{1,0}} all-reduce(%x), {GROUPS}, to_apply=%sum",
+        "%i = u32[] partition-id()",
+        "%o = u32[] constant(0)",
+        "%s = f32[1,4]{1,0} dynamic-slice(%r, %i, %o), dynamic_slice_sizes={1,4}",
+    )
+    assert row.kind == "all-reduce"
+
+
 LOOP = f"""
 %fused (p: f32[8,4]) -> f32[8,4] {{
   %p = f32[8,4]{{1,0}} parameter(0)

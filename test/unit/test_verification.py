@@ -225,13 +225,29 @@ def test_what_a_loop_only_stacks_may_be_reduced_after_it() -> None:
     text = STEP.replace("%d = ", f"%e = {DOT}\n%d = ").replace("%sum, %t1", "%sum, %g1")
     text = text.replace("%a = ", f"%g = stablehlo.multiply %t1, %e : tensor<8x8xf32>\n{CONSTRAIN_G}\n%a = ")
     key, where = Key(256, 4), "a stack of what is not reduced"
-    predicted = replace(prediction(module(text).operation), unreduced={key: where})
+    predicted = replace(prediction(module(text).operation), unreduced={key: where}, in_loops=frozenset([key]))
     stack = reduction(4, 8, 8)
     assert mismatches(predicted, [SUM, stack]) == []
     assert (
         "256 elements over 4 devices runs 2 times in all, not 1 times" in mismatches(predicted, [SUM, stack, stack])[0]
     )
     assert "256 elements over 4 devices runs 4" in mismatches(predicted, [SUM, reduction(4, 8, 8, loops=(LOOP,))])[0]
+
+
+def test_what_is_lost_after_loops_is_reduced_there() -> None:
+    """XLA may split what a loop computes otherwise: what it reduces there is no sign of a sum lost after it."""
+    key, outside, inside = Key(1, 4), reduction(group=4), reduction(group=4, loops=(LOOP,))
+    asked, other = Reduced(1, 1, 4, False, 1.0), Reduced(1, 1, 4, True, 4.0)
+    predicted = Prediction({key: "a norm"}, (asked,), (), (other,), frozenset())
+    for found in ([outside], [outside, inside], [outside, inside, inside]):
+        assert mismatches(predicted, found) == []
+    lost = "a reduction of 1 elements over 4 devices runs 2 times after loops, not 1 times: maybe the value at a norm"
+    assert mismatches(predicted, [outside, inside, outside]) == [lost]
+    assert mismatches(predicted, [outside] * 5) == []  # the loop's has left it
+    unknown = [outside, reduction(3, loops=(LOOP,))]
+    assert mismatches(predicted, unknown) == []
+    for found in ([outside, inside, inside], unknown):
+        assert mismatches(replace(predicted, in_loops=frozenset([key])), found)
 
 
 def test_what_a_callback_returns_is_sent_to_all_by_a_sum() -> None:
@@ -257,11 +273,25 @@ def test_modules_in_which_nothing_was_tagged_are_not_judged() -> None:
 def test_concatenated_where_others_may_be() -> None:
     """XLA:GPU concatenates arrays: one of just their size holds those that are too few, whatever else it may be."""
     closings = tuple(Reduced(size, size, 2, False, 1.0) for size in (16, 8))
-    predicted = Prediction({}, closings, (), (Reduced(1, 64, 0, True, 4.0),))
+    predicted = Prediction({}, closings, (), (Reduced(1, 64, 0, True, 4.0),), frozenset())
     assert mismatches(predicted, [reduction(24, group=2)]) == []
     assert mismatches(predicted, [reduction(20, group=2)]) == [
         "a reduction of 16 elements over 2 devices is missing, one of 2"
     ]
+
+
+def test_concatenated_with_others() -> None:
+    """Of the array of 4 and that of 1, XLA:GPU may have made another kind: what is too few is counted together."""
+    closings = tuple(Reduced(size, size, 2, False, 1.0) for size in (16, 4, 1, 1))
+    numbers = (Reduced(1, 1, 2, False, 1.0),) * 4
+    predicted = Prediction({}, closings, (), (Reduced(1, 64, 0, True, 4.0), *numbers), frozenset())
+    four, one = reduction(4, group=2), reduction(group=2)
+    assert mismatches(predicted, [four, reduction(21, group=2), one]) == []
+    missing = ["a reduction of 16 elements over 2 devices is missing, one of 2"]
+    assert mismatches(predicted, [four, one, reduction(27, group=2)]) == missing  # there is not as much
+    assert mismatches(predicted, [four, one, reduction(21, group=2, loops=(LOOP,))]) == missing
+    another = replace(predicted, others=(*predicted.others, Reduced(21, 21, 2, False, 1.0)))
+    assert mismatches(another, [four, one, reduction(21, group=2)]) == missing
 
 
 # ---- gaps
