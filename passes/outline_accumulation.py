@@ -7,10 +7,11 @@ from jaxlib.mlir import ir
 from paropt.passes.analysis.contract import gradients_of, states_of
 from paropt.passes.analysis.loops import WHILE, Counting, Loop, counter_of
 from paropt.passes.analysis.marks import marked_gradients
-from paropt.passes.analysis.shardings import CONSTRAINT, MANUAL, SHARDING, read_sharding, sharding_of
+from paropt.passes.analysis.shardings import CONSTRAINT, MANUAL, SHARDING, read_sharding
 from paropt.passes.analysis.signature import Signature, signatures
 from paropt.passes.analysis.stages import Stages, body_of, inputs_of, row, stages_of
 from paropt.passes.analysis.types import tensor_of
+from paropt.passes.analysis.unreduced import said_unreduced
 from paropt.passes.analysis.updates import ancestors
 from paropt.passes.core.carrying import Packing, counter_known, packed_in, without_invariants
 from paropt.passes.core.lifting import Lifting
@@ -187,8 +188,9 @@ def _require_reduced(stages: Stages, loop: Loop) -> None:
     for value in dict.fromkeys(read):
         op = defining_op(value)
         if op is not None and op != loop.op:
-            sharding = sharding_of(value)
-            whole = sharding is None or not sharding.unreduced
+            readers = [use.owner.operation for use in value.uses] if op.name == WHILE else []  # they say it of results
+            said = [value, *(reader.results[0] for reader in readers if reader.name == CONSTRAINT)]
+            whole = not any(map(said_unreduced, said))
             require(whole, "what is not reduced goes from one part of the step to another", op)
 
 

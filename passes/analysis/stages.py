@@ -26,7 +26,7 @@ _EFFECTS = ("stablehlo.custom_call", "stablehlo.infeed", "stablehlo.outfeed", "s
 class Stages(NamedTuple):
     """The ops around a loop, in program order."""
 
-    start: list[ir.Operation]  # that the loop needs
+    start: list[ir.Operation]  # that the loop needs, and sums of what was not reduced
     closing: list[ir.Operation]  # reductions of what the loop returns, and what stands between
     update: list[ir.Operation]  # all others that the results need, those before the loop that it does not need included
 
@@ -56,7 +56,7 @@ def stages_of(loop: Loop, *, with_closing: bool) -> Stages:
     """The stages of the block of `loop`. Without closing, its ops belong to the update."""
     ops = [op.operation for op in loop.op.block.operations][:-1]
     at = next(i for i, op in enumerate(ops) if op == loop.op)
-    start = needed(ops[:at], reads_of(loop.op))
+    start = _start(ops[:at], loop)
     closing = _closing(ops[at + 1 :], loop) if with_closing else []
     apart = {op.results[0] for op in (*start, *closing, loop.op) if len(op.results)}
     effects = [op for op in ops if not len(op.results) or op.name in _EFFECTS]
@@ -77,6 +77,12 @@ def needed(ops: Sequence[ir.Operation], values: Iterable[ir.Value]) -> list[ir.O
             found.append(op)
             wanted.update(value for value in reads_of(op) if not is_constant(value))
     return found[::-1]
+
+
+def _start(ops: Sequence[ir.Operation], loop: Loop) -> list[ir.Operation]:
+    """Those of `ops`, which precede `loop`, that it needs, and all sums: what is not reduced can't leave a function."""
+    sums = [op.results[0] for op in ops if op.name == CONSTRAINT and _reduces(op)]
+    return needed(ops, [*reads_of(loop.op), *sums])
 
 
 def _closing(ops: Sequence[ir.Operation], loop: Loop) -> list[ir.Operation]:

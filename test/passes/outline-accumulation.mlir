@@ -319,6 +319,106 @@ func.func public @computed_before(%x: tensor<16x8xf32> {sdy.sharding = #sdy.shar
   return %s : tensor<8xf32>
 }
 
+// A loss that an earlier loop adds up, beside what the marked loop needs, is reduced where it is made.
+// CHECK-LABEL:   func.func public @loss_of_another_loop
+// CHECK:         func.func private @loss_of_another_loop_start_grad
+// CHECK:           %[[F:.*]]:3 = stablehlo.while
+// CHECK:           %[[U:.*]] = sdy.sharding_constraint %[[F]]#1 <@mesh, [{}], unreduced={"data"}>
+// CHECK:           %[[L:.*]] = sdy.sharding_constraint %[[U]] <@mesh, [{}]>
+// CHECK:           return %{{.*}}, %[[F]]#2, %[[L]]
+func.func public @loss_of_another_loop(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> (tensor<8xf32>, tensor<8xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<f32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<8xf32>
+  %whole = sdy.sharding_constraint %zeros <@mesh, [{}]> : tensor<8xf32>
+  %start = sdy.sharding_constraint %whole <@mesh, [{}], unreduced={"data"}> : tensor<8xf32>
+  %f:3 = stablehlo.while(%i = %zero, %acc = %start, %h = %x) : tensor<i32>, tensor<8xf32>, tensor<16x8xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %pinned = sdy.sharding_constraint %h <@mesh, [{"data"}, {}]> : tensor<16x8xf32>
+    %r = stablehlo.reduce(%pinned init: %none) applies stablehlo.add across dimensions = [0] : (tensor<16x8xf32>, tensor<f32>) -> tensor<8xf32>
+    %p = sdy.sharding_constraint %r <@mesh, [{}], unreduced={"data"}> : tensor<8xf32>
+    %n = stablehlo.add %acc, %p : tensor<8xf32>
+    %u = sdy.sharding_constraint %n <@mesh, [{}], unreduced={"data"}> : tensor<8xf32>
+    %next = stablehlo.add %i, %one : tensor<i32>
+    %d = stablehlo.add %h, %h : tensor<16x8xf32>
+    stablehlo.return %next, %u, %d : tensor<i32>, tensor<8xf32>, tensor<16x8xf32>
+  }
+  %loss = sdy.sharding_constraint %f#1 <@mesh, [{}], unreduced={"data"}> : tensor<8xf32>
+  %l1 = sdy.sharding_constraint %loss <@mesh, [{}]> : tensor<8xf32>
+  %l:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<8xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %pinned = sdy.sharding_constraint %f#2 <@mesh, [{"data"}, {}]> : tensor<16x8xf32>
+    %r = stablehlo.reduce(%pinned init: %none) applies stablehlo.add across dimensions = [0] : (tensor<16x8xf32>, tensor<f32>) -> tensor<8xf32>
+    %p = sdy.sharding_constraint %r <@mesh, [{}], unreduced={"data"}> : tensor<8xf32>
+    %n = stablehlo.add %acc, %p : tensor<8xf32>
+    %u = sdy.sharding_constraint %n <@mesh, [{}], unreduced={"data"}> : tensor<8xf32>
+    %next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %next, %u : tensor<i32>, tensor<8xf32>
+  }
+  %u = sdy.sharding_constraint %l#1 <@mesh, [{}], unreduced={"data"}> : tensor<8xf32>
+  %s = sdy.sharding_constraint %u <@mesh, [{}]> : tensor<8xf32>
+  %g = stablehlo.reshape %s {mhlo.frontend_attributes = {paropt.mark = "gradient"}} : (tensor<8xf32>) -> tensor<8xf32>
+  return %l1, %g : tensor<8xf32>, tensor<8xf32>
+}
+
+// The same, but it is reduced behind the marked loop, with what that adds up.
+// CHECK-LABEL:   func.func public @reduced_with_another_loop
+// CHECK-NOT:       call
+// CHECK:           return
+// REMARK-DAG: [outline-accumulation] stablehlo.while missed: what is not reduced goes from one part of the step to another{{$}}
+func.func public @reduced_with_another_loop(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> (tensor<8xf32>, tensor<8xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<f32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<8xf32>
+  %whole = sdy.sharding_constraint %zeros <@mesh, [{}]> : tensor<8xf32>
+  %start = sdy.sharding_constraint %whole <@mesh, [{}], unreduced={"data"}> : tensor<8xf32>
+  %f:3 = stablehlo.while(%i = %zero, %acc = %start, %h = %x) : tensor<i32>, tensor<8xf32>, tensor<16x8xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %pinned = sdy.sharding_constraint %h <@mesh, [{"data"}, {}]> : tensor<16x8xf32>
+    %r = stablehlo.reduce(%pinned init: %none) applies stablehlo.add across dimensions = [0] : (tensor<16x8xf32>, tensor<f32>) -> tensor<8xf32>
+    %p = sdy.sharding_constraint %r <@mesh, [{}], unreduced={"data"}> : tensor<8xf32>
+    %n = stablehlo.add %acc, %p : tensor<8xf32>
+    %u = sdy.sharding_constraint %n <@mesh, [{}], unreduced={"data"}> : tensor<8xf32>
+    %next = stablehlo.add %i, %one : tensor<i32>
+    %d = stablehlo.add %h, %h : tensor<16x8xf32>
+    stablehlo.return %next, %u, %d : tensor<i32>, tensor<8xf32>, tensor<16x8xf32>
+  }
+  %loss = sdy.sharding_constraint %f#1 <@mesh, [{}], unreduced={"data"}> : tensor<8xf32>
+  %l:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<8xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %pinned = sdy.sharding_constraint %f#2 <@mesh, [{"data"}, {}]> : tensor<16x8xf32>
+    %r = stablehlo.reduce(%pinned init: %none) applies stablehlo.add across dimensions = [0] : (tensor<16x8xf32>, tensor<f32>) -> tensor<8xf32>
+    %p = sdy.sharding_constraint %r <@mesh, [{}], unreduced={"data"}> : tensor<8xf32>
+    %n = stablehlo.add %acc, %p : tensor<8xf32>
+    %u = sdy.sharding_constraint %n <@mesh, [{}], unreduced={"data"}> : tensor<8xf32>
+    %next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %next, %u : tensor<i32>, tensor<8xf32>
+  }
+  %u = sdy.sharding_constraint %l#1 <@mesh, [{}], unreduced={"data"}> : tensor<8xf32>
+  %b = stablehlo.add %u, %loss : tensor<8xf32>
+  %v = sdy.sharding_constraint %b <@mesh, [{}], unreduced={"data"}> : tensor<8xf32>
+  %both = sdy.sharding_constraint %v <@mesh, [{}]> : tensor<8xf32>
+  %s = sdy.sharding_constraint %u <@mesh, [{}]> : tensor<8xf32>
+  %g = stablehlo.reshape %s {mhlo.frontend_attributes = {paropt.mark = "gradient"}} : (tensor<8xf32>) -> tensor<8xf32>
+  return %both, %g : tensor<8xf32>, tensor<8xf32>
+}
+
 // Legal when: the loop has no shardings of its own (they are one per carried value)
 // CHECK-LABEL:   func.func public @loop_with_shardings
 // CHECK-NOT:       call
