@@ -18,6 +18,7 @@ from paropt.passes.analysis.shardings import (
     closed_sharding,
     is_even,
     names_of,
+    rank_of,
     read_sharding,
     without,
 )
@@ -123,8 +124,10 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
 
 
 def _left_alone(module: ir.Operation) -> list[Remark]:
-    """Takes back numbers for which XLA would split their loop otherwise."""
+    """Takes back numbers for which XLA would split their loop otherwise, or for which that is all to be held."""
     unlike = {source.results[0] for source in unlike_alone(module)}
+    if not unlike and _is_held_for_numbers(module):
+        unlike = {source.results[0] for source in sources(module)}
     remarks: list[Remark] = []
     for part in apart(_exposed(module)) if unlike else ():
         if not unlike.isdisjoint(source.results[0] for source in part.sources):
@@ -132,6 +135,14 @@ def _left_alone(module: ir.Operation) -> list[Remark]:
             remarks.append(missed(NAME, part.sources[0], Declined(reason)))
             erase_exposed(part.ops)
     return remarks
+
+
+def _is_held_for_numbers(module: ir.Operation) -> bool:
+    """Whether nothing but numbers has moved, and XLA would split arrays otherwise for them."""
+    if any(rank_of(source.results[0]) for source in sources(module)):
+        return False
+    trial = module.clone()
+    return any(remark.applied for remark in _annotated(trial)) and bool(hold(trial))
 
 
 def _annotated(module: ir.Operation) -> list[Remark]:

@@ -279,6 +279,35 @@ def test_numbers_are_not_worth_to_split_a_loop_otherwise(model: Any) -> None:
     assert after.total().wire <= before.total().wire
 
 
+def test_numbers_are_not_worth_to_hold_arrays() -> None:
+    """A codebook, and a batch that is split only after the step has cut it: only the loss could move."""
+    mesh = mesh_of(data=4, model=2)
+    w = {
+        "in": placed(integers(2 * WIDTH, WIDTH) / 4, "data", "model", mesh=mesh),
+        "codes": placed(integers(8, WIDTH), "model", "data", mesh=mesh),
+        "out": placed(integers(WIDTH, 2 * WIDTH) / 4, None, "data", mesh=mesh),
+    }
+
+    def loss(w: Tree, x: jax.Array) -> jax.Array:
+        z = x @ w["in"]
+        code = w["codes"][((z[:, None] - w["codes"][None]) ** 2).sum(-1).argmin(-1)]
+        out = (z + lax.stop_gradient(code - z)) @ w["out"]
+        return ((out - x) ** 2).sum() + ((code - lax.stop_gradient(z)) ** 2).sum()
+
+    def step(w: Tree, x: jax.Array) -> Any:
+        def trip(sums: Any, x: jax.Array) -> tuple[Any, None]:
+            return jax.tree.map(jnp.add, sums, jax.value_and_grad(loss)(w, x)), None
+
+        start = (0.0, jax.tree.map(jnp.zeros_like, w))
+        (value, gradients), _ = lax.scan(trip, start, x.reshape(MICRO_BATCHES, -1, 2 * WIDTH))
+        return jax.tree.map(jnp.subtract, w, gradients), value
+
+    x = placed(integers(MICRO_BATCHES * EXAMPLES, 2 * WIDTH), "data", mesh=mesh)
+    before, after, notes = compared(Case(step, (w, x), tolerance=1e-5))
+    assert any("only numbers have moved, and XLA would split" in note for note in notes)
+    assert after.total().wire <= before.total().wire
+
+
 @pytest.mark.parametrize("target", ["cpu:8", "tpu:v5e:2x4", "gpu:h100:1x1x8"])
 def test_stages_of_a_pipeline_hand_on_one_value(target: str) -> None:
     """A shift along the stages is a slice into unequal parts of a sum of which one term is reduced: the slice stays
