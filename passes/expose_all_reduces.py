@@ -29,6 +29,7 @@ from paropt.passes.analysis.shardings import (
 )
 from paropt.passes.analysis.sum_costs import are_rows_cheaper, cost_of_whole, sums_of, with_rows_gathered
 from paropt.passes.analysis.swaps import as_operands_lie
+from paropt.passes.analysis.types import real_of
 from paropt.passes.core.closing import scatters
 from paropt.passes.core.deferring import Options, defer_in
 from paropt.passes.core.global_form import Scattering, expose, note_gathers, note_shardings
@@ -112,6 +113,7 @@ def expose_all_reduces(
 
     - the program does not split the sum over these axes, as fully sharded training does (or `policy=defer`)
     - the option `axes` allows it
+    - of complex numbers, it allows all axes (a product becomes four of real numbers, each reduced over the others)
     - a scatter that is to be followed by a reduce_scatter adds rows of no fewer bytes (XLA gathers these: then each
       device adds to its part of the sum, and only what is left is reduced)
     - no batched scatter has devices exchange parts of an operand for it (XLA:TPU makes a select of it, and gathers)
@@ -229,9 +231,10 @@ def _movable(producer: Producer, kept: frozenset[str], policy: PolicyName, allow
         kept = names_of(producer.axes)
     axes = tuple(axis for axis in producer.axes if not names_of([axis]) & kept)
     require(bool(axes), f"its sum is split over {_listed(kept)}, and stays so (option policy=defer holds it whole)")
-    axes = tuple(axis for axis in axes if not allowed or names_of([axis]) <= allowed)
-    require(bool(axes), f"it is over {_listed(names_of(producer.axes))}, which option axes does not allow")
-    return axes
+    asked = tuple(axis for axis in axes if not allowed or names_of([axis]) <= allowed)
+    require(bool(asked), f"it is over {_listed(names_of(producer.axes))}, which option axes does not allow")
+    require(asked == axes or real_of(producer.value) is None, "XLA would reduce four parts over the other axes")
+    return asked
 
 
 def _scattering(

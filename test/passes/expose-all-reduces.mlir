@@ -805,6 +805,20 @@ func.func public @some_axes(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@
   return %g, %h : tensor<4x4xf32>, tensor<4x4xf32>
 }
 
+// Worth it when: of complex numbers, it allows all axes (a product becomes four of real numbers, each reduced over the others)
+// AXES-LABEL:    func.func public @complex_over_some_axes
+// AXES:            stablehlo.dot_general %arg0
+// AXES-NEXT:       stablehlo.dot_general %arg1
+// AXES:            sdy.all_reduce {"data"}
+// AXES-NOT:        sdy.all_reduce
+// AXES:            return
+// AXES-REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: XLA would reduce four parts over the other axes
+func.func public @complex_over_some_axes(%x: tensor<16x4xcomplex<f32>> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}, %y: tensor<16x4xcomplex<f32>> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> (tensor<4x4xcomplex<f32>>, tensor<4x4xcomplex<f32>>) {
+  %g = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xcomplex<f32>>, tensor<16x4xcomplex<f32>>) -> tensor<4x4xcomplex<f32>>
+  %h = stablehlo.dot_general %y, %y, contracting_dims = [0] x [0] : (tensor<16x4xcomplex<f32>>, tensor<16x4xcomplex<f32>>) -> tensor<4x4xcomplex<f32>>
+  return %g, %h : tensor<4x4xcomplex<f32>>, tensor<4x4xcomplex<f32>>
+}
+
 // -----
 
 sdy.mesh @mesh = <["data"=4, "model"=2]>
