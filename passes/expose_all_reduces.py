@@ -34,6 +34,7 @@ from paropt.passes.core.closing import scatters
 from paropt.passes.core.deferring import Options, defer_in
 from paropt.passes.core.global_form import Scattering, expose, note_gathers, note_shardings
 from paropt.passes.core.holding import note_alone
+from paropt.passes.core.opening import terms_apart
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.core.traversal import module_of, ops_of
@@ -87,7 +88,9 @@ def expose_all_reduces(
 
     A manual computation, a block under `jax.shard_map`, has reductions of its own. What it reduces last, such as the
     gradients of replicated parameters, is exposed behind it; the block itself reduces until `annotate-unreduced` knows
-    that this has moved. Its loops are deferred first, as by `defer-sync`, so that what they reduce comes last.
+    that this has moved. Its loops are deferred first, as by `defer-sync`, so that what they reduce comes last. Of a
+    block in a loop, what else it adds to such a sum, as an L2 penalty to a gradient, is returned beside it, and added
+    behind the block.
 
     Legal when:
 
@@ -105,7 +108,8 @@ def expose_all_reduces(
     - nothing in the program is said not to be reduced of which the operands are split in different ways (Shardy aborts)
     - it is outside of manual computations
     - in a manual computation, an all_reduce adds up over axes of the mesh, before the return or linear ops
-    - it returns nothing but that sum, once, and nothing else in there reads it
+    - outside of loops, it adds nothing else to that sum
+    - it returns that sum once, and nothing else in there reads it
     - its result is not split over these axes
     - devices that hold the same sum hold the same addend
 
@@ -126,6 +130,8 @@ def expose_all_reduces(
         return [missed(NAME, op, Declined("the program is lowered for GSPMD, not for Shardy")) for op in gspmd[:1]]
     regions = summing_regions(module)
     remarks = _defer_within(module, regions, axes)
+    regions, apart = _terms_apart(regions)
+    remarks += apart
     inner, stays = region_sums(regions)
     remarks += [missed(NAME, op, reason) for op, reason in stays]
     manual = all(is_manual(op) for op in ops_of(module, *PRODUCERS))
@@ -192,6 +198,13 @@ def _defer_within(module: ir.Operation, regions: list[SummingRegion], axes: str)
         remarks += [remark for remark in defer_in(region.manual, options) if remark.applied]
         set_wire_type(region.manual, None)
     return remarks
+
+
+def _terms_apart(regions: list[SummingRegion]) -> tuple[list[SummingRegion], list[Remark]]:
+    """Has manual computations return apart what they add to their sums."""
+    made = [terms_apart(region) for region in regions]
+    text = "what the manual computation adds to its sum is added outside"
+    return [region for region, _ in made], [applied(NAME, op, text) for _, sums in made for op in sums]
 
 
 def _choose(

@@ -102,6 +102,7 @@ class Region:
     def __init__(self, manual: ir.Operation) -> None:
         self.sums: dict[int, RegionSum] = {}  # by the number of the result
         self.declined: dict[int, list[tuple[ir.Operation, Declined]]] = {}  # what reduces others, and why it stays
+        self.mixed: dict[int, RegionSum] = {}  # those of `declined` that would be sums but for other terms
         self._manual = manual
         self._shardings = result_shardings(manual)
         self._uniformity: dict[Reduction, Uniformity] = {}
@@ -132,7 +133,13 @@ class Region:
         except Declined as declined:
             self.declined[position] = [(op, declined) for op in reductions]
             return
-        self.sums[position] = found
+        mixing = next((value for value in order if _has_other_terms(value, values, members)), None)
+        if mixing is None:
+            self.sums[position] = found
+            return
+        self.mixed[position] = found
+        stays = Declined("a sum of what is reduced and what is not", op_of(mixing))
+        self.declined[position] = [(op, stays) for op in reductions]
 
     def _require_sum(self, found: RegionSum, sharding: Sharding) -> None:
         reduction = found.values.reduction
@@ -143,7 +150,7 @@ class Region:
         require(not split, f"the result is split over {split}, over which it is reduced", self._manual)
 
     def _require_apart(self, found: RegionSum, position: int, members: frozenset[ir.Value]) -> None:
-        """Declines unless `members` end in this result and nowhere else, and are made of nothing but the like."""
+        """Declines unless `members` end in this result and nowhere else."""
         values = found.values
         for use in (use for member in found.order for use in member.uses):
             op = use.owner.operation
@@ -153,9 +160,6 @@ class Region:
             stopped = values.stopped_at(use)
             because = f": {stopped.reason}" if stopped is not None else ""
             require(values.made_by(use) in members, f"the sum is also read by {op.name}{because}", op)
-        for member in found.order:
-            fits = all(term in members or adds_nothing(term, ADD) for term in values.terms(member))
-            require(fits, "a sum of what is reduced and what is not", op_of(member))
 
     def _require_fewer_bytes(self, found: RegionSum, position: int) -> None:
         """What leaves a loop, or is added to another sum, is reduced half as often at least."""
@@ -184,6 +188,10 @@ class Region:
         for op in found.reductions:
             for operand in op.operands:
                 facts.require_uniform(operand, "an addend", op)
+
+
+def _has_other_terms(value: ir.Value, values: PartialValues, members: frozenset[ir.Value]) -> bool:
+    return not all(term in members or adds_nothing(term, ADD) for term in values.terms(value))
 
 
 def _is_added_up(result: ir.Value) -> bool:

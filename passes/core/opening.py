@@ -4,6 +4,8 @@
   ...
   sdy.return %p
 }
+
+What is added to such a sum in there, as an L2 penalty to a gradient, is returned beside it first, and added outside.
 """
 
 from collections.abc import Sequence
@@ -12,12 +14,14 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
-from paropt.passes.analysis.region_sums import Region, RegionSum
+from paropt.passes.analysis.collectives import ADD
+from paropt.passes.analysis.loops import WHILE
+from paropt.passes.analysis.region_sums import Region, RegionSum, SummingRegion
 from paropt.passes.analysis.shardings import MANUAL, Axes, mesh_behind, read_sharding, sharding_of
 from paropt.passes.core.closing import summed
 from paropt.passes.core.remarks import require
 from paropt.passes.core.split import Split, erase_unused, split_values
-from paropt.passes.core.traversal import defining_op, module_of, op_of, terminator_of
+from paropt.passes.core.traversal import defining_op, is_within, module_of, op_of, terminator_of
 
 
 class Opening(NamedTuple):
@@ -46,6 +50,55 @@ def openings(sources: Sequence[ir.Operation]) -> list[Opening]:
         from_branches = any(sum_.values.values[value].choices for value in sum_.order)
         found.append(Opening(source, sum_, from_branches))
     return found
+
+
+def terms_apart(region: SummingRegion) -> tuple[SummingRegion, list[ir.Operation]]:
+    """`region` with sums that it returns without what else it adds to them, which it returns, too; and these sums.
+
+    Only in loops, which may then accumulate both: each for itself, and reduce the first once.
+    """
+    apart: list[ir.Operation] = []
+    while is_within(region.manual, WHILE):
+        mixed = Region(region.manual).mixed
+        position = next((i for i in region.positions if i in mixed), None)
+        if position is None:
+            break
+        apart.append(mixed[position].reductions[0])
+        region = region._replace(manual=_with_rest(mixed[position], position))
+    return region, apart
+
+
+def _with_rest(found: RegionSum, position: int) -> ir.Operation:
+    """The manual computation made anew, with a result for what result `position` is beside the sum."""
+    old = op_of(found.result)
+    block = old.regions[0].blocks[0]
+    end = terminator_of(block)
+    reduced = {result: Split(result, None) for op in found.reductions for result in op.results}
+    split = split_values(found.values, reduced, found.order)[end.operands[position]]
+    assert split.rest is not None, "it is mixed"
+    returned = [*end.operands, split.rest]
+    returned[position] = split.partial
+    with ir.InsertionPoint(end), end.location:
+        ir.Operation.create(end.name, operands=returned)
+    end.erase()
+    erase_unused(found.ops)
+    shardings = list(sdy.TensorShardingPerValueAttr(old.attributes["out_shardings"]).shardings)
+    types = [result.type for result in old.results]
+    with old.context, ir.InsertionPoint(old), old.location:
+        said = {"out_shardings": sdy.TensorShardingPerValueAttr.get([*shardings, shardings[position]])}
+        new = ir.Operation.create(
+            old.name,
+            results=[*types, types[position]],
+            operands=list(old.operands),
+            attributes=dict(old.attributes) | said,
+            regions=1,
+        )
+        block.append_to(new.regions[0])
+        whole = ir.Operation.create(ADD, results=[types[position]], operands=[new.results[-1], new.results[position]])
+    for i, result in enumerate(old.results):
+        result.replace_all_uses_with(whole.results[0] if i == position else new.results[i])
+    old.erase()
+    return new
 
 
 def _returns(result: ir.Value, unreduced: Axes) -> bool:

@@ -1030,7 +1030,7 @@ func.func public @region_not_linear(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sh
   return %n0 : tensor<4x4xf32>
 }
 
-// Legal when: it returns nothing but that sum, once, and nothing else in there reads it
+// Legal when: outside of loops, it adds nothing else to that sum
 // CHECK-LABEL:   func.func public @region_with_another_term
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
@@ -1050,6 +1050,48 @@ func.func public @region_with_another_term(%x: tensor<16x4xf32> {sdy.sharding = 
   return %n0 : tensor<4x4xf32>
 }
 
+// In a loop, what else it adds is returned beside the sum.
+// CHECK-LABEL:   func.func public @region_with_another_term_in_a_loop
+// CHECK:           %[[M:.*]]:2 = sdy.manual_computation
+// CHECK-SAME:        out_shardings=[<@mesh, [{}, {}]>, <@mesh, [{}, {}]>] manual_axes={"data", "model"} (%{{.*}}: tensor<4x4xf32>, %[[B:.*]]: tensor<4x4xf32>)
+// CHECK:             %[[H:.*]] = "stablehlo.all_reduce"
+// CHECK:             %[[S:.*]] = stablehlo.negate %[[H]]
+// CHECK-NEXT:        %[[T:.*]] = stablehlo.negate %[[B]]
+// CHECK-NEXT:        sdy.return %[[S]], %[[T]]
+// CHECK:           %[[U:.*]] = sdy.sharding_constraint %[[M]]#0 <@mesh, [{?}, {?}], unreduced={"data"}>
+// CHECK-NEXT:      %[[R:.*]] = sdy.all_reduce {"data"} %[[U]]
+// CHECK-NEXT:      %[[G:.*]] = stablehlo.add %[[M]]#1, %[[R]]
+// CHECK:           stablehlo.add %{{.*}}, %[[G]] {{.*}} : tensor<4x4xf32>
+// REMARK-DAG: [expose-all-reduces] stablehlo.all_reduce applied: what the manual computation adds to its sum is added outside
+func.func public @region_with_another_term_in_a_loop(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %zeros) : tensor<i32>, tensor<4x4xf32>
+  cond {
+    %n = stablehlo.constant dense<4> : tensor<i32>
+    %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %j = stablehlo.add %i, %one : tensor<i32>
+    %m = sdy.manual_computation(%x, %y) in_shardings=[<@mesh, [{"data"}, {}]>, <@mesh, [{}, {}]>] out_shardings=[<@mesh, [{}, {}]>] manual_axes={"data", "model"} (%a: tensor<4x4xf32>, %b: tensor<4x4xf32>) {
+      %g = stablehlo.dot_general %a, %a, contracting_dims = [0] x [0] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %h = "stablehlo.all_reduce"(%g) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 2, 4, 6], [1, 3, 5, 7]]> : tensor<2x4xi64>, use_global_device_ids}> ({
+      ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+        %s = stablehlo.add %p, %q : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+      }) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+      %t = stablehlo.add %h, %b : tensor<4x4xf32>
+      %r = stablehlo.negate %t : tensor<4x4xf32>
+      sdy.return %r : tensor<4x4xf32>
+    } : (tensor<16x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %next = stablehlo.add %acc, %m : tensor<4x4xf32>
+    stablehlo.return %j, %next : tensor<i32>, tensor<4x4xf32>
+  }
+  return %w#1 : tensor<4x4xf32>
+}
+
+// Legal when: it returns that sum once, and nothing else in there reads it
 // CHECK-LABEL:   func.func public @region_returned_twice
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
