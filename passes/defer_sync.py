@@ -55,7 +55,8 @@ def defer_sync(
         %s = all_reduce(%d)
         %r = add %start, %s
 
-    Inner loops come first, so a sync leaves a nest of loops one by one. What the accumulator holds from elsewhere
+    Inner loops come first, so a sync leaves a nest of loops one by one; what an inner loop decays, or selects from, is
+    carried in two parts there, too. What the accumulator holds from elsewhere
     (its start value, terms that are not reduced, or that the body needs reduced) is kept apart and counted once, not
     once per device: a start value that is not zero is added after the loop, and is carried beside the sum only if the
     loop changes it. Where the program computes the same twice, once for the accumulator and once for what needs it
@@ -75,6 +76,7 @@ def defer_sync(
     - the loop has no shardings of its own (they are one per carried value)
     - the condition does not read the accumulator
     - nothing else in the body reads the accumulator
+    - an inner loop that carries the accumulator on only makes linear ops of it
     - nothing else in the body reads the reduced value
     - the reduction is in the body of the loop, or in a branch there that all devices of a group take
 

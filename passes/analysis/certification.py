@@ -1,5 +1,6 @@
 """Gathers what justifies a deferral."""
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
@@ -10,14 +11,17 @@ from paropt.passes.analysis.deferral import Cost, Deferral
 from paropt.passes.analysis.linearity import law_of
 from paropt.passes.analysis.loops import WHILE, Loop, trip_count
 from paropt.passes.analysis.meshes import Mesh
-from paropt.passes.analysis.partial import BlockFacts
+from paropt.passes.analysis.partial import BlockFacts, Carried, PartialValues
 from paropt.passes.analysis.policy import axes_of
 from paropt.passes.analysis.types import bytes_of
 from paropt.passes.core.certificate import Certificate, Scope, Step, Uniform
 from paropt.passes.core.remarks import source_of
 from paropt.passes.core.traversal import defining_op, module_of, parent_of
 
-_CHOICE = "each branch returns a partial value, or one that is kept apart"
+_STRUCTURE = {
+    **dict.fromkeys(BRANCHES, "each branch returns a partial value, or one that is kept apart"),
+    WHILE: "each trip makes a partial value of one, and what else it adds is kept apart",
+}
 
 
 class Site(NamedTuple):
@@ -98,12 +102,25 @@ def _scope(op: ir.Operation) -> Scope:
 
 
 def _chain(part: Deferral, facts: BlockFacts) -> tuple[Step, ...]:
-    steps: list[Step] = []
-    between = [value for value in part.order if defining_op(value) is not None and not part.values.is_source(value)]
+    return tuple(_steps(part.values, part.order, facts))
+
+
+def _steps(values: PartialValues, order: Sequence[ir.Value], facts: BlockFacts) -> Iterator[Step]:
+    """What crosses the reduction; what loops in the block do in their trips follows these loops."""
+    between = [value for value in order if defining_op(value) is not None and not values.is_source(value)]
     for op in facts.in_order(between):
-        law = _CHOICE if op.name in BRANCHES else law_of(op.name, part.values.reduction)
-        steps.append(Step(op.name, source_of(op.location), law))
-    return tuple(steps)
+        law = _STRUCTURE[op.name] if op.name in _STRUCTURE else law_of(op.name, values.reduction)
+        yield Step(op.name, source_of(op.location), law)
+        for carried in _carried([result for result in op.results if result in order], values):
+            yield from _steps(carried.values, carried.order, carried.facts)
+
+
+def _carried(order: Iterable[ir.Value], values: PartialValues) -> Iterator[Carried]:
+    """How loops carry what they make some of the values `order` of."""
+    for value in order:
+        carried = values.values[value].carried
+        if carried is not None:
+            yield carried
 
 
 def _uniform(op: ir.Operation, part: Deferral, loop: Loop, facts: BlockFacts) -> tuple[Uniform, ...]:
@@ -115,4 +132,13 @@ def _uniform(op: ir.Operation, part: Deferral, loop: Loop, facts: BlockFacts) ->
         op = parent_of(op)
         readers.append(op)
     found = [fact for reader in readers for fact in facts.uniform_in(reader, part.values.reduction)]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys([*found, *_uniform_within(part.values, part.order)]))
+
+
+def _uniform_within(values: PartialValues, order: Sequence[ir.Value]) -> Iterator[Uniform]:
+    """What had to be uniform in loops that carry some of the values `order` on."""
+    for carried in _carried(order, values):
+        readers = [carried.facts.block.owner.operation, *carried.facts.in_order(carried.order)]
+        for reader in readers:
+            yield from carried.facts.uniform_in(reader, values.reduction)
+        yield from _uniform_within(carried.values, carried.order)

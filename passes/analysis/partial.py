@@ -13,9 +13,10 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.branches import BRANCHES, branch_around, ends_of, is_end
-from paropt.passes.analysis.collectives import REDUCTIONS, Reduction, reduction_of
+from paropt.passes.analysis.collectives import REDUCE_SCATTER, REDUCTIONS, Reduction, reduction_of
 from paropt.passes.analysis.constants import is_constant
 from paropt.passes.analysis.linearity import Addends, ConvertPolicy, Crossing, addends_of
+from paropt.passes.analysis.loops import WHILE, Loop
 from paropt.passes.analysis.order import Place
 from paropt.passes.analysis.shardings import SHARDING
 from paropt.passes.analysis.uniformity import Uniformity
@@ -31,14 +32,31 @@ class BlockReductions(NamedTuple):
     declined: list[tuple[ir.Operation, Declined]]  # those that can't be moved, and why
 
 
+class Carried(NamedTuple):
+    """What a loop in the block makes of a value that is partial when it starts: it stays so in each trip."""
+
+    facts: "BlockFacts"  # of the body
+    values: "PartialValues"  # there, of all that starts partial
+    order: tuple[ir.Value, ...]  # those that the next value is made of, in program order
+    other_terms: tuple[ir.Value, ...]  # what is added to these that is not partial
+
+    @classmethod
+    def of(cls, end: ir.Value, values: "PartialValues", facts: "BlockFacts") -> "Carried":
+        """For the next value `end`."""
+        members = frozenset(values.made_of(end))
+        order = tuple(value for value in values.values if value in members)
+        return cls(facts, values, order, tuple(t for value in order for t in values.terms(value) if t not in members))
+
+
 class Partial(NamedTuple):
     """A value that may be partial: a source (a result of a reduction, a carried value), an op linear in such values,
-    or a result of an if or case that returns one in some branch.
+    a result of an if or case that returns one in some branch, or of a loop that starts with one.
     """
 
     value: ir.Value
     addends: Addends = ()  # the operands of its op in which it is linear
     choices: tuple[ir.Value, ...] = ()  # what each branch returns
+    carried: Carried | None = None  # of a loop's result
 
 
 class PartialValues(NamedTuple):
@@ -57,7 +75,8 @@ class PartialValues(NamedTuple):
         """The values in which `value` is linear, partial or not; none for a source."""
         made = self.values[value]
         operands = op_of(value).operands if made.addends else ()
-        return [*(operands[i] for i in made.addends), *made.choices]
+        within = made.carried.other_terms if made.carried is not None else ()
+        return [*(operands[i] for i in made.addends), *made.choices, *within]
 
     def parts(self, value: ir.Value) -> list[ir.Value]:
         """The partial values that `value` is made of directly; none for a source."""
@@ -99,10 +118,14 @@ def _reader(use: ir.OpOperand) -> ir.Operation:
 
 
 def _result_of(use: ir.OpOperand) -> ir.Value | None:
-    """What the reader of `use` makes of it: its first result, or when it ends a branch, the if's or case's result."""
+    """What the reader of `use` makes of it: its first result, or that of a loop that starts with it; or when it ends a
+    branch, the if's or case's result.
+    """
     op = use.owner.operation
     if is_end(op):
         return parent_of(op).results[use.operand_number]
+    if op.name == WHILE:
+        return op.results[use.operand_number]
     return op.results[0] if len(op.results) else None
 
 
@@ -184,10 +207,12 @@ class BlockFacts:
         def reached(op: ir.Operation) -> list[ir.Value]:
             if self._with_branches and op.name in BRANCHES:
                 return self._join(op, reduction, found)
+            if self._leaves_loop and op.name == WHILE:
+                return self._carry(op, reduction, found)
             try:
                 addends = addends_of(op, self._crossing(op, reduction, found))
             except Declined as declined:
-                found.stopped[op.results[0]] = declined
+                found.stopped.update(dict.fromkeys(op.results, declined))
                 return []
             found.values[op.results[0]] = Partial(op.results[0], addends)
             return [op.results[0]]
@@ -244,6 +269,49 @@ class BlockFacts:
     def _require_joinable(self, op: ir.Operation, reduction: Reduction) -> None:
         self.require_uniform(op.operands[0], "a predicate", op, reduction)
         require(SHARDING not in op.attributes, f"the {op.name} says how its results are sharded", op)
+
+    def _carry(self, op: ir.Operation, reduction: Reduction, found: PartialValues) -> list[ir.Value]:
+        """The results of the loop `op` that may be partial because it starts with partial values."""
+        loop, facts = Loop(op), BlockFacts(Loop(op).body, self._convert, with_branches=True, leaves_loop=True)
+        positions = [i for i, start in enumerate(op.operands) if start in found.values]
+        while True:
+            values = facts.partial_values(reduction, [loop.body.arguments[i] for i in positions])
+            carried = {i: Carried.of(loop.next_values.operands[i], values, facts) for i in positions}
+            positions = [i for i in carried if not self._is_refused(loop, i, carried[i], found)]
+            if len(positions) == len(carried):
+                break
+        found.values.update({op.results[i]: Partial(op.results[i], (i,), carried=carried[i]) for i in positions})
+        return [op.results[i] for i in positions]
+
+    def _is_refused(self, loop: Loop, position: int, carried: Carried, found: PartialValues) -> bool:
+        """Whether `loop` may not start with a partial value at `position`, and end with what becomes of that."""
+        try:
+            self._require_carried(loop, position, carried)
+        except Declined as declined:
+            found.stopped[loop.op.results[position]] = declined
+            return True
+        return False
+
+    def _require_carried(self, loop: Loop, position: int, carried: Carried) -> None:
+        values = carried.values
+        own_type = self._accumulate is None and values.reduction.kind != REDUCE_SCATTER
+        require(own_type, "an inner loop carries it on, in a type that would change", loop.op)
+        require(SHARDING not in loop.op.attributes, "the loop says how its values are sharded", loop.op)
+        carried.facts.require_uniform(loop.predicate, "the number of trips", loop.op, values.reduction)
+        for use in loop.condition.arguments[position].uses:
+            require(False, "the condition reads the accumulator", use.owner.operation)
+        argument, end = loop.body.arguments[position], loop.next_values
+        members = carried.order
+        sources = [value for value in members if values.is_source(value)]
+        if sources != [argument]:
+            alone = carried.facts.partial_values(values.reduction, [argument])
+            raise next(iter(alone.stopped.values()), Declined("an inner loop carries something else on", end))
+        for use in (use for member in members for use in member.uses):
+            op, stopped = use.owner.operation, values.stopped_at(use)
+            if stopped is not None:
+                raise stopped
+            on = use.operand_number == position if op == end else values.made_by(use) in members
+            require(on, f"an inner loop reads it in {op.name}, too", op)
 
     def require_uniform(self, value: ir.Value, what: str, reader: ir.Operation, reduction: Reduction) -> None:
         """Declines unless `value`, which `reader` reads as `what`, is equal on all devices of each group."""

@@ -30,7 +30,7 @@ from paropt.passes.core.last_trip import last_trip_peeled
 from paropt.passes.core.loops import carry, rebuilt, uncarry
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.core.scattering import own_shards_scattered
-from paropt.passes.core.split import Split, closed, erase_unused, in_type, in_type_of, neutral, split_values
+from paropt.passes.core.split import Split, closed, erase_unused, in_type, in_type_of, neutral_before, split_values
 from paropt.passes.core.traversal import ops_of, parent_of
 
 NAME = "defer-sync"  # the pass that this is done for, wherever it is done
@@ -252,7 +252,7 @@ def deferred(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
     nexts = [partials.get(i, value) for i, value in enumerate(end.operands)]
     new_starts = list(loop.op.operands)
     for i in found.positions:
-        new_starts[i] = _neutral_before(loop.op, types[i], combiner)
+        new_starts[i] = neutral_before(loop.op, types[i], combiner)
     carried: dict[int, int] = {}
     for i, argument in rests.items():
         position, rest = len(nexts), ends[i].rest
@@ -260,10 +260,10 @@ def deferred(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
             uncarry(loop, position)  # the loop leaves it as it was: its start value will do
             continue
         carried[i] = position
-        nexts.append(rest if rest is not None else _neutral_before(end, starts[i].type, combiner))
+        nexts.append(rest if rest is not None else neutral_before(end, starts[i].type, combiner))
         new_starts.append(starts[i])
 
-    new = rebuilt(loop, new_starts, nexts)
+    new = rebuilt(loop, new_starts, nexts, list(carried))
     at = ir.InsertionPoint(loop.op)
     for i, result in enumerate(loop.op.results):
         value = new.op.results[i]
@@ -286,8 +286,3 @@ def _replace(loop: Loop, position: int, argument: ir.Value) -> None:
         block.arguments[position].set_type(argument.type)
     argument.replace_all_uses_with(loop.body.arguments[position])
     uncarry(loop, ir.BlockArgument(argument).arg_number)
-
-
-def _neutral_before(op: ir.Operation, type_: ir.Type, combiner: str) -> ir.Value:
-    with ir.InsertionPoint(op), op.location:
-        return neutral(type_, combiner)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.loops import Loop
+from paropt.passes.analysis.noted import notes_of_results
 
 
 def carry(loop: Loop, type_: ir.Type) -> ir.Value:
@@ -19,14 +20,18 @@ def uncarry(loop: Loop, position: int) -> None:
     loop.body.erase_argument(position)
 
 
-def rebuilt(loop: Loop, starts: Sequence[ir.Value], nexts: Sequence[ir.Value]) -> Loop:
-    """The loop with these start values and next values, in front of the old one, which loses its blocks."""
+def rebuilt(loop: Loop, starts: Sequence[ir.Value], nexts: Sequence[ir.Value], parts_of: Sequence[int] = ()) -> Loop:
+    """The loop with these start values and next values, in front of the old one, which loses its blocks.
+
+    `parts_of` has the numbers of the carried values of which further ones are parts, and which they lie like.
+    """
+    notes = notes_of_results(loop.op, [*range(len(loop.op.results)), *parts_of]) if parts_of else {}
     with ir.InsertionPoint(loop.op), loop.op.location:
         new = ir.Operation.create(
             loop.op.name,
             results=[value.type for value in starts],
             operands=list(starts),
-            attributes=dict(loop.op.attributes),
+            attributes=dict(loop.op.attributes) | notes,
             regions=2,
         )
     end = loop.next_values

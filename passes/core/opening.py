@@ -73,7 +73,7 @@ def _with_rest(found: RegionSum, position: int) -> ir.Operation:
     old = op_of(found.result)
     block = old.regions[0].blocks[0]
     end = terminator_of(block)
-    reduced = {result: Split(result, None) for op in found.reductions for result in op.results}
+    reduced: dict[ir.Value, Split] = {result: Split(result, None) for op in found.reductions for result in op.results}
     split = split_values(found.values, reduced, found.order)[end.operands[position]]
     assert split.rest is not None, "it is mixed"
     returned = [*end.operands, split.rest]

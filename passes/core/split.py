@@ -4,7 +4,7 @@ If `v = f(a, b)` is linear in `a = reduce(p) + r` and `b`, then `v = reduce(f(p,
 reduction crosses is written twice at most, once on partial values and once on what was never partial.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
@@ -13,11 +13,13 @@ from paropt.passes.analysis.branches import ends_of
 from paropt.passes.analysis.collectives import ADD, GLOBAL_ALL_REDUCE, REDUCE_SCATTER, neutral_number, reduction_of
 from paropt.passes.analysis.constants import scalar_of
 from paropt.passes.analysis.deferral import adds_nothing, is_carried_on
+from paropt.passes.analysis.loops import Loop
 from paropt.passes.analysis.noted import notes_of_results
 from paropt.passes.analysis.partial import PartialValues
 from paropt.passes.analysis.shardings import SHARDING
 from paropt.passes.analysis.types import is_float, widens
 from paropt.passes.core.global_form import all_reduced
+from paropt.passes.core.loops import carry, rebuilt
 from paropt.passes.core.traversal import is_used, op_of
 
 SUBTRACT, NEGATE, CONVERT = "stablehlo.subtract", "stablehlo.negate", "stablehlo.convert"
@@ -37,6 +39,10 @@ class Split(NamedTuple):
     rest: ir.Value | None
 
 
+# The splits of the results of an op that was made anew, and what its other results are now.
+Remade = tuple[dict[ir.Value, Split], dict[ir.Value, ir.Value]]
+
+
 def split_values(
     values: PartialValues, sources: dict[ir.Value, Split], wanted: Sequence[ir.Value]
 ) -> dict[ir.Value, Split]:
@@ -51,9 +57,11 @@ def split_values(
         if value in splits:
             continue
         op = op_of(value)
-        if values.values[value].choices:
+        if values.values[value].choices or values.values[value].carried is not None:
             joined = [result for result in op.results if result in members]
-            splits |= _split_branches(op, joined, splits, combiner)
+            remade = _split_branches if values.values[value].choices else _split_loop
+            found, moved = remade(op, joined, splits, values)
+            splits = {each: _with_moved(split, moved) for each, split in splits.items()} | found
             continue
         parts = {i: splits.get(op.operands[i]) for i in values.values[value].addends}
         partials = {i: part.partial if part else None for i, part in parts.items()}
@@ -62,6 +70,12 @@ def split_values(
         partial = _on(op, partials, values, unscattered=scatters)
         splits[value] = Split(partial, _rest_on(op, rests, values))
     return splits
+
+
+def _with_moved(split: Split, moved: Mapping[ir.Value, ir.Value]) -> Split:
+    """`split` with what other results of an op that was made anew are now."""
+    rest = split.rest
+    return Split(moved.get(split.partial, split.partial), rest if rest is None else moved.get(rest, rest))
 
 
 def _rest_on(op: ir.Operation, rests: dict[int, ir.Value | None], values: PartialValues) -> ir.Value | None:
@@ -131,14 +145,20 @@ def neutral(type_: ir.Type, combiner: str = ADD) -> ir.Value:
     return _constant(tensor, attribute)
 
 
+def neutral_before(op: ir.Operation, type_: ir.Type, combiner: str) -> ir.Value:
+    """The same, made before `op`."""
+    with ir.InsertionPoint(op), op.location:
+        return neutral(type_, combiner)
+
+
 def _split_branches(
-    op: ir.Operation, joined: Sequence[ir.Value], splits: dict[ir.Value, Split], combiner: str
-) -> dict[ir.Value, Split]:
+    op: ir.Operation, joined: Sequence[ir.Value], splits: dict[ir.Value, Split], values: PartialValues
+) -> Remade:
     """Makes an if or case that returns the parts of the results `joined` of `op`, whose blocks it takes over.
 
     `op` is left without blocks: it must be erased once nothing reads it.
     """
-    ends = ends_of(op)
+    ends, combiner = ends_of(op), values.reduction.combiner
     numbers = [ir.OpResult(result).result_number for result in joined]
     kept = [i for i in range(len(op.results)) if i not in numbers]
     returned = [[end.operands[i] for i in kept] for end in ends]  # of each branch
@@ -154,21 +174,65 @@ def _split_branches(
         new = ir.Operation.create(
             op.name, results=types, operands=list(op.operands), attributes=attributes, regions=len(ends)
         )
-    for end, region, values in zip(ends, new.regions, returned, strict=True):
+    for end, region, operands in zip(ends, new.regions, returned, strict=True):
         block = end.block
         with ir.InsertionPoint(end), end.location:
-            ir.Operation.create(end.name, operands=values)
+            ir.Operation.create(end.name, operands=operands)
         end.erase()
         block.append_to(region)
-    for i, old in enumerate(kept):
-        op.results[old].replace_all_uses_with(new.results[i])
+    moved = {op.results[old]: new.results[i] for i, old in enumerate(kept)}
+    for old, result in moved.items():
+        old.replace_all_uses_with(result)
     found: dict[ir.Value, Split] = {}
     for result, partial, rest in made:
         found[result] = Split(
             new.results[partial] if isinstance(partial, int) else partial,
             new.results[rest] if isinstance(rest, int) else rest,
         )
-    return found
+    return found, moved
+
+
+def _split_loop(
+    op: ir.Operation, joined: Sequence[ir.Value], splits: dict[ir.Value, Split], values: PartialValues
+) -> Remade:
+    """Makes a loop that carries the parts of the results `joined` of `op`, whose blocks it takes over.
+
+    `op` is left without blocks: it must be erased once nothing reads it.
+    """
+    loop, combiner = Loop(op), values.reduction.combiner
+    end, starts = loop.next_values, list(op.operands)
+    carried = [each for result in joined if (each := values.values[result].carried) is not None]
+    facts, within = carried[0].facts, carried[0].values
+    positions = [ir.OpResult(result).result_number for result in joined]
+    sources: dict[ir.Value, Split] = {}
+    for position, each in zip(positions, carried, strict=True):
+        adds = any(not adds_nothing(term, combiner) for term in each.other_terms)
+        has_rest = adds or splits[op.operands[position]].rest is not None
+        argument = loop.body.arguments[position]
+        sources[argument] = Split(argument, carry(loop, argument.type) if has_rest else None)
+    members = {value for each in carried for value in each.order}
+    order = [value for value in within.values if value in members]
+    old = facts.in_order(order)
+    ends = split_values(within, sources, order)
+    nexts = list(end.operands)  # now, that ops of the body have been made anew
+    rests: dict[int, int] = {}  # the number of the carried value that is the rest
+    for position in positions:
+        start, ended = splits[op.operands[position]], ends[end.operands[position]]
+        starts[position], nexts[position] = start.partial, ended.partial
+        if sources[loop.body.arguments[position]].rest is not None:
+            type_ = op.results[position].type
+            rests[position] = len(starts)
+            starts.append(start.rest if start.rest is not None else neutral_before(op, type_, combiner))
+            nexts.append(ended.rest if ended.rest is not None else neutral_before(end, type_, combiner))
+    new = rebuilt(loop, starts, nexts, list(rests)).op
+    erase_unused(old)
+    moved: dict[ir.Value, ir.Value] = {
+        result: new.results[i] for i, result in enumerate(op.results) if i not in positions
+    }
+    for result, now in moved.items():
+        result.replace_all_uses_with(now)
+    found = {i: Split(new.results[i], new.results[rests[i]] if i in rests else None) for i in positions}
+    return {op.results[i]: split for i, split in found.items()}, moved
 
 
 def _choices(

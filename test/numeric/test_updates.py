@@ -11,6 +11,8 @@ from jax.sharding import Mesh
 from numeric.user_steps import EXAMPLES, MICRO_BATCHES, WIDTH, Case, compared, integers, placed
 from programs.program import Tree, data_mesh, mesh_of
 
+import paropt
+
 Update = Callable[[Tree, Tree, jax.Array], Tree]  # (accumulators, gradients, number of the micro-batch) -> accumulators
 
 
@@ -94,11 +96,11 @@ def test_accumulators_stay_where_they_are(update: str, layout: str) -> None:
     sends_less(step, layout)
 
 
-def nested(trip: Callable[[Tree, jax.Array], Tree], total: Tree, batches: jax.Array) -> Tree:
-    def inner(total: Tree, some: jax.Array) -> tuple[Tree, None]:
+def nested(trip: Callable[[Tree, Any], Tree], total: Tree, batches: Any) -> Tree:
+    def inner(total: Tree, some: Any) -> tuple[Tree, None]:
         return lax.scan(lambda total, batch: (trip(total, batch), None), total, some)
 
-    return lax.scan(inner, total, batches.reshape(2, -1, *batches.shape[1:]))[0]
+    return lax.scan(inner, total, jax.tree.map(lambda x: x.reshape(2, -1, *x.shape[1:]), batches))[0]
 
 
 def unrolled(trip: Callable[[Tree, jax.Array], Tree], total: Tree, batches: jax.Array) -> Tree:
@@ -118,6 +120,20 @@ def test_what_passes_make_lies_so_too(loop: Callable[..., Tree], change: Callabl
         return jax.tree.map(jnp.subtract, w, loop(trip, jax.tree.map(jnp.zeros_like, w), batches))
 
     sends_less(step, layout)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("update", ["decayed", "selected", "decayed in a branch", "by turns", "transposed"])
+def test_the_inner_of_two_loops_changes_what_the_outer_one_accumulates(update: str, layout: str) -> None:
+    def step(w: Tree, batches: jax.Array) -> Tree:
+        trip = lambda total, item: UPDATES[update](total, jax.grad(loss)(w, item[1]), item[0])  # noqa: E731
+        total = nested(trip, jax.tree.map(jnp.zeros_like, w), (jnp.arange(MICRO_BATCHES), batches))
+        return jax.tree.map(jnp.subtract, w, total)
+
+    sends_less(step, layout)
+    if layout == "whole":  # once, and not once in each trip of the outer loop
+        after = paropt.audit(paropt.jit(step).lower(*arguments(layout)))
+        assert (after.sync_in_loop, after.sync_bytes) == (0, 4 * (4 * WIDTH + 1) * WIDTH)
 
 
 def beside_a_number(w: Tree, x: jax.Array) -> tuple[jax.Array, Tree]:

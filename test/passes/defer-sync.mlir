@@ -1991,6 +1991,42 @@ func.func public @accumulator_read_in_an_inner_region(%x: tensor<4xf32>) -> tens
   return %w#1 : tensor<4xf32>
 }
 
+// Legal when: an inner loop that carries the accumulator on only makes linear ops of it
+// CHECK-LABEL:   func.func public @inner_not_linear
+// CHECK:           } do {
+// CHECK:             stablehlo.all_reduce
+// CHECK:           return
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: stablehlo.abs does not commute with the reduction
+func.func public @inner_not_linear(%x: tensor<4xf32>, %start: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %two = stablehlo.constant dense<2> : tensor<i32>
+  %half = stablehlo.constant dense<0.5> : tensor<4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %two : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %x, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %m = stablehlo.add %acc, %s : tensor<4xf32>
+    %v:2 = stablehlo.while(%j = %zero, %a = %m) : tensor<i32>, tensor<4xf32>
+    cond {
+      %more = stablehlo.compare LT, %j, %two : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %more : tensor<i1>
+    } do {
+      %b = stablehlo.abs %a : tensor<4xf32>
+      %j_next = stablehlo.add %j, %one : tensor<i32>
+      stablehlo.return %j_next, %b : tensor<i32>, tensor<4xf32>
+    }
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %v#1 : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
 // CHECK-LABEL:   func.func public @accumulator_carried_twice
 // CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
@@ -2732,6 +2768,39 @@ func.func public @loop_with_shardings(%trips: tensor<i32>, %x: tensor<8x4xf32>, 
     }
     sdy.return %w#1 : tensor<1x4xf32>
   } : (tensor<i32>, tensor<8x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  return %0 : tensor<2x4xf32>
+}
+
+// CHECK-LABEL:   func.func public @inner_loop_with_shardings
+// CHECK:           } do {
+// CHECK:           stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the loop says how its values are sharded (stablehlo.while at
+func.func public @inner_loop_with_shardings(%trips: tensor<i32>, %x: tensor<8x4xf32>, %start: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %0 = sdy.manual_computation(%trips, %x, %start) in_shardings=[<@mesh, []>, <@mesh, [{"replica", "data"}, {}]>, <@mesh, [{"replica"}, {}]>] out_shardings=[<@mesh, [{"replica"}, {}]>] manual_axes={"replica", "data"} (%n: tensor<i32>, %g: tensor<1x4xf32>, %s: tensor<1x4xf32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %w:2 = stablehlo.while(%i = %zero, %acc = %s) : tensor<i32>, tensor<1x4xf32>
+    cond {
+      %more = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %more : tensor<i1>
+    } do {
+      %r = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #data, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<1x4xf32>) -> tensor<1x4xf32>
+      %m = stablehlo.add %acc, %r : tensor<1x4xf32>
+      %v:2 = stablehlo.while(%j = %zero, %a = %m) : tensor<i32>, tensor<1x4xf32> attributes {sdy.sharding = #sdy.sharding_per_value<[<@mesh, []>, <@mesh, [{}, {}]>]>}
+      cond {
+        %more = stablehlo.compare LT, %j, %one : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %more : tensor<i1>
+      } do {
+        %b = stablehlo.negate %a : tensor<1x4xf32>
+        %j_next = stablehlo.add %j, %one : tensor<i32>
+        stablehlo.return %j_next, %b : tensor<i32>, tensor<1x4xf32>
+      }
+      %i_next = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %i_next, %v#1 : tensor<i32>, tensor<1x4xf32>
+    }
+    sdy.return %w#1 : tensor<1x4xf32>
+  } : (tensor<i32>, tensor<8x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
   return %0 : tensor<2x4xf32>
 }
 
