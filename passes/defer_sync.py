@@ -83,7 +83,7 @@ def defer_sync(
     Worth it when:
 
     - fewer bytes are reduced after the loop than in all trips (of a loop around it, too, if they leave that), or as
-      many in fewer arrays
+      many in fewer arrays (what is the same in each trip counts once: XLA takes it out of the loop)
     - no more is moved to put together what is split, and would be there twice, than is sent less
     - the accumulator keeps its shard, unless `policy` allows more memory: one before a reduce_scatter is unscattered
 

@@ -123,6 +123,7 @@ def _fuse(partial: PartialValues, facts: BlockFacts) -> Remark | None:
 
     splits = split_values(partial, sources, placement.split)
     for value, like in zip(moved, likes, strict=True):
+        assert like is not None, "it is made of reductions of this block"
         at = ir.InsertionPoint(op_of(value))
         reduced = closed(splits[value], like, partial.reduction.combiner, at)
         if splits[value].rest is not None:

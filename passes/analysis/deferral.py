@@ -8,6 +8,7 @@ from jaxlib.mlir import ir
 from paropt.passes.analysis.collectives import ADD, REDUCTIONS, Reduction, neutral_number
 from paropt.passes.analysis.constants import is_zero
 from paropt.passes.analysis.evaluation import executions, trips_of
+from paropt.passes.analysis.invariants import Varying
 from paropt.passes.analysis.loops import Loop, loop_around, trip_count
 from paropt.passes.analysis.noted import noted_sharding, parts_unreduced, shard_bytes
 from paropt.passes.analysis.partial import BlockFacts, PartialValues
@@ -50,12 +51,18 @@ def deferrals(loop: Loop, reduction: Reduction, facts: BlockFacts, results: Sequ
 def _deferrals(loop: Loop, reduction: Reduction, facts: BlockFacts, sources: Sequence[ir.Value]) -> Deferrals:
     """What may leave of the sums `sources`."""
     reductions = facts.reductions.kinds.get(reduction, [])
-    reached = facts.partial_values(reduction, sources)
     reasons: dict[ir.Value, Declined] = {}
     nexts = list(loop.next_values.operands)
-    positions = [i for i, value in enumerate(nexts) if value in reached.values]
+
+    def reached(positions: Sequence[int]) -> PartialValues:
+        return facts.partial_values(reduction, [*sources, *(loop.body.arguments[i] for i in positions)])
+
+    positions: list[int] = []
+    values = reached(positions)
+    while more := [i for i, value in enumerate(nexts) if value in values.values and i not in positions]:
+        positions = sorted([*positions, *more])
+        values = reached(positions)
     while True:
-        values = facts.partial_values(reduction, [*sources, *(loop.body.arguments[i] for i in positions)])
         made_of = {i: [*values.made_of(nexts[i]), loop.body.arguments[i]] for i in positions}
         members = frozenset().union(*made_of.values())
         refused: set[int] = set()
@@ -69,6 +76,7 @@ def _deferrals(loop: Loop, reduction: Reduction, facts: BlockFacts, sources: Seq
         if not refused:
             break
         positions = [i for i in positions if i not in refused]
+        values = reached(positions)
     return Deferrals(_parts(connected(positions, made_of), made_of, reductions, values), values, reductions, reasons)
 
 
@@ -207,6 +215,7 @@ class Cost(NamedTuple):
     unwidened: int  # bytes of all of these in the program's own types: the user asked for wider ones at any price
     held: int  # bytes that the loop carries more than before
     joined: int  # bytes that XLA moves more than before, to put together what is split and now there twice
+    lifted: frozenset[ir.Value] = frozenset()  # what is reduced in the loop and the same in each trip: XLA does it once
 
     @property
     def saved(self) -> int:
@@ -214,22 +223,27 @@ class Cost(NamedTuple):
         return self._in_all(self.inside) - sum(self.after)
 
     def _in_all(self, each: Mapping[ir.Value, int]) -> int:
-        """The sum over all that is reduced inside. What runs is not known counts as 2: as few as can be worth it."""
-        often = {value: 2 if runs is None else runs for value, runs in self.runs.items()}
-        return sum(each[v] * often[v] // share for v, share in self.shared.items() if share)
+        """The sum over all that is reduced inside."""
+        return sum(each[v] * self.often(v) // share for v, share in self.shared.items() if share)
+
+    def often(self, value: ir.Value) -> int:
+        """How often XLA alone reduces `value`. What is not known counts as 2: as few as can be worth it."""
+        runs = self.runs[value]
+        return 1 if value in self.lifted else 2 if runs is None else runs
 
     def is_less(self, times: int = 1) -> bool:
-        """Than what is reduced inside, that many times. Bytes decide, then arrays."""
+        """Than what is reduced inside, that many times. Bytes decide, then arrays; as much as XLA takes out will do."""
         size, arrays = (self._in_all(each) for each in (self.inside, dict.fromkeys(self.inside, 1)))
-        return (self.unwidened, len(self.after)) < (times * size, times * arrays)
+        after, before = (self.unwidened, len(self.after)), (times * size, times * arrays)
+        return after < before or (bool(self.lifted) and after == before)
 
     def moves_less(self, times: int = 1) -> bool:
         """Whether what is reduced less, and would be sent twice for that, is more than what is moved more."""
         return not self.joined or self.joined < 2 * (times * self._in_all(self.inside) - self.unwidened)
 
 
-def cost_of(part: Deferral, loop: Loop, shared: Mapping[ir.Value, int]) -> Cost:
-    """A branch whose predicate is not known counts as taken in every trip.
+def cost_of(part: Deferral, loop: Loop, shared: Mapping[ir.Value, int], varying: Varying) -> Cost:
+    """A branch whose predicate is not known counts as taken in every trip; what is no other in each, as reduced once.
 
     What is reduced for several counts once for all of them, or not at all: `shared` says among how many that may leave.
     """
@@ -245,6 +259,7 @@ def cost_of(part: Deferral, loop: Loop, shared: Mapping[ir.Value, int]) -> Cost:
     widened = part.values.accumulate is not None
     unwidened = sum(-(-_unwidened(part, loop, i) // parts[i]) if widened else after[i] for i in part.positions)
     cost = Cost({}, {}, {}, list(after.values()), unwidened, held, joined)
+    lifted: set[ir.Value] = set()
     for op in part.reductions:
         runs = executions(op, loop, known) if op.block != loop.body else None
         for operand, result in zip(op.operands, op.results, strict=True):
@@ -253,7 +268,9 @@ def cost_of(part: Deferral, loop: Loop, shared: Mapping[ir.Value, int]) -> Cost:
                 cost.inside[result] = -(-size // parts_unreduced(operand, part.values.reduction))
                 cost.shared[result] = shared[operand]
                 cost.runs[result] = trips if runs is None else runs
-    return cost
+                if op.block == loop.body and trips not in (0, 1) and operand not in varying:
+                    lifted.add(result)
+    return cost._replace(lifted=frozenset(lifted))
 
 
 def carried_type(part: Deferral, loop: Loop, position: int) -> ir.RankedTensorType:

@@ -18,6 +18,7 @@ from paropt.passes.analysis.deferral import (
     merged,
     reason_to_stay,
 )
+from paropt.passes.analysis.invariants import Varying
 from paropt.passes.analysis.linearity import ConvertPolicy
 from paropt.passes.analysis.loops import WHILE, Loop, loop_around, trip_count
 from paropt.passes.analysis.meshes import Mesh
@@ -31,7 +32,7 @@ from paropt.passes.core.loops import carry, rebuilt, uncarry
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.core.scattering import own_shards_scattered
 from paropt.passes.core.split import Split, closed, erase_unused, in_type, in_type_of, neutral_before, split_values
-from paropt.passes.core.traversal import ops_of, parent_of
+from paropt.passes.core.traversal import is_within, ops_of, parent_of
 
 NAME = "defer-sync"  # the pass that this is done for, wherever it is done
 
@@ -54,8 +55,14 @@ class Possible(NamedTuple):
 
 
 def defer_in(root: ir.Operation, options: Options) -> list[Remark]:
-    """Defers what can be in the loops under `root`; inner loops first."""
-    return [remark for op in ops_of(root, WHILE) for remark in _defer_from(Loop(op), options)]
+    """Defers what can be in the loops under `root`; inner loops first, and again, if something has left one around."""
+    done: list[Remark] = []
+    while True:
+        remarks = [remark for op in ops_of(root, WHILE) for remark in _defer_from(Loop(op), options)]
+        now = [remark for remark in remarks if remark.applied]
+        done += now
+        if not now or not any(is_within(op, WHILE) for op in ops_of(root, WHILE)):
+            return done + [remark for remark in remarks if not remark.applied]
 
 
 def _defer_from(loop: Loop, options: Options) -> list[Remark]:
@@ -131,9 +138,9 @@ def _worth(found: Deferrals, loop: Loop, options: Options) -> tuple[list[Possibl
     """The parts that are worth it, and why the others are not."""
     worth: list[Possible] = []
     reason = Declined("no accumulator takes it")
-    shared = _shared(found)
+    shared, varying = _shared(found), Varying(loop)
     for part in found.parts:
-        cost = cost_of(part, loop, shared)
+        cost = cost_of(part, loop, shared, varying)
         try:
             _require_worth(cost, 1 if cost.is_less() else _trips_around(part, loop, options))
         except Declined as declined:
@@ -175,10 +182,11 @@ def _trips_around(part: Deferral, loop: Loop, options: Options) -> int:
 
 def _require_worth(cost: Cost, times: int) -> None:
     inside = sum(cost.inside.values())
-    counts = {2 if runs is None else runs for runs in cost.runs.values()}
+    counts = {cost.often(value) for value in cost.runs}
     often = f"{min(counts)} times " if len(counts) == 1 else f"in all {len(cost.runs)} arrays "
     merged = ", of values that are reduced there for others, too" if set(cost.shared.values()) != {1} else ""
-    few = f"{cost.unwidened} bytes after the loop are no fewer than {often}{inside} in it{merged}"
+    lifted = ": what is the same in each trip, XLA reduces once" if cost.lifted else ""
+    few = f"{cost.unwidened} bytes after the loop are no fewer than {often}{inside} in it{merged}{lifted}"
     require(cost.is_less(times), few)
     moved = f"{cost.joined} bytes more are moved in the loop, to put together what is split and then there twice"
     require(cost.moves_less(times), moved)
@@ -246,7 +254,7 @@ def deferred(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
 
     end = loop.next_values
     ends = {i: splits[end.operands[i]] for i in found.positions}
-    like = {i: first_source(end.operands[i], values) for i in found.positions}
+    like = {i: first_source(end.operands[i], values) or found.reductions[0] for i in found.positions}
     with ir.InsertionPoint(end), end.location:
         partials = {i: in_type(ends[i].partial, types[i].element_type) for i in found.positions}
     nexts = [partials.get(i, value) for i, value in enumerate(end.operands)]

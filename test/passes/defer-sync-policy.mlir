@@ -116,7 +116,10 @@ func.func public @converted_shard(%x: tensor<16xbf16>) -> tensor<2xf32> {
     %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
     stablehlo.return %more : tensor<i1>
   } do {
-    %s = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<bf16>, %q: tensor<bf16>): %r = stablehlo.add %p, %q : tensor<bf16> stablehlo.return %r : tensor<bf16> }) {replica_groups = #all, scatter_dimension = 0 : i64} : (tensor<16xbf16>) -> tensor<2xbf16>
+    %xi = stablehlo.convert %i : (tensor<i32>) -> tensor<bf16>
+    %xb = stablehlo.broadcast_in_dim %xi, dims = [] : (tensor<bf16>) -> tensor<16xbf16>
+    %xv = stablehlo.add %x, %xb : tensor<16xbf16>
+    %s = "stablehlo.reduce_scatter"(%xv) ({ ^bb0(%p: tensor<bf16>, %q: tensor<bf16>): %r = stablehlo.add %p, %q : tensor<bf16> stablehlo.return %r : tensor<bf16> }) {replica_groups = #all, scatter_dimension = 0 : i64} : (tensor<16xbf16>) -> tensor<2xbf16>
     %c = stablehlo.convert %s : (tensor<2xbf16>) -> tensor<2xf32>
     %n = stablehlo.add %acc, %c : tensor<2xf32>
     %i_next = stablehlo.add %i, %one : tensor<i32>
@@ -219,9 +222,15 @@ func.func public @best_of_three(%x: tensor<16xf32>, %h: tensor<64xf32>) -> (tens
     %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
     %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<16xf32>
     %g = stablehlo.add %x, %ts : tensor<16xf32>
-    %s = "stablehlo.reduce_scatter"(%h) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, scatter_dimension = 0 : i64} : (tensor<64xf32>) -> tensor<8xf32>
+    %hi = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %hb = stablehlo.broadcast_in_dim %hi, dims = [] : (tensor<f32>) -> tensor<64xf32>
+    %hv = stablehlo.add %h, %hb : tensor<64xf32>
+    %s = "stablehlo.reduce_scatter"(%hv) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, scatter_dimension = 0 : i64} : (tensor<64xf32>) -> tensor<8xf32>
     %a1 = stablehlo.add %a, %s : tensor<8xf32>
-    %s2 = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, scatter_dimension = 0 : i64} : (tensor<16xf32>) -> tensor<2xf32>
+    %xi = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %xb = stablehlo.broadcast_in_dim %xi, dims = [] : (tensor<f32>) -> tensor<16xf32>
+    %xv = stablehlo.add %x, %xb : tensor<16xf32>
+    %s2 = "stablehlo.reduce_scatter"(%xv) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, scatter_dimension = 0 : i64} : (tensor<16xf32>) -> tensor<2xf32>
     %s3 = "stablehlo.reduce_scatter"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, scatter_dimension = 0 : i64} : (tensor<16xf32>) -> tensor<2xf32>
     %b1 = stablehlo.add %b, %s2 : tensor<2xf32>
     %b2 = stablehlo.add %b1, %s3 : tensor<2xf32>

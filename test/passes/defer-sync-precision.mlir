@@ -222,7 +222,10 @@ func.func public @half_of_another_sum(%x: tensor<4xbf16>) -> (tensor<4xbf16>, te
     %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
     stablehlo.return %more : tensor<i1>
   } do {
-    %s = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<bf16>, %q: tensor<bf16>): %r = stablehlo.add %p, %q : tensor<bf16> stablehlo.return %r : tensor<bf16> }) {replica_groups = #all} : (tensor<4xbf16>) -> tensor<4xbf16>
+    %xi = stablehlo.convert %i : (tensor<i32>) -> tensor<bf16>
+    %xb = stablehlo.broadcast_in_dim %xi, dims = [] : (tensor<bf16>) -> tensor<4xbf16>
+    %xv = stablehlo.add %x, %xb : tensor<4xbf16>
+    %s = "stablehlo.all_reduce"(%xv) ({ ^bb0(%p: tensor<bf16>, %q: tensor<bf16>): %r = stablehlo.add %p, %q : tensor<bf16> stablehlo.return %r : tensor<bf16> }) {replica_groups = #all} : (tensor<4xbf16>) -> tensor<4xbf16>
     %n = stablehlo.add %acc, %s : tensor<4xbf16>
     %i_next = stablehlo.add %i, %one : tensor<i32>
     stablehlo.return %i_next, %n, %s : tensor<i32>, tensor<4xbf16>, tensor<4xbf16>

@@ -357,7 +357,10 @@ func.func public @mixed_precision(%x: tensor<4xbf16>) -> tensor<4xf32> {
     %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
     stablehlo.return %more : tensor<i1>
   } do {
-    %s = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<bf16>, %q: tensor<bf16>): %r = stablehlo.add %p, %q : tensor<bf16> stablehlo.return %r : tensor<bf16> }) {replica_groups = #all} : (tensor<4xbf16>) -> tensor<4xbf16>
+    %xi = stablehlo.convert %i : (tensor<i32>) -> tensor<bf16>
+    %xb = stablehlo.broadcast_in_dim %xi, dims = [] : (tensor<bf16>) -> tensor<4xbf16>
+    %xv = stablehlo.add %x, %xb : tensor<4xbf16>
+    %s = "stablehlo.all_reduce"(%xv) ({ ^bb0(%p: tensor<bf16>, %q: tensor<bf16>): %r = stablehlo.add %p, %q : tensor<bf16> stablehlo.return %r : tensor<bf16> }) {replica_groups = #all} : (tensor<4xbf16>) -> tensor<4xbf16>
     %c = stablehlo.convert %s : (tensor<4xbf16>) -> tensor<4xf32>
     %n = stablehlo.add %acc, %c : tensor<4xf32>
     %i_next = stablehlo.add %i, %one : tensor<i32>
@@ -530,7 +533,10 @@ func.func public @embedding_rows(%x: tensor<3x2xf32>, %start: tensor<4x2xf32>) -
     %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
     stablehlo.return %more : tensor<i1>
   } do {
-    %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<3x2xf32>) -> tensor<3x2xf32>
+    %xi = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %xb = stablehlo.broadcast_in_dim %xi, dims = [] : (tensor<f32>) -> tensor<3x2xf32>
+    %xv = stablehlo.add %x, %xb : tensor<3x2xf32>
+    %a = "stablehlo.all_reduce"(%xv) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<3x2xf32>) -> tensor<3x2xf32>
     %n = "stablehlo.scatter"(%acc, %rows, %a) <{indices_are_sorted = false, unique_indices = false, scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) : (tensor<4x2xf32>, tensor<3x1xi32>, tensor<3x2xf32>) -> tensor<4x2xf32>
     %i_next = stablehlo.add %i, %one : tensor<i32>
     stablehlo.return %i_next, %n : tensor<i32>, tensor<4x2xf32>
@@ -2027,11 +2033,13 @@ func.func public @inner_not_linear(%x: tensor<4xf32>, %start: tensor<4xf32>) -> 
   return %w#1 : tensor<4xf32>
 }
 
+// What was accumulated one trip before is a sum, too.
 // CHECK-LABEL:   func.func public @accumulator_carried_twice
-// CHECK:           } do {
-// CHECK:           stablehlo.all_reduce
-// CHECK:           stablehlo.return %{{.*}}, %
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the accumulator is also carried to the next trip
+// CHECK:           %[[W:.*]]:3 = stablehlo.while(%{{.*}} = %{{.*}}, %[[D:.*]] = %{{.*}}, %{{.*}} = %{{.*}})
+// CHECK-NOT:         stablehlo.all_reduce
+// CHECK:             stablehlo.return %{{.*}}, %{{.*}}, %[[D]]
+// CHECK:           "stablehlo.all_reduce"(%[[W]]#1)
+// CHECK:           "stablehlo.all_reduce"(%[[W]]#2)
 func.func public @accumulator_carried_twice(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -2049,6 +2057,125 @@ func.func public @accumulator_carried_twice(%x: tensor<4xf32>) -> (tensor<4xf32>
     %n = stablehlo.add %acc, %s : tensor<4xf32>
     %i_next = stablehlo.add %i, %one : tensor<i32>
     stablehlo.return %i_next, %n, %acc : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @accumulator_carried_and_read
+// CHECK:           } do {
+// CHECK:           stablehlo.all_reduce
+// CHECK:           stablehlo.return %{{.*}}, %
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the accumulator is also carried to the next trip
+func.func public @accumulator_carried_and_read(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %w:3 = stablehlo.while(%i = %zero, %acc = %none, %previous = %none) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %x, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %n = stablehlo.add %acc, %s : tensor<4xf32>
+    %m = stablehlo.abs %previous : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n, %acc : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
+}
+
+// What is reduced is added in the next trip.
+// CHECK-LABEL:   func.func public @added_one_trip_later
+// CHECK:           %[[W:.*]]:3 = stablehlo.while(%{{.*}} = %{{.*}}, %[[A:.*]] = %{{.*}}, %[[D:.*]] = %{{.*}})
+// CHECK-NOT:         stablehlo.all_reduce
+// CHECK:             %[[G:.*]] = stablehlo.add %{{.*}}, %{{.*}} : tensor<4xf32>
+// CHECK:             %[[N:.*]] = stablehlo.add %[[A]], %[[D]]
+// CHECK:             stablehlo.return %{{.*}}, %[[N]], %[[G]]
+// CHECK-COUNT-2:   "stablehlo.all_reduce"
+func.func public @added_one_trip_later(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %w:3 = stablehlo.while(%i = %zero, %acc = %none, %previous = %none) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %x, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %n = stablehlo.add %acc, %previous : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n, %s : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
+}
+
+// What is the same in each trip, XLA reduces once, before the loop.
+// CHECK-LABEL:   func.func public @same_in_each_trip
+// CHECK:           } do {
+// CHECK:             stablehlo.all_reduce
+// CHECK:             stablehlo.return
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: 32 bytes after the loop are no fewer than 1 times 16 in it: what is the same in each trip, XLA reduces once
+func.func public @same_in_each_trip(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %w:3 = stablehlo.while(%i = %zero, %acc = %none, %previous = %none) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %x, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %n = stablehlo.add %acc, %s : tensor<4xf32>
+    %d = stablehlo.subtract %s, %previous : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n, %d : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
+}
+
+// Nothing that it makes could move, so nothing has to be known of the predicate.
+// CHECK-LABEL:   func.func public @reduced_in_a_branch_without_results
+// CHECK:           } do {
+// CHECK:             "stablehlo.case"
+// CHECK:               stablehlo.all_reduce
+// CHECK:             stablehlo.return %{{.*}}, %{{.*}}, %{{.*}} :
+// CHECK:           "stablehlo.all_reduce"
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: no accumulator takes it
+func.func public @reduced_in_a_branch_without_results(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %w:3 = stablehlo.while(%i = %zero, %acc = %none, %previous = %none) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %x, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    "stablehlo.case"(%i) ({
+      %own = "stablehlo.all_reduce"(%ts) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+      stablehlo.return
+    }, {
+      stablehlo.return
+    }) : (tensor<i32>) -> ()
+    %n = stablehlo.add %acc, %s : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n, %previous : tensor<i32>, tensor<4xf32>, tensor<4xf32>
   }
   return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
 }
@@ -2184,7 +2311,7 @@ func.func public @wider_stack_in_a_loop(%x: tensor<4xbf16>) -> tensor<2x4xf32> {
 // CHECK-LABEL:   func.func public @wider_stack_that_is_read
 // CHECK:           stablehlo.while
 // CHECK:             stablehlo.while
-// CHECK:               "stablehlo.all_reduce"(%arg0)
+// CHECK:               "stablehlo.all_reduce"(
 // REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: 32 bytes after the loop are no fewer than 2 times 8 in it
 func.func public @wider_stack_that_is_read(%x: tensor<4xbf16>) -> tensor<2x4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -2202,7 +2329,10 @@ func.func public @wider_stack_that_is_read(%x: tensor<4xbf16>) -> tensor<2x4xf32
       %m = stablehlo.compare LT, %j, %two : (tensor<i32>, tensor<i32>) -> tensor<i1>
       stablehlo.return %m : tensor<i1>
     } do {
-      %s = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<bf16>, %q: tensor<bf16>): %r = stablehlo.add %p, %q : tensor<bf16> stablehlo.return %r : tensor<bf16> }) {replica_groups = #all} : (tensor<4xbf16>) -> tensor<4xbf16>
+      %xi = stablehlo.convert %j : (tensor<i32>) -> tensor<bf16>
+      %xb = stablehlo.broadcast_in_dim %xi, dims = [] : (tensor<bf16>) -> tensor<4xbf16>
+      %xv = stablehlo.add %x, %xb : tensor<4xbf16>
+      %s = "stablehlo.all_reduce"(%xv) ({ ^bb0(%p: tensor<bf16>, %q: tensor<bf16>): %r = stablehlo.add %p, %q : tensor<bf16> stablehlo.return %r : tensor<bf16> }) {replica_groups = #all} : (tensor<4xbf16>) -> tensor<4xbf16>
       %f = stablehlo.convert %s : (tensor<4xbf16>) -> tensor<4xf32>
       %row = stablehlo.reshape %f : (tensor<4xf32>) -> tensor<1x4xf32>
       %all = stablehlo.dynamic_update_slice %stack, %row, %j, %zero : (tensor<2x4xf32>, tensor<1x4xf32>, tensor<i32>, tensor<i32>) -> tensor<2x4xf32>
@@ -2377,7 +2507,7 @@ func.func public @zeros_from_outside(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %w#1 : tensor<4xf32>
 }
 
-// Worth it when: fewer bytes are reduced after the loop than in all trips (of a loop around it, too, if they leave that), or as many in fewer arrays
+// Worth it when: fewer bytes are reduced after the loop than in all trips (of a loop around it, too, if they leave that), or as many in fewer arrays (what is the same in each trip counts once: XLA takes it out of the loop)
 // CHECK-LABEL:   func.func public @one_trip
 // CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
@@ -2421,8 +2551,11 @@ func.func public @reduced_for_others(%x: tensor<4xf32>) -> (tensor<4xf32>, tenso
     %more = stablehlo.compare LT, %i, %trips : (tensor<i32>, tensor<i32>) -> tensor<i1>
     stablehlo.return %more : tensor<i1>
   } do {
-    %s = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
-    %t = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %xi = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %xb = stablehlo.broadcast_in_dim %xi, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %xv = stablehlo.add %x, %xb : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%xv) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %t = "stablehlo.all_reduce"(%xv) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
     %n = stablehlo.add %acc, %s : tensor<4xf32>
     %tt = stablehlo.multiply %t, %t : tensor<4xf32>
     %m = stablehlo.add %acc2, %tt : tensor<4xf32>
@@ -2449,8 +2582,11 @@ func.func public @reduced_for_two(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4
     %more = stablehlo.compare LT, %i, %trips : (tensor<i32>, tensor<i32>) -> tensor<i1>
     stablehlo.return %more : tensor<i1>
   } do {
-    %s = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
-    %t = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %xi = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %xb = stablehlo.broadcast_in_dim %xi, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %xv = stablehlo.add %x, %xb : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%xv) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %t = "stablehlo.all_reduce"(%xv) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
     %n = stablehlo.add %acc, %s : tensor<4xf32>
     %m = stablehlo.add %acc2, %t : tensor<4xf32>
     %i_next = stablehlo.add %i, %one : tensor<i32>
@@ -2611,8 +2747,11 @@ func.func public @reduced_for_two_longer(%x: tensor<4xf32>) -> (tensor<4xf32>, t
     %more = stablehlo.compare LT, %i, %trips : (tensor<i32>, tensor<i32>) -> tensor<i1>
     stablehlo.return %more : tensor<i1>
   } do {
-    %s = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
-    %t = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %xi = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %xb = stablehlo.broadcast_in_dim %xi, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %xv = stablehlo.add %x, %xb : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%xv) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %t = "stablehlo.all_reduce"(%xv) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
     %n = stablehlo.add %acc, %s : tensor<4xf32>
     %m = stablehlo.add %acc2, %t : tensor<4xf32>
     %i_next = stablehlo.add %i, %one : tensor<i32>
@@ -2829,7 +2968,10 @@ func.func public @joined_twice(%x: tensor<16x8xf32> {sdy.sharding = #sdy.shardin
     %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
     stablehlo.return %more : tensor<i1>
   } do {
-    %p = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] {paropt.shardings = [#sdy.sharding<@mesh, [{"model"}, {}]>]} : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
+    %xi = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %xb = stablehlo.broadcast_in_dim %xi, dims = [] : (tensor<f32>) -> tensor<16x8xf32>
+    %xv = stablehlo.add %x, %xb : tensor<16x8xf32>
+    %p = stablehlo.dot_general %xv, %y, contracting_dims = [0] x [0] {paropt.shardings = [#sdy.sharding<@mesh, [{"model"}, {}]>]} : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
     %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data"}, {?}]>, #sdy.sharding<@mesh, [{"data"}, {?}]>]} : tensor<8x8xf32>
     %s = sdy.all_reduce {"data"} %u out_sharding=<@mesh, [{?}, {?}]> : tensor<8x8xf32>
     %f = stablehlo.reshape %s {paropt.shardings = [#sdy.sharding<@mesh, [{"model"}]>]} : (tensor<8x8xf32>) -> tensor<64xf32>
@@ -2861,7 +3003,10 @@ func.func public @joined_twice_for_more(%x: tensor<16x64xf32> {sdy.sharding = #s
     %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
     stablehlo.return %more : tensor<i1>
   } do {
-    %p = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] {paropt.shardings = [#sdy.sharding<@mesh, [{"model"}, {}]>]} : (tensor<16x64xf32>, tensor<16x8xf32>) -> tensor<64x8xf32>
+    %xi = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %xb = stablehlo.broadcast_in_dim %xi, dims = [] : (tensor<f32>) -> tensor<16x64xf32>
+    %xv = stablehlo.add %x, %xb : tensor<16x64xf32>
+    %p = stablehlo.dot_general %xv, %y, contracting_dims = [0] x [0] {paropt.shardings = [#sdy.sharding<@mesh, [{"model"}, {}]>]} : (tensor<16x64xf32>, tensor<16x8xf32>) -> tensor<64x8xf32>
     %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data"}, {?}]>, #sdy.sharding<@mesh, [{"data"}, {?}]>]} : tensor<64x8xf32>
     %s = sdy.all_reduce {"data"} %u out_sharding=<@mesh, [{?}, {?}]> : tensor<64x8xf32>
     %f = stablehlo.reshape %s {paropt.shardings = [#sdy.sharding<@mesh, [{"model"}]>]} : (tensor<64x8xf32>) -> tensor<512xf32>

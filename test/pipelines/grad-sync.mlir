@@ -27,7 +27,11 @@ func.func public @tied_weight(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>) -> tenso
     %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
     stablehlo.return %more : tensor<i1>
   } do {
-    %n:2 = func.call @closed_call(%acc, %acc2, %x, %y) : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>)
+    %t0 = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t0, dims = [] : (tensor<f32>) -> tensor<4x4xf32>
+    %xs = stablehlo.multiply %x, %ts : tensor<4x4xf32>
+    %ys = stablehlo.multiply %y, %ts : tensor<4x4xf32>
+    %n:2 = func.call @closed_call(%acc, %acc2, %xs, %ys) : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>)
     %next = stablehlo.add %i, %one : tensor<i32>
     stablehlo.return %next, %n#0, %n#1 : tensor<i32>, tensor<4x4xf32>, tensor<4x4xf32>
   }
