@@ -82,6 +82,8 @@ def expose_all_reduces(
 
     Where activations are split by positions between layers and by features within, over the same axis, as in sequence
     parallel training, XLA gathers all positions for the products. Products for which it gathers the same are marked.
+    Where the rows that a scatter adds are split by features over an axis that splits their numbers, too, it gathers the
+    numbers.
 
     What the program itself says to be not reduced, and then asks for the sum of, is exposed there: so JAX's explicit
     mode writes the gradients of parameters that are resharded as `reduced`.

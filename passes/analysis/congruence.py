@@ -385,15 +385,16 @@ def require_repeatable(op: ir.Operation) -> None:
     for result in op.results:
         require(tensor_of(result) is not None, "a shape is dynamic", op)
     for each in (op, *nested(op)):
-        require(_is_plain(each), f"{each.name} may do more than compute its results", each)
+        require(is_plain(each), f"{each.name} may do more than compute its results", each)
 
 
 def is_repeatable(op: ir.Operation) -> bool:
     """Whether `op` and what is in its regions only compute results, wherever and however often they are done."""
-    return all(map(_is_plain, (op, *nested(op))))
+    return all(map(is_plain, (op, *nested(op))))
 
 
-def _is_plain(op: ir.Operation) -> bool:
+def is_plain(op: ir.Operation) -> bool:
+    """Whether `op` itself, whatever is in its regions, only computes results."""
     return op.name in REPEATABLE or op.name.startswith("chlo.") or _is_plain_custom_call(op)
 
 

@@ -1,9 +1,12 @@
-"""Which operands of a product XLA gathers, or exchanges, before it multiplies.
+"""Which operands of a product or scatter XLA gathers, or exchanges, before it multiplies or adds.
 
 Sequence parallel training splits activations by positions between layers and by features within, both over the axis
 of the tensor parallel weights. A product of the two can't have both: XLA keeps to how the result is split, where the
 other operand is split alike, and gathers what else is split over that axis. Where that is a batch of products, such as
 those of experts, devices exchange parts of what they have split otherwise for parts of the batch.
+
+A table that is split by features, over an axis that splits tokens as well, gets the gradients of its rows split like
+that: of the rows' numbers, which are few bytes, XLA gathers what the gradients lack.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +19,7 @@ from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.sharding_rules import Factors, parse_rule
 from paropt.passes.analysis.shardings import Axes, Sharding
 
-_DOT = "stablehlo.dot_general"
+_DOT, _SCATTER = "stablehlo.dot_general", "stablehlo.scatter"
 
 _Splits = Mapping[Factors, Axes]  # of the dimensions of an operand or a result, by what Shardy's rule calls them
 
@@ -29,8 +32,10 @@ class Gather(NamedTuple):
 
 
 def gathers(op: ir.Operation, propagated: Propagated) -> tuple[Gather | None, ...]:
-    """Per operand of `op`; None where it is multiplied as it lies, or `op` is no product."""
+    """Per operand of `op`; None where it is read as it lies, or `op` is neither a product nor a scatter."""
     nothing = (None,) * len(op.operands)
+    if op.name == _SCATTER:
+        return _indices_gathered(op, propagated)
     if op.name != _DOT:
         return nothing
     lies, result = propagated.operand_shardings(op), propagated.sharding_of(op.results[0])
@@ -43,6 +48,17 @@ def gathers(op: ir.Operation, propagated: Propagated) -> tuple[Gather | None, ..
     return (_gather(known[0], own, other, made), _gather(known[1], other, own, made))
 
 
+def _indices_gathered(op: ir.Operation, propagated: Propagated) -> tuple[Gather | None, ...]:
+    """Of a scatter whose rows are split, as its result is, over axes that split its indices, too."""
+    lies, result = propagated.operand_shardings(op), propagated.sharding_of(op.results[0])
+    if len(lies) != 3 or result is None or lies[1] is None or lies[2] is None:
+        return (None,) * len(op.operands)
+    rule = parse_rule(propagated.sharding_rule(op))
+    made = dict(zip(rule.results[0], result.dimensions, strict=True))
+    indices, updates = (dict(zip(rule.operands[i], lies[i].dimensions, strict=True)) for i in (1, 2))
+    return (None, _gather(lies[1], indices, updates, made), None)
+
+
 def is_gathered_alike(use: ir.OpOperand, gather: Gather, propagated: Propagated) -> bool:
     """Whether XLA gathers what is used there, too, so that it lies like that."""
     return gathers(use.owner.operation, propagated)[use.operand_number] == gather
@@ -53,7 +69,7 @@ def _gather(lies: Sharding, own: _Splits, other: _Splits, result: _Splits) -> Ga
     kept: dict[Factors, Axes] = {}
     free: set[str] = set()  # the axes that are given up
     for dimension, axes in own.items():
-        allowed = result[dimension] if dimension in result else other[dimension]
+        allowed = result.get(dimension, other.get(dimension, axes))
         left = tuple(axis for axis, _ in takewhile(lambda pair: pair[0] == pair[1], zip(axes, allowed, strict=False)))
         lost, wanted = axes[len(left) :], allowed[len(left) :]
         in_use = {axis for at, over in own.items() if at != dimension for axis in over}  # not to be had for this one

@@ -4,14 +4,21 @@ from jaxlib.mlir import ir
 
 from paropt.passes.analysis.branches import BRANCHES, ends_of
 from paropt.passes.analysis.certification import Site, peel_certificate
-from paropt.passes.analysis.collectives import ALL_REDUCE, REDUCE_SCATTER, REDUCTIONS
-from paropt.passes.analysis.congruence import is_repeatable
+from paropt.passes.analysis.collectives import (
+    ALL_REDUCE,
+    GLOBAL_ALL_REDUCE,
+    GLOBAL_REDUCE_SCATTER,
+    REDUCE_SCATTER,
+    REDUCTIONS,
+)
+from paropt.passes.analysis.congruence import is_plain, nested
 from paropt.passes.analysis.evaluation import Known, branch_taken, trips_of
 from paropt.passes.analysis.loops import Loop
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.core.traversal import ops_of, parent_of
 
 _PER_DEVICE = (ALL_REDUCE, REDUCE_SCATTER)
+_EXPOSED = (GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER)
 
 
 def last_trip_peeled(loop: Loop, pass_name: str, site: Site) -> list[Remark]:
@@ -21,7 +28,7 @@ def last_trip_peeled(loop: Loop, pass_name: str, site: Site) -> list[Remark]:
     """
     own = any(op.block == loop.body for op in ops_of(loop.op, *REDUCTIONS))
     branches = [op for op in ops_of(loop.op, *BRANCHES) if op.block == loop.body]
-    candidates = [op for op in branches if ops_of(op, *_PER_DEVICE) or (own and is_repeatable(op))]
+    candidates = [op for op in branches if ops_of(op, *_PER_DEVICE) or (own and _only_computes(op))]
     if not candidates:
         return []
     trips = trips_of(loop)
@@ -42,6 +49,11 @@ def last_trip_peeled(loop: Loop, pass_name: str, site: Site) -> list[Remark]:
         remarks += [] if reductions else [applied(pass_name, branch, text)]
         _peel(branch, last, loop)
     return remarks
+
+
+def _only_computes(branch: ir.Operation) -> bool:
+    """Whether the branches compute their results, and sums that the partitioner takes, and do nothing else."""
+    return all(op.name in _EXPOSED or is_plain(op) for op in nested(branch))
 
 
 def _only_in_last_trip(branch: ir.Operation, trips: list[Known] | None) -> int | None:

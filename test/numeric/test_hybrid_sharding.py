@@ -139,3 +139,43 @@ def test_few_rows_of_a_table_are_gathered(name: str, penalty: bool) -> None:
 
     parts = [sizes[axis] for axis in names if axis != "replica"]
     reduced_once(Case(step, (table, tokens), after=table.nbytes // int(np.prod(parts))))
+
+
+def test_a_table_split_by_features_leaves_the_loop() -> None:
+    """Tokens are split over the axis of the features, too: only these are gathered for the rows, which stay split."""
+    mesh = mesh_of(data=4, fsdp=2)
+    table = placed(integers(4 * WIDTH, WIDTH), None, "fsdp", mesh=mesh)
+    weight = placed(integers(WIDTH, WIDTH), "fsdp", None, mesh=mesh)
+    numbers = np.arange(MICRO_BATCHES * EXAMPLES * 4).reshape(MICRO_BATCHES, EXAMPLES, 4) * 7 % (4 * WIDTH)
+    tokens = placed(numbers.astype(np.int32), None, ("data", "fsdp"), mesh=mesh)
+
+    def loss(w: Any, tokens: jax.Array) -> jax.Array:
+        h = w[0][tokens]
+        return ((h + jax.nn.relu(h @ w[1])) ** 2).sum()
+
+    def step(w: Any, batches: jax.Array) -> Any:
+        return jax.tree.map(jnp.subtract, w, accumulated(jax.grad(loss), w, batches))
+
+    before, after, _ = compared(Case(step, ((table, weight), tokens)))
+    in_loop = [
+        [c.op_name for c in audit.collectives if c.depth and c.kind == "all-reduce"] for audit in (before, after)
+    ]
+    assert ["scatter-add" in "".join(names) for names in in_loop] == [True, False]
+    assert after.total().wire < 0.8 * before.total().wire
+
+
+def test_an_update_in_the_last_trip_may_read_a_norm() -> None:
+    """Of what is split, which the partitioner adds up in the branch: the branch follows the loop all the same."""
+    w = on_mesh(integers(WIDTH, 2 * WIDTH), None, "data")
+
+    def step(w: jax.Array, batches: jax.Array) -> jax.Array:
+        def body(carried: Any, numbered: Any) -> tuple[Any, None]:
+            (w, total), (i, x) = carried, numbered
+            total = total + jax.grad(lambda w: ((x @ w) ** 2).sum())(w)
+            updated = lambda: (w - total / jnp.maximum(1, jnp.sqrt((total**2).sum())), jnp.zeros_like(total))  # noqa: E731
+            return lax.cond(i == MICRO_BATCHES - 1, updated, lambda: (w, total)), None
+
+        return lax.scan(body, (w, jnp.zeros_like(w)), (jnp.arange(MICRO_BATCHES), batches))[0][0]
+
+    before, after, _ = compared(Case(step, (w, batches(WIDTH)), tolerance=1e-6))
+    assert after.sync_in_loop == 0 < before.sync_in_loop

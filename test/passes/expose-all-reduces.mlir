@@ -1496,6 +1496,25 @@ func.func public @gathered_columns(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sha
 
 // -----
 
+sdy.mesh @mesh = <["data"=4, "fsdp"=2]>
+
+// A table is split by features over an axis that splits the tokens, too: the numbers of the rows are gathered.
+// CHECK-LABEL:   func.func public @gathered_indices(
+// CHECK:           stablehlo.scatter
+// CHECK:           paropt.gathered = [unit, [#sdy.sharding<@mesh, [{"data", "fsdp"}, {}]>, #sdy.sharding<@mesh, [{"data"}, {}]>], unit]
+// CHECK:           sdy.sharding_constraint {{.*}} unreduced={"data"}>
+func.func public @gathered_indices(%i: tensor<16x1xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"data", "fsdp"}, {}]>}, %x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"fsdp"}]>}) -> (tensor<32x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"fsdp"}]>}) {
+  %zeros = stablehlo.constant dense<0.0> : tensor<32x8xf32>
+  %g = "stablehlo.scatter"(%zeros, %i, %x) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+  ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+    %s = stablehlo.add %p, %q : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) : (tensor<32x8xf32>, tensor<16x1xi32>, tensor<16x8xf32>) -> tensor<32x8xf32>
+  return %g : tensor<32x8xf32>
+}
+
+// -----
+
 sdy.mesh @mesh = <["data"=4, "model"=2]>
 
 // Experts are a batch of products: devices exchange features for experts.
