@@ -4,7 +4,7 @@ Only what counts trips is followed: small tensors made of constants, of carried 
 knows. Everything else is None, unknown.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,29 +19,30 @@ from paropt.passes.core.traversal import defining_op
 MOST_TRIPS = 1024
 _MOST_ELEMENTS = 4096  # of a tensor that is computed
 _DEEPEST = 64  # ops on top of each other
-_DTYPES = {
+INTEGERS = {
     **{f"i{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)},
     **{f"ui{bits}": np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)},
     "i1": np.dtype(bool),
-    "f32": np.dtype(np.float32),
-    "f64": np.dtype(np.float64),
 }
+_DTYPES = {**INTEGERS, "f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}
 
 Known = dict[ir.Value, np.ndarray]
 
 
-def evaluated(value: ir.Value, known: Known, depth: int = 0) -> np.ndarray | None:
-    """What `value` is, given what `known` values are; what is computed is added to `known`."""
+def evaluated(
+    value: ir.Value, known: Known, depth: int = 0, dtypes: Mapping[str, np.dtype] = _DTYPES
+) -> np.ndarray | None:
+    """What `value` is, given what `known` values are; what is computed, all of it of `dtypes`, is added to `known`."""
     if value in known:
         return known[value]
-    op, dtype = defining_op(value), _dtype(value)
+    op, dtype = defining_op(value), _dtype(value, dtypes)
     if op is None or dtype is None or depth > _DEEPEST or op.name not in _FUNCTIONS:
         return None
     if op.name in _ARITHMETIC and not np.issubdtype(dtype, np.integer):
         return None  # how XLA rounds is its own affair
     operands = []
     for operand in op.operands:
-        number = evaluated(operand, known, depth + 1)
+        number = evaluated(operand, known, depth + 1, dtypes)
         if number is None:
             return None
         operands.append(number)
@@ -97,11 +98,11 @@ def _following(loop: Loop, known: Known) -> list[np.ndarray | None]:
     return [evaluated(value, known) for value in loop.next_values.operands]
 
 
-def _dtype(value: ir.Value) -> np.dtype | None:
+def _dtype(value: ir.Value, dtypes: Mapping[str, np.dtype]) -> np.dtype | None:
     tensor = tensor_of(value)
     if tensor is None or int(np.prod(tensor.shape)) > _MOST_ELEMENTS:
         return None
-    return _DTYPES.get(str(tensor.element_type))
+    return dtypes.get(str(tensor.element_type))
 
 
 def _constant(op: ir.Operation, _: list[np.ndarray]) -> np.ndarray | None:
@@ -145,6 +146,11 @@ def _quotient(_: ir.Operation, operands: list[np.ndarray]) -> np.ndarray | None:
 def _remainder(_: ir.Operation, operands: list[np.ndarray]) -> np.ndarray | None:
     a, b = operands
     return a % b if np.all(a >= 0) and np.all(b > 0) else None
+
+
+def _sign(_: ir.Operation, operands: list[np.ndarray]) -> np.ndarray | None:
+    (a,) = operands
+    return np.sign(a) if np.issubdtype(a.dtype, np.integer) else None  # of a NaN and of zeros: XLA's own affair
 
 
 def _converted(op: ir.Operation, operands: list[np.ndarray]) -> np.ndarray | None:
@@ -191,5 +197,7 @@ _FUNCTIONS: dict[str, Callable[[ir.Operation, list[np.ndarray]], Any]] = {
     "stablehlo.and": _plain(np.bitwise_and),
     "stablehlo.or": _plain(np.bitwise_or),
     "stablehlo.not": _plain(np.bitwise_not),
+    "stablehlo.xor": _plain(np.bitwise_xor),
+    "stablehlo.sign": _sign,
     "stablehlo.select": _plain(np.where),
 }
