@@ -6,27 +6,18 @@
 They are computed for each device of each group, at compile time.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.collectives import Reduction, partition_count
-from paropt.passes.analysis.evaluation import INTEGERS, Known, evaluated
+from paropt.passes.analysis.evaluation import Known, evaluated
 from paropt.passes.analysis.shardings import MANUAL, axes_in, mesh_behind, names_of, shardings_across
 from paropt.passes.core.traversal import module_of
 
 PARTITION_ID, REPLICA_ID = "stablehlo.partition_id", "stablehlo.replica_id"
 NUMBERS = (PARTITION_ID, REPLICA_ID)
-
-
-class _Device(NamedTuple):
-    """Which device, and what is known there; a number is None when the module does not say."""
-
-    replica: int | None
-    partition: int | None
-    known: Known
 
 
 class DeviceNumbers:
@@ -37,62 +28,53 @@ class DeviceNumbers:
     """
 
     def __init__(self, module: ir.Operation, reduction: Reduction) -> None:
-        self._groups = [list(group) for group in _groups(module, reduction)]
+        groups = list(_groups(module, reduction))
+        devices = [device for group in groups for device in group]
+        self._numbers = {
+            REPLICA_ID: [replica for replica, _ in devices],
+            PARTITION_ID: [partition for _, partition in devices if partition is not None],
+        }
+        sizes = [len(group) for group in groups]
+        self._first = np.repeat(np.cumsum([0, *sizes])[:-1], sizes)  # of each device, the first of its group
+        self._known: Known = {}
 
     def __contains__(self, value: ir.Value) -> bool:
         """Whether `value` has been computed."""
-        return bool(self._groups) and value in self._groups[0][0].known
+        return value in self._known
 
     def learn(self, op: ir.Operation) -> None:
         """Takes note of what `op`, one of `NUMBERS`, gives each device, if that is known."""
-        if op.name == PARTITION_ID and not _is_per_device(op):
-            return
-        for device in self._devices():
-            number = device.partition if op.name == PARTITION_ID else device.replica
-            if number is not None:
-                device.known[op.results[0]] = np.array(number, np.uint32)
+        numbers = self._numbers[op.name]
+        if numbers and (op.name == REPLICA_ID or _is_per_device(op)):
+            self._known[op.results[0]] = np.array(numbers, np.uint32)
 
     def pass_on(self, value: ir.Value, copies: Iterable[ir.Value]) -> None:
-        """Takes note that each of `copies` is what `value` is."""
-        copies = list(copies)
-        for device in self._devices():
-            number = evaluated(value, device.known, dtypes=INTEGERS)
-            if number is not None:
-                device.known.update(dict.fromkeys(copies, number))
+        """Takes note that each of `copies` is what `value`, which has been computed, is."""
+        self._known.update(dict.fromkeys(copies, self._known[value]))
 
     def are_equal(self, value: ir.Value) -> bool:
         """Whether `value` is known on all devices, and equal on those of each group."""
-        return bool(self._groups) and all(_is_one_value(value, group) for group in self._groups)
-
-    def _devices(self) -> Iterator[_Device]:
-        for group in self._groups:
-            yield from group
+        numbers = evaluated(value, self._known, of_devices=True)
+        return numbers is not None and (not numbers.shape or bool(np.all(numbers == numbers[self._first])))
 
 
-def _is_one_value(value: ir.Value, group: list[_Device]) -> bool:
-    """Lazily: most values that differ do so between the first two devices, or are not integers at all."""
-    numbers = (evaluated(value, device.known, dtypes=INTEGERS) for device in group)
-    first = next(numbers)
-    return first is not None and all(number is not None and np.array_equal(number, first) for number in numbers)
+def _groups(module: ir.Operation, reduction: Reduction) -> Iterator[Sequence[tuple[int, int | None]]]:
+    """The devices that `reduction` brings together: of each, the replica, and the partition if the module says it.
 
-
-def _groups(module: ir.Operation, reduction: Reduction) -> Iterator[Iterable[_Device]]:
-    """The devices that `reduction` brings together: its groups list all devices, or replicas.
-
-    As StableHLO numbers them: device i is partition i % partitions of replica i / partitions. Without a channel, the
-    partitions of the replicas stay apart; with one, they come together.
+    As StableHLO numbers them: device i is partition i % partitions of replica i / partitions. Groups list devices, or
+    replicas; then, without a channel, the partitions of the replicas stay apart, and with one they come together.
     """
     partitions = partition_count(module)
     if reduction.global_ids:
-        if partitions and reduction.crosses_partitions:
-            yield from ([_Device(*divmod(i, partitions), {}) for i in group] for group in reduction.groups)
+        if partitions:
+            yield from ([divmod(device, partitions) for device in group] for group in reduction.groups)
         return
     each = range(partitions) if partitions else [None]
     for group in reduction.groups:
         if reduction.crosses_partitions:
-            yield [_Device(replica, partition, {}) for replica in group for partition in each]
+            yield [(replica, partition) for replica in group for partition in each]
         else:
-            yield from ([_Device(replica, partition, {}) for replica in group] for partition in each)
+            yield from ([(replica, partition) for replica in group] for partition in each)
 
 
 def _is_per_device(op: ir.Operation) -> bool:

@@ -4,7 +4,7 @@ Only what counts trips is followed: small tensors made of constants, of carried 
 knows. Everything else is None, unknown.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,30 +19,34 @@ from paropt.passes.core.traversal import defining_op
 MOST_TRIPS = 1024
 _MOST_ELEMENTS = 4096  # of a tensor that is computed
 _DEEPEST = 64  # ops on top of each other
-INTEGERS = {
+_INTEGERS = {
     **{f"i{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)},
     **{f"ui{bits}": np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)},
     "i1": np.dtype(bool),
 }
-_DTYPES = {**INTEGERS, "f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}
+_DTYPES = {**_INTEGERS, "f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}
 
 Known = dict[ir.Value, np.ndarray]
 
 
-def evaluated(
-    value: ir.Value, known: Known, depth: int = 0, dtypes: Mapping[str, np.dtype] = _DTYPES
-) -> np.ndarray | None:
-    """What `value` is, given what `known` values are; what is computed, all of it of `dtypes`, is added to `known`."""
+def evaluated(value: ir.Value, known: Known, depth: int = 0, *, of_devices: bool = False) -> np.ndarray | None:
+    """What `value` is, given what `known` values are; what is computed is added to `known`.
+
+    Of several devices at once, when each of `known` lists one integer of rank 0 for each of them: then so does the
+    result, or it is the same on all of them and has rank 0. Nothing else is followed.
+    """
     if value in known:
         return known[value]
-    op, dtype = defining_op(value), _dtype(value, dtypes)
+    op, dtype = defining_op(value), _integer(value) if of_devices else _dtype(value)
     if op is None or dtype is None or depth > _DEEPEST or op.name not in _FUNCTIONS:
         return None
     if op.name in _ARITHMETIC and not np.issubdtype(dtype, np.integer):
         return None  # how XLA rounds is its own affair
+    if of_devices and op.name in _BY_SHAPE:
+        return None
     operands = []
     for operand in op.operands:
-        number = evaluated(operand, known, depth + 1, dtypes)
+        number = evaluated(operand, known, depth + 1, of_devices=of_devices)
         if number is None:
             return None
         operands.append(number)
@@ -50,7 +54,8 @@ def evaluated(
         result = _FUNCTIONS[op.name](op, operands)
     if result is None:
         return None
-    known[value] = np.asarray(result, dtype).reshape(ir.RankedTensorType(value.type).shape)
+    array = np.asarray(result, dtype)
+    known[value] = array if of_devices else array.reshape(ir.RankedTensorType(value.type).shape)
     return known[value]
 
 
@@ -98,11 +103,17 @@ def _following(loop: Loop, known: Known) -> list[np.ndarray | None]:
     return [evaluated(value, known) for value in loop.next_values.operands]
 
 
-def _dtype(value: ir.Value, dtypes: Mapping[str, np.dtype]) -> np.dtype | None:
+def _integer(value: ir.Value) -> np.dtype | None:
+    """The type of `value`, if it is one integer or truth value."""
+    tensor = tensor_of(value)
+    return None if tensor is None or tensor.rank else _INTEGERS.get(str(tensor.element_type))
+
+
+def _dtype(value: ir.Value) -> np.dtype | None:
     tensor = tensor_of(value)
     if tensor is None or int(np.prod(tensor.shape)) > _MOST_ELEMENTS:
         return None
-    return dtypes.get(str(tensor.element_type))
+    return _DTYPES.get(str(tensor.element_type))
 
 
 def _constant(op: ir.Operation, _: list[np.ndarray]) -> np.ndarray | None:
@@ -177,6 +188,7 @@ _COMPARISONS = {
 }
 
 _ARITHMETIC = {f"stablehlo.{name}" for name in ("add", "subtract", "multiply", "divide", "remainder")}
+_BY_SHAPE = {f"stablehlo.{name}" for name in ("iota", "broadcast_in_dim", "dynamic_slice")}
 _FUNCTIONS: dict[str, Callable[[ir.Operation, list[np.ndarray]], Any]] = {
     "stablehlo.constant": _constant,
     "stablehlo.iota": _iota,

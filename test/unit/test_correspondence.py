@@ -80,11 +80,22 @@ def collective(rng: np.random.Generator, ids: np.ndarray) -> tuple[str, int]:
 
 def program(rng: np.random.Generator, over: np.ndarray, ids: np.ndarray, count: int = 24) -> str:
     """Collectives of a value of which each group of `over` has one."""
-    numbers = np.empty(8, int)
-    for i, group in enumerate(over):
-        numbers[group] = i
-    table = rng.integers(-(10**6), 10**6, (len(over), 8))[numbers]  # no two are equal by chance, nor sums of them
-    lines, names = [], []
+    table = rng.integers(-(10**6), 10**6, (8, 8))  # no two are equal by chance, nor sums of them
+    lines = ["%number0 = stablehlo.constant dense<0> : tensor<i32>"]  # of the group that the device is in
+    for device in range(8):
+        group = next(i for i, group in enumerate(over) if device in group)
+        lines += [
+            f"%device{device} = stablehlo.constant dense<{device}> : tensor<ui32>",
+            f"%group{device} = stablehlo.constant dense<{group}> : tensor<i32>",
+            f"%is{device} = stablehlo.compare EQ, %id, %device{device} : (tensor<ui32>, tensor<ui32>) -> tensor<i1>",
+            f"%number{device + 1} = stablehlo.select %is{device}, %group{device}, %number{device} : tensor<i1>, tensor<i32>",
+        ]
+    lines += [
+        "%own = stablehlo.dynamic_slice %table, %number8, %number0, sizes = [1, 8] : (tensor<8x8xi32>, tensor<i32>, tensor<i32>) -> tensor<1x8xi32>",
+        f"%x = stablehlo.reshape %own : (tensor<1x8xi32>) -> {VECTOR}",
+        f'%sum = "stablehlo.all_reduce"(%number0) {ADD} {{replica_groups = {listed(over)}{FLAT}}} : ({I32}) -> {I32}',
+    ]
+    names = []
     given = f"replica_groups = {listed(over)}{FLAT}"
     for i in range(count):
         op, size = collective(rng, ids)
@@ -104,11 +115,6 @@ def program(rng: np.random.Generator, over: np.ndarray, ids: np.ndarray, count: 
         f'%r:{count} = sdy.manual_computation() in_shardings=[] out_shardings=[{out}] manual_axes={{"a"}} () {{',
         f"%table = stablehlo.constant dense<{table.tolist()}> : tensor<8x8xi32>",
         "%id = stablehlo.partition_id : tensor<ui32>",
-        "%zero = stablehlo.constant dense<0> : tensor<ui32>",
-        "%own = stablehlo.dynamic_slice %table, %id, %zero, sizes = [1, 8] : (tensor<8x8xi32>, tensor<ui32>, tensor<ui32>) -> tensor<1x8xi32>",
-        f"%x = stablehlo.reshape %own : (tensor<1x8xi32>) -> {VECTOR}",
-        "%one = stablehlo.constant dense<1> : tensor<i32>",
-        f'%sum = "stablehlo.all_reduce"(%one) {ADD} {{{given}}} : ({I32}) -> {I32}',
         *lines,
         f"sdy.return {returned} : {inner}",
         f"}} : () -> ({outer})",
@@ -145,14 +151,16 @@ def reduction(groups: Groups, *, channel: bool, global_ids: bool) -> Reduction:
     return Reduction("stablehlo.all_reduce", "stablehlo.add", groups, channel, global_ids, None, "")
 
 
-def kept(name: str, mode: str, over: Reduction, replicas: int = 1, given: str = "dense<[[0, 1], [2, 3]]>") -> bool:
+def kept(
+    name: str, mode: str, over: Reduction, replicas: int = 1, given: str = "dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>"
+) -> bool:
     """Whether the collective, over the rows of a mesh, keeps equal what is equal over columns."""
     if name == "collective_permute":
-        attributes, reducer, size = f"source_target_pairs = {given} : tensor<2x2xi64>{mode}", "", 8
+        attributes, reducer, size = f"source_target_pairs = {given}{mode}", "", 8
     else:
         length, what, reducer, _ = KINDS[name]
         size = length(2)
-        attributes = ", ".join(filter(None, [what.format(2), f"replica_groups = {given} : tensor<2x2xi64>{mode}"]))
+        attributes = ", ".join(filter(None, [what.format(2), f"replica_groups = {given}{mode}"]))
     text = f"""module attributes {{mhlo.num_replicas = {replicas} : i32, mhlo.num_partitions = 4 : i32}} {{
       func.func @main(%x: {VECTOR}) {{
         %y = "stablehlo.{name}"(%x) {reducer} {{{attributes}}} : ({VECTOR}) -> tensor<{size}xi32>
@@ -190,7 +198,13 @@ def test_nothing_is_kept_of_devices_without_a_group(name: str) -> None:
     flat = FLAT if name in HAVE_GLOBAL_IDS else CHANNEL
     assert not kept(name, flat, reduction((), channel=True, global_ids=True))
     some = reduction(((0, 2),), channel=True, global_ids=True)
-    assert not kept(name, flat, some, given="dense<[[1, 0], [3, 2]]>")
+    assert not kept(name, flat, some, given="dense<[[1, 0], [3, 2]]> : tensor<2x2xi64>")
+
+
+def test_nothing_is_kept_of_nobody() -> None:
+    given = "dense<> : tensor<0x2xi64>"
+    assert kept("collective_permute", CHANNEL, FLAT_COLUMNS, given=given)  # zeros for everyone
+    assert not kept("collective_permute", CHANNEL, reduction((), channel=True, global_ids=True), given=given)
 
 
 def test_other_collectives_keep_nothing() -> None:

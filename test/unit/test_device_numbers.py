@@ -131,7 +131,8 @@ def proven(text: str) -> list[tuple[bool, bool, bool]]:
         each.learn(op)
         groups.learn(op)
     facts = Uniformity(joined.block, reduction)
-    return [(each.are_equal(v), groups.are_equal(v), is_uniform(facts, v, joined)) for v in joined.operands]
+    values = [one.owner.operands[0] for one in joined.operands]
+    return [(each.are_equal(v), groups.are_equal(v), is_uniform(facts, v, joined)) for v in values]
 
 
 def is_uniform(facts: Uniformity, value: ir.Value, reader: ir.Operation) -> bool:

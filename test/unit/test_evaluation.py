@@ -5,7 +5,7 @@ import pytest
 from jaxlib.mlir import ir
 from numeric.oracle import results
 
-from paropt.passes.analysis.evaluation import INTEGERS, MOST_TRIPS, branch_taken, evaluated, executions, trips_of
+from paropt.passes.analysis.evaluation import MOST_TRIPS, Known, branch_taken, evaluated, executions, trips_of
 from paropt.passes.analysis.loops import Loop
 from paropt.passes.core.context import make_context
 from paropt.passes.core.traversal import ops_of
@@ -100,11 +100,17 @@ def test_left_alone(name: str) -> None:
     assert value_of(program(*UNKNOWN[name])) is None
 
 
-@pytest.mark.parametrize("name", ["float iota", "convert to a float", "compare floats"])
-def test_integers_only(name: str) -> None:
+@pytest.mark.parametrize("name", KNOWN)
+def test_of_devices_scalar_integers_only(name: str) -> None:
     module = ir.Module.parse(program(*KNOWN[name]), make_context())
     (end,) = ops_of(module.operation, "func.return")
-    assert evaluated(end.operands[0], {}, dtypes=INTEGERS) is None
+    known: Known = {}
+    found = evaluated(end.operands[0], known, of_devices=True)
+    assert all(not ir.RankedTensorType(value.type).shape for value in known)
+    if KNOWN[name][0] in (I32, "tensor<i8>", "tensor<ui8>", "tensor<i1>") and "%f" not in KNOWN[name][1]:
+        np.testing.assert_array_equal(found, evaluated(end.operands[0], {}))
+    else:
+        assert found is None
 
 
 def loop(branch: str, trips: int = 4, step: int = 2) -> tuple[ir.Module, Loop]:

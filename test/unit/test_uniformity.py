@@ -340,7 +340,7 @@ def test_a_sum_over_other_devices(axes: str, local: int, groups: tuple[str, str]
 PLACED = """
 module attributes {{mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32}} {{
   sdy.mesh @mesh = <["data"=4, "model"=2]>
-  sdy.mesh @other = <["a"=8]>
+  sdy.mesh @other = <["model"=8]>
   func.func public @main(%x: tensor<4xf32>) -> tensor<i32> {{
     %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{{}}]>] out_shardings=[<@mesh, []>] manual_axes={{{axes}}} (%a: tensor<4xf32>) {{
       %s = "stablehlo.all_reduce"(%a) ({{
@@ -388,7 +388,9 @@ PARTITION = "stablehlo.partition_id may give each device another result"
         # an axis that is the partitioner's, a region that is manual over it, and one of another mesh
         ('"data"', ID + REMAINDER, PARTITION),
         ('"data"', NESTED.format(mesh="@mesh", axes='"model"'), ""),
-        ('"data"', NESTED.format(mesh="@other", axes='"a"'), PARTITION),
+        ('"data"', NESTED.format(mesh="@other", axes='"model"'), PARTITION),
+        # ops that change shapes are not followed, not even where they do not
+        (AXES, ID + "%b = stablehlo.broadcast_in_dim %id, dims = [] : (tensor<i32>) -> tensor<i32> %out = stablehlo.remainder %b, %two : tensor<i32>", PARTITION),
         # division by zero, and other quotients that are not computed
         (AXES, ID + "%q = stablehlo.divide %two, %id : tensor<i32> %out = stablehlo.multiply %q, %zero : tensor<i32>", PARTITION),
     ],
