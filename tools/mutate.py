@@ -26,7 +26,10 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 COPIED = ("passes", "pyext", "test", "tools", "docs", "pyproject.toml")
-ANALYSES = ("analysis", "batching", "evaluation", "linearity", "loops", "placement", "split_microbatches", "uniformity")
+ANALYSES = (
+    *("analysis", "batching", "correspondence", "device_numbers", "evaluation", "linearity", "loops", "placement"),
+    *("split_microbatches", "uniformity"),
+)
 # Quickest first. `python` is the copy's own, see Copy; the script `lit` would name the installed one.
 CHECKS = (
     "python -c 'import lit.main; lit.main.main()' -j1 --max-failures=1 test/passes",

@@ -168,12 +168,17 @@ def replica_count(module: ir.Operation) -> int:
     return _count(module, "mhlo.num_replicas")
 
 
+def partition_count(module: ir.Operation) -> int:
+    """The number of partitions of each replica, 0 when `module` does not say."""
+    return _count(module, "mhlo.num_partitions")
+
+
 def _everyone(op: ir.Operation) -> Groups:
     """Empty replica groups: all replicas, or with global ids, all devices, in one group."""
     module = module_of(op)
     count = replica_count(module)
     if "use_global_device_ids" in op.attributes:
-        count *= _count(module, "mhlo.num_partitions")
+        count *= partition_count(module)
     return (tuple(range(count)),) if count else ()
 
 

@@ -19,29 +19,34 @@ from paropt.passes.core.traversal import defining_op
 MOST_TRIPS = 1024
 _MOST_ELEMENTS = 4096  # of a tensor that is computed
 _DEEPEST = 64  # ops on top of each other
-_DTYPES = {
+_INTEGERS = {
     **{f"i{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)},
     **{f"ui{bits}": np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)},
     "i1": np.dtype(bool),
-    "f32": np.dtype(np.float32),
-    "f64": np.dtype(np.float64),
 }
+_DTYPES = {**_INTEGERS, "f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}
 
 Known = dict[ir.Value, np.ndarray]
 
 
-def evaluated(value: ir.Value, known: Known, depth: int = 0) -> np.ndarray | None:
-    """What `value` is, given what `known` values are; what is computed is added to `known`."""
+def evaluated(value: ir.Value, known: Known, depth: int = 0, *, of_devices: bool = False) -> np.ndarray | None:
+    """What `value` is, given what `known` values are; what is computed is added to `known`.
+
+    Of several devices at once, when each of `known` lists one integer of rank 0 for each of them: then so does the
+    result, or it is the same on all of them and has rank 0. Nothing else is followed.
+    """
     if value in known:
         return known[value]
-    op, dtype = defining_op(value), _dtype(value)
+    op, dtype = defining_op(value), _integer(value) if of_devices else _dtype(value)
     if op is None or dtype is None or depth > _DEEPEST or op.name not in _FUNCTIONS:
         return None
     if op.name in _ARITHMETIC and not np.issubdtype(dtype, np.integer):
         return None  # how XLA rounds is its own affair
+    if of_devices and op.name in _BY_SHAPE:
+        return None
     operands = []
     for operand in op.operands:
-        number = evaluated(operand, known, depth + 1)
+        number = evaluated(operand, known, depth + 1, of_devices=of_devices)
         if number is None:
             return None
         operands.append(number)
@@ -49,7 +54,8 @@ def evaluated(value: ir.Value, known: Known, depth: int = 0) -> np.ndarray | Non
         result = _FUNCTIONS[op.name](op, operands)
     if result is None:
         return None
-    known[value] = np.asarray(result, dtype).reshape(ir.RankedTensorType(value.type).shape)
+    array = np.asarray(result, dtype)
+    known[value] = array if of_devices else array.reshape(ir.RankedTensorType(value.type).shape)
     return known[value]
 
 
@@ -95,6 +101,12 @@ def _is_reached(op: ir.Operation, loop: Loop, known: Known) -> bool | None:
 def _following(loop: Loop, known: Known) -> list[np.ndarray | None]:
     """The carried values of the next trip."""
     return [evaluated(value, known) for value in loop.next_values.operands]
+
+
+def _integer(value: ir.Value) -> np.dtype | None:
+    """The type of `value`, if it is one integer or truth value."""
+    tensor = tensor_of(value)
+    return None if tensor is None or tensor.rank else _INTEGERS.get(str(tensor.element_type))
 
 
 def _dtype(value: ir.Value) -> np.dtype | None:
@@ -147,6 +159,11 @@ def _remainder(_: ir.Operation, operands: list[np.ndarray]) -> np.ndarray | None
     return a % b if np.all(a >= 0) and np.all(b > 0) else None
 
 
+def _sign(_: ir.Operation, operands: list[np.ndarray]) -> np.ndarray | None:
+    (a,) = operands
+    return np.sign(a) if np.issubdtype(a.dtype, np.integer) else None  # of a NaN and of zeros: XLA's own affair
+
+
 def _converted(op: ir.Operation, operands: list[np.ndarray]) -> np.ndarray | None:
     """`evaluated` gives the result its type; what becomes of a float that no integer equals is XLA's own affair."""
     floats = np.issubdtype(operands[0].dtype, np.floating)
@@ -171,6 +188,7 @@ _COMPARISONS = {
 }
 
 _ARITHMETIC = {f"stablehlo.{name}" for name in ("add", "subtract", "multiply", "divide", "remainder")}
+_BY_SHAPE = {f"stablehlo.{name}" for name in ("iota", "broadcast_in_dim", "dynamic_slice")}
 _FUNCTIONS: dict[str, Callable[[ir.Operation, list[np.ndarray]], Any]] = {
     "stablehlo.constant": _constant,
     "stablehlo.iota": _iota,
@@ -191,5 +209,7 @@ _FUNCTIONS: dict[str, Callable[[ir.Operation, list[np.ndarray]], Any]] = {
     "stablehlo.and": _plain(np.bitwise_and),
     "stablehlo.or": _plain(np.bitwise_or),
     "stablehlo.not": _plain(np.bitwise_not),
+    "stablehlo.xor": _plain(np.bitwise_xor),
+    "stablehlo.sign": _sign,
     "stablehlo.select": _plain(np.where),
 }

@@ -248,9 +248,14 @@ def is_manual(op: ir.Operation) -> bool:
     return is_within(op, MANUAL)
 
 
+def shardings_across(manual: ir.Operation) -> list[Sharding]:
+    """How the manual computation takes what it takes, and returns what it returns."""
+    return [read_sharding(s) for name in ("in", "out") for s in _all_listed(manual, f"{name}_shardings")]
+
+
 def leaves_axes(manual: ir.Operation) -> bool:
     """Whether the manual computation has axes of its mesh that it leaves to the partitioner."""
-    shardings = [read_sharding(s) for name in ("in", "out") for s in _all_listed(manual, f"{name}_shardings")]
+    shardings = shardings_across(manual)
     if not shardings:
         return False
     mesh = mesh_behind(module_of(manual), shardings[0].mesh)

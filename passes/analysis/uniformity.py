@@ -12,7 +12,10 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
 from paropt.passes.analysis.chlo import CHLO
-from paropt.passes.analysis.collectives import Reduction, reduced_over, replica_count, replica_groups, works_like
+from paropt.passes.analysis.collectives import Reduction, reduced_over, replica_count
+from paropt.passes.analysis.correspondence import keeps_groups_equal
+from paropt.passes.analysis.device_numbers import NUMBERS, DeviceNumbers
+from paropt.passes.analysis.loops import WHILE, Loop
 from paropt.passes.analysis.meshes import Mesh, mesh_named, mesh_of
 from paropt.passes.analysis.shardings import MANUAL
 from paropt.passes.core.remarks import require, source_of
@@ -73,6 +76,7 @@ class Uniformity:
         self._varying: dict[ir.Value, Cause] = {}
         self._fresh: list[ir.Value] = []
         self._reasons: dict[ir.Value, str] = {}  # what `why` found
+        self._numbers: DeviceNumbers | None = None
         self._terminators: dict[ir.Value, list[ir.Operation]] = {}  # by the first result of the op around them
         self._root = _per_device_region(block)
         self._seed(self._root)
@@ -120,6 +124,8 @@ class Uniformity:
         if op is not None:
             if self._restores(op):
                 return f"{op.name} at {source_of(op.location)}, which all devices of a group get", []
+            if op.name in NUMBERS:
+                return f"{op.name} at {source_of(op.location)}, of which all devices of a group make the same", []
             return "", [*op.operands, *(v for end in self._ends(op) for v in end.operands)]
         argument: Any = ir.BlockArgument(value)
         holder, number = argument.owner.owner.operation, argument.arg_number
@@ -151,7 +157,7 @@ class Uniformity:
         def visit(op: ir.Operation) -> ir.WalkResult:
             if op.name == MANUAL:
                 self._seed_manual(op)
-            elif op.name not in DETERMINISTIC and not self._restores(op) and not self._keeps(op):
+            elif op.name not in DETERMINISTIC and not self._restores(op) and not self._is_made_alike(op):
                 self._mark(op.results, Cause(f"{op.name} may give each device another result", op))
             return ir.WalkResult.ADVANCE
 
@@ -186,26 +192,32 @@ class Uniformity:
         """Whether `op` gives every device of a group the same result, whatever it reads."""
         return op.name in ("stablehlo.all_reduce", "stablehlo.all_gather") and reduced_over(op, self._reduction)
 
-    def _keeps(self, op: ir.Operation) -> bool:
-        """Whether the all_reduce `op` adds up the same values on all devices of a group, if each group has one value.
-
-        In the same order, too. So it is over the rows of a mesh, and the groups are over its columns.
-        """
-        if op.name != "stablehlo.all_reduce" or not works_like(op, self._reduction):
-            return False
-        groups = replica_groups(op) or ()
-        number = {device: i for i, group in enumerate(self._reduction.groups) for device in group}
-        if not all(device in number for group in groups for device in group):
-            return False
-        added = {device: [number[other] for other in group] for group in groups for device in group}
-        together = [[added.get(device) for device in group] for group in self._reduction.groups]
-        return all(each == alike[0] and each is not None for alike in together for each in alike)
+    def _is_made_alike(self, op: ir.Operation) -> bool:
+        """Whether `op` gives the devices of each group the same, by their numbers or if its operands are the same."""
+        if op.name not in NUMBERS:
+            return keeps_groups_equal(op, self._reduction)
+        if self._numbers is None:  # made for the first only: most programs have none
+            self._numbers = DeviceNumbers(module_of(op), self._reduction)
+        self._numbers.learn(op)
+        return self._numbers.are_equal(op.results[0])
 
     def _propagate(self, value: ir.Value) -> None:
         for use in value.uses:
             op = use.owner.operation
             if not self._restores(op):
-                self._mark(_reached(op, use.operand_number), self._varying[value])
+                self._mark(self._differing(value, op, use.operand_number), self._varying[value])
+
+    def _differing(self, value: ir.Value, op: ir.Operation, operand: int) -> list[ir.Value]:
+        """The values that vary because `value`, operand number `operand` of `op`, does.
+
+        Not those that are computed of the numbers of devices, and come out equal all the same.
+        """
+        reached = list(_reached(op, operand))
+        if self._numbers is None or value not in self._numbers:
+            return reached
+        if op.name == WHILE and _is_unchanged(Loop(op), operand):
+            self._numbers.pass_on(value, reached)
+        return [each for each in reached if not self._numbers.are_equal(each)]
 
 
 def _reached(op: ir.Operation, operand: int) -> Iterator[ir.Value]:
@@ -241,6 +253,11 @@ def _carried(loop: ir.Operation, position: int) -> Iterator[ir.Value]:
     for region in loop.regions:
         yield region.blocks[0].arguments[position]
     yield loop.results[position]
+
+
+def _is_unchanged(loop: Loop, position: int) -> bool:
+    """Whether a carried value stays what it is at the start."""
+    return bool(loop.next_values.operands[position] == loop.body.arguments[position])
 
 
 def _per_device_region(block: ir.Block) -> ir.Operation:

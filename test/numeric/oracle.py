@@ -8,6 +8,7 @@ How a module runs follows from its own text:
 | the module has | it runs as | an argument is |
 |---|---|---|
 | an `sdy.mesh` | 8 partitions, partitioned by Shardy | a global array, cut as XLA's executable says |
+| the same, and `mhlo.num_replicas = 2` | 2 replicas of 4 partitions | none: XLA has no sharding for one |
 | `mhlo.num_partitions = 8` | 8 partitions of a per-device program | different data on each device |
 | anything else | 8 replicas | different data on each device |
 
@@ -154,7 +155,8 @@ def _compiled(text: str) -> Program:
     has_mesh = any(op.operation.name == "sdy.mesh" for op in module.body.operations)
     if has_mesh:
         _pin_unsharded(module)
-    grid = np.arange(DEVICES).reshape((1, DEVICES) if has_mesh or _partitions(module) > 1 else (DEVICES, 1))
+    replicas = _count(module, "replicas") if has_mesh else 1 if _count(module, "partitions") > 1 else DEVICES
+    grid = np.arange(DEVICES).reshape(replicas, -1)
     options = xla_client.CompileOptions()
     options.num_replicas, options.num_partitions = grid.shape
     options.device_assignment = xla_client.DeviceAssignment.create(grid)
@@ -174,9 +176,9 @@ def _rename(module: ir.Module, old: str, new: str) -> None:
     symbols.set_symbol_name(symbols[old], new)
 
 
-def _partitions(module: ir.Module) -> int:
-    attributes = module.operation.attributes
-    return ir.IntegerAttr(attributes["mhlo.num_partitions"]).value if "mhlo.num_partitions" in attributes else 1
+def _count(module: ir.Module, kind: str) -> int:
+    name, attributes = f"mhlo.num_{kind}", module.operation.attributes
+    return ir.IntegerAttr(attributes[name]).value if name in attributes else 1
 
 
 def _pin_unsharded(module: ir.Module) -> None:

@@ -647,7 +647,7 @@ func.func public @own_shard_of_replicas(%x: tensor<8x8xf32>) -> tensor<8x4xf32> 
       %size = stablehlo.constant dense<4> : tensor<ui32>
       %at = stablehlo.multiply %place, %size : tensor<ui32>
       %first = stablehlo.constant dense<0> : tensor<ui32>
-      %r = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = dense<[[0]]> : tensor<1x1xi64>} : (tensor<1x8xf32>) -> tensor<1x8xf32>
+      %r = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = dense<[[0]]> : tensor<1x1xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>} : (tensor<1x8xf32>) -> tensor<1x8xf32>
       %h = stablehlo.dynamic_slice %r, %first, %at, sizes = [1, 4] : (tensor<1x8xf32>, tensor<ui32>, tensor<ui32>) -> tensor<1x4xf32>
       %n = stablehlo.add %acc, %h : tensor<1x4xf32>
       %i_next = stablehlo.add %i, %one : tensor<i32>

@@ -5,7 +5,7 @@ import pytest
 from jaxlib.mlir import ir
 from numeric.oracle import results
 
-from paropt.passes.analysis.evaluation import MOST_TRIPS, branch_taken, evaluated, executions, trips_of
+from paropt.passes.analysis.evaluation import MOST_TRIPS, Known, branch_taken, evaluated, executions, trips_of
 from paropt.passes.analysis.loops import Loop
 from paropt.passes.core.context import make_context
 from paropt.passes.core.traversal import ops_of
@@ -46,6 +46,9 @@ KNOWN = {
     "and": (I32, f"stablehlo.and %a, %b : {I32}"),
     "or": (I32, f"stablehlo.or %a, %b : {I32}"),
     "not": (I32, f"stablehlo.not %a : {I32}"),
+    "xor": (I32, f"stablehlo.xor %a, %b : {I32}"),
+    "xor, of truth": ("tensor<i1>", "stablehlo.xor %t, %t : tensor<i1>"),
+    "sign": (I4, f"stablehlo.sign %signed : {I4}"),
     "not, of truth": ("tensor<i1>", "stablehlo.not %t : tensor<i1>"),
     **{
         f"compare {way}": ("tensor<4xi1>", f"stablehlo.compare {way}, %v, %w : ({I4}, {I4}) -> tensor<4xi1>")
@@ -59,6 +62,7 @@ UNKNOWN = {
     "float to integer": (I32, f"stablehlo.convert %f : (tensor<f32>) -> {I32}"),
     "division of a negative number": (I32, f"stablehlo.divide %minus, %b : {I32}"),
     "remainder of a negative number": (I32, f"stablehlo.remainder %minus, %b : {I32}"),
+    "sign of a float": ("tensor<f32>", "stablehlo.sign %f : tensor<f32>"),
     "another op": (I32, f"stablehlo.abs %a : {I32}"),
     "an argument": (I32, f"stablehlo.add %x, %a : {I32}"),
     "many elements": ("tensor<5000xi32>", f"stablehlo.broadcast_in_dim %a, dims = [] : ({I32}) -> tensor<5000xi32>"),
@@ -69,6 +73,7 @@ UNKNOWN = {
 def program(kind: str, op: str) -> str:
     more = [
         f"%w = stablehlo.constant dense<[5, 1, 6, 2]> : {I4}",
+        f"%signed = stablehlo.constant dense<[5, 0, -2147483648, -1]> : {I4}",
         f"%minus = stablehlo.constant dense<-7> : {I32}",
         f"%y = {op}",
     ]
@@ -93,6 +98,19 @@ def test_as_xla_computes_it(name: str) -> None:
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_left_alone(name: str) -> None:
     assert value_of(program(*UNKNOWN[name])) is None
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_of_devices_scalar_integers_only(name: str) -> None:
+    module = ir.Module.parse(program(*KNOWN[name]), make_context())
+    (end,) = ops_of(module.operation, "func.return")
+    known: Known = {}
+    found = evaluated(end.operands[0], known, of_devices=True)
+    assert all(not ir.RankedTensorType(value.type).shape for value in known)
+    if KNOWN[name][0] in (I32, "tensor<i8>", "tensor<ui8>", "tensor<i1>") and "%f" not in KNOWN[name][1]:
+        np.testing.assert_array_equal(found, evaluated(end.operands[0], {}))
+    else:
+        assert found is None
 
 
 def loop(branch: str, trips: int = 4, step: int = 2) -> tuple[ir.Module, Loop]:

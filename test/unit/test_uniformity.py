@@ -175,13 +175,13 @@ def test_same_on_all_devices(name: str) -> None:
     assert reason(text) == ""
 
 
-def reason(text: str) -> str:
-    """Why what `@main` returns varies; "" when it is proven uniform."""
+def reason(text: str, inner: int = 0) -> str:
+    """Why what `@main`, or its manual computation number `inner`, returns varies; "" when it is proven uniform."""
     parsed = ir.Module.parse(text, make_context())
     reduction = ops_of(parsed.operation, "stablehlo.all_reduce")[0]
     *_, end = ops_of(parsed.operation, "func.return", "sdy.return")
-    inner = ops_of(parsed.operation, "sdy.return")
-    end = inner[0] if inner else end
+    returns = ops_of(parsed.operation, "sdy.return")
+    end = returns[inner] if returns else end
     return why_varying(Uniformity(end.block, reduction_of(reduction)), end)
 
 
@@ -335,3 +335,77 @@ def test_a_sum_over_other_devices(axes: str, local: int, groups: tuple[str, str]
     reduction = reduction_of(summed)._replace(groups=((0, 4), (1, 5), (2, 6), (3, 7)), global_ids=True)
     found = why_varying(Uniformity(end.block, reduction), end)
     assert found.startswith(why) and bool(found) == bool(why)
+
+
+PLACED = """
+module attributes {{mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32}} {{
+  sdy.mesh @mesh = <["data"=4, "model"=2]>
+  sdy.mesh @other = <["model"=8]>
+  func.func public @main(%x: tensor<4xf32>) -> tensor<i32> {{
+    %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{{}}]>] out_shardings=[<@mesh, []>] manual_axes={{{axes}}} (%a: tensor<4xf32>) {{
+      %s = "stablehlo.all_reduce"(%a) ({{
+        ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+          %r = stablehlo.add %p, %q : tensor<f32>
+          stablehlo.return %r : tensor<f32>
+      }}) {{replica_groups = dense<[[0, 2, 4, 6], [1, 3, 5, 7]]> : tensor<2x4xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids}} : (tensor<4xf32>) -> tensor<4xf32>
+      %zero = stablehlo.constant dense<0> : tensor<i32>
+      %two = stablehlo.constant dense<2> : tensor<i32>
+      {body}
+      sdy.return %out : tensor<i32>
+    }} : (tensor<4xf32>) -> tensor<i32>
+    return %0 : tensor<i32>
+  }}
+}}"""
+AXES = '"data", "model"'
+ID = "%u = stablehlo.partition_id : tensor<ui32> %id = stablehlo.convert %u : (tensor<ui32>) -> tensor<i32>\n"
+REMAINDER = "%out = stablehlo.remainder %id, %two : tensor<i32>"
+CARRY = """%w:2 = stablehlo.while(%c = {start}, %k = {from_}) : tensor<i32>, tensor<i32>
+  cond {{ %t = stablehlo.compare LT, %k, %two : (tensor<i32>, tensor<i32>) -> tensor<i1> stablehlo.return %t : tensor<i1> }}
+  do {{ %next = stablehlo.add %c, %two : tensor<i32> %l = stablehlo.add %k, %two : tensor<i32> stablehlo.return {next}, %l : tensor<i32>, tensor<i32> }}
+  {end}"""
+AFTER = "%out = stablehlo.remainder %w#0, %two : tensor<i32>"
+NESTED = """%id = sdy.manual_computation() in_shardings=[] out_shardings=[<{mesh}, []>] manual_axes={{{axes}}} () {{
+    %u = stablehlo.partition_id : tensor<ui32> %deux = stablehlo.constant dense<2> : tensor<ui32>
+    %v = stablehlo.remainder %u, %deux : tensor<ui32> %i = stablehlo.convert %v : (tensor<ui32>) -> tensor<i32>
+    sdy.return %i : tensor<i32>
+  }} : () -> tensor<i32>
+  %out = stablehlo.negate %id : tensor<i32>"""
+PARTITION = "stablehlo.partition_id may give each device another result"
+
+
+@pytest.mark.parametrize(
+    "axes, body, why",
+    [
+        (AXES, ID + REMAINDER, ""),
+        (AXES, ID + "%out = stablehlo.divide %id, %two : tensor<i32>", PARTITION),
+        (AXES, "%out = stablehlo.constant dense<1> : tensor<i32> %u = stablehlo.partition_id : tensor<ui32>", ""),
+        (AXES, "%r = stablehlo.replica_id : tensor<ui32> %out = stablehlo.convert %r : (tensor<ui32>) -> tensor<i32>", ""),
+        # what a loop carries unchanged, in it and after it
+        (AXES, ID + CARRY.format(start="%id", from_="%zero", next="%c", end=AFTER), ""),
+        (AXES, ID + CARRY.format(start="%id", from_="%zero", next="%next", end=AFTER), PARTITION),
+        # devices that make other numbers of trips
+        (AXES, ID + CARRY.format(start="%zero", from_="%id", next="%next", end=AFTER), PARTITION),
+        # an axis that is the partitioner's, a region that is manual over it, and one of another mesh
+        ('"data"', ID + REMAINDER, PARTITION),
+        ('"data"', NESTED.format(mesh="@mesh", axes='"model"'), ""),
+        ('"data"', NESTED.format(mesh="@other", axes='"model"'), PARTITION),
+        # ops that change shapes are not followed, not even where they do not
+        (AXES, ID + "%b = stablehlo.broadcast_in_dim %id, dims = [] : (tensor<i32>) -> tensor<i32> %out = stablehlo.remainder %b, %two : tensor<i32>", PARTITION),
+        # division by zero, and other quotients that are not computed
+        (AXES, ID + "%q = stablehlo.divide %two, %id : tensor<i32> %out = stablehlo.multiply %q, %zero : tensor<i32>", PARTITION),
+    ],
+)  # fmt: skip
+def test_numbers_of_devices(axes: str, body: str, why: str) -> None:
+    found = reason(PLACED.format(axes=axes, body=body), inner=-1)
+    assert found.startswith(why) and bool(found) == bool(why)
+
+
+def test_why_a_number_is_uniform() -> None:
+    parsed = ir.Module.parse(PLACED.format(axes=AXES, body=ID + REMAINDER), make_context())
+    (end,) = ops_of(parsed.operation, "sdy.return")
+    (summed,) = ops_of(parsed.operation, "stablehlo.all_reduce")
+    facts = Uniformity(end.block, reduction_of(summed))
+    assert re.fullmatch(
+        r"computed on every device from stablehlo.partition_id at .*, of which all devices of a group make the same",
+        facts.why(end.operands[0]),
+    )
