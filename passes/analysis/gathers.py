@@ -51,12 +51,18 @@ def gathers(op: ir.Operation, propagated: Propagated) -> tuple[Gather | None, ..
 def _indices_gathered(op: ir.Operation, propagated: Propagated) -> tuple[Gather | None, ...]:
     """Of a scatter whose rows are split, as its result is, over axes that split its indices, too."""
     lies, result = propagated.operand_shardings(op), propagated.sharding_of(op.results[0])
-    if len(lies) != 3 or result is None or lies[1] is None or lies[2] is None:
+    if len(lies) != 3 or result is None:
         return (None,) * len(op.operands)
+    _, of_indices, of_updates = lies
+    if of_indices is None or of_updates is None:
+        return (None, None, None)
     rule = parse_rule(propagated.sharding_rule(op))
     made = dict(zip(rule.results[0], result.dimensions, strict=True))
-    indices, updates = (dict(zip(rule.operands[i], lies[i].dimensions, strict=True)) for i in (1, 2))
-    return (None, _gather(lies[1], indices, updates, made), None)
+    _, *read = rule.operands
+    indices, updates = (
+        dict(zip(dims, lie.dimensions, strict=True)) for dims, lie in zip(read, (of_indices, of_updates), strict=True)
+    )
+    return (None, _gather(of_indices, indices, updates, made), None)
 
 
 def is_gathered_alike(use: ir.OpOperand, gather: Gather, propagated: Propagated) -> bool:
