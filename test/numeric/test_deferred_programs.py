@@ -252,11 +252,11 @@ def own_row_in_a_nest(batches: jax.Array) -> jax.Array:
 
     def body(total: jax.Array, x: jax.Array) -> tuple[jax.Array, None]:
         def half(inner: jax.Array, y: jax.Array) -> tuple[jax.Array, None]:
-            return inner + 2 * lax.dynamic_slice_in_dim(lax.psum(x * y, "data"), place, 1), None
+            return inner + 2 * lax.dynamic_index_in_dim(lax.psum(x * y, "data"), place, 0, keepdims=False), None
 
         return lax.scan(half, total, jnp.stack([x, x * x]))[0], None
 
-    return lax.scan(body, jnp.ones((1, 4)), batches[0])[0]
+    return lax.scan(body, jnp.ones(4), batches[0])[0]
 
 
 @pytest.mark.parametrize("outside", OUTSIDE.values(), ids=OUTSIDE)
@@ -290,3 +290,31 @@ def test_own_shards_leave_a_nest_of_loops() -> None:
     after = assert_same(program, "grad-sync{policy=defer}")
     assert (after.sync_in_loop, after.sync_bytes) == (0, BYTES)
     assert [c.kind for c in after.collectives] == ["reduce-scatter"]
+
+
+def scattered_rows(batches: jax.Array) -> jax.Array:
+    """ZeRO-2: of the sum of each micro-batch, each device gets a row, as `psum_scatter` gives it by default."""
+
+    def body(total: jax.Array, batch: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+        x, i = batch
+        row = lax.psum_scatter((x * x).astype(jnp.bfloat16), "data")
+        return total * 2 - row.astype(jnp.float32) * i, None
+
+    return lax.scan(body, jnp.arange(4.0), (batches[0], jnp.arange(float(MICRO_BATCHES))))[0]
+
+
+def test_a_reduce_scatter_that_drops_its_dimension_leaves_the_loop() -> None:
+    program = on_mesh(scattered_rows)
+    assert assert_same(program, "grad-sync").sync_in_loop == MICRO_BATCHES * BYTES  # XLA:CPU reduces bf16 as f32
+    after = assert_same(program, "grad-sync{policy=defer}")
+    assert (after.sync_in_loop, after.sync_bytes) == (0, BYTES)
+    assert [c.kind for c in after.collectives] == ["reduce-scatter"]
+
+
+def scattered_rows_unrolled(batches: jax.Array) -> jax.Array:
+    return sum((lax.psum_scatter(x, "data") for x in batches[0]), start=jnp.zeros(4))
+
+
+def test_reduce_scatters_that_drop_their_dimension_are_fused() -> None:
+    after = assert_same(on_mesh(scattered_rows_unrolled), "fuse-all-reduces")
+    assert after.sync_bytes == BYTES
