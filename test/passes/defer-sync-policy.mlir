@@ -1082,7 +1082,10 @@ func.func public @untiled_converted(%x: tensor<8x3xbf16>) -> tensor<3xf32> {
     %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
     stablehlo.return %more : tensor<i1>
   } do {
-    %s = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<bf16>, %q: tensor<bf16>): %r = stablehlo.add %p, %q : tensor<bf16> stablehlo.return %r : tensor<bf16> }) {replica_groups = #all, scatter_dimension = 0 : i64} : (tensor<8x3xbf16>) -> tensor<1x3xbf16>
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<bf16>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<bf16>) -> tensor<8x3xbf16>
+    %g = stablehlo.add %x, %ts : tensor<8x3xbf16>
+    %s = "stablehlo.reduce_scatter"(%g) ({ ^bb0(%p: tensor<bf16>, %q: tensor<bf16>): %r = stablehlo.add %p, %q : tensor<bf16> stablehlo.return %r : tensor<bf16> }) {replica_groups = #all, scatter_dimension = 0 : i64} : (tensor<8x3xbf16>) -> tensor<1x3xbf16>
     %row = stablehlo.reshape %s : (tensor<1x3xbf16>) -> tensor<3xbf16>
     %wide = stablehlo.convert %row : (tensor<3xbf16>) -> tensor<3xf32>
     %n = stablehlo.add %acc, %wide : tensor<3xf32>
