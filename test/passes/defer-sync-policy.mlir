@@ -722,59 +722,6 @@ func.func public @own_shard_at_a_carried_place(%x: tensor<8x8xf32>) -> tensor<8x
   return %0 : tensor<8x4xf32>
 }
 
-// So does a loop around it, which gets it back from the inner one.
-// EVERY-LABEL:   func.func public @own_shard_in_a_nest
-// EVERY:           } do {
-// EVERY:             } do {
-// EVERY:             stablehlo.reduce_scatter
-// EVERY-NOT:         stablehlo.all_reduce
-// EVERY:           return
-// DEFER-LABEL:   func.func public @own_shard_in_a_nest
-// DEFER:           } do {
-// DEFER:             } do {
-// DEFER-NOT:       stablehlo.{{all_reduce|reduce_scatter}}
-// DEFER:           stablehlo.return %{{.*}}, %{{.*}} : tensor<i32>
-// DEFER-NOT:       stablehlo.{{all_reduce|reduce_scatter}}
-// DEFER:           stablehlo.return %{{.*}}, %{{.*}} : tensor<i32>
-// DEFER:           "stablehlo.reduce_scatter"(
-// DEFER-NOT:       stablehlo.all_reduce
-// DEFER:           return
-func.func public @own_shard_in_a_nest(%x: tensor<8x8xf32>) -> tensor<8x4xf32> {
-  %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"replica", "data"}, {}]>] out_shardings=[<@mesh, [{"replica", "data"}, {}]>] manual_axes={"replica", "data"} (%g: tensor<1x8xf32>) {
-    %zero = stablehlo.constant dense<0> : tensor<i32>
-    %one = stablehlo.constant dense<1> : tensor<i32>
-    %four = stablehlo.constant dense<4> : tensor<i32>
-    %none = stablehlo.constant dense<0.0> : tensor<1x4xf32>
-    %id = stablehlo.partition_id : tensor<ui32>
-    %n_data = stablehlo.constant dense<2> : tensor<ui32>
-    %place = stablehlo.remainder %id, %n_data : tensor<ui32>
-    %size = stablehlo.constant dense<4> : tensor<ui32>
-    %first = stablehlo.constant dense<0> : tensor<ui32>
-    %w:3 = stablehlo.while(%i = %zero, %acc = %none, %where = %place) : tensor<i32>, tensor<1x4xf32>, tensor<ui32>
-    cond {
-      %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
-      stablehlo.return %more : tensor<i1>
-    } do {
-      %v:3 = stablehlo.while(%j = %zero, %inner = %acc, %there = %where) : tensor<i32>, tensor<1x4xf32>, tensor<ui32>
-      cond {
-        %more = stablehlo.compare LT, %j, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
-        stablehlo.return %more : tensor<i1>
-      } do {
-        %at = stablehlo.multiply %there, %size : tensor<ui32>
-        %r = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = dense<[[0, 1], [2, 3], [4, 5], [6, 7]]> : tensor<4x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<1x8xf32>) -> tensor<1x8xf32>
-        %h = stablehlo.dynamic_slice %r, %first, %at, sizes = [1, 4] : (tensor<1x8xf32>, tensor<ui32>, tensor<ui32>) -> tensor<1x4xf32>
-        %n = stablehlo.add %inner, %h : tensor<1x4xf32>
-        %j_next = stablehlo.add %j, %one : tensor<i32>
-        stablehlo.return %j_next, %n, %there : tensor<i32>, tensor<1x4xf32>, tensor<ui32>
-      }
-      %i_next = stablehlo.add %i, %one : tensor<i32>
-      stablehlo.return %i_next, %v#1, %v#2 : tensor<i32>, tensor<1x4xf32>, tensor<ui32>
-    }
-    sdy.return %w#1 : tensor<1x4xf32>
-  } : (tensor<8x8xf32>) -> tensor<8x4xf32>
-  return %0 : tensor<8x4xf32>
-}
-
 // EVERY-LABEL:   func.func public @own_shard_at_another_place_in_each_trip
 // EVERY:           } do {
 // EVERY:           stablehlo.all_reduce
@@ -809,53 +756,6 @@ func.func public @own_shard_at_another_place_in_each_trip(%x: tensor<8x8xf32>) -
       %other = stablehlo.xor %where, %size : tensor<ui32>
       %i_next = stablehlo.add %i, %one : tensor<i32>
       stablehlo.return %i_next, %n, %other : tensor<i32>, tensor<1x4xf32>, tensor<ui32>
-    }
-    sdy.return %w#1 : tensor<1x4xf32>
-  } : (tensor<8x8xf32>) -> tensor<8x4xf32>
-  return %0 : tensor<8x4xf32>
-}
-
-// EVERY-LABEL:   func.func public @own_shard_at_a_place_that_an_inner_loop_changes
-// EVERY:           } do {
-// EVERY:           stablehlo.all_reduce
-// EVERY-NOT:       stablehlo.reduce_scatter
-// EVERY:           return
-// DEFER-LABEL:   func.func public @own_shard_at_a_place_that_an_inner_loop_changes
-// DEFER:           } do {
-// DEFER:           stablehlo.all_reduce
-// DEFER-NOT:       stablehlo.reduce_scatter
-// DEFER:           return
-func.func public @own_shard_at_a_place_that_an_inner_loop_changes(%x: tensor<8x8xf32>) -> tensor<8x4xf32> {
-  %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"replica", "data"}, {}]>] out_shardings=[<@mesh, [{"replica", "data"}, {}]>] manual_axes={"replica", "data"} (%g: tensor<1x8xf32>) {
-    %zero = stablehlo.constant dense<0> : tensor<i32>
-    %one = stablehlo.constant dense<1> : tensor<i32>
-    %four = stablehlo.constant dense<4> : tensor<i32>
-    %none = stablehlo.constant dense<0.0> : tensor<1x4xf32>
-    %id = stablehlo.partition_id : tensor<ui32>
-    %n_data = stablehlo.constant dense<2> : tensor<ui32>
-    %place = stablehlo.remainder %id, %n_data : tensor<ui32>
-    %size = stablehlo.constant dense<4> : tensor<ui32>
-    %first = stablehlo.constant dense<0> : tensor<ui32>
-    %at = stablehlo.multiply %place, %size : tensor<ui32>
-    %w:3 = stablehlo.while(%i = %zero, %acc = %none, %where = %at) : tensor<i32>, tensor<1x4xf32>, tensor<ui32>
-    cond {
-      %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
-      stablehlo.return %more : tensor<i1>
-    } do {
-      %r = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = dense<[[0, 1], [2, 3], [4, 5], [6, 7]]> : tensor<4x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<1x8xf32>) -> tensor<1x8xf32>
-      %h = stablehlo.dynamic_slice %r, %first, %where, sizes = [1, 4] : (tensor<1x8xf32>, tensor<ui32>, tensor<ui32>) -> tensor<1x4xf32>
-      %n = stablehlo.add %acc, %h : tensor<1x4xf32>
-      %v:2 = stablehlo.while(%j = %zero, %there = %where) : tensor<i32>, tensor<ui32>
-      cond {
-        %more = stablehlo.compare LT, %j, %one : (tensor<i32>, tensor<i32>) -> tensor<i1>
-        stablehlo.return %more : tensor<i1>
-      } do {
-        %other = stablehlo.xor %there, %size : tensor<ui32>
-        %j_next = stablehlo.add %j, %one : tensor<i32>
-        stablehlo.return %j_next, %other : tensor<i32>, tensor<ui32>
-      }
-      %i_next = stablehlo.add %i, %one : tensor<i32>
-      stablehlo.return %i_next, %n, %v#1 : tensor<i32>, tensor<1x4xf32>, tensor<ui32>
     }
     sdy.return %w#1 : tensor<1x4xf32>
   } : (tensor<8x8xf32>) -> tensor<8x4xf32>
@@ -976,6 +876,113 @@ func.func public @own_shard_of_what_is_reduced_for_others(%x: tensor<8x8xf32>) -
       %n = stablehlo.add %m, %h : tensor<1x4xf32>
       %i_next = stablehlo.add %i, %one : tensor<i32>
       stablehlo.return %i_next, %n : tensor<i32>, tensor<1x4xf32>
+    }
+    sdy.return %w#1 : tensor<1x4xf32>
+  } : (tensor<8x8xf32>) -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+}
+
+// -----
+
+module attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {
+sdy.mesh @mesh = <["replica"=4, "data"=2]>
+
+// Which shard it is, both loops carry as it is: the outer one gets it back from the inner.
+// EVERY-LABEL:   func.func public @own_shard_in_a_nest
+// EVERY:           } do {
+// EVERY:             } do {
+// EVERY:             stablehlo.reduce_scatter
+// EVERY-NOT:         stablehlo.all_reduce
+// EVERY:           return
+// DEFER-LABEL:   func.func public @own_shard_in_a_nest
+// DEFER:           } do {
+// DEFER:             } do {
+// DEFER-NOT:       stablehlo.{{all_reduce|reduce_scatter}}
+// DEFER:           stablehlo.return %{{.*}}, %{{.*}} : tensor<i32>
+// DEFER-NOT:       stablehlo.{{all_reduce|reduce_scatter}}
+// DEFER:           stablehlo.return %{{.*}}, %{{.*}} : tensor<i32>
+// DEFER:           "stablehlo.reduce_scatter"(
+// DEFER-NOT:       stablehlo.all_reduce
+// DEFER:           return
+func.func public @own_shard_in_a_nest(%x: tensor<8x8xf32>) -> tensor<8x4xf32> {
+  %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"replica", "data"}, {}]>] out_shardings=[<@mesh, [{"replica", "data"}, {}]>] manual_axes={"replica", "data"} (%g: tensor<1x8xf32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %four = stablehlo.constant dense<4> : tensor<i32>
+    %none = stablehlo.constant dense<0.0> : tensor<1x4xf32>
+    %id = stablehlo.partition_id : tensor<ui32>
+    %n_data = stablehlo.constant dense<2> : tensor<ui32>
+    %place = stablehlo.remainder %id, %n_data : tensor<ui32>
+    %size = stablehlo.constant dense<4> : tensor<ui32>
+    %first = stablehlo.constant dense<0> : tensor<ui32>
+    %w:3 = stablehlo.while(%i = %zero, %acc = %none, %where = %place) : tensor<i32>, tensor<1x4xf32>, tensor<ui32>
+    cond {
+      %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %more : tensor<i1>
+    } do {
+      %v:3 = stablehlo.while(%j = %zero, %inner = %acc, %there = %where) : tensor<i32>, tensor<1x4xf32>, tensor<ui32>
+      cond {
+        %more = stablehlo.compare LT, %j, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %more : tensor<i1>
+      } do {
+        %at = stablehlo.multiply %there, %size : tensor<ui32>
+        %r = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = dense<[[0, 1], [2, 3], [4, 5], [6, 7]]> : tensor<4x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<1x8xf32>) -> tensor<1x8xf32>
+        %h = stablehlo.dynamic_slice %r, %first, %at, sizes = [1, 4] : (tensor<1x8xf32>, tensor<ui32>, tensor<ui32>) -> tensor<1x4xf32>
+        %n = stablehlo.add %inner, %h : tensor<1x4xf32>
+        %j_next = stablehlo.add %j, %one : tensor<i32>
+        stablehlo.return %j_next, %n, %there : tensor<i32>, tensor<1x4xf32>, tensor<ui32>
+      }
+      %i_next = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %i_next, %v#1, %v#2 : tensor<i32>, tensor<1x4xf32>, tensor<ui32>
+    }
+    sdy.return %w#1 : tensor<1x4xf32>
+  } : (tensor<8x8xf32>) -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+
+// EVERY-LABEL:   func.func public @own_shard_at_a_place_that_an_inner_loop_changes
+// EVERY:           } do {
+// EVERY:           stablehlo.all_reduce
+// EVERY-NOT:       stablehlo.reduce_scatter
+// EVERY:           return
+// DEFER-LABEL:   func.func public @own_shard_at_a_place_that_an_inner_loop_changes
+// DEFER:           } do {
+// DEFER:           stablehlo.all_reduce
+// DEFER-NOT:       stablehlo.reduce_scatter
+// DEFER:           return
+func.func public @own_shard_at_a_place_that_an_inner_loop_changes(%x: tensor<8x8xf32>) -> tensor<8x4xf32> {
+  %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"replica", "data"}, {}]>] out_shardings=[<@mesh, [{"replica", "data"}, {}]>] manual_axes={"replica", "data"} (%g: tensor<1x8xf32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %four = stablehlo.constant dense<4> : tensor<i32>
+    %none = stablehlo.constant dense<0.0> : tensor<1x4xf32>
+    %id = stablehlo.partition_id : tensor<ui32>
+    %n_data = stablehlo.constant dense<2> : tensor<ui32>
+    %place = stablehlo.remainder %id, %n_data : tensor<ui32>
+    %size = stablehlo.constant dense<4> : tensor<ui32>
+    %first = stablehlo.constant dense<0> : tensor<ui32>
+    %at = stablehlo.multiply %place, %size : tensor<ui32>
+    %w:3 = stablehlo.while(%i = %zero, %acc = %none, %where = %at) : tensor<i32>, tensor<1x4xf32>, tensor<ui32>
+    cond {
+      %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %more : tensor<i1>
+    } do {
+      %r = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = dense<[[0, 1], [2, 3], [4, 5], [6, 7]]> : tensor<4x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<1x8xf32>) -> tensor<1x8xf32>
+      %h = stablehlo.dynamic_slice %r, %first, %where, sizes = [1, 4] : (tensor<1x8xf32>, tensor<ui32>, tensor<ui32>) -> tensor<1x4xf32>
+      %n = stablehlo.add %acc, %h : tensor<1x4xf32>
+      %v:2 = stablehlo.while(%j = %zero, %there = %where) : tensor<i32>, tensor<ui32>
+      cond {
+        %more = stablehlo.compare LT, %j, %one : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %more : tensor<i1>
+      } do {
+        %other = stablehlo.xor %there, %size : tensor<ui32>
+        %j_next = stablehlo.add %j, %one : tensor<i32>
+        stablehlo.return %j_next, %other : tensor<i32>, tensor<ui32>
+      }
+      %i_next = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %i_next, %n, %v#1 : tensor<i32>, tensor<1x4xf32>, tensor<ui32>
     }
     sdy.return %w#1 : tensor<1x4xf32>
   } : (tensor<8x8xf32>) -> tensor<8x4xf32>
