@@ -2,22 +2,20 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from jaxlib.mlir import ir
-from jaxlib.mlir.dialects import sdy
 
 from paropt.passes.analysis.collectives import ALL_REDUCE, Reduction
 from paropt.passes.analysis.congruence import is_repeatable
 from paropt.passes.analysis.loop_sums import LoopSums, loop_sums
-from paropt.passes.analysis.meshes import Mesh, mesh_named, mesh_of
 from paropt.passes.analysis.partial import BlockFacts, blocks_with_reductions
-from paropt.passes.analysis.shardings import MANUAL
+from paropt.passes.analysis.shardings import is_all_manual, manual_around
 from paropt.passes.analysis.types import bytes_of
 from paropt.passes.core.buckets import merge_contiguous, merge_variadic
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.traversal import captured, module_of
+from paropt.passes.core.traversal import captured
 
 NAME = "bucket-all-reduces"
 Form = Literal["contiguous", "variadic"]
@@ -174,38 +172,12 @@ def _candidates(facts: BlockFacts, form: Form, stays: list[Remark]) -> dict[ir.V
 
 def _require_form(op: ir.Operation, form: Form) -> None:
     """Declines a reduction that may not be part of what `form` makes."""
-    around = _manual_around(op)
+    around = manual_around(op)
     if around is None:
         return
     if form == "variadic" and op.name == ALL_REDUCE:
         require(False, "XLA compiles no all_reduce of several arrays here (form=contiguous)", around)
-    require(_is_all_manual(around), "a mesh axis is left to the partitioner here", around)
-
-
-def _manual_around(op: ir.Operation) -> ir.Operation | None:
-    found = op.parent
-    while found is not None and found.operation.name != MANUAL:
-        found = found.operation.parent
-    return found.operation if found is not None else None
-
-
-def _is_all_manual(manual: ir.Operation) -> bool:
-    """Whether no axis of the mesh is left to the partitioner, but those of size 1."""
-    names: Any = sdy.ManualAxesAttr(manual.attributes["manual_axes"])
-    axes = {str(axis) for axis in names}
-    shardings = [sdy.TensorShardingPerValueAttr(manual.attributes[key]).shardings for key in _SHARDINGS]
-    mesh = next((_mesh_of(sharding, manual) for each in shardings for sharding in each), None)
-    return mesh is not None and all(name in axes or size == 1 for name, size in mesh.axes)
-
-
-_SHARDINGS = ("in_shardings", "out_shardings")
-
-
-def _mesh_of(sharding: ir.Attribute, op: ir.Operation) -> Mesh | None:
-    reference = sdy.TensorShardingAttr(sharding).mesh_or_ref
-    if isinstance(reference, ir.FlatSymbolRefAttr):
-        return mesh_named(module_of(op), reference.value)
-    return mesh_of(reference)
+    require(is_all_manual(around), "a mesh axis is left to the partitioner here", around)
 
 
 def _reads(op: ir.Operation) -> list[ir.Value]:

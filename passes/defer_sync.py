@@ -23,9 +23,10 @@ def defer_sync(
     ] = "widening",
     policy: Annotated[
         PolicyName,
-        "What may cost memory: nothing (keep-shards: a reduce_scatter stays in the loop, with its sharded accumulator; "
-        "every, hierarchical: so, and an all_reduce of which each device reads its shard becomes one, over other axes "
-        "once), whatever it costs (defer), or what saves most within memory-budget (auto).",
+        "What may cost memory: nothing (keep-shards, every, hierarchical: a reduce_scatter stays in the loop, with its "
+        "sharded accumulator), whatever it costs (defer), or what saves most within memory-budget (auto). With all but "
+        "keep-shards, an all_reduce of which each device reads its shard becomes a reduce_scatter, over other axes "
+        "once, even where that stays in the loop: it sends less.",
     ] = "keep-shards",
     memory_budget: Annotated[int, "With policy=auto: bytes per device that accumulators may take more."] = 0,
     accumulate_dtype: Annotated[

@@ -68,7 +68,7 @@ def fuse_all_reduces(
     - a contraction or convolution has the element type of its operand or a wider float type, or `convert=any`
     - a reduce on one device only adds, starting from zero
     - a scatter adds, or writes each element once
-    - a reduce_scatter crosses elementwise ops only, with factors that are one scalar
+    - a reduce_scatter crosses elementwise ops only, with factors that are one scalar, and reshapes of each shard alone
     - no product, scatter or gather is between them in a program for all devices (what leaves a loop crosses these)
     - no op between them adds up over axes itself in a program for all devices
     - shapes are static

@@ -1,7 +1,7 @@
 """What counters and predicates are in each trip of a loop: the control values of a loop, computed at compile time.
 
-Only what counts trips is followed: small tensors made of constants, of carried values, and of values that the caller
-knows. Everything else is None, unknown.
+Only what counts trips is followed: small tensors made of constants, of carried values (those that a loop leaves as they
+are, from outside of it), and of values that the caller knows. Everything else is None, unknown.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.branches import branch_around, chosen
-from paropt.passes.analysis.loops import Loop, trip_count
+from paropt.passes.analysis.loops import Loop, start_of, trip_count
 from paropt.passes.analysis.shardings import CONSTRAINT
 from paropt.passes.analysis.types import tensor_of
 from paropt.passes.core.traversal import defining_op
@@ -38,7 +38,11 @@ def evaluated(value: ir.Value, known: Known, depth: int = 0, *, of_devices: bool
     if value in known:
         return known[value]
     op, dtype = defining_op(value), _integer(value) if of_devices else _dtype(value)
-    if op is None or dtype is None or depth > _DEEPEST or op.name not in _FUNCTIONS:
+    if dtype is None or depth > _DEEPEST:
+        return None
+    if (start := start_of(value)) is not None:
+        return evaluated(start, known, depth + 1, of_devices=of_devices)
+    if op is None or op.name not in _FUNCTIONS:
         return None
     if op.name in _ARITHMETIC and not np.issubdtype(dtype, np.integer):
         return None  # how XLA rounds is its own affair

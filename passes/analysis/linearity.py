@@ -15,11 +15,13 @@ from paropt.passes.analysis.constants import is_zero, scalar_of
 from paropt.passes.analysis.followed import ROWS as FOLLOWED
 from paropt.passes.analysis.followed import require_followed
 from paropt.passes.analysis.noted import is_source
+from paropt.passes.analysis.shardings import is_all_manual, manual_around
 from paropt.passes.analysis.types import is_float, tensor_of, widens
 from paropt.passes.core.remarks import require
 from paropt.passes.core.traversal import defining_op, users_of
 
 _SUBTRACT = "stablehlo.subtract"
+_RESHAPE = "stablehlo.reshape"
 
 # What a reduction may do to the element type on its way; see the `convert` row.
 ConvertPolicy = Literal["widening", "any"]
@@ -45,7 +47,7 @@ class Row(NamedTuple):
     op: str
     addends: Callable[[ir.Operation, Crossing], Addends]  # the linear operands; raises Declined
     moves_data: bool  # only copies and reorders elements, so it may be crossed whatever the reducer
-    elementwise: bool  # keeps the shape, so a reduce_scatter may cross it too
+    elementwise: bool  # keeps the shape, so a reduce_scatter may cross it too; see `_require_shards_kept` for others
     reason: str
 
 
@@ -68,12 +70,34 @@ def addends_of(op: ir.Operation, crossing: Crossing) -> Addends:
         require_followed(op, addends, crossing.reduction.place[1])
         adds_up = any(is_source(user) for user in users_of(op))
         require(not adds_up, f"{name} adds up over axes itself, in a program for all devices", op)
-    in_place = row.elementwise or crossing.reduction.kind != REDUCE_SCATTER
-    require(in_place, f"a reduce_scatter may not cross {name}, which moves elements", op)
+    scattered = crossing.reduction.scatter_dimension
+    if scattered is not None and not row.elementwise:
+        _require_shards_kept(op, scattered)
     require(crossing.reduction.is_sum or combines or row.moves_data, f"{name} is linear for sums only", op)
     neutral = crossing.reduction.is_sum or combines or len(addends) == 1
     require(neutral, f"{name} would need a neutral element, which only a sum has here", op)
     return addends
+
+
+def _require_shards_kept(op: ir.Operation, dimension: int) -> None:
+    """Declines to do `op` before its operand is scattered over `dimension`, unless it does the same to each shard."""
+    kept = op.name == _RESHAPE and _keeps_shards(op, dimension)
+    require(kept, f"a reduce_scatter may not cross {op.name}, which moves elements", op)
+    # It may split a dimension over that axis, and would have to move data where the whole is joined with another.
+    manual = manual_around(op)
+    own = manual is None or is_all_manual(manual)
+    require(own, f"a reduce_scatter may not cross {op.name} where a mesh axis is left to the partitioner", op)
+
+
+def _keeps_shards(reshape: ir.Operation, dimension: int) -> bool:
+    """Whether `reshape`, of a value scattered over `dimension`, may be done first, and its result scattered over that.
+
+    For each place in the dimensions before it, the whole has the shards one after the other. So has what is as large
+    there: the same elements are shard number n of it, wherever dimensions behind are dropped, added, split or joined.
+    """
+    before, after = (ir.RankedTensorType(v.type).shape for v in (reshape.operands[0], reshape.results[0]))
+    same = prod(before[:dimension]) == prod(after[:dimension])
+    return same and dimension < len(after) and after[dimension] > 0
 
 
 def _every(op: ir.Operation, _: Crossing) -> Addends:
@@ -230,7 +254,7 @@ _TABLE = (
     Row("stablehlo.multiply", _factor, False, True, "c * sum(x) = sum(c * x)"),
     Row("stablehlo.divide", _dividend, False, True, "sum(x) / c = sum(x / c)"),
     Row("stablehlo.convert", _converted, True, True, "a wider float type holds every value, so nothing is lost"),
-    Row("stablehlo.reshape", _every, True, False, "the same elements in another shape"),
+    Row(_RESHAPE, _every, True, False, "the same elements in another shape"),
     Row("stablehlo.transpose", _every, True, False, "the same elements in another order"),
     Row("stablehlo.reverse", _every, True, False, "the same elements in another order"),
     Row("stablehlo.broadcast_in_dim", _copied, True, False, "each element several times"),

@@ -52,6 +52,25 @@ def loop_around(block: ir.Block) -> Loop | None:
     return Loop(op) if op.name == WHILE and Loop(op).body == block else None
 
 
+def start_of(value: ir.Value) -> ir.Value | None:
+    """The start value of the loop that carries `value`, in its regions or as its result, from trip to trip as it is."""
+    owner = value.owner
+    is_argument = isinstance(owner, ir.Block)
+    op = owner.owner.operation if isinstance(owner, ir.Block) else owner.operation
+    if op.name != WHILE:
+        return None
+    position = ir.BlockArgument(value).arg_number if is_argument else ir.OpResult(value).result_number
+    return op.operands[position] if _hands_on(Loop(op), position) else None
+
+
+def _hands_on(loop: Loop, position: int) -> bool:
+    """Whether a trip ends with carried value `position` as it got it, be it through loops in the body."""
+    argument, value = loop.body.arguments[position], unconstrained(loop.next_values.operands[position])
+    while value != argument and defining_op(value) is not None and (start := start_of(value)) is not None:
+        value = unconstrained(start)
+    return bool(value == argument)
+
+
 class Counting(NamedTuple):
     """A loop that runs while `start`, which grows by `step` in each trip, is less than `bound`."""
 

@@ -24,6 +24,11 @@ class Policy:
     axes: tuple[str, ...]  # of the mesh; () for all
     held: int = 0  # bytes per device that deferrals hold more than the program did
 
+    @property
+    def scatters(self) -> bool:
+        """Whether an all_reduce of which each device reads its shard becomes a reduce_scatter, be it in the loop."""
+        return self.name != "keep-shards"
+
     def require_axes(self, reduction: Reduction, meshes: tuple[Mesh, ...]) -> None:
         """Declines unless `axes` are not restricted, or have those over which `reduction` reduces."""
         if not self.axes:

@@ -260,3 +260,20 @@ def leaves_axes(manual: ir.Operation) -> bool:
         return False
     mesh = mesh_behind(module_of(manual), shardings[0].mesh)
     return mesh is not None and not set(mesh.names) <= names_of(axes_in(manual.attributes["manual_axes"]))
+
+
+def manual_around(op: ir.Operation) -> ir.Operation | None:
+    """The innermost `sdy.manual_computation` that `op` is in."""
+    while op.parent is not None:
+        op = op.parent.operation
+        if op.name == MANUAL:
+            return op
+    return None
+
+
+def is_all_manual(manual: ir.Operation) -> bool:
+    """Whether no axis of the mesh, which is known, is left to the partitioner, but those of size 1."""
+    axes = names_of(axes_in(manual.attributes["manual_axes"]))
+    shardings = [read_sharding(s) for name in ("in", "out") for s in _all_listed(manual, f"{name}_shardings")]
+    mesh = mesh_behind(module_of(manual), shardings[0].mesh) if shardings else None
+    return mesh is not None and all(name in axes or size == 1 for name, size in mesh.axes)

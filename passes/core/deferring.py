@@ -69,7 +69,7 @@ def _defer_from(loop: Loop, options: Options) -> list[Remark]:
     """Defers what can be, one kind of reduction after the other; each rewrite makes a new loop."""
     policy = options.policy
     remarks = last_trip_peeled(loop, NAME, Site.of(loop, options.meshes))
-    if policy.name in ("every", "hierarchical"):
+    if policy.scatters:
         remarks += own_shards_scattered(loop, NAME)
     while True:
         # made anew: facts do not outlive a rewrite

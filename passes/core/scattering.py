@@ -40,6 +40,7 @@ def own_shards_scattered(loop: Loop, pass_name: str) -> list[Remark]:
         if cut is None:
             continue
         try:
+            _require_alone(op)
             shards = _shards(cut, reduction_of(op))
         except Declined as declined:
             remarks.append(missed(pass_name, op, declined))
@@ -61,6 +62,13 @@ def _only_cut(op: ir.Operation) -> ir.Operation | None:
     return reader if reader is not None and reader.name == SLICE and uses[0].operand_number == 0 else None
 
 
+def _require_alone(op: ir.Operation) -> None:
+    """Declines what XLA reduces once for `op` and for another all_reduce: that one would stay, and this be added."""
+    readers = [use.owner.operation for use in op.operands[0].uses]
+    alone = sum(reader.name == ALL_REDUCE and reader.block == op.block for reader in readers) == 1
+    require(alone, "what it reduces is reduced for others, too")
+
+
 def _shards(cut: ir.Operation, over: Reduction) -> Shards:
     """Proves that `cut` takes one shard on each device, by computing its indices for each."""
     require(over.combiner == ADD, "only sums are scattered", cut)
@@ -73,12 +81,13 @@ def _shards(cut: ir.Operation, over: Reduction) -> Shards:
     size = part[dimension]
     require(size > 0 and whole[dimension] % size == 0, "shards are not of one size", cut)
     count = whole[dimension] // size
+    ids = [op.results[0] for op in ops_of(module_of(cut), ID)]
     scattered: list[tuple[int, ...]] = []
     summed: list[tuple[int, ...]] = []
     for group in over.groups:
         devices: list[list[int]] = [[] for _ in range(count)]
         for device in group:
-            start = _start(cut, dimension, device)
+            start = _start(cut, dimension, dict.fromkeys(ids, np.array(device, np.uint32)))
             aligned = start is not None and start % size == 0 and 0 <= start < whole[dimension]
             require(aligned, "it is not known which shard each device reads", cut)
             assert start is not None
@@ -89,10 +98,8 @@ def _shards(cut: ir.Operation, over: Reduction) -> Shards:
     return Shards(dimension, tuple(scattered), tuple(summed))
 
 
-def _start(cut: ir.Operation, dimension: int, device: int) -> int | None:
-    """Where the slice of `device` starts; None when that is not known, or when it starts late in another dimension."""
-    number = np.array(device, np.uint32)
-    known: Known = {op.results[0]: number for op in ops_of(module_of(cut), ID)}
+def _start(cut: ir.Operation, dimension: int, known: Known) -> int | None:
+    """Where the slice starts; None when that is not known."""
     start = evaluated(cut.operands[1 + dimension], known)
     return None if start is None else int(start)
 

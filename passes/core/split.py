@@ -66,8 +66,7 @@ def split_values(
         parts = {i: splits.get(op.operands[i]) for i in values.values[value].addends}
         partials = {i: part.partial if part else None for i, part in parts.items()}
         rests = {i: part.rest if part else _rest(op.operands[i], combiner) for i, part in parts.items()}
-        scatters = values.reduction.kind == REDUCE_SCATTER
-        partial = _on(op, partials, values, unscattered=scatters)
+        partial = _on(op, partials, values, unscattered=values.reduction.scatter_dimension)
         splits[value] = Split(partial, _rest_on(op, rests, values))
     return splits
 
@@ -263,9 +262,9 @@ def _returned(values: Sequence[ir.Value], returned: list[list[ir.Value]]) -> int
 
 
 def _on(
-    op: ir.Operation, parts: dict[int, ir.Value | None], values: PartialValues, *, unscattered: bool = False
+    op: ir.Operation, parts: dict[int, ir.Value | None], values: PartialValues, *, unscattered: int | None = None
 ) -> ir.Value:
-    """`op` with `parts` for addends; a part of None is zero."""
+    """`op` with `parts` for addends, not scattered yet over dimension `unscattered`; a part of None is zero."""
     combiner = values.reduction.combiner
     with ir.InsertionPoint(op), op.location:
         parts = _of_one_type(op, parts)
@@ -281,8 +280,8 @@ def _on(
         new = op.clone()
         for i, part in filled.items():
             new.operands[i] = part
-        if unscattered:
-            _widen(new, filled, _shape(given[0]))
+        if unscattered is not None:
+            _widen(new, op, filled, unscattered)
         if op.name in _WIDENED and element != _element(op.results[0]):
             _retype(new, filled, element)
         return new.results[0]
@@ -318,14 +317,16 @@ def _retype(op: ir.Operation, parts: dict[int, ir.Value], element: ir.Type) -> N
     op.results[0].set_type(ir.RankedTensorType.get(shape, element, loc=op.location))
 
 
-def _widen(op: ir.Operation, parts: dict[int, ir.Value], shape: Sequence[int]) -> None:
-    """Makes the elementwise `op`, now before a reduce_scatter, work on the shape that this has not scattered yet."""
+def _widen(op: ir.Operation, old: ir.Operation, parts: dict[int, ir.Value], dimension: int) -> None:
+    """Makes `op`, which is `old` before a reduce_scatter, work on what this has not scattered yet over `dimension`."""
+    shape = _shape(old.results[0])
+    first = next(iter(parts))
+    shape[dimension] = shape[dimension] * _shape(parts[first])[dimension] // _shape(old.operands[first])[dimension]
     with ir.InsertionPoint(op), op.location:
         for i, operand in enumerate(op.operands):
             if i not in parts:
                 op.operands[i] = _spread(operand, shape)
-    old = ir.RankedTensorType(op.results[0].type)
-    op.results[0].set_type(ir.RankedTensorType.get(shape, old.element_type, loc=op.location))
+    op.results[0].set_type(ir.RankedTensorType.get(shape, _element(old.results[0]), loc=op.location))
 
 
 def _spread(factor: ir.Value, shape: Sequence[int]) -> ir.Value:

@@ -222,23 +222,99 @@ def test_precision(dtype: type, options: str, result: float) -> None:
     assert ours(one) == result
 
 
-def own_shard(axes: str | tuple[str, ...]) -> Callable[[jax.Array], jax.Array]:
-    """Each device keeps its quarter of the sum over `axes` of each micro-batch."""
+OUTSIDE = {"placed in the loop": False, "placed before the loop": True}
 
-    def step(batches: jax.Array) -> jax.Array:
-        def body(total: jax.Array, x: jax.Array) -> tuple[jax.Array, None]:
-            whole = lax.psum(x * x, axes)
-            return total + lax.dynamic_slice_in_dim(whole, lax.axis_index("data"), 1, 0), None
 
-        return lax.scan(body, jnp.zeros((1, 4)), batches[0])[0]
-
+def on_mesh(step: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], jax.Array]:
     spec = PartitionSpec(("replica", "data"))
     return jax.shard_map(step, mesh=mesh_of(replica=2, data=4), in_specs=spec, out_specs=spec, check_vma=False)
 
 
-@pytest.mark.parametrize("axes, after_loop", [("data", 0), (("replica", "data"), BYTES // 4)])
-def test_an_all_reduce_of_own_shards_is_scattered(axes: str | tuple[str, ...], after_loop: int) -> None:
-    after = assert_same(own_shard(axes), "inline-calls,defer-sync{policy=hierarchical}")
+def own_shard(axes: str | tuple[str, ...], outside: bool = False) -> Callable[[jax.Array], jax.Array]:
+    """Each device keeps its quarter of the sum over `axes` of each micro-batch."""
+
+    def step(batches: jax.Array) -> jax.Array:
+        before = lax.axis_index("data")
+
+        def body(total: jax.Array, x: jax.Array) -> tuple[jax.Array, None]:
+            whole = lax.psum(x * x, axes)
+            place = before if outside else lax.axis_index("data")
+            return total + lax.dynamic_slice_in_dim(whole, place, 1, 0), None
+
+        return lax.scan(body, jnp.ones((1, 4)), batches[0])[0]
+
+    return on_mesh(step)
+
+
+def own_row_in_a_nest(batches: jax.Array) -> jax.Array:
+    """The same in a loop over halves of each micro-batch, in a loop over these, as rows."""
+    place = lax.axis_index("data")
+
+    def body(total: jax.Array, x: jax.Array) -> tuple[jax.Array, None]:
+        def half(inner: jax.Array, y: jax.Array) -> tuple[jax.Array, None]:
+            return inner + 2 * lax.dynamic_index_in_dim(lax.psum(x * y, "data"), place, 0, keepdims=False), None
+
+        return lax.scan(half, total, jnp.stack([x, x * x]))[0], None
+
+    return lax.scan(body, jnp.ones(4), batches[0])[0]
+
+
+@pytest.mark.parametrize("outside", OUTSIDE.values(), ids=OUTSIDE)
+@pytest.mark.parametrize("axes, summed", [("data", 0), (("replica", "data"), BYTES // 4)])
+def test_an_all_reduce_of_own_shards_is_scattered(axes: str | tuple[str, ...], summed: int, outside: bool) -> None:
+    after = assert_same(own_shard(axes, outside), "inline-calls,defer-sync{policy=hierarchical}")
     assert {c.kind for c in after.collectives if c.loops} == {"reduce-scatter"}
     assert after.sync_in_loop == MICRO_BATCHES * BYTES
-    assert after.sync_bytes - after.sync_in_loop == after_loop
+    assert after.sync_bytes - after.sync_in_loop == summed
+
+
+# An accumulator of the whole holds three quarters more than one of a shard: 48 bytes.
+@pytest.mark.parametrize(
+    "options, in_loop",
+    [("policy=defer", 0), ("policy=auto memory-budget=48", 0), ("policy=auto memory-budget=47", MICRO_BATCHES * BYTES)],
+)
+@pytest.mark.parametrize("outside", OUTSIDE.values(), ids=OUTSIDE)
+@pytest.mark.parametrize("axes, summed", [("data", 0), (("replica", "data"), BYTES // 4)])
+def test_own_shards_leave_the_loop(
+    axes: str | tuple[str, ...], summed: int, outside: bool, options: str, in_loop: int
+) -> None:
+    after = assert_same(own_shard(axes, outside), f"grad-sync{{{options}}}")
+    assert {c.kind for c in after.collectives if c.loops} == ({"reduce-scatter"} if in_loop else set())
+    assert after.sync_in_loop == in_loop
+    assert after.sync_bytes == (in_loop or BYTES) + summed
+
+
+def test_own_shards_leave_a_nest_of_loops() -> None:
+    program = on_mesh(own_row_in_a_nest)
+    assert paropt.audit(jax.jit(program).lower(batches())).sync_in_loop == 2 * MICRO_BATCHES * BYTES
+    after = assert_same(program, "grad-sync{policy=defer}")
+    assert (after.sync_in_loop, after.sync_bytes) == (0, BYTES)
+    assert [c.kind for c in after.collectives] == ["reduce-scatter"]
+
+
+def scattered_rows(batches: jax.Array) -> jax.Array:
+    """ZeRO-2: of the sum of each micro-batch, each device gets a row, as `psum_scatter` gives it by default."""
+
+    def body(total: jax.Array, batch: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+        x, i = batch
+        row = lax.psum_scatter((x * x).astype(jnp.bfloat16), "data")
+        return total * 2 - row.astype(jnp.float32) * i, None
+
+    return lax.scan(body, jnp.arange(4.0), (batches[0], jnp.arange(float(MICRO_BATCHES))))[0]
+
+
+def test_a_reduce_scatter_that_drops_its_dimension_leaves_the_loop() -> None:
+    program = on_mesh(scattered_rows)
+    assert assert_same(program, "grad-sync").sync_in_loop == MICRO_BATCHES * BYTES  # XLA:CPU reduces bf16 as f32
+    after = assert_same(program, "grad-sync{policy=defer}")
+    assert (after.sync_in_loop, after.sync_bytes) == (0, BYTES)
+    assert [c.kind for c in after.collectives] == ["reduce-scatter"]
+
+
+def scattered_rows_unrolled(batches: jax.Array) -> jax.Array:
+    return sum((lax.psum_scatter(x, "data") for x in batches[0]), start=jnp.zeros(4))
+
+
+def test_reduce_scatters_that_drop_their_dimension_are_fused() -> None:
+    after = assert_same(on_mesh(scattered_rows_unrolled), "fuse-all-reduces")
+    assert after.sync_bytes == BYTES

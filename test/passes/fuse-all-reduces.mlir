@@ -876,7 +876,7 @@ func.func public @product_of_a_wider_integer_type(%x: tensor<4xi8>, %y: tensor<4
   return %s : tensor<4xi32>
 }
 
-// Legal when: a reduce_scatter crosses elementwise ops only, with factors that are one scalar
+// Legal when: a reduce_scatter crosses elementwise ops only, with factors that are one scalar, and reshapes of each shard alone
 // CHECK-LABEL:   func.func public @reversed_shard
 // CHECK-COUNT-2:   stablehlo.reduce_scatter
 // CHECK-NOT:       stablehlo.reduce_scatter
@@ -887,6 +887,32 @@ func.func public @reversed_shard(%x: tensor<16xf32>, %y: tensor<16xf32>) -> tens
   %c = stablehlo.reverse %a, dims = [0] : tensor<2xf32>
   %s = stablehlo.add %c, %b : tensor<2xf32>
   return %s : tensor<2xf32>
+}
+
+// CHECK-LABEL:   func.func public @reshaped_shards
+// CHECK:           stablehlo.reshape %{{.*}} : (tensor<8x3xf32>) -> tensor<24xf32>
+// CHECK:           "stablehlo.reduce_scatter"(
+// CHECK:           }) : (tensor<24xf32>) -> tensor<3xf32>
+// CHECK-NOT:       stablehlo.reduce_scatter
+// CHECK:           return
+func.func public @reshaped_shards(%x: tensor<8x3xf32>, %y: tensor<24xf32>) -> tensor<3xf32> {
+  %a = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, scatter_dimension = 0 : i64} : (tensor<8x3xf32>) -> tensor<1x3xf32>
+  %b = "stablehlo.reduce_scatter"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, scatter_dimension = 0 : i64} : (tensor<24xf32>) -> tensor<3xf32>
+  %c = stablehlo.reshape %a : (tensor<1x3xf32>) -> tensor<3xf32>
+  %s = stablehlo.add %c, %b : tensor<3xf32>
+  return %s : tensor<3xf32>
+}
+
+// CHECK-LABEL:   func.func public @shard_reshaped_across
+// CHECK-COUNT-2:   stablehlo.reduce_scatter
+// CHECK-NOT:       stablehlo.reduce_scatter
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: a reduce_scatter may not cross stablehlo.reshape, which moves elements
+func.func public @shard_reshaped_across(%x: tensor<3x8xf32>, %y: tensor<24xf32>) -> tensor<3xf32> {
+  %a = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, scatter_dimension = 1 : i64} : (tensor<3x8xf32>) -> tensor<3x1xf32>
+  %b = "stablehlo.reduce_scatter"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, scatter_dimension = 0 : i64} : (tensor<24xf32>) -> tensor<3xf32>
+  %c = stablehlo.reshape %a : (tensor<3x1xf32>) -> tensor<3xf32>
+  %s = stablehlo.add %c, %b : tensor<3xf32>
+  return %s : tensor<3xf32>
 }
 
 // CHECK-LABEL:   func.func public @shard_scaled_elementwise

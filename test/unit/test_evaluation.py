@@ -162,3 +162,50 @@ def test_branches_of_each_trip(branch: str, taken: list[int | None], runs: int |
 def test_too_many_trips_are_not_followed() -> None:
     _, found = loop(f"%y = stablehlo.negate %j : {I32}", trips=MOST_TRIPS + 1)
     assert trips_of(found) is None
+
+
+NEST = f"""func.func public @main() -> {I32} {{{{
+  %a = stablehlo.constant dense<5> : {I32}
+  %zero = stablehlo.constant dense<0> : {I32}
+  %three = stablehlo.constant dense<3> : {I32}
+  %w:2 = stablehlo.while(%i = %zero, %j = %a) : {I32}, {I32}
+  cond {{{{
+    %more = stablehlo.compare LT, %i, %three : ({I32}, {I32}) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  }}}} do {{{{
+    %one = stablehlo.constant dense<1> : {I32}
+    %v:2 = stablehlo.while(%k = %zero, %l = %j) : {I32}, {I32}
+    cond {{{{
+      %more = stablehlo.compare LT, %k, %three : ({I32}, {I32}) -> tensor<i1>
+      stablehlo.return %more : tensor<i1>
+    }}}} do {{{{
+      %read = stablehlo.negate %l : {I32}
+      %m = stablehlo.add %k, %one : {I32}
+      stablehlo.return %m, {{inner}} : {I32}, {I32}
+    }}}}
+    %n = stablehlo.add %i, %one : {I32}
+    stablehlo.return %n, {{outer}} : {I32}, {I32}
+  }}}}
+  return %w#1 : {I32}
+}}}}"""
+
+
+@pytest.mark.parametrize(
+    "inner, outer, result, within",
+    [
+        ("%l", "%j", 5, 5),
+        ("%l", "%v#1", 5, 5),
+        ("%k", "%j", 5, None),
+        ("%l", "%i", None, None),
+        ("%k", "%v#1", None, None),
+    ],
+)
+def test_what_loops_carry_as_it_is(inner: str, outer: str, result: int | None, within: int | None) -> None:
+    text = NEST.format(inner=inner, outer=outer)
+    module = ir.Module.parse(text, make_context())
+    (read,), (end,) = ops_of(module.operation, "stablehlo.negate"), ops_of(module.operation, "func.return")
+    found = [evaluated(value, {}) for value in (end.operands[0], read.operands[0])]
+    assert found == [result, within]
+    if result is not None:
+        ((want, *_),) = results(text)
+        assert want == result

@@ -1,7 +1,10 @@
 """Each row of the linear transfer table, executed: `op(all_reduce(x))` equals `all_reduce(op(x))`, bit for bit."""
 
 import re
+from itertools import product
+from math import prod
 
+import numpy as np
 import pytest
 from numeric.oracle import assert_same, optimized
 
@@ -163,3 +166,50 @@ def test_row_holds(name: str) -> None:
     sums = after.count("stablehlo.all_reduce") - after.count("stablehlo.maximum")
     assert sums == 1, f"the reduction did not cross {name}:\n{after}"
     assert_same(before, after, range(3))
+
+
+Shape = tuple[int, ...]
+SHAPES = [shape for rank in (1, 2, 3) for shape in product((1, 2, 3, 6), repeat=rank) if prod(shape) == 6]
+
+RESHAPED_SHARD = """module attributes {{mhlo.num_replicas = 8 : i32}} {{
+  func.func public @main(%x: tensor<{x}>, %y: tensor<{y}>) -> tensor<{b}> {{
+    %a = {scatter}(%x) {add}, scatter_dimension = {dimension} : i64}} : (tensor<{x}>) -> tensor<{a}>
+    %b = {scatter}(%y) {add}, scatter_dimension = {dimension} : i64}} : (tensor<{y}>) -> tensor<{b}>
+    %r = stablehlo.reshape %a : (tensor<{a}>) -> tensor<{b}>
+    %s = stablehlo.add %r, %b : tensor<{b}>
+    return %s : tensor<{b}>
+  }}
+}}"""
+ADD = (
+    "({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.add %p, %q : tensor<i32> stablehlo.return %r : "
+    "tensor<i32> }) {replica_groups = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>"
+)
+
+
+def whole(shard: Shape, dimension: int) -> Shape:
+    return tuple(8 * size if i == dimension else size for i, size in enumerate(shard))
+
+
+def reshaped_shard(before: Shape, after: Shape, dimension: int) -> str:
+    """A reshape of what is scattered, plus something that is."""
+    shapes = {"a": before, "b": after, "x": whole(before, dimension), "y": whole(after, dimension)}
+    types = {name: "x".join(map(str, (*shape, "i32"))) for name, shape in shapes.items()}
+    scatter = '"stablehlo.reduce_scatter"'
+    return RESHAPED_SHARD.format(**types, scatter=scatter, add=ADD, dimension=dimension)
+
+
+def test_a_reduce_scatter_crosses_exactly_the_reshapes_of_shards() -> None:
+    """What crosses, by NumPy: shard after shard, the whole reshaped has the reshaped shards."""
+    crossed = []
+    for before, after, dimension in product(SHAPES, SHAPES, range(3)):
+        if dimension >= min(len(before), len(after)):
+            continue
+        shards = np.split(np.arange(48).reshape(whole(before, dimension)), 8, dimension)
+        each = np.concatenate([shard.reshape(after) for shard in shards], dimension)
+        same = np.array_equal(each, np.arange(48).reshape(whole(after, dimension)))
+        text, _ = optimized(reshaped_shard(before, after, dimension), "fuse-all-reduces")
+        crosses = text.count("stablehlo.reduce_scatter") == 1
+        assert crosses == same, f"{before} to {after}, scattered over {dimension}"
+        crossed += [(before, after, dimension)] * crosses
+    assert ((1, 6), (6,), 0) in crossed and ((2, 1, 3), (2, 3), 1) in crossed
+    assert ((2, 3), (3, 2), 1) not in crossed
