@@ -1,4 +1,4 @@
-"""Every pass, in reading order, and the named pipelines. Importing this registers them: there is no other list."""
+"""Every pass, by name, and the named pipelines. Importing this registers them: there is no other list."""
 
 from paropt.passes import annotate_aliases as annotate_aliases
 from paropt.passes import annotate_contract as annotate_contract

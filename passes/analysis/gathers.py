@@ -49,7 +49,10 @@ def gathers(op: ir.Operation, propagated: Propagated) -> tuple[Gather | None, ..
 
 
 def _indices_gathered(op: ir.Operation, propagated: Propagated) -> tuple[Gather | None, ...]:
-    """Of a scatter whose rows are split, as its result is, over axes that split its indices, too."""
+    """Of a scatter to whole columns, where what it adds is split, as its result is, over axes that split its indices.
+
+    Of rows of a table that is split by rows as well, XLA exchanges parts, and gathers less.
+    """
     lies, result = propagated.operand_shardings(op), propagated.sharding_of(op.results[0])
     if len(lies) != 3 or result is None:
         return (None,) * len(op.operands)
@@ -58,6 +61,8 @@ def _indices_gathered(op: ir.Operation, propagated: Propagated) -> tuple[Gather 
         return (None, None, None)
     rule = parse_rule(propagated.sharding_rule(op))
     made = dict(zip(rule.results[0], result.dimensions, strict=True))
+    if any(made.get(dimension) for dimension in rule.results[0] if dimension not in rule.operands[2]):
+        return (None, None, None)
     _, *read = rule.operands
     indices, updates = (
         dict(zip(dims, lie.dimensions, strict=True)) for dims, lie in zip(read, (of_indices, of_updates), strict=True)
