@@ -6,7 +6,7 @@
 They are computed for each device of each group, at compile time.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from jaxlib.mlir import ir
@@ -47,10 +47,6 @@ class DeviceNumbers:
         numbers = self._numbers[op.name]
         if numbers and (op.name == REPLICA_ID or _is_per_device(op)):
             self._known[op.results[0]] = np.array(numbers, np.uint32)
-
-    def pass_on(self, value: ir.Value, copies: Iterable[ir.Value]) -> None:
-        """Takes note that each of `copies` is what `value`, which has been computed, is."""
-        self._known.update(dict.fromkeys(copies, self._known[value]))
 
     def are_equal(self, value: ir.Value) -> bool:
         """Whether `value` is known on all devices, and equal on those of each group."""

@@ -41,7 +41,8 @@ def evaluated(value: ir.Value, known: Known, depth: int = 0, *, of_devices: bool
     if dtype is None or depth > _DEEPEST:
         return None
     if (start := start_of(value)) is not None:
-        return evaluated(start, known, depth + 1, of_devices=of_devices)
+        carried = evaluated(start, known, depth + 1, of_devices=of_devices)
+        return carried if carried is None else known.setdefault(value, carried)
     if op is None or op.name not in _FUNCTIONS:
         return None
     if op.name in _ARITHMETIC and not np.issubdtype(dtype, np.integer):

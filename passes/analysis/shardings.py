@@ -274,6 +274,6 @@ def manual_around(op: ir.Operation) -> ir.Operation | None:
 def is_all_manual(manual: ir.Operation) -> bool:
     """Whether no axis of the mesh, which is known, is left to the partitioner, but those of size 1."""
     axes = names_of(axes_in(manual.attributes["manual_axes"]))
-    shardings = [read_sharding(s) for name in ("in", "out") for s in _all_listed(manual, f"{name}_shardings")]
+    shardings = shardings_across(manual)
     mesh = mesh_behind(module_of(manual), shardings[0].mesh) if shardings else None
     return mesh is not None and all(name in axes or size == 1 for name, size in mesh.axes)

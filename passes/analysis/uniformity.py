@@ -15,7 +15,6 @@ from paropt.passes.analysis.chlo import CHLO
 from paropt.passes.analysis.collectives import Reduction, reduced_over, replica_count
 from paropt.passes.analysis.correspondence import keeps_groups_equal
 from paropt.passes.analysis.device_numbers import NUMBERS, DeviceNumbers
-from paropt.passes.analysis.loops import WHILE, Loop
 from paropt.passes.analysis.meshes import Mesh, mesh_named, mesh_of
 from paropt.passes.analysis.shardings import MANUAL
 from paropt.passes.core.remarks import require, source_of
@@ -215,8 +214,6 @@ class Uniformity:
         reached = list(_reached(op, operand))
         if self._numbers is None or value not in self._numbers:
             return reached
-        if op.name == WHILE and _is_unchanged(Loop(op), operand):
-            self._numbers.pass_on(value, reached)
         return [each for each in reached if not self._numbers.are_equal(each)]
 
 
@@ -253,11 +250,6 @@ def _carried(loop: ir.Operation, position: int) -> Iterator[ir.Value]:
     for region in loop.regions:
         yield region.blocks[0].arguments[position]
     yield loop.results[position]
-
-
-def _is_unchanged(loop: Loop, position: int) -> bool:
-    """Whether a carried value stays what it is at the start."""
-    return bool(loop.next_values.operands[position] == loop.body.arguments[position])
 
 
 def _per_device_region(block: ir.Block) -> ir.Operation:
