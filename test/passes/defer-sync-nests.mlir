@@ -170,6 +170,43 @@ func.func public @inner_read(%x: tensor<4xf32>, %start: tensor<4xf32>) -> tensor
   return %w#1 : tensor<4xf32>
 }
 
+// CHECK-LABEL:   func.func public @inner_read_by_another_op
+// CHECK:           } do {
+// CHECK:             stablehlo.all_reduce
+// CHECK:           return
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: stablehlo.abs does not commute with the reduction
+func.func public @inner_read_by_another_op(%x: tensor<4xf32>, %start: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %two = stablehlo.constant dense<2> : tensor<i32>
+  %half = stablehlo.constant dense<0.5> : tensor<4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %two : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %x, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %m = stablehlo.add %acc, %s : tensor<4xf32>
+    %v:3 = stablehlo.while(%j = %zero, %a = %m, %c = %x) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+    cond {
+      %more = stablehlo.compare LT, %j, %two : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %more : tensor<i1>
+    } do {
+      %b = stablehlo.negate %a : tensor<4xf32>
+      %k = stablehlo.abs %a : tensor<4xf32>
+      %d = stablehlo.add %c, %k : tensor<4xf32>
+      %j_next = stablehlo.add %j, %one : tensor<i32>
+      stablehlo.return %j_next, %b, %d : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+    }
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %v#1 : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
 // CHECK-LABEL:   func.func public @inner_other
 // CHECK:           } do {
 // CHECK:             stablehlo.all_reduce
