@@ -130,6 +130,8 @@ def expose_all_reduces(
     if not has_mesh(module):
         gspmd = [op for op in ops_of(module, "func.func") if _is_gspmd(op)]
         return [missed(NAME, op, Declined("the program is lowered for GSPMD, not for Shardy")) for op in gspmd[:1]]
+    if all(len(mesh.device_ids) == 1 for mesh in meshes_of(module).values()):
+        return []  # nothing is split: not to be asked of Shardy
     regions = summing_regions(module)
     remarks = _defer_within(module, regions, axes)
     regions, apart = _terms_apart(regions)

@@ -1,5 +1,7 @@
 """Which values a loop computes anew in each trip. XLA takes the others out of the loop, and what reduces them."""
 
+from collections.abc import Iterator
+
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.collectives import REDUCTIONS
@@ -7,7 +9,7 @@ from paropt.passes.analysis.congruence import is_repeatable, reads
 from paropt.passes.analysis.constants import BARRIER
 from paropt.passes.analysis.loops import Loop
 from paropt.passes.analysis.shardings import unconstrained
-from paropt.passes.core.traversal import defining_op
+from paropt.passes.core.traversal import defining_op, op_of
 
 
 class Varying:
@@ -20,31 +22,34 @@ class Varying:
 
     def __contains__(self, value: ir.Value) -> bool:
         """Looks back from `value` until something varies, which is soon found where much does."""
-        readers: dict[ir.Value, ir.Value | None] = {value: None}  # for which each was looked at first
-        waiting = [value]
-        while waiting:
-            each = waiting.pop()
-            if self._known.get(each, False) or self._is_first(each):
-                path: ir.Value | None = each
-                while path is not None:
-                    self._known[path] = True
-                    path = readers[path]
-                return True
-            op = defining_op(each)
-            if each in self._known or op is None or op.block != self._body:
-                continue
-            for read in reads(op):
-                if read not in readers:
-                    readers[read] = each
-                    waiting.append(read)
-        self._known |= dict.fromkeys(readers, False)
-        return False
+        path = [] if self._now(value) is not None else [(value, self._read_by_op_of(value))]
+        while path:
+            each, rest = path[-1]
+            read = next(rest, None)
+            if read is None:  # nothing that it depends on varies
+                self._known[each] = False
+                path.pop()
+            elif (varies := self._now(read)) is None:
+                path.append((read, self._read_by_op_of(read)))
+            elif varies:
+                self._known |= dict.fromkeys((behind for behind, _ in path), True)
+                break
+        return self._known[value]
 
-    def _is_first(self, value: ir.Value) -> bool:
-        """Whether `value` varies by itself: it is carried and changes, or its op may make something else each time."""
-        op = defining_op(value)
-        if op is None:
-            argument: ir.BlockArgument = ir.BlockArgument(value)
-            return argument.owner == self._body and unconstrained(self._nexts[argument.arg_number]) != value
-        once = op.name in REDUCTIONS or (is_repeatable(op) and op.name != BARRIER)
-        return op.block == self._body and not once
+    def _now(self, value: ir.Value) -> bool | None:
+        """Whether `value` varies, as far as it is known without what its op reads: None when that decides."""
+        if value not in self._known:
+            op = defining_op(value)
+            if op is None:
+                self._known[value] = self._is_carried(ir.BlockArgument(value))
+            elif op.block != self._body:
+                self._known[value] = False
+            elif op.name not in REDUCTIONS and (op.name == BARRIER or not is_repeatable(op)):
+                self._known[value] = True  # it may make something else each time
+        return self._known.get(value)
+
+    def _is_carried(self, argument: ir.BlockArgument) -> bool:
+        return argument.owner == self._body and unconstrained(self._nexts[argument.arg_number]) != argument
+
+    def _read_by_op_of(self, value: ir.Value) -> Iterator[ir.Value]:
+        return iter(reads(op_of(value)))

@@ -5,6 +5,7 @@ import pytest
 from jaxlib.mlir import ir
 from programs.catalog import MATRIX
 
+from paropt.passes import expose_all_reduces
 from paropt.passes.analysis import in_place, propagation
 from paropt.passes.analysis.chlo import RULE, add_chlo_rules
 from paropt.passes.analysis.producers import ROWS
@@ -100,3 +101,20 @@ def test_parts_stay_in_place_only_where_shardy_says_which_belong_together(
     remarks = [str(remark) for remark in Pipeline.parse("annotate-unreduced").run(module.operation)]
     assert ("unreduced" in str(module)) == knows
     assert any("Shardy has no rule" in remark for remark in remarks) != knows
+
+
+@pytest.mark.parametrize(("devices", "asked"), [(1, []), (8, ["asked"])])
+def test_a_program_for_one_device_is_not_asked_about(
+    devices: int, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+
+    def ask(*args: object, **options: object) -> Propagated:
+        said.append("asked")
+        return Propagated(*args, **options)  # type: ignore[arg-type]  # as the pass calls it
+
+    monkeypatch.setattr(expose_all_reduces, "Propagated", ask)
+    program = MATRIX["plain_mlp_p0"](devices=jax.devices()[:devices])
+    module = ir.Module.parse(str(jax.jit(program.step).lower(*program.args).compiler_ir()), make_context())
+    Pipeline.parse("grad-sync").run(module.operation)
+    assert said == asked
