@@ -15,6 +15,7 @@ from paropt.passes import merge_repeated_ops as merge_repeated_ops
 from paropt.passes import outline_accumulation as outline_accumulation
 from paropt.passes import peel_last_sync as peel_last_sync
 from paropt.passes import roll_accumulation as roll_accumulation
+from paropt.passes import simplify_all_reduces as simplify_all_reduces
 from paropt.passes import split_mesh_axis as split_mesh_axis
 from paropt.passes import split_microbatches as split_microbatches
 from paropt.passes.core.registry import name_pipeline
@@ -23,11 +24,12 @@ DEFAULT_PIPELINE = "grad-sync"
 
 name_pipeline(
     "grad-sync",
-    "inline-calls,inline-branches,merge-repeated-ops,expose-all-reduces,fuse-all-reduces,defer-sync,fuse-all-reduces,annotate-unreduced",
+    "inline-calls,inline-branches,merge-repeated-ops,simplify-all-reduces,expose-all-reduces,fuse-all-reduces,defer-sync,fuse-all-reduces,annotate-unreduced",
     "Synchronise gradients once per step: calls are inlined, so that the sync and the accumulator are in one block, "
-    "and so are branches that are always taken; reductions that XLA's partitioner would add are written out; sums of "
-    "reductions are fused, which may leave fewer that something else reads; the sync leaves the loops; what then meets "
-    "after them is fused; what was written out becomes sharding constraints.",
+    "and so are branches that are always taken; what is reduced already is not reduced again; reductions that XLA's "
+    "partitioner would add are written out; sums of reductions are fused, which may leave fewer that something else "
+    "reads; the sync leaves the loops; what then meets after them is fused; what was written out becomes sharding "
+    "constraints.",
 )
 
 name_pipeline(

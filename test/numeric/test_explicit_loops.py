@@ -74,6 +74,17 @@ def a_branch_without_results(total: jax.Array, x: jax.Array, w: jax.Array) -> An
     return (total + lax.psum(gradient(w, x), "data"),)
 
 
+def reduced_again(total: jax.Array, x: jax.Array, w: jax.Array) -> Any:
+    """As `pmean` of a gradient that automatic differentiation has summed under `check_vma`."""
+    return (total + lax.pmean(lax.psum(gradient(w, x), "data"), "data"),)
+
+
+def limited_and_reduced_again(total: jax.Array, x: jax.Array, w: jax.Array) -> Any:
+    summed = lax.psum(gradient(w, x), "data")
+    limited = jnp.where(jnp.abs(summed).max() > 100, 0.25, 0.5) * summed
+    return (total + lax.pmean(limited, "data"),)
+
+
 class Served(NamedTuple):
     """Bytes that are reduced: in loops, and in all; a number in a branch of which nobody knows how often it runs apart."""
 
@@ -90,6 +101,8 @@ LOOPS = {
     "rows of one sum": Served(rows_of_one_sum, BYTES),
     "two of one sum": Served(accumulated(two_of_one_sum, ZERO, ZERO), BYTES),
     "layers and pods": Served(layers_and_pods, 2 * 3 * BYTES, PODS),
+    "reduced again": Served(accumulated(reduced_again, ZERO), BYTES),
+    "limited and reduced again": Served(accumulated(limited_and_reduced_again, ZERO), 0, staying=TRIPS * BYTES),
     "a branch without results": Served(accumulated(a_branch_without_results, ZERO), BYTES, staying=4 * TRIPS),
 }
 

@@ -1,0 +1,132 @@
+"""Replaces reductions of what all their devices have already by arithmetic on each device."""
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
+
+from paropt.passes.analysis.collectives import ADD, ALL_REDUCE, IDEMPOTENT, Reduction, reduced_over, reduction_of
+from paropt.passes.analysis.constants import CONSTANT
+from paropt.passes.analysis.partial import blocks_with_reductions
+from paropt.passes.analysis.uniformity import ELEMENTWISE, Uniformity
+from paropt.passes.core.registry import register
+from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
+from paropt.passes.core.traversal import defining_op
+
+NAME = "simplify-all-reduces"
+
+_LOOKED_THROUGH = ELEMENTWISE | {f"stablehlo.{name}" for name in ("broadcast_in_dim", "reshape", "transpose")}
+_GATHERED = (ALL_REDUCE, "stablehlo.all_gather")
+_MOST_VALUES = 64  # that are looked at for each reduction
+
+
+@register
+def simplify_all_reduces(module: ir.Operation) -> list[Remark]:
+    """Multiply what is reduced already by the number of devices, where a program reduces it once more.
+
+    JAX's automatic differentiation sums the gradients of what all devices have, under `jax.shard_map` with
+    `check_vma`. Steps that `pmean` these gradients, as they did under `pmap`, reduce them twice in each micro-batch.
+
+    Before:
+
+        %a = all_reduce(%x)
+        %b = all_reduce(%a)                         of 8 devices
+
+    After:
+
+        %a = all_reduce(%x)
+        %b = multiply %a, %eight
+
+    A maximum, minimum, and, or of what is the same on all devices is that itself.
+
+    Legal when:
+
+    - what it reduces is uniform over its replica groups
+    - it is one that can be moved: one op as its reducer, known groups, static shapes
+    - it adds, or takes the maximum, minimum, and, or
+    - all its replica groups are of one size, and list devices (with a channel but no global ids, each is many devices)
+    - its element type is of numbers, and has the number of devices, not a rounded one
+
+    Worth it when:
+
+    - it reduces what ops on elements make of reductions over the same devices, constants and scalars
+
+    A sum of equal floats is rounded once, not at each addition.
+
+    Sources: XLA `AllReduceSimplifier`, by `HloReplicationAnalysis`.
+    """
+    return [remark for block in blocks_with_reductions(module) for remark in _simplify(block)]
+
+
+def _simplify(block: ir.Block) -> list[Remark]:
+    remarks: list[Remark] = []
+    uniformity: dict[Reduction, Uniformity] = {}  # of the program as it was
+    factors: list[tuple[ir.Operation, int]] = []
+    for op in (view.operation for view in block.operations if view.operation.name == ALL_REDUCE):
+        try:
+            reduction = reduction_of(op)
+            if not all(_is_of_reduced(operand, reduction) for operand in op.operands):
+                continue
+            if reduction not in uniformity:
+                uniformity[reduction] = Uniformity(block, reduction)
+            for operand in op.operands:
+                uniformity[reduction].require_uniform(operand, "what it reduces", op)
+            factors.append((op, _factor(op, reduction)))
+        except Declined as declined:
+            remarks.append(missed(NAME, op, declined))
+    for op, factor in factors:
+        remarks.append(applied(NAME, op, f"all devices of a group have the same: it is that, {factor} times"))
+        for operand, result in zip(op.operands, op.results, strict=True):
+            result.replace_all_uses_with(_times(operand, factor, op))
+        op.erase()
+    return remarks
+
+
+def _is_of_reduced(value: ir.Value, reduction: Reduction) -> bool:
+    """Whether all arrays of which ops on elements make `value` are reduced over the groups of `reduction`."""
+    waiting, seen = [value], {value}
+    arrays = 0
+    while waiting and len(seen) <= _MOST_VALUES:
+        op = defining_op(each := waiting.pop())
+        if op is not None and op.name in _GATHERED and reduced_over(op, reduction):
+            arrays += 1
+        elif op is not None and op.name in _LOOKED_THROUGH:
+            new = dict.fromkeys(operand for operand in op.operands if operand not in seen)
+            waiting += new
+            seen.update(new)
+        elif (op is None or op.name != CONSTANT) and ir.RankedTensorType(each.type).shape:
+            return False
+    return not waiting and arrays > 0
+
+
+def _factor(op: ir.Operation, reduction: Reduction) -> int:
+    """How many times what all devices of a group have `op` makes of it."""
+    sizes = {len(group) for group in reduction.groups}
+    require(len(sizes) == 1, "its replica groups are of several sizes, or not known", op)
+    listed = reduction.global_ids or not reduction.crosses_partitions
+    require(listed, "each number in its replica groups is many devices", op)
+    if reduction.combiner in IDEMPOTENT:
+        return 1
+    require(reduction.combiner == ADD, f"the reducer is {reduction.combiner}", op)
+    (factor,) = sizes
+    element = ir.RankedTensorType(op.results[0].type).element_type
+    require(_number(element, factor) is not None, f"{element} has no {factor}", op)
+    return factor
+
+
+def _number(element: ir.Type, number: int) -> ir.Attribute | None:
+    """`number`, of devices, as an element; None where that would be another number."""
+    if isinstance(element, ir.IntegerType):
+        return ir.IntegerAttr.get(element, number) if number < 1 << element.width - 1 else None
+    if not isinstance(element, ir.FloatType):
+        return None
+    rounded = ir.FloatAttr.get(element, number, loc=ir.Location.unknown(element.context))
+    return rounded if rounded.value == number else None
+
+
+def _times(value: ir.Value, factor: int, op: ir.Operation) -> ir.Value:
+    if factor == 1:
+        return value
+    tensor = ir.RankedTensorType(value.type)
+    number = _number(tensor.element_type, factor)
+    assert number is not None, "it is asked first"
+    with op.context, ir.InsertionPoint(op), op.location:
+        return stablehlo.multiply(value, stablehlo.constant(ir.DenseElementsAttr.get_splat(tensor, number)))
