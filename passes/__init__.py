@@ -24,7 +24,7 @@ DEFAULT_PIPELINE = "grad-sync"
 
 name_pipeline(
     "grad-sync",
-    "inline-calls,inline-branches,merge-repeated-ops,simplify-all-reduces,expose-all-reduces,fuse-all-reduces,defer-sync,fuse-all-reduces,annotate-unreduced",
+    "inline-calls,inline-branches,merge-repeated-ops,simplify-all-reduces,expose-all-reduces,fuse-all-reduces,defer-sync,simplify-all-reduces,fuse-all-reduces,annotate-unreduced",
     "Synchronise gradients once per step: calls are inlined, so that the sync and the accumulator are in one block, "
     "and so are branches that are always taken; what is reduced already is not reduced again; reductions that XLA's "
     "partitioner would add are written out; sums of reductions are fused, which may leave fewer that something else "

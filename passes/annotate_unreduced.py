@@ -10,6 +10,7 @@ from paropt.passes.analysis.exposed import Exposed, apart
 from paropt.passes.analysis.followed import ROWS as FOLLOWED
 from paropt.passes.analysis.followed import UNEQUAL_PARTS
 from paropt.passes.analysis.in_place import require_in_place
+from paropt.passes.analysis.loops import loop_around
 from paropt.passes.analysis.noted import is_source, noted_sharding, shard_bytes, wanted_sharding
 from paropt.passes.analysis.shardings import (
     CONSTRAINT,
@@ -326,9 +327,22 @@ def _end_alike(ends: Iterable[ir.Operation], position: int, sharding: ir.Attribu
                 end.operands[position] = constrained(value, sharding)
 
 
+def _said_to_lie(reduction: ir.Operation) -> ir.Value:
+    """What `reduction` reduces, with a constraint that says how it lies; of what a loop carries, its start says it."""
+    value = start = reduction.operands[0]
+    while isinstance(start.owner, ir.Block):
+        loop = loop_around(start.owner)
+        assert loop is not None, "the values that are not reduced begin at ops"
+        start = loop.op.operands[ir.BlockArgument(start).arg_number]
+    if start == value:
+        return value
+    with ir.InsertionPoint(reduction), reduction.location:
+        return constrained(value, op_of(start).attributes["sharding"])
+
+
 def _close(op: ir.Operation, sharding: ir.Attribute) -> Remark:
     """Replaces the all_reduce or reduce_scatter `op`; its result gets that sharding."""
-    value = op.operands[0]
+    value = _said_to_lie(op)
     start, end = read_sharding(op_of(value).attributes["sharding"]), read_sharding(sharding)
     steps = scatters(module_of(op), ir.RankedTensorType(value.type).shape, start, end)
     with ir.InsertionPoint(op), op.location:

@@ -64,7 +64,8 @@ def defer_sync(
     reduced, the first of both is reduced for both. Maxima and minima are deferred in the same way. Reductions in an
     if or case count as in the body, and its other branches as terms that are not reduced. A branch that runs in the
     last trip only ("sync", or update, "on the last micro-batch") follows the loop as it is, where the other branch
-    does nothing and all that it reads is carried.
+    does nothing and all that it reads is carried. Another branch that reads the sum, such as an update in every fourth
+    trip, reduces it for itself, first thing in there.
 
     Legal when:
 
@@ -76,15 +77,16 @@ def defer_sync(
     - the number of trips is uniform over the replica groups
     - the loop has no shardings of its own (they are one per carried value)
     - the condition does not read the accumulator
-    - nothing else in the body reads the accumulator
+    - nothing else in the body reads the accumulator, but for branches that all devices of a group take
     - an inner loop that carries the accumulator on only makes linear ops of it
-    - nothing else in the body reads the reduced value
+    - nothing else in the body reads the reduced value, but for such branches
     - the reduction is in the body of the loop, or in a branch there that all devices of a group take
 
     Worth it when:
 
-    - fewer bytes are reduced after the loop than in all trips (of a loop around it, too, if they leave that), or as
-      many in fewer arrays (what is the same in each trip counts once: XLA takes it out of the loop)
+    - fewer bytes are reduced after the loop, and in branches that read the sum, than in all trips (of a loop around
+      it, too, if they leave that), or as many in fewer arrays (what is the same in each trip counts once: XLA takes
+      it out of the loop; a branch of which it is not known when it is taken, as if it always were)
     - no more is moved to put together what is split, and would be there twice, than is sent less
     - the accumulator keeps its shard, unless `policy` allows more memory: one before a reduce_scatter is unscattered
 

@@ -1,5 +1,7 @@
 """Replaces reductions of what all their devices have already by arithmetic on each device."""
 
+import itertools
+
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
@@ -61,9 +63,12 @@ def _simplify(block: ir.Block) -> list[Remark]:
     uniformity: dict[Reduction, Uniformity] = {}  # of the program as it was
     factors: list[tuple[ir.Operation, int]] = []
     for op in (view.operation for view in block.operations if view.operation.name == ALL_REDUCE):
+        made_of = [_made_of(operand) for operand in op.operands]
+        if not all(made_of):
+            continue
         try:
             reduction = reduction_of(op)
-            if not all(_is_of_reduced(operand, reduction) for operand in op.operands):
+            if not all(reduced_over(each, reduction) for each in itertools.chain(*made_of)):
                 continue
             if reduction not in uniformity:
                 uniformity[reduction] = Uniformity(block, reduction)
@@ -80,21 +85,21 @@ def _simplify(block: ir.Block) -> list[Remark]:
     return remarks
 
 
-def _is_of_reduced(value: ir.Value, reduction: Reduction) -> bool:
-    """Whether all arrays of which ops on elements make `value` are reduced over the groups of `reduction`."""
+def _made_of(value: ir.Value) -> list[ir.Operation]:
+    """The reductions and gathers of which ops on elements make `value`; none if they make it of other arrays, too."""
     waiting, seen = [value], {value}
-    arrays = 0
+    found: list[ir.Operation] = []
     while waiting and len(seen) <= _MOST_VALUES:
         op = defining_op(each := waiting.pop())
-        if op is not None and op.name in _GATHERED and reduced_over(op, reduction):
-            arrays += 1
+        if op is not None and op.name in _GATHERED:
+            found.append(op)
         elif op is not None and op.name in _LOOKED_THROUGH:
             new = dict.fromkeys(operand for operand in op.operands if operand not in seen)
             waiting += new
             seen.update(new)
         elif (op is None or op.name != CONSTANT) and ir.RankedTensorType(each.type).shape:
-            return False
-    return not waiting and arrays > 0
+            return []
+    return found if not waiting else []
 
 
 def _factor(op: ir.Operation, reduction: Reduction) -> int:

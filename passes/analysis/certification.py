@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.branch_reads import branch_reads, branches_to
 from paropt.passes.analysis.branches import BRANCHES
 from paropt.passes.analysis.collectives import Reduction, reduction_of
 from paropt.passes.analysis.deferral import Cost, Deferral
@@ -14,7 +15,7 @@ from paropt.passes.analysis.meshes import Mesh
 from paropt.passes.analysis.partial import BlockFacts, Carried, PartialValues
 from paropt.passes.analysis.policy import axes_of
 from paropt.passes.analysis.types import bytes_of
-from paropt.passes.core.certificate import Certificate, Scope, Step, Uniform
+from paropt.passes.core.certificate import Certificate, Scope, Step, Uniform, Within
 from paropt.passes.core.remarks import source_of
 from paropt.passes.core.traversal import defining_op, module_of, parent_of
 
@@ -42,7 +43,9 @@ def certificate_of(op: ir.Operation, part: Deferral, cost: Cost, facts: BlockFac
     moved = [result for result in op.results if result in part.members]
     moves = Moves(sum(cost.inside[result] for result in moved), cost.runs[moved[0]], sum(cost.after))
     uniform = _uniform(op, part, site.loop, facts)
-    return _certificate(op, part.values.reduction, moves, site, _chain(part, facts), uniform)
+    made = _certificate(op, part.values.reduction, moves, site, _chain(part, facts), uniform)
+    within = [Within(b.branch.name, source_of(b.branch.location), b.size, b.runs) for b in cost.within]
+    return made._replace(branches=tuple(dict.fromkeys(within)))
 
 
 def peel_certificate(op: ir.Operation, branch: ir.Operation, site: Site) -> Certificate:
@@ -84,6 +87,7 @@ def _certificate(
         moved_to=site.outside,
         chain=chain,
         uniform=uniform,
+        branches=(),
     )
 
 
@@ -128,6 +132,9 @@ def _uniform(op: ir.Operation, part: Deferral, loop: Loop, facts: BlockFacts) ->
     if part.values.reduction.is_global:
         return ()  # a value of a program for all devices is one value
     readers = [loop.op, *facts.in_order(part.order)]
+    readers += [
+        b for read in branch_reads(part.values, part.order, loop.body) for b in branches_to(read.block, loop.body)
+    ]
     while op.block != loop.body:
         op = parent_of(op)
         readers.append(op)

@@ -50,10 +50,20 @@ IDEMPOTENT = (MAXIMUM, MINIMUM, "stablehlo.and", "stablehlo.or")
 
 # On a reduction that a running pass took out of a loop.
 DEFERRED = "paropt_deferred"
+# On one in a branch of a loop, that reduces for the branch what the loop carries.
+IN_BRANCH = "paropt_in_branch"
 
 # Attributes of a reduction that need not be equal to be mergeable: those that `Reduction` models, and the sharding of
 # the result over axes that are not manual, which says where a value lies and not what it is.
-_MODELLED = {"replica_groups", "channel_handle", "use_global_device_ids", "scatter_dimension", SHARDING, DEFERRED}
+_MODELLED = {
+    "replica_groups",
+    "channel_handle",
+    "use_global_device_ids",
+    "scatter_dimension",
+    SHARDING,
+    DEFERRED,
+    IN_BRANCH,
+}
 
 
 class Reduction(NamedTuple):
@@ -75,6 +85,11 @@ class Reduction(NamedTuple):
     @property
     def is_sum(self) -> bool:
         return self.combiner == ADD
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether each device gets all of what is reduced."""
+        return self.scatter_dimension is None
 
     @property
     def is_global(self) -> bool:

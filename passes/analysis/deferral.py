@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.branch_reads import Within, branch_of, branch_reads, require_reached_alike
 from paropt.passes.analysis.collectives import ADD, REDUCTIONS, Reduction, neutral_number
 from paropt.passes.analysis.constants import is_zero
 from paropt.passes.analysis.evaluation import executions, trips_of
@@ -15,7 +16,7 @@ from paropt.passes.analysis.partial import BlockFacts, PartialValues
 from paropt.passes.analysis.shardings import CONSTRAINT, SHARDING
 from paropt.passes.analysis.types import bytes_of, widens
 from paropt.passes.core.remarks import Declined, require
-from paropt.passes.core.traversal import defining_op, op_of
+from paropt.passes.core.traversal import defining_op, op_of, terminator_of
 
 
 class Deferral(NamedTuple):
@@ -42,14 +43,19 @@ def deferrals(loop: Loop, reduction: Reduction, facts: BlockFacts, results: Sequ
     sources: list[ir.Value] = [result for op in facts.reductions.kinds.get(reduction, []) for result in op.results]
     sources += results
     found = _deferrals(loop, reduction, facts, sources)
-    if found.reasons and (read := _read_by_others(loop, facts.partial_values(reduction, sources))):
+    if not found.parts and found.reasons:
+        found = _deferrals(loop, reduction, facts, sources, as_carried=True)
+    leaving = frozenset().union(*(part.members for part in found.parts))
+    if found.reasons and (read := _read_by_others(loop, facts.partial_values(reduction, sources), leaving)):
         found = _deferrals(loop, reduction, facts, [value for value in sources if value not in read])
         return found._replace(reasons=read | found.reasons)
     return found
 
 
-def _deferrals(loop: Loop, reduction: Reduction, facts: BlockFacts, sources: Sequence[ir.Value]) -> Deferrals:
-    """What may leave of the sums `sources`."""
+def _deferrals(
+    loop: Loop, reduction: Reduction, facts: BlockFacts, sources: Sequence[ir.Value], *, as_carried: bool = False
+) -> Deferrals:
+    """What may leave of the sums `sources`. Branches may read carried values, too, `as_carried`: rarely better."""
     reductions = facts.reductions.kinds.get(reduction, [])
     reasons: dict[ir.Value, Declined] = {}
     nexts = list(loop.next_values.operands)
@@ -68,7 +74,9 @@ def _deferrals(loop: Loop, reduction: Reduction, facts: BlockFacts, sources: Seq
         refused: set[int] = set()
         for i in positions:
             try:
-                _require_deferrable(i, made_of[i], members, Context(loop, values, facts, frozenset(positions)))
+                _require_deferrable(
+                    i, made_of[i], members, Context(loop, values, facts, frozenset(positions), as_carried)
+                )
             except Declined as declined:
                 refused.add(i)
                 for value in made_of[i]:
@@ -143,6 +151,11 @@ class Context(NamedTuple):
     values: PartialValues
     facts: BlockFacts
     positions: frozenset[int]
+    as_carried: bool
+
+    def may_be_read(self, value: ir.Value) -> bool:
+        """Whether a branch may reduce the partial `value` for itself."""
+        return self.values.reduction.is_whole and (self.as_carried or not isinstance(value.owner, ir.Block))
 
 
 def _require_deferrable(position: int, made_of: list[ir.Value], members: frozenset[ir.Value], context: Context) -> None:
@@ -172,20 +185,26 @@ def _require_member(value: ir.Value, use: ir.OpOperand, members: frozenset[ir.Va
         ends = use.operand_number in context.positions
         require(ends, f"{_described(value)} is also carried to the next trip", op)
         return
-    require(made is None, f"{_described(value)} also reaches a value that is not accumulated", op)
     again = op.name in REDUCTIONS
     require(not again, f"{_described(value)} is reduced again, in a trip that is not proven to be the last only", op)
+    branch = branch_of(value, use, context.loop.body) if context.may_be_read(value) else None
+    if branch is not None:
+        require_reached_alike(branch, context.loop.body, context.facts, context.values.reduction)
+        return  # reduced in there
+    require(made is None, f"{_described(value)} also reaches a value that is not accumulated", op)
     raise _reason_for(value, use, context.values)
 
 
-def _read_by_others(loop: Loop, values: PartialValues) -> dict[ir.Value, Declined]:
-    """Why a sum that the body needs is reduced there: what else is added to the same accumulators may still leave."""
+def _read_by_others(loop: Loop, values: PartialValues, leaving: frozenset[ir.Value]) -> dict[ir.Value, Declined]:
+    """Why a sum, none of `leaving`, is reduced where the body needs it: what else is added to the same accumulators
+    may still leave.
+    """
     reasons: dict[ir.Value, Declined] = {}
     added = {part for value in loop.next_values.operands for part in values.made_of(value)}
     for value in values.values if added else ():
         uses = [use for use in values.other_uses(value) if use.owner.operation != loop.next_values]
         made_of = [each for each in values.made_of(value) if values.is_source(each)] if uses else []
-        if len(made_of) == 1 and made_of[0] in added:
+        if len(made_of) == 1 and made_of[0] in added - leaving:
             reasons.setdefault(made_of[0], _reason_for(value, uses[0], values))
     return reasons
 
@@ -212,6 +231,7 @@ class Cost(NamedTuple):
     runs: dict[ir.Value, int | None]  # how often each is; None: not known
     shared: dict[ir.Value, int]  # for how many that may leave each is, as XLA merges them; 0: for others, too
     after: list[int]  # bytes of each array that is reduced after it
+    within: list[Within]  # what branches in the loop reduce for themselves
     unwidened: int  # bytes of all of these in the program's own types: the user asked for wider ones at any price
     held: int  # bytes that the loop carries more than before
     joined: int  # bytes that XLA moves more than before, to put together what is split and now there twice
@@ -220,7 +240,12 @@ class Cost(NamedTuple):
     @property
     def saved(self) -> int:
         """Bytes that are reduced less."""
-        return self._in_all(self.inside) - sum(self.after)
+        return self._in_all(self.inside) - sum(self.after) - self.in_branches
+
+    @property
+    def in_branches(self) -> int:
+        """Bytes that branches in the loop reduce, in all its trips."""
+        return sum(each.size * each.often for each in self.within)
 
     def _in_all(self, each: Mapping[ir.Value, int]) -> int:
         """The sum over all that is reduced inside."""
@@ -234,12 +259,15 @@ class Cost(NamedTuple):
     def is_less(self, times: int = 1) -> bool:
         """Than what is reduced inside, that many times. Bytes decide, then arrays; as much as XLA takes out will do."""
         size, arrays = (self._in_all(each) for each in (self.inside, dict.fromkeys(self.inside, 1)))
-        after, before = (self.unwidened, len(self.after)), (times * size, times * arrays)
+        often = times * sum(each.often for each in self.within)
+        after = (self.unwidened + times * self.in_branches, len(self.after) + often)
+        before = (times * size, times * arrays)
         return after < before or (bool(self.lifted) and after == before)
 
     def moves_less(self, times: int = 1) -> bool:
         """Whether what is reduced less, and would be sent twice for that, is more than what is moved more."""
-        return not self.joined or self.joined < 2 * (times * self._in_all(self.inside) - self.unwidened)
+        saved = times * (self._in_all(self.inside) - self.in_branches) - self.unwidened
+        return not self.joined or self.joined < 2 * saved
 
 
 def cost_of(part: Deferral, loop: Loop, shared: Mapping[ir.Value, int], varying: Varying) -> Cost:
@@ -248,8 +276,9 @@ def cost_of(part: Deferral, loop: Loop, shared: Mapping[ir.Value, int], varying:
     What is reduced for several counts once for all of them, or not at all: `shared` says among how many that may leave.
     """
     trips = trip_count(loop)
+    reads = branch_reads(part.values, part.order, loop.body)
     in_branches = any(op.block != loop.body for op in part.reductions)
-    known = trips_of(loop) if in_branches else None
+    known = trips_of(loop) if in_branches or reads else None
     parts = {i: parts_unreduced(loop.op.results[i], part.values.reduction) for i in part.positions}
     after = {i: -(-bytes_of(carried_type(part, loop, i)) // parts[i]) for i in part.positions}
     before = {i: -(-bytes_of(ir.RankedTensorType(loop.op.results[i].type)) // parts[i]) for i in part.positions}
@@ -257,8 +286,16 @@ def cost_of(part: Deferral, loop: Loop, shared: Mapping[ir.Value, int], varying:
     held = sum(after.values()) - sum(before.values()) + sum(before[i] for i in _changed_apart(part, loop, rest))
     joined = (2 if trips is None else trips) * sum(_joined(value) for value, own in rest.items() if own == value)
     widened = part.values.accumulate is not None
-    unwidened = sum(-(-_unwidened(part, loop, i) // parts[i]) if widened else after[i] for i in part.positions)
-    cost = Cost({}, {}, {}, list(after.values()), unwidened, held, joined)
+    read = [i for i in part.positions if next(loop.op.results[i].uses, None) is not None]
+    unwidened = sum(-(-_unwidened(part, loop, i) // parts[i]) if widened else after[i] for i in read)
+    cost = Cost({}, {}, {}, [after[i] for i in read], [], unwidened, held, joined)
+    for within in reads:
+        runs = executions(terminator_of(within.block), loop, known)
+        often = next(count for count in (runs, trips, 2) if count is not None)
+        size = -(
+            -bytes_of(ir.RankedTensorType(within.value.type)) // parts_unreduced(within.value, part.values.reduction)
+        )
+        cost.within.append(Within(within.block.owner.operation, size, runs, often))
     lifted: set[ir.Value] = set()
     for op in part.reductions:
         runs = executions(op, loop, known) if op.block != loop.body else None
@@ -358,7 +395,11 @@ def adds_nothing(value: ir.Value, combiner: str) -> bool:
 
 
 def reason_to_stay(op: ir.Operation, found: Deferrals, otherwise: Declined) -> Declined:
-    """Why the reduction `op` stays in the loop: the first obstacle on the ways that its results go."""
+    """Why the reduction `op` stays in the loop: the first obstacle on the ways that its results go; `otherwise`, if it
+    might leave.
+    """
+    if any(result in part.members for part in found.parts for result in op.results):
+        return otherwise
     waiting: list[ir.Value] = list(op.results)
     seen = set(waiting)
     while waiting:

@@ -52,7 +52,7 @@ def cost_of_whole(producers: list[Producer], kept: frozenset[str], propagated: P
     mesh = mesh_behind(module_of(op_of(first.value)), first.mesh)
     shards = prod(count for name, count in mesh.axes if name in kept) if mesh else 1
     runs = {value: _runs(op_of(value)) for value in sizes}
-    return Cost(sizes, dict(runs), dict.fromkeys(sizes, 1), [size], size, size - size // shards, 0)
+    return Cost(sizes, dict(runs), dict.fromkeys(sizes, 1), [size], [], size, size - size // shards, 0)
 
 
 def are_rows_cheaper(producer: Producer, propagated: Propagated) -> bool:

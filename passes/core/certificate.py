@@ -33,6 +33,15 @@ class Uniform(NamedTuple):
     why: str
 
 
+class Within(NamedTuple):
+    """A branch in the loop that needs the sum reduced: it is reduced in there, too."""
+
+    op: str
+    source: Source
+    bytes: int  # per device, each time
+    runs: int | None  # in one execution of the loop; None: not known
+
+
 class Certificate(NamedTuple):
     """One reduction that moved."""
 
@@ -50,6 +59,7 @@ class Certificate(NamedTuple):
     moved_to: tuple[Scope, ...]
     chain: tuple[Step, ...]
     uniform: tuple[Uniform, ...]
+    branches: tuple[Within, ...]
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -62,8 +72,9 @@ class Certificate(NamedTuple):
             "to": [_with_source(scope) for scope in self.moved_to],
             "chain": [_with_source(step) for step in self.chain],
             "uniform": [_with_source(fact) for fact in self.uniform],
+            "branches": [_with_source(each) for each in self.branches],
         }
 
 
-def _with_source(given: Scope | Step | Uniform) -> dict[str, Any]:
+def _with_source(given: Scope | Step | Uniform | Within) -> dict[str, Any]:
     return {**given._asdict(), "source": given.source._asdict()}

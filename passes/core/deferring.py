@@ -4,9 +4,11 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.branch_reads import BranchRead, branch_reads
 from paropt.passes.analysis.branches import BRANCHES
 from paropt.passes.analysis.certification import Site, certificate_of
-from paropt.passes.analysis.collectives import ALL_REDUCE, DEFERRED, GLOBAL_ALL_REDUCE, Reduction
+from paropt.passes.analysis.collectives import ALL_REDUCE, DEFERRED, GLOBAL_ALL_REDUCE, IN_BRANCH, Reduction
+from paropt.passes.analysis.constants import BARRIER
 from paropt.passes.analysis.deferral import (
     Cost,
     Deferral,
@@ -32,7 +34,7 @@ from paropt.passes.core.loops import carry, rebuilt, uncarry
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.core.scattering import own_shards_scattered
 from paropt.passes.core.split import Split, closed, erase_unused, in_type, in_type_of, neutral_before, split_values
-from paropt.passes.core.traversal import is_within, ops_of, parent_of
+from paropt.passes.core.traversal import defining_op, is_within, ops_of, parent_of
 
 NAME = "defer-sync"  # the pass that this is done for, wherever it is done
 
@@ -100,6 +102,7 @@ def _possible(loop: Loop, facts: BlockFacts, options: Options) -> tuple[list[Pos
     possible: list[Possible] = []
     stays = [missed(NAME, op, declined) for op, declined in facts.reductions.declined]
     for reduction, reductions in facts.reductions.kinds.items():
+        reductions = [op for op in reductions if IN_BRANCH not in op.attributes]  # they stay, as was said
         try:
             options.policy.require_axes(reduction, options.meshes)
         except Declined as declined:
@@ -186,7 +189,8 @@ def _require_worth(cost: Cost, times: int) -> None:
     often = f"{min(counts)} times " if len(counts) == 1 else f"in all {len(cost.runs)} arrays "
     merged = ", of values that are reduced there for others, too" if set(cost.shared.values()) != {1} else ""
     lifted = ": what is the same in each trip, XLA reduces once" if cost.lifted else ""
-    few = f"{cost.unwidened} bytes after the loop are no fewer than {often}{inside} in it{merged}{lifted}"
+    within = f" and {cost.in_branches} in branches" if cost.within else ""
+    few = f"{cost.unwidened} bytes after the loop{within} are no fewer than {often}{inside} in it{merged}{lifted}"
     require(cost.is_less(times), few)
     moved = f"{cost.joined} bytes more are moved in the loop, to put together what is split and then there twice"
     require(cost.moves_less(times), moved)
@@ -203,6 +207,8 @@ def _remarks(done: Possible, facts: BlockFacts, site: Site, options: Options) ->
         trip, after = sum(cost.inside.values()), sum(cost.after)
         if after > trip:  # in the accumulator's type, or in all of an array that it is a part of
             text += f"; {trip} bytes in a trip are {after} after them"
+        if cost.within:
+            text += f"; {cost.in_branches} bytes are reduced in branches that need them in there"
         if cost.held or options.policy.name == "auto":
             text += f"; {cost.saved} bytes fewer are reduced, {cost.held} more are held"
         certificate = certificate_of(op, done.part, cost, facts, site)
@@ -250,7 +256,11 @@ def deferred(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
     for i in found.positions:
         argument = loop.body.arguments[i]
         sources[argument] = Split(retyped.get(i, argument), rests.get(i))
+    held = [_held(read) for read in branch_reads(values, found.order, loop.body)]
     splits = split_values(values, sources, found.order)
+    for op in held:
+        source = first_source(op.operands[0], values) or found.reductions[0]
+        _reduce_in_branch(op, splits[op.operands[0]], source, combiner)
 
     end = loop.next_values
     ends = {i: splits[end.operands[i]] for i in found.positions}
@@ -275,7 +285,7 @@ def deferred(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
     at = ir.InsertionPoint(loop.op)
     for i, result in enumerate(loop.op.results):
         value = new.op.results[i]
-        if i in ends:
+        if i in ends and next(result.uses, None) is not None:
             rest = new.op.results[carried[i]] if i in carried else starts[i] if i in rests else None
             value = closed(Split(value, rest), like[i], combiner, at, mark=DEFERRED)
             with at, like[i].location:
@@ -286,6 +296,28 @@ def deferred(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
     for i, argument in retyped.items():
         _replace(new, i, argument)
     return new
+
+
+def _held(read: BranchRead) -> ir.Operation:
+    """An op in the branch that stands for the reduced value, until it is known what the partial one is then."""
+    made = defining_op(read.value)
+    behind = made is not None and made.block == read.block
+    at = ir.InsertionPoint.after(made) if made is not None and behind else ir.InsertionPoint.at_block_begin(read.block)
+    holder = read.block.owner.operation
+    with at, made.location if made is not None else holder.location:
+        held = ir.Operation.create(BARRIER, results=[read.value.type], operands=[read.value])
+    for use in read.uses:
+        use.owner.operation.operands[use.operand_number] = held.results[0]
+    return held
+
+
+def _reduce_in_branch(held: ir.Operation, split: Split, like: ir.Operation, combiner: str) -> None:
+    """Puts the reduced value in the place of the op `held`."""
+    at = ir.InsertionPoint(held)
+    value = closed(split, like, combiner, at, mark=IN_BRANCH)
+    with at, like.location:
+        held.results[0].replace_all_uses_with(in_type_of(value, held.results[0]))
+    held.erase()
 
 
 def _replace(loop: Loop, position: int, argument: ir.Value) -> None:

@@ -2,7 +2,7 @@
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.collectives import DEFERRED, REDUCTIONS
+from paropt.passes.analysis.collectives import DEFERRED, IN_BRANCH, REDUCTIONS
 from paropt.passes.analysis.types import is_float
 from paropt.passes.core.split import in_type, sent_as
 from paropt.passes.core.traversal import ops_of
@@ -11,12 +11,16 @@ from paropt.passes.core.traversal import ops_of
 def set_wire_type(module: ir.Operation, wire: ir.Type | None) -> None:
     """Has the reductions that follow loops send floats as `wire` (None: as they are), and takes their marks away.
 
+    So have those that branches in these loops need.
+
     Done when all have left all the loops that they may: what leaves another loop is accumulated as it was before.
     """
     for op in ops_of(module, *REDUCTIONS):
-        if DEFERRED not in op.attributes:
+        marks = [mark for mark in (DEFERRED, IN_BRANCH) if mark in op.attributes]
+        if not marks:
             continue
-        del op.attributes[DEFERRED]
+        for mark in marks:
+            del op.attributes[mark]
         element = ir.RankedTensorType(op.results[0].type).element_type
         if wire is None or element == wire or not is_float(element):
             continue

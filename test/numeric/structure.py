@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.evaluation import executions, trips_of
 from paropt.passes.analysis.loops import Loop, trip_count
 from paropt.passes.core.context import make_context
+from paropt.passes.core.traversal import terminator_of
 
 REDUCTIONS = ("stablehlo.all_reduce", "stablehlo.reduce_scatter")
 OTHERS = (
@@ -29,7 +31,7 @@ class Collective:
     arrays: int  # results: each is an array of its own on the wire
     bytes: int  # of its operands, per device
     trips: int  # how often the whiles around it run it
-    depth: int  # branches around it, and whiles that do not count to a constant
+    depth: int  # branches around it of which it is not known when they run, and whiles that do not count to a constant
 
 
 def collectives(text: str) -> list[Collective]:
@@ -100,8 +102,26 @@ def _collect(
             continue  # it takes a sum that the partitioner would take: only the executable tells what that costs
         known = trip_count(Loop(op)) if op.name == LOOP else 1
         inner = trips * (ASSUMED_TRIPS if known is None else known)
-        deeper = op.name in BRANCHES or known is None
-        _collect(_ops(op), functions, calls, inner, depth + deeper, found)
+        if op.name not in BRANCHES:
+            _collect(_ops(op), functions, calls, inner, depth + (known is None), found)
+            continue
+        for block in (block for region in op.regions for block in region):
+            runs = _runs_in_loop(block)
+            share = trips if runs is None else trips * runs[0] // runs[1]
+            inside = [each.operation for each in block]
+            _collect(inside, functions, calls, share, depth + (runs is None), found)
+
+
+def _runs_in_loop(branch: ir.Block) -> tuple[int, int] | None:
+    """How often a branch in a loop's body runs, of how many trips; None if that is not known, or it is in another."""
+    op = branch.owner.operation
+    around = op.parent
+    if around is None or around.operation.name != LOOP:
+        return None
+    loop = Loop(around.operation)
+    trips = trips_of(loop)
+    runs = executions(terminator_of(branch), loop, trips)
+    return (runs, len(trips)) if trips and runs is not None else None
 
 
 def _ops(op: ir.Operation) -> list[ir.Operation]:

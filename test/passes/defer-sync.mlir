@@ -1935,7 +1935,7 @@ func.func public @accumulator_read_by_the_condition(%x: tensor<4xf32>) -> tensor
   return %w#1 : tensor<4xf32>
 }
 
-// Legal when: nothing else in the body reads the accumulator
+// Legal when: nothing else in the body reads the accumulator, but for branches that all devices of a group take
 // CHECK-LABEL:   func.func public @accumulator_read_in_the_body
 // CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
@@ -1964,11 +1964,19 @@ func.func public @accumulator_read_in_the_body(%x: tensor<4xf32>) -> (tensor<4xf
   return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
 }
 
+// A branch that runs in one trip of four: what it needs is reduced in there.
 // CHECK-LABEL:   func.func public @accumulator_read_in_an_inner_region
 // CHECK:           } do {
-// CHECK:           stablehlo.all_reduce
-// CHECK:           stablehlo.return %{{.*}}, %
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the accumulator is also read by stablehlo.abs
+// CHECK-NOT:         stablehlo.all_reduce
+// CHECK:             %[[C:.*]] = "stablehlo.case"
+// CHECK-NEXT:          %[[S:.*]] = "stablehlo.all_reduce"
+// CHECK:               %[[A:.*]] = stablehlo.add %{{.*}}, %[[S]]
+// CHECK-NEXT:          %[[B:.*]] = stablehlo.abs %[[A]]
+// CHECK-NEXT:          stablehlo.return %[[B]]
+// CHECK-NOT:         stablehlo.all_reduce
+// CHECK:             stablehlo.return %{{.*}}, %{{.*}}, %
+// CHECK:           "stablehlo.all_reduce"
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce applied: 16 bytes per device, now reduced after the loop and not 4 times in it; 16 bytes are reduced in branches that need them in there
 func.func public @accumulator_read_in_an_inner_region(%x: tensor<4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -1995,6 +2003,175 @@ func.func public @accumulator_read_in_an_inner_region(%x: tensor<4xf32>) -> tens
     stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
   }
   return %w#1 : tensor<4xf32>
+}
+
+// A flat loop over several steps: an update in every second trip, and gradients from zero again; the sum, which has a start, is read in both branches.
+// CHECK-LABEL:   func.func public @update_in_every_second_trip
+// CHECK:           } do {
+// CHECK-NOT:         stablehlo.all_reduce
+// CHECK:             "stablehlo.if"
+// CHECK-NEXT:          "stablehlo.all_reduce"
+// CHECK:               stablehlo.sign
+// CHECK-NOT:         stablehlo.all_reduce
+// CHECK:             stablehlo.return %{{.*}}, %{{.*}}, %{{.*}}, %
+// CHECK:           "stablehlo.all_reduce"
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce applied: 16 bytes per device, now reduced after the loop and not 6 times in it; 48 bytes are reduced in branches that need them in there
+func.func public @update_in_every_second_trip(%x: tensor<4xf32>, %v: tensor<4xf32>, %start: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %two = stablehlo.constant dense<2> : tensor<i32>
+  %six = stablehlo.constant dense<6> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %w:3 = stablehlo.while(%i = %zero, %w0 = %v, %acc = %start) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %six : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    %mod = stablehlo.remainder %i_next, %two : tensor<i32>
+    %emit = stablehlo.compare EQ, %mod, %zero : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %g = stablehlo.multiply %x, %w0 : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %n = stablehlo.add %acc, %s : tensor<4xf32>
+    %u:2 = "stablehlo.if"(%emit) ({
+      %d = stablehlo.sign %n : tensor<4xf32>
+      %new = stablehlo.subtract %w0, %d : tensor<4xf32>
+      stablehlo.return %new, %none : tensor<4xf32>, tensor<4xf32>
+    }, {
+      stablehlo.return %w0, %n : tensor<4xf32>, tensor<4xf32>
+    }) : (tensor<i1>) -> (tensor<4xf32>, tensor<4xf32>)
+    stablehlo.return %i_next, %u#0, %u#1 : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
+}
+
+// The branch that needs the sum makes it, in a branch of its own and in one more; the sum is not read after the loop: nothing is reduced there.
+// CHECK-LABEL:   func.func public @sum_made_in_the_branch
+// CHECK:           } do {
+// CHECK-NOT:         stablehlo.all_reduce
+// CHECK:             "stablehlo.if"
+// CHECK:               %[[N:.*]] = stablehlo.add
+// CHECK-NEXT:          %[[S:.*]] = "stablehlo.all_reduce"(%[[N]])
+// CHECK:               "stablehlo.if"
+// CHECK:                 stablehlo.sign %[[S]]
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           return
+func.func public @sum_made_in_the_branch(%x: tensor<4xf32>, %v: tensor<4xf32>, %flag: tensor<i1>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %two = stablehlo.constant dense<2> : tensor<i32>
+  %six = stablehlo.constant dense<6> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %w:3 = stablehlo.while(%i = %zero, %w0 = %v, %acc = %none) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %six : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    %mod = stablehlo.remainder %i_next, %two : tensor<i32>
+    %emit = stablehlo.compare EQ, %mod, %zero : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %g = stablehlo.multiply %x, %w0 : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %u:2 = "stablehlo.if"(%emit) ({
+      %n = stablehlo.add %acc, %s : tensor<4xf32>
+      %d = "stablehlo.if"(%flag) ({
+        %d0 = stablehlo.sign %n : tensor<4xf32>
+        stablehlo.return %d0 : tensor<4xf32>
+      }, {
+        stablehlo.return %n : tensor<4xf32>
+      }) : (tensor<i1>) -> tensor<4xf32>
+      %new = stablehlo.maximum %w0, %d : tensor<4xf32>
+      stablehlo.return %new, %n : tensor<4xf32>, tensor<4xf32>
+    }, {
+      %n = stablehlo.add %acc, %s : tensor<4xf32>
+      stablehlo.return %w0, %n : tensor<4xf32>, tensor<4xf32>
+    }) : (tensor<i1>) -> (tensor<4xf32>, tensor<4xf32>)
+    stablehlo.return %i_next, %u#0, %u#1 : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
+// It is not known how often the branch is taken.
+// CHECK-LABEL:   func.func public @branch_taken_unknown_times
+// CHECK:           } do {
+// CHECK:             stablehlo.all_reduce
+// CHECK:             "stablehlo.if"
+// CHECK-NOT:         stablehlo.all_reduce
+// CHECK:           return
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: 16 bytes after the loop and 96 in branches are no fewer than 6 times 16 in it
+func.func public @branch_taken_unknown_times(%x: tensor<4xf32>, %v: tensor<4xf32>, %k: tensor<i32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %two = stablehlo.constant dense<2> : tensor<i32>
+  %six = stablehlo.constant dense<6> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %most = "stablehlo.all_reduce"(%k) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.maximum %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #all} : (tensor<i32>) -> tensor<i32>
+  %flag = stablehlo.compare GT, %most, %zero : (tensor<i32>, tensor<i32>) -> tensor<i1>
+  %w:3 = stablehlo.while(%i = %zero, %w0 = %v, %acc = %none) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %six : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    %mod = stablehlo.remainder %i_next, %two : tensor<i32>
+    %emit = stablehlo.compare EQ, %mod, %zero : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %g = stablehlo.multiply %x, %w0 : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %n = stablehlo.add %acc, %s : tensor<4xf32>
+    %u = "stablehlo.if"(%flag) ({
+      %d = stablehlo.sign %n : tensor<4xf32>
+      stablehlo.return %d : tensor<4xf32>
+    }, {
+      stablehlo.return %w0 : tensor<4xf32>
+    }) : (tensor<i1>) -> tensor<4xf32>
+    stablehlo.return %i_next, %u, %n : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
+}
+
+// Each device takes the branch at another time: none may wait for the others in there.
+// CHECK-LABEL:   func.func public @branch_taken_apart
+// CHECK:           } do {
+// CHECK-COUNT-2:     stablehlo.all_reduce
+// CHECK:             "stablehlo.if"
+// CHECK-NOT:         stablehlo.all_reduce
+// CHECK:           return
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a predicate is not proven uniform over the replica groups
+func.func public @branch_taken_apart(%x: tensor<4xf32>, %v: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %two = stablehlo.constant dense<2> : tensor<i32>
+  %six = stablehlo.constant dense<6> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %id = stablehlo.replica_id : tensor<ui32>
+  %number = stablehlo.convert %id : (tensor<ui32>) -> tensor<i32>
+  %w:3 = stablehlo.while(%i = %zero, %w0 = %v, %acc = %none) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %six : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    %mod = stablehlo.remainder %i_next, %two : tensor<i32>
+    %emit = stablehlo.compare EQ, %mod, %zero : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %g = stablehlo.multiply %x, %w0 : tensor<4xf32>
+    %is = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %iss = stablehlo.broadcast_in_dim %is, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %i_on = stablehlo.add %x, %iss : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %s2 = "stablehlo.all_reduce"(%i_on) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %both = stablehlo.add %s, %s2 : tensor<4xf32>
+    %n = stablehlo.add %acc, %both : tensor<4xf32>
+    %mine = stablehlo.compare EQ, %i, %number : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %u = "stablehlo.if"(%mine) ({
+      %d = stablehlo.sign %n : tensor<4xf32>
+      stablehlo.return %d : tensor<4xf32>
+    }, {
+      stablehlo.return %w0 : tensor<4xf32>
+    }) : (tensor<i1>) -> tensor<4xf32>
+    stablehlo.return %i_next, %u, %n : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
 }
 
 // Legal when: an inner loop that carries the accumulator on only makes linear ops of it
@@ -2209,7 +2386,7 @@ func.func public @sum_reaches_another_value(%x: tensor<4xf32>) -> (tensor<4xf32>
   return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
 }
 
-// Legal when: nothing else in the body reads the reduced value
+// Legal when: nothing else in the body reads the reduced value, but for such branches
 // CHECK-LABEL:   func.func public @norm_of_the_reduced_gradient
 // CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
@@ -2382,13 +2559,15 @@ func.func public @update_in_the_last_trip(%x: tensor<4xf32>, %p: tensor<4xf32>) 
   return %w#2 : tensor<4xf32>
 }
 
-// What calls something stays where it is.
+// What calls something stays where it is, but what it calls it for is reduced there: a branch with a reduction follows.
 // NUMERIC: skip (nothing is called like that)
 // CHECK-LABEL:   func.func public @call_in_the_last_trip
 // CHECK:           stablehlo.while
-// CHECK:             "stablehlo.all_reduce"
-// CHECK:             "stablehlo.if"
-// CHECK:           return
+// CHECK-NOT:         stablehlo.all_reduce
+// CHECK-NOT:         custom_call
+// CHECK:             stablehlo.return %{{.*}}, %{{.*}}, %
+// CHECK:           %[[S:.*]] = "stablehlo.all_reduce"
+// CHECK:           stablehlo.custom_call @print(%[[S]])
 func.func public @call_in_the_last_trip(%x: tensor<4xf32>, %p: tensor<4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -2507,7 +2686,7 @@ func.func public @zeros_from_outside(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %w#1 : tensor<4xf32>
 }
 
-// Worth it when: fewer bytes are reduced after the loop than in all trips (of a loop around it, too, if they leave that), or as many in fewer arrays (what is the same in each trip counts once: XLA takes it out of the loop)
+// Worth it when: fewer bytes are reduced after the loop, and in branches that read the sum, than in all trips (of a loop around it, too, if they leave that), or as many in fewer arrays (what is the same in each trip counts once: XLA takes it out of the loop; a branch of which it is not known when it is taken, as if it always were)
 // CHECK-LABEL:   func.func public @one_trip
 // CHECK:           } do {
 // CHECK:           stablehlo.all_reduce

@@ -2433,3 +2433,44 @@ func.func public @arguments_that_are_not_reduced(%x: tensor<3x8x4xf32> {sdy.shar
   %sum = sdy.sharding_constraint %c2 <@mesh, [{}, {}]> : tensor<4x4xf32>
   return %sum : tensor<4x4xf32>
 }
+
+// What two of three copies read is made alike around the loop that the copies are in: it is no part of these.
+// CHECK-LABEL:   func.func public @made_outside
+// CHECK-COUNT-2:   stablehlo.while
+// CHECK-NOT:       stablehlo.while
+// CHECK:           return
+// REMARK-DAG: [roll-accumulation] stablehlo.add missed: what some copies read is computed outside of their block (stablehlo.constant
+func.func public @made_outside(%x: tensor<4xi32>) -> tensor<4xi32> {
+  %y = stablehlo.add %x, %x : tensor<4xi32>
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %two = stablehlo.constant dense<2> : tensor<i32>
+  %c0 = stablehlo.constant dense<3> : tensor<4xi32>
+  %outer:2 = stablehlo.while(%i = %zero, %a = %x) : tensor<i32>, tensor<4xi32>
+  cond {
+    %m = stablehlo.compare LT, %i, %two : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %m : tensor<i1>
+  } do {
+    %c1 = stablehlo.constant dense<3> : tensor<4xi32>
+    %inner:2 = stablehlo.while(%j = %zero, %b = %a) : tensor<i32>, tensor<4xi32>
+    cond {
+      %m = stablehlo.compare LT, %j, %two : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %m : tensor<i1>
+    } do {
+      %p0 = stablehlo.abs %y : tensor<4xi32>
+      %q0 = stablehlo.negate %p0 : tensor<4xi32>
+      %p1 = stablehlo.abs %c0 : tensor<4xi32>
+      %q1 = stablehlo.negate %p1 : tensor<4xi32>
+      %s1 = stablehlo.add %q0, %q1 : tensor<4xi32>
+      %p2 = stablehlo.abs %c1 : tensor<4xi32>
+      %q2 = stablehlo.negate %p2 : tensor<4xi32>
+      %s2 = stablehlo.add %s1, %q2 : tensor<4xi32>
+      %s3 = stablehlo.add %b, %s2 : tensor<4xi32>
+      %next = stablehlo.add %j, %one : tensor<i32>
+      stablehlo.return %next, %s3 : tensor<i32>, tensor<4xi32>
+    }
+    %next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %next, %inner#1 : tensor<i32>, tensor<4xi32>
+  }
+  return %outer#1 : tensor<4xi32>
+}

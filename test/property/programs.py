@@ -270,6 +270,11 @@ def loop(b: Block) -> None:
     following = [_accumulate(inner, start, acc) for start, acc in zip(starts, carried, strict=True)]
     if not all(v.is_exact for v in following):
         return
+    if b.summed is _all_reduced and b.one_of(True, *[False] * 7):  # of others, the executable does not tell how often
+        for values, value in zip(
+            (starts, carried, following), _read_in_odd_trips(b, inner, index, following[0]), strict=True
+        ):
+            values.append(value)
     n = b.names.fresh()
     types = ", ".join(["tensor<i32>", *(v.type for v in carried)])
     pairs = [f"{acc.name} = {start.name}" for acc, start in zip(carried, starts, strict=True)]
@@ -290,6 +295,25 @@ def loop(b: Block) -> None:
     # What is accumulated on each device is often summed after the loop.
     if b.summed is _all_reduced and b.one_of(True, False):
         _reduce_all(b, b.values[-1:], str(b.one_of(*GROUPS)), "add")
+
+
+def _read_in_odd_trips(b: Block, inner: Block, index: str, total: Value) -> tuple[Value, Value, Value]:
+    """What a loop starts with, carries and carries on: zero, and from each odd trip on the size of `total`."""
+    start = b.emit(f"stablehlo.constant dense<{'0' if total.kind == 'i32' else '0.0'}> : {total.type}", total)
+    n = b.names.fresh()
+    carried, following = replace(total, name=f"%a{n}"), replace(total, name=f"%read{n}")
+    inner.lines += [
+        f"%uneven{n} = stablehlo.constant dense<1> : tensor<i32>",
+        f"%bit{n} = stablehlo.and {index}, %uneven{n} : tensor<i32>",
+        f"%odd{n} = stablehlo.compare EQ, %bit{n}, %uneven{n} : (tensor<i32>, tensor<i32>) -> tensor<i1>",
+        f'{following.name} = "stablehlo.if"(%odd{n}) ({{',
+        f"  %size{n} = stablehlo.abs {total.name} : {total.type}",
+        f"  stablehlo.return %size{n} : {total.type}",
+        "}, {",
+        f"  stablehlo.return {carried.name} : {total.type}",
+        f"}}) : (tensor<i1>) -> {total.type}",
+    ]
+    return start, carried, following
 
 
 def _or_zero(b: Block, value: Value) -> Value:
