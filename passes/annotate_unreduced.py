@@ -328,16 +328,34 @@ def _end_alike(ends: Iterable[ir.Operation], position: int, sharding: ir.Attribu
 
 
 def _said_to_lie(reduction: ir.Operation) -> ir.Value:
-    """What `reduction` reduces, with a constraint that says how it lies; of what a loop carries, its start says it."""
+    """What `reduction` reduces, with a constraint that says how it lies.
+
+    A branch says it again of what it reads from outside, for all that reads it in there: XLA takes that for reduced
+    otherwise, where the branch reduces it and returns something else that is linear in it, too.
+    """
     value = start = reduction.operands[0]
     while isinstance(start.owner, ir.Block):
         loop = loop_around(start.owner)
         assert loop is not None, "the values that are not reduced begin at ops"
         start = loop.op.operands[ir.BlockArgument(start).arg_number]
-    if start == value:
+    if start == value and op_of(start).block == reduction.block:
         return value
     with ir.InsertionPoint(reduction), reduction.location:
-        return constrained(value, op_of(start).attributes["sharding"])
+        said = constrained(value, op_of(start).attributes["sharding"])
+    for use in list(value.uses):
+        reader = use.owner.operation
+        if reader != op_of(said) and _is_in(reader, reduction.block):
+            reader.operands[use.operand_number] = said
+    return said
+
+
+def _is_in(op: ir.Operation, block: ir.Block) -> bool:
+    """Whether `op` is in `block`, or in a region there."""
+    while op.block != block:
+        if op.parent is None or op.parent.operation.parent is None:
+            return False
+        op = op.parent.operation
+    return True
 
 
 def _close(op: ir.Operation, sharding: ir.Attribute) -> Remark:
