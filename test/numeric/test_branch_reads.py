@@ -227,7 +227,9 @@ def test_the_certificate_names_the_branch() -> None:
     mesh = Mesh(np.array(jax.devices()), ("data",))
     loop = LOOPS["every fourth"]
     text = jax.jit(explicit(loop, mesh)).lower(*arguments(loop, mesh, P())).as_text(debug_info=True)
-    (certificate,) = [r.certificate for r in paropt.optimize(text).remarks if r.certificate is not None]
+    remarks = paropt.optimize(text).remarks
+    (certificate,) = [remark.certificate for remark in remarks if remark.certificate is not None]
     (branch,) = certificate.branches
     assert (branch.op, branch.bytes, branch.runs) == ("stablehlo.case", BYTES, STEPS)
     assert any(fact.role == "a predicate" for fact in certificate.uniform)
+    assert not [remark for remark in remarks if remark.pass_name == "defer-sync" and not remark.applied]
