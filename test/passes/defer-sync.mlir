@@ -2174,6 +2174,46 @@ func.func public @branch_taken_apart(%x: tensor<4xf32>, %v: tensor<4xf32>) -> (t
   return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
 }
 
+// What a loop in the body reads from outside is no branch's.
+// CHECK-LABEL:   func.func public @read_in_an_inner_loop
+// CHECK:           } do {
+// CHECK:             stablehlo.all_reduce
+// CHECK:             } do {
+// CHECK-NEXT:          stablehlo.sign
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           return %{{.*}}#1, %
+func.func public @read_in_an_inner_loop(%x: tensor<4xf32>, %v: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %two = stablehlo.constant dense<2> : tensor<i32>
+  %six = stablehlo.constant dense<6> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %w:3 = stablehlo.while(%i = %zero, %w0 = %v, %acc = %none) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %six : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    %mod = stablehlo.remainder %i_next, %two : tensor<i32>
+    %emit = stablehlo.compare EQ, %mod, %zero : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %g = stablehlo.multiply %x, %w0 : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %n = stablehlo.add %acc, %s : tensor<4xf32>
+    %l:2 = stablehlo.while(%j = %zero, %m = %w0) : tensor<i32>, tensor<4xf32>
+    cond {
+      %more = stablehlo.compare LT, %j, %one : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %more : tensor<i1>
+    } do {
+      %d = stablehlo.sign %n : tensor<4xf32>
+      %u = stablehlo.maximum %m, %d : tensor<4xf32>
+      %j_next = stablehlo.add %j, %one : tensor<i32>
+      stablehlo.return %j_next, %u : tensor<i32>, tensor<4xf32>
+    }
+    stablehlo.return %i_next, %l#1, %n : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
+}
+
 // Legal when: an inner loop that carries the accumulator on only makes linear ops of it
 // CHECK-LABEL:   func.func public @inner_not_linear
 // CHECK:           } do {
