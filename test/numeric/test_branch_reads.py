@@ -233,3 +233,14 @@ def test_the_certificate_names_the_branch() -> None:
     assert (branch.op, branch.bytes, branch.runs) == ("stablehlo.case", BYTES, STEPS)
     assert any(fact.role == "a predicate" for fact in certificate.uniform)
     assert not [remark for remark in remarks if remark.pass_name == "defer-sync" and not remark.applied]
+
+
+def test_branches_send_the_wire_type() -> None:
+    mesh = Mesh(np.array(jax.devices()), ("data",))
+    loop = LOOPS["every fourth"]
+    text = jax.jit(explicit(loop, mesh)).lower(*arguments(loop, mesh, P())).as_text()
+    made = paropt.optimize(text, passes="inline-calls,inline-branches,defer-sync{wire-dtype=bf16}").module
+    sent = [line.strip() for line in made.splitlines() if "}) : (tensor<" in line and "-> tensor<" in line]
+    array = f"tensor<{WIDTH}x{WIDTH}xbf16>"
+    assert sent == 2 * [f"}}) : ({array}) -> {array}"]
+    assert "paropt_" not in made, "marks are left"
