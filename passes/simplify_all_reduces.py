@@ -7,11 +7,10 @@ from jaxlib.mlir.dialects import stablehlo
 
 from paropt.passes.analysis.collectives import ADD, ALL_REDUCE, IDEMPOTENT, Reduction, reduced_over, reduction_of
 from paropt.passes.analysis.constants import CONSTANT
-from paropt.passes.analysis.partial import blocks_with_reductions
 from paropt.passes.analysis.uniformity import ELEMENTWISE, Uniformity
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.traversal import defining_op
+from paropt.passes.core.traversal import defining_op, ops_of
 
 NAME = "simplify-all-reduces"
 
@@ -55,14 +54,17 @@ def simplify_all_reduces(module: ir.Operation) -> list[Remark]:
 
     Sources: XLA `AllReduceSimplifier`, by `HloReplicationAnalysis`.
     """
-    return [remark for block in blocks_with_reductions(module) for remark in _simplify(block)]
+    blocks: dict[ir.Block, list[ir.Operation]] = {}
+    for op in ops_of(module, ALL_REDUCE):
+        blocks.setdefault(op.block, []).append(op)
+    return [remark for block, ops in blocks.items() for remark in _simplify(block, ops)]
 
 
-def _simplify(block: ir.Block) -> list[Remark]:
+def _simplify(block: ir.Block, all_reduces: list[ir.Operation]) -> list[Remark]:
     remarks: list[Remark] = []
     uniformity: dict[Reduction, Uniformity] = {}  # of the program as it was
     factors: list[tuple[ir.Operation, int]] = []
-    for op in (view.operation for view in block.operations if view.operation.name == ALL_REDUCE):
+    for op in all_reduces:
         made_of = [_made_of(operand) for operand in op.operands]
         if not all(made_of):
             continue
