@@ -2056,7 +2056,7 @@ func.func public @update_in_every_second_trip(%x: tensor<4xf32>, %v: tensor<4xf3
 // CHECK:               "stablehlo.if"
 // CHECK:                 stablehlo.sign %[[S]]
 // CHECK-NOT:       stablehlo.all_reduce
-// CHECK:           return %{{.*}}#1
+// CHECK:           return %{{[0-9]+}}#1
 func.func public @sum_made_in_the_branch(%x: tensor<4xf32>, %v: tensor<4xf32>, %flag: tensor<i1>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
