@@ -10,8 +10,7 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.branches import BRANCHES
-from paropt.passes.analysis.collectives import Reduction
-from paropt.passes.analysis.partial import BlockFacts, PartialValues
+from paropt.passes.analysis.partial import PartialValues
 from paropt.passes.core.traversal import op_of
 
 
@@ -56,12 +55,6 @@ def branch_of(value: ir.Value, use: ir.OpOperand, body: ir.Block) -> ir.Block | 
         found, holder = block, block.owner.operation
         block = holder.block
     return found if holder is not None and holder.name in BRANCHES else None
-
-
-def require_reached_alike(read_in: ir.Block, body: ir.Block, facts: BlockFacts, reduction: Reduction) -> None:
-    """Declines unless all devices of a group take the branches in `body` that lead to the block `read_in`."""
-    for branch in branches_to(read_in, body):
-        facts.require_uniform(branch.operands[0], "a predicate", branch, reduction)
 
 
 def branches_to(block: ir.Block, body: ir.Block) -> list[ir.Operation]:

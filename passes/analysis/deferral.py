@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.branch_reads import Within, branch_of, branch_reads, require_reached_alike
+from paropt.passes.analysis.branch_reads import Within, branch_of, branch_reads
 from paropt.passes.analysis.collectives import ADD, REDUCTIONS, Reduction, neutral_number
 from paropt.passes.analysis.constants import is_zero
 from paropt.passes.analysis.evaluation import executions, trips_of
@@ -189,7 +189,7 @@ def _require_member(value: ir.Value, use: ir.OpOperand, members: frozenset[ir.Va
     require(not again, f"{_described(value)} is reduced again, in a trip that is not proven to be the last only", op)
     branch = branch_of(value, use, context.loop.body) if context.may_be_read(value) else None
     if branch is not None:
-        require_reached_alike(branch, context.loop.body, context.facts, context.values.reduction)
+        context.facts.require_same_branch(terminator_of(branch), context.values.reduction)
         return  # reduced in there
     require(made is None, f"{_described(value)} also reaches a value that is not accumulated", op)
     raise _reason_for(value, use, context.values)

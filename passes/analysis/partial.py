@@ -187,14 +187,14 @@ class BlockFacts:
         for op in filter(self._is_own, ops_of(self.block.owner.operation, *REDUCTIONS)):
             try:
                 reduction = reduction_of(op)
-                self._require_same_branch(op, reduction)
+                self.require_same_branch(op, reduction)
             except Declined as declined:
                 found.declined.append((op, declined))
                 continue
             found.kinds.setdefault(reduction, []).append(op)
         return found
 
-    def _require_same_branch(self, op: ir.Operation, reduction: Reduction) -> None:
+    def require_same_branch(self, op: ir.Operation, reduction: Reduction) -> None:
         """Declines unless all devices of a group take the branches that lead to `op`."""
         while (branch := branch_around(op, self.block)) is not None:
             self.require_uniform(branch.operands[0], "a predicate", branch, reduction)
