@@ -340,7 +340,7 @@ def _said_to_lie(reduction: ir.Operation) -> ir.Value:
         start = loop.op.operands[ir.BlockArgument(start).arg_number]
     if start == value and op_of(start).block == reduction.block:
         return value
-    with ir.InsertionPoint(reduction), reduction.location:
+    with ir.InsertionPoint.at_block_begin(reduction.block), reduction.location:
         said = constrained(value, op_of(start).attributes["sharding"])
     for use in list(value.uses):
         reader = use.owner.operation

@@ -22,7 +22,7 @@ class BranchRead(NamedTuple):
     uses: list[ir.OpOperand]
 
 
-class Within(NamedTuple):
+class BranchSum(NamedTuple):
     """A sum that is reduced in a branch: bytes per device, and how often in one execution of the loop around it."""
 
     branch: ir.Operation  # the if or case

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.branch_reads import Within, branch_of, branch_reads
+from paropt.passes.analysis.branch_reads import BranchSum, branch_of, branch_reads
 from paropt.passes.analysis.collectives import ADD, REDUCTIONS, Reduction, neutral_number
 from paropt.passes.analysis.constants import is_zero
 from paropt.passes.analysis.evaluation import executions, trips_of
@@ -231,7 +231,7 @@ class Cost(NamedTuple):
     runs: dict[ir.Value, int | None]  # how often each is; None: not known
     shared: dict[ir.Value, int]  # for how many that may leave each is, as XLA merges them; 0: for others, too
     after: list[int]  # bytes of each array that is reduced after it
-    within: list[Within]  # what branches in the loop reduce for themselves
+    within: list[BranchSum]  # what branches in the loop reduce for themselves
     unwidened: int  # bytes of all of these in the program's own types: the user asked for wider ones at any price
     held: int  # bytes that the loop carries more than before
     joined: int  # bytes that XLA moves more than before, to put together what is split and now there twice
@@ -295,7 +295,7 @@ def cost_of(part: Deferral, loop: Loop, shared: Mapping[ir.Value, int], varying:
         size = -(
             -bytes_of(ir.RankedTensorType(within.value.type)) // parts_unreduced(within.value, part.values.reduction)
         )
-        cost.within.append(Within(within.block.owner.operation, size, runs, often))
+        cost.within.append(BranchSum(within.block.owner.operation, size, runs, often))
     lifted: set[ir.Value] = set()
     for op in part.reductions:
         runs = executions(op, loop, known) if op.block != loop.body else None

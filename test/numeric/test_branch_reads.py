@@ -86,6 +86,18 @@ def negated_for_the_next(i: jax.Array, g: jax.Array, w: jax.Array, acc: jax.Arra
     return w, acc + g
 
 
+def made_behind_another(i: jax.Array, g: jax.Array, w: jax.Array, acc: jax.Array, other: jax.Array) -> Values:
+    """What the branch reduces it makes last: another linear op reads the same partial value before."""
+    acc = acc + g
+
+    def new() -> Values:
+        less = -acc
+        total = acc + w
+        return update(w, total), total, less
+
+    return _cond(is_last(i), new, lambda: (w, acc, other))
+
+
 def added_in_the_branches(i: jax.Array, g: jax.Array, w: jax.Array, acc: jax.Array) -> Values:
     def new() -> Values:
         total = 2 * acc + g
@@ -125,6 +137,7 @@ LOOPS = {
     "halved momentum": Loop(halved_momentum, carried=2),
     "before the gradient": Loop(before_the_gradient),
     "negated for the next": Loop(negated_for_the_next),
+    "made behind another": Loop(made_behind_another, carried=2),
     "added in the branches": Loop(added_in_the_branches),
     "also returned": Loop(also_returned, carried=2),
     "in a branch of it": Loop(in_a_branch_of_it),
