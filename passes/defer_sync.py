@@ -35,6 +35,11 @@ def defer_sync(
     wire_dtype: Annotated[
         FloatName, "Convert to this float type before a deferred reduction, and back after it: fewer bytes, rounded."
     ] = "program",
+    finite: Annotated[
+        bool,
+        "Take what is multiplied by 0 for 0, even if it is infinite or no number: an update that is multiplied by 0 in "
+        "all but some trips, as by optax.MultiSteps, is computed in these alone.",
+    ] = False,
     axes: Annotated[str, "Move only reductions over these mesh axes, as in 'data,replica'; default: all."] = "",
 ) -> list[Remark]:
     """Accumulate on each device and reduce once after the loop, instead of in every iteration.
@@ -65,7 +70,8 @@ def defer_sync(
     if or case count as in the body, and its other branches as terms that are not reduced. A branch that runs in the
     last trip only ("sync", or update, "on the last micro-batch") follows the loop as it is, where the other branch
     does nothing and all that it reads is carried. Another branch that reads the sum, such as an update in every fourth
-    trip, reduces it for itself, first thing in there.
+    trip, reduces it for itself, first thing in there. What the loop selects by its counter instead, such as an update
+    written with `jax.numpy.where`, becomes such a branch: what only one side reads is computed in that alone.
 
     Legal when:
 
@@ -81,12 +87,16 @@ def defer_sync(
     - an inner loop that carries the accumulator on only makes linear ops of it
     - nothing else in the body reads the reduced value, but for such branches
     - the reduction is in the body of the loop, or in a branch there that all devices of a group take
+    - what becomes a branch is selected by one number, and nothing that it selects later needs what it selects before
+    - what moves into it computes its results, on each device by itself
+    - a product is taken for a select only with the option `finite`, and where its factor is 0 or 1
 
     Worth it when:
 
     - fewer bytes are reduced after the loop, and in branches that read the sum, than in all trips (of a loop around
       it, too, if they leave that), or as many in fewer arrays (what is the same in each trip counts once: XLA takes
-      it out of the loop; a branch of which it is not known when it is taken, as if it always were)
+      it out of the loop; a branch, as often as it is taken at most)
+    - what becomes a branch is taken in some trips only, however the loop counts, and reduces the sum (else it stays)
     - no more is moved to put together what is split, and would be there twice, than is sent less
     - the accumulator keeps its shard, unless `policy` allows more memory: one before a reduce_scatter is unscattered
 
@@ -102,6 +112,6 @@ def defer_sync(
     allowed = Policy(policy, memory_budget, axes_named(axes))
     meshes = tuple(meshes_of(module).values())
     accumulate, wire = (float_type(name, module.context) for name in (accumulate_dtype, wire_dtype))
-    remarks = defer_in(module, Options(convert, accumulate, allowed, meshes))
+    remarks = defer_in(module, Options(convert, accumulate, allowed, meshes, finite))
     set_wire_type(module, wire)
     return remarks

@@ -5,8 +5,10 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.any_start import most_executions
 from paropt.passes.analysis.branch_reads import BranchSum, branch_of, branch_reads
-from paropt.passes.analysis.collectives import ADD, REDUCTIONS, Reduction, neutral_number
+from paropt.passes.analysis.branches import BRANCHES, ends_of
+from paropt.passes.analysis.collectives import ADD, IN_BRANCH, REDUCTIONS, Reduction, neutral_number
 from paropt.passes.analysis.constants import is_zero
 from paropt.passes.analysis.evaluation import executions, trips_of
 from paropt.passes.analysis.invariants import Varying
@@ -38,25 +40,66 @@ class Deferrals(NamedTuple):
     reasons: dict[ir.Value, Declined]  # by the partial values that lead to a carried value that may not
 
 
-def deferrals(loop: Loop, reduction: Reduction, facts: BlockFacts, results: Sequence[ir.Value] = ()) -> Deferrals:
-    """What `reduction` may leave of `loop`, where the `results` of loops in it are taken for reduced there, too."""
-    sources: list[ir.Value] = [result for op in facts.reductions.kinds.get(reduction, []) for result in op.results]
+def deferrals(
+    loop: Loop,
+    reduction: Reduction,
+    facts: BlockFacts,
+    results: Sequence[ir.Value] = (),
+    stay_reduced: frozenset[int] = frozenset(),
+) -> Deferrals:
+    """What `reduction` may leave of `loop`, where the `results` of loops in it are taken for reduced there, too.
+
+    The carried values number `stay_reduced` are not to become partial.
+    """
+    sources: list[ir.Value] = [result for op in movable(reduction, facts) for result in op.results]
     sources += results
-    found = _deferrals(loop, reduction, facts, sources)
+    found = _deferrals(loop, reduction, facts, sources, stay_reduced)
     if not found.parts and found.reasons:
-        found = _deferrals(loop, reduction, facts, sources, as_carried=True)
+        found = _deferrals(loop, reduction, facts, sources, stay_reduced, as_carried=True)
     leaving = frozenset().union(*(part.members for part in found.parts))
     if found.reasons and (read := _read_by_others(loop, facts.partial_values(reduction, sources), leaving)):
-        found = _deferrals(loop, reduction, facts, [value for value in sources if value not in read])
+        found = _deferrals(loop, reduction, facts, [value for value in sources if value not in read], stay_reduced)
         return found._replace(reasons=read | found.reasons)
     return found
 
 
+def movable(reduction: Reduction, facts: BlockFacts) -> list[ir.Operation]:
+    """The reductions of this kind, but for those with which branches reduce what the loop carries already."""
+    return [op for op in facts.reductions.kinds.get(reduction, []) if IN_BRANCH not in op.attributes]
+
+
+def made_by_branches(found: Deferrals, loop: Loop) -> frozenset[int]:
+    """The carried values that may be partial and that only branches change, such as the momentum of gradients.
+
+    A branch that reduces the sum which it makes them of may as well return them reduced.
+    """
+    positions = [i for part in found.parts for i in part.positions]
+    return frozenset(i for i in positions if _is_made_by_branches(loop.next_values.operands[i], i, loop))
+
+
+def _is_made_by_branches(value: ir.Value, position: int, loop: Loop) -> bool:
+    op = defining_op(value)
+    if op is None or op.name not in BRANCHES:
+        return False
+    ends = [(end.block, end.operands[ir.OpResult(value).result_number]) for end in ends_of(op)]
+    made = [defining_op(end) for _, end in ends]
+    return all(
+        end == loop.body.arguments[position] or (op is not None and op.block == block)
+        for (block, end), op in zip(ends, made, strict=True)
+    )
+
+
 def _deferrals(
-    loop: Loop, reduction: Reduction, facts: BlockFacts, sources: Sequence[ir.Value], *, as_carried: bool = False
+    loop: Loop,
+    reduction: Reduction,
+    facts: BlockFacts,
+    sources: Sequence[ir.Value],
+    stay_reduced: frozenset[int],
+    *,
+    as_carried: bool = False,
 ) -> Deferrals:
     """What may leave of the sums `sources`. Branches may read carried values, too, `as_carried`: rarely better."""
-    reductions = facts.reductions.kinds.get(reduction, [])
+    reductions = movable(reduction, facts)
     reasons: dict[ir.Value, Declined] = {}
     nexts = list(loop.next_values.operands)
 
@@ -65,7 +108,8 @@ def _deferrals(
 
     positions: list[int] = []
     values = reached(positions)
-    while more := [i for i, value in enumerate(nexts) if value in values.values and i not in positions]:
+    others = [i for i in range(len(nexts)) if i not in stay_reduced]
+    while more := [i for i in others if nexts[i] in values.values and i not in positions]:
         positions = sorted([*positions, *more])
         values = reached(positions)
     while True:
@@ -290,8 +334,10 @@ def cost_of(part: Deferral, loop: Loop, shared: Mapping[ir.Value, int], varying:
     unwidened = sum(-(-_unwidened(part, loop, i) // parts[i]) if widened else after[i] for i in read)
     cost = Cost({}, {}, {}, [after[i] for i in read], [], unwidened, held, joined)
     for within in reads:
-        runs = executions(terminator_of(within.block), loop, known)
-        often = next(count for count in (runs, trips, 2) if count is not None)
+        end = terminator_of(within.block)
+        runs = executions(end, loop, known)
+        most = most_executions(end, loop) if runs is None else runs
+        often = next(count for count in (most, trips, 2) if count is not None)
         size = -(
             -bytes_of(ir.RankedTensorType(within.value.type)) // parts_unreduced(within.value, part.values.reduction)
         )

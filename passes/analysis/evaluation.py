@@ -37,18 +37,16 @@ def evaluated(value: ir.Value, known: Known, depth: int = 0, *, of_devices: bool
     """
     if value in known:
         return known[value]
-    op, dtype = defining_op(value), _integer(value) if of_devices else _dtype(value)
+    op, dtype = defining_op(value), integer_type(value) if of_devices else _dtype(value)
     if dtype is None or depth > _DEEPEST:
         return None
     if (start := start_of(value)) is not None:
         carried = evaluated(start, known, depth + 1, of_devices=of_devices)
         return carried if carried is None else known.setdefault(value, carried)
-    if op is None or op.name not in _FUNCTIONS:
+    if op is None or not is_computed(op, of_devices=of_devices):
         return None
     if op.name in _ARITHMETIC and not np.issubdtype(dtype, np.integer):
         return None  # how XLA rounds is its own affair
-    if of_devices and op.name in _BY_SHAPE:
-        return None
     operands = []
     for operand in op.operands:
         number = evaluated(operand, known, depth + 1, of_devices=of_devices)
@@ -62,6 +60,11 @@ def evaluated(value: ir.Value, known: Known, depth: int = 0, *, of_devices: bool
     array = np.asarray(result, dtype)
     known[value] = array if of_devices else array.reshape(ir.RankedTensorType(value.type).shape)
     return known[value]
+
+
+def is_computed(op: ir.Operation, *, of_devices: bool = False) -> bool:
+    """Whether it is known what ops like `op` make of numbers: with `of_devices`, of one for each device."""
+    return op.name in _FUNCTIONS and not (of_devices and op.name in _BY_SHAPE)
 
 
 def trips_of(loop: Loop) -> list[Known] | None:
@@ -108,7 +111,7 @@ def _following(loop: Loop, known: Known) -> list[np.ndarray | None]:
     return [evaluated(value, known) for value in loop.next_values.operands]
 
 
-def _integer(value: ir.Value) -> np.dtype | None:
+def integer_type(value: ir.Value) -> np.dtype | None:
     """The type of `value`, if it is one integer or truth value."""
     tensor = tensor_of(value)
     return None if tensor is None or tensor.rank else _INTEGERS.get(str(tensor.element_type))
@@ -161,7 +164,7 @@ def _quotient(_: ir.Operation, operands: list[np.ndarray]) -> np.ndarray | None:
 
 def _remainder(_: ir.Operation, operands: list[np.ndarray]) -> np.ndarray | None:
     a, b = operands
-    return a % b if np.all(a >= 0) and np.all(b > 0) else None
+    return np.fmod(a, b) if np.all(b > 0) else None  # with the sign of `a`
 
 
 def _sign(_: ir.Operation, operands: list[np.ndarray]) -> np.ndarray | None:

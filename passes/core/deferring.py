@@ -17,7 +17,9 @@ from paropt.passes.analysis.deferral import (
     cost_of,
     deferrals,
     kept_apart,
+    made_by_branches,
     merged,
+    movable,
     reason_to_stay,
 )
 from paropt.passes.analysis.invariants import Varying
@@ -28,6 +30,7 @@ from paropt.passes.analysis.partial import BlockFacts, first_source
 from paropt.passes.analysis.policy import Policy
 from paropt.passes.analysis.region_sums import taken_out
 from paropt.passes.analysis.twins import twins
+from paropt.passes.core.branching import selects_branched, selects_taken_back
 from paropt.passes.core.erasing import erase_unread
 from paropt.passes.core.last_trip import last_trip_peeled
 from paropt.passes.core.loops import carry, rebuilt, uncarry
@@ -46,6 +49,7 @@ class Options(NamedTuple):
     accumulate: ir.Type | None
     policy: Policy
     meshes: tuple[Mesh, ...]
+    finite: bool = False  # what is multiplied by 0
 
 
 class Possible(NamedTuple):
@@ -73,19 +77,23 @@ def _defer_from(loop: Loop, options: Options) -> list[Remark]:
     remarks = last_trip_peeled(loop, NAME, Site.of(loop, options.meshes))
     if policy.scatters:
         remarks += own_shards_scattered(loop, NAME)
+    branched: list[ir.Operation] | None = None
     while True:
-        # made anew: facts do not outlive a rewrite
-        facts = BlockFacts(
-            loop.body, options.convert, with_branches=True, leaves_loop=True, accumulate=options.accumulate
-        )
+        facts = _facts(loop, options)  # made anew: they do not outlive a rewrite
         possible, stays = _possible(loop, facts, options)
         decided = policy.chosen([(each.reduction, each.cost) for each in possible])
         chosen = [each for each, declined in zip(possible, decided, strict=True) if declined is None]
+        if not chosen and branched is None:  # what a select needs, a branch may reduce for itself
+            branched, declined_selects = selects_branched(loop, facts, NAME, finite=options.finite)
+            remarks += declined_selects
+            if branched:
+                remarks += last_trip_peeled(loop, NAME, Site.of(loop, options.meshes))
+                continue
         if not chosen:
             for each, declined in zip(possible, decided, strict=True):
                 assert declined is not None
                 stays += [missed(NAME, op, declined) for op in each.part.reductions]
-            return remarks + stays + _elsewhere(loop)
+            return remarks + selects_taken_back(loop, NAME) + stays + _elsewhere(loop)
         if again := _reduced_again(chosen, facts):
             remarks += again
             continue
@@ -97,24 +105,52 @@ def _defer_from(loop: Loop, options: Options) -> list[Remark]:
         loop = deferred(loop, merged([each.part for each in of_one_kind]), facts)
 
 
+def _facts(loop: Loop, options: Options) -> BlockFacts:
+    return BlockFacts(loop.body, options.convert, with_branches=True, leaves_loop=True, accumulate=options.accumulate)
+
+
 def _possible(loop: Loop, facts: BlockFacts, options: Options) -> tuple[list[Possible], list[Remark]]:
     """What may leave the loop, and for each reduction that may not, why."""
     possible: list[Possible] = []
     stays = [missed(NAME, op, declined) for op, declined in facts.reductions.declined]
-    for reduction, reductions in facts.reductions.kinds.items():
-        reductions = [op for op in reductions if IN_BRANCH not in op.attributes]  # they stay, as was said
+    for reduction in facts.reductions.kinds:
+        reductions = movable(reduction, facts)
         try:
             options.policy.require_axes(reduction, options.meshes)
         except Declined as declined:
             stays += [missed(NAME, op, declined) for op in reductions]
             continue
-        found = deferrals(loop, reduction, facts)
-        worth, reason = _worth(found, loop, options)
+        found, worth, reason = _of_kind(loop, reduction, facts, options)
         possible += worth
-        leaving = {op.results[0] for each in worth for op in each.part.reductions}
+        leaving = _leaving(worth)
         staying = [op for op in reductions if op.results[0] not in leaving]
         stays += [missed(NAME, op, reason_to_stay(op, found, reason)) for op in staying]
     return possible, stays
+
+
+def _of_kind(
+    loop: Loop, reduction: Reduction, facts: BlockFacts, options: Options
+) -> tuple[Deferrals, list[Possible], Declined]:
+    """What one kind of reduction may leave, the parts that are worth it, and why the others are not."""
+    found = deferrals(loop, reduction, facts)
+    worth, reason = _worth(found, loop, options)
+    by_branches = made_by_branches(found, loop)
+    if not by_branches:
+        return found, worth, reason
+    fewer = deferrals(loop, reduction, facts, stay_reduced=by_branches)
+    worth_fewer, reason_fewer = _worth(fewer, loop, options)
+    if _leaving(worth_fewer) >= _leaving(worth) and _saved(worth_fewer) >= _saved(worth):
+        return fewer, worth_fewer, reason_fewer
+    return found, worth, reason
+
+
+def _leaving(possible: list[Possible]) -> set[ir.Value]:
+    """The first results of the reductions that leave."""
+    return {op.results[0] for each in possible for op in each.part.reductions}
+
+
+def _saved(possible: list[Possible]) -> int:
+    return sum(each.cost.saved for each in possible)
 
 
 def _reduced_again(chosen: list[Possible], facts: BlockFacts) -> list[Remark]:
@@ -173,9 +209,7 @@ def _trips_around(part: Deferral, loop: Loop, options: Options) -> int:
     around = loop_around(loop.op.block)
     if around is None or options.policy.name == "auto":  # which decides by what each loop costs alone
         return 1
-    facts = BlockFacts(
-        around.body, options.convert, with_branches=True, leaves_loop=True, accumulate=options.accumulate
-    )
+    facts = _facts(around, options)
     results = [loop.op.results[i] for i in part.positions]
     found = deferrals(around, part.values.reduction, facts, results)
     leaving = frozenset().union(*(each.members for each in found.parts))
@@ -208,7 +242,8 @@ def _remarks(done: Possible, facts: BlockFacts, site: Site, options: Options) ->
         if after > trip:  # in the accumulator's type, or in all of an array that it is a part of
             text += f"; {trip} bytes in a trip are {after} after them"
         if cost.within:
-            text += f"; {cost.in_branches} bytes are reduced in branches that need them in there"
+            most = "" if all(each.runs is not None for each in cost.within) else "at most "
+            text += f"; {most}{cost.in_branches} bytes are reduced in branches that need them in there"
         if cost.held or options.policy.name == "auto":
             text += f"; {cost.saved} bytes fewer are reduced, {cost.held} more are held"
         certificate = certificate_of(op, done.part, cost, facts, site)

@@ -15,7 +15,7 @@ from paropt.passes.analysis.congruence import is_plain, nested
 from paropt.passes.analysis.evaluation import Known, branch_taken, trips_of
 from paropt.passes.analysis.loops import Loop
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.traversal import ops_of, parent_of
+from paropt.passes.core.traversal import is_defined_in, ops_of
 
 _PER_DEVICE = (ALL_REDUCE, REDUCE_SCATTER)
 _EXPOSED = (GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER)
@@ -85,7 +85,7 @@ def _require_peelable(branch: ir.Operation, last: int, loop: Loop) -> None:
             require(read is None, "the condition reads the result of the branch", loop.op)
     carried = _carried(branch, others[0], loop)
     for value, reader in _captured(branch.regions[last].blocks[0]):
-        known = value in carried or not _is_within(value, loop.op)
+        known = value in carried or not is_defined_in(value, loop.op)
         require(known, "the branch reads a value of the last trip that the loop does not carry", reader)
 
 
@@ -106,25 +106,12 @@ def _captured(block: ir.Block) -> list[tuple[ir.Value, ir.Operation]]:
     found: list[tuple[ir.Value, ir.Operation]] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        found.extend((operand, op) for operand in op.operands if not _is_within(operand, holder))
+        found.extend((operand, op) for operand in op.operands if not is_defined_in(operand, holder))
         return ir.WalkResult.ADVANCE
 
     for op in block.operations:
         op.operation.walk(visit)
     return found
-
-
-def _is_within(value: ir.Value, op: ir.Operation) -> bool:
-    """Whether `value` is defined in a region of `op`."""
-    owner = value.owner
-    inner = owner.owner.operation if isinstance(owner, ir.Block) else owner.operation
-    if not isinstance(owner, ir.Block):
-        inner = parent_of(inner)
-    while inner != op:
-        if inner.parent is None:
-            return False
-        inner = inner.parent.operation
-    return True
 
 
 def _peel(branch: ir.Operation, last: int, loop: Loop) -> None:

@@ -107,6 +107,17 @@ def is_within(op: ir.Operation, name: str) -> bool:
     return False
 
 
+def is_defined_in(value: ir.Value, op: ir.Operation) -> bool:
+    """Whether `value` is defined in a region of `op`, or in a region there."""
+    owner = value.owner
+    inner = owner.owner.operation if isinstance(owner, ir.Block) else parent_of(owner.operation)
+    while inner != op:
+        if inner.parent is None:
+            return False
+        inner = inner.parent.operation
+    return True
+
+
 def module_of(op: ir.Operation) -> ir.Operation:
     """The outermost op around `op`: its module."""
     while op.parent is not None:

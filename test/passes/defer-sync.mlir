@@ -2726,7 +2726,7 @@ func.func public @zeros_from_outside(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %w#1 : tensor<4xf32>
 }
 
-// Worth it when: fewer bytes are reduced after the loop, and in branches that read the sum, than in all trips (of a loop around it, too, if they leave that), or as many in fewer arrays (what is the same in each trip counts once: XLA takes it out of the loop; a branch of which it is not known when it is taken, as if it always were)
+// Worth it when: fewer bytes are reduced after the loop, and in branches that read the sum, than in all trips (of a loop around it, too, if they leave that), or as many in fewer arrays (what is the same in each trip counts once: XLA takes it out of the loop; a branch, as often as it is taken at most)
 // CHECK-LABEL:   func.func public @one_trip
 // CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
@@ -3235,4 +3235,170 @@ func.func public @joined_twice_for_more(%x: tensor<16x64xf32> {sdy.sharding = #s
     stablehlo.return %i_next, %n : tensor<i32>, tensor<576xf32>
   }
   return %w#1 : tensor<576xf32>
+}
+
+// -----
+
+#all = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>
+
+module attributes {mhlo.num_replicas = 8 : i32} {
+
+// Legal when: what becomes a branch is selected by one number, and nothing that it selects later needs what it selects before
+// REMARK-DAG: [defer-sync] stablehlo.select missed: it depends on what is selected by the same, in each trip
+// CHECK-LABEL:   func.func public @depends_on_it(
+// CHECK:           stablehlo.while(
+// CHECK:             stablehlo.all_reduce
+// CHECK-NOT:         stablehlo.case
+// CHECK:             stablehlo.select
+// CHECK-NOT:         stablehlo.case
+// CHECK:           return
+func.func public @depends_on_it(%v: tensor<4xf32>, %x: tensor<4xf32>, %start: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %end = stablehlo.constant dense<8> : tensor<i32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %l:3 = stablehlo.while(%i = %zero, %w = %x, %acc = %start) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %v, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %a = stablehlo.add %acc, %s : tensor<4xf32>
+    %k = stablehlo.remainder %i, %four : tensor<i32>
+    %last = stablehlo.compare EQ, %k, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %step = stablehlo.sign %a : tensor<4xf32>
+    %new = stablehlo.subtract %w, %step : tensor<4xf32>
+    %w1 = stablehlo.select %last, %new, %w : tensor<i1>, tensor<4xf32>
+    %seen = stablehlo.abs %w1 : tensor<4xf32>
+    %w2 = stablehlo.add %w1, %seen : tensor<4xf32>
+    %acc2 = stablehlo.select %last, %seen, %a : tensor<i1>, tensor<4xf32>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %w2, %acc2 : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %l#1, %l#2 : tensor<4xf32>, tensor<4xf32>
+}
+
+// Legal when: what moves into it computes its results, on each device by itself
+// CHECK-LABEL:   func.func public @with_a_collective(
+// CHECK:           stablehlo.while(
+// CHECK:             stablehlo.all_reduce
+// CHECK-NOT:         stablehlo.case
+// CHECK:             stablehlo.select
+// CHECK-NOT:         stablehlo.case
+// CHECK:           return
+func.func public @with_a_collective(%v: tensor<4xf32>, %x: tensor<4xf32>, %start: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %end = stablehlo.constant dense<8> : tensor<i32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %l:3 = stablehlo.while(%i = %zero, %w = %x, %acc = %start) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %v, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %a = stablehlo.add %acc, %s : tensor<4xf32>
+    %k = stablehlo.remainder %i, %four : tensor<i32>
+    %last = stablehlo.compare EQ, %k, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %m = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.maximum %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %new = stablehlo.subtract %w, %m : tensor<4xf32>
+    %w2 = stablehlo.select %last, %new, %w : tensor<i1>, tensor<4xf32>
+    %acc2 = stablehlo.select %last, %zeros, %a : tensor<i1>, tensor<4xf32>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %w2, %acc2 : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %l#1, %l#2 : tensor<4xf32>, tensor<4xf32>
+}
+
+// Worth it when: what becomes a branch is taken in some trips only, however the loop counts, and reduces the sum (else it stays)
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a sum of reduced values is also read by stablehlo.sign
+// CHECK-LABEL:   func.func public @read_in_each_trip(
+// CHECK:           stablehlo.while(
+// CHECK:             stablehlo.all_reduce
+// CHECK-NOT:         stablehlo.case
+// CHECK:             stablehlo.select
+// CHECK-NOT:         stablehlo.case
+// CHECK:           return
+func.func public @read_in_each_trip(%v: tensor<4xf32>, %x: tensor<4xf32>, %start: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %end = stablehlo.constant dense<8> : tensor<i32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %l:3 = stablehlo.while(%i = %zero, %w = %x, %acc = %start) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %v, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %a = stablehlo.add %acc, %s : tensor<4xf32>
+    %k = stablehlo.remainder %i, %four : tensor<i32>
+    %last = stablehlo.compare EQ, %k, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %step = stablehlo.sign %a : tensor<4xf32>
+    %new = stablehlo.subtract %w, %step : tensor<4xf32>
+    %old = stablehlo.cosine %a : tensor<4xf32>
+    %w1 = stablehlo.select %last, %new, %w : tensor<i1>, tensor<4xf32>
+    %w2 = stablehlo.add %w1, %old : tensor<4xf32>
+    %acc2 = stablehlo.select %last, %zeros, %a : tensor<i1>, tensor<4xf32>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %w2, %acc2 : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %l#1, %l#2 : tensor<4xf32>, tensor<4xf32>
+}
+
+// Legal when: a product is taken for a select only with the option `finite`, and where its factor is 0 or 1
+// CHECK-LABEL:   func.func public @factors_that_may_meet_infinity(
+// CHECK:           stablehlo.while(
+// CHECK:             stablehlo.all_reduce
+// CHECK-NOT:         stablehlo.case
+// CHECK:           return
+func.func public @factors_that_may_meet_infinity(%v: tensor<4xf32>, %x: tensor<4xf32>, %start: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %end = stablehlo.constant dense<8> : tensor<i32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %l:3 = stablehlo.while(%i = %zero, %w = %x, %acc = %start) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %v, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %a = stablehlo.add %acc, %s : tensor<4xf32>
+    %k = stablehlo.remainder %i, %four : tensor<i32>
+    %last = stablehlo.compare EQ, %k, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %step = stablehlo.sign %a : tensor<4xf32>
+    %f = stablehlo.convert %last : (tensor<i1>) -> tensor<f32>
+    %fs = stablehlo.broadcast_in_dim %f, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %u = stablehlo.multiply %fs, %step : tensor<4xf32>
+    %w2 = stablehlo.add %w, %u : tensor<4xf32>
+    %b = stablehlo.convert %last : (tensor<i1>) -> tensor<i32>
+    %o = stablehlo.subtract %one, %b : tensor<i32>
+    %of = stablehlo.convert %o : (tensor<i32>) -> tensor<f32>
+    %ofs = stablehlo.broadcast_in_dim %of, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %acc2 = stablehlo.multiply %a, %ofs : tensor<4xf32>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %w2, %acc2 : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %l#1, %l#2 : tensor<4xf32>, tensor<4xf32>
+}
+
 }

@@ -1,0 +1,217 @@
+"""Values that a loop selects by its counter: an update written with `jnp.where` that only every fourth trip keeps.
+
+A select reads both of its values in every trip, so what computes them reads the sum of gradients in every trip. As a
+branch, it would only in the trips that take it.
+"""
+
+import operator
+from collections.abc import Collection, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from jaxlib.mlir import ir
+
+from paropt.passes.analysis.any_start import most_trips
+from paropt.passes.analysis.collectives import COLLECTIVES, GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER
+from paropt.passes.analysis.congruence import is_plain, nested, reads
+from paropt.passes.analysis.constants import is_constant, scalar_of
+from paropt.passes.analysis.evaluation import Known, evaluated, trips_of
+from paropt.passes.analysis.loops import Loop
+from paropt.passes.analysis.noted import MOVES
+from paropt.passes.analysis.types import is_float
+from paropt.passes.core.remarks import require
+from paropt.passes.core.traversal import defining_op, ops_of, parent_of
+
+SELECT, MULTIPLY = "stablehlo.select", "stablehlo.multiply"
+_CONVERT = "stablehlo.convert"
+_ROOTS = ("stablehlo.compare", "stablehlo.and", "stablehlo.or")
+
+
+Sides = tuple[ir.Value | None, ir.Value | None]  # None: zeros
+
+
+class Selected(NamedTuple):
+    """What `op` makes: the first of `sides` where its predicate does not hold, the second where it does."""
+
+    op: ir.Operation
+    sides: Sides
+
+
+class Selection(NamedTuple):
+    """All that a loop's body selects by the same counter: in each trip, the values on one side are what is made."""
+
+    predicate: ir.Value  # a number: not 0 in the trips that make the values on the second side
+    selected: list[Selected]  # in program order
+
+    @property
+    def at(self) -> ir.Operation:
+        """The last op that selects: all that any of them reads is computed before it."""
+        return self.selected[-1].op
+
+    @property
+    def made(self) -> dict[ir.Value, Selected]:
+        """What is selected, by what it makes."""
+        return {each.op.results[0]: each for each in self.selected}
+
+
+class _Table(NamedTuple):
+    """When something holds: in each trip, if `root` is None; else where `root` is false, and where it is true."""
+
+    root: ir.Value | None
+    holds: tuple[bool, ...]
+
+    @classmethod
+    def of(cls, root: ir.Value | None, numbers: Sequence[np.ndarray | None]) -> "_Table | None":
+        if any(number is None or number not in (0, 1) for number in numbers):
+            return None
+        holds = tuple(bool(number) for number in numbers)
+        return cls(root, holds) if len(set(holds)) == 2 else None
+
+    def opposite(self) -> "_Table":
+        return _Table(self.root, tuple(not each for each in self.holds))
+
+
+def selections(loop: Loop, *, finite: bool) -> list[Selection]:
+    """What the body of `loop` selects by predicates of which it is known how often they hold: in some trips only.
+
+    With `finite`, also products by what is 0 or 1: as if 0 times anything were 0.
+    """
+    ops = [op for op in ops_of(loop.op, SELECT, *((MULTIPLY,) if finite else ())) if op.block == loop.body]
+    by_scalar = [(op, by) for op in ops if (by := _by_scalar(op)) is not None]
+    trips = trips_of(loop) if by_scalar else None
+    if not trips:
+        return []
+    tables: dict[ir.Value, _Table | None] = {}
+    found: dict[_Table, Selection] = {}
+    for op, (predicate, sides) in by_scalar:
+        if predicate not in tables:
+            tables[predicate] = _table(predicate, loop, trips)
+        table = tables[predicate]
+        if table is None:
+            continue
+        opposite = table.opposite()
+        if opposite in found:
+            found[opposite].selected.append(Selected(op, (sides[1], sides[0])))
+        else:
+            found.setdefault(table, Selection(predicate, [])).selected.append(Selected(op, sides))
+    return list(found.values())
+
+
+def _by_scalar(op: ir.Operation) -> tuple[ir.Value, Sides] | None:
+    """The scalar by which `op` selects, and what: where it is 0, and else."""
+    if MOVES in op.attributes:
+        return None
+    if op.name == SELECT:
+        predicate, if_true, if_false = op.operands
+        scalar = _scalar(predicate)
+        return None if scalar is None else (scalar, (if_false, if_true))
+    tensor = ir.RankedTensorType(op.results[0].type)
+    for factor, value in (op.operands, reversed(op.operands)):
+        scalar = _scalar(factor) if tensor.shape and is_float(tensor.element_type) else None
+        if scalar is not None:
+            return _unconverted(scalar), (None, value)
+    return None
+
+
+def _scalar(value: ir.Value) -> ir.Value | None:
+    """What `value` is a broadcast of; None for a constant of more dimensions, too."""
+    scalar = scalar_of(value)
+    return scalar if scalar is not None and not ir.RankedTensorType(scalar.type).shape else None
+
+
+def _unconverted(value: ir.Value) -> ir.Value:
+    """The integer or truth value that `value` was before it was converted, if it was."""
+    op = defining_op(value)
+    while op is not None and op.name == _CONVERT:
+        value = op.operands[0]
+        op = defining_op(value)
+    return value
+
+
+def _table(predicate: ir.Value, loop: Loop, trips: Sequence[Known]) -> _Table | None:
+    """When `predicate` holds; None if that is in all trips or in none, or not known, or it is a number but 0 and 1."""
+    numbers = [evaluated(predicate, known) for known in trips]
+    if all(number is not None for number in numbers):
+        return _Table.of(None, numbers)
+    root = _root(predicate)
+    if root is None:
+        return None
+    often = [most_trips(root, loop, partial(operator.eq, of)) for of in (0, 1)]
+    if not any(most is not None and most < len(trips) for most in often):
+        return None
+    truths = (np.array(False), np.array(True))
+    return _Table.of(root, [evaluated(predicate, {root: truth}) for truth in truths])
+
+
+def _root(predicate: ir.Value) -> ir.Value | None:
+    """The truth value that `predicate` depends on and nothing else."""
+    value = predicate
+    while (op := defining_op(value)) is not None and op.name not in _ROOTS:
+        read = [operand for operand in op.operands if not is_constant(operand)]
+        if len(set(read)) != 1:
+            return None
+        value = read[0]
+    return value if op is not None else None
+
+
+def only_for(side: int, selection: Selection, loop: Loop) -> list[ir.Operation]:
+    """The ops of the body, in program order, that nothing reads but what selects their results on that side."""
+    made = selection.made
+    ops = [view.operation for view in loop.body.operations]
+    before = ops[: next(i for i, op in enumerate(ops) if op == selection.at)]
+    found: set[ir.Value] = set()  # by first results
+
+    def is_read_there(use: ir.OpOperand, value: ir.Value) -> bool:
+        user = _in_body(use.owner.operation, loop)
+        if not len(user.results):
+            return False
+        selected = made.get(user.results[0])
+        if selected is None:
+            return user.results[0] in found
+        on_side = selected.sides[side]
+        return on_side is not None and on_side == value and list(user.operands).count(value) == 1
+
+    for op in reversed(before):
+        if not len(op.results) or op.results[0] in made or not _may_move(op):
+            continue
+        uses = [(use, result) for result in op.results for use in result.uses]
+        if uses and all(is_read_there(use, value) for use, value in uses):
+            found.add(op.results[0])
+    return [op for op in before if len(op.results) and op.results[0] in found]
+
+
+def made_of_selected(selection: Selection, moved: Collection[ir.Operation], loop: Loop) -> list[ir.Operation]:
+    """The ops before the last that selects which read what is selected, and are not `moved`: to be done behind it.
+
+    Declines where that would not do.
+    """
+    made = selection.made
+    own = {*made, *(op.results[0] for op in moved)}  # ops by first results
+    later: set[ir.Value] = set()
+    found: list[ir.Operation] = []
+    for op in (view.operation for view in loop.body.operations):
+        if op == selection.at:
+            break
+        read = reads(op)
+        if len(op.results) and op.results[0] in own:
+            require(later.isdisjoint(read), "it depends on what is selected by the same, in each trip", op)
+        elif not later.isdisjoint(read) or any(value in made for value in read):
+            require(_may_move(op), f"{op.name} reads a selected value before others are selected", op)
+            later.update(op.results)
+            found.append(op)
+    require(later.isdisjoint(selection.at.operands), "it depends on what is selected by the same, in each trip")
+    return found
+
+
+def _may_move(op: ir.Operation) -> bool:
+    """Whether `op` may be done in some trips only: it computes its results, on each device by itself."""
+    exposed = (GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER)  # of a program for all devices
+    return all(each.name in exposed or (is_plain(each) and each.name not in COLLECTIVES) for each in (op, *nested(op)))
+
+
+def _in_body(op: ir.Operation, loop: Loop) -> ir.Operation:
+    """The op of the body that is `op`, or that holds it."""
+    while op.block != loop.body:
+        op = parent_of(op)
+    return op

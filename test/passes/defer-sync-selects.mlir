@@ -1,0 +1,535 @@
+// What a loop selects by its counter becomes a branch that reduces the sum for itself.
+// RUN: %par-opt %s --passes=defer-sync --split-input-file | FileCheck %s
+// RUN: %par-opt %s --passes=defer-sync --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
+// RUN: %par-opt %s --passes='defer-sync{finite=true}' --split-input-file | FileCheck %s --check-prefix=FINITE
+// REMARK-NOT: Traceback
+
+#all = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>
+
+module attributes {mhlo.num_replicas = 8 : i32} {
+
+// An update in every fourth trip, and gradients from zero again.
+// REMARK-DAG: [defer-sync] stablehlo.case applied: what the loop selects by its counter is a branch of it now, which alone reads the sum
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce applied: 16 bytes per device, now reduced after the loop and not 8 times in it; 32 bytes are reduced in branches that need them in there
+// CHECK-LABEL:   func.func public @selected_update(
+// CHECK:           stablehlo.while(
+// CHECK-NOT:         stablehlo.all_reduce
+// CHECK:             stablehlo.case
+// CHECK:             }, {
+// CHECK-NEXT:          "stablehlo.all_reduce"
+// CHECK:               stablehlo.sign
+// CHECK-NOT:         stablehlo.select
+// CHECK:           "stablehlo.all_reduce"
+// CHECK:           return
+func.func public @selected_update(%v: tensor<4xf32>, %x: tensor<4xf32>, %start: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %end = stablehlo.constant dense<8> : tensor<i32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %l:3 = stablehlo.while(%i = %zero, %w = %x, %acc = %start) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %v, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %a = stablehlo.add %acc, %s : tensor<4xf32>
+    %k = stablehlo.remainder %i, %four : tensor<i32>
+    %last = stablehlo.compare EQ, %k, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %step = stablehlo.sign %a : tensor<4xf32>
+    %new = stablehlo.subtract %w, %step : tensor<4xf32>
+    %w2 = stablehlo.select %last, %new, %w : tensor<i1>, tensor<4xf32>
+    %acc2 = stablehlo.select %last, %zeros, %a : tensor<i1>, tensor<4xf32>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %w2, %acc2 : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %l#1, %l#2 : tensor<4xf32>, tensor<4xf32>
+}
+
+// By predicates that hold in the same trips, and in the others.
+// CHECK-LABEL:   func.func public @other_predicates(
+// CHECK:           stablehlo.while(
+// CHECK-NOT:         stablehlo.all_reduce
+// CHECK:             stablehlo.case
+// CHECK:             }, {
+// CHECK-NEXT:          "stablehlo.all_reduce"
+// CHECK:               stablehlo.sign
+// CHECK-NOT:         stablehlo.select
+// CHECK:           "stablehlo.all_reduce"
+// CHECK:           return
+func.func public @other_predicates(%v: tensor<4xf32>, %x: tensor<4xf32>, %start: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %end = stablehlo.constant dense<8> : tensor<i32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %l:3 = stablehlo.while(%i = %zero, %w = %x, %acc = %start) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %v, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %a = stablehlo.add %acc, %s : tensor<4xf32>
+    %k = stablehlo.remainder %i, %four : tensor<i32>
+    %last = stablehlo.compare EQ, %k, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %step = stablehlo.sign %a : tensor<4xf32>
+    %new = stablehlo.subtract %w, %step : tensor<4xf32>
+    %not = stablehlo.compare LT, %k, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %all_not = stablehlo.broadcast_in_dim %not, dims = [] : (tensor<i1>) -> tensor<4xi1>
+    %w2 = stablehlo.select %last, %new, %w : tensor<i1>, tensor<4xf32>
+    %acc2 = stablehlo.select %all_not, %a, %zeros : tensor<4xi1>, tensor<4xf32>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %w2, %acc2 : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %l#1, %l#2 : tensor<4xf32>, tensor<4xf32>
+}
+
+// The counter starts from a number of the caller.
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce applied: 16 bytes per device, now reduced after the loop and not 8 times in it; at most 32 bytes are reduced in branches that need them in there
+// CHECK-LABEL:   func.func public @from_any_number(
+// CHECK:           stablehlo.while(
+// CHECK-NOT:         stablehlo.all_reduce
+// CHECK:             stablehlo.case
+// CHECK:             }, {
+// CHECK-NEXT:          "stablehlo.all_reduce"
+// CHECK:               stablehlo.sign
+// CHECK-NOT:         stablehlo.select
+// CHECK:           "stablehlo.all_reduce"
+// CHECK:           return
+func.func public @from_any_number(%v: tensor<4xf32>, %x: tensor<4xf32>, %start: tensor<4xf32>, %c: tensor<i32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<i32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %end = stablehlo.constant dense<8> : tensor<i32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %most = "stablehlo.all_reduce"(%c) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.maximum %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #all} : (tensor<i32>) -> tensor<i32>
+  %l:4 = stablehlo.while(%i = %zero, %w = %x, %acc = %start, %j = %most) : tensor<i32>, tensor<4xf32>, tensor<4xf32>, tensor<i32>
+  cond {
+    %more = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %v, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %a = stablehlo.add %acc, %s : tensor<4xf32>
+    %k = stablehlo.remainder %j, %four : tensor<i32>
+    %last = stablehlo.compare EQ, %k, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %step = stablehlo.sign %a : tensor<4xf32>
+    %new = stablehlo.subtract %w, %step : tensor<4xf32>
+    %w2 = stablehlo.select %last, %new, %w : tensor<i1>, tensor<4xf32>
+    %acc2 = stablehlo.select %last, %zeros, %a : tensor<i1>, tensor<4xf32>
+    %j2 = stablehlo.add %j, %one : tensor<i32>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %w2, %acc2, %j2 : tensor<i32>, tensor<4xf32>, tensor<4xf32>, tensor<i32>
+  }
+  return %l#1, %l#2, %l#3 : tensor<4xf32>, tensor<4xf32>, tensor<i32>
+}
+
+// Each device has a number of its own, and would take the branch when it likes.
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a predicate is not proven uniform over the replica groups: an argument of the function may vary
+// CHECK-LABEL:   func.func public @from_its_own_number(
+// CHECK:           stablehlo.while(
+// CHECK:             stablehlo.all_reduce
+// CHECK-NOT:         stablehlo.case
+// CHECK:             stablehlo.select
+// CHECK-NOT:         stablehlo.case
+// CHECK:           return
+func.func public @from_its_own_number(%v: tensor<4xf32>, %x: tensor<4xf32>, %start: tensor<4xf32>, %c: tensor<i32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<i32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %end = stablehlo.constant dense<8> : tensor<i32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %l:4 = stablehlo.while(%i = %zero, %w = %x, %acc = %start, %j = %c) : tensor<i32>, tensor<4xf32>, tensor<4xf32>, tensor<i32>
+  cond {
+    %more = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %v, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %a = stablehlo.add %acc, %s : tensor<4xf32>
+    %k = stablehlo.remainder %j, %four : tensor<i32>
+    %last = stablehlo.compare EQ, %k, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %step = stablehlo.sign %a : tensor<4xf32>
+    %new = stablehlo.subtract %w, %step : tensor<4xf32>
+    %w2 = stablehlo.select %last, %new, %w : tensor<i1>, tensor<4xf32>
+    %acc2 = stablehlo.select %last, %zeros, %a : tensor<i1>, tensor<4xf32>
+    %j2 = stablehlo.add %j, %one : tensor<i32>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %w2, %acc2, %j2 : tensor<i32>, tensor<4xf32>, tensor<4xf32>, tensor<i32>
+  }
+  return %l#1, %l#2, %l#3 : tensor<4xf32>, tensor<4xf32>, tensor<i32>
+}
+
+// Which has a part in both; nothing is computed on either side.
+// CHECK-LABEL:   func.func public @kept_sum(
+// CHECK:           stablehlo.while(
+// CHECK-NOT:         stablehlo.all_reduce
+// CHECK:             stablehlo.case
+// CHECK:             }, {
+// CHECK-NEXT:          "stablehlo.all_reduce"
+// CHECK-NOT:         stablehlo.select
+// CHECK:           "stablehlo.all_reduce"
+// CHECK:           return
+func.func public @kept_sum(%v: tensor<4xf32>, %x: tensor<4xf32>, %start: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %end = stablehlo.constant dense<8> : tensor<i32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %l:3 = stablehlo.while(%i = %zero, %w = %x, %acc = %start) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %v, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %a = stablehlo.add %acc, %s : tensor<4xf32>
+    %k = stablehlo.remainder %i, %four : tensor<i32>
+    %last = stablehlo.compare EQ, %k, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %size = stablehlo.abs %w : tensor<4xf32>
+    %w2 = stablehlo.select %last, %a, %size : tensor<i1>, tensor<4xf32>
+    %acc2 = stablehlo.select %last, %zeros, %a : tensor<i1>, tensor<4xf32>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %w2, %acc2 : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %l#1, %l#2 : tensor<4xf32>, tensor<4xf32>
+}
+
+// What reads a selected value before others are selected follows the branch.
+// CHECK-LABEL:   func.func public @read_in_between(
+// CHECK:           stablehlo.while(
+// CHECK-NOT:         stablehlo.all_reduce
+// CHECK-NOT:         stablehlo.abs
+// CHECK:             stablehlo.case
+// CHECK:             }, {
+// CHECK-NEXT:          "stablehlo.all_reduce"
+// CHECK:               stablehlo.sign
+// CHECK-NOT:         stablehlo.select
+// CHECK:             stablehlo.abs
+// CHECK:           "stablehlo.all_reduce"
+// CHECK:           return
+func.func public @read_in_between(%v: tensor<4xf32>, %x: tensor<4xf32>, %start: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %end = stablehlo.constant dense<8> : tensor<i32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %l:4 = stablehlo.while(%i = %zero, %w = %x, %acc = %start, %m = %x) : tensor<i32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %v, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %a = stablehlo.add %acc, %s : tensor<4xf32>
+    %k = stablehlo.remainder %i, %four : tensor<i32>
+    %last = stablehlo.compare EQ, %k, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %step = stablehlo.sign %a : tensor<4xf32>
+    %new = stablehlo.subtract %w, %step : tensor<4xf32>
+    %w2 = stablehlo.select %last, %new, %w : tensor<i1>, tensor<4xf32>
+    %seen = stablehlo.abs %w2 : tensor<4xf32>
+    %acc2 = stablehlo.select %last, %zeros, %a : tensor<i1>, tensor<4xf32>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %w2, %acc2, %seen : tensor<i32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %l#1, %l#2, %l#3 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+
+
+// CHECK-LABEL:   func.func public @by_elements(
+// CHECK:           stablehlo.while(
+// CHECK:             stablehlo.all_reduce
+// CHECK-NOT:         stablehlo.case
+// CHECK:             stablehlo.select
+// CHECK-NOT:         stablehlo.case
+// CHECK:           return
+func.func public @by_elements(%v: tensor<4xf32>, %x: tensor<4xf32>, %start: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %end = stablehlo.constant dense<8> : tensor<i32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %l:3 = stablehlo.while(%i = %zero, %w = %x, %acc = %start) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %v, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %a = stablehlo.add %acc, %s : tensor<4xf32>
+    %k = stablehlo.remainder %i, %four : tensor<i32>
+    %last = stablehlo.compare EQ, %k, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %step = stablehlo.sign %a : tensor<4xf32>
+    %new = stablehlo.subtract %w, %step : tensor<4xf32>
+    %which = stablehlo.compare GT, %w, %zeros : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+    %w2 = stablehlo.select %which, %new, %w : tensor<4xi1>, tensor<4xf32>
+    %acc2 = stablehlo.select %last, %zeros, %a : tensor<i1>, tensor<4xf32>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %w2, %acc2 : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %l#1, %l#2 : tensor<4xf32>, tensor<4xf32>
+}
+
+
+// CHECK-LABEL:   func.func public @with_an_effect(
+// CHECK:           stablehlo.while(
+// CHECK:             stablehlo.all_reduce
+// CHECK-NOT:         stablehlo.case
+// CHECK:             stablehlo.select
+// CHECK-NOT:         stablehlo.case
+// CHECK:           return
+func.func public @with_an_effect(%v: tensor<4xf32>, %x: tensor<4xf32>, %start: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %end = stablehlo.constant dense<8> : tensor<i32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %l:3 = stablehlo.while(%i = %zero, %w = %x, %acc = %start) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %v, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %a = stablehlo.add %acc, %s : tensor<4xf32>
+    %k = stablehlo.remainder %i, %four : tensor<i32>
+    %last = stablehlo.compare EQ, %k, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %step = stablehlo.custom_call @callback(%a) {has_side_effect = true} : (tensor<4xf32>) -> tensor<4xf32>
+    %new = stablehlo.subtract %w, %step : tensor<4xf32>
+    %w2 = stablehlo.select %last, %new, %w : tensor<i1>, tensor<4xf32>
+    %acc2 = stablehlo.select %last, %zeros, %a : tensor<i1>, tensor<4xf32>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %w2, %acc2 : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %l#1, %l#2 : tensor<4xf32>, tensor<4xf32>
+}
+
+// A product of what the caller counts may be any number.
+// CHECK-LABEL:   func.func public @unknown_count(
+// CHECK:           stablehlo.while(
+// CHECK:             stablehlo.all_reduce
+// CHECK-NOT:         stablehlo.case
+// CHECK:             stablehlo.select
+// CHECK-NOT:         stablehlo.case
+// CHECK:           return
+func.func public @unknown_count(%v: tensor<4xf32>, %x: tensor<4xf32>, %start: tensor<4xf32>, %c: tensor<i32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %end = stablehlo.constant dense<8> : tensor<i32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %most = "stablehlo.all_reduce"(%c) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.maximum %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #all} : (tensor<i32>) -> tensor<i32>
+  %l:3 = stablehlo.while(%i = %zero, %w = %x, %acc = %start) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %v, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %a = stablehlo.add %acc, %s : tensor<4xf32>
+    %j = stablehlo.multiply %i, %most : tensor<i32>
+    %k = stablehlo.remainder %j, %four : tensor<i32>
+    %last = stablehlo.compare EQ, %k, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %step = stablehlo.sign %a : tensor<4xf32>
+    %new = stablehlo.subtract %w, %step : tensor<4xf32>
+    %w2 = stablehlo.select %last, %new, %w : tensor<i1>, tensor<4xf32>
+    %acc2 = stablehlo.select %last, %zeros, %a : tensor<i1>, tensor<4xf32>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %w2, %acc2 : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %l#1, %l#2 : tensor<4xf32>, tensor<4xf32>
+}
+
+// In all trips.
+// CHECK-LABEL:   func.func public @always_taken(
+// CHECK:           stablehlo.while(
+// CHECK:             stablehlo.all_reduce
+// CHECK-NOT:         stablehlo.case
+// CHECK:             stablehlo.select
+// CHECK-NOT:         stablehlo.case
+// CHECK:           return
+func.func public @always_taken(%v: tensor<4xf32>, %x: tensor<4xf32>, %start: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %end = stablehlo.constant dense<8> : tensor<i32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %l:3 = stablehlo.while(%i = %zero, %w = %x, %acc = %start) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %v, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %a = stablehlo.add %acc, %s : tensor<4xf32>
+    %k = stablehlo.remainder %i, %four : tensor<i32>
+    %last = stablehlo.compare LE, %k, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %step = stablehlo.sign %a : tensor<4xf32>
+    %new = stablehlo.subtract %w, %step : tensor<4xf32>
+    %w2 = stablehlo.select %last, %new, %w : tensor<i1>, tensor<4xf32>
+    %acc2 = stablehlo.select %last, %zeros, %a : tensor<i1>, tensor<4xf32>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %w2, %acc2 : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %l#1, %l#2 : tensor<4xf32>, tensor<4xf32>
+}
+
+// A mask may leave as it is.
+
+// CHECK-LABEL:   func.func public @mask(
+// CHECK-NOT:         stablehlo.case
+// CHECK:             stablehlo.select
+// CHECK-NOT:         stablehlo.case
+// CHECK:           "stablehlo.all_reduce"
+// CHECK:           return
+func.func public @mask(%v: tensor<4xf32>, %x: tensor<4xf32>, %start: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %end = stablehlo.constant dense<8> : tensor<i32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %l:3 = stablehlo.while(%i = %zero, %w = %x, %acc = %start) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %v, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %k = stablehlo.remainder %i, %four : tensor<i32>
+    %last = stablehlo.compare EQ, %k, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %h = stablehlo.select %last, %s, %zeros : tensor<i1>, tensor<4xf32>
+    %acc2 = stablehlo.add %acc, %h : tensor<4xf32>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %w, %acc2 : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %l#1, %l#2 : tensor<4xf32>, tensor<4xf32>
+}
+
+// An update that is multiplied by 0 or 1, as optax.MultiSteps does.
+// FINITE-LABEL:  func.func public @factors(
+// FINITE:           stablehlo.while(
+// FINITE-NOT:         stablehlo.all_reduce
+// FINITE:             stablehlo.case
+// FINITE:             }, {
+// FINITE-NEXT:          "stablehlo.all_reduce"
+// FINITE:               stablehlo.sign
+// FINITE:           "stablehlo.all_reduce"
+// FINITE:           return
+// CHECK-LABEL:   func.func public @factors(
+// CHECK:           stablehlo.while(
+// CHECK:             stablehlo.all_reduce
+// CHECK-NOT:         stablehlo.case
+// CHECK:           return
+func.func public @factors(%v: tensor<4xf32>, %x: tensor<4xf32>, %start: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %end = stablehlo.constant dense<8> : tensor<i32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %l:3 = stablehlo.while(%i = %zero, %w = %x, %acc = %start) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %v, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %a = stablehlo.add %acc, %s : tensor<4xf32>
+    %k = stablehlo.remainder %i, %four : tensor<i32>
+    %last = stablehlo.compare EQ, %k, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %step = stablehlo.sign %a : tensor<4xf32>
+    %f = stablehlo.convert %last : (tensor<i1>) -> tensor<f32>
+    %fs = stablehlo.broadcast_in_dim %f, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %u = stablehlo.multiply %fs, %step : tensor<4xf32>
+    %w2 = stablehlo.add %w, %u : tensor<4xf32>
+    %b = stablehlo.convert %last : (tensor<i1>) -> tensor<i32>
+    %o = stablehlo.subtract %one, %b : tensor<i32>
+    %of = stablehlo.convert %o : (tensor<i32>) -> tensor<f32>
+    %ofs = stablehlo.broadcast_in_dim %of, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %acc2 = stablehlo.multiply %a, %ofs : tensor<4xf32>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %w2, %acc2 : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %l#1, %l#2 : tensor<4xf32>, tensor<4xf32>
+}
+
+// FINITE-LABEL:  func.func public @factor_of_two(
+// FINITE-NOT:      stablehlo.case
+// CHECK-LABEL:   func.func public @factor_of_two(
+// CHECK:           stablehlo.while(
+// CHECK:             stablehlo.all_reduce
+// CHECK-NOT:         stablehlo.case
+// CHECK:           return
+func.func public @factor_of_two(%v: tensor<4xf32>, %x: tensor<4xf32>, %start: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %end = stablehlo.constant dense<8> : tensor<i32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %l:3 = stablehlo.while(%i = %zero, %w = %x, %acc = %start) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %v, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %a = stablehlo.add %acc, %s : tensor<4xf32>
+    %k = stablehlo.remainder %i, %four : tensor<i32>
+    %last = stablehlo.compare EQ, %k, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %step = stablehlo.sign %a : tensor<4xf32>
+    %kf = stablehlo.convert %k : (tensor<i32>) -> tensor<f32>
+    %fs = stablehlo.broadcast_in_dim %kf, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %u = stablehlo.multiply %fs, %step : tensor<4xf32>
+    %w2 = stablehlo.add %w, %u : tensor<4xf32>
+    %b = stablehlo.convert %last : (tensor<i1>) -> tensor<i32>
+    %o = stablehlo.subtract %one, %b : tensor<i32>
+    %of = stablehlo.convert %o : (tensor<i32>) -> tensor<f32>
+    %ofs = stablehlo.broadcast_in_dim %of, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %acc2 = stablehlo.multiply %a, %ofs : tensor<4xf32>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %w2, %acc2 : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %l#1, %l#2 : tensor<4xf32>, tensor<4xf32>
+}
+
+}
