@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.any_start import most_executions
 from paropt.passes.analysis.evaluation import executions, trips_of
 from paropt.passes.analysis.loops import Loop, trip_count
 from paropt.passes.core.context import make_context
@@ -113,14 +114,16 @@ def _collect(
 
 
 def _runs_in_loop(branch: ir.Block) -> tuple[int, int] | None:
-    """How often a branch in a loop's body runs, of how many trips; None if that is not known, or it is in another."""
+    """How often a branch in a loop's body runs, at most, of how many trips; None if not known, or it is in another."""
     op = branch.owner.operation
     around = op.parent
     if around is None or around.operation.name != LOOP:
         return None
     loop = Loop(around.operation)
     trips = trips_of(loop)
-    runs = executions(terminator_of(branch), loop, trips)
+    end = terminator_of(branch)
+    runs = executions(end, loop, trips)
+    runs = most_executions(end, loop) if runs is None else runs
     return (runs, len(trips)) if trips and runs is not None else None
 
 
