@@ -63,7 +63,7 @@ def assert_same(expected: Any, found: Any, plan: Plan) -> None:
     """Bit for bit where sums of integers are exact, else within rounding of the largest value."""
     leaves = jax.tree_util.tree_leaves_with_path(expected)
     largest = max(float(np.abs(np.asarray(want, np.float64)).max()) for _, want in leaves)
-    rounding = 5e-2 if plan.precision else 1e-4
+    rounding = 2e-2 if plan.precision else 1e-4
     most = DIVIDED if plan.mean or plan.scale == "decayed" else EXACT
     tolerance = 0 if plan.exact and largest < most else rounding
     for (path, want), got in zip(leaves, jax.tree.leaves(found), strict=True):
