@@ -1,6 +1,6 @@
 """Makes branches of what a loop selects by its counter, so that only the trips that keep an update compute it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
@@ -23,30 +23,39 @@ _SIDES = (0, 1)
 
 
 def selects_branched(
-    loop: Loop, facts: BlockFacts, pass_name: str, *, finite: bool
-) -> tuple[list[ir.Operation], list[Remark]]:
+    loop: Loop, facts: Callable[[], BlockFacts], pass_name: str, *, finite: bool
+) -> tuple[bool, list[Remark]]:
     """Makes a case of all that the body selects by one counter, where sums that the trip reduces are part of that.
 
-    What only one side reads is computed in its branch. Returns the cases; `selects_taken_back` must follow.
+    What only one side reads is computed in its branch. Returns whether there are such cases, and why others may not
+    be; `selects_taken_back` must follow. `facts` makes facts of the body as it is.
     """
+    made = False
+    while True:  # one after the other, and looked for anew: one may select what another one makes
+        done, remarks = _one_branched(loop, facts(), pass_name, finite=finite)
+        if not done:
+            return made, remarks
+        made = True
+
+
+def _one_branched(loop: Loop, facts: BlockFacts, pass_name: str, *, finite: bool) -> tuple[bool, list[Remark]]:
     found = selections(loop, finite=finite) if facts.reductions.kinds else []
     sums = _sums(facts) if found else set()
-    made: list[ir.Operation] = []
     remarks: list[Remark] = []
     for selection in found:
-        moved = [only_for(side, selection, loop) for side in _SIDES]
-        read = [value for ops in moved for op in ops for value in op.operands]
-        if sums.isdisjoint(
-            [*read, *(value for each in selection.selected for value in each.sides if value is not None)]
-        ):
+        moved = [op for side in _SIDES for op in only_for(side, selection, loop)]
+        read = [value for op in moved for value in op.operands]
+        sides = [value for each in selection.selected for value in each.sides if value is not None]
+        if sums.isdisjoint([*read, *sides]):
             continue
         try:
-            behind = made_of_selected(selection, [op for ops in moved for op in ops], loop)
+            behind = made_of_selected(selection, moved, loop)
         except Declined as declined:
             remarks.append(missed(pass_name, selection.at, declined))
             continue
-        made.append(_branch(selection, moved, behind))
-    return made, remarks
+        _branch(selection, [only_for(side, selection, loop) for side in _SIDES], behind)
+        return True, remarks
+    return False, remarks
 
 
 def _sums(facts: BlockFacts) -> set[ir.Value]:
@@ -57,9 +66,7 @@ def _sums(facts: BlockFacts) -> set[ir.Value]:
     return found
 
 
-def _branch(
-    selection: Selection, moved: Sequence[Sequence[ir.Operation]], behind: Sequence[ir.Operation]
-) -> ir.Operation:
+def _branch(selection: Selection, moved: Sequence[Sequence[ir.Operation]], behind: Sequence[ir.Operation]) -> None:
     """Makes the case, with the ops `moved` to either side, and those that are to be `behind` it."""
     at, made = selection.at, selection.made
     attributes = {_WAS_SELECTS: ir.UnitAttr.get(at.context), **_notes(selection)}
@@ -82,7 +89,6 @@ def _branch(
     for each in reversed(selection.selected):
         each.op.erase()
     erase_unread(read)
-    return case
 
 
 def _chosen(value: ir.Value, side: int, made: Mapping[ir.Value, Selected]) -> ir.Value:

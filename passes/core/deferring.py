@@ -1,5 +1,6 @@
 """Takes reductions out of loops: a loop carries partial values, and one reduction of each follows it."""
 
+from functools import partial
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
@@ -77,14 +78,17 @@ def _defer_from(loop: Loop, options: Options) -> list[Remark]:
     remarks = last_trip_peeled(loop, NAME, Site.of(loop, options.meshes))
     if policy.scatters:
         remarks += own_shards_scattered(loop, NAME)
-    branched: list[ir.Operation] | None = None
+    tried = False
     while True:
         facts = _facts(loop, options)  # made anew: they do not outlive a rewrite
         possible, stays = _possible(loop, facts, options)
         decided = policy.chosen([(each.reduction, each.cost) for each in possible])
         chosen = [each for each, declined in zip(possible, decided, strict=True) if declined is None]
-        if not chosen and branched is None:  # what a select needs, a branch may reduce for itself
-            branched, declined_selects = selects_branched(loop, facts, NAME, finite=options.finite)
+        if not chosen and not tried:  # what a select needs, a branch may reduce for itself
+            tried = True
+            branched, declined_selects = selects_branched(
+                loop, partial(_facts, loop, options), NAME, finite=options.finite
+            )
             remarks += declined_selects
             if branched:
                 remarks += last_trip_peeled(loop, NAME, Site.of(loop, options.meshes))

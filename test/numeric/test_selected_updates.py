@@ -91,7 +91,16 @@ def read_in_between(i: jax.Array, g: jax.Array, w: jax.Array, acc: jax.Array, m:
     return new, jnp.where(last, 0, acc), m
 
 
+def by_two_predicates(i: jax.Array, g: jax.Array, w: jax.Array, acc: jax.Array) -> Values:
+    """What the second selects, the first one has made."""
+    acc, last = acc + g, is_last(i)
+    w = jnp.where(i % 8 == 5, w + 1, w)
+    new = jnp.where(last, update(w, acc), w)
+    return new, jnp.where(last, jnp.where(i % 8 == 5, -acc, 0), acc)
+
+
 LOOPS = {
+    "by two predicates": Loop(by_two_predicates),
     "where": Loop(where),
     "negated": Loop(negated),
     "asked again": Loop(asked_again),
