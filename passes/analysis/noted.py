@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.collectives import GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER, Reduction
-from paropt.passes.analysis.loops import WHILE
+from paropt.passes.analysis.loops import WHILE, loop_around
 from paropt.passes.analysis.shardings import CONSTRAINT, Sharding, parts_in, read_sharding, without
 from paropt.passes.analysis.types import bytes_of
 from paropt.passes.core.traversal import defining_op, module_of
@@ -40,7 +40,8 @@ def wanted_sharding(value: ir.Value) -> Sharding | None:
 def _noted(value: ir.Value, name: str) -> Sharding | None:
     op = defining_op(value)
     if op is None:
-        return None
+        loop = loop_around(ir.BlockArgument(value).owner)
+        return _noted(loop.op.results[ir.BlockArgument(value).arg_number], name) if loop is not None else None
     if op.name == GLOBAL_ALL_REDUCE or is_source(op):
         return _noted(op.operands[0], name)
     noted = op.attributes.get(SHARDINGS if op.name == CONSTRAINT else name)
@@ -101,9 +102,10 @@ def shard_bytes(value: ir.Value, sharding: Sharding | None) -> int:
 
 
 def parts_of(value: ir.Value, sharding: Sharding | None) -> int:
-    """Into how many parts `value` is cut; 1 for a block argument: nothing is noted of those."""
-    op = defining_op(value)
-    return 1 if sharding is None or op is None else parts_in(module_of(op), sharding)
+    """Into how many parts `value` is cut."""
+    owner = value.owner
+    op = owner.owner.operation if isinstance(owner, ir.Block) else owner.operation
+    return parts_in(module_of(op), sharding) if sharding is not None else 1
 
 
 def parts_unreduced(value: ir.Value, reduction: Reduction) -> int:

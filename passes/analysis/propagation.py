@@ -25,15 +25,16 @@ from paropt.passes.analysis.shardings import (
     sharding_of,
     unsplit,
 )
-from paropt.passes.analysis.shardy_input import lift_unchanged, open_read_by_loops, reshape
+from paropt.passes.analysis.shardy_input import bypass, lift_unchanged, neutral_ops, open_read_by_loops, reshape
 from paropt.passes.core.pipeline import elements_of
 from paropt.passes.core.remarks import Declined
-from paropt.passes.core.traversal import all_ops_of, defining_op, op_of, ops_of
+from paropt.passes.core.traversal import all_ops_of, defining_op, is_used, op_of, ops_of
 
 _RULES = "builtin.module(func.func(sdy-populate-op-sharding-rules))"
 _PROPAGATION = "builtin.module(sdy-propagation-pipeline)"
 # What that pipeline does besides, to no value that is asked about: it takes a third of its time.
 _NOT_ASKED_FOR = ("canonicalize", "func.func(sdy-drop-sharding-rules)", "sdy-save-module")
+_DEAD = "builtin.module(trivial-dce)"
 _DCE = "symbol-dce"  # erases functions that are not called any more
 _BROADCAST, _RESHAPE = "stablehlo.broadcast_in_dim", "stablehlo.reshape"
 _WAS = {"sdy.reshard": CONSTRAINT, _RESHAPE: _BROADCAST}  # what an op may have been in the module
@@ -61,11 +62,19 @@ class Propagated:
         self._marks: dict[ir.Value, ir.Attribute] = {}  # by the first results of the module's ops
         self._copy = module.operation.clone()
         copies = self._marked(module, all_ops_of(self._copy) if rules_only else sort_depth_first(self._copy))
+        if not rules_only and not all(map(is_used, map(op_of, copies))):
+            copies = self._alive()
         for result in forward_only:
-            _stop_backward(copies[op_of(result).results[0]].results[ir.OpResult(result).result_number])
+            if (copy := copies.get(op_of(result).results[0])) is not None:
+                _stop_backward(copy.results[ir.OpResult(result).result_number])
+        self._same: dict[ir.Value, ir.Value] = {}  # what XLA reads in place of a value
+        for op, position in () if rules_only else neutral_ops(module):
+            if (copy := copies.get(op.results[0])) is not None:
+                self._same[op.results[0]] = op.operands[position]
+                bypass(copy, position)
         for broadcast in ops_of(self._copy, _BROADCAST):
             reshape(broadcast)
-        loops = [loop.results[0] for loop in ops_of(module, WHILE) if len(loop.results)]
+        loops = [loop.results[0] for loop in ops_of(module, WHILE) if len(loop.results) and loop.results[0] in copies]
         self._unchanged = {loop: lift_unchanged(copies[loop]) for loop in loops}  # what they carry
         opened = open_read_by_loops(self._copy)
         for number, constraint in enumerate(opened, len(copies)):
@@ -89,6 +98,12 @@ class Propagated:
                 self._marks[result := results[0]] = mark.attr
                 marked[result] = copy
         return marked
+
+    def _alive(self) -> dict[ir.Value, ir.Operation]:
+        """Erases from the copy what nothing reads, as XLA does first. Returns the copies of what is left."""
+        run_natively(self._copy, _DEAD)
+        left = {op.location.attr: op for op in all_ops_of(self._copy)}
+        return {result: left[mark] for result, mark in self._marks.items() if mark in left}
 
     def _propagate(self) -> None:
         says_so = any(map(_is_unreduced, ops_of(self._copy, CONSTRAINT)))
@@ -202,13 +217,18 @@ class Propagated:
         return made is not None and bool(read == made.results[ir.OpResult(operand).result_number])
 
     def _outside(self, value: ir.Value) -> ir.Value:
-        """What `value` is outside of the loops that carry it unchanged."""
-        while isinstance(value.owner, ir.Block):
-            loop, at = value.owner.owner.operation, ir.BlockArgument(value).arg_number
-            if not len(loop.results) or at not in self._unchanged.get(loop.results[0], ()):
-                break
-            value = loop.operands[at]
+        """What `value` is outside of the loops that carry it unchanged, and before ops that leave it as it is."""
+        while (read := self._same.get(value) or self._carried_in(value)) is not None:
+            value = read
         return value
+
+    def _carried_in(self, value: ir.Value) -> ir.Value | None:
+        """What a loop that never changes it carries as `value`."""
+        if not isinstance(value.owner, ir.Block):
+            return None
+        loop, at = value.owner.owner.operation, ir.BlockArgument(value).arg_number
+        unchanged = len(loop.results) and at in self._unchanged.get(loop.results[0], ())
+        return loop.operands[at] if unchanged else None
 
     def _is_copy_of_argument(self, read: ir.Value, argument: ir.BlockArgument) -> bool:
         if not isinstance(read.owner, ir.Block) or ir.BlockArgument(read).arg_number != argument.arg_number:

@@ -13,7 +13,7 @@ from jaxlib.mlir.dialects import stablehlo
 from paropt.passes.analysis.branches import BRANCHES, ends_of, is_end
 from paropt.passes.analysis.constants import BARRIER
 from paropt.passes.analysis.linearity import TRACKED
-from paropt.passes.analysis.loops import WHILE, Loop, loop_around
+from paropt.passes.analysis.loops import WHILE, Loop, loop_around, start_of
 from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.shardings import (
     CONSTRAINT,
@@ -190,16 +190,27 @@ def _only_user(value: ir.Value) -> ir.Operation | None:
 
 
 def whole_sums(module: ir.Operation, split: dict[ir.Value, frozenset[str]]) -> list[ir.Value]:
-    """The results of loops, not in other loops, that are no sums that the program splits: all of `split`."""
+    """The results of loops, not in other loops, that are no sums that the program splits, which are all of `split`, nor
+    what the next loop reads row by row, as a backward pass does activations.
+    """
     found: list[ir.Value] = []
     for op in ops_of(module, WHILE):
         if is_manual(op) or is_within(op, WHILE):
             continue
         loop = Loop(op)
         for result, value, argument in zip(op.results, loop.next_values.operands, loop.body.arguments, strict=True):
-            if value != argument and not split.get(value) and tensor_of(value) is not None:  # and no token
+            is_sum = value != argument and not split.get(value) and tensor_of(value) is not None  # and no token
+            if is_sum and not _is_for_loops(result):
                 found.append(result)
     return found
+
+
+def _is_for_loops(result: ir.Value) -> bool:
+    """Whether nothing but loops, which leave it as it is, reads `result`."""
+    uses = [(use.owner.operation, use.operand_number) for use in result.uses]
+    return bool(uses) and all(
+        user.name == WHILE and start_of(user.results[operand]) is not None for user, operand in uses
+    )
 
 
 def _given_axes(value: ir.Value) -> frozenset[str]:

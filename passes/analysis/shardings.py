@@ -119,6 +119,18 @@ def closed_sharding(mesh: str, dimensions: Sequence[Axes], unreduced: Axes = ())
     return _PARSED(f"#sdy.sharding<{mesh}, [{dims}]{tail}>", ir.Context.current)
 
 
+def says(attribute: ir.Attribute, asked: ir.Attribute) -> bool:
+    """Whether a sharding splits each dimension as `asked` does, but where that leaves it open."""
+    own, other = map(sdy.TensorShardingAttr, (attribute, asked))
+    if own.mesh_or_ref != other.mesh_or_ref or own.unreduced_axes != other.unreduced_axes:
+        return False
+    for said, dimension in zip(own.dimension_shardings, other.dimension_shardings, strict=True):
+        wanted = sdy.DimensionShardingAttr(dimension)
+        if said != dimension and (wanted.is_closed or len(wanted.axes)):
+            return False
+    return True
+
+
 _PARSED = Remembered[str, ir.Attribute](ir.Attribute.parse)
 
 

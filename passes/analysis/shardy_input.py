@@ -1,19 +1,52 @@
 """A program as XLA hands it to Shardy: what XLA makes of it first, as far as that decides how values are split.
 
-XLA turns loops that carry a value unchanged into loops that read it from outside, lets what they read be split
-further than the program says, and makes reshapes of broadcasts that only add dimensions of one element.
+XLA drops sums with zero and products with one, turns loops that carry a value unchanged into loops that read it from
+outside, lets what they read be split further than the program says, and makes reshapes of broadcasts that only add
+dimensions of one element.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.constants import CONSTANT, splat_of
 from paropt.passes.analysis.linearity import unsqueezes
 from paropt.passes.analysis.loops import WHILE, Loop
 from paropt.passes.analysis.shardings import CONSTRAINT, MANUAL, open_sharding, rank_of, sharding_of
-from paropt.passes.core.traversal import ops_of, parent_of
+from paropt.passes.core.traversal import defining_op, ops_of, parent_of
 
-_RESHAPE = "stablehlo.reshape"
+_BROADCAST, _RESHAPE, _CUSTOM_CALL = (f"stablehlo.{name}" for name in ("broadcast_in_dim", "reshape", "custom_call"))
+# Ops that make what they read of it, the number, and at which operands that may be. MHLO's folders; not division.
+_NEUTRAL = {"stablehlo.add": (0, (0, 1)), "stablehlo.subtract": (0, (1,)), "stablehlo.multiply": (1, (0, 1))}
+
+
+def neutral_ops(root: ir.Operation) -> list[tuple[ir.Operation, int]]:
+    """The sums with zero, and products with one, and at which operand they have what they are."""
+    found: list[tuple[ir.Operation, int]] = []
+    for op in ops_of(root, *_NEUTRAL):
+        number, positions = _NEUTRAL[op.name]
+        at = next((i for i in positions if _is_number(op.operands[i], number)), None)
+        if at is not None:
+            found.append((op, 1 - at))
+    return found
+
+
+def _is_number(value: ir.Value, number: int) -> bool:
+    made = defining_op(value)
+    while made is not None and made.name == _BROADCAST:
+        made = defining_op(made.operands[0])
+    splat: Any = splat_of(made) if made is not None and made.name == CONSTANT else None
+    return splat is not None and bool(splat.value == number)
+
+
+def bypass(op: ir.Operation, position: int) -> None:
+    """Has all that reads the result of `op` read that operand; `op` itself stays, so that it can be asked about."""
+    result = op.results[0]
+    result.replace_all_uses_with(op.operands[position])
+    with op.context, ir.InsertionPoint.after(op), op.location:
+        attributes = {"call_target_name": ir.StringAttr.get("keep"), "has_side_effect": ir.BoolAttr.get(True)}
+        ir.Operation.create(_CUSTOM_CALL, operands=[result], attributes=attributes)
 
 
 def reshape(broadcast: ir.Operation) -> None:

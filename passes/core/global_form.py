@@ -44,9 +44,10 @@ from paropt.passes.analysis.shardings import (
     is_manual,
     open_sharding,
     read_sharding,
+    says,
     unsplit,
 )
-from paropt.passes.core.traversal import defining_op, op_of, ops_of
+from paropt.passes.core.traversal import defining_op, module_of, op_of, ops_of
 
 _NOTED = "paropt.noted"  # of the module: which kinds of ops have notes
 _ENDS = ("stablehlo.return", "func.return", "sdy.return")
@@ -265,7 +266,7 @@ def pin_operands(source: ir.Operation) -> None:
     for i, split in enumerate(ir.ArrayAttr(source.attributes[OPERANDS])):
         if _pin_gathered(producer, i):
             continue
-        if not isinstance(split, ir.UnitAttr) and not _is_constrained(producer.operands[i], split):
+        if not isinstance(split, ir.UnitAttr) and not _is_pinned(producer.operands[i], split):
             _pin(producer, i, split, for_all=i in shared)
     for name in (OPERANDS, SHARED):
         if name in source.attributes:
@@ -312,6 +313,9 @@ def _pin(op: ir.Operation, position: int, split: ir.Attribute, *, for_all: bool)
     readers = [(use.owner.operation, use.operand_number) for use in value.uses]
     with op.context, _behind(value), op.location if made is None else made.location:
         pinned = constrained(value, split)
+    if made is not None and ALONE in made.attributes:  # what is left open for others is to lie as it would alone
+        op_of(pinned).attributes[ALONE] = made.attributes[ALONE]
+        remember(module_of(op), {CONSTRAINT})
     for reader, number in readers:
         if made is not None or reader.name not in _ENDS:  # else a loop would change what it only reads
             reader.operands[number] = pinned
@@ -321,6 +325,12 @@ def _is_constrained(value: ir.Value, sharding: ir.Attribute) -> bool:
     """Whether it is so already: XLA would gather it for another constraint again."""
     op = defining_op(value)
     return op is not None and op.name == CONSTRAINT and op.attributes["sharding"] == sharding
+
+
+def _is_pinned(value: ir.Value, split: ir.Attribute) -> bool:
+    """Whether it is constrained to lie as `split` says: what that leaves open is not to be opened anew."""
+    op = defining_op(value)
+    return op is not None and op.name == CONSTRAINT and says(op.attributes["sharding"], split)
 
 
 def pin_others(op: ir.Operation, addends: Sequence[int], mesh: str) -> None:

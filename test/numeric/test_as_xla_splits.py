@@ -77,15 +77,33 @@ def test_as_xla_splits(name: str, passes: str, tmp_path: Path) -> None:
     def step(w: Any, x: Any) -> Any:
         return jax.tree.map(jnp.subtract, w, accumulated(jax.grad(loss), w, x))
 
-    lowered = jax.jit(step).lower(parameters, batches)
+    predicted, found = predicted_and_found(jax.jit(step).lower(parameters, batches), passes, tmp_path)
+    assert predicted == found and predicted.total() > 3
+
+
+@pytest.mark.parametrize("neutral", [lambda h: h * 1, lambda h: 0 + h, lambda h: h - 0])
+def test_neutral_ops_are_none_for_xla(neutral: Callable[[jax.Array], jax.Array], tmp_path: Path) -> None:
+    """What a constraint splits is the value itself, not a copy of it that could be split otherwise."""
+
+    def step(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        h = jnp.sin(x)
+        split = lax.with_sharding_constraint(neutral(h), NamedSharding(MESH, PartitionSpec(None, "data")))
+        return split, h.sum(1)
+
+    lowered = jax.jit(step).lower(on_mesh(normal(EXAMPLES, WIDTH), "data"))
+    predicted, found = predicted_and_found(lowered, "inline-calls", tmp_path)
+    assert predicted == found and predicted.total() == 1
+
+
+def predicted_and_found(lowered: Any, passes: str, directory: Path) -> tuple[Counter[Any], Counter[Any]]:
     passed, _ = rewritten(lowered, passes)
     module: Any = passed.compiler_ir()
     predicted = _splits(module.operation, Propagated(module.operation))
-    dumped = {"xla_dump_to": str(tmp_path), "xla_dump_hlo_as_text": True, "xla_dump_hlo_pass_re": "spmd.*|shardy.*"}
+    dumped = {"xla_dump_to": str(directory), "xla_dump_hlo_as_text": True, "xla_dump_hlo_pass_re": "spmd.*|shardy.*"}
     (lowered if passes == "inline-calls" else passed).compile(compiler_options=dumped)
-    (text,) = (path.read_text() for path in tmp_path.rglob("02.after_propagation.mlir"))
+    (text,) = (path.read_text() for path in directory.rglob("02.after_propagation.mlir"))
     found = ir.Module.parse(text, make_context(allow_unregistered_dialects=True))
-    assert predicted == _splits(found.operation, None) and predicted.total() > 3
+    return predicted, _splits(found.operation, None)
 
 
 def test_nothing_else_is_gathered() -> None:

@@ -161,3 +161,27 @@ def test_results_of_branches_stay_where_they_are(gradient: Callable[..., Any], l
         return lax.scan(body, (jnp.float32(0), jax.tree.map(jnp.zeros_like, w)), batches)[0]
 
     sends_less(step, layout)
+
+
+def test_a_mean_in_nested_loops_stays_split_as_its_gradient() -> None:
+    """Its features are split over an axis that does not split examples: what is carried in is not gathered in each trip."""
+    mesh = mesh_of(data=4, model=2)
+
+    def step(w: jax.Array, start: jax.Array, batches: jax.Array) -> jax.Array:
+        def trip(mean: jax.Array, item: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+            x, y = item
+            gradient = jax.grad(lambda w: (x * w * y).sum())(w)
+            return mean + (gradient - mean) / 4, None
+
+        def some(mean: jax.Array, items: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+            return lax.scan(trip, mean, items)
+
+        halves = tuple(b.reshape(2, -1, *b.shape[1:]) for b in batches)
+        return w - lax.scan(some, start, halves)[0]
+
+    x = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, "model", mesh=mesh)
+    y = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, "model", "data", mesh=mesh)
+    w, start = (placed(integers(WIDTH), mesh=mesh) for _ in range(2))
+    before, after, _ = compared(Case(step, (w, start, (x, y)), tolerance=1e-6))
+    assert after.sync_in_loop == 0 < before.sync_in_loop
+    assert after.total().wire < before.total().wire
