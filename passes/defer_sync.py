@@ -71,7 +71,8 @@ def defer_sync(
     last trip only ("sync", or update, "on the last micro-batch") follows the loop as it is, where the other branch
     does nothing and all that it reads is carried. Another branch that reads the sum, such as an update in every fourth
     trip, reduces it for itself, first thing in there. What the loop selects by its counter instead, such as an update
-    written with `jax.numpy.where`, becomes such a branch: what only one side reads is computed in that alone.
+    written with `jax.numpy.where`, becomes such a branch: what only one side reads is computed in that alone, and so is
+    what the body has computed for a branch that returns it.
 
     Legal when:
 

@@ -54,10 +54,16 @@ def simplify_all_reduces(module: ir.Operation) -> list[Remark]:
 
     Sources: XLA `AllReduceSimplifier`, by `HloReplicationAnalysis`.
     """
-    blocks: dict[ir.Block, list[ir.Operation]] = {}
-    for op in ops_of(module, ALL_REDUCE):
-        blocks.setdefault(op.block, []).append(op)
-    return [remark for block, ops in blocks.items() for remark in _simplify(block, ops)]
+    done: list[Remark] = []
+    while True:  # what one leaves may be all that another reduces
+        blocks: dict[ir.Block, list[ir.Operation]] = {}
+        for op in ops_of(module, ALL_REDUCE):
+            blocks.setdefault(op.block, []).append(op)
+        remarks = [remark for block, ops in blocks.items() for remark in _simplify(block, ops)]
+        made = [remark for remark in remarks if remark.applied]
+        done += made
+        if not made:
+            return done + remarks
 
 
 def _simplify(block: ir.Block, all_reduces: list[ir.Operation]) -> list[Remark]:

@@ -176,6 +176,13 @@ class BlockFacts:
                 return False
         return True
 
+    def sums(self) -> set[ir.Value]:
+        """What linear ops make of what the block reduces."""
+        found: set[ir.Value] = set()
+        for reduction, ops in self.reductions.kinds.items():
+            found.update(self.partial_values(reduction, [result for op in ops for result in op.results]).values)
+        return found
+
     def in_order(self, values: Iterable[ir.Value]) -> list[ir.Operation]:
         """The ops of the block that define `values`, once each, in program order."""
         owners = {op.results[0]: op for op in map(defining_op, values) if op is not None}

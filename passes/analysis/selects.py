@@ -173,7 +173,7 @@ def only_for(side: int, selection: Selection, loop: Loop) -> list[ir.Operation]:
         return on_side is not None and on_side == value and list(user.operands).count(value) == 1
 
     for op in reversed(before):
-        if not len(op.results) or op.results[0] in made or not _may_move(op):
+        if not len(op.results) or op.results[0] in made or not may_move(op):
             continue
         uses = [(use, result) for result in op.results for use in result.uses]
         if uses and all(is_read_there(use, value) for use, value in uses):
@@ -197,14 +197,14 @@ def made_of_selected(selection: Selection, moved: Collection[ir.Operation], loop
         if len(op.results) and op.results[0] in own:
             require(later.isdisjoint(read), "it depends on what is selected by the same, in each trip", op)
         elif not later.isdisjoint(read) or any(value in made for value in read):
-            require(_may_move(op), f"{op.name} reads a selected value before others are selected", op)
+            require(may_move(op), f"{op.name} reads a selected value before others are selected", op)
             later.update(op.results)
             found.append(op)
     require(later.isdisjoint(selection.at.operands), "it depends on what is selected by the same, in each trip")
     return found
 
 
-def _may_move(op: ir.Operation) -> bool:
+def may_move(op: ir.Operation) -> bool:
     """Whether `op` may be done in some trips only: it computes its results, on each device by itself."""
     exposed = (GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER)  # of a program for all devices
     return all(each.name in exposed or (is_plain(each) and each.name not in COLLECTIVES) for each in (op, *nested(op)))

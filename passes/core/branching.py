@@ -40,7 +40,7 @@ def selects_branched(
 
 def _one_branched(loop: Loop, facts: BlockFacts, pass_name: str, *, finite: bool) -> tuple[bool, list[Remark]]:
     found = selections(loop, finite=finite) if facts.reductions.kinds else []
-    sums = _sums(facts) if found else set()
+    sums = facts.sums() if found else set()
     remarks: list[Remark] = []
     for selection in found:
         moved = [op for side in _SIDES for op in only_for(side, selection, loop)]
@@ -56,14 +56,6 @@ def _one_branched(loop: Loop, facts: BlockFacts, pass_name: str, *, finite: bool
         _branch(selection, [only_for(side, selection, loop) for side in _SIDES], behind)
         return True, remarks
     return False, remarks
-
-
-def _sums(facts: BlockFacts) -> set[ir.Value]:
-    """What linear ops make of what the body reduces."""
-    found: set[ir.Value] = set()
-    for reduction, ops in facts.reductions.kinds.items():
-        found.update(facts.partial_values(reduction, [result for op in ops for result in op.results]).values)
-    return found
 
 
 def _branch(selection: Selection, moved: Sequence[Sequence[ir.Operation]], behind: Sequence[ir.Operation]) -> None:

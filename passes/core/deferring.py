@@ -37,6 +37,7 @@ from paropt.passes.core.last_trip import last_trip_peeled
 from paropt.passes.core.loops import carry, rebuilt, uncarry
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.core.scattering import own_shards_scattered
+from paropt.passes.core.sinking import sums_sunk, sums_taken_back
 from paropt.passes.core.split import Split, closed, erase_unused, in_type, in_type_of, neutral_before, split_values
 from paropt.passes.core.traversal import defining_op, is_within, ops_of, parent_of
 
@@ -86,18 +87,19 @@ def _defer_from(loop: Loop, options: Options) -> list[Remark]:
         chosen = [each for each, declined in zip(possible, decided, strict=True) if declined is None]
         if not chosen and not tried:  # what a select needs, a branch may reduce for itself
             tried = True
+            sunk = sums_sunk(loop, facts)
             branched, declined_selects = selects_branched(
                 loop, partial(_facts, loop, options), NAME, finite=options.finite
             )
             remarks += declined_selects
-            if branched:
+            if sunk or branched:
                 remarks += last_trip_peeled(loop, NAME, Site.of(loop, options.meshes))
                 continue
         if not chosen:
             for each, declined in zip(possible, decided, strict=True):
                 assert declined is not None
                 stays += [missed(NAME, op, declined) for op in each.part.reductions]
-            return remarks + selects_taken_back(loop, NAME) + stays + _elsewhere(loop)
+            return remarks + selects_taken_back(loop, NAME) + sums_taken_back(loop, NAME) + stays + _elsewhere(loop)
         if again := _reduced_again(chosen, facts):
             remarks += again
             continue

@@ -50,6 +50,136 @@ func.func public @selected_update(%v: tensor<4xf32>, %x: tensor<4xf32>, %start: 
   return %l#1, %l#2 : tensor<4xf32>, tensor<4xf32>
 }
 
+// A branch that returns what the body has computed for it: the branch computes it.
+// REMARK-DAG: [defer-sync] stablehlo.case applied: a branch computes what it alone reads, and alone reads the sum
+// CHECK-LABEL:   func.func public @computed_before(
+// CHECK:           stablehlo.while(
+// CHECK-NOT:         stablehlo.all_reduce
+// CHECK-NOT:         stablehlo.sign
+// CHECK:             stablehlo.case
+// CHECK:             }, {
+// CHECK-NEXT:          "stablehlo.all_reduce"
+// CHECK:               stablehlo.sign
+// CHECK:               stablehlo.subtract
+// CHECK:           "stablehlo.all_reduce"
+// CHECK:           return
+func.func public @computed_before(%v: tensor<4xf32>, %x: tensor<4xf32>, %start: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %end = stablehlo.constant dense<8> : tensor<i32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %l:3 = stablehlo.while(%i = %zero, %w = %x, %acc = %start) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %v, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %a = stablehlo.add %acc, %s : tensor<4xf32>
+    %k = stablehlo.remainder %i, %four : tensor<i32>
+    %last = stablehlo.compare EQ, %k, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %step = stablehlo.sign %a : tensor<4xf32>
+    %new = stablehlo.subtract %w, %step : tensor<4xf32>
+    %number = stablehlo.convert %last : (tensor<i1>) -> tensor<i32>
+    %b:2 = "stablehlo.case"(%number) ({
+      stablehlo.return %w, %a : tensor<4xf32>, tensor<4xf32>
+    }, {
+      stablehlo.return %new, %zeros : tensor<4xf32>, tensor<4xf32>
+    }) : (tensor<i32>) -> (tensor<4xf32>, tensor<4xf32>)
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %b#0, %b#1 : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %l#1, %l#2 : tensor<4xf32>, tensor<4xf32>
+}
+
+// What both branches read of it stays where it is, and so does the sum.
+// CHECK-LABEL:   func.func public @for_both(
+// CHECK:           stablehlo.while(
+// CHECK:             stablehlo.all_reduce
+// CHECK:             stablehlo.sign
+// CHECK:             stablehlo.subtract
+// CHECK:             stablehlo.case
+// CHECK-NOT:         stablehlo.sign
+// CHECK:           return
+func.func public @for_both(%v: tensor<4xf32>, %x: tensor<4xf32>, %start: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %end = stablehlo.constant dense<8> : tensor<i32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %l:3 = stablehlo.while(%i = %zero, %w = %x, %acc = %start) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %v, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %a = stablehlo.add %acc, %s : tensor<4xf32>
+    %k = stablehlo.remainder %i, %four : tensor<i32>
+    %last = stablehlo.compare EQ, %k, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %step = stablehlo.sign %a : tensor<4xf32>
+    %new = stablehlo.subtract %w, %step : tensor<4xf32>
+    %number = stablehlo.convert %last : (tensor<i1>) -> tensor<i32>
+    %b:2 = "stablehlo.case"(%number) ({
+      stablehlo.return %step, %a : tensor<4xf32>, tensor<4xf32>
+    }, {
+      stablehlo.return %new, %zeros : tensor<4xf32>, tensor<4xf32>
+    }) : (tensor<i32>) -> (tensor<4xf32>, tensor<4xf32>)
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %b#0, %b#1 : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %l#1, %l#2 : tensor<4xf32>, tensor<4xf32>
+}
+
+// Each device would take it when it likes: what it would compute is where it was.
+// CHECK-LABEL:   func.func public @taken_by_each(
+// CHECK:           stablehlo.while(
+// CHECK:             stablehlo.all_reduce
+// CHECK:             stablehlo.sign
+// CHECK:             stablehlo.subtract
+// CHECK:             stablehlo.case
+// CHECK-NOT:         stablehlo.sign
+// CHECK:           return
+func.func public @taken_by_each(%v: tensor<4xf32>, %x: tensor<4xf32>, %start: tensor<4xf32>, %mine: tensor<i32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %end = stablehlo.constant dense<8> : tensor<i32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %l:3 = stablehlo.while(%i = %zero, %w = %x, %acc = %start) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %v, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %a = stablehlo.add %acc, %s : tensor<4xf32>
+    %k = stablehlo.remainder %i, %four : tensor<i32>
+    %last = stablehlo.compare EQ, %k, %mine : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %step = stablehlo.sign %a : tensor<4xf32>
+    %new = stablehlo.subtract %w, %step : tensor<4xf32>
+    %number = stablehlo.convert %last : (tensor<i1>) -> tensor<i32>
+    %b:2 = "stablehlo.case"(%number) ({
+      stablehlo.return %w, %a : tensor<4xf32>, tensor<4xf32>
+    }, {
+      stablehlo.return %new, %zeros : tensor<4xf32>, tensor<4xf32>
+    }) : (tensor<i32>) -> (tensor<4xf32>, tensor<4xf32>)
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %b#0, %b#1 : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %l#1, %l#2 : tensor<4xf32>, tensor<4xf32>
+}
+
 // By predicates that hold in the same trips, and in the others.
 // CHECK-LABEL:   func.func public @other_predicates(
 // CHECK:           stablehlo.while(

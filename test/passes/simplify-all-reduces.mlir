@@ -61,6 +61,23 @@ func.func public @within(%x: tensor<4xi32>, %y: tensor<4xi32>) -> (tensor<4xi32>
   return %w#1, %m : tensor<4xi32>, tensor<4xi32>
 }
 
+// Over halves of what was reduced, and then over all again: what the first leaves is what all devices have.
+// CHECK-LABEL: func.func public @in_turn
+// CHECK-SAME:    (%[[X:.*]]: tensor<4xi32>)
+// CHECK-NEXT:    %[[A:.*]] = "stablehlo.all_reduce"(%[[X]])
+// CHECK-NOT:     all_reduce
+// CHECK:         %[[FOUR:.*]] = stablehlo.constant dense<4> : tensor<4xi32>
+// CHECK-NEXT:    %[[B:.*]] = stablehlo.multiply %[[A]], %[[FOUR]]
+// CHECK-NEXT:    %[[EIGHT:.*]] = stablehlo.constant dense<8> : tensor<4xi32>
+// CHECK-NEXT:    %[[C:.*]] = stablehlo.multiply %[[B]], %[[EIGHT]]
+// CHECK-NEXT:    return %[[C]]
+func.func public @in_turn(%x: tensor<4xi32>) -> tensor<4xi32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.add %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #all} : (tensor<4xi32>) -> tensor<4xi32>
+  %b = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.add %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #halves} : (tensor<4xi32>) -> tensor<4xi32>
+  %c = "stablehlo.all_reduce"(%b) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.add %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #all} : (tensor<4xi32>) -> tensor<4xi32>
+  return %c : tensor<4xi32>
+}
+
 // Legal when: what it reduces is uniform over its replica groups
 // CHECK-LABEL:   func.func public @factor_of_each_device
 // CHECK-COUNT-2: stablehlo.all_reduce

@@ -2,9 +2,11 @@
 
 import os
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import Phase, given, note, settings
@@ -46,17 +48,32 @@ def compared(plan: Plan) -> tuple[paropt.audit, paropt.audit]:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ours = paropt.jit(step, strict=True, **options).lower(*arguments).compile()
-    found = ours(*arguments)
+    expected, found = alone(*arguments), ours(*arguments)
     try:
-        assert_same(alone(*arguments), found, plan)
-    except AssertionError:  # XLA alone loses half of the experts of some mixtures
-        assert_same(on_one_device(plan, arguments), found, plan)
+        assert_same(expected, found, plan)
+    except AssertionError:
+        if plan.precision:  # what cancels, in bf16, depends on where it is rounded
+            assert_no_farther(in_f32(plan, arguments), expected, found)
+        else:  # XLA alone loses half of the experts of some mixtures
+            assert_same(on_one_device(plan, arguments), found, plan)
     return paropt.audit(alone), paropt.audit(ours)
 
 
 def on_one_device(plan: Plan, arguments: tuple[Any, ...]) -> Any:
     """What the step makes where nothing is split."""
     return jax.jit(step_of(plan, lambda value, _: value))(*jax.tree.map(np.asarray, arguments))
+
+
+def in_f32(plan: Plan, arguments: tuple[Any, ...]) -> Any:
+    wide = jax.tree.map(lambda x: np.asarray(x, np.float32 if x.dtype == jnp.bfloat16 else None), arguments)
+    return on_one_device(replace(plan, precision=""), wide)
+
+
+def assert_no_farther(exact: Any, alone: Any, found: Any) -> None:
+    """At most twice as far from `exact` as XLA alone, in each array."""
+    for want, other, got in zip(*map(jax.tree.leaves, (exact, alone, found)), strict=True):
+        error, allowed = (np.abs(np.asarray(x, np.float64) - np.asarray(want, np.float64)).max() for x in (got, other))
+        assert error <= 2 * allowed
 
 
 def assert_same(expected: Any, found: Any, plan: Plan) -> None:
