@@ -33,7 +33,8 @@ _COPIES = frozenset({"stablehlo.convert", "stablehlo.reshape", "stablehlo.transp
 _CONVERTS = frozenset({"stablehlo.convert"})
 _PRODUCTS = frozenset({"stablehlo.convolution", "stablehlo.dot_general"})
 # Ops that put sums together, and what they copy.
-_ROWS = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.dynamic_update_slice"})  # one is put in its place
+_PUT_ROW = "stablehlo.dynamic_update_slice"
+_ROWS = frozenset({"stablehlo.broadcast_in_dim", _PUT_ROW})  # one is put in its place
 _PUT_TOGETHER = _COPIES | _ROWS | {"stablehlo.add", "stablehlo.concatenate", CONSTRAINT}
 # Ops of the linear table that read more than one addend: behind them a value is a sum, no longer one gradient.
 _JOINS = frozenset({"stablehlo.add", "stablehlo.subtract"})
@@ -191,7 +192,7 @@ def _only_user(value: ir.Value) -> ir.Operation | None:
 
 def whole_sums(module: ir.Operation, split: dict[ir.Value, frozenset[str]]) -> list[ir.Value]:
     """The results of loops, not in other loops, that are no sums that the program splits, which are all of `split`, nor
-    what the next loop reads row by row, as a backward pass does activations.
+    rows that the next loop reads one by one, as a backward pass does activations.
     """
     found: list[ir.Value] = []
     for op in ops_of(module, WHILE):
@@ -200,9 +201,14 @@ def whole_sums(module: ir.Operation, split: dict[ir.Value, frozenset[str]]) -> l
         loop = Loop(op)
         for result, value, argument in zip(op.results, loop.next_values.operands, loop.body.arguments, strict=True):
             is_sum = value != argument and not split.get(value) and tensor_of(value) is not None  # and no token
-            if is_sum and not _is_for_loops(result):
+            if is_sum and not (_is_row_put_in(value, argument) and _is_for_loops(result)):
                 found.append(result)
     return found
+
+
+def _is_row_put_in(value: ir.Value, argument: ir.Value) -> bool:
+    op = defining_op(value)
+    return op is not None and op.name == _PUT_ROW and bool(op.operands[0] == argument)
 
 
 def _is_for_loops(result: ir.Value) -> bool:
