@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from math import prod
 
 from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
 
 from paropt.passes.analysis.deferral import Cost
 from paropt.passes.analysis.exposed import made_by
@@ -11,7 +12,7 @@ from paropt.passes.analysis.loops import WHILE, Loop, loop_around, trip_count
 from paropt.passes.analysis.noted import shard_bytes
 from paropt.passes.analysis.producers import Producer
 from paropt.passes.analysis.propagation import Propagated
-from paropt.passes.analysis.shardings import Axes, Sharding, mesh_behind, names_of, unsplit, without
+from paropt.passes.analysis.shardings import Axes, Sharding, mesh_behind, names_of, parts_in, unsplit, without
 from paropt.passes.core.traversal import module_of, op_of, parent_of
 
 _SCATTER = "stablehlo.scatter"
@@ -56,19 +57,31 @@ def cost_of_whole(producers: list[Producer], kept: frozenset[str], propagated: P
 
 
 def are_rows_cheaper(producer: Producer, propagated: Propagated) -> bool:
-    """Whether what a scatter adds is fewer bytes than the sum: XLA alone gathers these rows, where the sum is split."""
+    """Whether a device gets fewer bytes of a scatter's rows than of its sum, as XLA alone sends them to split sums."""
     op = producer.op
     if op.name != _SCATTER:
         return False
-    whole, *rows = (
-        shard_bytes(value, lies._replace(dimensions=without(lies.dimensions, producer.axes)) if lies else None)
-        for value, lies in zip(
-            (op.results[0], *op.operands[1:]),
-            (propagated.sharding_of(op.results[0]), *propagated.operand_shardings(op)[1:]),
-            strict=True,
-        )
+    table, *rows = (propagated.sharding_of(op.results[0]), *propagated.operand_shardings(op)[1:])
+    left = (
+        lies._replace(dimensions=without(lies.dimensions, producer.axes)) if lies else None for lies in (table, *rows)
     )
-    return sum(rows) < whole
+    values = (op.results[0], *op.operands[1:])
+    whole, indices, added = (shard_bytes(value, lies) for value, lies in zip(values, left, strict=True))
+    return indices + added // _parts_of_rows(producer, table) < whole
+
+
+def _parts_of_rows(producer: Producer, table: Sharding | None) -> int:
+    """Into how many parts each row is cut where the sum is split within rows, over axes that split what is added.
+
+    Devices exchange these parts then, and none has a whole row.
+    """
+    if table is None:
+        return 1
+    numbers = stablehlo.ScatterDimensionNumbers(producer.op.attributes["scatter_dimension_numbers"])
+    of_rows = {*numbers.inserted_window_dims, *numbers.input_batching_dims}
+    within = [axes for i, axes in enumerate(table.dimensions) if i not in of_rows]
+    split = tuple(tuple(axis for axis in axes if axis in producer.axes) for axes in within)
+    return parts_in(module_of(producer.op), Sharding(table.mesh, split))
 
 
 def with_rows_gathered(producer: Producer, kept: frozenset[str], propagated: Propagated) -> Producer:

@@ -9,6 +9,7 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numeric.user_steps import (
     EXAMPLES,
+    MESH,
     MICRO_BATCHES,
     OTHER_KINDS,
     WIDTH,
@@ -131,6 +132,22 @@ def test_few_rows_of_a_table_are_gathered_as_xla_does(rows: int) -> None:
         return table - accumulated(jax.grad(lambda table, x: (table[x] ** 2).sum()), table, tokens)
 
     before, after, _ = compared(Case(step, (table, tokens)))
+    assert after.total().wire <= before.total().wire
+
+
+@pytest.mark.parametrize("rows", [4, 16])
+def test_parts_of_rows_are_exchanged_as_xla_does(rows: int) -> None:
+    """The gradient is split within rows over the examples' axis: that takes an eighth of what whole rows would."""
+    columns = NamedSharding(MESH, PartitionSpec(None, "data"))
+    tokens = placed(abs(integers(MICRO_BATCHES, EXAMPLES)).astype(int), None, "data")
+
+    def gradient(table: jax.Array, x: jax.Array) -> jax.Array:
+        return lax.with_sharding_constraint(jax.grad(lambda table: (table[x] ** 2).sum())(table), columns)
+
+    def step(table: jax.Array, tokens: jax.Array) -> jax.Array:
+        return table - accumulated(gradient, table, tokens)
+
+    before, after, _ = compared(Case(step, (placed(integers(rows, WIDTH)), tokens)))
     assert after.total().wire <= before.total().wire
 
 
