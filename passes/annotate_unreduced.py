@@ -46,7 +46,7 @@ from paropt.passes.core.opening import Opening, open_sum, openings
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.core.thirds import in_thirds, needs_third, require_thirds, unreduced_zeros
-from paropt.passes.core.traversal import defining_op, module_of, op_of
+from paropt.passes.core.traversal import defining_op, is_in, module_of, op_of
 
 NAME = "annotate-unreduced"
 
@@ -344,18 +344,9 @@ def _said_to_lie(reduction: ir.Operation) -> ir.Value:
         said = constrained(value, op_of(start).attributes["sharding"])
     for use in list(value.uses):
         reader = use.owner.operation
-        if reader != op_of(said) and _is_in(reader, reduction.block):
+        if reader != op_of(said) and is_in(reader, reduction.block):
             reader.operands[use.operand_number] = said
     return said
-
-
-def _is_in(op: ir.Operation, block: ir.Block) -> bool:
-    """Whether `op` is in `block`, or in a region there."""
-    while op.block != block:
-        if op.parent is None or op.parent.operation.parent is None:
-            return False
-        op = op.parent.operation
-    return True
 
 
 def _close(op: ir.Operation, sharding: ir.Attribute) -> Remark:

@@ -67,17 +67,13 @@ class Propagated:
         for result in forward_only:
             if (copy := copies.get(op_of(result).results[0])) is not None:
                 _stop_backward(copy.results[ir.OpResult(result).result_number])
-        self._same: dict[ir.Value, ir.Value] = {}  # what XLA reads in place of a value
-        for op, position in () if rules_only else neutral_ops(module):
-            if (copy := copies.get(op.results[0])) is not None:
-                self._same[op.results[0]] = op.operands[position]
-                bypass(copy, position)
+        self._same = {} if rules_only else _bypassed(module, copies)  # what XLA reads in place of a value
         for broadcast in ops_of(self._copy, _BROADCAST):
             reshape(broadcast)
         loops = [loop.results[0] for loop in ops_of(module, WHILE) if len(loop.results) and loop.results[0] in copies]
         self._unchanged = {loop: lift_unchanged(copies[loop]) for loop in loops}  # what they carry
         opened = open_read_by_loops(self._copy)
-        for number, constraint in enumerate(opened, len(copies)):
+        for number, constraint in enumerate(opened, len(self._marks)):
             constraint.location = self._mark(number)
         self._opened = {constraint.location.attr for constraint in opened}
         _ensure_main(self._copy)
@@ -102,7 +98,7 @@ class Propagated:
     def _alive(self) -> dict[ir.Value, ir.Operation]:
         """Erases from the copy what nothing reads, as XLA does first. Returns the copies of what is left."""
         run_natively(self._copy, _DEAD)
-        left = {op.location.attr: op for op in all_ops_of(self._copy)}
+        left = {op.location.attr: op for op in all_ops_of(self._copy) if len(op.results)}  # not a module without a name
         return {result: left[mark] for result, mark in self._marks.items() if mark in left}
 
     def _propagate(self) -> None:
@@ -296,6 +292,16 @@ def _is_unreduced(constraint: ir.Operation) -> bool:
 
 def _shape(value: ir.Value) -> list[int]:
     return ir.RankedTensorType(value.type).shape
+
+
+def _bypassed(module: ir.Operation, copies: dict[ir.Value, ir.Operation]) -> dict[ir.Value, ir.Value]:
+    """Has the copies read what ops leave as it is, and not these ops. Returns that for what these make."""
+    found: dict[ir.Value, ir.Value] = {}
+    for op, position in neutral_ops(module):
+        if (copy := copies.get(op.results[0])) is not None:
+            found[op.results[0]] = op.operands[position]
+            bypass(copy, position)
+    return found
 
 
 def _stop_backward(result: ir.Value) -> None:

@@ -5,7 +5,7 @@ branch, it would only in the trips that take it.
 """
 
 import operator
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -158,25 +158,39 @@ def _root(predicate: ir.Value) -> ir.Value | None:
 def only_for(side: int, selection: Selection, loop: Loop) -> list[ir.Operation]:
     """The ops of the body, in program order, that nothing reads but what selects their results on that side."""
     made = selection.made
-    ops = [view.operation for view in loop.body.operations]
-    before = ops[: next(i for i, op in enumerate(ops) if op == selection.at)]
-    found: set[ir.Value] = set()  # by first results
 
-    def is_read_there(use: ir.OpOperand, value: ir.Value) -> bool:
-        user = _in_body(use.owner.operation, loop)
-        if not len(user.results):
-            return False
-        selected = made.get(user.results[0])
-        if selected is None:
-            return user.results[0] in found
-        on_side = selected.sides[side]
+    def selects(user: ir.Operation, value: ir.Value) -> bool:
+        user = _in_body(user, loop)
+        selected = made.get(user.results[0]) if len(user.results) else None
+        on_side = selected.sides[side] if selected is not None else None
         return on_side is not None and on_side == value and list(user.operands).count(value) == 1
 
+    return only_read_by(selects, selection.at, loop, staying=made)
+
+
+def only_read_by(
+    reads_there: Callable[[ir.Operation, ir.Value], bool],
+    at: ir.Operation,
+    loop: Loop,
+    *,
+    staying: Collection[ir.Value] = (),
+) -> list[ir.Operation]:
+    """The ops of the body before `at`, in program order, that may be done in some trips only, and whose results nothing
+    reads but ops of which `reads_there` says so, and others of these. None whose first result is one of `staying`.
+    """
+    ops = [view.operation for view in loop.body.operations]
+    before = ops[: next(i for i, op in enumerate(ops) if op == at)]
+    found: set[ir.Value] = set()  # by first results
+
+    def is_among_them(user: ir.Operation) -> bool:
+        user = _in_body(user, loop)
+        return len(user.results) > 0 and user.results[0] in found
+
     for op in reversed(before):
-        if not len(op.results) or op.results[0] in made or not may_move(op):
+        uses = [(use.owner.operation, result) for result in op.results for use in result.uses]
+        if not uses or op.results[0] in staying or not _may_move(op):
             continue
-        uses = [(use, result) for result in op.results for use in result.uses]
-        if uses and all(is_read_there(use, value) for use, value in uses):
+        if all(is_among_them(user) or reads_there(user, value) for user, value in uses):
             found.add(op.results[0])
     return [op for op in before if len(op.results) and op.results[0] in found]
 
@@ -197,14 +211,14 @@ def made_of_selected(selection: Selection, moved: Collection[ir.Operation], loop
         if len(op.results) and op.results[0] in own:
             require(later.isdisjoint(read), "it depends on what is selected by the same, in each trip", op)
         elif not later.isdisjoint(read) or any(value in made for value in read):
-            require(may_move(op), f"{op.name} reads a selected value before others are selected", op)
+            require(_may_move(op), f"{op.name} reads a selected value before others are selected", op)
             later.update(op.results)
             found.append(op)
     require(later.isdisjoint(selection.at.operands), "it depends on what is selected by the same, in each trip")
     return found
 
 
-def may_move(op: ir.Operation) -> bool:
+def _may_move(op: ir.Operation) -> bool:
     """Whether `op` may be done in some trips only: it computes its results, on each device by itself."""
     exposed = (GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER)  # of a program for all devices
     return all(each.name in exposed or (is_plain(each) and each.name not in COLLECTIVES) for each in (op, *nested(op)))

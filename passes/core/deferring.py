@@ -79,7 +79,7 @@ def _defer_from(loop: Loop, options: Options) -> list[Remark]:
     remarks = last_trip_peeled(loop, NAME, Site.of(loop, options.meshes))
     if policy.scatters:
         remarks += own_shards_scattered(loop, NAME)
-    tried = False
+    tried = sunk = False
     while True:
         facts = _facts(loop, options)  # made anew: they do not outlive a rewrite
         possible, stays = _possible(loop, facts, options)
@@ -99,7 +99,9 @@ def _defer_from(loop: Loop, options: Options) -> list[Remark]:
             for each, declined in zip(possible, decided, strict=True):
                 assert declined is not None
                 stays += [missed(NAME, op, declined) for op in each.part.reductions]
-            return remarks + selects_taken_back(loop, NAME) + sums_taken_back(loop, NAME) + stays + _elsewhere(loop)
+            remarks += selects_taken_back(loop, NAME)
+            remarks += sums_taken_back(loop, NAME) if sunk else []
+            return remarks + stays + _elsewhere(loop)
         if again := _reduced_again(chosen, facts):
             remarks += again
             continue

@@ -3,15 +3,17 @@
 So is written what a caller has computed already: `lax.cond(is_last, lambda: new, lambda: old)`.
 """
 
+from functools import partial
+
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.branches import BRANCHES
 from paropt.passes.analysis.collectives import IN_BRANCH, REDUCTIONS
 from paropt.passes.analysis.loops import Loop
 from paropt.passes.analysis.partial import BlockFacts
-from paropt.passes.analysis.selects import may_move
+from paropt.passes.analysis.selects import only_read_by
 from paropt.passes.core.remarks import Remark, applied
-from paropt.passes.core.traversal import ops_of, parent_of
+from paropt.passes.core.traversal import is_in, ops_of
 
 _WAS_OUTSIDE = "paropt_was_outside"  # on an op of a branch
 
@@ -24,7 +26,7 @@ def sums_sunk(loop: Loop, facts: BlockFacts) -> bool:
     sums = facts.sums() if facts.reductions.kinds else set()
     made = False
     for branch in _branches(loop) if sums else ():
-        ops = _read_in_alone(branch, loop)
+        ops = only_read_by(partial(_is_read_in, branch), branch.owner.operation, loop)
         if sums.isdisjoint(operand for op in ops for operand in op.operands):
             continue
         first = branch.operations[0]
@@ -36,8 +38,11 @@ def sums_sunk(loop: Loop, facts: BlockFacts) -> bool:
 
 
 def sums_taken_back(loop: Loop, pass_name: str) -> list[Remark]:
-    """Moves back what `sums_sunk` moved into branches that reduce no sum now."""
+    """Moves back what `sums_sunk` moved into branches that reduce no sum now; what has left the loop stays there."""
     remarks: list[Remark] = []
+    for view in loop.op.block.operations:
+        if _WAS_OUTSIDE in view.attributes:
+            del view.attributes[_WAS_OUTSIDE]
     for branch in _branches(loop):
         holder = branch.owner.operation
         moved = [view.operation for view in branch.operations if _WAS_OUTSIDE in view.attributes]
@@ -51,27 +56,10 @@ def sums_taken_back(loop: Loop, pass_name: str) -> list[Remark]:
     return remarks
 
 
+def _is_read_in(branch: ir.Block, user: ir.Operation, _: ir.Value) -> bool:
+    return is_in(user, branch)
+
+
 def _branches(loop: Loop) -> list[ir.Block]:
     found = [op for op in ops_of(loop.op, *BRANCHES) if op.block == loop.body]
     return [region.blocks[0] for op in found for region in op.regions]
-
-
-def _read_in_alone(branch: ir.Block, loop: Loop) -> list[ir.Operation]:
-    """The ops of the body, in program order, that nothing reads but `branch`, or what is among them."""
-    ops = [view.operation for view in loop.body.operations]
-    before = ops[: next(i for i, op in enumerate(ops) if op == branch.owner.operation)]
-    found: set[ir.Value] = set()  # by first results
-    for op in reversed(before):
-        users = [use.owner.operation for result in op.results for use in result.uses]
-        if users and may_move(op) and all(_is_in(user, branch, loop, found) for user in users):
-            found.add(op.results[0])
-    return [op for op in before if len(op.results) and op.results[0] in found]
-
-
-def _is_in(op: ir.Operation, branch: ir.Block, loop: Loop, found: set[ir.Value]) -> bool:
-    """Whether `op` is in the branch, or is one of `found` or in it."""
-    while op.block != loop.body:
-        if op.block == branch:
-            return True
-        op = parent_of(op)
-    return len(op.results) > 0 and op.results[0] in found

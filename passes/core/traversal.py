@@ -107,6 +107,15 @@ def is_within(op: ir.Operation, name: str) -> bool:
     return False
 
 
+def is_in(op: ir.Operation, block: ir.Block) -> bool:
+    """Whether `op` is in `block`, or in a region there."""
+    while op.block != block:
+        if op.parent is None or op.parent.operation.parent is None:
+            return False
+        op = op.parent.operation
+    return True
+
+
 def is_defined_in(value: ir.Value, op: ir.Operation) -> bool:
     """Whether `value` is defined in a region of `op`, or in a region there."""
     owner = value.owner

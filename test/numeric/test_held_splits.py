@@ -133,6 +133,7 @@ def test_few_rows_of_a_table_are_gathered_as_xla_does(rows: int) -> None:
 
     before, after, _ = compared(Case(step, (table, tokens)))
     assert after.total().wire <= before.total().wire
+    assert (after.total("reduce-scatter").ops > 0) == (rows == 8)
 
 
 @pytest.mark.parametrize("rows", [4, 16])

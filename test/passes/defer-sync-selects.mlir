@@ -96,6 +96,48 @@ func.func public @computed_before(%v: tensor<4xf32>, %x: tensor<4xf32>, %start: 
   return %l#1, %l#2 : tensor<4xf32>, tensor<4xf32>
 }
 
+// In the last trip only: the branch follows the loop, with what it computes.
+// CHECK-LABEL:   func.func public @computed_before_the_end(
+// CHECK:           stablehlo.while(
+// CHECK-NOT:         stablehlo.all_reduce
+// CHECK-NOT:         stablehlo.case
+// CHECK:             stablehlo.return %{{.*}} : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+// CHECK:           "stablehlo.all_reduce"
+// CHECK:           stablehlo.sign %{{[0-9]+}} : tensor<4xf32>
+// CHECK-NEXT:      stablehlo.subtract %{{.*}} : tensor<4xf32>
+// CHECK-NOT:       paropt_
+// CHECK:           return
+func.func public @computed_before_the_end(%v: tensor<4xf32>, %x: tensor<4xf32>, %start: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %seven = stablehlo.constant dense<7> : tensor<i32>
+  %end = stablehlo.constant dense<8> : tensor<i32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %l:3 = stablehlo.while(%i = %zero, %w = %x, %acc = %start) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %v, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %a = stablehlo.add %acc, %s : tensor<4xf32>
+    %last = stablehlo.compare EQ, %i, %seven : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %step = stablehlo.sign %a : tensor<4xf32>
+    %new = stablehlo.subtract %w, %step : tensor<4xf32>
+    %number = stablehlo.convert %last : (tensor<i1>) -> tensor<i32>
+    %b:2 = "stablehlo.case"(%number) ({
+      stablehlo.return %w, %a : tensor<4xf32>, tensor<4xf32>
+    }, {
+      stablehlo.return %new, %zeros : tensor<4xf32>, tensor<4xf32>
+    }) : (tensor<i32>) -> (tensor<4xf32>, tensor<4xf32>)
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %b#0, %b#1 : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %l#1, %l#2 : tensor<4xf32>, tensor<4xf32>
+}
+
 // What both branches read of it stays where it is, and so does the sum.
 // CHECK-LABEL:   func.func public @for_both(
 // CHECK:           stablehlo.while(

@@ -56,6 +56,8 @@ def test_simple_loop_reduces_in_a_branch_alone(then: str, explicit: bool) -> Non
     assert "stablehlo.case" in after
     if explicit:
         assert sum(c.trips for c in collectives(after) if c.kind in REDUCTIONS) == 3
+    else:
+        assert "unreduced" in after
 
 
 def test_generator_makes_every_choice() -> None:

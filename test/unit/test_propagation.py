@@ -10,6 +10,7 @@ from paropt.passes.analysis import in_place, propagation
 from paropt.passes.analysis.chlo import RULE, add_chlo_rules
 from paropt.passes.analysis.producers import ROWS
 from paropt.passes.analysis.propagation import Propagated
+from paropt.passes.analysis.sharded_sums import whole_sums
 from paropt.passes.core.context import make_context
 from paropt.passes.core.pipeline import Pipeline
 from paropt.passes.core.traversal import all_ops_of, ops_of
@@ -118,3 +119,79 @@ def test_a_program_for_one_device_is_not_asked_about(
     module = ir.Module.parse(str(jax.jit(program.step).lower(*program.args).compiler_ir()), make_context())
     Pipeline.parse("grad-sync").run(module.operation)
     assert said == asked
+
+
+LOOP = """
+sdy.mesh @mesh = <["data"=8]>
+func.func public @main(%x: tensor<16x8xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{}}, {{}}]>}}, %z: tensor<16x8xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"data"}}, {{}}]>}}) -> (tensor<16x8xf32>, tensor<16x8xf32>) {{
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  {unread}
+  %w:2 = stablehlo.while(%i = %zero, %y = %z) : tensor<i32>, tensor<16x8xf32>
+  cond {{
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  }} do {{
+    %s = stablehlo.add %y, %x : tensor<16x8xf32>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %s : tensor<i32>, tensor<16x8xf32>
+  }}
+  %c = stablehlo.negate %w#1 : tensor<16x8xf32>
+  %d = sdy.sharding_constraint %c <@mesh, [{{}}, {{"data"}}]> : tensor<16x8xf32>
+  return %w#1, %d : tensor<16x8xf32>, tensor<16x8xf32>
+}}
+"""
+
+
+def test_what_nothing_reads_changes_no_answer() -> None:
+    """XLA erases it first."""
+    unread = "%u = stablehlo.sine %x : tensor<16x8xf32>"
+    texts = LOOP.format(unread=unread), LOOP.format(unread="")
+    modules = [ir.Module.parse(text, make_context()) for text in texts]
+    with_it, without = (answers(module.operation) for module in modules)
+    assert [each for each in with_it if each[0] != "stablehlo.sine"] == without
+    assert len(with_it) == len(without) + 1
+
+
+ROWS_FOR_A_LOOP = """
+func.func public @main(%x: tensor<4x8xf32>, %start: tensor<4x8xf32>) -> tensor<8xf32> {{
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<8xf32>
+  %w:2 = stablehlo.while(%i = %zero, %rows = %start) : tensor<i32>, tensor<4x8xf32>
+  cond {{
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  }} do {{
+    %row = stablehlo.dynamic_slice %x, %i, %zero, sizes = [1, 8] : (tensor<4x8xf32>, tensor<i32>, tensor<i32>) -> tensor<1x8xf32>
+    %next = {next}
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %next : tensor<i32>, tensor<4x8xf32>
+  }}
+  %v:3 = stablehlo.while(%i = %zero, %rows = %w#1, %sum = %none) : tensor<i32>, tensor<4x8xf32>, tensor<8xf32>
+  cond {{
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  }} do {{
+    %row = stablehlo.dynamic_slice %rows, %i, %zero, sizes = [1, 8] : (tensor<4x8xf32>, tensor<i32>, tensor<i32>) -> tensor<1x8xf32>
+    %flat = stablehlo.reshape %row : (tensor<1x8xf32>) -> tensor<8xf32>
+    %s = stablehlo.add %sum, %flat : tensor<8xf32>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %rows, %s : tensor<i32>, tensor<4x8xf32>, tensor<8xf32>
+  }}
+  return %v#2 : tensor<8xf32>
+}}
+"""
+PUT_IN = "stablehlo.dynamic_update_slice %rows, %row, %i, %zero : (tensor<4x8xf32>, tensor<1x8xf32>, tensor<i32>, tensor<i32>) -> tensor<4x8xf32>"
+
+
+@pytest.mark.parametrize(
+    ("following", "is_sum"), [(PUT_IN, False), ("stablehlo.add %rows, %x : tensor<4x8xf32>", True)]
+)
+def test_rows_that_the_next_loop_reads_are_no_sum(following: str, is_sum: bool) -> None:
+    """But what is added up is one, also where an optimizer goes through it row by row."""
+    module = ir.Module.parse(ROWS_FOR_A_LOOP.format(next=following), make_context())
+    first, _ = ops_of(module.operation, "stablehlo.while")
+    assert (first.results[1] in whole_sums(module.operation, {})) == is_sum
