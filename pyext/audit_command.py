@@ -4,15 +4,15 @@ import argparse
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
-
-from jaxlib.mlir import ir
 
 from paropt import targets
 from paropt.baseline import BaselineError, compared, counterpart
 from paropt.budgets import ADDED, Budget, BudgetError
 from paropt.comparison import AuditReport
+from paropt.device_grid import device_grid
 from paropt.hlo import HloError
 from paropt.modules import Module, bytecode_of
 from paropt.passes.core.remarks import Remark
@@ -63,7 +63,7 @@ class Request:
         """The audits for each target; `note` is told what is going on. Raises one of ERRORS."""
         before, after = with_names(audited.before), with_names(bytecode_of(audited.after))
         comparisons = []
-        for target in self.targets or (targets.get(f"cpu:{_devices(audited.after)}"),):
+        for target in self.targets or (targets.get(f"cpu:{prod(device_grid(audited.after.operation))}"),):
             note(f"compiling it for {target.name}")
             comparisons.append(compare(target, before, after, audited.passes, audited.remarks))
         report = AuditReport(tuple(comparisons))
@@ -98,12 +98,3 @@ def _read_baseline(path: Path) -> AuditReport:
         raise ReportError(f"cannot read '{path}': {error.strerror}") from error
     except ValueError as error:  # ours, or a text that is not UTF-8
         raise ReportError(f"{path}: {error}") from error
-
-
-def _devices(module: Module) -> int:
-    """How many devices the module is for."""
-    count = 1
-    for name in ("mhlo.num_partitions", "mhlo.num_replicas"):
-        attributes = module.operation.attributes
-        count *= ir.IntegerAttr(attributes[name]).value if name in attributes else 1
-    return count

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from jaxlib.mlir import ir
 
 from paropt.apart import ChildDiedError, ask, command, last_line
+from paropt.device_grid import device_grid
 from paropt.modules import bytecode_of, callback_of, parse
 from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.core.context import make_context
@@ -111,7 +112,7 @@ def compare(before: bytes, after: bytes, passes: str, seeds: int = SEEDS) -> Che
     """Runs both modules, given as bytecode, and compares their results. Raises CheckError."""
     context = make_context()
     modules = [parse(data, "-", context) for data in (before, after)]
-    replicas, partitions = _devices(modules[0])
+    replicas, partitions = device_grid(modules[0].operation)
     if str(modules[0]) == str(modules[1]):
         return Check(replicas * partitions, seeds, passes, False, ())
     callback = callback_of(modules[0])
@@ -154,20 +155,6 @@ def _module(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tupl
 
 def _bytecode(lowered: Any) -> bytes:
     return bytecode_of(lowered.compiler_ir())
-
-
-def _devices(module: Any) -> tuple[int, int]:
-    """Replicas and partitions: as the module says, or as many replicas as its groups name."""
-    attributes = module.operation.attributes
-    counts = [
-        ir.IntegerAttr(attributes[name]).value if name in attributes else 1
-        for name in ("mhlo.num_replicas", "mhlo.num_partitions")
-    ]
-    if counts[0] * counts[1] > 1:
-        return counts[0], counts[1]
-    groups = re.findall(r"replica_groups = dense<([^>]*)>", str(module))
-    numbers = [int(number) for text in groups for number in re.findall(r"\d+", text)]
-    return max(numbers, default=0) + 1, 1
 
 
 def _answer(before: bytes, after: bytes, request: dict[str, int]) -> dict[str, Any]:

@@ -101,6 +101,7 @@ def _compile(bytecode: bytes, devices: list[Any], request: Request) -> Compiled:
     from jaxlib import xla_client
     from jaxlib.mlir import ir
 
+    from paropt.device_grid import device_grid
     from paropt.passes.core.context import make_context
 
     try:
@@ -111,7 +112,7 @@ def _compile(bytecode: bytes, devices: list[Any], request: Request) -> Compiled:
     module = ir.Module.parse(bytecode, make_context())
     if "sym_name" not in module.operation.attributes:  # jax reads it
         module.operation.attributes["sym_name"] = ir.StringAttr.get("module", module.context)
-    replicas, partitions = _count(module, "mhlo.num_replicas"), _count(module, "mhlo.num_partitions")
+    replicas, partitions = device_grid(module.operation)
     if replicas * partitions != len(devices):
         asked = f"{replicas * partitions} devices ({replicas} replicas x {partitions} partitions)"
         raise TargetError(f"{request.target} has {len(devices)} devices, the module is for {asked}")
@@ -135,11 +136,6 @@ def _compile(bytecode: bytes, devices: list[Any], request: Request) -> Compiled:
     seconds = time.perf_counter() - start
     hlo = "\n\n".join(part.to_string() for part in executable.hlo_modules())
     return Compiled(hlo, memory_of(executable.get_compiled_memory_stats()), seconds, devices_of(ordered))
-
-
-def _count(module: Any, attribute: str) -> int:
-    attributes = module.operation.attributes
-    return attributes[attribute].value if attribute in attributes else 1
 
 
 def _is_open(module: Any, attribute: str) -> list[bool]:

@@ -1,7 +1,7 @@
 """Deletes each `require(...)` under passes/ in turn and reports the ones that no test notices.
 
-Each deletion is made in a copy of the tree, where the text tests, then the numeric corpus, then the unit tests of the
-analyses run until one fails. A condition that survives is untested, or needless.
+Each deletion is made in a copy of the tree, where the text tests, then the numeric corpus, then the unit tests of what
+stands under passes/ run until one fails. A condition that survives is untested, or needless.
 
     tools/mutate.py                     all of them
     tools/mutate.py --only linearity    those whose `file:line: text` matches a regular expression
@@ -26,15 +26,14 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 COPIED = ("passes", "pyext", "test", "tools", "docs", "pyproject.toml")
-ANALYSES = (
-    *("analysis", "batching", "correspondence", "device_numbers", "evaluation", "linearity", "loops", "placement"),
-    *("split_microbatches", "uniformity"),
-)
+# What has a unit test of its own, by name.
+TESTED = {"analysis", *(path.stem for path in (ROOT / "passes").rglob("*.py"))}
+UNIT_TESTS = sorted(p for p in (ROOT / "test" / "unit").glob("test_*.py") if p.stem.removeprefix("test_") in TESTED)
 # Quickest first. `python` is the copy's own, see Copy; the script `lit` would name the installed one.
 CHECKS = (
     "python -c 'import lit.main; lit.main.main()' -j1 --max-failures=1 test/passes",
     "python -m pytest -x test/numeric/test_corpus.py",
-    "python -m pytest -x " + " ".join(f"test/unit/test_{facts}.py" for facts in ANALYSES),
+    "python -m pytest -x " + " ".join(str(test.relative_to(ROOT)) for test in UNIT_TESTS),
 )
 FAILED = re.compile(r"^(?:FAIL|TIMEOUT|UNRESOLVED): (?:\S+ :: )?(?P<lit>\S+)|^(?:FAILED|ERROR) (?P<pytest>\S+)", re.M)
 # A mutant may run for ever, or fill the memory: a check gets this long, and each of its processes this much.
