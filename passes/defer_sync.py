@@ -98,7 +98,8 @@ def defer_sync(
       it, too, if they leave that), or as many in fewer arrays (what is the same in each trip counts once: XLA takes
       it out of the loop; a branch, as often as it is taken at most)
     - what becomes a branch is taken in some trips only, however the loop counts, and reduces the sum (else it stays)
-    - no more is moved to put together what is split, and would be there twice, than is sent less
+    - no more is gathered or put together because it is there twice than is sent less, a product of 1,000
+      multiplications counted as a byte
     - the accumulator keeps its shard, unless `policy` allows more memory: one before a reduce_scatter is unscattered
 
     Right for any number of trips, zero included. Floating-point sums are reassociated, so results may differ by

@@ -27,7 +27,13 @@ from paropt.passes.analysis.shardings import (
     unsplit,
     without,
 )
-from paropt.passes.analysis.sum_costs import are_rows_cheaper, cost_of_whole, sums_of, with_rows_gathered
+from paropt.passes.analysis.sum_costs import (
+    are_activations_costlier,
+    are_rows_cheaper,
+    cost_of_whole,
+    sums_of,
+    with_rows_gathered,
+)
 from paropt.passes.analysis.swaps import as_operands_lie
 from paropt.passes.analysis.types import real_of
 from paropt.passes.core.closing import scatters
@@ -148,10 +154,16 @@ def expose_all_reduces(
         propagated = Propagated(module, forward_only=whole)
     except Declined as reason:
         return [*remarks, missed(NAME, reason.op or module, reason)]
+    found, declined = producers(module, propagated)
+    within = [each.producer for each in inner]
+    leaves_choices = any(_leaves_choices(producer, propagated) for producer in (*found, *within))
+    alone = _alone(module) if whole and leaves_choices else propagated
+    if alone is not None and are_activations_costlier(found, propagated, alone):
+        propagated = alone
+        found, declined = producers(module, alone)
     if split:
         split = sharded_sums(module, propagated)
-    found, declined = producers(module, propagated)
-    found += [each.producer for each in inner]
+    found += within
     remarks += [missed(NAME, reason.op, reason) for reason in declined if reason.op is not None]
     allowed = frozenset(axes_named(axes))
     kept = {producer.value: _kept(producer, split.get(producer.value, frozenset()), policy) for producer in found}
@@ -171,19 +183,19 @@ def expose_all_reduces(
                 exposed.append((producer, (), scattering))
     note_shardings(module, [(producer.value, moved) for producer, moved, _ in exposed], propagated)
     note_gathers(module, [producer for producer, _, _ in exposed], propagated)
-    if any(_leaves_choices(producer, propagated) for producer, _, _ in exposed):
-        _note_alone(module, propagated, whole)
+    if alone is not None and leaves_choices:
+        note_alone(module, *dict.fromkeys((propagated, alone)))
     for producer, moved, scattering in exposed:
         expose(producer, moved, scattering)
     return remarks
 
 
-def _note_alone(module: ir.Operation, propagated: Propagated, whole: list[ir.Value]) -> None:
-    """Notes how XLA alone splits what lies alike whether or not what follows the loops that make `whole` has a say."""
+def _alone(module: ir.Operation) -> Propagated | None:
+    """How XLA alone splits the program; None where Shardy would abort: whoever compiles it finds out."""
     try:
-        note_alone(module, propagated, *([Propagated(module)] if whole else []))
-    except Declined:  # Shardy would abort: whoever compiles this finds out
-        return
+        return Propagated(module)
+    except Declined:
+        return None
 
 
 def _leaves_choices(producer: Producer, propagated: Propagated) -> bool:

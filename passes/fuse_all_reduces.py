@@ -47,7 +47,7 @@ def fuse_all_reduces(
     Whole linear combinations are rewritten, of any shape: sums with shared terms, with terms that are not reduced,
     through every op of the linear transfer table; all_reduce and reduce_scatter, one array or several. Where the
     reductions go is a minimum cut over all of them, so a shared sum is reduced where it is shared, and work is done
-    twice only if that saves bytes.
+    twice only if that saves bytes, and more than it costs.
 
     Legal when:
 
@@ -77,6 +77,8 @@ def fuse_all_reduces(
     Worth it when:
 
     - fewer bytes are reduced, or as many in fewer arrays
+    - no more is gathered or put together because it is there twice than is sent less, a product of 1,000
+      multiplications counted as a byte
 
     Floating-point sums are reassociated and factors distributed, so results may differ by rounding.
 

@@ -8,13 +8,13 @@ from jaxlib.mlir import ir
 from paropt.passes.analysis.any_start import most_executions
 from paropt.passes.analysis.branch_reads import BranchSum, branch_of, branch_reads
 from paropt.passes.analysis.branches import BRANCHES, ends_of
-from paropt.passes.analysis.collectives import ADD, IN_BRANCH, REDUCTIONS, Reduction, neutral_number
-from paropt.passes.analysis.constants import is_zero
+from paropt.passes.analysis.collectives import IN_BRANCH, REDUCTIONS, Reduction, neutral_number
 from paropt.passes.analysis.evaluation import executions, trips_of
 from paropt.passes.analysis.invariants import Varying
 from paropt.passes.analysis.loops import Loop, loop_around, trip_count
-from paropt.passes.analysis.noted import noted_sharding, parts_unreduced, shard_bytes
+from paropt.passes.analysis.noted import parts_unreduced
 from paropt.passes.analysis.partial import BlockFacts, PartialValues
+from paropt.passes.analysis.repeated import PER_BYTE, adds_nothing, joined, multiplications
 from paropt.passes.analysis.shardings import CONSTRAINT, SHARDING
 from paropt.passes.analysis.types import bytes_of, widens
 from paropt.passes.core.remarks import Declined, require
@@ -279,6 +279,7 @@ class Cost(NamedTuple):
     unwidened: int  # bytes of all of these in the program's own types: the user asked for wider ones at any price
     held: int  # bytes that the loop carries more than before
     joined: int  # bytes that XLA moves more than before, to put together what is split and now there twice
+    repeated: int = 0  # multiplications more that a device makes, of products that are then there twice
     lifted: frozenset[ir.Value] = frozenset()  # what is reduced in the loop and the same in each trip: XLA does it once
 
     @property
@@ -309,9 +310,13 @@ class Cost(NamedTuple):
         return after < before or (bool(self.lifted) and after == before)
 
     def moves_less(self, times: int = 1) -> bool:
-        """Whether what is reduced less, and would be sent twice for that, is more than what is moved more."""
+        """Whether what is reduced less, and would be sent twice for that, is more than what is moved more.
+
+        What is multiplied more counts as what could be sent in that time.
+        """
         saved = times * (self._in_all(self.inside) - self.in_branches) - self.unwidened
-        return not self.joined or self.joined < 2 * saved
+        more = self.joined + self.repeated // PER_BYTE
+        return not more or more < 2 * saved
 
 
 def cost_of(part: Deferral, loop: Loop, shared: Mapping[ir.Value, int], varying: Varying) -> Cost:
@@ -328,11 +333,13 @@ def cost_of(part: Deferral, loop: Loop, shared: Mapping[ir.Value, int], varying:
     before = {i: -(-bytes_of(ir.RankedTensorType(loop.op.results[i].type)) // parts[i]) for i in part.positions}
     rest = _rests(part, loop)
     held = sum(after.values()) - sum(before.values()) + sum(before[i] for i in _changed_apart(part, loop, rest))
-    joined = (2 if trips is None else trips) * sum(_joined(value) for value, own in rest.items() if own == value)
+    made = [value for value, own in rest.items() if own == value]
+    often = 2 if trips is None else trips
+    moved, repeated = often * sum(map(joined, rest)), often * sum(map(multiplications, made))
     widened = part.values.accumulate is not None
     read = [i for i in part.positions if next(loop.op.results[i].uses, None) is not None]
     unwidened = sum(-(-_unwidened(part, loop, i) // parts[i]) if widened else after[i] for i in read)
-    cost = Cost({}, {}, {}, [after[i] for i in read], [], unwidened, held, joined)
+    cost = Cost({}, {}, {}, [after[i] for i in read], [], unwidened, held, moved, repeated)
     for within in reads:
         end = terminator_of(within.block)
         runs = executions(end, loop, known)
@@ -421,23 +428,9 @@ def _changed_apart(part: Deferral, loop: Loop, rest: dict[ir.Value, ir.Value]) -
     return [i for i in apart if nexts[i] not in rest or rest[nexts[i]] != loop.body.arguments[i]]
 
 
-def _joined(value: ir.Value) -> int:
-    """The bytes that a device holds of `value` if XLA moves parts of it to put it together; 0 if it does not."""
-    op, lies = defining_op(value), noted_sharding(value)
-    if op is None or op.name != "stablehlo.concatenate" or lies is None:
-        return 0
-    along = ir.IntegerAttr(op.attributes["dimension"]).value
-    return shard_bytes(value, lies) if lies.dimensions[along] else 0
-
-
 def is_carried_on(op: ir.Operation, rest: ir.Value) -> bool:
     """Whether `op` constrains what a loop carries: in JAX's explicit mode constraints are behind all ops."""
     return op.name == CONSTRAINT and isinstance(rest.owner, ir.Block) and loop_around(rest.owner) is not None
-
-
-def adds_nothing(value: ir.Value, combiner: str) -> bool:
-    """Whether `value`, which is not partial, is the zero of a sum."""
-    return combiner == ADD and is_zero(value)
 
 
 def reason_to_stay(op: ir.Operation, found: Deferrals, otherwise: Declined) -> Declined:

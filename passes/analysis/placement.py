@@ -3,14 +3,17 @@
 Partial values flow from the reductions that make them to the uses that need them reduced. Each path must be closed
 by one reduction somewhere; closing at a value costs the bytes of that value, once, however many uses follow. The
 cheapest set of such places is a minimum vertex cut. Sums join paths, so closing after a sum costs less than before
-it; a broadcast makes closing after it dearer, a slice cheaper; a shared sum is closed where it is shared.
+it; a broadcast makes closing after it dearer, a slice cheaper; a shared sum is closed where it is shared. What is
+added to a sum and never had to be reduced is computed by itself then: that may cost a gather or a product more.
 """
 
 from collections import deque
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.noted import parts_unreduced
 from paropt.passes.analysis.partial import PartialValues
+from paropt.passes.analysis.repeated import PER_BYTE, adds_nothing, joined, multiplications
 from paropt.passes.analysis.types import bytes_of
 from paropt.passes.core.traversal import op_of
 
@@ -30,8 +33,12 @@ class Placement:
         values = list(partial.values)
         flow = Flow(2 + 2 * len(values))
         enters = {value: 2 + 2 * i for i, value in enumerate(values)}
+        mixed = _mixed(partial)
         for value, made in partial.values.items():
-            flow.connect(enters[value], enters[value] + 1, bytes_of(ir.RankedTensorType(value.type)) * _BYTE + 1)
+            size = -(-bytes_of(ir.RankedTensorType(value.type)) // parts_unreduced(value, partial.reduction))
+            flow.connect(enters[value], enters[value] + 1, size * _BYTE + 1)
+            if value in mixed:
+                flow.connect(enters[value], Flow.SINK, _twice(value) * _BYTE)
             if not made.addends:
                 flow.connect(Flow.SOURCE, enters[value], Flow.UNBOUNDED)
             if partial.other_uses(value):
@@ -45,6 +52,22 @@ class Placement:
         reached = flow.source_side()
         self.split = [value for value in values if enters[value] in reached]
         self.closed = [value for value in self.split if enters[value] + 1 not in reached]
+
+
+def _mixed(partial: PartialValues) -> frozenset[ir.Value]:
+    """What has a part that was never partial, which is computed by itself when the rest is not reduced yet."""
+    mixed: set[ir.Value] = set()
+    for value in partial.values:  # in program order
+        terms = partial.terms(value) if partial.values[value].addends else ()
+        never = (term for term in terms if term not in partial.values)
+        if not mixed.isdisjoint(terms) or any(not adds_nothing(term, partial.reduction.combiner) for term in never):
+            mixed.add(value)
+    return frozenset(mixed)
+
+
+def _twice(value: ir.Value) -> int:
+    """What it costs that `value` is there twice, in bytes that are reduced: each is sent twice."""
+    return (joined(value) + multiplications(value) // PER_BYTE) // 2
 
 
 def may_move(partial: PartialValues) -> bool:

@@ -91,11 +91,10 @@ def producers(module: ir.Operation, propagated: Propagated) -> tuple[list[Produc
     declined: list[Declined] = []
     exchanged = exchanges(module, propagated)
     for op in ops_of(module, *ROWS):
-        rule = propagated.sharding_rule(op)
-        if "reduction=" not in rule or _is_left_unreduced(op):
+        if _is_left_unreduced(op):
             continue
         try:
-            producer = _producer(op, parse_rule(rule), propagated)
+            producer = producer_of(op, propagated)
             if producer is not None:
                 require_not_exchanged(op, producer.operands, exchanged, propagated)
             manual = producer is not None and is_manual(op)
@@ -141,6 +140,12 @@ def _is_left_unreduced(op: ir.Operation) -> bool:
         if user.name == CONSTRAINT and read_sharding(user.attributes["sharding"]).unreduced:
             return True
     return False
+
+
+def producer_of(op: ir.Operation, propagated: Propagated) -> Producer | None:
+    """What `op`, which is one of ROWS, has devices reduce, if anything. Declines where that can't be left to us."""
+    text = propagated.sharding_rule(op)
+    return _producer(op, parse_rule(text), propagated) if "reduction=" in text else None
 
 
 def _producer(op: ir.Operation, rule: ShardingRule, propagated: Propagated) -> Producer | None:

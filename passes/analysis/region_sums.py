@@ -16,13 +16,13 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.collectives import ADD, ALL_REDUCE, Reduction
-from paropt.passes.analysis.deferral import adds_nothing
 from paropt.passes.analysis.exposed import made_by
 from paropt.passes.analysis.meshes import Mesh
 from paropt.passes.analysis.noted import is_source
 from paropt.passes.analysis.partial import BlockFacts, PartialValues
 from paropt.passes.analysis.policy import axes_of
 from paropt.passes.analysis.producers import Producer
+from paropt.passes.analysis.repeated import adds_nothing
 from paropt.passes.analysis.shardings import (
     MANUAL,
     Axes,

@@ -1,4 +1,4 @@
-"""What it saves, and costs, to hold a sum whole that a program splits: `policy=auto` in the global form."""
+"""What it saves, and costs, to hold a sum whole that a program splits, or to leave its split to what follows it."""
 
 from collections.abc import Iterable
 from math import prod
@@ -10,10 +10,12 @@ from paropt.passes.analysis.deferral import Cost
 from paropt.passes.analysis.exposed import made_by
 from paropt.passes.analysis.loops import WHILE, Loop, loop_around, trip_count
 from paropt.passes.analysis.noted import shard_bytes
-from paropt.passes.analysis.producers import Producer
+from paropt.passes.analysis.producers import Producer, producer_of
 from paropt.passes.analysis.propagation import Propagated
+from paropt.passes.analysis.sharded_sums import is_activation
 from paropt.passes.analysis.shardings import Axes, Sharding, mesh_behind, names_of, parts_in, unsplit, without
-from paropt.passes.core.traversal import module_of, op_of, parent_of
+from paropt.passes.core.remarks import Declined
+from paropt.passes.core.traversal import is_within, module_of, op_of, parent_of
 
 _SCATTER = "stablehlo.scatter"
 _UNKNOWN = 2  # trips of a loop that does not tell: as few as can be worth it
@@ -54,6 +56,38 @@ def cost_of_whole(producers: list[Producer], kept: frozenset[str], propagated: P
     shards = prod(count for name, count in mesh.axes if name in kept) if mesh else 1
     runs = {value: _runs(op_of(value)) for value in sizes}
     return Cost(sizes, dict(runs), dict.fromkeys(sizes, 1), [size], [], size, size - size // shards, 0)
+
+
+def are_activations_costlier(found: Iterable[Producer], propagated: Propagated, alone: Propagated) -> bool:
+    """Whether loops would reduce more bytes of activations than they do as XLA `alone` splits the program.
+
+    So it may be where what follows a loop, such as experts that the axis of the examples splits, is not to decide how
+    the loop splits what it computes: what is left of that may lie so that a product adds up over devices.
+    """
+    gradients: set[ir.Value] = set()
+    added = 0.0
+    for producer in found:
+        change = _sent(producer, propagated) - _sent_alone(producer, alone) if is_within(producer.op, WHILE) else 0
+        if change and is_activation(producer.value, frozenset(), gradients):
+            added += change * _runs(producer.op)
+    return added > 0
+
+
+def _sent_alone(producer: Producer, alone: Propagated) -> float:
+    """What XLA alone has a device send for the same op; nothing, where it gathers operands that are split otherwise."""
+    try:
+        same = producer_of(producer.op, alone)
+    except Declined:
+        return 0
+    return _sent(same, alone) if same is not None else 0
+
+
+def _sent(producer: Producer, propagated: Propagated) -> float:
+    """What a device sends for the reduction of `producer`, in bytes."""
+    lies = propagated.sharding_of(producer.value) or unsplit(producer.value, producer.mesh)
+    whole = Sharding(producer.mesh, without(lies.dimensions, producer.axes))
+    devices = parts_in(module_of(producer.op), Sharding(producer.mesh, (producer.axes,)))
+    return 2 * shard_bytes(producer.value, whole) * (1 - 1 / devices)
 
 
 def are_rows_cheaper(producer: Producer, propagated: Propagated) -> bool:

@@ -234,8 +234,14 @@ def _require_worth(cost: Cost, times: int) -> None:
     within = f" and {cost.in_branches} in branches" if cost.within else ""
     few = f"{cost.unwidened} bytes after the loop{within} are no fewer than {often}{inside} in it{merged}{lifted}"
     require(cost.is_less(times), few)
-    moved = f"{cost.joined} bytes more are moved in the loop, to put together what is split and then there twice"
-    require(cost.moves_less(times), moved)
+    more: list[str] = []
+    if cost.joined:
+        more.append(
+            f"{cost.joined} bytes more are moved in the loop, to put together what is split and then there twice"
+        )
+    if cost.repeated:
+        more.append(f"{cost.repeated} numbers more are multiplied in the loop, by what is then there twice")
+    require(cost.moves_less(times), " and ".join(more))
 
 
 def _remarks(done: Possible, facts: BlockFacts, site: Site, options: Options) -> list[Remark]:

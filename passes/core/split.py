@@ -12,10 +12,11 @@ from jaxlib.mlir import ir
 from paropt.passes.analysis.branches import ends_of
 from paropt.passes.analysis.collectives import ADD, GLOBAL_ALL_REDUCE, REDUCE_SCATTER, neutral_number, reduction_of
 from paropt.passes.analysis.constants import scalar_of
-from paropt.passes.analysis.deferral import adds_nothing, is_carried_on
+from paropt.passes.analysis.deferral import is_carried_on
 from paropt.passes.analysis.loops import Loop
 from paropt.passes.analysis.noted import notes_of_results
 from paropt.passes.analysis.partial import PartialValues
+from paropt.passes.analysis.repeated import adds_nothing
 from paropt.passes.analysis.shardings import SHARDING
 from paropt.passes.analysis.types import is_float, widens
 from paropt.passes.core.global_form import all_reduced

@@ -431,3 +431,59 @@ def test_a_constraint_is_not_opened_again() -> None:
     before, after, _ = compared(Case(step, (w, batches)))
     assert before.sync_in_loop > after.sync_in_loop
     assert after.total().wire < before.total().wire
+
+
+def test_activations_are_not_summed_for_what_moves() -> None:
+    """Experts are split over the axis of the examples: their gradient could move if what is between were summed more."""
+    mesh = mesh_of(data=4, model=2)
+
+    def loss(w: Tree, batch: jax.Array) -> jax.Array:
+        x, y = batch
+        hidden = jnp.einsum("bd,edh->beh", x, w["up"])
+        h = jnp.einsum("beh,ehd,be->bd", hidden, w["down"], x @ w["router"]) @ w["last"]
+        return (lax.with_sharding_constraint(h, NamedSharding(mesh, PartitionSpec())) * y).sum()
+
+    def step(w: Tree, batches: jax.Array) -> Tree:
+        def total(w: Tree) -> jax.Array:
+            return lax.scan(lambda sum_, batch: (sum_ + loss(w, batch), None), jnp.float32(0), batches)[0]
+
+        return jax.tree.map(lambda p, g: p - g / 8, w, jax.grad(total)(w))
+
+    w = {
+        "up": placed(integers(4, WIDTH, HIDDEN), "data", "model", mesh=mesh),
+        "down": placed(integers(4, HIDDEN, WIDTH), mesh=mesh),
+        "router": placed(integers(WIDTH, 4), mesh=mesh),
+        "last": placed(integers(WIDTH, WIDTH), ("data", "model"), mesh=mesh),
+    }
+    batches = placed(integers(MICRO_BATCHES, 2, EXAMPLES, WIDTH), None, None, "data", mesh=mesh)
+    before, after, _ = compared(Case(step, (w, batches)))
+    assert after.sync_in_loop <= before.sync_in_loop
+    assert after.total().wire <= before.total().wire
+
+
+def whole(x: jax.Array) -> jax.Array:
+    return lax.with_sharding_constraint(x, NamedSharding(FOUR_BY_TWO, PartitionSpec()))
+
+
+def adapted(w: Tree, x: jax.Array) -> jax.Array:
+    """A low-rank adapter, split by rank. The model says that all examples are to be whole behind the sum of both terms."""
+    return whole(x @ w["frozen"] + (x @ w["a"]) @ w["b"])
+
+
+def adapter() -> Tree:
+    whole = {"frozen": integers(WIDTH, WIDTH), "a": integers(WIDTH, 2), "c": integers(WIDTH, WIDTH)}
+    return placed(whole, mesh=FOUR_BY_TWO) | {"b": placed(integers(2, WIDTH), "model", mesh=FOUR_BY_TWO)}
+
+
+@pytest.mark.parametrize("model", [adapted, lambda w, x: whole(adapted(w, x) @ w["c"])], ids=["last", "before another"])
+def test_terms_of_a_sum_are_not_gathered_apart(model: Any) -> None:
+    def step(w: Tree, batches: jax.Array) -> Tree:
+        def trip(total: Tree, batch: jax.Array) -> tuple[Tree, None]:
+            found = jax.value_and_grad(lambda w: (model(w, batch[0]) * batch[1]).sum())(w)
+            return jax.tree.map(jnp.add, total, found), None
+
+        return lax.scan(trip, (jnp.float32(0), jax.tree.map(jnp.zeros_like, w)), batches)[0]
+
+    batches = placed(integers(MICRO_BATCHES, 2, EXAMPLES, WIDTH), None, None, "data", mesh=FOUR_BY_TWO)
+    before, after, _ = compared(Case(step, (adapter(), batches)))
+    assert after.total().wire <= before.total().wire

@@ -3169,7 +3169,7 @@ func.func public @inner_loop_with_shardings(%trips: tensor<i32>, %x: tensor<8x4x
 sdy.mesh @mesh = <["data"=4, "model"=2]>
 
 // The sum would be carried beside what is not reduced, and each put together from parts that XLA moves.
-// Worth it when: no more is moved to put together what is split, and would be there twice, than is sent less
+// Worth it when: no more is gathered or put together because it is there twice than is sent less, a product of 1,000 multiplications counted as a byte
 // CHECK-LABEL:   func.func public @joined_twice
 // CHECK-NOT:       stablehlo.while({{.*}}, {{.*}}, {{.*}})
 // CHECK:           } do {
@@ -3242,6 +3242,73 @@ func.func public @joined_twice_for_more(%x: tensor<16x64xf32> {sdy.sharding = #s
 #all = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>
 
 module attributes {mhlo.num_replicas = 8 : i32} {
+
+// 16,777,216 multiplications take as long as to send 16,777 bytes; 4 times 1024 bytes less 16 are sent twice less.
+// CHECK-LABEL:   func.func public @multiplied_twice(
+// CHECK:           } do {
+// CHECK:             "stablehlo.all_reduce"
+// CHECK:             stablehlo.dot_general
+// CHECK-NOT:         stablehlo.dot_general
+// CHECK:             stablehlo.return %{{.*}}, %
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: 16777216 numbers more are multiplied in the loop, by what is then there twice
+func.func public @multiplied_twice(%x: tensor<4x64xf32>, %y: tensor<4x64xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %m = stablehlo.iota dim = 0 : tensor<64x16384xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4x64xf32>
+    %g = stablehlo.add %x, %ts : tensor<4x64xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4x64xf32>) -> tensor<4x64xf32>
+    %h = stablehlo.add %s, %y : tensor<4x64xf32>
+    %c = stablehlo.dot_general %h, %m, contracting_dims = [1] x [0] : (tensor<4x64xf32>, tensor<64x16384xf32>) -> tensor<4x16384xf32>
+    %o = stablehlo.reduce(%c init: %z) applies stablehlo.add across dimensions = [1] : (tensor<4x16384xf32>, tensor<f32>) -> tensor<4xf32>
+    %n = stablehlo.add %acc, %o : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @multiplied_twice_at_little_cost
+// CHECK:           } do {
+// CHECK-NOT:         stablehlo.all_reduce
+// CHECK-COUNT-2:     stablehlo.dot_general
+// CHECK:             stablehlo.return %{{.*}}, %
+// CHECK:           "stablehlo.all_reduce"
+func.func public @multiplied_twice_at_little_cost(%x: tensor<4x64xf32>, %y: tensor<4x64xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %m = stablehlo.iota dim = 0 : tensor<64x64xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4x64xf32>
+    %g = stablehlo.add %x, %ts : tensor<4x64xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4x64xf32>) -> tensor<4x64xf32>
+    %h = stablehlo.add %s, %y : tensor<4x64xf32>
+    %c = stablehlo.dot_general %h, %m, contracting_dims = [1] x [0] : (tensor<4x64xf32>, tensor<64x64xf32>) -> tensor<4x64xf32>
+    %o = stablehlo.reduce(%c init: %z) applies stablehlo.add across dimensions = [1] : (tensor<4x64xf32>, tensor<f32>) -> tensor<4xf32>
+    %n = stablehlo.add %acc, %o : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
 
 // Legal when: what becomes a branch is selected by one number, and nothing that it selects later needs what it selects before
 // REMARK-DAG: [defer-sync] stablehlo.select missed: it depends on what is selected by the same, in each trip

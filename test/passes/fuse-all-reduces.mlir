@@ -1203,3 +1203,67 @@ func.func public @what_was_there_stays_constrained(%x: tensor<4xf32>, %y: tensor
 }
 
 }
+
+// -----
+
+module attributes {mhlo.num_replicas = 8 : i32} {
+
+// Worth it when: no more is gathered or put together because it is there twice than is sent less, a product of 1,000 multiplications counted as a byte
+// CHECK-LABEL:   func.func public @multiplied_twice
+// CHECK:           "stablehlo.all_reduce"(%{{.*}})
+// CHECK:           (tensor<4x64xf32>) -> tensor<4x64xf32>
+// CHECK:           stablehlo.dot_general
+// CHECK-NOT:       stablehlo.dot_general
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           return
+func.func public @multiplied_twice(%x: tensor<4x64xf32>, %y: tensor<4x64xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %w = stablehlo.iota dim = 0 : tensor<64x16384xf32>
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %s = stablehlo.add %p, %q : tensor<f32> stablehlo.return %s : tensor<f32> }) {replica_groups = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>} : (tensor<4x64xf32>) -> tensor<4x64xf32>
+  %b = stablehlo.add %a, %y : tensor<4x64xf32>
+  %c = stablehlo.dot_general %b, %w, contracting_dims = [1] x [0] : (tensor<4x64xf32>, tensor<64x16384xf32>) -> tensor<4x16384xf32>
+  %r = stablehlo.reduce(%c init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<4x16384xf32>, tensor<f32>) -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}
+
+// Few multiplications.
+// CHECK-LABEL:   func.func public @multiplied_twice_at_little_cost
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           stablehlo.dot_general
+// CHECK:           stablehlo.dot_general
+// CHECK:           "stablehlo.all_reduce"(%{{.*}})
+// CHECK:           (tensor<4xf32>) -> tensor<4xf32>
+func.func public @multiplied_twice_at_little_cost(%x: tensor<4x64xf32>, %y: tensor<4x64xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %w = stablehlo.iota dim = 0 : tensor<64x64xf32>
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %s = stablehlo.add %p, %q : tensor<f32> stablehlo.return %s : tensor<f32> }) {replica_groups = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>} : (tensor<4x64xf32>) -> tensor<4x64xf32>
+  %b = stablehlo.add %a, %y : tensor<4x64xf32>
+  %c = stablehlo.dot_general %b, %w, contracting_dims = [1] x [0] : (tensor<4x64xf32>, tensor<64x64xf32>) -> tensor<4x64xf32>
+  %r = stablehlo.reduce(%c init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<4x64xf32>, tensor<f32>) -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}
+
+}
+
+// -----
+
+module attributes {mhlo.num_replicas = 1 : i32, mhlo.num_partitions = 8 : i32} {
+  sdy.mesh @mesh = <["data"=4, "model"=2]>
+
+// XLA adds before it gathers: after the sum is left unreduced, both terms would be gathered.
+// CHECK-LABEL:   func.func public @gathered_twice
+// CHECK:           %[[A:.*]] = sdy.all_reduce {"model"}
+// CHECK-NEXT:      stablehlo.add %[[A]],
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+func.func public @gathered_twice(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}]>}, %w: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"model"}, {}]>}, %y: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<f32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %p = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {paropt.shardings = [#sdy.sharding<@mesh, [{"data"}, {}]>]} : (tensor<16x8xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"model"}> {paropt.operands = [#sdy.sharding<@mesh, [{?}, {"model"}]>, #sdy.sharding<@mesh, [{"model"}, {?}]>]} : tensor<16x4xf32>
+  %a = sdy.all_reduce {"model"} %u out_sharding=<@mesh, [{?}, {?}]> : tensor<16x4xf32>
+  %b = stablehlo.add %a, %y {paropt.shardings = [#sdy.sharding<@mesh, [{}, {}]>]} : tensor<16x4xf32>
+  %s = stablehlo.reduce(%b init: %zero) applies stablehlo.add across dimensions = [0, 1] : (tensor<16x4xf32>, tensor<f32>) -> tensor<f32>
+  return %s : tensor<f32>
+}
+
+}

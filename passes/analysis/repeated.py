@@ -1,0 +1,49 @@
+"""What it costs that something is there twice: of what is not reduced yet, and of what never had to be."""
+
+from math import prod
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
+
+from paropt.passes.analysis.collectives import ADD
+from paropt.passes.analysis.constants import is_zero
+from paropt.passes.analysis.noted import noted_sharding, parts_of, shard_bytes
+from paropt.passes.analysis.shardings import CONSTRAINT, names_of
+from paropt.passes.core.traversal import defining_op
+
+PER_BYTE = 1000  # multiplications that a GPU or TPU makes while it sends a byte to its neighbour, in half precision
+
+
+def adds_nothing(value: ir.Value, combiner: str) -> bool:
+    """Whether `value`, which is not partial, is the zero of a sum."""
+    return combiner == ADD and is_zero(value)
+
+
+def joined(value: ir.Value) -> int:
+    """The bytes that a device holds of `value` if XLA gathers it, or moves parts to put it together; else 0."""
+    op, lies = defining_op(value), noted_sharding(value)
+    if op is None or lies is None:
+        return 0
+    if op.name in (ADD, CONSTRAINT):
+        before = (noted_sharding(operand) for operand in op.operands)
+        gathered = any(own is not None and names_of(own.axes) - names_of(lies.axes) for own in before)
+        return shard_bytes(value, lies) if gathered else 0
+    if op.name != "stablehlo.concatenate":
+        return 0
+    along = ir.IntegerAttr(op.attributes["dimension"]).value
+    return shard_bytes(value, lies) if lies.dimensions[along] else 0
+
+
+def multiplications(value: ir.Value) -> int:
+    """How many a device makes for `value`, if it is a product."""
+    op = defining_op(value)
+    if op is None or op.name not in ("stablehlo.convolution", "stablehlo.dot_general"):
+        return 0
+    *_, kernel = (ir.RankedTensorType(operand.type).shape for operand in op.operands)
+    if op.name == "stablehlo.convolution":
+        numbers = stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
+        each = prod(kernel) // max(1, kernel[numbers.kernel_output_feature_dimension])
+    else:
+        contracted = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"]).rhs_contracting_dimensions
+        each = prod(kernel[dimension] for dimension in contracted)
+    return each * prod(ir.RankedTensorType(value.type).shape) // parts_of(value, noted_sharding(value))
