@@ -45,7 +45,7 @@ def most_trips(value: ir.Value, loop: Loop, counts: Callable[[int], bool]) -> in
     trips = trips_of(loop)
     if not trips:
         return None
-    slice_ = _Slice(loop, trips)
+    slice_ = Slice(loop, trips)
     try:
         slice_.require_followed(value)
         starts = slice_.starts()
@@ -61,7 +61,7 @@ def most_trips(value: ir.Value, loop: Loop, counts: Callable[[int], bool]) -> in
     return int(held.max())
 
 
-class _Slice:
+class Slice:
     """What a number is computed from in the body of a loop, as far as one unknown start has a part in that."""
 
     def __init__(self, loop: Loop, trips: list[Known]) -> None:
@@ -177,15 +177,15 @@ class _Slice:
 
 
 _ADD = "stablehlo.add"
-_RULES: dict[str, Callable[[_Slice, ir.Operation, list[_Kind]], _Kind]] = {
-    _ADD: _Slice.moved,
-    "stablehlo.subtract": _Slice.moved,
-    "stablehlo.compare": _Slice.compared,
-    "stablehlo.maximum": _Slice.limited,
-    "stablehlo.minimum": _Slice.limited,
-    "stablehlo.remainder": _Slice.divided,
-    "stablehlo.select": _Slice.chosen,
-    "stablehlo.convert": _Slice.alike,
-    "stablehlo.reshape": _Slice.alike,
-    CONSTRAINT: _Slice.alike,
+_RULES: dict[str, Callable[[Slice, ir.Operation, list[_Kind]], _Kind]] = {
+    _ADD: Slice.moved,
+    "stablehlo.subtract": Slice.moved,
+    "stablehlo.compare": Slice.compared,
+    "stablehlo.maximum": Slice.limited,
+    "stablehlo.minimum": Slice.limited,
+    "stablehlo.remainder": Slice.divided,
+    "stablehlo.select": Slice.chosen,
+    "stablehlo.convert": Slice.alike,
+    "stablehlo.reshape": Slice.alike,
+    CONSTRAINT: Slice.alike,
 }

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.any_start import most_executions, most_trips
+from paropt.passes.analysis.any_start import Slice, most_executions, most_trips
+from paropt.passes.analysis.evaluation import trips_of
 from paropt.passes.analysis.loops import Loop
 from paropt.passes.core.context import make_context
+from paropt.passes.core.remarks import Declined
 from paropt.passes.core.traversal import ops_of
 
 TRIPS = 8
@@ -53,14 +55,14 @@ HOLDS = {
 }  # fmt: skip
 
 
-def loop(following: str, predicate: str) -> tuple[ir.Module, Loop, ir.Operation]:
+def loop(following: str, predicate: str, start: str = "%start") -> tuple[ir.Module, Loop, ir.Operation]:
     """A program, its loop, and an op in the branch that it takes where the predicate holds."""
     numbers = {"zero": 0, "one": 1, "three": 3, "four": 4, "eight": 8}
     constants = "\n".join(f"%{name} = stablehlo.constant dense<{n}> : tensor<i32>" for name, n in numbers.items())
     holds = predicate.replace("BOTH", "(tensor<i32>, tensor<i32>) -> tensor<i1>")
-    text = f"""func.func public @main(%start: tensor<i32>, %other: tensor<i32>, %x: tensor<2xi32>) -> tensor<i32> {{
+    text = f"""func.func public @main(%start: tensor<i32>, %other: tensor<i32>, %x: tensor<2xi32>, %flag: tensor<i1>) -> tensor<i32> {{
       {constants}
-      %w:3 = stablehlo.while(%trip = %zero, %i = %start, %o = %other) : tensor<i32>, tensor<i32>, tensor<i32>
+      %w:3 = stablehlo.while(%trip = %zero, %i = {start}, %o = %other) : tensor<i32>, tensor<i32>, tensor<i32>
       cond {{
         %more = stablehlo.compare LT, %trip, %eight : (tensor<i32>, tensor<i32>) -> tensor<i1>
         stablehlo.return %more : tensor<i1>
@@ -119,6 +121,35 @@ def test_not_known(name: str) -> None:
     made, value = UNKNOWN[name]
     _program, found, inner = loop(NEXT["counts"][0], f"{made}%p = stablehlo.compare EQ, {value}, %zero : BOTH")
     assert most_executions(inner, found) is None
+
+
+DECLINED = {
+    "several starts are unknown": "%a = stablehlo.compare EQ, %i, %zero : BOTH\n%b = stablehlo.compare EQ, %other, %zero : BOTH\n%v = stablehlo.and %a, %b : tensor<i1>\n",
+    "it is no integer": "%v = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>\n",
+    "it is not known in each trip": "%v = stablehlo.popcnt %i : tensor<i32>\n",
+    "it is known at first": "%v = stablehlo.add %i, %one : tensor<i32>\n",
+    "what is not known": "%r = stablehlo.remainder %i, %four : tensor<i32>\n%v = stablehlo.compare LT, %i, %r : BOTH\n",
+    "two starts are compared": "%j = stablehlo.add %i, %one : tensor<i32>\n%v = stablehlo.compare LT, %i, %j : BOTH\n",
+    "a start is a divisor": "%v = stablehlo.remainder %four, %i : tensor<i32>\n",
+    "a divisor is not positive": "%v = stablehlo.remainder %i, %zero : tensor<i32>\n",
+    "a start is a predicate": "%v = stablehlo.select %flag, %one, %zero : tensor<i1>, tensor<i32>\n",
+    "it is no number": "%v = stablehlo.reshape %flag : (tensor<i1>) -> tensor<i1>\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("why", DECLINED)
+def test_declined(why: str) -> None:
+    """What it is computed from would not be known, either: but no number is to be taken for another."""
+    known_first = why == "it is known at first"
+    following = "%next = stablehlo.add %i, %other : tensor<i32>" if known_first else NEXT["stays"][0]
+    predicate = DECLINED[why] + "%p = stablehlo.compare EQ, %i, %zero : BOTH"
+    _program, found, _inner = loop(following, predicate, start="%zero" if known_first else "%start")
+    names = [op.operation.name for op in found.body.operations]
+    made = found.body.operations[names.index("stablehlo.if") - 2].operation  # before the predicate
+    slice_ = Slice(found, trips_of(found) or [])
+    with pytest.raises(Declined, match=why):
+        slice_.require_followed(made.results[0])
+        slice_.starts()
 
 
 def test_too_many_starts_are_not_tried() -> None:
