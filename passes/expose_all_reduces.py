@@ -91,6 +91,9 @@ def expose_all_reduces(
     Where the rows that a scatter adds are split by features over an axis that splits their numbers, too, it gathers the
     numbers.
 
+    What follows a loop, such as the state of an optimizer that is sharded, is not to tell how the loop splits its
+    examples; unless the loop would then reduce more activations than by XLA alone.
+
     What the program itself says to be not reduced, and then asks for the sum of, is exposed there: so JAX's explicit
     mode writes the gradients of parameters that are resharded as `reduced`.
 
@@ -148,7 +151,6 @@ def expose_all_reduces(
     if manual and not inner and not closed_sums(module) and not any(map(leaves_axes, ops_of(module, MANUAL))):
         return remarks
     split = sharded_sums(module)
-    # What a sharded optimizer does with a sum after the loop is not to decide how the loop splits its examples.
     whole = whole_sums(module, split)
     try:
         propagated = Propagated(module, forward_only=whole)
@@ -158,7 +160,7 @@ def expose_all_reduces(
     within = [each.producer for each in inner]
     leaves_choices = any(_leaves_choices(producer, propagated) for producer in (*found, *within))
     alone = _alone(module) if whole and leaves_choices else propagated
-    if alone is not None and are_activations_costlier(found, propagated, alone):
+    if alone not in (None, propagated) and are_activations_costlier(found, propagated, alone):
         propagated = alone
         found, declined = producers(module, alone)
     if split:
