@@ -34,7 +34,7 @@ def always(_: ir.Operation) -> None:
 
 
 def _adds_up(op: ir.Operation) -> None:
-    adds = any(_contracted(op))
+    adds = any(contracted(op))
     require(adds, "XLA:TPU and XLA:GPU make a product of broadcasts of a dot_general that adds nothing up", op)
 
 
@@ -48,12 +48,13 @@ def _is_of_one_array(op: ir.Operation) -> None:
     require(len(op.operands) == 3, "a scatter of several arrays", op)
 
 
-def _contracted(op: ir.Operation) -> list[frozenset[int]]:
+def contracted(op: ir.Operation) -> list[frozenset[int]]:
+    """Of each operand, the dimensions that are added up."""
     numbers = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
     return [frozenset(numbers.lhs_contracting_dimensions), frozenset(numbers.rhs_contracting_dimensions)]
 
 
-def _convolved(op: ir.Operation) -> list[frozenset[int]]:
+def convolved(op: ir.Operation) -> list[frozenset[int]]:
     """All dimensions but the examples and the features of the result: a split window would be exchanged."""
     numbers = stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     return [
@@ -82,8 +83,8 @@ def _but(value: ir.Value, dimensions: Sequence[int]) -> frozenset[int]:
 
 
 _TABLE = (
-    Row("stablehlo.dot_general", _adds_up, _contracted, "each device multiplies its addend by the same factor"),
-    Row("stablehlo.convolution", require_one_group, _convolved, "the same, of its window"),
+    Row("stablehlo.dot_general", _adds_up, contracted, "each device multiplies its addend by the same factor"),
+    Row("stablehlo.convolution", require_one_group, convolved, "the same, of its window"),
     Row("stablehlo.scatter", _is_of_one_array, _indexed, "each device adds its addends to the same rows"),
     Row("stablehlo.gather", always, _looked_up, "each device looks up the same of its addend"),
 )

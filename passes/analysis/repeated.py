@@ -3,10 +3,10 @@
 from math import prod
 
 from jaxlib.mlir import ir
-from jaxlib.mlir.dialects import stablehlo
 
 from paropt.passes.analysis.collectives import ADD
 from paropt.passes.analysis.constants import is_zero
+from paropt.passes.analysis.followed import contracted, convolved
 from paropt.passes.analysis.noted import noted_sharding, parts_of, shard_bytes
 from paropt.passes.analysis.shardings import CONSTRAINT, names_of
 from paropt.passes.core.traversal import defining_op
@@ -37,13 +37,13 @@ def joined(value: ir.Value) -> int:
 def multiplications(value: ir.Value) -> int:
     """How many a device makes for `value`, if it is a product."""
     op = defining_op(value)
-    if op is None or op.name not in ("stablehlo.convolution", "stablehlo.dot_general"):
+    added_up = _ADDED_UP.get(op.name) if op is not None else None
+    if op is None or added_up is None:
         return 0
     *_, kernel = (ir.RankedTensorType(operand.type).shape for operand in op.operands)
-    if op.name == "stablehlo.convolution":
-        numbers = stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
-        each = prod(kernel) // max(1, kernel[numbers.kernel_output_feature_dimension])
-    else:
-        contracted = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"]).rhs_contracting_dimensions
-        each = prod(kernel[dimension] for dimension in contracted)
+    *_, dimensions = added_up(op)
+    each = prod(kernel[dimension] for dimension in dimensions)
     return each * prod(ir.RankedTensorType(value.type).shape) // parts_of(value, noted_sharding(value))
+
+
+_ADDED_UP = {"stablehlo.convolution": convolved, "stablehlo.dot_general": contracted}
