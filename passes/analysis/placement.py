@@ -35,10 +35,9 @@ class Placement:
         enters = {value: 2 + 2 * i for i, value in enumerate(values)}
         mixed = _mixed(partial)
         for value, made in partial.values.items():
-            size = -(-bytes_of(ir.RankedTensorType(value.type)) // parts_unreduced(value, partial.reduction))
-            flow.connect(enters[value], enters[value] + 1, size * _BYTE + 1)
+            flow.connect(enters[value], enters[value] + 1, bytes_of(ir.RankedTensorType(value.type)) * _BYTE + 1)
             if value in mixed:
-                flow.connect(enters[value], Flow.SINK, _twice(value) * _BYTE)
+                flow.connect(enters[value], Flow.SINK, _twice(value, partial) * _BYTE)
             if not made.addends:
                 flow.connect(Flow.SOURCE, enters[value], Flow.UNBOUNDED)
             if partial.other_uses(value):
@@ -65,9 +64,14 @@ def _mixed(partial: PartialValues) -> frozenset[ir.Value]:
     return frozenset(mixed)
 
 
-def _twice(value: ir.Value) -> int:
-    """What it costs that `value` is there twice, in bytes that are reduced: each is sent twice."""
-    return (joined(value) + multiplications(value) // PER_BYTE) // 2
+def _twice(value: ir.Value, partial: PartialValues) -> int:
+    """What it costs that `value` is there twice, in bytes that are reduced: each of these is sent twice.
+
+    Sizes are those of whole arrays, whatever part of them a device holds, so that each move makes the sum of what is
+    reduced smaller, and moves come to an end.
+    """
+    parts = max((parts_unreduced(part, partial.reduction) for part in partial.parts(value)), default=1)
+    return (joined(value) + multiplications(value) // PER_BYTE) * parts // 2
 
 
 def may_move(partial: PartialValues) -> bool:

@@ -1266,4 +1266,20 @@ func.func public @gathered_twice(%x: tensor<16x8xf32> {sdy.sharding = #sdy.shard
   return %s : tensor<f32>
 }
 
+// What reads the sum is split, the sum is not: it stays where it is, and the pass comes to an end.
+// CHECK-LABEL:   func.func public @split_behind_it
+// CHECK:           %[[A:.*]] = sdy.all_reduce {"model"}
+// CHECK-NEXT:      stablehlo.add %[[A]],
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+func.func public @split_behind_it(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"model"}]>}, %w: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"model"}, {}]>}, %y: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> (tensor<16x4xf32>, tensor<8x4xf32>) {
+  %p = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {paropt.shardings = [#sdy.sharding<@mesh, [{}, {}]>]} : (tensor<16x8xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"model"}> {paropt.operands = [#sdy.sharding<@mesh, [{?}, {"model"}]>, #sdy.sharding<@mesh, [{"model"}, {?}]>]} : tensor<16x4xf32>
+  %a = sdy.all_reduce {"model"} %u out_sharding=<@mesh, [{?}, {?}]> : tensor<16x4xf32>
+  %b = stablehlo.add %a, %y {paropt.shardings = [#sdy.sharding<@mesh, [{"data"}, {}]>]} : tensor<16x4xf32>
+  %s = stablehlo.sine %b : tensor<16x4xf32>
+  %z = stablehlo.slice %b [0:8, 0:4] : (tensor<16x4xf32>) -> tensor<8x4xf32>
+  return %s, %z : tensor<16x4xf32>, tensor<8x4xf32>
+}
+
 }
