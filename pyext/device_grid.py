@@ -1,7 +1,6 @@
 """For how many devices a module is."""
 
 import re
-from math import prod
 
 from jaxlib.mlir import ir
 
@@ -12,15 +11,15 @@ _GROUPS = re.compile(r"replica_groups = dense<([^>]*)>")
 
 
 def device_grid(module: ir.Operation) -> tuple[int, int]:
-    """Replicas and partitions: as `module` says, as jax does; else what its meshes or replica groups need.
+    """Replicas and partitions: as `module` says; where it says none, or one, what its meshes or replica groups need.
 
-    Written by hand, a module may leave out `mhlo.num_partitions` and `mhlo.num_replicas`: all devices of its largest
-    `sdy.mesh` are partitions then; without a mesh, the numbers that the replica groups name are replicas.
+    Modules of jax say it. One written by hand may leave out `mhlo.num_partitions` and `mhlo.num_replicas`: then all
+    devices of its largest `sdy.mesh` are partitions; without a mesh, the numbers in its replica groups are replicas.
     """
     replicas, partitions = (max(count(module), 1) for count in (replica_count, partition_count))
     if replicas * partitions > 1:
         return replicas, partitions
-    if sizes := [prod(size for _, size in mesh.axes) for mesh in meshes_of(module).values()]:
+    if sizes := [len(mesh.device_ids) for mesh in meshes_of(module).values()]:
         return 1, max(sizes)
     named = [int(number) for groups in _GROUPS.findall(str(module)) for number in re.findall(r"\d+", groups)]
     return max(named, default=0) + 1, 1
