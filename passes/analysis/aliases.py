@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.collectives import partition_count
 from paropt.passes.analysis.distributions import Distribution, distribution_of
 from paropt.passes.analysis.meshes import meshes_of
 from paropt.passes.analysis.shardings import GSPMD_SHARDING, SHARDING
@@ -37,7 +38,7 @@ class Aliases:
         self._types_only = types_only
         module = module_of(signature.function)
         self._meshes = meshes_of(module)
-        self.is_whole = _partitions(module) == 1 and all(len(m.device_ids) == 1 for m in self._meshes.values())
+        self.is_whole = partition_count(module) <= 1 and all(len(m.device_ids) == 1 for m in self._meshes.values())
         self._distances = [distances(signature, slot.number) for slot in signature.results]
         self._by_type: dict[ir.Type, list[Slot]] = {}
         for slot in signature.results:
@@ -188,8 +189,3 @@ def _is_array(value: ir.Value) -> bool:
 
 def _told(slot: Slot, note: str) -> str:
     return ir.StringAttr(slot.notes[note]).value if note in slot.notes else "the default"
-
-
-def _partitions(module: ir.Operation) -> int:
-    name = "mhlo.num_partitions"
-    return ir.IntegerAttr(module.attributes[name]).value if name in module.attributes else 1
