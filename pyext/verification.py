@@ -10,6 +10,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import combinations
 from math import inf, prod
 from typing import NamedTuple
 
@@ -289,15 +290,27 @@ class _Predictor:
                 yield from self._reduced_over(op, axes)
 
     def _added_in_dispute(self, op: ir.Operation) -> Iterator[Reduced]:
-        """What XLA may reduce over any devices, outside loops, where an axis splits what `op` adds up, and more.
+        """What XLA may reduce where an axis splits what `op` adds up, and more: it splits the former over free axes.
 
-        It splits the former over axes that are free instead.
+        Outside loops over any devices; a lost constraint shows in loops, and there it may be over the free axes only.
         """
-        if op.name not in ROWS or self._place(op)[0]:
-            return
         shardings = (*self._propagated.operand_shardings(op), *map(self._propagated.sharding_of, op.results))
-        if _is_disputed(self._propagated.sharding_rule(op), shardings):
+        if op.name not in ROWS or not _is_disputed(self._propagated.sharding_rule(op), shardings):
+            return
+        if not self._place(op)[0]:
             yield from (self._part_of(op, value) for value in op.results)
+            return
+        for axes in self._free(shardings):
+            yield from self._reduced_over(op, axes)
+
+    def _free(self, shardings: Iterable[Sharding | None]) -> Iterator[frozenset[str]]:
+        """The sets of mesh axes that split nothing of what has these shardings."""
+        given = [sharding for sharding in shardings if sharding is not None]
+        mesh = mesh_behind(self._module, given[0].mesh)
+        taken = names_of(axis for sharding in given for axis in sharding.axes)
+        free = [f'"{name}"' for name, _ in mesh.axes if name not in taken] if mesh is not None else []
+        for count in range(1, len(free) + 1):
+            yield from map(frozenset, combinations(free, count))
 
     def _apart(self, op: ir.Operation, *, by_operand: bool = False) -> list[frozenset[str]]:
         """The axes over which `op` adds up or looks things up, and no tag says that it does not, by dimension."""

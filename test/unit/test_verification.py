@@ -202,23 +202,42 @@ def test_axes_of_another_mesh_may_span_the_same_devices() -> None:
     assert mismatches(predicted, [replace(SUM, axes=("x",))]) == []
 
 
-def test_what_is_split_over_other_axes_for_a_product() -> None:
-    """Where `model` splits what is added up and another dimension, XLA splits the former over `data` instead."""
-    split = '%y: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"model"}, {}]>}'
-    after = """
-      %y1 = sdy.sharding_constraint %y <@mesh, [{"model"}, {}]> : tensor<8x8xf32>
+ROWS = '{"model"}, {}'
+PRODUCT = """
+      %y1 = sdy.sharding_constraint %y <@mesh, [SPLIT]> : tensor<8x8xf32>
       %q = stablehlo.dot_general %y1, %y, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
       stablehlo.custom_call @print(%q) {has_side_effect = true} : (tensor<8x8xf32>) -> ()
-    """
-    text = STEP.replace(") -> tensor<8x8xf32> {", f", {split}) -> tensor<8x8xf32> {{", 1).replace(
-        "%r = ", f"{after}%r = "
-    )
-    predicted = prediction(module(text).operation)
+"""
+
+
+def with_product(before: str, split: str = ROWS, argument: str = ROWS) -> Prediction:
+    """Of a step that multiplies `y`, split like that, by `y` as the argument is split, before it makes `before`."""
+    argument = f", %y: tensor<8x8xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{argument}]>}}"
+    text = STEP.replace(") -> tensor<8x8xf32> {", f"{argument}) -> tensor<8x8xf32> {{", 1)
+    text = text.replace(f"{before} = ", f"{PRODUCT}{before} = ")
+    return prediction(module(text.replace("SPLIT", split)).operation)
+
+
+def test_what_is_split_over_other_axes_for_a_product() -> None:
+    """Where `model` splits what is added up and another dimension, XLA splits the former over `data` instead."""
+    predicted = with_product("%r")
     added = replace(SUM, axes=("data",))
     assert mismatches(predicted, [SUM, added]) == []
     assert "runs 3 times in all, not 2 times" in mismatches(predicted, [SUM, added, added])[0]
-    whole = text.replace(split, split.replace('{"model"}', "{}"))
-    assert "runs 2 times in all, not 1 times" in mismatches(prediction(module(whole).operation), [SUM, added])[0]
+    whole = with_product("%r", "{}, {}", "{}, {}")
+    assert "runs 2 times in all, not 1 times" in mismatches(whole, [SUM, added])[0]
+
+
+def test_what_is_split_over_free_axes_for_a_product_in_a_loop() -> None:
+    """XLA does the same in loops, where only sums over axes that split nothing are let pass."""
+    predicted = with_product("%d")
+    closing, added = (replace(each, axes=("data",)) for each in (SUM, reduction(8, 8, loops=(LOOP,))))
+    assert mismatches(predicted, [closing, added]) == []
+    assert "runs 8 times in loops, not 4 times" in mismatches(predicted, [closing, added, added])[0]
+    whole = with_product("%d", "{}, {}", "{}, {}")
+    assert "runs 4 times in loops, not 0 times" in mismatches(whole, [closing, added])[0]
+    taken = with_product("%d", argument='{"model"}, {"data"}')
+    assert "runs 4 times in loops, not 0 times" in mismatches(taken, [closing, added])[0]
 
 
 def test_what_a_loop_only_stacks_may_be_reduced_after_it() -> None:
