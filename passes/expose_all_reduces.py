@@ -43,6 +43,7 @@ from paropt.passes.core.holding import note_alone
 from paropt.passes.core.opening import terms_apart
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
+from paropt.passes.core.rows_apart import rows_apart
 from paropt.passes.core.traversal import module_of, ops_of
 from paropt.passes.core.wire import set_wire_type
 
@@ -90,6 +91,9 @@ def expose_all_reduces(
     parallel training, XLA gathers all positions for the products. Products for which it gathers the same are marked.
     Where the rows that a scatter adds are split by features over an axis that splits their numbers, too, it gathers the
     numbers.
+
+    A scatter that adds rows to what a loop carries, as `counts.at[labels].add(1)` does, or to what another one adds to,
+    adds them to zeros, and their sum is added: unless something else reads what is carried.
 
     What follows a loop, such as the state of an optimizer that is sharded, is not to tell how the loop splits its
     examples; unless the loop would then reduce more activations than by XLA alone.
@@ -150,6 +154,8 @@ def expose_all_reduces(
     manual = all(is_manual(op) for op in ops_of(module, *PRODUCERS))
     if manual and not inner and not closed_sums(module) and not any(map(leaves_axes, ops_of(module, MANUAL))):
         return remarks
+    text = "its rows are added to zeros, and their sum to what is carried"
+    remarks += [applied(NAME, op, text) for op in rows_apart(module)]
     split = sharded_sums(module)
     whole = whole_sums(module, split)
     try:

@@ -39,7 +39,7 @@ from paropt.passes.analysis.shardings import (
 from paropt.passes.core.remarks import Declined, require
 from paropt.passes.core.traversal import is_within, module_of, ops_of
 
-_CONVOLUTION, _SCATTER = "stablehlo.convolution", "stablehlo.scatter"
+_CONVOLUTION, SCATTER = "stablehlo.convolution", "stablehlo.scatter"
 
 
 class Producer(NamedTuple):
@@ -80,7 +80,7 @@ _TABLE = (
     Row("stablehlo.dot_general", always, "a sum of products"),
     Row(_CONVOLUTION, require_one_group, "a sum of products"),
     Row("stablehlo.reduce", _adds_from_zero, "a sum; the start value would be counted once per device"),
-    Row(_SCATTER, _adds_to_zeros, "sums of rows; what they are added to would be counted once per device"),
+    Row(SCATTER, _adds_to_zeros, "sums of rows; what they are added to would be counted once per device"),
 )
 ROWS = {row.op: row for row in _TABLE}
 
@@ -213,7 +213,7 @@ def _require_rows_in_place(
     XLA numbers the devices anew to cut the rows, and brings its result back to where it belongs: of what is not
     reduced, with parts from devices that have other addends.
     """
-    if op.name != _SCATTER or result is None:
+    if op.name != SCATTER or result is None:
         return
     updated = {factor for dims in rule.operands[1:] for factors in dims for factor in factors}
     rows = [axes for factors, axes in zip(rule.results[0], result.dimensions, strict=True) if not updated & {*factors}]

@@ -144,6 +144,15 @@ def counted(w: jax.Array, batches: jax.Array) -> Any:
     return lax.scan(body, lax.full((CLASSES,), 0), batches)[0]
 
 
+def confusion(w: jax.Array, batches: jax.Array) -> jax.Array:
+    """How often each class is taken for each other: added to what the loop carries, not to zeros."""
+
+    def body(counts: jax.Array, x: jax.Array) -> tuple[jax.Array, None]:
+        return counts.at[jnp.argmax(x[:, :CLASSES], -1), jnp.argmax(x @ w, -1)].add(1), None
+
+    return lax.scan(body, jnp.zeros((CLASSES, CLASSES), jnp.int32), batches)[0]
+
+
 def mixture(w: Any, batches: jax.Array) -> Any:
     """A router with two losses of its own. The balance of its choices is a product of means, and stays."""
 
@@ -211,6 +220,7 @@ ONCE = {
     "printing": Case(printing, (W, BATCHES)),
     "fed by Python": Case(fed, (W, BATCHES)),
     "truncated": Case(truncated, (W, placed(integers(MICRO_BATCHES, 2, 3, EXAMPLES, WIDTH), None, None, None, "data"))),
+    "a confusion matrix": Case(confusion, (W, BATCHES), 4 * CLASSES * CLASSES),
     "a count": Case(manual(counted), (W, BATCHES), 4 * CLASSES),
 }  # fmt: skip
 
