@@ -87,7 +87,7 @@ def _take_apart(op: ir.Operation) -> None:
         op.operands[0] = neutral(result.type)
     with ir.InsertionPoint.after(op), op.location:
         total = create(ADD, result.type, old, result)
-    result.replace_all_uses_except(total, total.owner.operation)
+    result.replace_all_uses_except(total, op_of(total))
 
 
 def _join(op: ir.Operation) -> None:
