@@ -13,7 +13,7 @@ from paropt.passes.analysis.loops import Loop
 from paropt.passes.analysis.partial import BlockFacts
 from paropt.passes.analysis.selects import only_read_by
 from paropt.passes.core.remarks import Remark, applied
-from paropt.passes.core.traversal import is_in, ops_of
+from paropt.passes.core.traversal import captured, defining_op, is_in, ops_of
 
 _WAS_OUTSIDE = "paropt_was_outside"  # on an op of a branch
 
@@ -25,6 +25,8 @@ def sums_sunk(loop: Loop, facts: BlockFacts) -> bool:
     """
     sums = facts.sums() if facts.reductions.kinds else set()
     made = False
+    before = _ops_of(loop.body) if sums else []
+    places = {op.results[0]: place for place, op in enumerate(before) if len(op.results)}
     for branch in _branches(loop) if sums else ():
         ops = only_read_by(partial(_is_read_in, branch), branch.owner.operation, loop)
         if sums.isdisjoint(operand for op in ops for operand in op.operands):
@@ -32,7 +34,7 @@ def sums_sunk(loop: Loop, facts: BlockFacts) -> bool:
         first = branch.operations[0]
         for op in ops:
             op.move_before(first)
-            op.attributes[_WAS_OUTSIDE] = ir.UnitAttr.get(op.context)
+            op.attributes[_WAS_OUTSIDE] = ir.DenseI64ArrayAttr.get([places[op.results[0]], len(before)], op.context)
         made = True
     return made
 
@@ -43,17 +45,39 @@ def sums_taken_back(loop: Loop, pass_name: str) -> list[Remark]:
     for view in loop.op.block.operations:
         if _WAS_OUTSIDE in view.attributes:
             del view.attributes[_WAS_OUTSIDE]
+    back: list[tuple[int, ir.Operation]] = []
+    count = 0
     for branch in _branches(loop):
         holder = branch.owner.operation
-        moved = [view.operation for view in branch.operations if _WAS_OUTSIDE in view.attributes]
+        moved = [op for op in _ops_of(branch) if _WAS_OUTSIDE in op.attributes]
         reduces = any(IN_BRANCH in op.attributes for op in ops_of(holder, *REDUCTIONS))
         for op in moved:
+            place, count = ir.DenseI64ArrayAttr(op.attributes[_WAS_OUTSIDE])
             del op.attributes[_WAS_OUTSIDE]
             if not reduces:
                 op.move_before(holder)
+                back.append((place, op))
         if moved and reduces:
             remarks.append(applied(pass_name, holder, "a branch computes what it alone reads, and alone reads the sum"))
+    if len(_ops_of(loop.body)) == count:
+        _put_back(loop.body, back)
     return remarks
+
+
+def _put_back(body: ir.Block, moved: list[tuple[int, ir.Operation]]) -> None:
+    """Gives ops their places in `body` again, so that a pass that changes nothing keeps their order, too."""
+    made = {result for _, op in moved for result in op.results}
+    order = [op for op in _ops_of(body) if made.isdisjoint(op.results)]
+    for place, op in sorted(moved, key=lambda each: each[0]):
+        read = map(defining_op, [*op.operands, *captured(op)])
+        needed = [other for other in read if other is not None and other.block == body]
+        if all(other.is_before_in_block(order[place]) for other in needed):
+            op.move_before(order[place])
+            order.insert(place, op)
+
+
+def _ops_of(block: ir.Block) -> list[ir.Operation]:
+    return [view.operation for view in block.operations]
 
 
 def _is_read_in(branch: ir.Block, user: ir.Operation, _: ir.Value) -> bool:
