@@ -131,6 +131,20 @@ def says(attribute: ir.Attribute, asked: ir.Attribute) -> bool:
     return True
 
 
+def closed_as_said(asked: ir.Attribute, said: ir.Attribute) -> ir.Attribute:
+    """The sharding `asked`; of dimensions that it leaves open, those that `said` closes are as that says."""
+    own, other = map(sdy.TensorShardingAttr, (said, asked))
+    if own.mesh_or_ref != other.mesh_or_ref or len(own.unreduced_axes):
+        return asked
+    used = names_of(read_sharding(asked).axes)
+    dimensions = list(other.dimension_shardings)
+    for i, (mine, theirs) in enumerate(zip(own.dimension_shardings, dimensions, strict=True)):
+        closed, wanted = map(sdy.DimensionShardingAttr, (mine, theirs))
+        if closed.is_closed and not wanted.is_closed and not len(wanted.axes) and not used & names_of(axes_in(mine)):
+            dimensions[i] = mine
+    return sdy.TensorShardingAttr.get(other.mesh_or_ref, dimensions, unreduced_axes=list(other.unreduced_axes))
+
+
 _PARSED = Remembered[str, ir.Attribute](ir.Attribute.parse)
 
 

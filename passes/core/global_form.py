@@ -40,6 +40,7 @@ from paropt.passes.analysis.shardings import (
     Axes,
     Sharding,
     axes_in,
+    closed_as_said,
     closed_sharding,
     is_manual,
     open_sharding,
@@ -311,6 +312,8 @@ def _pin(op: ir.Operation, position: int, split: ir.Attribute, *, for_all: bool)
         return
     made = defining_op(value)
     readers = [(use.owner.operation, use.operand_number) for use in value.uses]
+    if made is not None and made.name == CONSTRAINT:  # what the program closes is not to be opened for others
+        split = closed_as_said(split, made.attributes["sharding"])
     with op.context, _behind(value), op.location if made is None else made.location:
         pinned = constrained(value, split)
     if made is not None and ALONE in made.attributes:  # what is left open for others is to lie as it would alone

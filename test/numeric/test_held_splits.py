@@ -407,32 +407,6 @@ def test_examples_that_others_read_are_not_split_further(order: tuple[str, str])
     assert after.total("all-reduce").in_loops < before.total("all-reduce").in_loops
 
 
-def test_a_constraint_is_not_opened_again() -> None:
-    """Two dense layers, the second split by columns: what the model says to be whole stays so for the products."""
-    mesh = mesh_of(data=2, model=4)
-
-    def loss(w: Tree, batch: jax.Array) -> jax.Array:
-        h = (batch[0] @ w["a"]) @ w["b"]
-        return (lax.with_sharding_constraint(h, NamedSharding(mesh, PartitionSpec("data"))) * batch[1]).sum()
-
-    def step(w: Tree, batches: jax.Array) -> Tree:
-        def trip(rows: Tree, item: Any) -> tuple[Tree, None]:
-            number, batch = item
-            return jax.tree.map(lambda row, g: row.at[number % 2].add(g), rows, jax.grad(loss)(w, batch)), None
-
-        rows = lax.scan(trip, jax.tree.map(lambda p: jnp.zeros((2, *p.shape)), w), (jnp.arange(MICRO_BATCHES), batches))
-        return jax.tree.map(lambda p, row: p - row.sum(0) / 8, w, rows[0])
-
-    w = {
-        "a": placed(integers(WIDTH, WIDTH), mesh=mesh),
-        "b": placed(integers(WIDTH, WIDTH), None, "model", mesh=mesh),
-    }
-    batches = placed(integers(MICRO_BATCHES, 2, EXAMPLES, 4, WIDTH), None, None, "data", mesh=mesh)
-    before, after, _ = compared(Case(step, (w, batches)))
-    assert before.sync_in_loop > after.sync_in_loop
-    assert after.total().wire < before.total().wire
-
-
 def test_activations_are_not_summed_for_what_moves() -> None:
     """Experts are split over the axis of the examples: their gradient could move if what is between were summed more."""
     mesh = mesh_of(data=4, model=2)
