@@ -45,8 +45,14 @@ def bypass(op: ir.Operation, position: int) -> None:
     result = op.results[0]
     result.replace_all_uses_with(op.operands[position])
     with op.context, ir.InsertionPoint.after(op), op.location:
-        attributes = {"call_target_name": ir.StringAttr.get("keep"), "has_side_effect": ir.BoolAttr.get(True)}
-        ir.Operation.create(_CUSTOM_CALL, operands=[result], attributes=attributes)
+        _call("keep", result)
+
+
+def _call(name: str, *operands: ir.Value, result: ir.Type | None = None) -> ir.Operation:
+    """Of a function about which nothing is known, made at the insertion point."""
+    attributes = {"call_target_name": ir.StringAttr.get(name), "has_side_effect": ir.BoolAttr.get(True)}
+    results = [] if result is None else [result]
+    return ir.Operation.create(_CUSTOM_CALL, operands=list(operands), results=results, attributes=attributes)
 
 
 def reshape(broadcast: ir.Operation) -> None:
@@ -61,7 +67,10 @@ def reshape(broadcast: ir.Operation) -> None:
 
 
 def lift_unchanged(loop: ir.Operation) -> list[int]:
-    """Lets the loop read from outside what it carries and never changes. Returns the positions of these values."""
+    """Lets the loop read from outside what it carries and never changes. Returns the positions of these values.
+
+    It carries something else there: what Shardy propagates along a loop would reach the value, which XLA has outside.
+    """
     parts = Loop(loop)
     carried = zip(parts.body.arguments, parts.next_values.operands, strict=True)
     positions = [position for position, (argument, following) in enumerate(carried) if argument == following]
@@ -69,6 +78,9 @@ def lift_unchanged(loop: ir.Operation) -> list[int]:
         value = loop.operands[position]
         for carrier in (parts.condition.arguments, parts.body.arguments, loop.results):
             carrier[position].replace_all_uses_with(value)
+        parts.next_values.operands[position] = parts.body.arguments[position]
+        with loop.context, ir.InsertionPoint(loop), loop.location:
+            loop.operands[position] = _call("other", result=value.type).results[0]
     return positions
 
 

@@ -95,6 +95,25 @@ def test_neutral_ops_are_none_for_xla(neutral: Callable[[jax.Array], jax.Array],
     assert predicted == found and predicted.total() == 1
 
 
+@pytest.mark.parametrize("passes", ["inline-calls", "grad-sync"])
+def test_arrays_that_a_loop_only_reads_are_outside_of_it(passes: str, tmp_path: Path) -> None:
+    """Examples are split by rows, what is computed of them by columns: as the loop carries them, it would reach them."""
+
+    def loss(w: jax.Array, batch: tuple[jax.Array, jax.Array]) -> jax.Array:
+        h = jax.checkpoint(lambda w, x: x * w)(w, batch[0])
+        return (lax.with_sharding_constraint(h, NamedSharding(MESH, PartitionSpec(None, "data"))) * batch[1]).sum()
+
+    def step(w: jax.Array, batches: Any) -> Any:
+        def trip(total: Any, batch: Any) -> tuple[Any, None]:
+            return jax.tree.map(jnp.add, total, jax.value_and_grad(loss)(w, batch)), None
+
+        return lax.scan(trip, (jnp.float32(0), jnp.zeros_like(w)), batches)[0]
+
+    batches = tuple(on_mesh(normal(MICRO_BATCHES, EXAMPLES, WIDTH), None, "data") for _ in range(2))
+    predicted, found = predicted_and_found(jax.jit(step).lower(on_mesh(normal(WIDTH)), batches), passes, tmp_path)
+    assert predicted == found and predicted.total() > 1
+
+
 def predicted_and_found(lowered: Any, passes: str, directory: Path) -> tuple[Counter[Any], Counter[Any]]:
     passed, _ = rewritten(lowered, passes)
     module: Any = passed.compiler_ir()
