@@ -18,6 +18,7 @@ from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.shardings import is_manual
 from paropt.passes.analysis.types import is_number, tensor_of
 from paropt.passes.core.counter import create
+from paropt.passes.core.erasing import erase_unread
 from paropt.passes.core.remarks import Declined
 from paropt.passes.core.split import neutral
 from paropt.passes.core.traversal import defining_op, op_of, ops_of
@@ -91,11 +92,11 @@ def _take_apart(op: ir.Operation) -> None:
 
 
 def _join(op: ir.Operation) -> None:
-    zeros, add = op_of(op.operands[0]), next(op.results[0].uses).owner.operation
+    zeros, add = op.operands[0], next(op.results[0].uses).owner.operation
     op.operands[0] = add.operands[0]
     add.results[0].replace_all_uses_with(op.results[0])
     add.erase()
-    zeros.erase()
+    erase_unread([zeros])
 
 
 def _reduced(module: ir.Operation, scatters: list[ir.Operation]) -> list[ir.Operation]:

@@ -414,6 +414,28 @@ func.func public @whole_rows_added(%i: tensor<16x1xui8> {sdy.sharding = #sdy.sha
   return %l#1 : tensor<9x4xf32>
 }
 
+// CHECK-LABEL:   func.func public @whole_complex_rows_added
+// CHECK-NOT:       dense<0.000000e+00>
+// CHECK:           "stablehlo.scatter"(%iterArg{{.*}}, %arg0, %arg1)
+func.func public @whole_complex_rows_added(%i: tensor<16x1xui8> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}, %x: tensor<16x4xcomplex<f32>> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}, %old: tensor<9x4xcomplex<f32>>, %n: tensor<i32>) -> tensor<9x4xcomplex<f32>> {
+  %l:2 = stablehlo.while(%k = %n, %sum = %old) : tensor<i32>, tensor<9x4xcomplex<f32>>
+  cond {
+    %four = stablehlo.constant dense<4> : tensor<i32>
+    %more = stablehlo.compare LT, %k, %four, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %next = stablehlo.add %k, %one : tensor<i32>
+    %a = "stablehlo.scatter"(%sum, %i, %x) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+      ^bb0(%p: tensor<complex<f32>>, %q: tensor<complex<f32>>):
+        %r = stablehlo.add %p, %q : tensor<complex<f32>>
+        stablehlo.return %r : tensor<complex<f32>>
+      }) : (tensor<9x4xcomplex<f32>>, tensor<16x1xui8>, tensor<16x4xcomplex<f32>>) -> tensor<9x4xcomplex<f32>>
+    stablehlo.return %next, %a : tensor<i32>, tensor<9x4xcomplex<f32>>
+  }
+  return %l#1 : tensor<9x4xcomplex<f32>>
+}
+
 // Legal when: its operands split what it adds up in the same way
 // CHECK-LABEL:   func.func public @one_operand_split
 // CHECK-NOT:       sdy.all_reduce
