@@ -206,16 +206,17 @@ ROWS = '{"model"}, {}'
 PRODUCT = """
       %y1 = sdy.sharding_constraint %y <@mesh, [SPLIT]> : tensor<8x8xf32>
       %q = stablehlo.dot_general %y1, %y, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
-      stablehlo.custom_call @print(%q) {has_side_effect = true} : (tensor<8x8xf32>) -> ()
+      %q1 = sdy.sharding_constraint %q <@mesh, [RESULT]> : tensor<8x8xf32>
+      stablehlo.custom_call @print(%q1) {has_side_effect = true} : (tensor<8x8xf32>) -> ()
 """
 
 
-def with_product(before: str, split: str = ROWS, argument: str = ROWS) -> Prediction:
-    """Of a step that multiplies `y`, split like that, by `y` as the argument is split, before it makes `before`."""
-    argument = f", %y: tensor<8x8xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{argument}]>}}"
+def with_product(before: str, split: str = ROWS, result: str = "{?}, {?}") -> Prediction:
+    """Of a step that multiplies `y`, with its rows and columns split like that, by itself before it makes `before`."""
+    argument = ", %y: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [SPLIT]>}"
     text = STEP.replace(") -> tensor<8x8xf32> {", f"{argument}) -> tensor<8x8xf32> {{", 1)
     text = text.replace(f"{before} = ", f"{PRODUCT}{before} = ")
-    return prediction(module(text.replace("SPLIT", split)).operation)
+    return prediction(module(text.replace("SPLIT", split).replace("RESULT", result)).operation)
 
 
 def test_what_is_split_over_other_axes_for_a_product() -> None:
@@ -224,7 +225,7 @@ def test_what_is_split_over_other_axes_for_a_product() -> None:
     added = replace(SUM, axes=("data",))
     assert mismatches(predicted, [SUM, added]) == []
     assert "runs 3 times in all, not 2 times" in mismatches(predicted, [SUM, added, added])[0]
-    whole = with_product("%r", "{}, {}", "{}, {}")
+    whole = with_product("%r", "{}, {}")
     assert "runs 2 times in all, not 1 times" in mismatches(whole, [SUM, added])[0]
 
 
@@ -234,9 +235,9 @@ def test_what_is_split_over_free_axes_for_a_product_in_a_loop() -> None:
     closing, added = (replace(each, axes=("data",)) for each in (SUM, reduction(8, 8, loops=(LOOP,))))
     assert mismatches(predicted, [closing, added]) == []
     assert "runs 8 times in loops, not 4 times" in mismatches(predicted, [closing, added, added])[0]
-    whole = with_product("%d", "{}, {}", "{}, {}")
+    whole = with_product("%d", "{}, {}")
     assert "runs 4 times in loops, not 0 times" in mismatches(whole, [closing, added])[0]
-    taken = with_product("%d", argument='{"model"}, {"data"}')
+    taken = with_product("%d", result='{"model"}, {"data"}')
     assert "runs 4 times in loops, not 0 times" in mismatches(taken, [closing, added])[0]
 
 
