@@ -9,7 +9,7 @@ from paropt.passes.analysis.collectives import ADD
 from paropt.passes.analysis.constants import is_zero
 from paropt.passes.analysis.loops import WHILE, Loop
 from paropt.passes.core.remarks import Declined, require
-from paropt.passes.core.traversal import defining_op, op_of
+from paropt.passes.core.traversal import defining_op, is_read_once, op_of
 
 
 class LoopSums(NamedTuple):
@@ -34,7 +34,7 @@ def loop_sums(values: Sequence[ir.Value]) -> LoopSums:
         if op is None or op.name != WHILE:
             continue
         try:
-            require(_is_read_once(value), "a sum is also read by something else", op)
+            require(is_read_once(value), "a sum is also read by something else", op)
             loop = found[op.results[0]].loop if op.results[0] in found else Loop(op)
             add, term = _added(loop, ir.OpResult(value).result_number)
         except Declined as declined:
@@ -56,11 +56,7 @@ def _added(loop: Loop, position: int) -> tuple[ir.Operation, ir.Value]:
     carried, following = loop.body.arguments[position], loop.next_values.operands[position]
     add = defining_op(following)
     reads = list(add.operands) if add is not None and add.name == ADD and add.block == loop.body else []
-    alone = reads.count(carried) == 1 and _is_read_once(carried) and _is_read_once(following)
+    alone = reads.count(carried) == 1 and is_read_once(carried) and is_read_once(following)
     unread = next(loop.condition.arguments[position].uses, None) is None
     require(alone and unread, "the loop does more with a sum than add to it", loop.op)
     return op_of(following), reads[1 - reads.index(carried)]
-
-
-def _is_read_once(value: ir.Value) -> bool:
-    return len(list(value.uses)) == 1

@@ -10,14 +10,13 @@ from paropt.passes.analysis.deferral import Cost
 from paropt.passes.analysis.exposed import made_by
 from paropt.passes.analysis.loops import WHILE, Loop, loop_around, trip_count
 from paropt.passes.analysis.noted import shard_bytes
-from paropt.passes.analysis.producers import Producer, producer_of
+from paropt.passes.analysis.producers import SCATTER, Producer, producer_of
 from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.sharded_sums import is_activation
 from paropt.passes.analysis.shardings import Axes, Sharding, mesh_behind, names_of, parts_in, unsplit, without
 from paropt.passes.core.remarks import Declined
 from paropt.passes.core.traversal import is_within, module_of, op_of, parent_of
 
-_SCATTER = "stablehlo.scatter"
 _UNKNOWN = 2  # trips of a loop that does not tell: as few as can be worth it
 
 
@@ -93,7 +92,7 @@ def _sent(producer: Producer, propagated: Propagated) -> float:
 def are_rows_cheaper(producer: Producer, propagated: Propagated) -> bool:
     """Whether a device gets fewer bytes of a scatter's rows than of its sum, as XLA alone sends them to split sums."""
     op = producer.op
-    if op.name != _SCATTER:
+    if op.name != SCATTER:
         return False
     table, *rows = (propagated.sharding_of(op.results[0]), *propagated.operand_shardings(op)[1:])
     left = (

@@ -21,7 +21,7 @@ from paropt.passes.core.counter import create
 from paropt.passes.core.erasing import erase_unread
 from paropt.passes.core.remarks import Declined
 from paropt.passes.core.split import neutral
-from paropt.passes.core.traversal import defining_op, op_of, ops_of
+from paropt.passes.core.traversal import defining_op, is_read_once, op_of, ops_of
 
 
 def rows_apart(module: ir.Operation) -> list[ir.Operation]:
@@ -54,18 +54,18 @@ def _is_accumulated(op: ir.Operation) -> bool:
     if is_zero(first):
         return True
     loop = loop_around(op.block)
-    if loop is None or first.owner != loop.body or not _is_read_once(first):
+    if loop is None or first.owner != loop.body or not is_read_once(first):
         return False
     number = ir.BlockArgument(first).arg_number
     last = _end(op)
     is_tested = next(loop.condition.arguments[number].uses, None) is not None
-    return _is_read_once(last) and last == loop.next_values.operands[number] and not is_tested
+    return is_read_once(last) and last == loop.next_values.operands[number] and not is_tested
 
 
 def _start(op: ir.Operation) -> ir.Value:
     """What the first one adds to of the scatters that add to each other, up to `op`."""
     first = op.operands[0]
-    while (before := defining_op(first)) is not None and _adds(before) and _is_read_once(first):
+    while (before := defining_op(first)) is not None and _adds(before) and is_read_once(first):
         first = before.operands[0]
     return first
 
@@ -73,13 +73,9 @@ def _start(op: ir.Operation) -> ir.Value:
 def _end(op: ir.Operation) -> ir.Value:
     """What the last one makes of the scatters that add to each other, from `op` on."""
     last = op.results[0]
-    while _is_read_once(last) and _adds(after := next(last.uses).owner.operation):
+    while is_read_once(last) and _adds(after := next(last.uses).owner.operation):
         last = after.results[0]
     return last
-
-
-def _is_read_once(value: ir.Value) -> bool:
-    return len(list(value.uses)) == 1
 
 
 def _take_apart(op: ir.Operation) -> None:

@@ -54,6 +54,10 @@ def is_used(op: ir.Operation) -> bool:
     return any(next(result.uses, None) is not None for result in op.results)
 
 
+def is_read_once(value: ir.Value) -> bool:
+    return len(list(value.uses)) == 1
+
+
 def defining_op(value: ir.Value) -> ir.Operation | None:
     """The op whose result `value` is; None for a block argument."""
     owner = value.owner
