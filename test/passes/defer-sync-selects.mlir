@@ -143,6 +143,61 @@ func.func public @computed_for_nothing(%v: tensor<4xf32>, %x: tensor<4xf32>, %st
   return %l#1, %l#2, %l#3 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 
+// Where another branch keeps what it computes, the ops that go back are right before theirs.
+// CHECK-LABEL:   func.func public @computed_for_something_and_for_nothing(
+// CHECK:             stablehlo.case
+// CHECK:               "stablehlo.all_reduce"
+// CHECK:               stablehlo.sign
+// CHECK:             stablehlo.tanh
+// CHECK-NEXT:        stablehlo.sign
+// CHECK-NEXT:        stablehlo.subtract
+// CHECK-NEXT:        stablehlo.case
+// CHECK-NOT:       paropt_
+// CHECK:           return
+func.func public @computed_for_something_and_for_nothing(%v: tensor<4xf32>, %x: tensor<4xf32>, %start: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %end = stablehlo.constant dense<8> : tensor<i32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %l:6 = stablehlo.while(%i = %zero, %w = %x, %acc = %start, %u = %x, %bcc = %start, %hs = %zeros) : tensor<i32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %v, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %a = stablehlo.add %acc, %s : tensor<4xf32>
+    %k = stablehlo.remainder %i, %four : tensor<i32>
+    %last = stablehlo.compare EQ, %k, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %step = stablehlo.sign %a : tensor<4xf32>
+    %new = stablehlo.subtract %w, %step : tensor<4xf32>
+    %number = stablehlo.convert %last : (tensor<i1>) -> tensor<i32>
+    %b:2 = "stablehlo.case"(%number) ({
+      stablehlo.return %w, %a : tensor<4xf32>, tensor<4xf32>
+    }, {
+      stablehlo.return %new, %zeros : tensor<4xf32>, tensor<4xf32>
+    }) : (tensor<i32>) -> (tensor<4xf32>, tensor<4xf32>)
+    %f = stablehlo.multiply %v, %ts : tensor<4xf32>
+    %r = "stablehlo.all_reduce"(%f) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %d = stablehlo.add %bcc, %r : tensor<4xf32>
+    %move = stablehlo.sign %d : tensor<4xf32>
+    %other = stablehlo.subtract %u, %move : tensor<4xf32>
+    %h = stablehlo.tanh %r : tensor<4xf32>
+    %c:2 = "stablehlo.case"(%number) ({
+      stablehlo.return %u, %d : tensor<4xf32>, tensor<4xf32>
+    }, {
+      stablehlo.return %other, %zeros : tensor<4xf32>, tensor<4xf32>
+    }) : (tensor<i32>) -> (tensor<4xf32>, tensor<4xf32>)
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %b#0, %b#1, %c#0, %c#1, %h : tensor<i32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %l#1, %l#2, %l#3, %l#4, %l#5 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+
 // In the last trip only: the branch follows the loop, with what it computes.
 // CHECK-LABEL:   func.func public @computed_before_the_end(
 // CHECK:           stablehlo.while(
