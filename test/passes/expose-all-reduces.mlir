@@ -392,6 +392,26 @@ func.func public @truths_added_in_a_loop(%i: tensor<16x1xui8> {sdy.sharding = #s
   return %l#1 : tensor<9x4xi1>
 }
 
+// So they are where their reduction is left to XLA.
+// CHECK-LABEL:   func.func public @rows_added_of_one_operand_split
+// CHECK:           %[[FIRST:.*]] = sdy.all_reduce {"data"}
+// CHECK:           %[[BOTH:.*]] = "stablehlo.scatter"(%[[FIRST]], %arg0, %arg2)
+// CHECK:           return %[[BOTH]]
+func.func public @rows_added_of_one_operand_split(%i: tensor<16x1xui8> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) -> tensor<9x4xf32> {
+  %zeros = stablehlo.constant dense<0.0> : tensor<9x4xf32>
+  %a = "stablehlo.scatter"(%zeros, %i, %x) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+      ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+        %r = stablehlo.add %p, %q : tensor<f32>
+        stablehlo.return %r : tensor<f32>
+      }) : (tensor<9x4xf32>, tensor<16x1xui8>, tensor<16x4xf32>) -> tensor<9x4xf32>
+  %b = "stablehlo.scatter"(%a, %i, %y) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+      ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+        %r = stablehlo.add %p, %q : tensor<f32>
+        stablehlo.return %r : tensor<f32>
+      }) : (tensor<9x4xf32>, tensor<16x1xui8>, tensor<16x4xf32>) -> tensor<9x4xf32>
+  return %b : tensor<9x4xf32>
+}
+
 // CHECK-LABEL:   func.func public @whole_rows_added
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           "stablehlo.scatter"(%iterArg{{.*}}, %arg0, %arg1)
