@@ -37,6 +37,7 @@ from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.sharded_sums import Cut
 from paropt.passes.analysis.shardings import (
     CONSTRAINT,
+    MANUAL,
     Axes,
     Sharding,
     axes_in,
@@ -48,7 +49,7 @@ from paropt.passes.analysis.shardings import (
     says,
     unsplit,
 )
-from paropt.passes.core.traversal import defining_op, module_of, op_of, ops_of
+from paropt.passes.core.traversal import defining_op, is_read_once, module_of, op_of, ops_of
 
 _NOTED = "paropt.noted"  # of the module: which kinds of ops have notes
 _ENDS = ("stablehlo.return", "func.return", "sdy.return")
@@ -293,7 +294,27 @@ def _pin_gathered(op: ir.Operation, position: int) -> bool:
     for user, number, wanted in uses:
         if wanted is not None and wanted == gather:
             user.operands[number] = pinned
+    _keep_for_others(made)
     return True
+
+
+def _keep_for_others(value: ir.Value) -> None:
+    """Before one op reads what the constraint `value` says through another: what else reads its operand reads `value`.
+
+    Where nothing but the second constraint reads the first, Shardy has all that comes behind read the second.
+    """
+    op = defining_op(value)
+    if op is None or op.name != CONSTRAINT or not is_read_once(value):
+        return
+    read = op.operands[0]
+    uses = [use for use in read.uses if use.owner.operation != op]
+    if any(use.owner.operation.name in (CONSTRAINT, MANUAL) for use in uses):  # then it does not
+        return
+    for use in uses:
+        user = use.owner.operation
+        unchanged = user.name in _ENDS and defining_op(read) is None  # a loop would change what it only reads
+        if user.block == op.block and op.is_before_in_block(user) and not unchanged:
+            user.operands[use.operand_number] = value
 
 
 def _behind(value: ir.Value) -> ir.InsertionPoint:
@@ -307,6 +328,7 @@ def _pin(op: ir.Operation, position: int, split: ir.Attribute, *, for_all: bool)
     """Where what `op` reads lies like that for all, all read the same: XLA would gather it for each that does not."""
     value = op.operands[position]
     if not for_all:
+        _keep_for_others(value)
         with op.context, ir.InsertionPoint(op), op.location:
             op.operands[position] = constrained(value, split)
         return
@@ -343,6 +365,7 @@ def pin_others(op: ir.Operation, addends: Sequence[int], mesh: str) -> None:
         for i, sharding in enumerate(lies):
             if i not in addends:
                 operand = op.operands[i]
+                _keep_for_others(operand)
                 dimensions = (sharding or unsplit(operand, mesh)).dimensions
                 op.operands[i] = constrained(operand, closed_sharding(mesh, dimensions))
 

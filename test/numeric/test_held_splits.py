@@ -461,3 +461,28 @@ def test_terms_of_a_sum_are_not_gathered_apart(model: Any) -> None:
     batches = placed(integers(MICRO_BATCHES, 2, EXAMPLES, WIDTH), None, None, "data", mesh=FOUR_BY_TWO)
     before, after, _ = compared(Case(step, (adapter(), batches)))
     assert after.total().wire <= before.total().wire
+
+
+def test_what_is_gathered_for_one_product_is_not_for_the_next() -> None:
+    """Two products read the examples; XLA gathers them for one. With them gathered, it gets the other one wrong."""
+    mesh = mesh_of(replica=2, data=2, model=2)
+    rows, columns = (NamedSharding(mesh, PartitionSpec(*spec)) for spec in (("data",), (("data", "model"), "replica")))
+
+    def loss(w: Tree, batch: tuple[jax.Array, jax.Array]) -> jax.Array:
+        h = ((batch[0] @ w["up"]) * (batch[0] @ w["gate"])) @ w["down"]
+        return (lax.with_sharding_constraint(h, rows) * batch[1]).sum()
+
+    def gradient(w: Tree, batch: tuple[jax.Array, jax.Array]) -> Tree:
+        found = jax.grad(loss)(w, batch)
+        return found | {"up": lax.with_sharding_constraint(found["up"], columns)}
+
+    def step(w: Tree, batches: Any) -> Tree:
+        return accumulated(gradient, w, batches)
+
+    w = {name: placed(integers(WIDTH, HIDDEN), mesh=mesh) for name in ("up", "gate")}
+    w["down"] = placed(integers(HIDDEN, WIDTH), "model", mesh=mesh)
+    x, y = (integers(MICRO_BATCHES, 16, 4, WIDTH) for _ in range(2))
+    split = (None, ("replica", "model"))
+    batches = (placed(x, *split, None, "data", mesh=mesh), placed(y, *split, mesh=mesh))
+    before, after, _ = compared(Case(step, (w, batches)))
+    assert after.sync_in_loop < before.sync_in_loop and after.total().wire < before.total().wire

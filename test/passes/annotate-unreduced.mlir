@@ -1293,12 +1293,13 @@ func.func public @region_over_another_axis(%x: tensor<16x4xf32> {sdy.sharding = 
 module attributes {paropt.noted = ["stablehlo.dot_general"]} {
 sdy.mesh @mesh = <["data"=4, "model"=2]>
 
-// What XLA gathers for two products is gathered once for both, from how it was; other ops read it as it was.
+// What XLA gathers for two products is gathered once for both, from how it was. Other ops read it as it was: where the
+// constraint of that has no other reader, Shardy makes all ops behind it read what is gathered.
 // CHECK-LABEL:   func.func public @gathered
 // CHECK-SAME:      (%[[X:.*]]: tensor<16x6x4xf32>
 // CHECK-NEXT:      %[[B:.*]] = sdy.sharding_constraint %[[X]] <@mesh, [{"data"}, {"model"}, {}]>
 // CHECK-NEXT:      %[[A:.*]] = sdy.sharding_constraint %[[B]] <@mesh, [{"data"}, {}, {}]>
-// CHECK-NEXT:      %[[N:.*]] = stablehlo.negate %[[X]]
+// CHECK-NEXT:      %[[N:.*]] = stablehlo.negate %[[B]]
 // CHECK-NEXT:      stablehlo.dot_general %[[A]], %{{.*}}, contracting_dims = [2] x [0] :
 // CHECK-NEXT:      %[[R:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{"data", ?}, {?}, {?}]>
 // CHECK-NEXT:      %[[P:.*]] = stablehlo.dot_general %[[A]], %[[R]], contracting_dims = [0, 1] x [0, 1] :
@@ -1386,6 +1387,91 @@ func.func public @gathered_for_two(%x: tensor<16x6x4xf32>, %y: tensor<16x6x8xf32
   %g = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x8xf32>
   return %g, %h : tensor<4x8xf32>, tensor<16x6x8xf32>
 }
+}
+
+// -----
+
+module attributes {paropt.noted = ["stablehlo.dot_general"]} {
+sdy.mesh @mesh = <["data"=4, "model"=2]>
+
+// A constraint of the program's own that only the product reads: what comes behind is to read what it is of as it was.
+// CHECK-LABEL:   func.func public @gathered_as_constrained
+// CHECK:           %[[Y:.*]] = stablehlo.tanh
+// CHECK-NEXT:      %[[E:.*]] = stablehlo.exponential %[[Y]]
+// CHECK-NEXT:      %[[B:.*]] = sdy.sharding_constraint %[[Y]] <@mesh, [{"data"}, {"model"}, {}]>
+// CHECK-NEXT:      %[[A:.*]] = sdy.sharding_constraint %[[B]] <@mesh, [{"data"}, {}, {}]>
+// CHECK:           stablehlo.dot_general %[[A]],
+// CHECK:           stablehlo.multiply %[[E]], %[[B]]
+// CHECK:           return %{{.*}}, %{{.*}}, %[[B]] :
+func.func public @gathered_as_constrained(%x: tensor<16x6x4xf32>, %y: tensor<16x6x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}, {"model"}]>}) -> (tensor<4x8xf32>, tensor<16x6x4xf32>, tensor<16x6x4xf32>) {
+  %h = stablehlo.tanh %x : tensor<16x6x4xf32>
+  %e = stablehlo.exponential %h : tensor<16x6x4xf32>
+  %b = sdy.sharding_constraint %h <@mesh, [{"data"}, {"model"}, {}]> : tensor<16x6x4xf32>
+  %p = stablehlo.dot_general %b, %y, contracting_dims = [0, 1] x [0, 1] {paropt.gathered = [[#sdy.sharding<@mesh, [{"data"}, {"model"}, {}]>, #sdy.sharding<@mesh, [{"data"}, {}, {}]>], unit]} : (tensor<16x6x4xf32>, tensor<16x6x8xf32>) -> tensor<4x8xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}, {?}]>]} : tensor<4x8xf32>
+  %t = stablehlo.negate %u : tensor<4x8xf32>
+  %g = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x8xf32>
+  %m = stablehlo.multiply %e, %h : tensor<16x6x4xf32>
+  return %g, %m, %h : tensor<4x8xf32>, tensor<16x6x4xf32>, tensor<16x6x4xf32>
+}
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=4, "model"=2]>
+
+// The same of what is not gathered, but for what is returned as it came. Where two constraints read it, or something else
+// reads the first, Shardy has all read it as it is.
+// CHECK-LABEL:   func.func public @split_as_constrained
+// CHECK:           %[[Y:.*]] = stablehlo.tanh
+// CHECK-NEXT:      %[[B:.*]] = sdy.sharding_constraint %[[Y]] <@mesh, [{"data"}, {}]>
+// CHECK:           %[[A:.*]] = sdy.sharding_constraint %[[B]] <@mesh, [{"data", ?}, {?}]>
+// CHECK:           stablehlo.dot_general %[[A]],
+// CHECK:           stablehlo.negate %[[B]]
+// CHECK:           %[[K:.*]] = sdy.sharding_constraint %arg2 <@mesh, [{}, {"model"}]>
+// CHECK-NEXT:      %[[L:.*]] = sdy.sharding_constraint %[[K]] <@mesh, [{}, {}]>
+// CHECK-NEXT:      stablehlo.dot_general %{{.*}}, %[[L]],
+// CHECK:           stablehlo.abs %[[K]]
+// CHECK:           return %{{.*}}, %{{.*}}, %{{.*}}, %arg2 :
+// CHECK-LABEL:   func.func private @by_two
+// CHECK:           %[[Z:.*]] = stablehlo.tanh
+// CHECK:           stablehlo.cosine %[[Z]]
+// CHECK-LABEL:   func.func private @read_twice
+// CHECK:           %[[Z:.*]] = stablehlo.tanh
+// CHECK:           stablehlo.cosine %[[Z]]
+func.func public @split_as_constrained(%x: tensor<16x4xf32>, %y: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %w: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<16x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) {
+  %h = stablehlo.tanh %x : tensor<16x4xf32>
+  %b = sdy.sharding_constraint %h <@mesh, [{"data"}, {}]> : tensor<16x4xf32>
+  %p = stablehlo.dot_general %b, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %n = stablehlo.negate %h : tensor<16x4xf32>
+  %k = sdy.sharding_constraint %w <@mesh, [{}, {"model"}]> : tensor<4x4xf32>
+  %t = stablehlo.dot_general %u, %k, contracting_dims = [1] x [0] {paropt.read = [unit, unit]} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %g = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  %a = stablehlo.abs %w : tensor<4x4xf32>
+  return %g, %n, %a, %w : tensor<4x4xf32>, tensor<16x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
+}
+func.func private @by_two(%x: tensor<16x4xf32>, %y: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> (tensor<4x4xf32>, tensor<16x4xf32>, tensor<16x4xf32>) {
+  %h = stablehlo.tanh %x : tensor<16x4xf32>
+  %b = sdy.sharding_constraint %h <@mesh, [{"data"}, {}]> : tensor<16x4xf32>
+  %c = sdy.sharding_constraint %h <@mesh, [{}, {"model"}]> : tensor<16x4xf32>
+  %p = stablehlo.dot_general %b, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %t = stablehlo.negate %u : tensor<4x4xf32>
+  %g = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  %n = stablehlo.cosine %h : tensor<16x4xf32>
+  return %g, %n, %c : tensor<4x4xf32>, tensor<16x4xf32>, tensor<16x4xf32>
+}
+func.func private @read_twice(%x: tensor<16x4xf32>, %y: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> (tensor<4x4xf32>, tensor<16x4xf32>, tensor<16x4xf32>) {
+  %h = stablehlo.tanh %x : tensor<16x4xf32>
+  %b = sdy.sharding_constraint %h <@mesh, [{"data"}, {}]> : tensor<16x4xf32>
+  %c = stablehlo.abs %b : tensor<16x4xf32>
+  %p = stablehlo.dot_general %b, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %t = stablehlo.negate %u : tensor<4x4xf32>
+  %g = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  %n = stablehlo.cosine %h : tensor<16x4xf32>
+  return %g, %n, %c : tensor<4x4xf32>, tensor<16x4xf32>, tensor<16x4xf32>
 }
 
 // -----
