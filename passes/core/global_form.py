@@ -339,7 +339,8 @@ def _pin(op: ir.Operation, position: int, split: ir.Attribute, *, for_all: bool)
     with op.context, _behind(value), op.location if made is None else made.location:
         pinned = constrained(value, split)
     if made is not None and ALONE in made.attributes:  # what is left open for others is to lie as it would alone
-        op_of(pinned).attributes[ALONE] = made.attributes[ALONE]
+        listed = list(ir.ArrayAttr(made.attributes[ALONE]))[ir.OpResult(value).result_number :]
+        op_of(pinned).attributes[ALONE] = ir.ArrayAttr.get(listed[:1], value.context)
         remember(module_of(op), {CONSTRAINT})
     for reader, number in readers:
         if made is not None or reader.name not in _ENDS:  # else a loop would change what it only reads

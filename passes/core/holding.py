@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.constants import BARRIER
 from paropt.passes.analysis.loops import WHILE, loop_around
 from paropt.passes.analysis.noted import ALONE, OPERANDS
 from paropt.passes.analysis.propagation import Propagated
@@ -25,9 +26,9 @@ _ROUNDS = 6  # what is held may move what is not
 
 
 class Change(NamedTuple):
-    """An op whose result lies otherwise than noted, and how it should."""
+    """A result that lies otherwise than noted, and how it should."""
 
-    op: ir.Operation
+    result: ir.OpResult
     mesh: str
     dimensions: tuple[Axes, ...]
 
@@ -47,7 +48,7 @@ def note_alone(module: ir.Operation, *propagated: Propagated) -> None:
 
 def _is_noted(op: ir.Operation) -> bool:
     named = op.name.startswith(("stablehlo.", "chlo.")) and op.name not in _LEFT
-    return named and len(op.results) == 1 and rank_of(op.results[0]) > 0
+    return named and (op.name == BARRIER or len(op.results) == 1) and any(map(rank_of, op.results))
 
 
 def unlike_alone(module: ir.Operation) -> list[ir.Operation]:
@@ -110,16 +111,17 @@ def hold(module: ir.Operation) -> list[ir.Operation]:
             break
         if not changed:
             break
-        for change in [each for each in changed if each.op.name in _FIRST] or changed:
+        for change in [each for each in changed if op_of(each.result).name in _FIRST] or changed:
             _hold(change)
-            held[change.op.results[0]] = change.op
+            op = op_of(change.result)
+            held[op.results[0]] = op
     return list(held.values())
 
 
 def _hold(change: Change) -> None:
     """Constrains the result; where a loop carries it, what the loop starts with as well."""
-    result, sharding = change.op.results[0], closed_sharding(change.mesh, change.dimensions)
-    with result.context, ir.InsertionPoint.after(change.op), change.op.location:
+    result, sharding = change.result, closed_sharding(change.mesh, change.dimensions)
+    with result.context, ir.InsertionPoint.after(op_of(result)), op_of(result).location:
         holder = constrained(result, sharding)
     result.replace_all_uses_except(holder, op_of(holder))
     for use in holder.uses:
@@ -134,14 +136,19 @@ def _hold(change: Change) -> None:
 def _changed(ops: list[ir.Operation], propagated: Propagated) -> Iterator[Change]:
     for op in ops:
         listed = ir.ArrayAttr(op.attributes[ALONE])
-        alone = read_sharding(listed[0]) if len(listed) else None
-        now = propagated.sharding_of(op.results[0])
-        known = alone or now
-        if known is None or (now is not None and now.unreduced):
-            continue
-        unsplit = ((),) * rank_of(op.results[0])
-        wanted = alone.dimensions if alone is not None else unsplit
-        if op.name not in _FIRST and not any(wanted):
-            continue  # XLA may drop the op, as a sum with zero: to constrain it would gather its operand
-        if wanted != (now.dimensions if now is not None else unsplit):
-            yield Change(op, known.mesh, wanted)
+        for i, result in enumerate(op.results):
+            change = _change(result, read_sharding(listed[i]) if len(listed) else None, propagated)
+            if change is not None:
+                yield change
+
+
+def _change(result: ir.OpResult, alone: Sharding | None, propagated: Propagated) -> Change | None:
+    now = propagated.sharding_of(result)
+    known = alone or now
+    if known is None or (now is not None and now.unreduced):
+        return None
+    unsplit = ((),) * rank_of(result)
+    wanted = alone.dimensions if alone is not None else unsplit
+    if op_of(result).name not in _FIRST and not any(wanted):
+        return None  # XLA may drop the op, as a sum with zero: to constrain it would gather its operand
+    return Change(result, known.mesh, wanted) if wanted != (now.dimensions if now is not None else unsplit) else None

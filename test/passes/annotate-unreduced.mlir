@@ -1592,6 +1592,33 @@ module attributes {paropt.noted = ["stablehlo.dot_general", "stablehlo.negate"]}
 
 // -----
 
+// So is what comes through a barrier, as into a rematerialized layer, and what a product reads of that, result by result.
+// CHECK-LABEL:   func.func public @held_behind_a_barrier
+// CHECK:           %[[O:.*]]:2 = stablehlo.optimization_barrier
+// CHECK-NEXT:      %[[A:.*]] = sdy.sharding_constraint %[[O]]#1 <@mesh, [{"data"}, {}]>
+// CHECK-NEXT:      %[[B:.*]] = sdy.sharding_constraint %[[A]] <@mesh, [{"data", ?}, {?}]>
+// CHECK-NEXT:      %[[C:.*]] = sdy.sharding_constraint %[[B]] <@mesh, [{"data"}, {}]>
+// CHECK-NEXT:      stablehlo.dot_general %[[C]], %[[O]]#0,
+// CHECK-NEXT:      stablehlo.reduce(%[[C]] init:
+// CHECK-NOT:       paropt.alone
+// CHECK:           return
+// REMARK-DAG: [annotate-unreduced] stablehlo.optimization_barrier applied: what it makes stays split as XLA alone splits it
+module attributes {paropt.noted = ["stablehlo.optimization_barrier", "stablehlo.reduce"]} {
+  sdy.mesh @mesh = <["data"=4, "model"=2]>
+  func.func public @held_behind_a_barrier(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<8x8xf32>) -> (tensor<8xf32>, tensor<16x8xf32>, tensor<8x8xf32>) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %o:2 = stablehlo.optimization_barrier {paropt.alone = [#sdy.sharding<@mesh, [{}, {}]>, #sdy.sharding<@mesh, [{"data"}, {}]>]} %y, %x : tensor<8x8xf32>, tensor<16x8xf32>
+    %h = stablehlo.dot_general %o#1, %o#0, contracting_dims = [1] x [0] : (tensor<16x8xf32>, tensor<8x8xf32>) -> tensor<16x8xf32>
+    %p = stablehlo.reduce(%o#1 init: %zero) applies stablehlo.add across dimensions = [0] {paropt.shardings = [#sdy.sharding<@mesh, [{"data", "model"}]>]} : (tensor<16x8xf32>, tensor<f32>) -> tensor<8xf32>
+    %u = sdy.sharding_constraint %p <@mesh, [{?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, unit], paropt.shared = array<i64: 0>} : tensor<8xf32>
+    %t = stablehlo.negate %u : tensor<8xf32>
+    %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}]> : tensor<8xf32>
+    return %v, %h, %o#0 : tensor<8xf32>, tensor<16x8xf32>, tensor<8x8xf32>
+  }
+}
+
+// -----
+
 sdy.mesh @mesh = <["data"=2, "fsdp"=2, "tensor"=2]>
 
 // Legal when: what is not reduced is cut, or put together, and not moved to other devices (XLA would add up wrong parts)
