@@ -32,7 +32,7 @@ from paropt.passes.analysis.noted import (
     noted_gather,
     noted_operands,
 )
-from paropt.passes.analysis.producers import Producer
+from paropt.passes.analysis.producers import SCATTER, Producer
 from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.sharded_sums import Cut
 from paropt.passes.analysis.shardings import (
@@ -294,7 +294,8 @@ def _pin_gathered(op: ir.Operation, position: int) -> bool:
     for user, number, wanted in uses:
         if wanted is not None and wanted == gather:
             user.operands[number] = pinned
-    _keep_for_others(made)
+    if op.name != SCATTER:  # indices are few bytes: what comes behind may look up, and gather, the less
+        _keep_for_others(made)
     return True
 
 
@@ -339,9 +340,11 @@ def _pin(op: ir.Operation, position: int, split: ir.Attribute, *, for_all: bool)
     with op.context, _behind(value), op.location if made is None else made.location:
         pinned = constrained(value, split)
     if made is not None and ALONE in made.attributes:  # what is left open for others is to lie as it would alone
-        listed = list(ir.ArrayAttr(made.attributes[ALONE]))[ir.OpResult(value).result_number :]
-        op_of(pinned).attributes[ALONE] = ir.ArrayAttr.get(listed[:1], value.context)
-        remember(module_of(op), {CONSTRAINT})
+        listed = list(ir.ArrayAttr(made.attributes[ALONE]))
+        if len(listed) in (0, len(made.results)):
+            own = listed[ir.OpResult(value).result_number :][:1]
+            op_of(pinned).attributes[ALONE] = ir.ArrayAttr.get(own, value.context)
+            remember(module_of(op), {CONSTRAINT})
     for reader, number in readers:
         if made is not None or reader.name not in _ENDS:  # else a loop would change what it only reads
             reader.operands[number] = pinned

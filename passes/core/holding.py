@@ -136,6 +136,8 @@ def _hold(change: Change) -> None:
 def _changed(ops: list[ir.Operation], propagated: Propagated) -> Iterator[Change]:
     for op in ops:
         listed = ir.ArrayAttr(op.attributes[ALONE])
+        if len(listed) not in (0, len(op.results)):  # a barrier has other results by now
+            continue
         for i, result in enumerate(op.results):
             change = _change(result, read_sharding(listed[i]) if len(listed) else None, propagated)
             if change is not None:

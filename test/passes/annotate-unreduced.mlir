@@ -1396,16 +1396,16 @@ sdy.mesh @mesh = <["data"=4, "model"=2]>
 
 // A constraint of the program's own that only the product reads: what comes behind is to read what it is of as it was.
 // CHECK-LABEL:   func.func public @gathered_as_constrained
-// CHECK:           %[[Y:.*]] = stablehlo.tanh
-// CHECK-NEXT:      %[[E:.*]] = stablehlo.exponential %[[Y]]
+// CHECK:           %[[Y:.*]] = stablehlo.abs
+// CHECK-NEXT:      %[[E:.*]] = stablehlo.negate %[[Y]]
 // CHECK-NEXT:      %[[B:.*]] = sdy.sharding_constraint %[[Y]] <@mesh, [{"data"}, {"model"}, {}]>
 // CHECK-NEXT:      %[[A:.*]] = sdy.sharding_constraint %[[B]] <@mesh, [{"data"}, {}, {}]>
 // CHECK:           stablehlo.dot_general %[[A]],
 // CHECK:           stablehlo.multiply %[[E]], %[[B]]
 // CHECK:           return %{{.*}}, %{{.*}}, %[[B]] :
 func.func public @gathered_as_constrained(%x: tensor<16x6x4xf32>, %y: tensor<16x6x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}, {"model"}]>}) -> (tensor<4x8xf32>, tensor<16x6x4xf32>, tensor<16x6x4xf32>) {
-  %h = stablehlo.tanh %x : tensor<16x6x4xf32>
-  %e = stablehlo.exponential %h : tensor<16x6x4xf32>
+  %h = stablehlo.abs %x : tensor<16x6x4xf32>
+  %e = stablehlo.negate %h : tensor<16x6x4xf32>
   %b = sdy.sharding_constraint %h <@mesh, [{"data"}, {"model"}, {}]> : tensor<16x6x4xf32>
   %p = stablehlo.dot_general %b, %y, contracting_dims = [0, 1] x [0, 1] {paropt.gathered = [[#sdy.sharding<@mesh, [{"data"}, {"model"}, {}]>, #sdy.sharding<@mesh, [{"data"}, {}, {}]>], unit]} : (tensor<16x6x4xf32>, tensor<16x6x8xf32>) -> tensor<4x8xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}, {?}]>]} : tensor<4x8xf32>
@@ -1423,7 +1423,7 @@ sdy.mesh @mesh = <["data"=4, "model"=2]>
 // The same of what is not gathered, but for what is returned as it came. Where two constraints read it, or something else
 // reads the first, Shardy has all read it as it is.
 // CHECK-LABEL:   func.func public @split_as_constrained
-// CHECK:           %[[Y:.*]] = stablehlo.tanh
+// CHECK:           %[[Y:.*]] = stablehlo.abs
 // CHECK-NEXT:      %[[B:.*]] = sdy.sharding_constraint %[[Y]] <@mesh, [{"data"}, {}]>
 // CHECK:           %[[A:.*]] = sdy.sharding_constraint %[[B]] <@mesh, [{"data", ?}, {?}]>
 // CHECK:           stablehlo.dot_general %[[A]],
@@ -1434,13 +1434,13 @@ sdy.mesh @mesh = <["data"=4, "model"=2]>
 // CHECK:           stablehlo.abs %[[K]]
 // CHECK:           return %{{.*}}, %{{.*}}, %{{.*}}, %arg2 :
 // CHECK-LABEL:   func.func private @by_two
-// CHECK:           %[[Z:.*]] = stablehlo.tanh
-// CHECK:           stablehlo.cosine %[[Z]]
+// CHECK:           %[[Z:.*]] = stablehlo.abs
+// CHECK:           stablehlo.negate %[[Z]]
 // CHECK-LABEL:   func.func private @read_twice
-// CHECK:           %[[Z:.*]] = stablehlo.tanh
-// CHECK:           stablehlo.cosine %[[Z]]
+// CHECK:           %[[Z:.*]] = stablehlo.abs
+// CHECK:           stablehlo.negate %[[Z]]
 func.func public @split_as_constrained(%x: tensor<16x4xf32>, %y: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %w: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<16x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) {
-  %h = stablehlo.tanh %x : tensor<16x4xf32>
+  %h = stablehlo.abs %x : tensor<16x4xf32>
   %b = sdy.sharding_constraint %h <@mesh, [{"data"}, {}]> : tensor<16x4xf32>
   %p = stablehlo.dot_general %b, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
@@ -1452,25 +1452,25 @@ func.func public @split_as_constrained(%x: tensor<16x4xf32>, %y: tensor<16x4xf32
   return %g, %n, %a, %w : tensor<4x4xf32>, tensor<16x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
 }
 func.func private @by_two(%x: tensor<16x4xf32>, %y: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> (tensor<4x4xf32>, tensor<16x4xf32>, tensor<16x4xf32>) {
-  %h = stablehlo.tanh %x : tensor<16x4xf32>
+  %h = stablehlo.abs %x : tensor<16x4xf32>
   %b = sdy.sharding_constraint %h <@mesh, [{"data"}, {}]> : tensor<16x4xf32>
   %c = sdy.sharding_constraint %h <@mesh, [{}, {"model"}]> : tensor<16x4xf32>
   %p = stablehlo.dot_general %b, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
   %t = stablehlo.negate %u : tensor<4x4xf32>
   %g = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
-  %n = stablehlo.cosine %h : tensor<16x4xf32>
+  %n = stablehlo.negate %h : tensor<16x4xf32>
   return %g, %n, %c : tensor<4x4xf32>, tensor<16x4xf32>, tensor<16x4xf32>
 }
 func.func private @read_twice(%x: tensor<16x4xf32>, %y: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> (tensor<4x4xf32>, tensor<16x4xf32>, tensor<16x4xf32>) {
-  %h = stablehlo.tanh %x : tensor<16x4xf32>
+  %h = stablehlo.abs %x : tensor<16x4xf32>
   %b = sdy.sharding_constraint %h <@mesh, [{"data"}, {}]> : tensor<16x4xf32>
   %c = stablehlo.abs %b : tensor<16x4xf32>
   %p = stablehlo.dot_general %b, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
   %t = stablehlo.negate %u : tensor<4x4xf32>
   %g = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
-  %n = stablehlo.cosine %h : tensor<16x4xf32>
+  %n = stablehlo.negate %h : tensor<16x4xf32>
   return %g, %n, %c : tensor<4x4xf32>, tensor<16x4xf32>, tensor<16x4xf32>
 }
 
