@@ -37,6 +37,15 @@ def wanted_sharding(value: ir.Value) -> Sharding | None:
     return _noted(value, WANTED) or noted_sharding(value)
 
 
+def noted_alone(result: ir.OpResult) -> ir.ArrayAttr | None:
+    """How XLA alone would split `result`, [] for not at all; None where that is not noted of the results its op has."""
+    op = result.owner.operation
+    listed = list(ir.ArrayAttr(op.attributes[ALONE])) if ALONE in op.attributes else None
+    if listed is None or len(listed) not in (0, len(op.results)):  # a pass may give a barrier other results
+        return None
+    return ir.ArrayAttr.get(listed[result.result_number :][:1], op.context)
+
+
 def _noted(value: ir.Value, name: str) -> Sharding | None:
     op = defining_op(value)
     if op is None:

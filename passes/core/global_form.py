@@ -29,6 +29,7 @@ from paropt.passes.analysis.noted import (
     SHARED,
     WANTED,
     is_source,
+    noted_alone,
     noted_gather,
     noted_operands,
 )
@@ -339,12 +340,10 @@ def _pin(op: ir.Operation, position: int, split: ir.Attribute, *, for_all: bool)
         split = closed_as_said(split, made.attributes["sharding"])
     with op.context, _behind(value), op.location if made is None else made.location:
         pinned = constrained(value, split)
-    if made is not None and ALONE in made.attributes:  # what is left open for others is to lie as it would alone
-        listed = list(ir.ArrayAttr(made.attributes[ALONE]))
-        if len(listed) in (0, len(made.results)):
-            own = listed[ir.OpResult(value).result_number :][:1]
-            op_of(pinned).attributes[ALONE] = ir.ArrayAttr.get(own, value.context)
-            remember(module_of(op), {CONSTRAINT})
+    alone = noted_alone(ir.OpResult(value)) if made is not None else None
+    if alone is not None:  # what is left open for others is to lie as it would alone
+        op_of(pinned).attributes[ALONE] = alone
+        remember(module_of(op), {CONSTRAINT})
     for reader, number in readers:
         if made is not None or reader.name not in _ENDS:  # else a loop would change what it only reads
             reader.operands[number] = pinned

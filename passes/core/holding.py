@@ -11,7 +11,7 @@ from jaxlib.mlir import ir
 
 from paropt.passes.analysis.constants import BARRIER
 from paropt.passes.analysis.loops import WHILE, loop_around
-from paropt.passes.analysis.noted import ALONE, OPERANDS
+from paropt.passes.analysis.noted import ALONE, OPERANDS, noted_alone
 from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.shardings import Axes, Sharding, closed_sharding, is_manual, rank_of, read_sharding
 from paropt.passes.core.global_form import constrained, noted_ops, remember, sources, take_back
@@ -135,11 +135,11 @@ def _hold(change: Change) -> None:
 
 def _changed(ops: list[ir.Operation], propagated: Propagated) -> Iterator[Change]:
     for op in ops:
-        listed = ir.ArrayAttr(op.attributes[ALONE])
-        if len(listed) not in (0, len(op.results)):  # a barrier has other results by now
-            continue
-        for i, result in enumerate(op.results):
-            change = _change(result, read_sharding(listed[i]) if len(listed) else None, propagated)
+        for result in op.results:
+            listed = noted_alone(result)
+            if listed is None:
+                continue
+            change = _change(result, read_sharding(listed[0]) if len(listed) else None, propagated)
             if change is not None:
                 yield change
 
