@@ -117,6 +117,8 @@ def expose_all_reduces(
     - it is no sum within an array of complex numbers (XLA:TPU aborts)
     - its operands split what it adds up in the same way
     - what adds up leaves its parts on their devices (XLA would add up wrong ones)
+    - no axis that a product adds up over is between one it has no part in and one that splits its result but not what
+      it reads (XLA would add up wrong parts)
     - no mesh axis without a part in a scatter to split rows is before one that has (XLA would add up wrong ones)
     - outside of loops, it adds up over whole axes of the mesh (XLA would move examples)
     - no part of an axis splits the result of what adds up over another part of it (XLA would move examples)

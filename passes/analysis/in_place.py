@@ -6,19 +6,20 @@ addends, without a word. Nothing is moved where each device cuts out of its part
 within each group of devices that hold addends of the same.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.followed import PARTS_MOVE, UNEQUAL_PARTS
 from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.sharding_rules import Factors, ShardingRule, parse_rule
-from paropt.passes.analysis.shardings import Axes, Sharding, is_even, units_of, without
+from paropt.passes.analysis.shardings import Axes, Sharding, is_even, mesh_behind, units_of, without
 from paropt.passes.analysis.unreduced import Unreduced
 from paropt.passes.core.remarks import require
 from paropt.passes.core.traversal import module_of, op_of
 
-Split = dict[str, tuple[tuple[str, int, int], ...]]  # by factors of a sharding rule: parts of axes, as of `units_of`
+Unit = tuple[str, int, int]  # a part of an axis, as of `units_of`
+Split = dict[str, tuple[Unit, ...]]  # by factors of a sharding rule
 
 
 def require_in_place(found: Unreduced, shardings: Mapping[ir.Value, Sharding], module: ir.Operation) -> None:
@@ -51,6 +52,44 @@ def require_in_place(found: Unreduced, shardings: Mapping[ir.Value, Sharding], m
 def require_kept(before: Split, after: Split, op: ir.Operation) -> None:
     """Declines unless parts are only cut, or only put together."""
     require(_is_kept(before, after), PARTS_MOVE, op)
+
+
+def require_cut_in_place(
+    op: ir.Operation, rule: ShardingRule, lies: Sequence[Sharding | None], left: Sharding, axes: Axes
+) -> None:
+    """Declines where XLA cuts the result of a product in other places than it is to, and adds up wrong parts.
+
+    Where the result, of addends over `axes`, is to be split as `left` says and what is read is not, XLA cuts that over
+    the first axes whose devices have the same, and then moves parts from where these are first to where `left` says.
+    Of the devices with addends it remembers no more than the order: one of `axes` that is in between has others.
+    """
+    module = module_of(op)
+    mesh = mesh_behind(module, left.mesh)
+    cut = split_by(left, rule.results[0], rule, module)
+    anew = [
+        unit for dims, own in zip(rule.operands, lies, strict=True) for unit in _cut_anew(cut, dims, own, rule, module)
+    ]
+    if mesh is None or not anew:
+        return
+    units = units_of(module, left.mesh, [f'"{name}"' for name in mesh.names])
+    added = units_of(module, left.mesh, axes)
+    used = {*added, *(unit for over in cut.values() for unit in over)}
+    same = next((unit for unit in units if unit not in used), None)
+    if same is None:
+        return
+    kept = mesh.is_in_order and used.issubset(units)
+    between = units[units.index(same) : max(map(units.index, anew))] if kept else added
+    why = f"its result is split over `{anew[0][0]}`, what it reads is not, and nothing over `{same[0]}`"
+    require(not {*added} & {*between}, f"{why}: XLA would add up wrong parts", op)
+
+
+def _cut_anew(
+    cut: Split, dimensions: tuple[Factors, ...], sharding: Sharding | None, rule: ShardingRule, module: ir.Operation
+) -> list[Unit]:
+    """What `cut` splits factors of an operand over that is split otherwise."""
+    own = split_by(sharding, dimensions, rule, module) if sharding is not None else {}
+    read = [factor for factors in dimensions for factor in factors if own.get(factor) != cut.get(factor)]
+    return [unit for factor in read for unit in cut.get(factor, ())]
 
 
 def _is_kept(before: Split, after: Split) -> bool:

@@ -23,6 +23,11 @@ class Mesh(NamedTuple):
     def names(self) -> list[str]:
         return [name for name, _ in self.axes]
 
+    @property
+    def is_in_order(self) -> bool:
+        """Whether the devices are in the order of their ids."""
+        return self.device_ids == tuple(range(len(self.device_ids)))
+
     def groups(self, axes: Sequence[str]) -> tuple[tuple[int, ...], ...] | None:
         """The devices that differ only in `axes`, in the order of `axes`; None for an axis the mesh lacks."""
         if not set(axes) <= set(self.names):

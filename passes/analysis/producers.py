@@ -15,7 +15,7 @@ from paropt.passes.analysis.constants import is_zero, scalar_of
 from paropt.passes.analysis.exchanges import exchanges, require_not_exchanged
 from paropt.passes.analysis.followed import always, require_one_group, require_real
 from paropt.passes.analysis.gathers import Gather, gathers
-from paropt.passes.analysis.in_place import Split, require_kept, split_by
+from paropt.passes.analysis.in_place import Split, require_cut_in_place, require_kept, split_by
 from paropt.passes.analysis.loops import WHILE
 from paropt.passes.analysis.noted import is_source
 from paropt.passes.analysis.propagation import Propagated
@@ -39,7 +39,8 @@ from paropt.passes.analysis.shardings import (
 from paropt.passes.core.remarks import Declined, require
 from paropt.passes.core.traversal import is_within, module_of, ops_of
 
-_CONVOLUTION, SCATTER = "stablehlo.convolution", "stablehlo.scatter"
+_CONVOLUTION, _DOT, SCATTER = "stablehlo.convolution", "stablehlo.dot_general", "stablehlo.scatter"
+_PRODUCTS = (_CONVOLUTION, _DOT)
 
 
 class Producer(NamedTuple):
@@ -77,7 +78,7 @@ def _adds_to_zeros(op: ir.Operation) -> None:
 
 # Only sums: Shardy's rules call what a maximum reduces a reduction, too.
 _TABLE = (
-    Row("stablehlo.dot_general", always, "a sum of products"),
+    Row(_DOT, always, "a sum of products"),
     Row(_CONVOLUTION, require_one_group, "a sum of products"),
     Row("stablehlo.reduce", _adds_from_zero, "a sum; the start value would be counted once per device"),
     Row(SCATTER, _adds_to_zeros, "sums of rows; what they are added to would be counted once per device"),
@@ -172,7 +173,10 @@ def _producer(op: ir.Operation, rule: ShardingRule, propagated: Propagated) -> P
     if has_part(together):
         _require_whole(op, together, propagated)
     partial = [own if any(split) else None for own, split in zip(lies, splits, strict=True)]
-    _require_in_place(op, rule, partial, result, together)
+    left = result._replace(dimensions=without(result.dimensions, together)) if result is not None else None
+    _require_in_place(op, rule, partial, left)
+    if left is not None and op.name in _PRODUCTS:
+        require_cut_in_place(op, rule, lies, left, together)
     _require_rows_in_place(op, rule, partial, result)
     read = [i for i, split in enumerate(splits) if any(split) and gathered[i] is None]
     shared = [i for i in read if _is_shared(op, i, propagated)]
@@ -192,15 +196,14 @@ def _require_whole_window(op: ir.Operation, lies: Sequence[Sharding | None]) -> 
 
 
 def _require_in_place(
-    op: ir.Operation, rule: ShardingRule, lies: Sequence[Sharding | None], result: Sharding | None, axes: Axes
+    op: ir.Operation, rule: ShardingRule, lies: Sequence[Sharding | None], left: Sharding | None
 ) -> None:
-    """Declines where what is added up over `axes` is split otherwise than the result is to be, but for these axes."""
+    """Declines where what is added up is split otherwise than `left`: the result, but for the axes it adds up over."""
     before: Split = {}
     for sharding, dims in zip(lies, rule.operands, strict=True):
         if sharding is not None:
             kept = (() if _is_added_up(of, rule) else over for of, over in zip(dims, sharding.dimensions, strict=True))
             before |= split_by(sharding._replace(dimensions=tuple(kept)), dims, rule, module_of(op))
-    left = result._replace(dimensions=without(result.dimensions, axes)) if result is not None else None
     after = split_by(left, rule.results[0], rule, module_of(op)) if left is not None else {}
     require_kept(before, after, op)
 
@@ -222,7 +225,8 @@ def _require_rows_in_place(
         return
     used = names_of(axis for sharding in (result, *lies) if sharding is not None for axis in sharding.axes)
     names = [name for name, size in mesh.axes if size > 1]
-    idle = next((name for i, name in enumerate(names) if name not in used and used & {*names[i:]}), None)
+    behind = [{*names[i:]} if mesh.is_in_order else {*names} for i in range(len(names))]  # XLA goes by the devices
+    idle = next((name for name, others in zip(names, behind, strict=True) if name not in used and used & others), None)
     require(idle is None, f"its rows are split, and nothing of it over `{idle}`: XLA would add up wrong parts", op)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from jax import lax
 from jax.flatten_util import ravel_pytree
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numeric.oracle import results
 from numeric.user_steps import (
     EXAMPLES,
@@ -121,6 +121,30 @@ def test_rows_of_a_table_where_an_axis_is_idle(axes: tuple[str, ...]) -> None:
     before, after, missed = compared(Case(step, (table, examples)))
     idle_first = axes[0] == "replica"
     assert any("nothing of it over `replica`" in remark for remark in missed) == idle_first
+    assert (after.sync_in_loop < before.sync_in_loop) != idle_first
+
+
+@pytest.mark.parametrize("axes", [("replica", "data", "model"), ("data", "model", "replica")], ids="-".join)
+def test_rows_of_a_product_where_an_axis_is_idle(axes: tuple[str, ...]) -> None:
+    """XLA cuts what it multiplies over that axis, when it is the first, and brings the rows to other devices."""
+    mesh = mesh_of(**dict.fromkeys(axes, 2))
+    examples = NamedSharding(mesh, PartitionSpec("data", None))
+    rows = NamedSharding(mesh, PartitionSpec("model", None))
+
+    def loss(w: jax.Array, batch: jax.Array) -> jax.Array:
+        x, y = (lax.with_sharding_constraint(each, examples) for each in batch)
+        return ((x @ w) * y).sum()
+
+    def step(w: jax.Array, batches: jax.Array) -> jax.Array:
+        return lax.with_sharding_constraint(accumulated(jax.grad(loss), w, batches), rows)
+
+    arguments = (
+        placed(integers(WIDTH, WIDTH), mesh=mesh),
+        placed(integers(MICRO_BATCHES, 2, EXAMPLES, WIDTH), None, None, "data", mesh=mesh),
+    )
+    before, after, missed = compared(Case(step, arguments))
+    idle_first = axes[0] == "replica"
+    assert any("nothing over `replica`" in remark for remark in missed) == idle_first
     assert (after.sync_in_loop < before.sync_in_loop) != idle_first
 
 

@@ -1732,6 +1732,99 @@ func.func public @rows_before_replica(%t: tensor<16x4xf32> {sdy.sharding = #sdy.
 
 // -----
 
+sdy.mesh @mesh = <["replica"=2, "data"=2, "model"=2]>
+
+// Legal when: no axis that a product adds up over is between one it has no part in and one that splits its result but not what it reads (XLA would add up wrong parts)
+// CHECK-LABEL:   func.func public @cut_behind_data(
+// CHECK-NOT:       sdy.all_reduce
+// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: its result is split over `model`, what it reads is not, and nothing over `replica`: XLA would add up wrong parts
+func.func public @cut_behind_data(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %t: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %p = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x8xf32>) -> tensor<4x8xf32>
+  %c = sdy.sharding_constraint %p <@mesh, [{}, {"model"}]> : tensor<4x8xf32>
+  %n = stablehlo.add %c, %t : tensor<4x8xf32>
+  return %n : tensor<4x8xf32>
+}
+
+// What is read split like that is not cut.
+// CHECK-LABEL:   func.func public @cut_as_read(
+// CHECK:           sdy.all_reduce {"data"}
+func.func public @cut_as_read(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}]>}, %t: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %p = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x8xf32>) -> tensor<4x8xf32>
+  %c = sdy.sharding_constraint %p <@mesh, [{}, {"model"}]> : tensor<4x8xf32>
+  %n = stablehlo.add %c, %t : tensor<4x8xf32>
+  return %n : tensor<4x8xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["replica"=2, "model"=2, "data"=2]>
+
+// CHECK-LABEL:   func.func public @cut_before_data(
+// CHECK:           sdy.all_reduce {"data"}
+func.func public @cut_before_data(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %t: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %p = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x8xf32>) -> tensor<4x8xf32>
+  %c = sdy.sharding_constraint %p <@mesh, [{}, {"model"}]> : tensor<4x8xf32>
+  %n = stablehlo.add %c, %t : tensor<4x8xf32>
+  return %n : tensor<4x8xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=2, "model"=2, "replica"=2]>
+
+// CHECK-LABEL:   func.func public @cut_before_replica(
+// CHECK:           sdy.all_reduce {"data"}
+func.func public @cut_before_replica(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %t: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %p = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x8xf32>) -> tensor<4x8xf32>
+  %c = sdy.sharding_constraint %p <@mesh, [{}, {"model"}]> : tensor<4x8xf32>
+  %n = stablehlo.add %c, %t : tensor<4x8xf32>
+  return %n : tensor<4x8xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["rest"=2, "data"=2, "model"=2]>
+
+// An axis that splits what it reads, and its result no more, is like one that it has no part in.
+// CHECK-LABEL:   func.func public @cut_of_what_is_split_over_both(
+// CHECK-NOT:       sdy.all_reduce
+// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: its result is split over `model`, what it reads is not, and nothing over `rest`: XLA would add up wrong parts
+func.func public @cut_of_what_is_split_over_both(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model", "rest"}]>}, %t: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %p = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x8xf32>) -> tensor<4x8xf32>
+  %c = sdy.sharding_constraint %p <@mesh, [{}, {"model"}]> : tensor<4x8xf32>
+  %n = stablehlo.add %c, %t : tensor<4x8xf32>
+  return %n : tensor<4x8xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["model"=2, "data"=2, "replica"=2], device_ids=[0, 4, 2, 6, 1, 5, 3, 7]>
+
+// XLA goes by the numbers of the devices.
+// CHECK-LABEL:   func.func public @cut_on_devices_in_another_order(
+// CHECK-NOT:       sdy.all_reduce
+func.func public @cut_on_devices_in_another_order(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %t: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %p = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x8xf32>) -> tensor<4x8xf32>
+  %c = sdy.sharding_constraint %p <@mesh, [{}, {"model"}]> : tensor<4x8xf32>
+  %n = stablehlo.add %c, %t : tensor<4x8xf32>
+  return %n : tensor<4x8xf32>
+}
+
+// CHECK-LABEL:   func.func public @rows_of_devices_in_another_order(
+// CHECK-NOT:       sdy.all_reduce
+func.func public @rows_of_devices_in_another_order(%t: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"model"}, {}]>}, %rows: tensor<16x1xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<16x4xf32> {
+  %none = stablehlo.constant dense<0.0> : tensor<16x4xf32>
+  %p = "stablehlo.scatter"(%none, %rows, %x) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) : (tensor<16x4xf32>, tensor<16x1xi32>, tensor<16x4xf32>) -> tensor<16x4xf32>
+  %n = stablehlo.add %p, %t : tensor<16x4xf32>
+  return %n : tensor<16x4xf32>
+}
+
+// -----
+
 sdy.mesh @mesh = <["data"=8]>
 
 // Worth it when: a scatter that is to be followed by a reduce_scatter adds rows of no fewer bytes (XLA gathers these: then each device adds to its part of the sum, and only what is left is reduced)
@@ -1866,6 +1959,10 @@ func.func public @parts_on_other_devices(%x: tensor<16x8xf32> {sdy.sharding = #s
   %c = sdy.sharding_constraint %p <@mesh, [{}, {"tensor"}]> : tensor<8x8xf32>
   return %c : tensor<8x8xf32>
 }
+
+// -----
+
+sdy.mesh @mesh = <["fsdp"=2, "data"=2, "tensor"=2]>
 
 // The same parts, and less of them.
 // CHECK-LABEL:   func.func public @parts_put_together
