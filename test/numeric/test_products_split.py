@@ -10,11 +10,10 @@ import pytest
 from numeric.oracle import assert_same, optimized
 
 AXES = ("a", "b", "c")
-ADDED = ("added", "")
 SIDES = ("left", "right")
 # Which dimension an axis splits, of what is read and of the result; "" is none. What is on the left may not go right.
-ROLES = (ADDED, *(pair for side in SIDES for pair in ((side, side), (side, ""), ("", side))), ("", ""))
-PLANS = [plan for plan in product(ROLES, repeat=len(AXES)) if ADDED in plan]
+ROLES = [(before, after) for before in ("added", *SIDES, "") for after in ("", *SIDES) if {before, after} != {*SIDES}]
+PLANS = [plan for plan in product(ROLES, repeat=len(AXES)) if any(before == "added" for before, _ in plan)]
 PRODUCTS = {
     "dot_general": "stablehlo.dot_general {}, {}, contracting_dims = [1] x [0]",
     "convolution": "stablehlo.convolution({}, {}) dim_numbers = [b, f]x[i, o]->[b, f], window = {{}} "
@@ -63,15 +62,20 @@ def is_half(plan: tuple[tuple[str, str], ...]) -> bool:
     return next((side for role in plan for side in role if side in SIDES), "left") == "left"
 
 
-@pytest.mark.parametrize("operation", PRODUCTS)
-@pytest.mark.parametrize("first", [role for role in ROLES if "right" not in role], ids="-".join)
-def test_sum_of_products_is_right(first: tuple[str, str], operation: str) -> None:
+@pytest.mark.parametrize(
+    ("operation", "passes"),
+    [
+        ("convolution", "grad-sync"),
+        ("dot_general", "grad-sync{policy=defer}"),
+        ("dot_general", "grad-sync{axes=a}"),
+    ],
+)
+def test_sum_of_products_is_right(operation: str, passes: str) -> None:
     moved = 0
     for plan in filter(is_half, PLANS):
-        if plan[0] == first:
-            before = program_of(plan, operation)
-            after, _ = optimized(before, "grad-sync")
-            if "unreduced" in after:
-                moved += 1
-                assert_same(before, after)
-    assert moved
+        before = program_of(plan, operation)
+        after, _ = optimized(before, passes)
+        if "unreduced" in after:
+            moved += 1
+            assert_same(before, after)
+    assert moved > len(PLANS) / 8, "most stay as they are: nothing is tested"

@@ -1798,6 +1798,21 @@ func.func public @cut_of_what_is_split_over_both(%x: tensor<16x4xf32> {sdy.shard
 
 // -----
 
+sdy.mesh @mesh = <["replica"=2, "data"=2, "model"=6]>
+
+// A third of an axis that has halves: which devices have the same is not known.
+// NUMERIC: skip (a mesh of 24 devices)
+// CHECK-LABEL:   func.func public @cut_over_a_third(
+// CHECK-NOT:       sdy.all_reduce
+func.func public @cut_over_a_third(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<16x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %t: tensor<4x6xf32>) -> tensor<4x6xf32> {
+  %p = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x6xf32>) -> tensor<4x6xf32>
+  %c = sdy.sharding_constraint %p <@mesh, [{}, {"model":(1)3}]> : tensor<4x6xf32>
+  %n = stablehlo.add %c, %t : tensor<4x6xf32>
+  return %n : tensor<4x6xf32>
+}
+
+// -----
+
 sdy.mesh @mesh = <["model"=2, "data"=2, "replica"=2], device_ids=[0, 4, 2, 6, 1, 5, 3, 7]>
 
 // XLA goes by the numbers of the devices.
