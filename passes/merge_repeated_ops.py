@@ -6,6 +6,7 @@ from jaxlib.mlir import ir
 
 from paropt.passes.analysis.congruence import reads
 from paropt.passes.analysis.meshes import has_mesh
+from paropt.passes.analysis.producers import PRODUCTS
 from paropt.passes.analysis.propagation import Propagated, run_natively
 from paropt.passes.analysis.twins import twins
 from paropt.passes.analysis.unreduced import said_unreduced
@@ -16,7 +17,6 @@ from paropt.passes.core.traversal import op_of, ops_of, users_of
 NAME = "merge-repeated-ops"
 
 _PADS = ("stablehlo.pad", "stablehlo.reduce_window", "stablehlo.select_and_scatter")
-_PRODUCTS = ("stablehlo.convolution", "stablehlo.dot_general")
 
 
 @register
@@ -59,7 +59,7 @@ def merge_repeated_ops(module: ir.Operation) -> list[Remark]:
     except Declined as reason:
         return [missed(NAME, reason.op or module, reason)]
     blocks: list[ir.Block] = []
-    for op in ops_of(module, *_PRODUCTS):
+    for op in ops_of(module, *PRODUCTS):
         if op.block not in blocks:
             blocks.append(op.block)
     return [remark for block in blocks for remark in _merge(block, propagated)]
@@ -69,7 +69,7 @@ def _repeats_products(module: ir.Operation) -> bool:
     """Whether MLIR's `cse`, which is much faster than `twins` of each block, leaves fewer products."""
     copy = module.operation.clone()
     run_natively(copy, "builtin.module(any(cse))")
-    return len(ops_of(copy, *_PRODUCTS)) < len(ops_of(module, *_PRODUCTS))
+    return len(ops_of(copy, *PRODUCTS)) < len(ops_of(module, *PRODUCTS))
 
 
 def _merge(block: ir.Block, propagated: Propagated) -> list[Remark]:
@@ -97,7 +97,7 @@ def _behind_products(again: list[ir.Operation], first: dict[ir.Value, ir.Value])
     """Of the ops `again`, in program order, the products, and what these and the `first` ones read."""
     needed: set[ir.Value] = set()
     for op in reversed(again):
-        if op.name in _PRODUCTS or not needed.isdisjoint(op.results):
+        if op.name in PRODUCTS or not needed.isdisjoint(op.results):
             needed.update((*op.results, *reads(op), *reads(op_of(first[op.results[0]]))))
     return [op for op in again if not needed.isdisjoint(op.results)]
 
@@ -122,4 +122,4 @@ def _is_padded(one: ir.Operation, op: ir.Operation, propagated: Propagated) -> b
 
 def _of_products(remarks: Iterable[Remark]) -> list[Remark]:
     """Nobody wants to read of each op on elements."""
-    return [remark for remark in remarks if remark.op in _PRODUCTS]
+    return [remark for remark in remarks if remark.op in PRODUCTS]

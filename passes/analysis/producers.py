@@ -40,7 +40,7 @@ from paropt.passes.core.remarks import Declined, require
 from paropt.passes.core.traversal import is_within, module_of, ops_of
 
 _CONVOLUTION, _DOT, SCATTER = "stablehlo.convolution", "stablehlo.dot_general", "stablehlo.scatter"
-_PRODUCTS = (_CONVOLUTION, _DOT)
+PRODUCTS = (_CONVOLUTION, _DOT)  # they add up products
 
 
 class Producer(NamedTuple):
@@ -175,7 +175,7 @@ def _producer(op: ir.Operation, rule: ShardingRule, propagated: Propagated) -> P
     partial = [own if any(split) else None for own, split in zip(lies, splits, strict=True)]
     left = result._replace(dimensions=without(result.dimensions, together)) if result is not None else None
     _require_in_place(op, rule, partial, left)
-    if left is not None and op.name in _PRODUCTS:
+    if left is not None and op.name in PRODUCTS:
         require_cut_in_place(op, rule, lies, left, together)
     _require_rows_in_place(op, rule, partial, result)
     read = [i for i, split in enumerate(splits) if any(split) and gathered[i] is None]

@@ -14,6 +14,7 @@ from paropt.passes.analysis.branches import BRANCHES, ends_of, is_end
 from paropt.passes.analysis.constants import BARRIER
 from paropt.passes.analysis.linearity import TRACKED
 from paropt.passes.analysis.loops import WHILE, Loop, loop_around, start_of
+from paropt.passes.analysis.producers import PRODUCTS
 from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.shardings import (
     CONSTRAINT,
@@ -31,7 +32,6 @@ from paropt.passes.core.traversal import defining_op, is_within, ops_of, parent_
 # Ops that leave a parameter what it is.
 _COPIES = frozenset({"stablehlo.convert", "stablehlo.reshape", "stablehlo.transpose"})
 _CONVERTS = frozenset({"stablehlo.convert"})
-_PRODUCTS = frozenset({"stablehlo.convolution", "stablehlo.dot_general"})
 # Ops that put sums together, and what they copy.
 _PUT_ROW = "stablehlo.dynamic_update_slice"
 _ROWS = frozenset({"stablehlo.broadcast_in_dim", _PUT_ROW})  # one is put in its place
@@ -141,7 +141,7 @@ def is_activation(value: ir.Value, axes: frozenset[str], others: set[ir.Value]) 
     while waiting:
         for use in waiting.pop().uses:
             user = use.owner.operation
-            if user.name in _PRODUCTS or _adds_up_rows(user, use.operand_number):
+            if user.name in PRODUCTS or _adds_up_rows(user, use.operand_number):
                 return True
             new = [made for made in _made_by(user, use.operand_number, axes) if made not in seen and made not in others]
             seen.update(new)
