@@ -13,7 +13,7 @@ from paropt.passes.analysis.producers import ROWS as PRODUCERS
 from paropt.passes.analysis.producers import Producer, closed_sums, producers
 from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.region_sums import SummingRegion, region_sums, summing_regions
-from paropt.passes.analysis.sharded_sums import cut_of, is_activation, sharded_sums, whole_sums
+from paropt.passes.analysis.sharded_sums import are_layers_sharded, cut_of, is_activation, sharded_sums, whole_sums
 from paropt.passes.analysis.shardings import (
     GSPMD_SHARDING,
     MANUAL,
@@ -96,7 +96,8 @@ def expose_all_reduces(
     adds them to zeros, and their sum is added: unless something else reads what is carried.
 
     What follows a loop, such as the state of an optimizer that is sharded, is not to tell how the loop splits its
-    examples; unless the loop would then reduce more activations than by XLA alone.
+    examples; unless loops would then reduce more activations than by XLA alone, or are over layers of which XLA
+    gathers most parameters, as they are split over the axis of the examples.
 
     What the program itself says to be not reduced, and then asks for the sum of, is exposed there: so JAX's explicit
     mode writes the gradients of parameters that are resharded as `reduced`.
@@ -168,7 +169,9 @@ def expose_all_reduces(
     within = [each.producer for each in inner]
     leaves_choices = any(_leaves_choices(producer, propagated) for producer in (*found, *within))
     alone = _alone(module) if whole and leaves_choices else propagated
-    if alone not in (None, propagated) and are_activations_costlier(found, propagated, alone):
+    if alone not in (None, propagated) and (
+        are_layers_sharded(module, propagated) or are_activations_costlier(found, propagated, alone)
+    ):
         propagated = alone
         found, declined = producers(module, alone)
     if split:

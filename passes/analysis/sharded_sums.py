@@ -22,10 +22,11 @@ from paropt.passes.analysis.shardings import (
     is_idle,
     is_manual,
     names_of,
+    rank_of,
     read_sharding,
     sharding_of,
 )
-from paropt.passes.analysis.types import tensor_of
+from paropt.passes.analysis.types import bytes_of, tensor_of
 from paropt.passes.analysis.uniformity import ELEMENTWISE
 from paropt.passes.core.traversal import defining_op, is_within, ops_of, parent_of
 
@@ -204,6 +205,52 @@ def whole_sums(module: ir.Operation, split: dict[ir.Value, frozenset[str]]) -> l
             if is_sum and not (_is_row_put_in(value, argument) and _is_for_loops(result)):
                 found.append(result)
     return found
+
+
+class _Carried(NamedTuple):
+    """One value that a loop carries."""
+
+    start: ir.Value
+    argument: ir.Value  # of the body
+    next: ir.Value
+    result: ir.Value
+
+
+def are_layers_sharded(module: ir.Operation, propagated: Propagated) -> bool:
+    """Whether a loop over layers, not in another loop, reads parameters most bytes of which the user splits over axes
+    that split its activations, too: XLA gathers these. What follows such a loop are more layers.
+    """
+    for op in ops_of(module, WHILE):
+        if is_manual(op) or is_within(op, WHILE):
+            continue
+        loop = Loop(op)
+        every = zip(op.operands, loop.body.arguments, loop.next_values.operands, op.results, strict=True)
+        carried = [_Carried(*each) for each in every if rank_of(each[0])]
+        over = _axes_of_activations([each for each in carried if each.next != each.argument], propagated)
+        read = [(_size(each.start), _given_axes(each.start)) for each in carried if each.next == each.argument]
+        split = sum(size for size, axes in read if names_of(axes) & over)
+        if 2 * split > sum(size for size, _ in read):
+            return True
+    return False
+
+
+def _axes_of_activations(changed: list[_Carried], propagated: Propagated) -> frozenset[str]:
+    """The mesh axes that split the activations among what a loop carries; none where it adds up others beside them."""
+    activations, others = list[ir.Value](), list[_Carried]()
+    for each in changed:
+        if is_activation(each.argument, frozenset(), set()):
+            activations.append(each.result)
+        else:
+            others.append(each)
+    if any(_only_user(each.argument) is not None and not _is_row_put_in(each.next, each.argument) for each in others):
+        return frozenset()
+    lies = [propagated.sharding_of(activation) for activation in activations]
+    return names_of(axis for sharding in lies if sharding is not None for axis in sharding.axes)
+
+
+def _size(value: ir.Value) -> int:
+    tensor = tensor_of(value)
+    return bytes_of(tensor) if tensor is not None else 0
 
 
 def _is_row_put_in(value: ir.Value, argument: ir.Value) -> bool:
