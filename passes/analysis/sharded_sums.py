@@ -196,15 +196,20 @@ def whole_sums(module: ir.Operation, split: dict[ir.Value, frozenset[str]]) -> l
     rows that the next loop reads one by one, as a backward pass does activations.
     """
     found: list[ir.Value] = []
-    for op in ops_of(module, WHILE):
-        if is_manual(op) or is_within(op, WHILE):
-            continue
-        loop = Loop(op)
-        for result, value, argument in zip(op.results, loop.next_values.operands, loop.body.arguments, strict=True):
+    for loop in _outermost_loops(module):
+        for result, value, argument in zip(
+            loop.op.results, loop.next_values.operands, loop.body.arguments, strict=True
+        ):
             is_sum = value != argument and not split.get(value) and tensor_of(value) is not None  # and no token
             if is_sum and not (_is_row_put_in(value, argument) and _is_for_loops(result)):
                 found.append(result)
     return found
+
+
+def _outermost_loops(module: ir.Operation) -> Iterator[Loop]:
+    for op in ops_of(module, WHILE):
+        if not is_manual(op) and not is_within(op, WHILE):
+            yield Loop(op)
 
 
 class _Carried(NamedTuple):
@@ -220,11 +225,8 @@ def are_layers_sharded(module: ir.Operation, propagated: Propagated) -> bool:
     """Whether a loop over layers, not in another loop, reads parameters most bytes of which the user splits over axes
     that split its activations, too: XLA gathers these. What follows such a loop are more layers.
     """
-    for op in ops_of(module, WHILE):
-        if is_manual(op) or is_within(op, WHILE):
-            continue
-        loop = Loop(op)
-        every = zip(op.operands, loop.body.arguments, loop.next_values.operands, op.results, strict=True)
+    for loop in _outermost_loops(module):
+        every = zip(loop.op.operands, loop.body.arguments, loop.next_values.operands, loop.op.results, strict=True)
         carried = [_Carried(*each) for each in every if rank_of(each[0])]
         over = _axes_of_activations([each for each in carried if each.next != each.argument], propagated)
         read = [(_size(each.start), _given_axes(each.start)) for each in carried if each.next == each.argument]
@@ -235,14 +237,17 @@ def are_layers_sharded(module: ir.Operation, propagated: Propagated) -> bool:
 
 
 def _axes_of_activations(changed: list[_Carried], propagated: Propagated) -> frozenset[str]:
-    """The mesh axes that split the activations among what a loop carries; none where it adds up others beside them."""
+    """The mesh axes that split the activations among what a loop changes; none where it adds up others beside them.
+
+    It may put rows of others in their place: activations that a backward pass reads, or gradients of layers.
+    """
     activations, others = list[ir.Value](), list[_Carried]()
     for each in changed:
         if is_activation(each.argument, frozenset(), set()):
             activations.append(each.result)
         else:
             others.append(each)
-    if any(_only_user(each.argument) is not None and not _is_row_put_in(each.next, each.argument) for each in others):
+    if not all(_is_row_put_in(each.next, each.argument) for each in others):
         return frozenset()
     lies = [propagated.sharding_of(activation) for activation in activations]
     return names_of(axis for sharding in lies if sharding is not None for axis in sharding.axes)

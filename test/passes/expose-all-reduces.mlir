@@ -2190,14 +2190,16 @@ func.func public @layers(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mes
 
 sdy.mesh @mesh = <["data"=4, "model"=2]>
 
-// Unless XLA gathers most of their parameters: what follows are more layers.
+// Unless XLA gathers most of their parameters: what follows are more layers. A loss is added up, too.
 // CHECK-LABEL:   func.func public @sharded_layers(
 // CHECK:             stablehlo.dot_general {{.*}}paropt.alone = [#sdy.sharding<@mesh, [{"data"}, {"model"}]>]
-func.func public @sharded_layers(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %w: tensor<4x8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}, %b: tensor<4x8xf32>, %m: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"model"}]>}) -> tensor<8x8xf32> {
+func.func public @sharded_layers(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %w: tensor<4x8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}, %b: tensor<4x8xf32>, %m: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"model"}]>}) -> (tensor<8x8xf32>, tensor<f32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
   %four = stablehlo.constant dense<4> : tensor<i32>
-  %loop:4 = stablehlo.while(%i = %zero, %h = %x, %all = %w, %biases = %b) : tensor<i32>, tensor<16x8xf32>, tensor<4x8x8xf32>, tensor<4x8xf32>
+  %none = stablehlo.constant dense<0.0> : tensor<f32>
+  %own_loss = stablehlo.constant dense<2.0> : tensor<f32>
+  %loop:5 = stablehlo.while(%i = %zero, %h = %x, %all = %w, %biases = %b, %loss = %none) : tensor<i32>, tensor<16x8xf32>, tensor<4x8x8xf32>, tensor<4x8xf32>, tensor<f32>
   cond {
     %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
     stablehlo.return %more : tensor<i1>
@@ -2209,12 +2211,13 @@ func.func public @sharded_layers(%x: tensor<16x8xf32> {sdy.sharding = #sdy.shard
     %flat = stablehlo.reshape %bias : (tensor<1x8xf32>) -> tensor<8xf32>
     %each = stablehlo.broadcast_in_dim %flat, dims = [1] : (tensor<8xf32>) -> tensor<16x8xf32>
     %n = stablehlo.add %p, %each : tensor<16x8xf32>
+    %losses = stablehlo.add %loss, %own_loss : tensor<f32>
     %i_next = stablehlo.add %i, %one : tensor<i32>
-    stablehlo.return %i_next, %n, %all, %biases : tensor<i32>, tensor<16x8xf32>, tensor<4x8x8xf32>, tensor<4x8xf32>
+    stablehlo.return %i_next, %n, %all, %biases, %losses : tensor<i32>, tensor<16x8xf32>, tensor<4x8x8xf32>, tensor<4x8xf32>, tensor<f32>
   }
   %g = stablehlo.dot_general %x, %loop#1, contracting_dims = [0] x [0] : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
   %u = stablehlo.add %g, %m : tensor<8x8xf32>
-  return %u : tensor<8x8xf32>
+  return %u, %loop#4 : tensor<8x8xf32>, tensor<f32>
 }
 
 // -----
