@@ -41,6 +41,24 @@ _PUT_TOGETHER = _COPIES | _ROWS | {"stablehlo.add", "stablehlo.concatenate", CON
 _JOINS = frozenset({"stablehlo.add", "stablehlo.subtract"})
 
 
+class _Carried(NamedTuple):
+    """One value that a loop carries."""
+
+    start: ir.Value
+    argument: ir.Value  # of the body
+    next: ir.Value
+    result: ir.Value
+
+    @property
+    def changes(self) -> bool:
+        return bool(self.next != self.argument)
+
+
+def _carried(loop: Loop) -> list[_Carried]:
+    every = zip(loop.op.operands, loop.body.arguments, loop.next_values.operands, loop.op.results, strict=True)
+    return [_Carried(*each) for each in every]
+
+
 def sharded_sums(module: ir.Operation, propagated: Propagated | None = None) -> dict[ir.Value, frozenset[str]]:
     """For each value that an accumulated sum is made of, the axes by which the program splits that sum; no others.
 
@@ -70,17 +88,18 @@ def _split_over(lies: Sharding | None, axes: frozenset[str]) -> frozenset[str]:
 def _like_parameters(loop: Loop) -> Iterator[tuple[ir.Value, frozenset[str], ir.Value]]:
     """What the loop computes for its next trip, and returns, where the user splits a value of that shape, or of that of
     something put together to it, that the loop only reads."""
-    nexts = list(loop.next_values.operands)
+    carried = _carried(loop)
     by_shape: defaultdict[str, frozenset[str]] = defaultdict(frozenset)
-    for value, argument, start in zip(nexts, loop.body.arguments, loop.op.operands, strict=True):
-        if value == argument:
-            by_shape[_shape(value)] |= _given_axes(start)
-    for value, argument, result in zip(nexts, loop.body.arguments, loop.op.results, strict=True):
-        if value == argument or not any(by_shape.values()):
-            continue
-        axes = frozenset[str]().union(*(by_shape[shape] for shape in _shapes_of(value) if shape in by_shape))
+    for each in carried:
+        if not each.changes:
+            by_shape[_shape(each.next)] |= _given_axes(each.start)
+    if not any(by_shape.values()):
+        return
+    for each in carried:
+        shapes = _shapes_of(each.next) & by_shape.keys() if each.changes else ()
+        axes = frozenset[str]().union(*(by_shape[shape] for shape in shapes))
         if axes:
-            yield value, axes, result
+            yield each.next, axes, each.result
 
 
 def _shapes_of(value: ir.Value) -> frozenset[str]:
@@ -197,12 +216,10 @@ def whole_sums(module: ir.Operation, split: dict[ir.Value, frozenset[str]]) -> l
     """
     found: list[ir.Value] = []
     for loop in _outermost_loops(module):
-        for result, value, argument in zip(
-            loop.op.results, loop.next_values.operands, loop.body.arguments, strict=True
-        ):
-            is_sum = value != argument and not split.get(value) and tensor_of(value) is not None  # and no token
-            if is_sum and not (_is_row_put_in(value, argument) and _is_for_loops(result)):
-                found.append(result)
+        for each in _carried(loop):
+            is_sum = each.changes and not split.get(each.next) and tensor_of(each.next) is not None  # and no token
+            if is_sum and not (_is_row_put_in(each) and _is_for_loops(each.result)):
+                found.append(each.result)
     return found
 
 
@@ -212,24 +229,14 @@ def _outermost_loops(module: ir.Operation) -> Iterator[Loop]:
             yield Loop(op)
 
 
-class _Carried(NamedTuple):
-    """One value that a loop carries."""
-
-    start: ir.Value
-    argument: ir.Value  # of the body
-    next: ir.Value
-    result: ir.Value
-
-
 def are_layers_sharded(module: ir.Operation, propagated: Propagated) -> bool:
     """Whether a loop over layers, not in another loop, reads parameters most bytes of which the user splits over axes
     that split its activations, too: XLA gathers these. What follows such a loop are more layers.
     """
     for loop in _outermost_loops(module):
-        every = zip(loop.op.operands, loop.body.arguments, loop.next_values.operands, loop.op.results, strict=True)
-        carried = [_Carried(*each) for each in every if rank_of(each[0])]
-        over = _axes_of_activations([each for each in carried if each.next != each.argument], propagated)
-        read = [(_size(each.start), _given_axes(each.start)) for each in carried if each.next == each.argument]
+        arrays = [each for each in _carried(loop) if rank_of(each.start)]
+        over = _axes_of_activations([each for each in arrays if each.changes], propagated)
+        read = [(_size(each.start), _given_axes(each.start)) for each in arrays if not each.changes]
         split = sum(size for size, axes in read if names_of(axes) & over)
         if 2 * split > sum(size for size, _ in read):
             return True
@@ -247,7 +254,7 @@ def _axes_of_activations(changed: list[_Carried], propagated: Propagated) -> fro
             activations.append(each.result)
         else:
             others.append(each)
-    if not all(_is_row_put_in(each.next, each.argument) for each in others):
+    if not all(map(_is_row_put_in, others)):
         return frozenset()
     lies = [propagated.sharding_of(activation) for activation in activations]
     return names_of(axis for sharding in lies if sharding is not None for axis in sharding.axes)
@@ -258,9 +265,9 @@ def _size(value: ir.Value) -> int:
     return bytes_of(tensor) if tensor is not None else 0
 
 
-def _is_row_put_in(value: ir.Value, argument: ir.Value) -> bool:
-    op = defining_op(value)
-    return op is not None and op.name == _PUT_ROW and bool(op.operands[0] == argument)
+def _is_row_put_in(carried: _Carried) -> bool:
+    op = defining_op(carried.next)
+    return op is not None and op.name == _PUT_ROW and bool(op.operands[0] == carried.argument)
 
 
 def _is_for_loops(result: ir.Value) -> bool:
