@@ -14,6 +14,7 @@ from paropt.passes.analysis.branches import BRANCHES, ends_of, is_end
 from paropt.passes.analysis.constants import BARRIER
 from paropt.passes.analysis.linearity import TRACKED
 from paropt.passes.analysis.loops import WHILE, Loop, loop_around, start_of
+from paropt.passes.analysis.noted import shard_bytes
 from paropt.passes.analysis.producers import PRODUCTS
 from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.shardings import (
@@ -26,7 +27,7 @@ from paropt.passes.analysis.shardings import (
     read_sharding,
     sharding_of,
 )
-from paropt.passes.analysis.types import bytes_of, tensor_of
+from paropt.passes.analysis.types import tensor_of
 from paropt.passes.analysis.uniformity import ELEMENTWISE
 from paropt.passes.core.traversal import defining_op, is_within, ops_of, parent_of
 
@@ -236,7 +237,7 @@ def are_layers_sharded(module: ir.Operation, propagated: Propagated) -> bool:
     for loop in _outermost_loops(module):
         arrays = [each for each in _carried(loop) if rank_of(each.start)]
         over = _axes_of_activations([each for each in arrays if each.changes], propagated)
-        read = [(_size(each.start), _given_axes(each.start)) for each in arrays if not each.changes]
+        read = [(shard_bytes(each.start, None), _given_axes(each.start)) for each in arrays if not each.changes]
         split = sum(size for size, axes in read if names_of(axes) & over)
         if 2 * split > sum(size for size, _ in read):
             return True
@@ -258,11 +259,6 @@ def _axes_of_activations(changed: list[_Carried], propagated: Propagated) -> fro
         return frozenset()
     lies = [propagated.sharding_of(activation) for activation in activations]
     return names_of(axis for sharding in lies if sharding is not None for axis in sharding.axes)
-
-
-def _size(value: ir.Value) -> int:
-    tensor = tensor_of(value)
-    return bytes_of(tensor) if tensor is not None else 0
 
 
 def _is_row_put_in(carried: _Carried) -> bool:

@@ -8,7 +8,10 @@ from programs.program import Tree, mesh_of
 
 
 def test_layers_of_which_xla_gathers_the_parameters_are_split_as_it_does() -> None:
-    """What follows the loops over layers splits activations in them. Were it not to, more parts of these would move."""
+    """What follows the loops over layers splits activations in them. Were it not to, more parts of these would move.
+
+    All-gathers may grow: a gradient that was reduced, and gathered where it is read, is scattered and gathered.
+    """
     mesh = mesh_of(replica=2, data=2, model=2)
 
     def loss(w: Tree, x: jax.Array) -> jax.Array:

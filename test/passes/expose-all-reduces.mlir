@@ -2224,6 +2224,7 @@ func.func public @sharded_layers(%x: tensor<16x8xf32> {sdy.sharding = #sdy.shard
 
 sdy.mesh @mesh = <["data"=4, "model"=2]>
 
+// Biases are few of the bytes that the loop reads.
 // CHECK-LABEL:   func.func public @layers_with_sharded_biases(
 // CHECK:             stablehlo.dot_general
 // CHECK-NOT:         {"model"}
