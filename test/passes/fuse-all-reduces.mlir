@@ -634,6 +634,19 @@ func.func public @scatter_index_of_each_device(%x: tensor<3x2xf32>, %y: tensor<4
   return %s : tensor<4x2xf32>
 }
 
+// CHECK-LABEL:   func.func public @reduced_scatter_index
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: an index is not linear {{.*}}(stablehlo.scatter at
+func.func public @reduced_scatter_index(%x: tensor<3x2xi32>, %at: tensor<3x1xi32>, %y: tensor<4x2xi32>) -> tensor<4x2xi32> {
+  %z = stablehlo.constant dense<0> : tensor<4x2xi32>
+  %a:2 = "stablehlo.all_reduce"(%x, %at) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.add %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #all} : (tensor<3x2xi32>, tensor<3x1xi32>) -> (tensor<3x2xi32>, tensor<3x1xi32>)
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.add %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #all} : (tensor<4x2xi32>) -> tensor<4x2xi32>
+  %c = "stablehlo.scatter"(%z, %a#1, %a#0) <{indices_are_sorted = false, unique_indices = false, scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.add %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) : (tensor<4x2xi32>, tensor<3x1xi32>, tensor<3x2xi32>) -> tensor<4x2xi32>
+  %s = stablehlo.add %c, %b : tensor<4x2xi32>
+  return %s : tensor<4x2xi32>
+}
+
 // CHECK-LABEL:   func.func public @gather_index_of_each_device
 // CHECK-COUNT-2:   stablehlo.all_reduce
 // CHECK-NOT:       stablehlo.all_reduce
