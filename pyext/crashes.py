@@ -1,11 +1,13 @@
 """Work in a child process: what aborts inside native code ends the child, and par-opt says so in one line."""
 
+import contextlib
 import ctypes
 import mmap
 import os
 import signal
 import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import NoReturn
 
 _SIZE = mmap.PAGESIZE
@@ -40,20 +42,29 @@ class Progress:
 def run_apart(work: Callable[[], int]) -> int:
     """The exit status of `work()`, done in a forked child; the negative number of the signal that ended it.
 
-    A fork before jaxlib is loaded costs about 1 ms. Where there is no fork, the work is done here.
+    A fork before jaxlib is loaded costs about 1 ms. Where there is no fork, the work is done here. Ctrl-C ends the
+    child, even where it reaches this process only. KeyboardInterrupt would not do: raised after the wait and before its
+    status is returned, it loses the status.
     """
     if not hasattr(os, "fork"):
         return work()
     sys.stdout.flush()
     sys.stderr.flush()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until both processes know what to do with it
     child = os.fork()
     if not child:
         _exit_with(work)
-    while True:
-        try:
-            return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        except KeyboardInterrupt:
-            continue  # Ctrl-C reached the child too, and ends it
+
+    def pass_on(number: int, _: FrameType | None) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, number)
+
+    previous = signal.signal(signal.SIGINT, pass_on)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    finally:
+        signal.signal(signal.SIGINT, previous)
 
 
 def signal_name(number: int) -> str:
@@ -64,6 +75,7 @@ def _exit_with(work: Callable[[], int]) -> NoReturn:
     """Ends this process with `work()`: at once, without Python's and MLIR's teardown."""
     parent = os.getppid()
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python would wait for native code to return
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # the reader went away: nothing to report
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import jax
@@ -150,9 +151,10 @@ def _sleeping(tmp_path: Path) -> subprocess.Popen:
     return process
 
 
-def test_interrupt_ends_it_silently(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kill", [os.killpg, os.kill])  # as a terminal does, to parent and child; to the parent alone
+def test_interrupt_ends_it_silently(tmp_path: Path, kill: Callable[[int, int], None]) -> None:
     with _sleeping(tmp_path) as process:
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to parent and child
+        kill(process.pid, signal.SIGINT)
         assert process.wait(30) == 128 + signal.SIGINT
         assert process.stderr and process.stderr.read() == b""
     assert sorted(p.name for p in tmp_path.glob("*.mlir")) == ["in.mlir"]
