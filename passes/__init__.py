@@ -5,6 +5,8 @@ from paropt.passes import annotate_contract as annotate_contract
 from paropt.passes import annotate_shardings as annotate_shardings
 from paropt.passes import annotate_unreduced as annotate_unreduced
 from paropt.passes import bucket_all_reduces as bucket_all_reduces
+from paropt.passes import compose_all_reduces as compose_all_reduces
+from paropt.passes import decompose_all_reduces as decompose_all_reduces
 from paropt.passes import defer_sync as defer_sync
 from paropt.passes import expose_all_reduces as expose_all_reduces
 from paropt.passes import fuse_all_reduces as fuse_all_reduces
@@ -24,12 +26,12 @@ DEFAULT_PIPELINE = "grad-sync"
 
 name_pipeline(
     "grad-sync",
-    "inline-calls,inline-branches,merge-repeated-ops,simplify-all-reduces,expose-all-reduces,fuse-all-reduces,defer-sync,simplify-all-reduces,fuse-all-reduces,annotate-unreduced",
+    "inline-calls,inline-branches,merge-repeated-ops,compose-all-reduces,simplify-all-reduces,expose-all-reduces,fuse-all-reduces,defer-sync,simplify-all-reduces,fuse-all-reduces,annotate-unreduced,decompose-all-reduces",
     "Synchronise gradients once per step: calls are inlined, so that the sync and the accumulator are in one block, "
-    "and so are branches that are always taken; what is reduced already is not reduced again; reductions that XLA's "
-    "partitioner would add are written out; sums of reductions are fused, which may leave fewer that something else "
-    "reads; the sync leaves the loops; what then meets after them is fused; what was written out becomes sharding "
-    "constraints.",
+    "and so are branches that are always taken; a reduction in steps, scattered and gathered, is taken for one; what "
+    "is reduced already is not reduced again; reductions that XLA's partitioner would add are written out; sums of "
+    "reductions are fused, which may leave fewer that something else reads; the sync leaves the loops; what then meets "
+    "after them is fused; what was written out becomes sharding constraints; what was in steps is again.",
 )
 
 name_pipeline(

@@ -5,7 +5,15 @@ import itertools
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-from paropt.passes.analysis.collectives import ADD, ALL_REDUCE, IDEMPOTENT, Reduction, reduced_over, reduction_of
+from paropt.passes.analysis.collectives import (
+    ADD,
+    ALL_GATHER,
+    ALL_REDUCE,
+    IDEMPOTENT,
+    Reduction,
+    reduced_over,
+    reduction_of,
+)
 from paropt.passes.analysis.constants import CONSTANT
 from paropt.passes.analysis.uniformity import ELEMENTWISE, Uniformity
 from paropt.passes.core.registry import register
@@ -15,7 +23,7 @@ from paropt.passes.core.traversal import defining_op, ops_of
 NAME = "simplify-all-reduces"
 
 _LOOKED_THROUGH = ELEMENTWISE | {f"stablehlo.{name}" for name in ("broadcast_in_dim", "reshape", "transpose")}
-_GATHERED = (ALL_REDUCE, "stablehlo.all_gather")
+_GATHERED = (ALL_REDUCE, ALL_GATHER)
 _MOST_VALUES = 64  # that are looked at for each reduction
 
 

@@ -21,9 +21,10 @@ GLOBAL_ALL_REDUCE = "sdy.all_reduce"
 GLOBAL_REDUCE_SCATTER = "sdy.reduce_scatter"
 
 REDUCTIONS = (ALL_REDUCE, REDUCE_SCATTER, GLOBAL_ALL_REDUCE)
+ALL_GATHER = "stablehlo.all_gather"
 # In a program of one device: what all devices of a group do at the same time.
 COLLECTIVES = (
-    "stablehlo.all_gather",
+    ALL_GATHER,
     ALL_REDUCE,
     "stablehlo.all_to_all",
     "stablehlo.collective_broadcast",
@@ -52,6 +53,10 @@ IDEMPOTENT = (MAXIMUM, MINIMUM, "stablehlo.and", "stablehlo.or")
 DEFERRED = "paropt_deferred"
 # On one in a branch of a loop, that reduces for the branch what the loop carries.
 IN_BRANCH = "paropt_in_branch"
+
+# On an all_reduce that the program has written as a reduce_scatter, all_reduces of shards and an all_gather: an array
+# of their attributes. Part of what makes two reductions equal, so that those that merge were written in the same way.
+DECOMPOSED = "paropt_decomposed"
 
 # Attributes of a reduction that need not be equal to be mergeable: those that `Reduction` models, and the sharding of
 # the result over axes that are not manual, which says where a value lies and not what it is.

@@ -14,6 +14,7 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.collectives import (
+    ALL_GATHER,
     ALL_REDUCE,
     REDUCE_SCATTER,
     Groups,
@@ -27,7 +28,7 @@ from paropt.passes.core.traversal import module_of
 _ALL_TO_ALL, _PERMUTE = "stablehlo.all_to_all", "stablehlo.collective_permute"
 
 # What decides, but for attributes, what a device gets: why, and of which.
-_OPERANDS = ("the operands of its group, in order", (ALL_REDUCE, "stablehlo.all_gather"))
+_OPERANDS = ("the operands of its group, in order", (ALL_REDUCE, ALL_GATHER))
 _OPERANDS_AND_PLACE = ("the same, and its place in the group", (REDUCE_SCATTER, _ALL_TO_ALL))
 _SOURCE = ("the operand of its source, or that it has none", (_PERMUTE,))
 # These have no `use_global_device_ids`: with a channel, their ids count partitions, of each replica by itself.

@@ -12,7 +12,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
 from paropt.passes.analysis.chlo import CHLO
-from paropt.passes.analysis.collectives import Reduction, reduced_over, replica_count
+from paropt.passes.analysis.collectives import ALL_GATHER, ALL_REDUCE, Reduction, reduced_over, replica_count
 from paropt.passes.analysis.correspondence import keeps_groups_equal
 from paropt.passes.analysis.device_numbers import NUMBERS, DeviceNumbers
 from paropt.passes.analysis.meshes import Mesh, mesh_named, mesh_of
@@ -189,7 +189,7 @@ class Uniformity:
 
     def _restores(self, op: ir.Operation) -> bool:
         """Whether `op` gives every device of a group the same result, whatever it reads."""
-        return op.name in ("stablehlo.all_reduce", "stablehlo.all_gather") and reduced_over(op, self._reduction)
+        return op.name in (ALL_REDUCE, ALL_GATHER) and reduced_over(op, self._reduction)
 
     def _is_made_alike(self, op: ir.Operation) -> bool:
         """Whether `op` gives the devices of each group the same, by their numbers or if its operands are the same."""

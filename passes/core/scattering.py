@@ -109,15 +109,18 @@ def _scatter(op: ir.Operation, cut: ir.Operation, shards: Shards) -> None:
     kept = {name: op.attributes[name] for name in op.attributes if name not in ("replica_groups", SHARDING)}
     with ir.InsertionPoint(op), op.location:
         dimension = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), shards.dimension)
-        attributes = {**kept, "replica_groups": _attribute(shards.scattered), "scatter_dimension": dimension}
+        attributes = {**kept, "replica_groups": groups_attribute(shards.scattered), "scatter_dimension": dimension}
         result = reduction(REDUCE_SCATTER, op.operands[0], shard, attributes, ADD)
         if len(shards.summed[0]) > 1:
-            result = reduction(ALL_REDUCE, result, shard, {**kept, "replica_groups": _attribute(shards.summed)}, ADD)
+            result = reduction(
+                ALL_REDUCE, result, shard, {**kept, "replica_groups": groups_attribute(shards.summed)}, ADD
+            )
     cut.results[0].replace_all_uses_with(result)
     cut.erase()
     op.erase()
 
 
-def _attribute(groups: Groups) -> ir.Attribute:
+def groups_attribute(groups: Groups) -> ir.Attribute:
+    """`groups` as the attribute `replica_groups` of a collective."""
     numbers: Any = np.array(groups, np.int64)
     return ir.DenseIntElementsAttr.get(numbers)

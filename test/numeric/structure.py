@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.any_start import most_executions
+from paropt.passes.analysis.collectives import DECOMPOSED
 from paropt.passes.analysis.evaluation import executions, trips_of
 from paropt.passes.analysis.loops import Loop, trip_count
 from paropt.passes.core.context import make_context
@@ -92,7 +93,8 @@ def _collect(
     for op in ops:
         if op.name in REDUCTIONS or op.name in OTHERS:
             size = sum(_bytes(operand.type) for operand in op.operands)
-            found.append(Collective(op.name, len(op.results), size, trips, depth))
+            steps = _steps(op.name, dict(op.attributes.items()), size)
+            found += [Collective(name, len(op.results), size, trips, depth) for name, size in steps]
             continue
         if op.name == "func.call":
             callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
@@ -111,6 +113,16 @@ def _collect(
             share = trips if runs is None else trips * runs[0] // runs[1]
             inside = [each.operation for each in block]
             _collect(inside, functions, calls, share, depth + (runs is None), found)
+
+
+def _steps(name: str, attributes: dict[str, ir.Attribute], size: int) -> list[tuple[str, int]]:
+    """The kind and bytes of the collective; of the steps that an all_reduce says it was written in."""
+    if DECOMPOSED not in attributes:
+        return [(name, size)]
+    steps = [{each.name: each.attr for each in ir.DictAttr(step)} for step in ir.ArrayAttr(attributes[DECOMPOSED])]
+    shard = size // ir.ShapedType(ir.DenseElementsAttr(steps[0]["replica_groups"]).type).shape[1]
+    sums = [found for step in steps[1:-1] for found in _steps(name, step, shard)]
+    return [("stablehlo.reduce_scatter", size), *sums, ("stablehlo.all_gather", shard)]
 
 
 def _runs_in_loop(branch: ir.Block) -> tuple[int, int] | None:

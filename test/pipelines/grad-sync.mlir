@@ -2,6 +2,8 @@
 // RUN: %par-opt %s --passes=grad-sync --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
 
 #all = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>
+#halves = dense<[[0, 1, 2, 3], [4, 5, 6, 7]]> : tensor<2x4xi64>
+#across = dense<[[0, 4], [1, 5], [2, 6], [3, 7]]> : tensor<4x2xi64>
 
 module attributes {mhlo.num_replicas = 8 : i32} {
 
@@ -46,6 +48,42 @@ func.func private @closed_call(%acc: tensor<4x4xf32>, %acc2: tensor<4x4xf32>, %x
   %n = stablehlo.add %acc, %a : tensor<4x4xf32>
   %n2 = stablehlo.add %acc2, %b : tensor<4x4xf32>
   return %n, %n2 : tensor<4x4xf32>, tensor<4x4xf32>
+}
+
+// Scattered in each half, summed between them and gathered, in each trip: once in the same steps, after the loop.
+// CHECK-LABEL: func.func public @hierarchy
+// CHECK:         } do {
+// CHECK-NOT:     stablehlo.reduce_scatter
+// CHECK-NOT:     stablehlo.all_gather
+// CHECK:         stablehlo.return %{{.*}}, %
+// CHECK:         "stablehlo.reduce_scatter"({{.*}}[0, 1, 2, 3], [4, 5, 6, 7]
+// CHECK:         "stablehlo.all_reduce"({{.*}}[0, 4], [1, 5], [2, 6], [3, 7]
+// CHECK:         "stablehlo.all_gather"({{.*}}[0, 1, 2, 3], [4, 5, 6, 7]
+// CHECK-NOT:     stablehlo.all_reduce
+// CHECK:         return
+// REMARK-DAG: [compose-all-reduces] stablehlo.all_gather applied: 3 steps are one all_reduce over 8 devices
+// REMARK-DAG: [decompose-all-reduces] stablehlo.all_reduce applied: scattered over 4 devices, and gathered, as in the program
+func.func public @hierarchy(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4x4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t0 = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t0, dims = [] : (tensor<f32>) -> tensor<4x4xf32>
+    %xs = stablehlo.multiply %x, %ts : tensor<4x4xf32>
+    %a = "stablehlo.reduce_scatter"(%xs) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves, scatter_dimension = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x1xf32>
+    %b = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #across} : (tensor<4x1xf32>) -> tensor<4x1xf32>
+    %c = "stablehlo.all_gather"(%b) {all_gather_dim = 1 : i64, replica_groups = #halves} : (tensor<4x1xf32>) -> tensor<4x4xf32>
+    %n = stablehlo.add %acc, %c : tensor<4x4xf32>
+    %next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %next, %n : tensor<i32>, tensor<4x4xf32>
+  }
+  return %w#1 : tensor<4x4xf32>
 }
 
 }

@@ -1,0 +1,193 @@
+"""Writes a reduce_scatter, and the all_gather of its shards, as the one all_reduce that they are."""
+
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+
+from paropt.passes.analysis.collectives import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    DECOMPOSED,
+    REDUCE_SCATTER,
+    Groups,
+    Reduction,
+    reduction_of,
+    replica_groups,
+    works_like,
+)
+from paropt.passes.analysis.shardings import SHARDING
+from paropt.passes.core.erasing import erase_unread
+from paropt.passes.core.registry import register
+from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
+from paropt.passes.core.scaling import Scale, scale_of, scaled
+from paropt.passes.core.scattering import groups_attribute
+from paropt.passes.core.split import reduction
+from paropt.passes.core.traversal import defining_op, is_read_once, ops_of
+
+NAME = "compose-all-reduces"
+
+_UNLIKE = "shards of a group are summed over unlike groups"
+
+
+class _Steps(NamedTuple):
+    """A reduction by hand."""
+
+    scatter: ir.Operation
+    between: list[ir.Operation | Scale]  # all_reduces of shards, and what these are multiplied by, in program order
+    gather: ir.Operation
+
+    @property
+    def sums(self) -> list[ir.Operation]:
+        return [each for each in self.between if not isinstance(each, Scale)]
+
+    @property
+    def scales(self) -> list[Scale]:
+        return [each for each in self.between if isinstance(each, Scale)]
+
+    @property
+    def ops(self) -> list[ir.Operation]:
+        between = [each.op if isinstance(each, Scale) else each for each in self.between]
+        return [self.scatter, *between, self.gather]
+
+
+@register
+def compose_all_reduces(module: ir.Operation) -> list[Remark]:
+    """Write a reduce_scatter, all_reduces of its shards, and their all_gather as the one all_reduce that they are.
+
+    Steps that spare a slow network reduce in a hierarchy: scattered over the devices of a host, summed between hosts
+    by shards, and gathered. No op of these alone can leave a loop, as the next one is no sum. `decompose-all-reduces`
+    writes the all_reduce in the program's own steps again, wherever it is then. One that leaves a block under
+    `jax.shard_map` in a program for all devices, the partitioner does at once, instead of the steps of all blocks.
+
+    Before:
+
+        %s = reduce_scatter(%x)                     over the devices of a host
+        %t = all_reduce(%s)                         over hosts
+        %r = all_gather(%t)                         over the devices of a host
+
+    After:
+
+        %r = all_reduce(%x) {paropt_decomposed}     over all
+
+    From inner to outer steps: a shard may be summed in steps of its own. What shards are multiplied or divided by, as
+    by `lax.pmean`, the whole is.
+
+    Legal when:
+
+    - shards are gathered in the dimension and the order in which they are scattered
+    - a shard is summed with the same shard of other groups, and each shard of a group with those of the same ones
+    - all steps that reduce have the same reducer, and all steps the same channel mode
+    - what multiplies or divides shards is a constant number, and where it is done before a sum, a power of two
+    - nothing else reads a shard, and all steps are in one block
+    - each step has one operand, and lists the devices of its replica groups
+
+    Sources: Shardy `remove_ag_rs_for_cmv1`; XLA `ReduceScatterCreator`, the other way round.
+    """
+    remarks: list[Remark] = []
+    for gather in ops_of(module, ALL_GATHER):
+        steps = _steps(gather)
+        if steps is None:
+            continue
+        try:
+            over = _composed(steps)
+        except Declined as declined:
+            remarks.append(missed(NAME, gather, declined))
+            continue
+        count = len(steps.sums) + 2
+        remarks.append(applied(NAME, gather, f"{count} steps are one all_reduce over {len(over[0])} devices"))
+        _compose(steps, over)
+    return remarks
+
+
+def _steps(gather: ir.Operation) -> _Steps | None:
+    """The steps that end in `gather`, if they begin with a reduce_scatter."""
+    between: list[ir.Operation | Scale] = []
+    value = gather.operands[0]
+    while (op := defining_op(value)) is not None and op.name != REDUCE_SCATTER:
+        scale = scale_of(op)
+        if scale is None and op.name != ALL_REDUCE:
+            return None
+        between.insert(0, scale or op)
+        value = op.operands[scale.operand if scale else 0]
+    return _Steps(op, between, gather) if op is not None else None
+
+
+def _composed(steps: _Steps) -> Groups:
+    """The groups of the all_reduce that `steps` are."""
+    scatter, between, gather = steps
+    for op in steps.ops:
+        require(op.name == gather.name or is_read_once(op.results[0]), "a shard is also read by another op", op)
+        require(op.block == gather.block, "the steps are in several blocks", op)
+    for op in (scatter, *steps.sums, gather):
+        require(len(op.operands) == 1, "a step has several operands", op)
+    scattered = reduction_of(scatter)
+    require(bool(scattered.groups), "its replica groups are not known", scatter)
+    listed = scattered.global_ids or not scattered.crosses_partitions
+    require(listed, "each number in its replica groups is many devices", scatter)
+    require(_undoes(gather, scatter, scattered), "shards are not gathered as they are scattered", scatter)
+    over = scattered.groups
+    for number, each in enumerate(between):
+        if isinstance(each, Scale):
+            last = set(map(type, between[number:])) == {Scale}
+            exact = last or (scattered.is_sum and each.is_exact)
+            require(exact, "shards are multiplied before they are summed, and that rounds", each.op)
+            continue
+        summed = reduction_of(each)
+        require(summed.combiner == scattered.combiner, "shards are reduced in another way", each)
+        require(works_like(each, scattered), "shards are reduced in another channel mode", each)
+        over = _joined(over, scattered.groups, summed.groups, each)
+    return over
+
+
+def _undoes(gather: ir.Operation, scatter: ir.Operation, scattered: Reduction) -> bool:
+    """Whether `gather` puts shards where `scatter` has cut them off."""
+    groups = replica_groups(gather)
+    alike = groups is not None and tuple(sorted(groups)) == scattered.groups and works_like(gather, scattered)
+    dimension = ir.IntegerAttr(gather.attributes["all_gather_dim"]).value
+    return alike and dimension == scattered.scatter_dimension and gather.results[0].type == scatter.operands[0].type
+
+
+def _joined(over: Groups, scattered: Groups, summed: Groups, op: ir.Operation) -> Groups:
+    """Groups that are each one of `over`, or several of which `op` adds shard by shard, in its groups `summed`.
+
+    The devices of each of the groups `scattered` hold shards in the order of these.
+    """
+    shard = {device: number for group in scattered for number, device in enumerate(group)}
+    owner = {device: i for i, group in enumerate(over) for device in group}
+    require(sorted(shard) == sorted(device for group in summed for device in group), _UNLIKE, op)
+    together: dict[int, set[frozenset[int]]] = {}  # by the number of a shard: which of `over` add theirs
+    for group in summed:
+        require(len({shard[device] for device in group}) == 1, "shards are summed with other ones", op)
+        owners = frozenset(owner[device] for device in group)
+        require(len(owners) == len(group), "a shard is summed with itself", op)
+        together.setdefault(shard[group[0]], set()).add(owners)
+    first, *others = together.values()
+    apart = sum(map(len, first)) == len(over)
+    require(apart and all(other == first for other in others), _UNLIKE, op)
+    return tuple(tuple(device for i in sorted(owners) for device in over[i]) for owners in sorted(first, key=min))
+
+
+def _compose(steps: _Steps, over: Groups) -> None:
+    scatter, gather = steps.scatter, steps.gather
+    combiner = reduction_of(scatter).combiner
+    with ir.InsertionPoint(gather), scatter.location:
+        mark = ir.ArrayAttr.get([ir.DictAttr.get(_described(op)) for op in (scatter, *steps.sums, gather)])
+        attributes = {**_described(scatter), "replica_groups": groups_attribute(over), DECOMPOSED: mark}
+        del attributes["scatter_dimension"]
+        whole = reduction(ALL_REDUCE, scatter.operands[0], gather.results[0].type, attributes, combiner)
+    for scale in steps.scales:
+        with ir.InsertionPoint(gather), scale.op.location:
+            whole = scaled(whole, scale)
+    gather.results[0].replace_all_uses_with(whole)
+    factors = [scale.op.operands[1 - scale.operand] for scale in steps.scales]
+    for op in reversed(steps.ops):
+        op.erase()
+    erase_unread(factors)
+
+
+def _described(op: ir.Operation) -> dict[str, ir.Attribute]:
+    """The attributes of a step, its groups spelled out."""
+    groups = replica_groups(op)
+    assert groups is not None, "it is asked first"
+    kept = {name: op.attributes[name] for name in op.attributes if name != SHARDING}
+    return {**kept, "replica_groups": groups_attribute(groups)}

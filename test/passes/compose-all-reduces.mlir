@@ -1,0 +1,338 @@
+// RUN: %par-opt %s --passes=compose-all-reduces --split-input-file | FileCheck %s
+// RUN: %par-opt %s --passes=compose-all-reduces --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
+
+#halves = dense<[[0, 1, 2, 3], [4, 5, 6, 7]]> : tensor<2x4xi64>
+#turned = dense<[[3, 2, 1, 0], [7, 6, 5, 4]]> : tensor<2x4xi64>
+#across = dense<[[0, 4], [1, 5], [2, 6], [3, 7]]> : tensor<4x2xi64>
+#crosswise = dense<[[0, 5], [1, 4], [2, 6], [3, 7]]> : tensor<4x2xi64>
+#pairs = dense<[[0, 1], [2, 3], [4, 5], [6, 7]]> : tensor<4x2xi64>
+#between_pairs = dense<[[0, 2], [1, 3], [4, 6], [5, 7]]> : tensor<4x2xi64>
+#unlike = dense<[[0, 2], [1, 5], [4, 6], [3, 7]]> : tensor<4x2xi64>
+#overlapping = dense<[[0, 4], [1, 5], [2, -1], [3, -1], [6, -1], [7, -1]]> : tensor<6x2xi64>
+#everyone = dense<> : tensor<0x0xi64>
+
+module attributes {mhlo.num_replicas = 8 : i32} {
+
+// Scattered in each half, summed between them, and gathered: the sum over all, which says how it was written.
+// CHECK-LABEL: func.func public @hierarchy(
+// CHECK-SAME:    %[[X:.*]]: tensor<8x4xf32>
+// CHECK-NEXT:    %[[R:.*]] = "stablehlo.all_reduce"(%[[X]]) <{replica_groups = dense<{{\[}}[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>}>
+// CHECK:         }) {paropt_decomposed = [{replica_groups = dense<{{\[}}[0, 1, 2, 3], [4, 5, 6, 7]]> : tensor<2x4xi64>, scatter_dimension = 0 : i64}, {replica_groups = dense<{{\[}}[0, 4], [1, 5], [2, 6], [3, 7]]> : tensor<4x2xi64>}, {all_gather_dim = 0 : i64, replica_groups = dense<{{\[}}[0, 1, 2, 3], [4, 5, 6, 7]]> : tensor<2x4xi64>}]}
+// CHECK-NEXT:    return %[[R]]
+// REMARK: [compose-all-reduces] stablehlo.all_gather applied: 3 steps are one all_reduce over 8 devices
+func.func public @hierarchy(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %s = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves, scatter_dimension = 0 : i64} : (tensor<8x4xf32>) -> tensor<2x4xf32>
+  %t = "stablehlo.all_reduce"(%s) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #across} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %r = "stablehlo.all_gather"(%t) {all_gather_dim = 0 : i64, replica_groups = #halves} : (tensor<2x4xf32>) -> tensor<8x4xf32>
+  return %r : tensor<8x4xf32>
+}
+
+// Scattered and gathered, along another dimension.
+// CHECK-LABEL: func.func public @no_sums
+// CHECK-NEXT:    "stablehlo.all_reduce"(%{{.*}}) <{replica_groups = dense<{{\[}}[0, 1, 2, 3], [4, 5, 6, 7]]> : tensor<2x4xi64>}>
+// CHECK-NOT:     stablehlo.all_gather
+// CHECK:         return
+// REMARK: [compose-all-reduces] stablehlo.all_gather applied: 2 steps are one all_reduce over 4 devices
+func.func public @no_sums(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %s = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves, scatter_dimension = 1 : i64} : (tensor<8x4xf32>) -> tensor<8x1xf32>
+  %r = "stablehlo.all_gather"(%s) {all_gather_dim = 1 : i64, replica_groups = #halves} : (tensor<8x1xf32>) -> tensor<8x4xf32>
+  return %r : tensor<8x4xf32>
+}
+
+// Three levels: shards are scattered in their turn.
+// CHECK-LABEL: func.func public @levels
+// CHECK-NEXT:    "stablehlo.all_reduce"(%{{.*}}) <{replica_groups = dense<{{\[}}[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>}>
+// CHECK:         }) {paropt_decomposed = [{{.*}}paropt_decomposed = [
+// CHECK-NOT:     stablehlo.all_gather
+// CHECK:         return
+// REMARK: [compose-all-reduces] stablehlo.all_gather applied: 3 steps are one all_reduce over 4 devices
+// REMARK: [compose-all-reduces] stablehlo.all_gather applied: 3 steps are one all_reduce over 8 devices
+func.func public @levels(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %s = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #pairs, scatter_dimension = 0 : i64} : (tensor<8x4xf32>) -> tensor<4x4xf32>
+  %t = "stablehlo.reduce_scatter"(%s) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #between_pairs, scatter_dimension = 0 : i64} : (tensor<4x4xf32>) -> tensor<2x4xf32>
+  %u = "stablehlo.all_reduce"(%t) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #across} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %v = "stablehlo.all_gather"(%u) {all_gather_dim = 0 : i64, replica_groups = #between_pairs} : (tensor<2x4xf32>) -> tensor<4x4xf32>
+  %r = "stablehlo.all_gather"(%v) {all_gather_dim = 0 : i64, replica_groups = #pairs} : (tensor<4x4xf32>) -> tensor<8x4xf32>
+  return %r : tensor<8x4xf32>
+}
+
+// Shards summed twice, between other groups; and a maximum.
+// CHECK-LABEL: func.func public @two_sums
+// CHECK-NEXT:    "stablehlo.all_reduce"(%{{.*}}) <{replica_groups = dense<{{\[}}[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>}>
+// CHECK:         stablehlo.maximum
+// CHECK-NOT:     stablehlo.all_gather
+// CHECK:         return
+// REMARK: [compose-all-reduces] stablehlo.all_gather applied: 4 steps are one all_reduce over 8 devices
+func.func public @two_sums(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %s = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.maximum %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #pairs, scatter_dimension = 0 : i64} : (tensor<8x4xf32>) -> tensor<4x4xf32>
+  %t = "stablehlo.all_reduce"(%s) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.maximum %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #between_pairs} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %u = "stablehlo.all_reduce"(%t) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.maximum %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #across} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %r = "stablehlo.all_gather"(%u) {all_gather_dim = 0 : i64, replica_groups = #pairs} : (tensor<4x4xf32>) -> tensor<8x4xf32>
+  return %r : tensor<8x4xf32>
+}
+
+// Means: what divides the shards divides the whole, in the same order. A scalar, and a factor on the left, too.
+// CHECK-LABEL: func.func public @means
+// CHECK-NEXT:    %[[R:.*]] = "stablehlo.all_reduce"
+// CHECK:         %[[FOUR:.*]] = stablehlo.constant dense<4.000000e+00> : tensor<8x4xf32>
+// CHECK-NEXT:    %[[A:.*]] = stablehlo.divide %[[R]], %[[FOUR]]
+// CHECK-NEXT:    %[[THREE:.*]] = stablehlo.constant dense<3.000000e+00> : tensor<8x4xf32>
+// CHECK-NEXT:    %[[B:.*]] = stablehlo.multiply %[[THREE]], %[[A]]
+// CHECK-NEXT:    return %[[B]]
+// REMARK: [compose-all-reduces] stablehlo.all_gather applied: 3 steps are one all_reduce over 8 devices
+func.func public @means(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %four = stablehlo.constant dense<4.0> : tensor<f32>
+  %fours = stablehlo.broadcast_in_dim %four, dims = [] : (tensor<f32>) -> tensor<2x4xf32>
+  %threes = stablehlo.constant dense<3.0> : tensor<2x4xf32>
+  %s = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves, scatter_dimension = 0 : i64} : (tensor<8x4xf32>) -> tensor<2x4xf32>
+  %d = stablehlo.divide %s, %fours : tensor<2x4xf32>
+  %t = "stablehlo.all_reduce"(%d) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #across} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %u = stablehlo.multiply %threes, %t : tensor<2x4xf32>
+  %r = "stablehlo.all_gather"(%u) {all_gather_dim = 0 : i64, replica_groups = #halves} : (tensor<2x4xf32>) -> tensor<8x4xf32>
+  return %r : tensor<8x4xf32>
+}
+
+// Legal when: shards are gathered in the dimension and the order in which they are scattered
+// CHECK-LABEL: func.func public @other_order
+// CHECK:         stablehlo.reduce_scatter
+// CHECK:         stablehlo.all_gather
+// REMARK: [compose-all-reduces] stablehlo.all_gather missed: shards are not gathered as they are scattered
+func.func public @other_order(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %s = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves, scatter_dimension = 0 : i64} : (tensor<8x4xf32>) -> tensor<2x4xf32>
+  %r = "stablehlo.all_gather"(%s) {all_gather_dim = 0 : i64, replica_groups = #turned} : (tensor<2x4xf32>) -> tensor<8x4xf32>
+  return %r : tensor<8x4xf32>
+}
+
+// The same number of elements, along another dimension.
+// CHECK-LABEL: func.func public @other_dimension
+// CHECK:         stablehlo.reduce_scatter
+// CHECK:         stablehlo.all_gather
+// REMARK: [compose-all-reduces] stablehlo.all_gather missed: shards are not gathered as they are scattered
+func.func public @other_dimension(%x: tensor<4x4xf32>) -> tensor<2x8xf32> {
+  %s = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #pairs, scatter_dimension = 0 : i64} : (tensor<4x4xf32>) -> tensor<2x4xf32>
+  %r = "stablehlo.all_gather"(%s) {all_gather_dim = 1 : i64, replica_groups = #pairs} : (tensor<2x4xf32>) -> tensor<2x8xf32>
+  return %r : tensor<2x8xf32>
+}
+
+// Of fewer devices.
+// CHECK-LABEL: func.func public @fewer
+// CHECK:         stablehlo.reduce_scatter
+// CHECK:         stablehlo.all_gather
+// REMARK: [compose-all-reduces] stablehlo.all_gather missed: shards are not gathered as they are scattered
+func.func public @fewer(%x: tensor<8x4xf32>) -> tensor<4x4xf32> {
+  %s = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves, scatter_dimension = 0 : i64} : (tensor<8x4xf32>) -> tensor<2x4xf32>
+  %r = "stablehlo.all_gather"(%s) {all_gather_dim = 0 : i64, replica_groups = #pairs} : (tensor<2x4xf32>) -> tensor<4x4xf32>
+  return %r : tensor<4x4xf32>
+}
+
+// Legal when: a shard is summed with the same shard of other groups, and each shard of a group with those of the same ones
+// CHECK-LABEL: func.func public @crosswise
+// CHECK:         stablehlo.reduce_scatter
+// CHECK:         stablehlo.all_gather
+// REMARK: [compose-all-reduces] stablehlo.all_gather missed: shards are summed with other ones
+func.func public @crosswise(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %s = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves, scatter_dimension = 0 : i64} : (tensor<8x4xf32>) -> tensor<2x4xf32>
+  %t = "stablehlo.all_reduce"(%s) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #crosswise} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %r = "stablehlo.all_gather"(%t) {all_gather_dim = 0 : i64, replica_groups = #halves} : (tensor<2x4xf32>) -> tensor<8x4xf32>
+  return %r : tensor<8x4xf32>
+}
+
+// The first shards of two pairs, and the second ones of others.
+// CHECK-LABEL: func.func public @unlike
+// CHECK:         stablehlo.reduce_scatter
+// CHECK:         stablehlo.all_gather
+// REMARK: [compose-all-reduces] stablehlo.all_gather missed: shards of a group are summed over unlike groups
+func.func public @unlike(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %s = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #pairs, scatter_dimension = 0 : i64} : (tensor<8x4xf32>) -> tensor<4x4xf32>
+  %t = "stablehlo.all_reduce"(%s) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #unlike} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %r = "stablehlo.all_gather"(%t) {all_gather_dim = 0 : i64, replica_groups = #pairs} : (tensor<4x4xf32>) -> tensor<8x4xf32>
+  return %r : tensor<8x4xf32>
+}
+
+// Some devices of a group sum their shard with another group, and some do not.
+// CHECK-LABEL: func.func public @overlapping
+// CHECK:         stablehlo.reduce_scatter
+// CHECK:         stablehlo.all_gather
+// REMARK: [compose-all-reduces] stablehlo.all_gather missed: shards of a group are summed over unlike groups
+func.func public @overlapping(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %s = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #pairs, scatter_dimension = 0 : i64} : (tensor<8x4xf32>) -> tensor<4x4xf32>
+  %t = "stablehlo.all_reduce"(%s) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #between_pairs} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %u = "stablehlo.all_reduce"(%t) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #overlapping} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %r = "stablehlo.all_gather"(%u) {all_gather_dim = 0 : i64, replica_groups = #pairs} : (tensor<4x4xf32>) -> tensor<8x4xf32>
+  return %r : tensor<8x4xf32>
+}
+
+// A shard is there twice, after it was summed.
+// CHECK-LABEL: func.func public @with_itself
+// CHECK:         stablehlo.reduce_scatter
+// CHECK:         stablehlo.all_gather
+// REMARK: [compose-all-reduces] stablehlo.all_gather missed: a shard is summed with itself
+func.func public @with_itself(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %s = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #pairs, scatter_dimension = 0 : i64} : (tensor<8x4xf32>) -> tensor<4x4xf32>
+  %t = "stablehlo.all_reduce"(%s) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #between_pairs} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %u = "stablehlo.all_reduce"(%t) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #between_pairs} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %r = "stablehlo.all_gather"(%u) {all_gather_dim = 0 : i64, replica_groups = #pairs} : (tensor<4x4xf32>) -> tensor<8x4xf32>
+  return %r : tensor<8x4xf32>
+}
+
+// Legal when: all steps that reduce have the same reducer, and all steps the same channel mode
+// CHECK-LABEL: func.func public @other_reducer
+// CHECK:         stablehlo.reduce_scatter
+// CHECK:         stablehlo.all_gather
+// REMARK: [compose-all-reduces] stablehlo.all_gather missed: shards are reduced in another way
+func.func public @other_reducer(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %s = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves, scatter_dimension = 0 : i64} : (tensor<8x4xf32>) -> tensor<2x4xf32>
+  %t = "stablehlo.all_reduce"(%s) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.maximum %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #across} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %r = "stablehlo.all_gather"(%t) {all_gather_dim = 0 : i64, replica_groups = #halves} : (tensor<2x4xf32>) -> tensor<8x4xf32>
+  return %r : tensor<8x4xf32>
+}
+
+// Legal when: what multiplies or divides shards is a constant number, and where it is done before a sum, a power of two
+// CHECK-LABEL: func.func public @rounds
+// CHECK:         stablehlo.reduce_scatter
+// CHECK:         stablehlo.all_gather
+// REMARK: [compose-all-reduces] stablehlo.all_gather missed: shards are multiplied before they are summed, and that rounds
+func.func public @rounds(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %threes = stablehlo.constant dense<3.0> : tensor<2x4xf32>
+  %s = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves, scatter_dimension = 0 : i64} : (tensor<8x4xf32>) -> tensor<2x4xf32>
+  %d = stablehlo.divide %s, %threes : tensor<2x4xf32>
+  %t = "stablehlo.all_reduce"(%d) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #across} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %r = "stablehlo.all_gather"(%t) {all_gather_dim = 0 : i64, replica_groups = #halves} : (tensor<2x4xf32>) -> tensor<8x4xf32>
+  return %r : tensor<8x4xf32>
+}
+
+// It may be another number on each device. Nothing is said of it: most of what is gathered was not scattered.
+// CHECK-LABEL: func.func public @varies
+// CHECK:         stablehlo.reduce_scatter
+// CHECK:         stablehlo.all_gather
+func.func public @varies(%x: tensor<8x4xf32>, %y: tensor<2x4xf32>) -> tensor<8x4xf32> {
+  %s = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves, scatter_dimension = 0 : i64} : (tensor<8x4xf32>) -> tensor<2x4xf32>
+  %d = stablehlo.multiply %s, %y : tensor<2x4xf32>
+  %r = "stablehlo.all_gather"(%d) {all_gather_dim = 0 : i64, replica_groups = #halves} : (tensor<2x4xf32>) -> tensor<8x4xf32>
+  return %r : tensor<8x4xf32>
+}
+
+// A dividend is no factor.
+// CHECK-LABEL: func.func public @dividend
+// CHECK:         stablehlo.reduce_scatter
+// CHECK:         stablehlo.all_gather
+func.func public @dividend(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %fours = stablehlo.constant dense<4.0> : tensor<2x4xf32>
+  %s = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves, scatter_dimension = 0 : i64} : (tensor<8x4xf32>) -> tensor<2x4xf32>
+  %d = stablehlo.divide %fours, %s : tensor<2x4xf32>
+  %r = "stablehlo.all_gather"(%d) {all_gather_dim = 0 : i64, replica_groups = #halves} : (tensor<2x4xf32>) -> tensor<8x4xf32>
+  return %r : tensor<8x4xf32>
+}
+
+// A maximum of what is multiplied by a negative number is a minimum.
+// CHECK-LABEL: func.func public @maximum_scaled
+// CHECK:         stablehlo.reduce_scatter
+// CHECK:         stablehlo.all_gather
+// REMARK: [compose-all-reduces] stablehlo.all_gather missed: shards are multiplied before they are summed, and that rounds
+func.func public @maximum_scaled(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %twos = stablehlo.constant dense<-2.0> : tensor<2x4xf32>
+  %s = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.maximum %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves, scatter_dimension = 0 : i64} : (tensor<8x4xf32>) -> tensor<2x4xf32>
+  %d = stablehlo.multiply %s, %twos : tensor<2x4xf32>
+  %t = "stablehlo.all_reduce"(%d) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.maximum %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #across} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %r = "stablehlo.all_gather"(%t) {all_gather_dim = 0 : i64, replica_groups = #halves} : (tensor<2x4xf32>) -> tensor<8x4xf32>
+  return %r : tensor<8x4xf32>
+}
+
+// Legal when: nothing else reads a shard, and all steps are in one block
+// CHECK-LABEL: func.func public @shard_read
+// CHECK:         stablehlo.reduce_scatter
+// CHECK:         stablehlo.all_gather
+// REMARK: [compose-all-reduces] stablehlo.all_gather missed: a shard is also read by another op
+func.func public @shard_read(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %s = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves, scatter_dimension = 0 : i64} : (tensor<8x4xf32>) -> tensor<2x4xf32>
+  %r = "stablehlo.all_gather"(%s) {all_gather_dim = 0 : i64, replica_groups = #halves} : (tensor<2x4xf32>) -> tensor<8x4xf32>
+  %n = stablehlo.multiply %s, %s : tensor<2x4xf32>
+  %o = "stablehlo.all_gather"(%n) {all_gather_dim = 0 : i64, replica_groups = #halves} : (tensor<2x4xf32>) -> tensor<8x4xf32>
+  %e = stablehlo.subtract %r, %o : tensor<8x4xf32>
+  return %e : tensor<8x4xf32>
+}
+
+// The sum would be done in each trip of the loop.
+// CHECK-LABEL: func.func public @in_a_loop
+// CHECK:         stablehlo.reduce_scatter
+// CHECK:         stablehlo.all_gather
+// REMARK: [compose-all-reduces] stablehlo.all_gather missed: the steps are in several blocks
+func.func public @in_a_loop(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %s = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves, scatter_dimension = 0 : i64} : (tensor<8x4xf32>) -> tensor<2x4xf32>
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %x) : tensor<i32>, tensor<8x4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %g = "stablehlo.all_gather"(%s) {all_gather_dim = 0 : i64, replica_groups = #halves} : (tensor<2x4xf32>) -> tensor<8x4xf32>
+    %n = stablehlo.add %acc, %g : tensor<8x4xf32>
+    %next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %next, %n : tensor<i32>, tensor<8x4xf32>
+  }
+  return %w#1 : tensor<8x4xf32>
+}
+
+// Legal when: each step has one operand, and lists the devices of its replica groups
+// CHECK-LABEL: func.func public @several
+// CHECK:         stablehlo.reduce_scatter
+// CHECK:         stablehlo.all_gather
+// REMARK: [compose-all-reduces] stablehlo.all_gather missed: a step has several operands
+func.func public @several(%x: tensor<8x4xf32>, %y: tensor<2x4xf32>) -> tensor<8x4xf32> {
+  %s = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves, scatter_dimension = 0 : i64} : (tensor<8x4xf32>) -> tensor<2x4xf32>
+  %r:2 = "stablehlo.all_gather"(%s, %y) {all_gather_dim = 0 : i64, replica_groups = #halves} : (tensor<2x4xf32>, tensor<2x4xf32>) -> (tensor<8x4xf32>, tensor<8x4xf32>)
+  %e = stablehlo.subtract %r#0, %r#1 : tensor<8x4xf32>
+  return %e : tensor<8x4xf32>
+}
+
+}
+
+// -----
+
+// The number of replicas is not said, and so not who everyone is.
+// NUMERIC: skip (how many replicas there are is not known)
+// CHECK-LABEL: func.func public @everyone
+// CHECK:         stablehlo.all_gather
+// REMARK: [compose-all-reduces] stablehlo.all_gather missed: its replica groups are not known
+func.func public @everyone(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %s = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = dense<> : tensor<0x0xi64>, scatter_dimension = 0 : i64} : (tensor<8x4xf32>) -> tensor<2x4xf32>
+  %r = "stablehlo.all_gather"(%s) {all_gather_dim = 0 : i64, replica_groups = dense<> : tensor<0x0xi64>} : (tensor<2x4xf32>) -> tensor<8x4xf32>
+  return %r : tensor<8x4xf32>
+}
+
+// Each number is a replica: all of its partitions.
+// NUMERIC: skip (XLA runs this for several partitions only)
+// CHECK-LABEL: func.func public @many_devices
+// CHECK:         stablehlo.all_gather
+// REMARK: [compose-all-reduces] stablehlo.all_gather missed: each number in its replica groups is many devices
+func.func public @many_devices(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %s = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = dense<0> : tensor<1x1xi64>, scatter_dimension = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>} : (tensor<8x4xf32>) -> tensor<2x4xf32>
+  %r = "stablehlo.all_gather"(%s) {all_gather_dim = 0 : i64, replica_groups = dense<0> : tensor<1x1xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>} : (tensor<2x4xf32>) -> tensor<8x4xf32>
+  return %r : tensor<8x4xf32>
+}
+
+// Partitions are no replicas.
+// NUMERIC: skip (XLA refuses groups of both kinds in one program)
+// CHECK-LABEL: func.func public @other_mode
+// CHECK:         stablehlo.all_gather
+// REMARK: [compose-all-reduces] stablehlo.all_gather missed: shards are reduced in another channel mode
+func.func public @other_mode(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %s = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = dense<[[0, 1, 2, 3], [4, 5, 6, 7]]> : tensor<2x4xi64>, scatter_dimension = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<8x4xf32>) -> tensor<2x4xf32>
+  %t = "stablehlo.all_reduce"(%s) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = dense<[[0, 4], [1, 5], [2, 6], [3, 7]]> : tensor<4x2xi64>} : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  %r = "stablehlo.all_gather"(%t) {all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1, 2, 3], [4, 5, 6, 7]]> : tensor<2x4xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<2x4xf32>) -> tensor<8x4xf32>
+  return %r : tensor<8x4xf32>
+}
+
+// The sum names devices that hold no shard, and leaves others out.
+// NUMERIC: skip (XLA wants all devices in the groups)
+// CHECK-LABEL: func.func public @of_others
+// CHECK:         stablehlo.all_gather
+// REMARK: [compose-all-reduces] stablehlo.all_gather missed: shards of a group are summed over unlike groups
+func.func public @of_others(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %s = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = dense<[[0, 1], [2, 3], [4, 5], [6, 7]]> : tensor<4x2xi64>, scatter_dimension = 0 : i64} : (tensor<8x4xf32>) -> tensor<4x4xf32>
+  %t = "stablehlo.all_reduce"(%s) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = dense<[[0, 2], [1, 3]]> : tensor<2x2xi64>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %r = "stablehlo.all_gather"(%t) {all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1], [2, 3], [4, 5], [6, 7]]> : tensor<4x2xi64>} : (tensor<4x4xf32>) -> tensor<8x4xf32>
+  return %r : tensor<8x4xf32>
+}
