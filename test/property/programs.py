@@ -10,17 +10,21 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 from property.blocks import Block, Names, Value, fill
+from property.reductions import (
+    GROUPS,
+    all_reduce,
+    all_reduced,
+    reduce_all,
+    reduce_in_steps,
+    reduce_scatter,
+    reducer_of,
+    scatter,
+    sum_of_all_reduces,
+)
 from property.regions import branch, call
 
 MOST_TRIPS = 3
 SHAPES = ((), (2,), (4,), (8,), (2, 2))
-GROUPS = {
-    "[[0, 1, 2, 3, 4, 5, 6, 7]]": 8,
-    "[[7, 6, 5, 4, 3, 2, 1, 0]]": 8,
-    "[[0, 1, 2, 3], [4, 5, 6, 7]]": 4,
-    "[[0, 1], [2, 3], [4, 5], [6, 7]]": 2,
-}
-REDUCERS = ("add", "add", "add", "maximum", "minimum")
 
 
 def negate(b: Block) -> None:
@@ -147,7 +151,7 @@ def running_sum(b: Block) -> None:
     number = "0" if x.kind == "i32" else "0.0"
     zero = b.emit(f"stablehlo.constant dense<{number}> : tensor<{x.kind}>", replace(x, shape=(), bound=0, bits=0))
     window = "<{padding = dense<[[3, 0]]> : tensor<1x2xi64>, window_dimensions = array<i64: 4>}>"
-    text = f'"stablehlo.reduce_window"({x.name}, {zero.name}) {window} {_reducer("add", x.kind)}'
+    text = f'"stablehlo.reduce_window"({x.name}, {zero.name}) {window} {reducer_of("add", x.kind)}'
     b.emit(f"{text} : ({x.type}, {zero.type}) -> {x.type}", like)
 
 
@@ -163,7 +167,7 @@ def scattered(b: Block) -> None:
     b.lines.append(f"{places} = stablehlo.constant dense<{b.one_of('[[3], [1]]', '[[2], [2]]')}> : tensor<2x1xi32>")
     numbers = "#stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>"
     attributes = f"<{{indices_are_sorted = false, unique_indices = false, scatter_dimension_numbers = {numbers}}}>"
-    text = f'"stablehlo.scatter"({x.name}, {places}, {y.name}) {attributes} {_reducer("add", x.kind)}'
+    text = f'"stablehlo.scatter"({x.name}, {places}, {y.name}) {attributes} {reducer_of("add", x.kind)}'
     b.emit(f"{text} : ({x.type}, tensor<2x1xi32>, {y.type}) -> {x.type}", like)
 
 
@@ -176,85 +180,6 @@ def select(b: Block) -> None:
     p = b.one_of(*predicates)
     like = replace(x, bound=max(x.bound, y.bound), bits=max(x.bits, y.bits))
     b.emit(f"stablehlo.select {p.name}, {x.name}, {y.name} : {p.type}, {x.type}", like)
-
-
-def all_reduce(b: Block) -> None:
-    """Of one to three values of one element type."""
-    first = b.pick()
-    if first is None:
-        return
-    others = [b.pick(lambda v: v.kind == first.kind) for _ in range(b.one_of(0, 0, 0, 1, 2))]
-    _reduce_all(b, [first, *(v for v in others if v)], b.one_of(*GROUPS), b.one_of(*REDUCERS))
-
-
-def sum_of_all_reduces(b: Block) -> None:
-    """Two or three all_reduces over the same groups, and their sum: the shape that fuses."""
-    x = b.pick()
-    if x is None:
-        return
-    groups = b.one_of(*GROUPS)
-    total: Value | None = None
-    for _ in range(b.one_of(2, 2, 3)):
-        y = b.pick(lambda v: v.type == x.type)
-        reduced = _reduce_all(b, [y], groups, "add") if y else None
-        if not reduced:
-            return
-        like = reduced[0] if total is None else replace(x, bound=total.bound + reduced[0].bound)
-        like = replace(like, bits=max(like.bits, reduced[0].bits, total.bits if total else 0))
-        if not like.is_exact:
-            return
-        text = f"stablehlo.add {total.name}, {reduced[0].name} : {x.type}" if total else ""
-        total = b.emit(text, like) if total else reduced[0]
-
-
-def _reduce_all(b: Block, operands: list[Value], groups: str, reducer: str) -> list[Value]:
-    size = GROUPS[groups] if reducer == "add" else 1
-    results = [replace(v, name=f"%v{b.names.fresh()}", bound=v.bound * size) for v in operands]
-    if not all(v.is_exact for v in results):
-        return []
-    base = f"%v{b.names.fresh()}"
-    if len(results) > 1:
-        results = [replace(v, name=f"{base}#{i}") for i, v in enumerate(results)]
-    else:
-        results = [replace(results[0], name=base)]
-    head = f"{base}:{len(results)}" if len(results) > 1 else base
-    types = ", ".join(v.type for v in results)
-    b.lines.append(
-        f'{head} = "stablehlo.all_reduce"({", ".join(v.name for v in operands)}) '
-        f"{_attributes(groups)} {_reducer(reducer, operands[0].kind)} : ({types}) -> ({types})"
-    )
-    b.values += results
-    return results
-
-
-def reduce_scatter(b: Block) -> None:
-    x = b.pick(lambda v: v.shape in ((4,), (8,)))
-    if x is None:
-        return
-    _scatter(b, x, b.one_of(*(n for n in (2, 4, 8) if x.shape[0] // n in (2, 4))))
-
-
-def _scatter(b: Block, x: Value, size: int) -> Value | None:
-    """A reduce_scatter of `x` over groups of `size` devices."""
-    groups = next(text for text, n in GROUPS.items() if n == size)
-    like = replace(x, shape=(x.shape[0] // size,), bound=x.bound * size)
-    if not like.is_exact:
-        return None
-    attributes = _attributes(groups, "scatter_dimension = 0 : i64, ")
-    text = f'"stablehlo.reduce_scatter"({x.name}) {attributes} {_reducer("add", x.kind)}'
-    return b.emit(f"{text} : ({x.type}) -> {like.type}", like)
-
-
-def _attributes(groups: str, more: str = "") -> str:
-    rows, size = groups.count("[") - 1, GROUPS[groups]
-    return f"<{{{more}replica_groups = dense<{groups}> : tensor<{rows}x{size}xi64>}}>"
-
-
-def _reducer(op: str, kind: str) -> str:
-    return (
-        f"({{ ^bb0(%lhs: tensor<{kind}>, %rhs: tensor<{kind}>): "
-        f"%both = stablehlo.{op} %lhs, %rhs : tensor<{kind}> stablehlo.return %both : tensor<{kind}> }})"
-    )
 
 
 def loop(b: Block) -> None:
@@ -270,7 +195,7 @@ def loop(b: Block) -> None:
     following = [_accumulate(inner, start, acc) for start, acc in zip(starts, carried, strict=True)]
     if not all(v.is_exact for v in following):
         return
-    if b.summed is _all_reduced and b.one_of(True, *[False] * 7):  # of others, the executable does not tell how often
+    if b.summed is all_reduced and b.one_of(True, *[False] * 7):  # of others, the executable does not tell how often
         for values, value in zip(
             (starts, carried, following), _read_in_odd_trips(b, inner, index, following[0]), strict=True
         ):
@@ -293,8 +218,8 @@ def loop(b: Block) -> None:
     ]
     b.values += [replace(v, name=f"%loop{n}#{i}") for i, v in enumerate(following, 1)]
     # What is accumulated on each device is often summed after the loop.
-    if b.summed is _all_reduced and b.one_of(True, False):
-        _reduce_all(b, b.values[-1:], str(b.one_of(*GROUPS)), "add")
+    if b.summed is all_reduced and b.one_of(True, False):
+        reduce_all(b, b.values[-1:], str(b.one_of(*GROUPS)), "add")
 
 
 def _read_in_odd_trips(b: Block, inner: Block, index: str, total: Value) -> tuple[Value, Value, Value]:
@@ -333,13 +258,6 @@ def _trip_count(b: Block) -> str:
     return name
 
 
-def _all_reduced(b: Block, like: Value) -> Value | None:
-    """An all_reduce of a value of that type."""
-    y = b.pick(lambda v: v.type == like.type and v.name != like.name)
-    reduced = _reduce_all(b, [y], b.one_of(*GROUPS), "add") if y else []
-    return reduced[0] if reduced else None
-
-
 def _accumulate(b: Block, start: Value, acc: Value) -> Value:
     """What the loop carries on: mostly `acc + g`; its bounds are those after all iterations."""
 
@@ -350,8 +268,8 @@ def _accumulate(b: Block, start: Value, acc: Value) -> Value:
     reduced = b.summed(b, acc) if b.one_of(True, True, True, False) else None
     increment = reduced or b.pick(fits) or start
     whole = b.pick(lambda v: v.kind == acc.kind and v.shape in ((4,), (8,)) and acc.shape in ((v.shape[0] // 2,),))
-    if whole and b.summed is _all_reduced and b.one_of(True, True, False):
-        increment = _scatter(b, whole, 2) or increment
+    if whole and b.summed is all_reduced and b.one_of(True, True, False):
+        increment = scatter(b, whole, 2) or increment
     if b.one_of(True, False, False):
         increment = _with_another_term(b, increment)
     op = b.one_of("add", "add", "add", "add", "subtract", "maximum")
@@ -415,7 +333,7 @@ STEPS = ("negate", "abs", "negate", "shared", "number", "reduce")
 def _step(b: Block, step: str, value: Value, k: int, shared: Value | None, groups: str) -> Value:
     """One op of copy `k`, or two; the value itself where the result would not be exact."""
     if step == "reduce":
-        return (_reduce_all(b, [value], groups, "add") or [value])[0]
+        return (reduce_all(b, [value], groups, "add") or [value])[0]
     if step == "number":
         literal = f"{3 - k}" if value.kind == "i32" else f"{3 - k}.0"
         like = replace(value, bound=3 * value.bound)
@@ -436,6 +354,7 @@ OPS = (
     *(combine, combine, combine, all_reduce, all_reduce, scale),
     *(sum_of_all_reduces, sum_of_all_reduces, sum_of_all_reduces, loop, loop, loop, loop),
     *(negate, scale, convert, reshape, transpose, broadcast, cut, pad, concatenate, select, reduce_scatter),
+    reduce_in_steps,
     *(product, running_sum, scattered, branch, call, unrolled, unrolled),
 )
 
@@ -454,7 +373,7 @@ def programs(draw: Callable) -> str:
         Value("%b", (), "i32"),
         Value("%p", (), "i1"),
     ]
-    b = Block(draw, Names(), list(arguments), ops=OPS, summed=_all_reduced)
+    b = Block(draw, Names(), list(arguments), ops=OPS, summed=all_reduced)
     b.values = [v for v in arguments if v.name != "%b"]
     b.lines += [  # a predicate of each device's own: good for select only
         "%half = stablehlo.constant dense<0.5> : tensor<f32>",

@@ -186,6 +186,7 @@ def test_generator_makes_the_shapes_that_matter(has: Callable[[ir.Operation], bo
 # The generator makes no meshes: test_meshes.py does.
 # What it does is told by the pass that ends it, in a pipeline of both, for programs of another generator.
 FOR_ALL_DEVICES = {"annotate-unreduced": "grad-sync", "merge-repeated-ops": "merge-repeated-ops"}
+AFTER = {"decompose-all-reduces": "compose-all-reduces,decompose-all-reduces"}
 OWN_GENERATOR = {"fuse-loops": loop_pairs}
 # Nor whole batches: test_whole_batch.py does.
 ELSEWHERE = ("expose-all-reduces", "annotate-contract", "annotate-shardings", "split-mesh-axis", "split-microbatches")
@@ -194,6 +195,7 @@ ELSEWHERE = ("expose-all-reduces", "annotate-contract", "annotate-shardings", "s
 @pytest.mark.parametrize("passes", [passes for passes in SPELT if not passes.startswith(ELSEWHERE)])
 def test_every_pass_finds_something_to_do(passes: str) -> None:
     generator = OWN_GENERATOR.get(passes, global_programs if passes in FOR_ALL_DEVICES else programs)
-    remarks = [optimized(text, FOR_ALL_DEVICES.get(passes, passes))[1] for text in samples(250, generator)]
+    pipeline = (FOR_ALL_DEVICES | AFTER).get(passes, passes)
+    remarks = [optimized(text, pipeline)[1] for text in samples(250, generator)]
     remarks = [[remark for remark in each if remark.pass_name == passes.partition("{")[0]] for each in remarks]
     assert sum(any(remark.applied for remark in each) for each in remarks) >= 10
