@@ -148,6 +148,24 @@ def test_reduced_once(name: str) -> None:
     assert gathers[0] == MICRO_BATCHES * gathers[1] > 0
 
 
+def test_with_an_axis_left_to_the_partitioner() -> None:
+    """Its shards of the sum are scattered, summed and gathered, once too."""
+    mesh = Mesh(np.array(jax.devices()).reshape(2, 2, 2), ("host", "chip", "model"))
+    examples = PartitionSpec(None, ("host", "chip"))
+    step = jax.shard_map(
+        lambda w, batches: accumulated(in_two, w, batches),
+        mesh=mesh,
+        in_specs=(PartitionSpec(), examples),
+        out_specs=PartitionSpec(),
+        axis_names={"host", "chip"},
+        check_vma=False,
+    )
+    w = placed(integers(WIDTH, WIDTH), None, "model", mesh=mesh)
+    batches = placed(integers(MICRO_BATCHES, 16, WIDTH), *examples, mesh=mesh)
+    before, after, _ = compared(Case(step, (w, batches)))
+    assert (after.sync_in_loop, MICRO_BATCHES * after.sync_bytes) == (0, before.sync_bytes)
+
+
 @pytest.mark.parametrize("step", [blocks_in_a_loop, blocks_in_a_row])
 def test_blocks_are_reduced_once(step: Callable[..., Any]) -> None:
     """The partitioner reduces what leaves a block, and all at once: nothing is gathered any more."""
