@@ -15,11 +15,12 @@ from paropt.passes.analysis.collectives import (
     replica_groups,
     works_like,
 )
-from paropt.passes.analysis.shardings import SHARDING
+from paropt.passes.analysis.shardings import CONSTRAINT, SHARDING
+from paropt.passes.analysis.unreduced import said_unreduced
 from paropt.passes.core.erasing import erase_unread
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.scaling import Scale, scale_of, scaled
+from paropt.passes.core.scaling import scale_of, scaled
 from paropt.passes.core.scattering import groups_attribute
 from paropt.passes.core.split import reduction
 from paropt.passes.core.traversal import defining_op, is_read_once, ops_of
@@ -33,21 +34,12 @@ class _Steps(NamedTuple):
     """A reduction by hand."""
 
     scatter: ir.Operation
-    between: list[ir.Operation | Scale]  # all_reduces of shards, and what these are multiplied by, in program order
+    between: list[ir.Operation]  # all_reduces and constraints of shards, and what multiplies these, in program order
     gather: ir.Operation
 
     @property
     def sums(self) -> list[ir.Operation]:
-        return [each for each in self.between if not isinstance(each, Scale)]
-
-    @property
-    def scales(self) -> list[Scale]:
-        return [each for each in self.between if isinstance(each, Scale)]
-
-    @property
-    def ops(self) -> list[ir.Operation]:
-        between = [each.op if isinstance(each, Scale) else each for each in self.between]
-        return [self.scatter, *between, self.gather]
+        return [op for op in self.between if op.name == ALL_REDUCE]
 
 
 @register
@@ -70,7 +62,7 @@ def compose_all_reduces(module: ir.Operation) -> list[Remark]:
         %r = all_reduce(%x) {paropt_decomposed}     over all
 
     From inner to outer steps: a shard may be summed in steps of its own. What shards are multiplied or divided by, as
-    by `lax.pmean`, the whole is.
+    by `lax.pmean`, the whole is; and how they are constrained.
 
     Legal when:
 
@@ -78,6 +70,7 @@ def compose_all_reduces(module: ir.Operation) -> list[Remark]:
     - a shard is summed with the same shard of other groups, and each shard of a group with those of the same ones
     - all steps that reduce have the same reducer, and all steps the same channel mode
     - what multiplies or divides shards is a constant number, and where it is done before a sum, a power of two
+    - no constraint says that a shard is not reduced
     - nothing else reads a shard, and all steps are in one block
     - each step has one operand, and lists the devices of its replica groups
 
@@ -101,13 +94,13 @@ def compose_all_reduces(module: ir.Operation) -> list[Remark]:
 
 def _steps(gather: ir.Operation) -> _Steps | None:
     """The steps that end in `gather`, if they begin with a reduce_scatter."""
-    between: list[ir.Operation | Scale] = []
+    between: list[ir.Operation] = []
     value = gather.operands[0]
     while (op := defining_op(value)) is not None and op.name != REDUCE_SCATTER:
         scale = scale_of(op)
-        if scale is None and op.name != ALL_REDUCE:
+        if scale is None and op.name not in (ALL_REDUCE, CONSTRAINT):
             return None
-        between.insert(0, scale or op)
+        between.insert(0, op)
         value = op.operands[scale.operand if scale else 0]
     return _Steps(op, between, gather) if op is not None else None
 
@@ -115,8 +108,8 @@ def _steps(gather: ir.Operation) -> _Steps | None:
 def _composed(steps: _Steps) -> Groups:
     """The groups of the all_reduce that `steps` are."""
     scatter, between, gather = steps
-    for op in steps.ops:
-        require(op.name == gather.name or is_read_once(op.results[0]), "a shard is also read by another op", op)
+    for op in (scatter, *between):
+        require(is_read_once(op.results[0]), "a shard is also read by another op", op)
         require(op.block == gather.block, "the steps are in several blocks", op)
     for op in (scatter, *steps.sums, gather):
         require(len(op.operands) == 1, "a step has several operands", op)
@@ -126,17 +119,24 @@ def _composed(steps: _Steps) -> Groups:
     require(listed, "each number in its replica groups is many devices", scatter)
     require(_undoes(gather, scatter, scattered), "shards are not gathered as they are scattered", scatter)
     over = scattered.groups
-    for number, each in enumerate(between):
-        if isinstance(each, Scale):
-            last = set(map(type, between[number:])) == {Scale}
-            exact = last or (scattered.is_sum and each.is_exact)
-            require(exact, "shards are multiplied before they are summed, and that rounds", each.op)
-            continue
-        summed = reduction_of(each)
-        require(summed.combiner == scattered.combiner, "shards are reduced in another way", each)
-        require(works_like(each, scattered), "shards are reduced in another channel mode", each)
-        over = _joined(over, scattered.groups, summed.groups, each)
+    for number, op in enumerate(between):
+        if op.name == ALL_REDUCE:
+            over = _summed(op, over, scattered)
+        elif scale := scale_of(op):
+            last = all(later.name != ALL_REDUCE for later in between[number:])
+            exact = scattered.is_sum and scale.is_exact
+            require(exact or last, "shards are multiplied before they are summed, and that rounds", op)
+        else:
+            require(not said_unreduced(op.results[0]), "shards are said not to be reduced", op)
     return over
+
+
+def _summed(op: ir.Operation, over: Groups, scattered: Reduction) -> Groups:
+    """The groups over which all is summed when `op` has summed shards that were summed over `over`."""
+    summed = reduction_of(op)
+    require(summed.combiner == scattered.combiner, "shards are reduced in another way", op)
+    require(works_like(op, scattered), "shards are reduced in another channel mode", op)
+    return _joined(over, scattered.groups, summed.groups, op)
 
 
 def _undoes(gather: ir.Operation, scatter: ir.Operation, scattered: Reduction) -> bool:
@@ -175,12 +175,17 @@ def _compose(steps: _Steps, over: Groups) -> None:
         attributes = {**_described(scatter), "replica_groups": groups_attribute(over), DECOMPOSED: mark}
         del attributes["scatter_dimension"]
         whole = reduction(ALL_REDUCE, scatter.operands[0], gather.results[0].type, attributes, combiner)
-    for scale in steps.scales:
-        with ir.InsertionPoint(gather), scale.op.location:
-            whole = scaled(whole, scale)
+    factors: list[ir.Value] = []
+    for op in steps.between:
+        with ir.InsertionPoint(gather), op.location:
+            if scale := scale_of(op):
+                whole = scaled(whole, scale)
+                factors.append(op.operands[1 - scale.operand])
+            elif op.name == CONSTRAINT:  # on axes that are left to the partitioner: the same dimensions are split
+                attributes = dict(op.attributes.items())
+                whole = ir.Operation.create(CONSTRAINT, [whole.type], [whole], attributes).results[0]
     gather.results[0].replace_all_uses_with(whole)
-    factors = [scale.op.operands[1 - scale.operand] for scale in steps.scales]
-    for op in reversed(steps.ops):
+    for op in (gather, *reversed(steps.between), scatter):
         op.erase()
     erase_unread(factors)
 

@@ -336,3 +336,43 @@ func.func public @of_others(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
   %r = "stablehlo.all_gather"(%t) {all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1], [2, 3], [4, 5], [6, 7]]> : tensor<4x2xi64>} : (tensor<4x4xf32>) -> tensor<8x4xf32>
   return %r : tensor<8x4xf32>
 }
+
+// -----
+
+sdy.mesh @mesh = <["data"=4, "model"=2]>
+
+// As in JAX's explicit mode: shards are constrained on an axis that is left to the partitioner. The whole is, in the same dimensions.
+// NUMERIC: skip (test/numeric/test_reductions_in_steps.py runs it)
+// CHECK-LABEL: func.func public @constrained
+// CHECK:         %[[R:.*]] = "stablehlo.all_reduce"
+// CHECK:         %[[A:.*]] = sdy.sharding_constraint %[[R]] <@mesh, [{}, {"model"}]> : tensor<8x4xf32>
+// CHECK-NEXT:    %[[B:.*]] = sdy.sharding_constraint %[[A]] <@mesh, [{?}, {?}]> : tensor<8x4xf32>
+// CHECK-NOT:     stablehlo.all_gather
+// CHECK:         sdy.return %[[B]]
+// REMARK: [compose-all-reduces] stablehlo.all_gather applied: 2 steps are one all_reduce over 4 devices
+func.func public @constrained(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %m = sdy.manual_computation(%x) in_shardings=[<@mesh, [{}, {}]>] out_shardings=[<@mesh, [{}, {}]>] manual_axes={"data"} (%a: tensor<8x4xf32>) {
+    %s = "stablehlo.reduce_scatter"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = dense<[[0, 2, 4, 6], [1, 3, 5, 7]]> : tensor<2x4xi64>, scatter_dimension = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<8x4xf32>) -> tensor<2x4xf32>
+    %c = sdy.sharding_constraint %s <@mesh, [{}, {"model"}]> : tensor<2x4xf32>
+    %d = sdy.sharding_constraint %c <@mesh, [{?}, {?}]> : tensor<2x4xf32>
+    %r = "stablehlo.all_gather"(%d) {all_gather_dim = 0 : i64, replica_groups = dense<[[0, 2, 4, 6], [1, 3, 5, 7]]> : tensor<2x4xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<2x4xf32>) -> tensor<8x4xf32>
+    sdy.return %r : tensor<8x4xf32>
+  } : (tensor<8x4xf32>) -> tensor<8x4xf32>
+  return %m : tensor<8x4xf32>
+}
+
+// Legal when: no constraint says that a shard is not reduced
+// NUMERIC: skip (XLA refuses it)
+// CHECK-LABEL: func.func public @said
+// CHECK:         stablehlo.all_gather
+// REMARK: [compose-all-reduces] stablehlo.all_gather missed: shards are said not to be reduced
+func.func public @said(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %m = sdy.manual_computation(%x) in_shardings=[<@mesh, [{}, {}]>] out_shardings=[<@mesh, [{}, {}]>] manual_axes={"data"} (%a: tensor<8x4xf32>) {
+    %s = "stablehlo.reduce_scatter"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = dense<[[0, 2, 4, 6], [1, 3, 5, 7]]> : tensor<2x4xi64>, scatter_dimension = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<8x4xf32>) -> tensor<2x4xf32>
+    %c = sdy.sharding_constraint %s <@mesh, [{}, {}], unreduced={"model"}> : tensor<2x4xf32>
+    %d = sdy.sharding_constraint %c <@mesh, [{?}, {?}]> : tensor<2x4xf32>
+    %r = "stablehlo.all_gather"(%d) {all_gather_dim = 0 : i64, replica_groups = dense<[[0, 2, 4, 6], [1, 3, 5, 7]]> : tensor<2x4xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<2x4xf32>) -> tensor<8x4xf32>
+    sdy.return %r : tensor<8x4xf32>
+  } : (tensor<8x4xf32>) -> tensor<8x4xf32>
+  return %m : tensor<8x4xf32>
+}
