@@ -26,10 +26,10 @@ DEFAULT_PIPELINE = "grad-sync"
 
 name_pipeline(
     "grad-sync",
-    "inline-calls,inline-branches,merge-repeated-ops,compose-all-reduces,simplify-all-reduces,expose-all-reduces,fuse-all-reduces,defer-sync,simplify-all-reduces,fuse-all-reduces,annotate-unreduced,decompose-all-reduces",
+    "inline-calls,inline-branches,merge-repeated-ops,simplify-all-reduces,compose-all-reduces,simplify-all-reduces,expose-all-reduces,fuse-all-reduces,defer-sync,simplify-all-reduces,fuse-all-reduces,annotate-unreduced,decompose-all-reduces",
     "Synchronise gradients once per step: calls are inlined, so that the sync and the accumulator are in one block, "
-    "and so are branches that are always taken; a reduction in steps, scattered and gathered, is taken for one; what "
-    "is reduced already is not reduced again; reductions that XLA's partitioner would add are written out; sums of "
+    "and so are branches that are always taken; what is reduced already is not reduced again; a reduction in steps, "
+    "scattered and gathered, is taken for one; reductions that XLA's partitioner would add are written out; sums of "
     "reductions are fused, which may leave fewer that something else reads; the sync leaves the loops; what then meets "
     "after them is fused; what was written out becomes sharding constraints; what was in steps is again.",
 )
