@@ -109,7 +109,7 @@ def _collect(
             _collect(_ops(op), functions, calls, inner, depth + (known is None), found)
             continue
         for block in (block for region in op.regions for block in region):
-            runs = _runs_in_loop(block)
+            runs = _share_of_runs(block)
             share = trips if runs is None else trips * runs[0] // runs[1]
             inside = [each.operation for each in block]
             _collect(inside, functions, calls, share, depth + (runs is None), found)
@@ -125,9 +125,14 @@ def _steps(name: str, attributes: dict[str, ir.Attribute], size: int) -> list[tu
     return [("stablehlo.reduce_scatter", size), *sums, ("stablehlo.all_gather", shard)]
 
 
-def _runs_in_loop(branch: ir.Block) -> tuple[int, int] | None:
-    """How often a branch in a loop's body runs, at most, of how many trips; None if not known, or it is in another."""
+def _share_of_runs(branch: ir.Block) -> tuple[int, int] | None:
+    """How often a branch in a loop's body runs, at most, of how many trips; None if not known, or it is in another.
+
+    The only branch of a case runs whenever the case does.
+    """
     op = branch.owner.operation
+    if len(op.regions) == 1:
+        return 1, 1  # whatever its index, and in a loop or not
     around = op.parent
     if around is None or around.operation.name != LOOP:
         return None

@@ -113,6 +113,27 @@ def test_cost_is_counted_through_loops_branches_and_calls() -> None:
     assert collectives(f"{program(twice)}\n{called}") == [once, once]
 
 
+def branches(count: int) -> str:
+    """A case of that many branches, which all reduce `%x`."""
+    branch = f"%s = {SUM.format('x', kind='f32')}\n stablehlo.return %s : tensor<4xf32>"
+    each = "}, {".join([branch] * count)
+    return program(f'%y = "stablehlo.case"(%n) ({{ {each} }}) : (tensor<i32>) -> tensor<4xf32>')
+
+
+def test_the_only_branch_runs_as_often_as_its_case() -> None:
+    assert collectives(branches(1)) == collectives(REDUCED)
+    assert [c.depth for c in collectives(branches(2))] == [1, 1]
+
+
+def test_an_all_reduce_in_steps_costs_what_these_cost() -> None:
+    groups = "replica_groups = dense<[[0, 1], [2, 3], [4, 5], [6, 7]]> : tensor<4x2xi64>"
+    between = "replica_groups = dense<[[0, 2, 4, 6], [1, 3, 5, 7]]> : tensor<2x4xi64>"
+    mark = f"[{{{groups}}}, {{{between}}}, {{{groups}}}]"
+    found = collectives(REDUCED.replace("}) :", f"}}) {{paropt_decomposed = {mark}}} :"))
+    sizes = {"stablehlo.reduce_scatter": 16, "stablehlo.all_reduce": 8, "stablehlo.all_gather": 8}
+    assert {c.kind: c.bytes for c in found} == sizes
+
+
 def test_cost_may_only_shrink() -> None:
     assert ASSUMED_TRIPS > 1
     assert_no_costlier(LOOPED, REDUCED)
