@@ -4,6 +4,7 @@ import math
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
 
 from paropt.passes.analysis.constants import CONSTANT, scalar_of, splat_of
 from paropt.passes.core.traversal import defining_op
@@ -40,6 +41,6 @@ def scale_of(op: ir.Operation) -> Scale | None:
 def scaled(value: ir.Value, scale: Scale) -> ir.Value:
     """`value`, of the same element type, scaled at the insertion point."""
     number = ir.DenseElementsAttr.get_splat(value.type, scale.number)
-    factor = ir.Operation.create(CONSTANT, results=[value.type], attributes={"value": number}).results[0]
+    factor = stablehlo.constant(number)
     operands = [value, factor] if scale.operand == 0 else [factor, value]
     return ir.Operation.create(scale.op.name, results=[value.type], operands=operands).results[0]

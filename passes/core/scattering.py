@@ -121,6 +121,7 @@ def _scatter(op: ir.Operation, cut: ir.Operation, shards: Shards) -> None:
 
 
 def groups_attribute(groups: Groups) -> ir.Attribute:
-    """`groups` as the attribute `replica_groups` of a collective."""
-    numbers: Any = np.array(groups, np.int64)
+    """`groups` as the attribute `replica_groups` of a collective; smaller ones end in -1."""
+    size = max(map(len, groups))
+    numbers: Any = np.array([(*group, *[-1] * (size - len(group))) for group in groups], np.int64)
     return ir.DenseIntElementsAttr.get(numbers)

@@ -9,7 +9,7 @@
 #between_pairs = dense<[[0, 2], [1, 3], [4, 6], [5, 7]]> : tensor<4x2xi64>
 #unlike = dense<[[0, 2], [1, 5], [4, 6], [3, 7]]> : tensor<4x2xi64>
 #overlapping = dense<[[0, 4], [1, 5], [2, -1], [3, -1], [6, -1], [7, -1]]> : tensor<6x2xi64>
-#everyone = dense<> : tensor<0x0xi64>
+#three_and_one = dense<[[0, 2, 4], [1, 3, 5], [6, -1, -1], [7, -1, -1]]> : tensor<4x3xi64>
 
 module attributes {mhlo.num_replicas = 8 : i32} {
 
@@ -68,6 +68,19 @@ func.func public @two_sums(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
   %t = "stablehlo.all_reduce"(%s) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.maximum %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #between_pairs} : (tensor<4x4xf32>) -> tensor<4x4xf32>
   %u = "stablehlo.all_reduce"(%t) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.maximum %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #across} : (tensor<4x4xf32>) -> tensor<4x4xf32>
   %r = "stablehlo.all_gather"(%u) {all_gather_dim = 0 : i64, replica_groups = #pairs} : (tensor<4x4xf32>) -> tensor<8x4xf32>
+  return %r : tensor<8x4xf32>
+}
+
+// Three pairs sum their shards, and the last one has its own.
+// CHECK-LABEL: func.func public @of_two_sizes
+// CHECK-NEXT:    "stablehlo.all_reduce"(%{{.*}}) <{replica_groups = dense<{{\[}}[0, 1, 2, 3, 4, 5], [6, 7, -1, -1, -1, -1]]> : tensor<2x6xi64>}>
+// CHECK-NOT:     stablehlo.all_gather
+// CHECK:         return
+// REMARK: [compose-all-reduces] stablehlo.all_gather applied: 3 steps are one all_reduce over 6 devices
+func.func public @of_two_sizes(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %s = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #pairs, scatter_dimension = 0 : i64} : (tensor<8x4xf32>) -> tensor<4x4xf32>
+  %t = "stablehlo.all_reduce"(%s) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #three_and_one} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %r = "stablehlo.all_gather"(%t) {all_gather_dim = 0 : i64, replica_groups = #pairs} : (tensor<4x4xf32>) -> tensor<8x4xf32>
   return %r : tensor<8x4xf32>
 }
 

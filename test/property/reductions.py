@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from property.blocks import Block, Value
 
-GROUPS = {
-    "[[0, 1, 2, 3, 4, 5, 6, 7]]": 8,
-    "[[7, 6, 5, 4, 3, 2, 1, 0]]": 8,
-    "[[0, 1, 2, 3], [4, 5, 6, 7]]": 4,
-    "[[0, 1], [2, 3], [4, 5], [6, 7]]": 2,
-}
+GROUPS = (
+    "[[0, 1, 2, 3, 4, 5, 6, 7]]",
+    "[[7, 6, 5, 4, 3, 2, 1, 0]]",
+    "[[0, 1, 2, 3], [4, 5, 6, 7]]",
+    "[[0, 1], [2, 3], [4, 5], [6, 7]]",
+)
 REDUCERS = ("add", "add", "add", "maximum", "minimum")
 # Of shards, between the groups that scatter them; the last ones add up different shards.
 BETWEEN = {
@@ -80,7 +80,7 @@ def reduce_scatter(b: Block) -> None:
 
 def scatter(b: Block, x: Value, size: int) -> Value | None:
     """A reduce_scatter of `x` over groups of `size` devices."""
-    groups = next(text for text, n in GROUPS.items() if n == size)
+    groups = next(text for text in GROUPS if _size(text) == size)
     return scatter_over(b, x, groups, 0)
 
 
