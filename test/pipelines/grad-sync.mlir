@@ -86,4 +86,38 @@ func.func public @hierarchy(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   return %w#1 : tensor<4x4xf32>
 }
 
+// Shards are summed twice: what is summed already is multiplied, and then the steps are one reduction, in the same run.
+// CHECK-LABEL: func.func public @shards_summed_twice
+// CHECK:         } do {
+// CHECK-NOT:     stablehlo.reduce_scatter
+// CHECK-NOT:     stablehlo.all_gather
+// CHECK:         stablehlo.return %{{.*}}, %
+// CHECK:         "stablehlo.reduce_scatter"({{.*}}[0, 1, 2, 3], [4, 5, 6, 7]
+// CHECK:         "stablehlo.all_reduce"({{.*}}[0, 4], [1, 5], [2, 6], [3, 7]
+// CHECK-NOT:     stablehlo.all_reduce
+// CHECK:         return
+func.func public @shards_summed_twice(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4x4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t0 = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t0, dims = [] : (tensor<f32>) -> tensor<4x4xf32>
+    %xs = stablehlo.multiply %x, %ts : tensor<4x4xf32>
+    %a = "stablehlo.reduce_scatter"(%xs) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves, scatter_dimension = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x1xf32>
+    %b = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #across} : (tensor<4x1xf32>) -> tensor<4x1xf32>
+    %b2 = "stablehlo.all_reduce"(%b) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #across} : (tensor<4x1xf32>) -> tensor<4x1xf32>
+    %c = "stablehlo.all_gather"(%b2) {all_gather_dim = 1 : i64, replica_groups = #halves} : (tensor<4x1xf32>) -> tensor<4x4xf32>
+    %n = stablehlo.add %acc, %c : tensor<4x4xf32>
+    %next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %next, %n : tensor<i32>, tensor<4x4xf32>
+  }
+  return %w#1 : tensor<4x4xf32>
+}
+
 }
