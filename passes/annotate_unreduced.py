@@ -1,6 +1,7 @@
 """Tells XLA which values are not reduced yet."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
@@ -12,6 +13,7 @@ from paropt.passes.analysis.followed import UNEQUAL_PARTS
 from paropt.passes.analysis.in_place import require_in_place
 from paropt.passes.analysis.loops import loop_around
 from paropt.passes.analysis.noted import is_source, noted_sharding, shard_bytes, wanted_sharding
+from paropt.passes.analysis.propagation import Propagated
 from paropt.passes.analysis.shardings import (
     CONSTRAINT,
     Axes,
@@ -148,22 +150,23 @@ def _is_held_for_numbers(module: ir.Operation) -> bool:
 
 def _annotated(module: ir.Operation) -> list[Remark]:
     """Annotates what can be, and takes back the rest."""
+    rules = cache(lambda: Propagated(module, rules_only=True))  # ops that stay keep theirs when others are taken back
     try:
-        return _write(_plan(_exposed(module), module))
+        return _write(_plan(_exposed(module), module, rules))
     except Declined:  # of all; to look at its parts takes longer
-        remarks = [remark for part in apart(_exposed(module)) for remark in _fit(part, module)]
+        remarks = [remark for part in apart(_exposed(module)) for remark in _fit(part, module, rules)]
     try:
-        return remarks + _write(_plan(_exposed(module), module))
+        return remarks + _write(_plan(_exposed(module), module, rules))
     except Declined as declined:
         remarks.append(missed(NAME, declined.op or module, declined))
         take_back(module)
         return remarks
 
 
-def _fit(part: Exposed, module: ir.Operation) -> list[Remark]:
+def _fit(part: Exposed, module: ir.Operation, rules: Callable[[], Propagated]) -> list[Remark]:
     """Takes `part` back when it can't be annotated; the remark says why."""
     try:
-        _plan(part, module)
+        _plan(part, module, rules)
         return []
     except Declined as declined:
         remark = missed(NAME, declined.op or module, declined)
@@ -186,8 +189,8 @@ class Plan(NamedTuple):
     halves: list[ir.Operation]  # ifs and cases of which only some results are not reduced
 
 
-def _plan(exposed: Exposed, module: ir.Operation) -> Plan:
-    """Writes nothing. Raises Declined where a condition fails."""
+def _plan(exposed: Exposed, module: ir.Operation, rules: Callable[[], Propagated]) -> Plan:
+    """Writes nothing. Raises Declined where a condition fails. `rules` knows the sharding rules of the module's ops."""
     starts = exposed.sources
     found = Unreduced({op.results[0]: global_reduction(*reduced_axes(op)) for op in starts})
     opened = openings(starts)
@@ -203,7 +206,7 @@ def _plan(exposed: Exposed, module: ir.Operation) -> Plan:
     for value, sharding in shardings.items():
         even = is_even(value, read_sharding(sharding), module)
         require(even, UNEQUAL_PARTS, op_of(value))
-    require_in_place(found, {value: read_sharding(sharding) for value, sharding in shardings.items()}, module)
+    require_in_place(found, {value: read_sharding(sharding) for value, sharding in shardings.items()}, module, rules)
     for op, shard in scatterings:
         start, end = read_sharding(shardings[op.operands[0]]), read_sharding(shard)
         can = scatters(module_of(op), ir.RankedTensorType(op.operands[0].type).shape, start, end)

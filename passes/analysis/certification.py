@@ -112,10 +112,11 @@ def _chain(part: Deferral, facts: BlockFacts) -> tuple[Step, ...]:
 def _steps(values: PartialValues, order: Sequence[ir.Value], facts: BlockFacts) -> Iterator[Step]:
     """What crosses the reduction; what loops in the block do in their trips follows these loops."""
     between = [value for value in order if defining_op(value) is not None and not values.is_source(value)]
+    members = frozenset(order)
     for op in facts.in_order(between):
         law = _STRUCTURE[op.name] if op.name in _STRUCTURE else law_of(op.name, values.reduction)
         yield Step(op.name, source_of(op.location), law)
-        for carried in _carried([result for result in op.results if result in order], values):
+        for carried in _carried([result for result in op.results if result in members], values):
             yield from _steps(carried.values, carried.order, carried.facts)
 
 

@@ -115,12 +115,11 @@ def _deferrals(
     while True:
         made_of = {i: [*values.made_of(nexts[i]), loop.body.arguments[i]] for i in positions}
         members = frozenset().union(*made_of.values())
+        context = Context(loop, values, facts, frozenset(positions), members, as_carried, {})
         refused: set[int] = set()
         for i in positions:
             try:
-                _require_deferrable(
-                    i, made_of[i], members, Context(loop, values, facts, frozenset(positions), as_carried)
-                )
+                _require_deferrable(i, made_of[i], context)
             except Declined as declined:
                 refused.add(i)
                 for value in made_of[i]:
@@ -195,14 +194,16 @@ class Context(NamedTuple):
     values: PartialValues
     facts: BlockFacts
     positions: frozenset[int]
+    members: frozenset[ir.Value]  # the partial values that what is at these positions is made of
     as_carried: bool
+    refused: dict[ir.Value, Declined | None]  # of those members that were asked about, why not: others share them
 
     def may_be_read(self, value: ir.Value) -> bool:
         """Whether a branch may reduce the partial `value` for itself."""
         return self.values.reduction.is_whole and (self.as_carried or not isinstance(value.owner, ir.Block))
 
 
-def _require_deferrable(position: int, made_of: list[ir.Value], members: frozenset[ir.Value], context: Context) -> None:
+def _require_deferrable(position: int, made_of: list[ir.Value], context: Context) -> None:
     """Declines unless carried value `position`, made of the values `made_of`, may stay partial in the whole loop."""
     loop, values = context.loop, context.values
     reduction = values.reduction
@@ -215,14 +216,26 @@ def _require_deferrable(position: int, made_of: list[ir.Value], members: frozens
     for use in loop.condition.arguments[position].uses:
         require(False, "the condition reads the accumulator", use.owner.operation)
     for value in made_of:
+        if value not in context.refused:
+            context.refused[value] = _refusal(value, context)
+        if (declined := context.refused[value]) is not None:
+            raise declined
+
+
+def _refusal(value: ir.Value, context: Context) -> Declined | None:
+    """Why the partial `value` may not stay partial; None when each use ends in an accumulator that is deferred too."""
+    try:
         for use in value.uses:
-            _require_member(value, use, members, context)
+            _require_member(value, use, context)
+    except Declined as declined:
+        return declined
+    return None
 
 
-def _require_member(value: ir.Value, use: ir.OpOperand, members: frozenset[ir.Value], context: Context) -> None:
+def _require_member(value: ir.Value, use: ir.OpOperand, context: Context) -> None:
     """Declines unless `use` of the partial `value` ends in an accumulator that is deferred too."""
     made = context.values.made_by(use)
-    if made is not None and made in members:
+    if made is not None and made in context.members:
         return
     op = use.owner.operation
     if op == context.loop.next_values:

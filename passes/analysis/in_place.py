@@ -6,7 +6,7 @@ addends, without a word. Nothing is moved where each device cuts out of its part
 within each group of devices that hold addends of the same.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from jaxlib.mlir import ir
 
@@ -22,14 +22,21 @@ Unit = tuple[str, int, int]  # a part of an axis, as of `units_of`
 Split = dict[str, tuple[Unit, ...]]  # by factors of a sharding rule
 
 
-def require_in_place(found: Unreduced, shardings: Mapping[ir.Value, Sharding], module: ir.Operation) -> None:
-    """Declines where an op makes XLA move what is not reduced, when op results are split as `shardings` says."""
+def require_in_place(
+    found: Unreduced,
+    shardings: Mapping[ir.Value, Sharding],
+    module: ir.Operation,
+    rules: Callable[[], Propagated],
+) -> None:
+    """Declines where an op makes XLA move what is not reduced, when op results are split as `shardings` says.
+
+    `rules` is asked for sharding rules, if any are needed: to find them takes a copy of the module.
+    """
     if not any(sharding.axes for sharding in shardings.values()):
         return
-    rules = Propagated(module, rules_only=True)
     for value, addends in found.addends.items():
         op = op_of(value)
-        text = rules.sharding_rule(op)
+        text = rules().sharding_rule(op)
         rule = parse_rule(text) if text else None
         after = split_by(shardings[value], rule.results[0] if rule else None, rule, module)
         for operand in addends:

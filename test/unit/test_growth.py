@@ -1,0 +1,92 @@
+"""What a rewrite costs grows with the program, not with its square: counted in calls, so that no clock decides."""
+
+import cProfile
+import pstats
+
+import pytest
+
+import paropt
+
+SUM = """({
+    ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+      %z = stablehlo.add %x, %y : tensor<f32>
+      stablehlo.return %z : tensor<f32>
+    })"""
+
+
+def sums_of_one_value(count: int) -> str:
+    """A loop that adds the all_reduce of one value to `count` accumulators."""
+    kind = "tensor<4xf32>"
+    numbers = range(count)
+    carried = ", ".join(f"%q{k} = %a" for k in numbers)
+    kinds = ", ".join([kind] * count)
+    body = "\n".join(
+        f'%g{k} = "stablehlo.all_reduce"(%a) <{{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, '
+        "replica_groups = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>, use_global_device_ids}> "
+        f"{SUM} : ({kind}) -> {kind}\n%s{k} = stablehlo.add %q{k}, %g{k} : {kind}"
+        for k in numbers
+    )
+    sums = ", ".join(f"%s{k}" for k in numbers)
+    return f"""module attributes {{mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32}} {{
+      func.func public @main(%a: {kind}) -> {kind} {{
+        %c = stablehlo.constant dense<0> : tensor<i32>
+        %w:{count + 1} = stablehlo.while(%i = %c, {carried}) : tensor<i32>, {kinds}
+        cond {{
+          %n = stablehlo.constant dense<4> : tensor<i32>
+          %t = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+          stablehlo.return %t : tensor<i1>
+        }} do {{
+          %o = stablehlo.constant dense<1> : tensor<i32>
+          %j = stablehlo.add %i, %o : tensor<i32>
+          {body}
+          stablehlo.return %j, {sums} : tensor<i32>, {kinds}
+        }}
+        return %w#1 : {kind}
+      }}
+    }}"""
+
+
+def sharded_sums_and_one_that_is_declined(count: int) -> str:
+    """A plain program of `count` sums that are split over "model", and one that is cut into unequal parts."""
+    lies = '#sdy.sharding<@mesh, [{"model"}, {}]>'
+    split = '#sdy.sharding<@mesh, [{"data"}, {?}]>'
+    left = '<@mesh, [{?}, {?}], unreduced={"data"}>'
+    x, whole, cut = "tensor<16x4xf32>", "tensor<4x4xf32>", "tensor<3x4xf32>"
+    lines = []
+    for k in range(count + 1):
+        lines += [
+            f"%p{k} = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : ({x}, {x}) -> {whole}",
+            f"%u{k} = sdy.sharding_constraint %p{k} {left} {{paropt.operands = [{split}, {split}]}} : {whole}",
+            f"%n{k} = stablehlo.negate %u{k} {{paropt.shardings = [{lies}]}} : {whole}",
+        ]
+    lines.append(f"%t = stablehlo.slice %n{count} [0:3, 0:4] {{paropt.shardings = [{lies}]}} : ({whole}) -> {cut}")
+    kinds = [whole] * count + [cut]
+    values = [*(f"%n{k}" for k in range(count)), "%t"]
+    lines += [
+        f'%v{k} = sdy.all_reduce {{"data"}} {value} out_sharding=<@mesh, [{{?}}, {{?}}]> : {kind}'
+        for k, (value, kind) in enumerate(zip(values, kinds, strict=True))
+    ]
+    results = ", ".join(f"%v{k}" for k in range(count + 1))
+    body = "\n".join(lines)
+    return f"""sdy.mesh @mesh = <["data"=4, "model"=2]>
+      func.func public @main(%x: {x} {{sdy.sharding = #sdy.sharding<@mesh, [{{"data"}}, {{}}]>}}) -> ({", ".join(kinds)}) {{
+        {body}
+        return {results} : {", ".join(kinds)}
+      }}"""
+
+
+def calls(text: str, passes: str) -> int:
+    """How many calls of Python functions and of MLIR's bindings the passes make."""
+    profile = cProfile.Profile()
+    profile.runcall(paropt.optimize, text, passes=passes)
+    return pstats.Stats(profile).total_calls  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "module, passes",
+    [(sums_of_one_value, "grad-sync"), (sharded_sums_and_one_that_is_declined, "annotate-unreduced")],
+)
+def test_cost_grows_with_the_program(module, passes):
+    calls(module(5), passes)  # what is read once and memoized
+    few, many = (calls(module(count), passes) for count in (40, 160))
+    assert many < 5 * few
