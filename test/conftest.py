@@ -9,9 +9,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 DEVICES = "--xla_force_host_platform_device_count=8"
-# A rendezvous that devices never reach (mismatched collectives) ends the process after XLA's 40 seconds; anything
-# else that hangs ends it here.
-TEST_SECONDS = 300
+# XLA:CPU ends a process whose devices have not all reached a collective after 40 seconds, which on a busy machine they
+# may not have. One that they never reach (mismatched collectives) is to end it all the same.
+PATIENCE = "--xla_cpu_collective_call_warn_stuck_timeout_seconds=60 --xla_cpu_collective_call_terminate_timeout_seconds=240"
+# Anything else that hangs ends here. The slowest test takes 60 s on an idle machine, by the clock: a busy one is slower.
+TEST_SECONDS = 900
 
 # By night (`make nightly`), at least so many random programs of each form, other ones in each run.
 PROGRAMS = int(os.environ.get("PAROPT_PROGRAMS", "0"))
@@ -26,6 +28,8 @@ if PROGRAMS:
 
 if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {DEVICES}".strip()
+if "xla_cpu_collective_call" not in os.environ["XLA_FLAGS"]:
+    os.environ["XLA_FLAGS"] += f" {PATIENCE}"
 os.environ["JAX_PLATFORMS"] = "cpu"
 
 
