@@ -11,6 +11,7 @@ from paropt.passes import defer_sync as defer_sync
 from paropt.passes import expose_all_reduces as expose_all_reduces
 from paropt.passes import fuse_all_reduces as fuse_all_reduces
 from paropt.passes import fuse_loops as fuse_loops
+from paropt.passes import hoist_gathers as hoist_gathers
 from paropt.passes import inline_branches as inline_branches
 from paropt.passes import inline_calls as inline_calls
 from paropt.passes import merge_repeated_ops as merge_repeated_ops
@@ -26,7 +27,7 @@ DEFAULT_PIPELINE = "grad-sync"
 
 name_pipeline(
     "grad-sync",
-    "inline-calls,inline-branches,merge-repeated-ops,simplify-all-reduces,compose-all-reduces,simplify-all-reduces,expose-all-reduces,fuse-all-reduces,defer-sync,simplify-all-reduces,fuse-all-reduces,annotate-unreduced,decompose-all-reduces",
+    "inline-calls,inline-branches,merge-repeated-ops,simplify-all-reduces,compose-all-reduces,simplify-all-reduces,hoist-gathers{policy=keep-shards},expose-all-reduces,fuse-all-reduces,defer-sync,simplify-all-reduces,fuse-all-reduces,annotate-unreduced,decompose-all-reduces",
     "Synchronise gradients once per step: calls are inlined, so that the sync and the accumulator are in one block, "
     "and so are branches that are always taken; what is reduced already is not reduced again; a reduction in steps, "
     "scattered and gathered, is taken for one; reductions that XLA's partitioner would add are written out; sums of "

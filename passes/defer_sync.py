@@ -23,10 +23,10 @@ def defer_sync(
     ] = "widening",
     policy: Annotated[
         PolicyName,
-        "What may cost memory: nothing (keep-shards, every, hierarchical: a reduce_scatter stays in the loop, with its "
-        "sharded accumulator), whatever it costs (defer), or what saves most within memory-budget (auto). With all but "
-        "keep-shards, an all_reduce of which each device reads its shard becomes a reduce_scatter, over other axes "
-        "once, even where that stays in the loop: it sends less.",
+        "What may cost memory: no sums (keep-shards, every, hierarchical, gather: a reduce_scatter stays in the loop, "
+        "with its sharded accumulator), all sums (defer, once), or those that save most within memory-budget (auto). "
+        "With all but keep-shards and gather, an all_reduce of which each device reads its shard becomes a "
+        "reduce_scatter, over other axes once, even where that stays in the loop: it sends less.",
     ] = "keep-shards",
     memory_budget: Annotated[int, "With policy=auto: bytes per device that accumulators may take more."] = 0,
     accumulate_dtype: Annotated[

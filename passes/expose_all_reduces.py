@@ -8,7 +8,7 @@ from jaxlib.mlir import ir
 
 from paropt.passes.analysis.collectives import global_reduction
 from paropt.passes.analysis.meshes import has_mesh, meshes_of
-from paropt.passes.analysis.policy import Policy, PolicyName, axes_named
+from paropt.passes.analysis.policy import HOLDS_SUMS, Policy, PolicyName, axes_named
 from paropt.passes.analysis.producers import ROWS as PRODUCERS
 from paropt.passes.analysis.producers import Producer, closed_sums, producers
 from paropt.passes.analysis.propagation import Propagated
@@ -57,8 +57,9 @@ def expose_all_reduces(
     policy: Annotated[
         PolicyName,
         "For sums that the program splits over some axes: reduce over those in every iteration, and over the others "
-        "once (keep-shards, hierarchical); over all axes once, which takes a whole sum on every device (defer), for "
-        "those sums where that saves most within memory-budget (auto); or over all in every iteration (every).",
+        "once (keep-shards, hierarchical, gather); over all axes once, which takes a whole sum on every device (defer, "
+        "once), for those sums where that saves most within memory-budget (auto); or over all of them in every "
+        "iteration (every).",
     ] = "keep-shards",
     memory_budget: Annotated[int, "With policy=auto: bytes per device that sums may take more."] = 0,
     axes: Annotated[str, "Mesh axes over which reductions may move, separated by commas; empty: all."] = "",
@@ -257,7 +258,7 @@ def _choose(
 
 def _kept(producer: Producer, split: frozenset[str], policy: PolicyName) -> frozenset[str]:
     """The names of the axes that the sum of `producer` stays split over, so that it is scattered in every iteration."""
-    return frozenset() if policy == "defer" else names_of(split) & _summed_over(producer)
+    return frozenset() if policy in HOLDS_SUMS else names_of(split) & _summed_over(producer)
 
 
 def _summed_over(producer: Producer) -> frozenset[str]:

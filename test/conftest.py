@@ -11,7 +11,9 @@ from hypothesis import HealthCheck, settings
 DEVICES = "--xla_force_host_platform_device_count=8"
 # XLA:CPU ends a process whose devices have not all reached a collective after 40 seconds, which on a busy machine they
 # may not have. One that they never reach (mismatched collectives) is to end it all the same.
-PATIENCE = "--xla_cpu_collective_call_warn_stuck_timeout_seconds=60 --xla_cpu_collective_call_terminate_timeout_seconds=240"
+PATIENCE = (
+    "--xla_cpu_collective_call_warn_stuck_timeout_seconds=60 --xla_cpu_collective_call_terminate_timeout_seconds=240"
+)
 # Anything else that hangs ends here. The slowest test takes 60 s on an idle machine, by the clock: a busy one is slower.
 TEST_SECONDS = 900
 

@@ -12,7 +12,9 @@ from paropt.passes.analysis.meshes import Mesh
 from paropt.passes.analysis.shardings import names_of
 from paropt.passes.core.remarks import Declined, require
 
-PolicyName = Literal["keep-shards", "defer", "every", "hierarchical", "auto"]
+PolicyName = Literal["keep-shards", "defer", "every", "hierarchical", "auto", "gather", "once"]
+HOLDS_SUMS = frozenset({"defer", "once"})  # unsharded, and reduces each once
+HOLDS_PARAMETERS = frozenset({"gather", "once"})  # unsharded, and gathers each once
 
 
 @dataclass
@@ -27,7 +29,7 @@ class Policy:
     @property
     def scatters(self) -> bool:
         """Whether an all_reduce of which each device reads its shard becomes a reduce_scatter, be it in the loop."""
-        return self.name != "keep-shards"
+        return self.name not in ("keep-shards", "gather")
 
     def require_axes(self, reduction: Reduction, meshes: tuple[Mesh, ...]) -> None:
         """Declines unless `axes` are not restricted, or have those over which `reduction` reduces."""
@@ -50,7 +52,7 @@ class Policy:
         return [self._shards_kept(reduction) for reduction, _ in costs]
 
     def _shards_kept(self, reduction: Reduction) -> Declined | None:
-        if reduction.kind != REDUCE_SCATTER or self.name == "defer":
+        if reduction.kind != REDUCE_SCATTER or self.name in HOLDS_SUMS:
             return None
         return Declined(
             "a reduce_scatter stays: its accumulator would have to be unscattered (option policy=defer allows it)"

@@ -32,6 +32,11 @@ def real_of(value: ir.Value) -> ir.Type | None:
     return element.element_type if isinstance(element, ir.ComplexType) else None
 
 
+def in_element_type(tensor: ir.RankedTensorType, element: ir.Type) -> ir.RankedTensorType:
+    """A tensor of that shape, of another element type."""
+    return ir.RankedTensorType.get(tensor.shape, element, loc=ir.Location.unknown(element.context))
+
+
 def is_number(element: ir.Type) -> bool:
     """Float, complex or integer; i1 is a truth value, for which `add` means `or`."""
     if isinstance(element, ir.IntegerType):

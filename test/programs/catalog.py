@@ -57,6 +57,14 @@ _SPLIT: dict[str, tuple[str, Callable[..., models.Model]]] = {
     "transformer_p14": ("tensor_parallel", models.transformer),
 }
 
+# Scanned layers of which XLA gathers the parameters at use; they take `sizes` and `devices`, too.
+LAYERS: dict[str, Builder] = {
+    "blocks_p17": partial(plain.sharded_layers, models.blocks),
+    "blocks_p18": partial(plain.hybrid_sharded_layers, models.blocks),
+    "half_blocks_p17": partial(plain.sharded_layers, half(models.blocks)),
+    "half_blocks_p18": partial(plain.hybrid_sharded_layers, half(models.blocks)),
+}
+
 # How users of shard_map sum gradients, where it is not by a psum of the tree.
 _SYNC: dict[str, dict[str, object]] = {
     "mlp_p1": {"check_vma": True},

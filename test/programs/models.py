@@ -60,6 +60,28 @@ def stacked_mlp(sizes: Sizes, integers: bool = False) -> Model:
     return mlp(sizes, integers, stacked=True)
 
 
+def blocks(sizes: Sizes, integers: bool = False, *, on_batch: Step = same) -> Model:
+    """Blocks of a norm and two matrices as large models write them: stacked, each computed again in the backward pass.
+
+    Parameters are cast in the block; `on_batch` constrains the activations.
+    """
+    width = sizes.width
+    shapes = {"scale": (width,), "into": (width, 2 * width), "out": (2 * width, width)}
+    stacked = {name: values(i, (sizes.layers, *shape), integers) for i, (name, shape) in enumerate(shapes.items())}
+
+    def block(x: jax.Array, layer: Tree) -> tuple[jax.Array, None]:
+        layer = cast(layer, sizes.dtype)
+        normed = x * lax.rsqrt(jnp.mean(x * x, axis=-1, keepdims=True) + 1) * layer["scale"]
+        hidden = on_batch(jnp.tanh(normed @ layer["into"]))
+        return on_batch(x + hidden @ layer["out"]), None
+
+    def loss(layers: Tree, x: jax.Array, y: jax.Array) -> jax.Array:
+        x, _ = lax.scan(jax.checkpoint(block), on_batch(cast(x, sizes.dtype)), layers)
+        return _squared_error(x, y)
+
+    return Model(stacked, _vectors(sizes, integers), loss, _tolerance(sizes, integers))
+
+
 def tied(sizes: Sizes, integers: bool = False) -> Model:
     """One matrix that is used twice, as it is and transposed."""
     activation = same if integers else jnp.tanh
@@ -173,8 +195,8 @@ def tied_transformer(sizes: Sizes) -> Model:
 def half(build: Callable[..., Model]) -> Callable[..., Model]:
     """The same model, computed in bf16."""
 
-    def built(sizes: Sizes, *options: bool) -> Model:
-        return build(dataclasses.replace(sizes, dtype=jnp.bfloat16), *options)
+    def built(sizes: Sizes, *options: bool, **named: Step) -> Model:
+        return build(dataclasses.replace(sizes, dtype=jnp.bfloat16), *options, **named)
 
     return built
 

@@ -44,6 +44,25 @@ def hybrid_sharded(build: Build, sizes: Sizes = DEFAULT, devices: Devices = None
     return _program(model, ADDED, layout, gather=True, expected=HIERARCHICAL)
 
 
+def sharded_layers(build: Build, sizes: Sizes = DEFAULT, devices: Devices = None) -> Program:
+    """P17: stacked parameters and gradient sums split over `data`, activations by examples; XLA gathers at use."""
+    mesh = mesh_of(devices, data=-1)
+    model = build(sizes, on_batch=lambda x: constrained(x, PartitionSpec("data"), mesh))
+    specs = split(model.parameters, "data", mesh.size)
+    layout = Layout(mesh, ("data",), specs, replicated(specs), frozenset({mesh.size}))
+    return _program(model, ADDED, layout, expected=SPLIT, reference=steps.definition(build(sizes), ADDED))
+
+
+def hybrid_sharded_layers(build: Build, sizes: Sizes = DEFAULT, devices: Devices = None) -> Program:
+    """P18: the same over `data`, replicated over `replica`."""
+    mesh = mesh_of(devices, replica=2, data=-1)
+    model = build(sizes, on_batch=lambda x: constrained(x, PartitionSpec(("replica", "data")), mesh))
+    specs = split(model.parameters, "data", mesh.shape["data"])
+    groups = frozenset({2, mesh.shape["data"], mesh.size})
+    layout = Layout(mesh, ("replica", "data"), specs, replicated(specs), groups)
+    return _program(model, ADDED, layout, expected=HIERARCHICAL, reference=steps.definition(build(sizes), ADDED))
+
+
 def zero1(build: Build, sizes: Sizes = DEFAULT, devices: Devices = None) -> Program:
     """P11: the momentum is split over `data`, parameters are on all devices."""
     model, mesh = build(sizes), mesh_of(devices, data=-1)

@@ -1,0 +1,187 @@
+"""The sharded parameters that a loop reads, where it reads them, and over which axes XLA all-gathers them there.
+
+A parameter that is sharded over an axis which also shards the batch is all-gathered wherever an op reads both: two
+dimensions of one result can't be sharded over the same axis.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+
+from paropt.passes.analysis.constants import BARRIER
+from paropt.passes.analysis.invariants import Varying
+from paropt.passes.analysis.loops import WHILE, Loop, loop_around, start_of
+from paropt.passes.analysis.propagation import Propagated
+from paropt.passes.analysis.sharding_rules import parse_rule
+from paropt.passes.analysis.shardings import CONSTRAINT, Axes, Sharding, has_part, read_sharding, sharding_of
+from paropt.passes.analysis.types import is_float, tensor_of
+from paropt.passes.analysis.uniformity import ELEMENTWISE
+
+_BROADCAST, _DYNAMIC_SLICE = "stablehlo.broadcast_in_dim", "stablehlo.dynamic_slice"
+CONVERT = "stablehlo.convert"
+# Ops that copy elements of their first operand, or, a barrier, of each: a convert may as well be done before them.
+_COPIES = frozenset(
+    {_DYNAMIC_SLICE, "stablehlo.reshape", "stablehlo.slice", "stablehlo.transpose", BARRIER, CONSTRAINT}
+)
+
+
+class Use(NamedTuple):
+    """Operand number `position` of `op`; it outlives edits of the operands."""
+
+    op: ir.Operation
+    position: int
+
+
+class Reading(NamedTuple):
+    """Where a loop reads a parameter: a chain of ops that copy elements of it, and what reads the last copy."""
+
+    copies: tuple[Use, ...]  # each reads the result of the one before
+    end: Use
+
+    @property
+    def first(self) -> Use:
+        """What reads the parameter itself."""
+        return self.copies[0] if self.copies else self.end
+
+    @property
+    def converted(self) -> ir.Type | None:
+        """The element type that the reader converts the parameter to; None if it reads it as it is."""
+        if self.end.op.name != CONVERT:
+            return None
+        return ir.RankedTensorType(self.end.op.results[0].type).element_type
+
+
+class Parameter(NamedTuple):
+    """An operand of a loop that it all-gathers in each trip."""
+
+    value: ir.Value  # outside of the loop
+    sharding: Sharding
+    readings: tuple[Reading, ...]
+    axes: Axes  # those over which XLA all-gathers it in the loop
+    is_invariant: bool  # or else an argument of the program that the loop changes, as over several steps
+
+
+def sharded_parameters(loop: Loop, propagated: Propagated) -> Iterator[Parameter]:
+    """The loop-carried values, sharded floats, that `loop` reads all of in each trip, and all-gathers."""
+    for position, (init, argument) in enumerate(zip(loop.op.operands, loop.body.arguments, strict=True)):
+        sharding = _sharding(init, propagated)
+        invariant = is_invariant(loop, position)
+        if sharding is None or has_part(sharding.axes) or not (invariant or _is_argument_of_program(init)):
+            continue
+        readings = tuple(_readings(argument))
+        axes = frozenset[str]().union(*(gathered_over(each.end, sharding, propagated) for each in readings))
+        if axes and not any(_is_sliced_by(loop, each) for each in readings):
+            order = tuple(axis for over in sharding.dimensions for axis in over if axis in axes)
+            yield Parameter(init, sharding, readings, order, invariant)
+
+
+def is_invariant(loop: Loop, position: int) -> bool:
+    """Whether each trip hands on loop-carried value `position` as it got it."""
+    return start_of(loop.op.results[position]) is not None
+
+
+def _sharding(init: ir.Value, propagated: Propagated) -> Sharding | None:
+    """How the float tensor `init` is sharded; None if it is replicated, or no float tensor."""
+    tensor = tensor_of(init)
+    if tensor is None or not tensor.rank or not is_float(tensor.element_type):
+        return None
+    around = init.owner.owner.operation if isinstance(init.owner, ir.Block) else None
+    if around is None:
+        found = propagated.sharding_of(init)
+    elif around.name == WHILE:  # all that a loop carries as one value is sharded alike
+        found = propagated.sharding_of(around.results[ir.BlockArgument(init).arg_number])
+    else:
+        found = sharding_of(init)
+    return found if found is not None and found.axes else None
+
+
+def _is_argument_of_program(value: ir.Value) -> bool:
+    return isinstance(value.owner, ir.Block) and value.owner.owner.operation.name == "func.func"
+
+
+def _readings(argument: ir.Value) -> Iterator[Reading]:
+    """Where a loop reads what it carries as `argument`, inner loops included; handing it on is no reading."""
+    waiting: list[tuple[ir.Value, tuple[Use, ...]]] = [(argument, ())]
+    while waiting:
+        value, copies = waiting.pop()
+        for use in (Use(each.owner.operation, each.operand_number) for each in value.uses):
+            if use.op.name == WHILE and is_invariant(Loop(use.op), use.position):
+                inner = Loop(use.op)
+                carried = (inner.condition.arguments, inner.body.arguments, use.op.results)
+                waiting += [(each[use.position], copies) for each in carried]
+            elif _is_copy(use):
+                waiting.append((use.op.results[use.position if use.op.name == BARRIER else 0], (*copies, use)))
+            elif not _is_handed_on(use):
+                yield Reading(copies, use)
+
+
+def _is_copy(use: Use) -> bool:
+    return use.op.name in _COPIES and (use.position == 0 or use.op.name == BARRIER)
+
+
+def _is_handed_on(use: Use) -> bool:
+    loop = loop_around(use.op.block)
+    return loop is not None and use.op == loop.next_values and is_invariant(loop, use.position)
+
+
+def _is_sliced_by(loop: Loop, reading: Reading) -> bool:
+    """Whether each trip of `loop` itself reads another slice, as a loop over layers does of stacked parameters."""
+    slices = [use.op for use in reading.copies if use.op.name == _DYNAMIC_SLICE]
+    varying = Varying(loop) if slices else None
+    return varying is not None and any(index in varying for op in slices for index in list(op.operands)[1:])
+
+
+def gathered_over(use: Use, sharding: Sharding, propagated: Propagated) -> frozenset[str]:
+    """The axes of `sharding`, of what is read there, that shard another dimension of what is computed with it.
+
+    Found where it meets others, also behind ops that work on each element of it alone.
+    """
+    found: frozenset[str] = frozenset()
+    waiting, seen = [use], {(use.op.results[0], use.position) if len(use.op.results) else None}
+    while waiting:
+        op, position = waiting.pop()
+        found |= sharding.axes & _axes_of_others(op, position, propagated)
+        if op.name not in ELEMENTWISE and op.name != _BROADCAST and not _is_copy(Use(op, position)):
+            continue
+        for result in op.results:
+            for each in result.uses:
+                user = each.owner.operation
+                key = (user.results[0], each.operand_number) if len(user.results) else None
+                if key is not None and key not in seen:
+                    seen.add(key)
+                    waiting.append(Use(user, each.operand_number))
+    return found
+
+
+def _axes_of_others(op: ir.Operation, position: int, propagated: Propagated) -> frozenset[str]:
+    """The axes that shard dimensions of the operands and results of `op` that its operand `position` lacks."""
+    text = propagated.sharding_rule(op) if len(op.results) else ""
+    if not text:
+        return frozenset()
+    rule = parse_rule(text)
+    own = {factor for factors in rule.operands[position] for factor in factors}
+    shardings = [*propagated.operand_shardings(op), *map(propagated.sharding_of, op.results)]
+    return frozenset(
+        axis
+        for dims, sharding in zip((*rule.operands, *rule.results), shardings, strict=True)
+        if sharding is not None
+        for factors, axes in zip(dims, sharding.dimensions, strict=True)
+        if own.isdisjoint(factors)
+        for axis in axes
+    )
+
+
+def constraint_over(reading: Reading, axes: Axes) -> ir.Operation | None:
+    """The constraint on the way to the reader that shards the copy over one of `axes`."""
+    constraints = [use.op for use in reading.copies if use.op.name == CONSTRAINT]
+    return next((op for op in constraints if read_sharding(op.attributes["sharding"]).axes & set(axes)), None)
+
+
+def narrowest(parameter: Parameter) -> ir.Type:
+    """The element type in which the loop reads the parameter: the one to which all readers convert it, if narrower."""
+    own = ir.RankedTensorType(parameter.value.type).element_type
+    types = {reading.converted for reading in parameter.readings}
+    only = types.pop() if len(types) == 1 else None
+    is_narrower = isinstance(only, ir.FloatType) and isinstance(own, ir.FloatType) and only.width < own.width
+    return only if is_narrower and only is not None else own

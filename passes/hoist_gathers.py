@@ -1,0 +1,230 @@
+"""All-gathers sharded parameters once per step, in front of the loop over micro-batches."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Annotated
+
+from jaxlib.mlir import ir
+
+from paropt.passes.analysis.constants import BARRIER
+from paropt.passes.analysis.loop_parameters import (
+    CONVERT,
+    Parameter,
+    Reading,
+    Use,
+    constraint_over,
+    narrowest,
+    sharded_parameters,
+)
+from paropt.passes.analysis.loops import WHILE, Loop, trip_count
+from paropt.passes.analysis.meshes import has_mesh
+from paropt.passes.analysis.noted import shard_bytes
+from paropt.passes.analysis.policy import HOLDS_PARAMETERS, PolicyName
+from paropt.passes.analysis.propagation import Propagated
+from paropt.passes.analysis.shardings import CONSTRAINT, closed_sharding, is_manual, without
+from paropt.passes.analysis.types import FloatName, bytes_of, float_type, in_element_type
+from paropt.passes.core.erasing import erase_unread
+from paropt.passes.core.registry import register
+from paropt.passes.core.remarks import Declined, Remark, applied, missed, require, source_of
+from paropt.passes.core.traversal import ops_of
+
+NAME = "hoist-gathers"
+
+
+@register
+def hoist_gathers(
+    module: ir.Operation,
+    *,
+    policy: Annotated[
+        PolicyName,
+        "What may cost memory: whole parameters (gather, once), or none (all others, with which nothing is done).",
+    ] = "gather",
+    gather_dtype: Annotated[
+        FloatName,
+        "The float type to gather in, which rounds where it is narrower than what is read. program: the parameter's "
+        "own, or the narrower one that all readers in the loop convert it to.",
+    ] = "program",
+) -> list[Remark]:
+    """Gather the parameters that a loop reads in each trip once, in front of it.
+
+    Before:
+
+        %r = while (%w = %parameter, %acc = %zero) {
+          %b = convert %w
+          %y = dot_general %x, %b                      %x and %b are both sharded over "data"
+          ...
+          return %w, %next
+        }
+
+    After:
+
+        %b = convert %parameter
+        %s = sdy.sharding_constraint %b <@mesh, [{"data"}, {}]>
+        %g = sdy.sharding_constraint %s <@mesh, [{}, {}]>
+        %r = while (%w = %parameter, %acc = %zero) {
+          %y = dot_general %x, %g
+          ...
+          return %w, %next
+        }
+
+    A parameter that is sharded over an axis which also shards the batch, as fully sharded training has it, is gathered
+    where the two meet: in the forward and in the backward pass of every micro-batch. In front of the loop it is
+    gathered once, and all of it is held on every device until the loop ends. Other axes, such as those of tensor
+    parallelism, keep sharding it. Where all readers convert it to a narrower type, also slices of it in loops over
+    layers, it is converted first: half the bytes are sent, and held. The first constraint is there so that Shardy
+    can't gather what is not converted yet. What the loop carries stays sharded, and so do gradients.
+
+    Legal when:
+
+    - the loop leaves the parameter as it is
+    - no constraint in the loop shards the parameter over the same axes again (XLA would gather it there)
+
+    Worth it when:
+
+    - the loop makes more than one trip
+    - `policy` allows the memory
+
+    Values do not change, unless `gather-dtype` asks for a narrower type.
+
+    Sources: FSDP's `reshard_after_forward=False`, for all micro-batches of a step; `zero_hpz_partition_size` of
+    DeepSpeed.
+    """
+    if policy not in HOLDS_PARAMETERS or not has_mesh(module):
+        return []
+    loops = [op for op in reversed(ops_of(module, WHILE)) if not is_manual(op)]  # outer ones before those in them
+    if not loops:
+        return []
+    try:
+        propagated = Propagated(module)
+    except Declined as reason:
+        return [missed(NAME, reason.op or module, reason)]
+    dtype = float_type(gather_dtype, module.context)
+    return [remark for op in loops for remark in _hoist_all(Loop(op), propagated, dtype)]
+
+
+def _hoist_all(loop: Loop, propagated: Propagated, dtype: ir.Type | None) -> Iterator[Remark]:
+    """Hoists what may be; one remark for each group of parameters that are gathered over the same axes.
+
+    What an outer loop has hoisted, an inner one does not read any more.
+    """
+    groups: defaultdict[tuple[str, ...], list[tuple[Parameter, ir.Type]]] = defaultdict(list)
+    for parameter in list(sharded_parameters(loop, propagated)):
+        try:
+            _require_hoistable(loop, parameter)
+        except Declined as declined:
+            yield missed(NAME, loop.op, declined)
+            continue
+        groups[tuple(dict.fromkeys(parameter.axes))].append((parameter, dtype or narrowest(parameter)))
+    for axes, group in groups.items():
+        held = sum(_bytes(*each) for each in group)
+        for parameter, element in group:
+            _hoist(loop, parameter, element)
+        trips = trip_count(loop)
+        often = "each trip" if trips is None else f"each of {trips} trips"
+        names = " and ".join(axis.strip('"') for axis in axes)
+        text = (
+            f"{len(group)} parameters are gathered over {names} before the loop, not in {often}; {held} bytes are held"
+        )
+        yield applied(NAME, loop.op, text)
+    if groups:
+        _erase_unread_in_barriers(loop)
+
+
+def _require_hoistable(loop: Loop, parameter: Parameter) -> None:
+    name = source_of(parameter.value.location)
+    require(parameter.is_invariant, f"the loop changes the parameter ({name})")
+    require(trip_count(loop) not in (0, 1), "the loop makes no more than one trip")
+    for reading in parameter.readings:
+        again = constraint_over(reading, parameter.axes)
+        require(
+            again is None,
+            "a constraint in the loop shards the parameter over the same axes again",
+            *filter(None, [again]),
+        )
+
+
+def _bytes(parameter: Parameter, element: ir.Type) -> int:
+    """What a device holds of the gathered parameter."""
+    sharding = parameter.sharding
+    left = sharding._replace(dimensions=without(sharding.dimensions, parameter.axes))
+    own = ir.RankedTensorType(parameter.value.type)
+    return shard_bytes(parameter.value, left) * bytes_of(in_element_type(own, element)) // bytes_of(own)
+
+
+def _hoist(loop: Loop, parameter: Parameter, element: ir.Type) -> None:
+    own = ir.RankedTensorType(parameter.value.type)
+    gathered = _gathered(loop, parameter, in_element_type(own, element))
+    if element == own.element_type:
+        for first in (reading.first for reading in parameter.readings):
+            first.op.operands[first.position] = gathered
+        return
+    copied: dict[ir.Value, ir.Value] = {}
+    erase_unread([_read_in_type_of(gathered, reading, copied) for reading in parameter.readings])
+
+
+def _gathered(loop: Loop, parameter: Parameter, type_: ir.RankedTensorType) -> ir.Value:
+    """The parameter in that type, gathered in front of the loop."""
+    value, sharding = parameter.value, parameter.sharding
+    whole = without(sharding.dimensions, parameter.axes)
+    with loop.op.context, ir.InsertionPoint(loop.op), loop.op.location:
+        if type_ != value.type:
+            value = ir.Operation.create(CONVERT, results=[type_], operands=[value]).results[0]
+            value = _constrained(value, closed_sharding(sharding.mesh, sharding.dimensions))
+        return _constrained(value, closed_sharding(sharding.mesh, whole))
+
+
+def _read_in_type_of(gathered: ir.Value, reading: Reading, copied: dict[ir.Value, ir.Value]) -> ir.Value:
+    """Has `reading` copy elements of `gathered`, in its type. Returns what nothing reads any more.
+
+    `copied` has, for what other readings copy, too, their copies.
+    """
+    value = gathered
+    for use in reading.copies:
+        old = use.op.results[use.position if use.op.name == BARRIER else 0]
+        if old not in copied:
+            copied[old] = _copied(use, value)
+        value = copied[old]
+    op, position = reading.end
+    read = op.results[0] if op.name == CONVERT else op.operands[position]
+    element = ir.RankedTensorType(read.type).element_type
+    if ir.RankedTensorType(value.type).element_type != element:
+        with ir.InsertionPoint(op), op.location:
+            value = ir.Operation.create(CONVERT, results=[read.type], operands=[value]).results[0]
+    if op.name == CONVERT:
+        read.replace_all_uses_with(value)
+    else:
+        op.operands[position] = value
+    return read
+
+
+def _copied(use: Use, value: ir.Value) -> ir.Value:
+    """What the op of `use` copies of `value`, in its type."""
+    op, position = use
+    is_barrier = op.name == BARRIER  # the other operands are none of its business
+    own = ir.RankedTensorType(op.results[position if is_barrier else 0].type)
+    type_ = in_element_type(own, ir.RankedTensorType(value.type).element_type)
+    operands = [value] if is_barrier else [value, *list(op.operands)[1:]]
+    with ir.InsertionPoint(op), op.location:
+        attributes = {} if is_barrier else dict(op.attributes)
+        return ir.Operation.create(op.name, [type_], operands, attributes=attributes).results[0]
+
+
+def _erase_unread_in_barriers(loop: Loop) -> None:
+    """Takes out of barriers what nothing reads behind them any more, with what computes it: XLA would keep it."""
+    for op in ops_of(loop.op, BARRIER):
+        kept = [i for i, result in enumerate(op.results) if any(True for _ in result.uses)]
+        if not kept or len(kept) == len(op.results) or len(op.attributes):
+            continue
+        unread = [operand for i, operand in enumerate(op.operands) if i not in kept]
+        operands = [op.operands[i] for i in kept]
+        with ir.InsertionPoint(op), op.location:
+            new = ir.Operation.create(BARRIER, [each.type for each in operands], operands)
+        for i, result in zip(kept, new.results, strict=True):
+            op.results[i].replace_all_uses_with(result)
+        op.erase()
+        erase_unread(unread)
+
+
+def _constrained(value: ir.Value, sharding: ir.Attribute) -> ir.Value:
+    attributes = {"sharding": sharding}
+    return ir.Operation.create(CONSTRAINT, results=[value.type], operands=[value], attributes=attributes).results[0]
