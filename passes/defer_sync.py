@@ -66,7 +66,8 @@ def defer_sync(
     (its start value, terms that are not reduced, or that the body needs reduced) is kept apart and counted once, not
     once per device: a start value that is not zero is added after the loop, and is carried beside the sum only if the
     loop changes it. Where the program computes the same twice, once for the accumulator and once for what needs it
-    reduced, the first of both is reduced for both. Maxima and minima are deferred in the same way. Reductions in an
+    reduced, the first of both is reduced for both. Maxima and minima are deferred in the same way. What an
+    `optimization_barrier` holds is held as it is then, partial. Reductions in an
     if or case count as in the body, and its other branches as terms that are not reduced. A branch that runs in the
     last trip only ("sync", or update, "on the last micro-batch") follows the loop as it is, where the other branch
     does nothing and all that it reads is carried. Another branch that reads the sum, such as an update in every fourth

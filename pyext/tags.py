@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.barriers import before_barrier, made_of
 from paropt.passes.analysis.branches import BRANCHES, ends_of, is_end
 from paropt.passes.analysis.collectives import global_reduction
-from paropt.passes.analysis.constants import is_zero
+from paropt.passes.analysis.constants import BARRIER, is_zero
 from paropt.passes.analysis.linearity import Crossing, addends_of
 from paropt.passes.analysis.loops import WHILE, Loop, loop_around
 from paropt.passes.analysis.producers import ROWS
@@ -100,6 +101,9 @@ class _Search:
             position = ir.OpResult(tag.operands[0]).result_number
             if not all(said_unreduced(end.operands[position]) == axes for end in ends_of(op)):
                 yield _at(op, "its result is said to be not reduced, and a branch does not say so")
+        elif op.name == BARRIER:
+            if said_unreduced(op.operands[before_barrier(tag.operands[0])]) != axes:
+                yield _at(op, "its result is said to be not reduced, and its operand does not say so")
         elif op.name == MANUAL:
             if sharding_of(tag.operands[0]) != sharding_by(tag):
                 yield _at(op, "its result is not what a constraint says that it is")
@@ -126,7 +130,7 @@ class _Search:
             yield from self._around(parent_of(op), position, axes)
         elif not op.results:
             yield _at(op, "it reads a value that is not reduced")
-        elif not all(_says(result, axes) for result in op.results):
+        elif not all(_says(result, axes) for result in ([made_of(op, position)] if op.name == BARRIER else op.results)):
             yield _at(op, "an operand is not reduced, and its result does not say so")
 
     def _around(self, op: ir.Operation, position: int, axes: Axes) -> Iterator[str]:

@@ -7,6 +7,7 @@ from jaxlib.mlir import ir
 
 from paropt.passes.analysis.branches import is_end
 from paropt.passes.analysis.collectives import GLOBAL_REDUCE_SCATTER
+from paropt.passes.analysis.constants import BARRIER
 from paropt.passes.analysis.deferral import connected
 from paropt.passes.analysis.followed import ROWS as FOLLOWED
 from paropt.passes.analysis.linearity import TRACKED
@@ -62,7 +63,7 @@ def _followed_by(use: ir.OpOperand) -> list[ir.Value]:
 
 
 def made_by(use: ir.OpOperand) -> list[ir.Value]:
-    """What an op of `TRACKED` makes there of a value; the value itself, in a loop or behind a branch."""
+    """What an op of `TRACKED` makes there of a value; the value itself, in a loop, or behind a branch or barrier."""
     op, position = use.owner.operation, use.operand_number
     if op.name == WHILE:
         return [Loop(op).body.arguments[position], op.results[position]]
@@ -70,4 +71,6 @@ def made_by(use: ir.OpOperand) -> list[ir.Value]:
         return [parent_of(op).results[position]]
     if op.name == "stablehlo.return" and (loop := loop_around(op.block)) is not None:
         return [loop.body.arguments[position], loop.op.results[position]]
+    if op.name == BARRIER:
+        return [op.results[position]]
     return list(op.results) if op.name in TRACKED or op.name == GLOBAL_REDUCE_SCATTER else []

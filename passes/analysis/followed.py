@@ -11,6 +11,7 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
+from paropt.passes.analysis.barriers import made_of
 from paropt.passes.analysis.noted import MOVES, noted_operands, noted_sharding
 from paropt.passes.analysis.shardings import Axes, Sharding, names_of
 from paropt.passes.analysis.types import real_of
@@ -140,7 +141,7 @@ def _require_not_moved(op: ir.Operation, addends: Sequence[int], axes: Axes) -> 
 
     What is not reduced over them can't be split over them: the shards would be gathered, and not moved.
     """
-    result = noted_sharding(op.results[0])
+    result = noted_sharding(made_of(op, addends[0]))
     kept = names_of(result.axes) if result is not None else frozenset()
     if not kept & names_of(axes):
         return

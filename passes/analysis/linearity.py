@@ -11,11 +11,11 @@ from typing import Literal, NamedTuple
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.collectives import ADD, REDUCE_SCATTER, Reduction, combiner_of
-from paropt.passes.analysis.constants import is_zero, scalar_of
+from paropt.passes.analysis.constants import BARRIER, is_zero, scalar_of
 from paropt.passes.analysis.followed import ROWS as FOLLOWED
 from paropt.passes.analysis.followed import require_followed
 from paropt.passes.analysis.noted import is_source
-from paropt.passes.analysis.shardings import is_all_manual, manual_around
+from paropt.passes.analysis.shardings import SHARDING, is_all_manual, manual_around
 from paropt.passes.analysis.types import is_float, tensor_of, widens
 from paropt.passes.core.remarks import require
 from paropt.passes.core.traversal import defining_op, users_of
@@ -245,6 +245,11 @@ def _indexed(op: ir.Operation, crossing: Crossing, addends: Addends) -> Addends:
     return addends
 
 
+def _held(op: ir.Operation, crossing: Crossing) -> Addends:
+    require(SHARDING not in op.attributes, "the barrier says how its results are sharded", op)
+    return tuple(sorted(crossing.partial))
+
+
 _COMBINE = Row("", _every, moves_data=False, elementwise=True, reason="combining is associative and commutative")
 
 # One row, one reason. An op without a row is not crossed.
@@ -273,6 +278,7 @@ _TABLE = (
     Row("stablehlo.real", _every, False, True, "the real part of a sum is the sum of the real parts"),
     Row("stablehlo.imag", _every, False, True, "the imaginary part of a sum is the sum of the imaginary parts"),
     Row("stablehlo.complex", _every, False, False, "the parts of a sum are the sums of the parts"),
+    Row(BARRIER, _held, True, True, "each result is the operand in its place"),
     Row("sdy.sharding_constraint", _every, True, False, "the same value; it says how other axes shard it"),
 )
 ROWS = {row.op: row for row in _TABLE}

@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.barriers import made_of
 from paropt.passes.analysis.branches import BRANCHES, branch_around, ends_of, is_end
 from paropt.passes.analysis.collectives import REDUCE_SCATTER, REDUCTIONS, Reduction, reduction_of
-from paropt.passes.analysis.constants import is_constant
+from paropt.passes.analysis.constants import BARRIER, is_constant
 from paropt.passes.analysis.linearity import Addends, ConvertPolicy, Crossing, addends_of
 from paropt.passes.analysis.loops import WHILE, Loop
 from paropt.passes.analysis.order import Place
@@ -118,15 +119,15 @@ def _reader(use: ir.OpOperand) -> ir.Operation:
 
 
 def _result_of(use: ir.OpOperand) -> ir.Value | None:
-    """What the reader of `use` makes of it: its first result, or that of a loop that starts with it; or when it ends a
-    branch, the if's or case's result.
+    """What the reader of `use` makes of it: its first result, or that of a loop that starts with it or a barrier that
+    holds it; or when it ends a branch, the if's or case's result.
     """
     op = use.owner.operation
     if is_end(op):
         return parent_of(op).results[use.operand_number]
     if op.name == WHILE:
         return op.results[use.operand_number]
-    return op.results[0] if len(op.results) else None
+    return made_of(op, use.operand_number) if len(op.results) else None
 
 
 def blocks_with_reductions(root: ir.Operation) -> list[ir.Block]:
@@ -216,6 +217,8 @@ class BlockFacts:
                 return self._join(op, reduction, found)
             if self._leaves_loop and op.name == WHILE:
                 return self._carry(op, reduction, found)
+            if op.name == BARRIER:
+                return self._hold(op, reduction, found)
             try:
                 addends = addends_of(op, self._crossing(op, reduction, found))
             except Declined as declined:
@@ -257,6 +260,21 @@ class BlockFacts:
             if len(op.results) and op.results[0] not in found and fits(op) and self._is_own(op):
                 found[op.results[0]] = op
         return self.in_order(found)
+
+    def _hold(self, op: ir.Operation, reduction: Reduction, found: PartialValues) -> list[ir.Value]:
+        """The results of the barrier `op` that may be partial because the operands in their places are."""
+        crossing = self._crossing(op, reduction, found)
+        held: list[ir.Value] = []
+        for i in sorted(crossing.partial):
+            result = made_of(op, i)
+            try:
+                addends = addends_of(op, crossing._replace(partial=frozenset([i])))
+            except Declined as declined:
+                found.stopped[result] = declined
+                continue
+            found.values[result] = Partial(result, addends)
+            held.append(result)
+        return held
 
     def _join(self, op: ir.Operation, reduction: Reduction, found: PartialValues) -> list[ir.Value]:
         """The results of the if or case `op` that may be partial because a branch returns a partial value."""

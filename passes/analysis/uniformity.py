@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
+from paropt.passes.analysis.barriers import before_barrier, made_of
 from paropt.passes.analysis.chlo import CHLO
 from paropt.passes.analysis.collectives import ALL_GATHER, ALL_REDUCE, Reduction, reduced_over, replica_count
+from paropt.passes.analysis.constants import BARRIER
 from paropt.passes.analysis.correspondence import keeps_groups_equal
 from paropt.passes.analysis.device_numbers import NUMBERS, DeviceNumbers
 from paropt.passes.analysis.meshes import Mesh, mesh_named, mesh_of
@@ -125,6 +127,8 @@ class Uniformity:
                 return f"{op.name} at {source_of(op.location)}, which all devices of a group get", []
             if op.name in NUMBERS:
                 return f"{op.name} at {source_of(op.location)}, of which all devices of a group make the same", []
+            if op.name == BARRIER:
+                return "", [op.operands[before_barrier(value)]]
             return "", [*op.operands, *(v for end in self._ends(op) for v in end.operands)]
         argument: Any = ir.BlockArgument(value)
         holder, number = argument.owner.owner.operation, argument.arg_number
@@ -226,6 +230,8 @@ def _reached(op: ir.Operation, operand: int) -> Iterator[ir.Value]:
             yield op.regions[0].blocks[0].arguments[operand]
         case "stablehlo.return" | "sdy.return":
             yield from _reached_around(op, operand)
+        case "stablehlo.optimization_barrier":
+            yield made_of(op, operand)
         case _:
             yield from op.results
 

@@ -6,9 +6,10 @@ in the values that are not reduced, and read nothing else as an addend but zeros
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.barriers import before_barrier, made_of
 from paropt.passes.analysis.branches import BRANCHES, ends_of, is_end
 from paropt.passes.analysis.collectives import GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER, Reduction, reduction_of
-from paropt.passes.analysis.constants import is_zero
+from paropt.passes.analysis.constants import BARRIER, is_zero
 from paropt.passes.analysis.linearity import Crossing, addends_of
 from paropt.passes.analysis.loops import WHILE, Loop, loop_around
 from paropt.passes.analysis.shardings import CONSTRAINT, MANUAL, Axes, sharding_of
@@ -67,6 +68,8 @@ class Unreduced:
             made = [parent_of(op).results[use.operand_number]]
         elif (loop := loop_around(op.block)) is not None and op.name == _RETURN:
             made = self._carried(loop, use.operand_number)
+        elif op.name == BARRIER:
+            made = [made_of(op, use.operand_number)]
         else:
             require(len(op.results) == 1, f"{op.name} does not commute with the reduction", op)
             made = [op.results[0]]
@@ -99,6 +102,8 @@ class Unreduced:
                 self._check_addend(end, ir.OpResult(value).result_number)
             return
         partial = frozenset(i for i, operand in enumerate(op.operands) if operand in self.values)
+        if op.name == BARRIER:
+            partial = frozenset([before_barrier(value)])
         crossing = Crossing(self.values[value], "any", None, partial, lambda *_: None)
         self.addends[value] = addends_of(op, crossing)
         require(partial <= set(self.addends[value]), f"{op.name} is not linear in a value that is not reduced", op)

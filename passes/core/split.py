@@ -4,16 +4,17 @@ If `v = f(a, b)` is linear in `a = reduce(p) + r` and `b`, then `v = reduce(f(p,
 reduction crosses is written twice at most, once on partial values and once on what was never partial.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.branches import ends_of
+from paropt.passes.analysis.barriers import before_barrier, made_of
+from paropt.passes.analysis.branches import BRANCHES, ends_of
 from paropt.passes.analysis.collectives import ADD, GLOBAL_ALL_REDUCE, REDUCE_SCATTER, neutral_number, reduction_of
-from paropt.passes.analysis.constants import scalar_of
+from paropt.passes.analysis.constants import BARRIER, scalar_of
 from paropt.passes.analysis.deferral import is_carried_on
-from paropt.passes.analysis.loops import Loop
+from paropt.passes.analysis.loops import WHILE, Loop
 from paropt.passes.analysis.noted import notes_of_results
 from paropt.passes.analysis.partial import PartialValues
 from paropt.passes.analysis.repeated import adds_nothing
@@ -58,9 +59,8 @@ def split_values(
         if value in splits:
             continue
         op = op_of(value)
-        if values.values[value].choices or values.values[value].carried is not None:
+        if (remade := _remaking(op)) is not None:
             joined = [result for result in op.results if result in members]
-            remade = _split_branches if values.values[value].choices else _split_loop
             found, moved = remade(op, joined, splits, values)
             splits = {each: _with_moved(split, moved) for each, split in splits.items()} | found
             continue
@@ -70,6 +70,13 @@ def split_values(
         partial = _on(op, partials, values, unscattered=values.reduction.scatter_dimension)
         splits[value] = Split(partial, _rest_on(op, rests, values))
     return splits
+
+
+def _remaking(op: ir.Operation) -> Callable[..., Remade] | None:
+    """How `op` is made anew, with all parts of its results; None where it is written once for each part."""
+    if op.name in BRANCHES:
+        return _split_branches
+    return {WHILE: _split_loop, BARRIER: _split_barrier}.get(op.name)
 
 
 def _with_moved(split: Split, moved: Mapping[ir.Value, ir.Value]) -> Split:
@@ -233,6 +240,37 @@ def _split_loop(
         result.replace_all_uses_with(now)
     found = {i: Split(new.results[i], new.results[rests[i]] if i in rests else None) for i in positions}
     return {op.results[i]: split for i, split in found.items()}, moved
+
+
+def _split_barrier(
+    op: ir.Operation, joined: Sequence[ir.Value], splits: dict[ir.Value, Split], values: PartialValues
+) -> Remade:
+    """Makes a barrier that holds the parts of the results `joined` of `op`, and what else `op` holds.
+
+    `op` must be erased once nothing reads it.
+    """
+    held, parts_of = list(op.operands), list(range(len(op.operands)))
+    rests: dict[ir.Value, int] = {}  # the number of the new result that is the rest
+    for result in joined:
+        position = before_barrier(result)
+        held[position], rest = splits[op.operands[position]]
+        if rest is not None:
+            rests[result] = len(held)
+            held.append(rest)
+            parts_of.append(position)
+    with ir.InsertionPoint(op), op.location:
+        attributes = dict(op.attributes) | notes_of_results(op, parts_of)
+        new = ir.Operation.create(op.name, results=[v.type for v in held], operands=held, attributes=attributes)
+    moved: dict[ir.Value, ir.Value] = {
+        old: result for old, result in zip(op.results, new.results, strict=False) if old not in joined
+    }
+    for old, result in moved.items():
+        old.replace_all_uses_with(result)
+    partials = {result: made_of(new, before_barrier(result)) for result in joined}
+    return {
+        result: Split(partial, new.results[rests[result]] if result in rests else None)
+        for result, partial in partials.items()
+    }, moved
 
 
 def _choices(

@@ -128,6 +128,7 @@ WHOLE = ("2x8x4x", "8x4", "0:8, 0:4", ONE_OF)
 MATRIX = _splat("f32", "6x8x") + "%q = " + DOT.format("%two", "%p", t="f32")
 KERNEL = "%kernel = stablehlo.slice {} [0:3, 0:4] : (tensor<8x4x{t}>) -> tensor<3x4x{t}>\n"
 Z = f"tensor<8x4x{C}>"
+HELD = "tensor<16x8xf32>, tensor<8x4xf32>, tensor<i32>, tensor<8x4xf32>"
 FOLLOWED = {
     "stablehlo.dot_general": [Op("6x4xf32", MATRIX)],
     "stablehlo.convolution": [
@@ -163,6 +164,14 @@ FOLLOWED = {
         ),
         _looked_up("1x1", "offset_dims = [1, 2], start_index_map = [0], index_vector_dim = 1", "6, 4", "1x6x4xf32"),
         Op("1x4xf32", ALONG + GATHER_ALONG),
+    ],
+    "stablehlo.optimization_barrier": [
+        Op("8x4xf32", "%q = stablehlo.optimization_barrier %p : tensor<8x4xf32>"),
+        Op(
+            "8x4xf32",
+            f"%m:4 = stablehlo.optimization_barrier %xs, %p, %i, %p : {HELD}\n"
+            "%q = stablehlo.add %m#1, %m#3 : tensor<8x4xf32>",
+        ),
     ],
     "stablehlo.pad": [
         Op(
@@ -206,6 +215,7 @@ COMPLEX = {
         f"%q = stablehlo.dynamic_update_slice %z, %row, %i, %i : ({Z}, tensor<1x4x{C}>, tensor<i32>, tensor<i32>) -> {Z}",
     ),
     "stablehlo.gather": _complex(GATHER),
+    "stablehlo.optimization_barrier": _complex(f"stablehlo.optimization_barrier %z : {Z}"),
 }
 # Of complex numbers: followed where they are written as four real products, and not by XLA:TPU where they are not.
 PRODUCTS = {

@@ -1592,6 +1592,30 @@ module attributes {paropt.noted = ["stablehlo.dot_general", "stablehlo.negate"]}
 
 // -----
 
+// A barrier holds values that are not reduced over different axes, and one that is. Each keeps its own constraint.
+// CHECK-LABEL:   func.func public @barrier_around_sums
+// CHECK:           %[[B:.*]]:3 = stablehlo.optimization_barrier %{{.*}}, %{{.*}}, %{{.*}} : tensor<4x4xf32>, tensor<16x4xf32>, tensor<4x4xf32>
+// CHECK-NEXT:      %[[A:.*]] = sdy.sharding_constraint %[[B]]#0 <@mesh, [{}, {}], unreduced={"replica", "data"}>
+// CHECK-NEXT:      %[[C:.*]] = sdy.sharding_constraint %[[B]]#2 <@mesh, [{}, {}], unreduced={"data"}>
+// CHECK-NEXT:      %[[D:.*]] = sdy.sharding_constraint %[[A]] <@mesh, [{}, {}]>
+// CHECK-NEXT:      %[[E:.*]] = sdy.sharding_constraint %[[C]] <@mesh, [{}, {}]>
+// CHECK-NEXT:      return %[[D]], %[[E]], %[[B]]#1
+module {
+  sdy.mesh @mesh = <["replica"=2, "data"=4]>
+  func.func public @barrier_around_sums(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}, %y: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<16x4xf32>) {
+    %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+    %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"replica", "data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"replica", "data", ?}, {?}]>, #sdy.sharding<@mesh, [{"replica", "data", ?}, {?}]>]} : tensor<4x4xf32>
+    %q = stablehlo.dot_general %y, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+    %v = sdy.sharding_constraint %q <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+    %b:3 = stablehlo.optimization_barrier %u, %x, %v : tensor<4x4xf32>, tensor<16x4xf32>, tensor<4x4xf32>
+    %r = sdy.all_reduce {"replica", "data"} %b#0 out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+    %s = sdy.all_reduce {"data"} %b#2 out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+    return %r, %s, %b#1 : tensor<4x4xf32>, tensor<4x4xf32>, tensor<16x4xf32>
+  }
+}
+
+// -----
+
 // So is what comes through a barrier, as into a rematerialized layer, and what a product reads of that, result by result.
 // CHECK-LABEL:   func.func public @held_behind_a_barrier
 // CHECK:           %[[O:.*]]:2 = stablehlo.optimization_barrier

@@ -267,6 +267,41 @@ func.func public @reduce_scatters(%acc: tensor<2xf32>, %x: tensor<16xf32>, %y: t
   return %t : tensor<2xf32>
 }
 
+// What an optimization_barrier holds beside it stays as it is; it holds all of what is scattered behind it.
+// CHECK-LABEL:   func.func public @held_shards
+// CHECK-SAME:      (%[[X:.*]]: tensor<16xf32>, %[[Y:.*]]: tensor<16xf32>, %[[Z:.*]]: tensor<3xi32>)
+// CHECK:           %[[B:.*]]:2 = stablehlo.optimization_barrier %[[Z]], %[[X]] : tensor<3xi32>, tensor<16xf32>
+// CHECK:           %[[V:.*]] = stablehlo.add %[[B]]#1, %[[Y]]
+// CHECK:           %[[S:.*]] = "stablehlo.reduce_scatter"(%[[V]])
+// CHECK-NOT:       stablehlo.reduce_scatter
+// CHECK:           return %[[S]], %[[B]]#0
+func.func public @held_shards(%x: tensor<16xf32>, %y: tensor<16xf32>, %z: tensor<3xi32>) -> (tensor<2xf32>, tensor<3xi32>) {
+  %a = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, scatter_dimension = 0 : i64} : (tensor<16xf32>) -> tensor<2xf32>
+  %b = "stablehlo.reduce_scatter"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, scatter_dimension = 0 : i64} : (tensor<16xf32>) -> tensor<2xf32>
+  %held:2 = stablehlo.optimization_barrier %z, %a : tensor<3xi32>, tensor<2xf32>
+  %s = stablehlo.add %held#1, %b : tensor<2xf32>
+  return %s, %held#0 : tensor<2xf32>, tensor<3xi32>
+}
+
+// Two that one barrier holds are added behind it, to what is not reduced, which it holds, too.
+// CHECK-LABEL:   func.func public @added_behind_a_barrier
+// CHECK-SAME:      (%[[X:.*]]: tensor<4xf32>, %[[Y:.*]]: tensor<4xf32>)
+// CHECK:           %[[B:.*]]:4 = stablehlo.optimization_barrier %[[X]], %[[Y]], %[[Y]], %[[X]]
+// CHECK:           %[[P:.*]] = stablehlo.add %[[B]]#0, %[[B]]#2
+// CHECK:           %[[S:.*]] = "stablehlo.all_reduce"(%[[P]])
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           %[[T:.*]] = stablehlo.add %[[B]]#3, %[[S]]
+// CHECK-NEXT:      stablehlo.multiply %[[T]], %[[B]]#1
+func.func public @added_behind_a_barrier(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %more = stablehlo.add %a, %x : tensor<4xf32>
+  %held:3 = stablehlo.optimization_barrier %more, %y, %b : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  %s = stablehlo.add %held#0, %held#2 : tensor<4xf32>
+  %t = stablehlo.multiply %s, %held#1 : tensor<4xf32>
+  return %t : tensor<4xf32>
+}
+
 // CHECK-LABEL:   func.func public @maxima
 // CHECK-SAME:      (%[[ACC:.*]]: tensor<4xf32>, %[[X:.*]]: tensor<2x2xf32>, %[[Y:.*]]: tensor<4xf32>)
 // CHECK:           %[[U:.*]] = stablehlo.reshape %[[X]]

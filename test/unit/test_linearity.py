@@ -97,6 +97,7 @@ PROGRAMS = {
     "stablehlo.real": ("4xcomplex<f32>", "4xf32", "stablehlo.real %a : (tensor<4xcomplex<f32>>) -> tensor<4xf32>"),
     "stablehlo.imag": ("4xcomplex<f32>", "4xf32", "stablehlo.imag %a : (tensor<4xcomplex<f32>>) -> tensor<4xf32>"),
     "stablehlo.complex": ("4xf32", "4xcomplex<f32>", "stablehlo.complex %b, %a : tensor<4xcomplex<f32>>"),
+    "stablehlo.optimization_barrier": ("4xi32", "4xi32", "stablehlo.optimization_barrier %a : tensor<4xi32>"),
     "sdy.sharding_constraint": ("8xi32", "8xi32", "sdy.sharding_constraint %a <@mesh, [{}]> : tensor<8xi32>"),
 }
 

@@ -369,6 +369,21 @@ def test_a_part_of_the_axes_asks_for_the_sum_over_the_others() -> None:
     assert both in text and gaps(module(text).operation) == []
 
 
+BARRIERS = {
+    "all of it": ("%d1, %x", "tensor<8x8xf32>, tensor<16x8xf32>", f"sdy.sharding_constraint %b#0 {TAGGED}", ""),
+    "an untagged result": ("%d1, %d", "tensor<8x8xf32>, tensor<8x8xf32>", "stablehlo.negate %b#0 : tensor<8x8xf32>", "its result does not say so"),
+    "an untagged operand": ("%d, %d1", "tensor<8x8xf32>, tensor<8x8xf32>", f"sdy.sharding_constraint %b#0 {TAGGED}", "its operand does not say so"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("held", "kinds", "made", "words"), BARRIERS.values(), ids=BARRIERS.keys())
+def test_each_result_of_a_barrier_is_the_operand_in_its_place(held: str, kinds: str, made: str, words: str) -> None:
+    barrier = f"%b:2 = stablehlo.optimization_barrier {held} : {kinds}\n%b1 = {made}\n"
+    text = STEP.replace("%t = stablehlo.transpose %d1", f"{barrier}%t = stablehlo.transpose %b1")
+    found = gaps(module(text).operation)
+    assert any(words in line for line in found) if words else not found
+
+
 def test_what_a_loop_reads_from_outside() -> None:
     text = STEP.replace("%l:2 = ", f"%o = {DOT}\n%o1 = sdy.sharding_constraint %o {TAGGED}\n%l:2 = ")
     assert gaps(module(text).operation) == []

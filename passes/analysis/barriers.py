@@ -1,0 +1,15 @@
+"""`stablehlo.optimization_barrier`: a result for each operand, which is that operand; nothing is moved across it."""
+
+from jaxlib.mlir import ir
+
+from paropt.passes.analysis.constants import BARRIER
+
+
+def made_of(op: ir.Operation, operand: int) -> ir.Value:
+    """What the linear `op` makes of its operand of that number: its only result, or a barrier's in the same place."""
+    return op.results[operand if op.name == BARRIER else 0]
+
+
+def before_barrier(result: ir.Value) -> int:
+    """The number of the operand that the `result` of a barrier is."""
+    return ir.OpResult(result).result_number
