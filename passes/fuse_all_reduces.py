@@ -63,7 +63,7 @@ def fuse_all_reduces(
     - an index is uniform over the replica groups
     - a division is not of integers
     - a difference of floats is not of a sum and one of its terms, which tells how the sum was rounded
-    - a convert is to a wider float type, or `convert=any`
+    - a convert is to a wider float type, or complex numbers of one, or `convert=any`
     - a pad adds zeros
     - a contraction or convolution has the element type of its operand or a wider float type, or `convert=any`
     - a reduce on one device only adds, starting from zero

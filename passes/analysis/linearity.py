@@ -179,11 +179,24 @@ def _converted(op: ir.Operation, crossing: Crossing) -> Addends:
     source, target = (ir.RankedTensorType(v.type).element_type for v in (op.operands[0], op.results[0]))
     if source == target:  # as JAX writes it of values that have their type weakly
         return (0,)
+    if isinstance(target, ir.ComplexType):
+        _require_kept_as_parts(source, target, crossing, op)
+        return (0,)
+    real = not isinstance(source, ir.ComplexType)
+    require(real, "a convert of complex numbers to real ones drops their imaginary parts", op)
     require(is_float(source) and is_float(target), "a convert of integers may wrap or round", op)
     left_out = crossing.accumulate is not None and widens(source, crossing.accumulate)
     if not left_out:  # a convert of what is carried in a type that holds the values before it needs not be made
         _require_kept(source, target, crossing, op)
     return (0,)
+
+
+def _require_kept_as_parts(source: ir.Type, target: ir.ComplexType, crossing: Crossing, op: ir.Operation) -> None:
+    """Declines a convert to complex numbers that the parts of `target` do not hold. Complex numbers have no order."""
+    require(crossing.reduction.is_sum, "a convert to complex numbers is linear for sums only", op)
+    part = source.element_type if isinstance(source, ir.ComplexType) else source
+    require(is_float(part), "a convert of integers may wrap or round", op)
+    _require_kept(part, target.element_type, crossing, op)
 
 
 def _require_kept(source: ir.Type, target: ir.Type, crossing: Crossing, op: ir.Operation) -> None:

@@ -182,6 +182,10 @@ FOLLOWED = {
     ],
     "stablehlo.real": [Op("8x4xf32", f"%q = stablehlo.real %z : ({Z}) -> tensor<8x4xf32>")],
     "stablehlo.imag": [Op("8x4xf32", f"%q = stablehlo.imag %z : ({Z}) -> tensor<8x4xf32>")],
+    "stablehlo.convert": [
+        _complex(f"stablehlo.convert %p : (tensor<8x4xf32>) -> {Z}"),
+        Op("8x4xcomplex<f64>", f"%q = stablehlo.convert %z : ({Z}) -> tensor<8x4xcomplex<f64>>"),
+    ],
     "stablehlo.complex": [
         _complex(f"stablehlo.complex %p, %p : {Z}"),
         Op(f"8x4x{C}", _splat("f32", "8x4x", "0.0") + f"%q = stablehlo.complex %two, %p : {Z}"),
@@ -311,8 +315,8 @@ def module(ops: list[Op]) -> str:
 
 def _loop(name: str, op: Op) -> str:
     zero = f"%start{name} = stablehlo.constant dense<0.0> : tensor<{op.kind}>"
-    if C in op.kind:
-        real = op.kind.replace(C, "f32")
+    if "complex" in op.kind:
+        real = op.kind.replace("complex<", "").replace(">", "")
         zero = f"%half{name} = stablehlo.constant dense<0.0> : tensor<{real}>\n    %start{name} = stablehlo.complex %half{name}, %half{name} : tensor<{op.kind}>"
     add = "stablehlo.negate %q" if "%sum" in op.lines else "stablehlo.add %sum, %q"
     lines = NUMBERS + op.lines if "%z" in op.lines else op.lines
@@ -364,7 +368,8 @@ def target(request: pytest.FixtureRequest) -> str:
 
 
 def test_followed_on_targets(target: str) -> None:
-    after = deferred(module(list(CASES.values())))
+    ops = [op for op in CASES.values() if "f64" not in op.kind]  # XLA:TPU has no complex numbers of these
+    after = deferred(module(ops))
     assert not in_loops(get(target).compile(after).hlo)
 
 

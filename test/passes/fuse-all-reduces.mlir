@@ -724,7 +724,7 @@ func.func public @integer_division(%x: tensor<4xi32>, %y: tensor<4xi32>) -> tens
   return %s : tensor<4xi32>
 }
 
-// Legal when: a convert is to a wider float type, or `convert=any`
+// Legal when: a convert is to a wider float type, or complex numbers of one, or `convert=any`
 // CHECK-LABEL:   func.func public @narrowing_convert
 // CHECK-COUNT-2:   stablehlo.all_reduce
 // CHECK-NOT:       stablehlo.all_reduce
@@ -769,6 +769,54 @@ func.func public @integer_convert(%x: tensor<4xi8>, %y: tensor<4xi32>) -> tensor
   %c = stablehlo.convert %a : (tensor<4xi8>) -> tensor<4xi32>
   %s = stablehlo.add %c, %b : tensor<4xi32>
   return %s : tensor<4xi32>
+}
+
+// The real parts of complex numbers hold the floats.
+// CHECK-LABEL:   func.func public @convert_to_complex_numbers
+// CHECK-SAME:      (%[[X:.*]]: tensor<4xbf16>, %[[Y:.*]]: tensor<4xcomplex<f32>>)
+// CHECK:           %[[C:.*]] = stablehlo.convert %[[X]] : (tensor<4xbf16>) -> tensor<4xcomplex<f32>>
+// CHECK:           %[[S:.*]] = stablehlo.add %[[C]], %[[Y]]
+// CHECK:           "stablehlo.all_reduce"(%[[S]])
+// CHECK-NOT:       stablehlo.all_reduce
+// ANY-LABEL:     func.func public @convert_to_complex_numbers
+// ANY-COUNT-1:     stablehlo.all_reduce
+// ANY-NOT:         stablehlo.all_reduce
+func.func public @convert_to_complex_numbers(%x: tensor<4xbf16>, %y: tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<bf16>, %q: tensor<bf16>): %r = stablehlo.add %p, %q : tensor<bf16> stablehlo.return %r : tensor<bf16> }) {replica_groups = #all} : (tensor<4xbf16>) -> tensor<4xbf16>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<complex<f32>>, %q: tensor<complex<f32>>): %r = stablehlo.add %p, %q : tensor<complex<f32>> stablehlo.return %r : tensor<complex<f32>> }) {replica_groups = #all} : (tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>>
+  %c = stablehlo.convert %a : (tensor<4xbf16>) -> tensor<4xcomplex<f32>>
+  %s = stablehlo.add %c, %b : tensor<4xcomplex<f32>>
+  return %s : tensor<4xcomplex<f32>>
+}
+
+// CHECK-LABEL:   func.func public @convert_to_narrower_complex_numbers
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: a convert from f64 to f32 loses precision (option convert=any allows it)
+// ANY-LABEL:     func.func public @convert_to_narrower_complex_numbers
+// ANY-COUNT-1:     stablehlo.all_reduce
+// ANY-NOT:         stablehlo.all_reduce
+func.func public @convert_to_narrower_complex_numbers(%x: tensor<4xf64>, %y: tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f64>, %q: tensor<f64>): %r = stablehlo.add %p, %q : tensor<f64> stablehlo.return %r : tensor<f64> }) {replica_groups = #all} : (tensor<4xf64>) -> tensor<4xf64>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<complex<f32>>, %q: tensor<complex<f32>>): %r = stablehlo.add %p, %q : tensor<complex<f32>> stablehlo.return %r : tensor<complex<f32>> }) {replica_groups = #all} : (tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>>
+  %c = stablehlo.convert %a : (tensor<4xf64>) -> tensor<4xcomplex<f32>>
+  %s = stablehlo.add %c, %b : tensor<4xcomplex<f32>>
+  return %s : tensor<4xcomplex<f32>>
+}
+
+// CHECK-LABEL:   func.func public @integers_to_complex_numbers
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: a convert of integers may wrap or round (stablehlo.convert at
+// ANY-LABEL:     func.func public @integers_to_complex_numbers
+// ANY-COUNT-2:     stablehlo.all_reduce
+// ANY-NOT:         stablehlo.all_reduce
+func.func public @integers_to_complex_numbers(%x: tensor<4xi32>, %y: tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.add %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #all} : (tensor<4xi32>) -> tensor<4xi32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<complex<f32>>, %q: tensor<complex<f32>>): %r = stablehlo.add %p, %q : tensor<complex<f32>> stablehlo.return %r : tensor<complex<f32>> }) {replica_groups = #all} : (tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>>
+  %c = stablehlo.convert %a : (tensor<4xi32>) -> tensor<4xcomplex<f32>>
+  %s = stablehlo.add %c, %b : tensor<4xcomplex<f32>>
+  return %s : tensor<4xcomplex<f32>>
 }
 
 // Legal when: a difference of floats is not of a sum and one of its terms, which tells how the sum was rounded
