@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.barriers import before_barrier, made_of
+from paropt.passes.analysis.barriers import BARRIER, before_barrier, made_of
 from paropt.passes.analysis.branches import BRANCHES, ends_of, is_end
 from paropt.passes.analysis.collectives import global_reduction
-from paropt.passes.analysis.constants import BARRIER, is_zero
+from paropt.passes.analysis.constants import is_zero
 from paropt.passes.analysis.linearity import Crossing, addends_of
 from paropt.passes.analysis.loops import WHILE, Loop, loop_around
 from paropt.passes.analysis.producers import ROWS

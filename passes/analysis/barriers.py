@@ -2,7 +2,7 @@
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.constants import BARRIER
+BARRIER = "stablehlo.optimization_barrier"
 
 
 def made_of(op: ir.Operation, operand: int) -> ir.Value:

@@ -11,9 +11,10 @@ from typing import NamedTuple, NoReturn
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.barriers import BARRIER
 from paropt.passes.analysis.collectives import ADD, ALL_REDUCE, REDUCE_SCATTER, Reduction, combiner_of
 from paropt.passes.analysis.congruence import captured, is_repeatable
-from paropt.passes.analysis.constants import BARRIER, CONSTANT, is_zero, splat_of
+from paropt.passes.analysis.constants import CONSTANT, is_zero, splat_of
 from paropt.passes.analysis.examples import RANDOM, Batch, Examples, is_extreme
 from paropt.passes.analysis.linearity import Crossing, addends_of
 from paropt.passes.analysis.loops import WHILE, Loop

@@ -4,12 +4,12 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.barriers import BARRIER
 from paropt.passes.analysis.loops import loop_around
 from paropt.passes.analysis.shardings import CONSTRAINT
 from paropt.passes.core.traversal import defining_op
 
 CONSTANT = "stablehlo.constant"
-BARRIER = "stablehlo.optimization_barrier"
 # Ops that only copy or reshape what they read: a splat stays a splat, a constant a constant.
 _COPIES = ("stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.convert", "stablehlo.transpose", CONSTRAINT)
 _COMPLEX_ZERO = " dense<(0.000000e+00,0.000000e+00)> "

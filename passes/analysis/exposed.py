@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.barriers import BARRIER
 from paropt.passes.analysis.branches import is_end
 from paropt.passes.analysis.collectives import GLOBAL_REDUCE_SCATTER
-from paropt.passes.analysis.constants import BARRIER
 from paropt.passes.analysis.deferral import connected
 from paropt.passes.analysis.followed import ROWS as FOLLOWED
 from paropt.passes.analysis.linearity import TRACKED

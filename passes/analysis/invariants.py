@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.barriers import BARRIER
 from paropt.passes.analysis.collectives import REDUCTIONS
 from paropt.passes.analysis.congruence import is_repeatable, reads
-from paropt.passes.analysis.constants import BARRIER
 from paropt.passes.analysis.loops import Loop
 from paropt.passes.analysis.shardings import unconstrained
 from paropt.passes.core.traversal import defining_op, op_of

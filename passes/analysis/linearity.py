@@ -10,8 +10,9 @@ from typing import Literal, NamedTuple
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.barriers import BARRIER
 from paropt.passes.analysis.collectives import ADD, REDUCE_SCATTER, Reduction, combiner_of
-from paropt.passes.analysis.constants import BARRIER, is_zero, scalar_of
+from paropt.passes.analysis.constants import is_zero, scalar_of
 from paropt.passes.analysis.followed import ROWS as FOLLOWED
 from paropt.passes.analysis.followed import require_followed
 from paropt.passes.analysis.noted import is_source

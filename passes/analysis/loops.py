@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.barriers import BARRIER
 from paropt.passes.analysis.shardings import unconstrained
 from paropt.passes.core.traversal import defining_op, op_of, terminator_of
 
@@ -65,10 +66,24 @@ def start_of(value: ir.Value) -> ir.Value | None:
 
 def _hands_on(loop: Loop, position: int) -> bool:
     """Whether a trip ends with carried value `position` as it got it, be it through loops in the body."""
-    argument, value = loop.body.arguments[position], unconstrained(loop.next_values.operands[position])
+    argument, value = loop.body.arguments[position], _as_made(loop.next_values.operands[position])
     while value != argument and defining_op(value) is not None and (start := start_of(value)) is not None:
-        value = unconstrained(start)
+        value = _as_made(start)
     return bool(value == argument)
+
+
+def _as_made(value: ir.Value) -> ir.Value:
+    """What constraints and barriers make `value` of: the same value."""
+    while (op := defining_op(value := unconstrained(value))) is not None and op.name == BARRIER:
+        value = op.operands[ir.OpResult(value).result_number]
+    return value
+
+
+def _settled(value: ir.Value) -> ir.Value:
+    """The same value outside of the loops that carry it as it is."""
+    while (start := start_of(value := _as_made(value))) is not None:
+        value = start
+    return value
 
 
 class Counting(NamedTuple):
@@ -111,17 +126,17 @@ def counter_of(loop: Loop) -> int | None:
     test = defining_op(loop.predicate)
     if test is None or test.name != "stablehlo.compare" or "LT" not in str(test.attributes["comparison_direction"]):
         return None
-    counter = unconstrained(test.operands[0])
+    counter = _as_made(test.operands[0])
     known = counter in list(loop.condition.arguments)
     return ir.BlockArgument(counter).arg_number if known else None
 
 
 def _step(loop: Loop, position: int) -> int | None:
     """By how much carried value `position` grows in each trip."""
-    add = defining_op(unconstrained(loop.next_values.operands[position]))
+    add = defining_op(_as_made(loop.next_values.operands[position]))
     if add is None or add.name != "stablehlo.add":
         return None
-    lhs, rhs = map(unconstrained, add.operands)
+    lhs, rhs = map(_as_made, add.operands)
     if rhs == loop.body.arguments[position]:
         lhs, rhs = rhs, lhs
     return _integer(rhs) if lhs == loop.body.arguments[position] else None
@@ -134,8 +149,8 @@ def _largest(integer: ir.Value) -> int:
 
 
 def _integer(value: ir.Value) -> int | None:
-    """The integer that the rank-0 constant `value` holds."""
-    constant = defining_op(unconstrained(value))
+    """The integer that `value` is: a constant of rank 0, which loops may carry."""
+    constant = defining_op(_settled(value))
     if constant is None or constant.name != "stablehlo.constant":
         return None
     tensor = ir.RankedTensorType(value.type)

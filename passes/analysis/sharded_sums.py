@@ -10,8 +10,8 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
+from paropt.passes.analysis.barriers import BARRIER
 from paropt.passes.analysis.branches import BRANCHES, ends_of, is_end
-from paropt.passes.analysis.constants import BARRIER
 from paropt.passes.analysis.linearity import TRACKED
 from paropt.passes.analysis.loops import WHILE, Loop, loop_around, start_of
 from paropt.passes.analysis.noted import shard_bytes

@@ -4,9 +4,9 @@ from collections import defaultdict
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.barriers import BARRIER
 from paropt.passes.analysis.collectives import REDUCTIONS
 from paropt.passes.analysis.congruence import is_repeatable, is_same, reads
-from paropt.passes.analysis.constants import BARRIER
 
 
 def twins(block: ir.Block) -> dict[ir.Value, ir.Value]:

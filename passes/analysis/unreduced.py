@@ -6,10 +6,10 @@ in the values that are not reduced, and read nothing else as an addend but zeros
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.barriers import before_barrier, made_of
+from paropt.passes.analysis.barriers import BARRIER, before_barrier, made_of
 from paropt.passes.analysis.branches import BRANCHES, ends_of, is_end
 from paropt.passes.analysis.collectives import GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER, Reduction, reduction_of
-from paropt.passes.analysis.constants import BARRIER, is_zero
+from paropt.passes.analysis.constants import is_zero
 from paropt.passes.analysis.linearity import Crossing, addends_of
 from paropt.passes.analysis.loops import WHILE, Loop, loop_around
 from paropt.passes.analysis.shardings import CONSTRAINT, MANUAL, Axes, sharding_of

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.loops import Loop
+from paropt.passes.analysis.loops import Loop, start_of
 from paropt.passes.analysis.stages import needed
 from paropt.passes.core.peel import recapture
 from paropt.passes.core.traversal import captured, op_of
@@ -18,6 +18,8 @@ class Copies:
 
     def of(self, value: ir.Value) -> ir.Value:
         """What stands for `value`; if nothing does, a copy of the constant that it is, at the insertion point."""
+        if value not in self._values and (start := start_of(value)) is not None:
+            return self.of(start)  # a constant that the loop carries
         if value not in self._values:
             self.copy(op_of(value))
         return self._values[value]

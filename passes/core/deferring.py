@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.barriers import BARRIER
 from paropt.passes.analysis.branch_reads import BranchRead, branch_reads
 from paropt.passes.analysis.branches import BRANCHES
 from paropt.passes.analysis.certification import Site, certificate_of
 from paropt.passes.analysis.collectives import ALL_REDUCE, DEFERRED, GLOBAL_ALL_REDUCE, IN_BRANCH, Reduction
-from paropt.passes.analysis.constants import BARRIER
 from paropt.passes.analysis.deferral import (
     Cost,
     Deferral,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.constants import BARRIER
+from paropt.passes.analysis.barriers import BARRIER
 from paropt.passes.analysis.loops import WHILE, loop_around
 from paropt.passes.analysis.noted import ALONE, OPERANDS, noted_alone
 from paropt.passes.analysis.propagation import Propagated

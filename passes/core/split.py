@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.barriers import before_barrier, made_of
+from paropt.passes.analysis.barriers import BARRIER, before_barrier, made_of
 from paropt.passes.analysis.branches import BRANCHES, ends_of
 from paropt.passes.analysis.collectives import ADD, GLOBAL_ALL_REDUCE, REDUCE_SCATTER, neutral_number, reduction_of
-from paropt.passes.analysis.constants import BARRIER, scalar_of
+from paropt.passes.analysis.constants import scalar_of
 from paropt.passes.analysis.deferral import is_carried_on
 from paropt.passes.analysis.loops import WHILE, Loop
 from paropt.passes.analysis.noted import notes_of_results

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.barriers import BARRIER
 from paropt.passes.analysis.branches import CASE, IF
-from paropt.passes.analysis.constants import BARRIER
 from paropt.passes.analysis.shardings import Sharding, closed_sharding, has_part, parts_in, rank_of, read_sharding
 from paropt.passes.analysis.types import is_float, tensor_of
 from paropt.passes.core.complex_numbers import joined

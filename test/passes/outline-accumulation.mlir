@@ -176,6 +176,32 @@ func.func public @unknown_trips(%w: tensor<4xf32>, %trips: tensor<i32>) -> tenso
   }
   return %l#1 : tensor<4xf32>
 }
+
+// A bound and a step that the loop hands on as they are: the new loop reads the constants.
+// CHECK-LABEL:   func.func public @carried
+// CHECK:           stablehlo.while(%[[I:.*]] = %{{.*}}, %{{.*}} = %{{.*}}) : tensor<i32>, tensor<4xf32>
+// CHECK:             %[[FOUR:.*]] = stablehlo.constant dense<4>
+// CHECK-NEXT:        stablehlo.compare LT, %[[I]], %[[FOUR]]
+// CHECK:             %[[ONE:.*]] = stablehlo.constant dense<1>
+// CHECK-NEXT:        stablehlo.add %[[I]], %[[ONE]]
+// REMARK-DAG: [outline-accumulation] stablehlo.while applied: the step became functions: 4 trips add up what one applies
+func.func public @carried(%w: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %l:4 = stablehlo.while(%i = %zero, %b = %four, %s = %one, %acc = %none) : tensor<i32>, tensor<i32>, tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %b : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %n = stablehlo.add %acc, %w : tensor<4xf32>
+    %next = stablehlo.add %i, %s : tensor<i32>
+    stablehlo.return %next, %b, %s, %n : tensor<i32>, tensor<i32>, tensor<i32>, tensor<4xf32>
+  }
+  %r = stablehlo.negate %l#3 : tensor<4xf32>
+  return %r : tensor<4xf32>
+}
 }
 
 // -----

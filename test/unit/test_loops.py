@@ -58,3 +58,41 @@ def test_numbers_without_a_sign_wrap_later() -> None:
     module = ir.Module.parse(text, make_context())
     (loop,) = ops_of(module.operation, "stablehlo.while")
     assert trip_count(Loop(loop)) == 1
+
+
+CARRIED = """
+func.func @main(%n: tensor<i32>) -> tensor<i32> {{
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %w:3 = stablehlo.while(%i = %zero, %bound = %{bound}, %step = %one) : tensor<i32>, tensor<i32>, tensor<i32>
+  cond {{
+    %more = stablehlo.compare LT, %i, %bound, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  }} do {{
+    %held:3 = stablehlo.optimization_barrier %i, %bound, %step : tensor<i32>, tensor<i32>, tensor<i32>
+    %next = stablehlo.add {adds} : tensor<i32>
+    stablehlo.return %next, {handed_on} : tensor<i32>, tensor<i32>, tensor<i32>
+  }}
+  return %w#0 : tensor<i32>
+}}
+"""
+AS_IT_IS = {"bound": "four", "adds": "%i, %step", "handed_on": "%bound, %step"}
+
+
+@pytest.mark.parametrize(
+    ("change", "trips"),
+    [
+        ({}, 4),
+        ({"adds": "%held#0, %held#2", "handed_on": "%held#1, %held#2"}, 4),
+        ({"bound": "n"}, None),
+        ({"handed_on": "%step, %step"}, None),
+        ({"handed_on": "%held#2, %held#1"}, None),
+        ({"handed_on": "%bound, %i"}, None),
+        ({"adds": "%held#1, %held#2"}, None),
+    ],
+)
+def test_carried_bounds_and_steps(change: dict[str, str], trips: int | None) -> None:
+    module = ir.Module.parse(CARRIED.format(**{**AS_IT_IS, **change}), make_context())
+    (loop,) = ops_of(module.operation, "stablehlo.while")
+    assert trip_count(Loop(loop)) == trips
