@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.barriers import BARRIER
-from paropt.passes.analysis.collectives import ADD, REDUCE_SCATTER, Reduction, combiner_of
+from paropt.passes.analysis.collectives import ADD, REDUCE_SCATTER, Reduction, combiner_of, neutral_number
 from paropt.passes.analysis.constants import is_zero, scalar_of
 from paropt.passes.analysis.followed import ROWS as FOLLOWED
 from paropt.passes.analysis.followed import require_followed
@@ -75,8 +75,11 @@ def addends_of(op: ir.Operation, crossing: Crossing) -> Addends:
     if scattered is not None and not row.elementwise:
         _require_shards_kept(op, scattered)
     require(crossing.reduction.is_sum or combines or row.moves_data, f"{name} is linear for sums only", op)
-    neutral = crossing.reduction.is_sum or combines or len(addends) == 1
-    require(neutral, f"{name} would need a neutral element, which only a sum has here", op)
+    if not combines and len(addends) > 1:  # which stands for those of them that are not partial
+        element = ir.RankedTensorType(op.results[0].type).element_type
+        combiner = crossing.reduction.combiner
+        known = neutral_number(combiner, element) is not None
+        require(known, f"{name} would need a neutral element, which is not known for a {combiner} of {element}", op)
     return addends
 
 

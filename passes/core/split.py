@@ -314,7 +314,8 @@ def _on(
             return given[0]
         element = _element(given[0])
         filled = {
-            i: part if part is not None else in_type(neutral(op.operands[i].type), element) for i, part in parts.items()
+            i: part if part is not None else in_type(neutral(op.operands[i].type, combiner), element)
+            for i, part in parts.items()
         }
         new = op.clone()
         for i, part in filled.items():

@@ -532,17 +532,33 @@ func.func public @square(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> 
   return %s : tensor<4xf32>
 }
 
-// Where one branch is no maximum over devices, a neutral element would have to stand for it.
+// Where one part is no maximum over devices, minus infinity stands for it, and it takes part by itself.
 // CHECK-LABEL:   func.func public @concatenated_maxima
-// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-SAME:      (%[[X:.*]]: tensor<4xf32>, %[[Y:.*]]: tensor<2xf32>, %[[O:.*]]: tensor<2xf32>)
+// CHECK:           %[[P:.*]] = stablehlo.concatenate %[[Y]], %[[N:.*]], dim = 0
+// CHECK:           %[[Q:.*]] = stablehlo.concatenate %[[N2:.*]], %[[O]], dim = 0
+// CHECK:           %[[M:.*]] = stablehlo.maximum %[[X]], %[[P]]
+// CHECK:           %[[S:.*]] = "stablehlo.all_reduce"(%[[M]])
 // CHECK-NOT:       stablehlo.all_reduce
-// REMARK-DAG: [fuse-all-reduces] stablehlo.maximum missed: stablehlo.concatenate would need a neutral element, which only a sum has here
+// CHECK:           stablehlo.maximum %[[Q]], %[[S]]
 func.func public @concatenated_maxima(%x: tensor<4xf32>, %y: tensor<2xf32>, %o: tensor<2xf32>) -> tensor<4xf32> {
   %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.maximum %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
   %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.maximum %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<2xf32>) -> tensor<2xf32>
   %c = stablehlo.concatenate %b, %o, dim = 0 : (tensor<2xf32>, tensor<2xf32>) -> tensor<4xf32>
   %s = stablehlo.maximum %a, %c : tensor<4xf32>
   return %s : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @concatenated_truth_values
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [fuse-all-reduces] stablehlo.maximum missed: stablehlo.concatenate would need a neutral element, which is not known for a stablehlo.maximum of i1
+func.func public @concatenated_truth_values(%x: tensor<4xi1>, %y: tensor<2xi1>, %o: tensor<2xi1>) -> tensor<4xi1> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<i1>, %q: tensor<i1>): %r = stablehlo.maximum %p, %q : tensor<i1> stablehlo.return %r : tensor<i1> }) {replica_groups = #all} : (tensor<4xi1>) -> tensor<4xi1>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<i1>, %q: tensor<i1>): %r = stablehlo.maximum %p, %q : tensor<i1> stablehlo.return %r : tensor<i1> }) {replica_groups = #all} : (tensor<2xi1>) -> tensor<2xi1>
+  %c = stablehlo.concatenate %b, %o, dim = 0 : (tensor<2xi1>, tensor<2xi1>) -> tensor<4xi1>
+  %s = stablehlo.maximum %a, %c : tensor<4xi1>
+  return %s : tensor<4xi1>
 }
 
 // Legal when: a factor is uniform over the replica groups
