@@ -97,7 +97,8 @@ def defer_sync(
 
     - fewer bytes are reduced after the loop, and in branches that read the sum, than in all trips (of a loop around
       it, too, if they leave that), or as many in fewer arrays (what is the same in each trip counts once: XLA takes
-      it out of the loop; a branch, as often as it is taken at most)
+      it out of the loop; a branch, as often as it is taken at most); or nothing is left to reduce in a trip, for at
+      most 4 kB more for each collective fewer
     - what becomes a branch is taken in some trips only, however the loop counts, and reduces the sum (else it stays)
     - no more is gathered or put together because it is there twice than is sent less, a product of 1,000
       multiplications counted as a byte

@@ -281,6 +281,11 @@ def _described(value: ir.Value) -> str:
     return "the reduced value" if op.name in REDUCTIONS else "a sum of reduced values"
 
 
+# What could be sent in the time that it takes to start a collective, at least: some microseconds, in which 4 kB take
+# some nanoseconds. So it is rather a bound on what more may be sent to do fewer collectives.
+BYTES_PER_COLLECTIVE = 4096
+
+
 class Cost(NamedTuple):
     """What is reduced per device: in all trips of one execution of the loop, and after it."""
 
@@ -321,6 +326,17 @@ class Cost(NamedTuple):
         after = (self.unwidened + times * self.in_branches, len(self.after) + often)
         before = (times * size, times * arrays)
         return after < before or (bool(self.lifted) and after == before)
+
+    @property
+    def more(self) -> int:
+        """Bytes that are reduced more."""
+        return self.unwidened + self.in_branches - self._in_all(self.inside)
+
+    @property
+    def fewer(self) -> int:
+        """Collectives fewer, at least: what is reduced in one trip, or after the loop, may be one collective."""
+        often = max((self.often(value) for value, share in self.shared.items() if share), default=0)
+        return often - sum(each.often for each in self.within) - bool(self.after)
 
     def moves_less(self, times: int = 1) -> bool:
         """Whether what is reduced less, and would be sent twice for that, is more than what is moved more.

@@ -9,8 +9,9 @@ from paropt.passes.analysis.barriers import BARRIER
 from paropt.passes.analysis.branch_reads import BranchRead, branch_reads
 from paropt.passes.analysis.branches import BRANCHES
 from paropt.passes.analysis.certification import Site, certificate_of
-from paropt.passes.analysis.collectives import ALL_REDUCE, DEFERRED, GLOBAL_ALL_REDUCE, IN_BRANCH, Reduction
+from paropt.passes.analysis.collectives import ALL_REDUCE, DEFERRED, GLOBAL_ALL_REDUCE, IN_BRANCH, REDUCTIONS, Reduction
 from paropt.passes.analysis.deferral import (
+    BYTES_PER_COLLECTIVE,
     Cost,
     Deferral,
     Deferrals,
@@ -119,37 +120,57 @@ def _facts(loop: Loop, options: Options) -> BlockFacts:
 
 def _possible(loop: Loop, facts: BlockFacts, options: Options) -> tuple[list[Possible], list[Remark]]:
     """What may leave the loop, and for each reduction that may not, why."""
-    possible: list[Possible] = []
     stays = [missed(NAME, op, declined) for op, declined in facts.reductions.declined]
+    kinds: list[OfKind] = []
     for reduction in facts.reductions.kinds:
-        reductions = movable(reduction, facts)
         try:
             options.policy.require_axes(reduction, options.meshes)
         except Declined as declined:
-            stays += [missed(NAME, op, declined) for op in reductions]
+            stays += [missed(NAME, op, declined) for op in movable(reduction, facts)]
             continue
-        found, worth, reason = _of_kind(loop, reduction, facts, options)
-        possible += worth
-        leaving = _leaving(worth)
-        staying = [op for op in reductions if op.results[0] not in leaving]
-        stays += [missed(NAME, op, reason_to_stay(op, found, reason)) for op in staying]
+        kinds.append(_of_kind(loop, reduction, facts, options))
+    possible = [each for kind in kinds for each in kind.worth]
+    possible += _for_fewer_collectives(possible, [each for kind in kinds for each in kind.dearer], loop)
+    leaving = _leaving(possible)
+    for kind in kinds:
+        staying = [op for op in movable(kind.found.values.reduction, facts) if op.results[0] not in leaving]
+        stays += [missed(NAME, op, reason_to_stay(op, kind.found, kind.reason)) for op in staying]
     return possible, stays
 
 
-def _of_kind(
-    loop: Loop, reduction: Reduction, facts: BlockFacts, options: Options
-) -> tuple[Deferrals, list[Possible], Declined]:
+class OfKind(NamedTuple):
     """What one kind of reduction may leave, the parts that are worth it, and why the others are not."""
+
+    found: Deferrals
+    worth: list[Possible]
+    reason: Declined
+    dearer: list[Possible]  # parts of which more bytes are reduced after the loop than in it
+
+
+def _for_fewer_collectives(worth: list[Possible], dearer: list[Possible], loop: Loop) -> list[Possible]:
+    """Those of `dearer` that leave as well: all, where no trip is left to reduce anything, at little cost in bytes.
+
+    Else XLA may do all that a trip reduces in one collective, of which there would be as many as before.
+    """
+    leaving = _leaving([*worth, *dearer])
+    staying = any(op.results[0] not in leaving for op in ops_of(loop.op, *REDUCTIONS))
+    if staying or not dearer:
+        return []
+    fewer = min(each.cost.fewer for each in dearer)
+    more = sum(each.cost.more for each in dearer)
+    return dearer if fewer > 0 and more <= fewer * BYTES_PER_COLLECTIVE else []
+
+
+def _of_kind(loop: Loop, reduction: Reduction, facts: BlockFacts, options: Options) -> OfKind:
     found = deferrals(loop, reduction, facts)
-    worth, reason = _worth(found, loop, options)
+    kind = _worth(found, loop, options)
     by_branches = made_by_branches(found, loop)
     if not by_branches:
-        return found, worth, reason
-    fewer = deferrals(loop, reduction, facts, stay_reduced=by_branches)
-    worth_fewer, reason_fewer = _worth(fewer, loop, options)
-    if _leaving(worth_fewer) >= _leaving(worth) and _saved(worth_fewer) >= _saved(worth):
-        return fewer, worth_fewer, reason_fewer
-    return found, worth, reason
+        return kind
+    fewer = _worth(deferrals(loop, reduction, facts, stay_reduced=by_branches), loop, options)
+    if _leaving(fewer.worth) >= _leaving(kind.worth) and _saved(fewer.worth) >= _saved(kind.worth):
+        return fewer
+    return kind
 
 
 def _leaving(possible: list[Possible]) -> set[ir.Value]:
@@ -181,20 +202,21 @@ def _reduced_again(chosen: list[Possible], facts: BlockFacts) -> list[Remark]:
     return remarks
 
 
-def _worth(found: Deferrals, loop: Loop, options: Options) -> tuple[list[Possible], Declined]:
-    """The parts that are worth it, and why the others are not."""
-    worth: list[Possible] = []
-    reason = Declined("no accumulator takes it")
+def _worth(found: Deferrals, loop: Loop, options: Options) -> OfKind:
+    kind = OfKind(found, [], Declined("no accumulator takes it"), [])
     shared, varying = _shared(found), Varying(loop)
     for part in found.parts:
         cost = cost_of(part, loop, shared, varying)
+        possible = Possible(part.values.reduction, part, cost)
         try:
             _require_worth(cost, 1 if cost.is_less() else _trips_around(part, loop, options))
         except Declined as declined:
-            reason = declined
+            kind = kind._replace(reason=declined)
+            if not cost.is_less() and cost.moves_less():
+                kind.dearer.append(possible)
             continue
-        worth.append(Possible(part.values.reduction, part, cost))
-    return worth, reason
+        kind.worth.append(possible)
+    return kind
 
 
 def _shared(found: Deferrals) -> dict[ir.Value, int]:

@@ -2738,44 +2738,44 @@ func.func public @wider_stack_in_a_loop(%x: tensor<4xbf16>) -> tensor<2x4xf32> {
   return %w#1 : tensor<2x4xf32>
 }
 
-// The loop around it reads what they add up to: it would reduce 4 times 32 bytes.
+// The loop around it reads what they add up to: it would reduce 4 times 16 kB.
 // CHECK-LABEL:   func.func public @wider_stack_that_is_read
 // CHECK:           stablehlo.while
 // CHECK:             stablehlo.while
 // CHECK:               "stablehlo.all_reduce"(
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: 32 bytes after the loop are no fewer than 2 times 8 in it
-func.func public @wider_stack_that_is_read(%x: tensor<4xbf16>) -> tensor<2x4xf32> {
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: 16384 bytes after the loop are no fewer than 2 times 4096 in it
+func.func public @wider_stack_that_is_read(%x: tensor<2048xbf16>) -> tensor<2x2048xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
   %two = stablehlo.constant dense<2> : tensor<i32>
   %four = stablehlo.constant dense<4> : tensor<i32>
-  %none = stablehlo.constant dense<0.0> : tensor<2x4xf32>
-  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<2x4xf32>
+  %none = stablehlo.constant dense<0.0> : tensor<2x2048xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<2x2048xf32>
   cond {
     %m = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
     stablehlo.return %m : tensor<i1>
   } do {
-    %layers:2 = stablehlo.while(%j = %zero, %stack = %none) : tensor<i32>, tensor<2x4xf32>
+    %layers:2 = stablehlo.while(%j = %zero, %stack = %none) : tensor<i32>, tensor<2x2048xf32>
     cond {
       %m = stablehlo.compare LT, %j, %two : (tensor<i32>, tensor<i32>) -> tensor<i1>
       stablehlo.return %m : tensor<i1>
     } do {
       %xi = stablehlo.convert %j : (tensor<i32>) -> tensor<bf16>
-      %xb = stablehlo.broadcast_in_dim %xi, dims = [] : (tensor<bf16>) -> tensor<4xbf16>
-      %xv = stablehlo.add %x, %xb : tensor<4xbf16>
-      %s = "stablehlo.all_reduce"(%xv) ({ ^bb0(%p: tensor<bf16>, %q: tensor<bf16>): %r = stablehlo.add %p, %q : tensor<bf16> stablehlo.return %r : tensor<bf16> }) {replica_groups = #all} : (tensor<4xbf16>) -> tensor<4xbf16>
-      %f = stablehlo.convert %s : (tensor<4xbf16>) -> tensor<4xf32>
-      %row = stablehlo.reshape %f : (tensor<4xf32>) -> tensor<1x4xf32>
-      %all = stablehlo.dynamic_update_slice %stack, %row, %j, %zero : (tensor<2x4xf32>, tensor<1x4xf32>, tensor<i32>, tensor<i32>) -> tensor<2x4xf32>
+      %xb = stablehlo.broadcast_in_dim %xi, dims = [] : (tensor<bf16>) -> tensor<2048xbf16>
+      %xv = stablehlo.add %x, %xb : tensor<2048xbf16>
+      %s = "stablehlo.all_reduce"(%xv) ({ ^bb0(%p: tensor<bf16>, %q: tensor<bf16>): %r = stablehlo.add %p, %q : tensor<bf16> stablehlo.return %r : tensor<bf16> }) {replica_groups = #all} : (tensor<2048xbf16>) -> tensor<2048xbf16>
+      %f = stablehlo.convert %s : (tensor<2048xbf16>) -> tensor<2048xf32>
+      %row = stablehlo.reshape %f : (tensor<2048xf32>) -> tensor<1x2048xf32>
+      %all = stablehlo.dynamic_update_slice %stack, %row, %j, %zero : (tensor<2x2048xf32>, tensor<1x2048xf32>, tensor<i32>, tensor<i32>) -> tensor<2x2048xf32>
       %j_next = stablehlo.add %j, %one : tensor<i32>
-      stablehlo.return %j_next, %all : tensor<i32>, tensor<2x4xf32>
+      stablehlo.return %j_next, %all : tensor<i32>, tensor<2x2048xf32>
     }
-    %h = stablehlo.tanh %layers#1 : tensor<2x4xf32>
-    %n = stablehlo.add %acc, %h : tensor<2x4xf32>
+    %h = stablehlo.tanh %layers#1 : tensor<2x2048xf32>
+    %n = stablehlo.add %acc, %h : tensor<2x2048xf32>
     %i_next = stablehlo.add %i, %one : tensor<i32>
-    stablehlo.return %i_next, %n : tensor<i32>, tensor<2x4xf32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<2x2048xf32>
   }
-  return %w#1 : tensor<2x4xf32>
+  return %w#1 : tensor<2x2048xf32>
 }
 
 // The optimizer in the last trip reads the sum: it follows the loop, and so does the reduction before it.
@@ -2940,7 +2940,7 @@ func.func public @zeros_from_outside(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %w#1 : tensor<4xf32>
 }
 
-// Worth it when: fewer bytes are reduced after the loop, and in branches that read the sum, than in all trips (of a loop around it, too, if they leave that), or as many in fewer arrays (what is the same in each trip counts once: XLA takes it out of the loop; a branch, as often as it is taken at most)
+// Worth it when: fewer bytes are reduced after the loop, and in branches that read the sum, than in all trips (of a loop around it, too, if they leave that), or as many in fewer arrays (what is the same in each trip counts once: XLA takes it out of the loop; a branch, as often as it is taken at most); or nothing is left to reduce in a trip, for at most 4 kB more for each collective fewer
 // CHECK-LABEL:   func.func public @one_trip
 // CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
@@ -2998,13 +2998,12 @@ func.func public @reduced_for_others(%x: tensor<4xf32>) -> (tensor<4xf32>, tenso
   return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
 }
 
-// Once per trip for both sums, and once for each of them after two trips.
+// Once per trip for both sums, and once for each of them after two trips: as many bytes, in one collective and not two.
 // CHECK-LABEL:   func.func public @reduced_for_two
 // CHECK:           } do {
-// CHECK-COUNT-2:     stablehlo.all_reduce
+// CHECK-NOT:         stablehlo.all_reduce
 // CHECK:             stablehlo.return %{{.*}}, %{{.*}}, %{{.*}} :
-// CHECK-NOT:       stablehlo.all_reduce
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: 16 bytes after the loop are no fewer than 2 times 16 in it, of values that are reduced there for others, too
+// CHECK-COUNT-2:   stablehlo.all_reduce
 func.func public @reduced_for_two(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -3026,6 +3025,98 @@ func.func public @reduced_for_two(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4
     stablehlo.return %i_next, %n, %m : tensor<i32>, tensor<4xf32>, tensor<4xf32>
   }
   return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
+}
+
+// Rows of metrics, one of which is not reduced: 16 bytes more, in one collective and not four.
+// CHECK-LABEL:   func.func public @metrics_beside_a_constant
+// CHECK-NOT:         stablehlo.all_reduce
+// CHECK:             stablehlo.return %{{.*}}, %{{.*}}, %{{.*}} :
+// CHECK:           "stablehlo.all_reduce"(
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce applied: 8 bytes per device, now reduced after the loop and not 4 times in it; 8 bytes in a trip are 48 after them
+func.func public @metrics_beside_a_constant(%x: tensor<2xf32>, %start: tensor<4x3xf32>) -> tensor<4x3xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %own = stablehlo.constant dense<7.0> : tensor<1xf32>
+  %none = stablehlo.constant dense<0.0> : tensor<f32>
+  %w:3 = stablehlo.while(%i = %zero, %rows = %start, %last = %none) : tensor<i32>, tensor<4x3xf32>, tensor<f32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<2xf32>
+    %g = stablehlo.add %x, %ts : tensor<2xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<2xf32>) -> tensor<2xf32>
+    %all = stablehlo.concatenate %s, %own, dim = 0 : (tensor<2xf32>, tensor<1xf32>) -> tensor<3xf32>
+    %row = stablehlo.reshape %all : (tensor<3xf32>) -> tensor<1x3xf32>
+    %n = stablehlo.dynamic_update_slice %rows, %row, %i, %zero : (tensor<4x3xf32>, tensor<1x3xf32>, tensor<i32>, tensor<i32>) -> tensor<4x3xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n, %last : tensor<i32>, tensor<4x3xf32>, tensor<f32>
+  }
+  return %w#1 : tensor<4x3xf32>
+}
+
+// 16 kB more are too much for three collectives fewer.
+// CHECK-LABEL:   func.func public @much_beside_metrics
+// CHECK:           } do {
+// CHECK:             "stablehlo.all_reduce"(
+// CHECK-NOT:       "stablehlo.all_reduce"(
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: 16416 bytes after the loop are no fewer than 4 times 8 in it
+func.func public @much_beside_metrics(%x: tensor<2xf32>, %start: tensor<4x1026xf32>) -> tensor<4x1026xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %own = stablehlo.constant dense<7.0> : tensor<1024xf32>
+  %none = stablehlo.constant dense<0.0> : tensor<f32>
+  %w:3 = stablehlo.while(%i = %zero, %rows = %start, %last = %none) : tensor<i32>, tensor<4x1026xf32>, tensor<f32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<2xf32>
+    %g = stablehlo.add %x, %ts : tensor<2xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<2xf32>) -> tensor<2xf32>
+    %all = stablehlo.concatenate %s, %own, dim = 0 : (tensor<2xf32>, tensor<1024xf32>) -> tensor<1026xf32>
+    %row = stablehlo.reshape %all : (tensor<1026xf32>) -> tensor<1x1026xf32>
+    %n = stablehlo.dynamic_update_slice %rows, %row, %i, %zero : (tensor<4x1026xf32>, tensor<1x1026xf32>, tensor<i32>, tensor<i32>) -> tensor<4x1026xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n, %last : tensor<i32>, tensor<4x1026xf32>, tensor<f32>
+  }
+  return %w#1 : tensor<4x1026xf32>
+}
+
+// Each trip reduces something else as well, in one collective with them.
+// CHECK-LABEL:   func.func public @metrics_beside_what_stays
+// CHECK:           } do {
+// CHECK-COUNT-2:     "stablehlo.all_reduce"(
+// CHECK-NOT:       "stablehlo.all_reduce"(
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: 48 bytes after the loop are no fewer than 4 times 8 in it
+func.func public @metrics_beside_what_stays(%x: tensor<2xf32>, %start: tensor<4x3xf32>) -> (tensor<4x3xf32>, tensor<f32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %own = stablehlo.constant dense<7.0> : tensor<1xf32>
+  %none = stablehlo.constant dense<0.0> : tensor<f32>
+  %w:3 = stablehlo.while(%i = %zero, %rows = %start, %last = %none) : tensor<i32>, tensor<4x3xf32>, tensor<f32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<2xf32>
+    %g = stablehlo.add %x, %ts : tensor<2xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<2xf32>) -> tensor<2xf32>
+    %all = stablehlo.concatenate %s, %own, dim = 0 : (tensor<2xf32>, tensor<1xf32>) -> tensor<3xf32>
+    %row = stablehlo.reshape %all : (tensor<3xf32>) -> tensor<1x3xf32>
+    %n = stablehlo.dynamic_update_slice %rows, %row, %i, %zero : (tensor<4x3xf32>, tensor<1x3xf32>, tensor<i32>, tensor<i32>) -> tensor<4x3xf32>
+    %u = "stablehlo.all_reduce"(%last) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<f32>) -> tensor<f32>
+    %v = stablehlo.add %u, %t : tensor<f32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n, %v : tensor<i32>, tensor<4x3xf32>, tensor<f32>
+  }
+  return %w#1, %w#2 : tensor<4x3xf32>, tensor<f32>
 }
 
 // What reads the second sum needs it in each trip, and it is the first sum: XLA would reduce it once for both.
@@ -3229,13 +3320,13 @@ func.func public @in_a_branch_taken_once(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
 // CHECK:           stablehlo.return %{{.*}}, %
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: 80 bytes after the loop are no fewer than 4 times 16 in it
-func.func public @small_part_of_a_large_accumulator(%x: tensor<4xf32>) -> tensor<20xf32> {
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: 16000 bytes after the loop are no fewer than 4 times 16 in it
+func.func public @small_part_of_a_large_accumulator(%x: tensor<4xf32>) -> tensor<4000xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
   %four = stablehlo.constant dense<4> : tensor<i32>
-  %none = stablehlo.constant dense<0.0> : tensor<20xf32>
-  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<20xf32>
+  %none = stablehlo.constant dense<0.0> : tensor<4000xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4000xf32>
   cond {
     %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
     stablehlo.return %more : tensor<i1>
@@ -3244,11 +3335,11 @@ func.func public @small_part_of_a_large_accumulator(%x: tensor<4xf32>) -> tensor
     %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
     %g = stablehlo.add %x, %ts : tensor<4xf32>
     %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
-    %n = stablehlo.dynamic_update_slice %acc, %s, %i : (tensor<20xf32>, tensor<4xf32>, tensor<i32>) -> tensor<20xf32>
+    %n = stablehlo.dynamic_update_slice %acc, %s, %i : (tensor<4000xf32>, tensor<4xf32>, tensor<i32>) -> tensor<4000xf32>
     %i_next = stablehlo.add %i, %one : tensor<i32>
-    stablehlo.return %i_next, %n : tensor<i32>, tensor<20xf32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4000xf32>
   }
-  return %w#1 : tensor<20xf32>
+  return %w#1 : tensor<4000xf32>
 }
 
 }
