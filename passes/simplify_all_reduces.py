@@ -10,15 +10,18 @@ from paropt.passes.analysis.collectives import (
     ALL_GATHER,
     ALL_REDUCE,
     IDEMPOTENT,
+    MAXIMUM,
+    MINIMUM,
     Reduction,
     reduced_over,
     reduction_of,
 )
 from paropt.passes.analysis.constants import CONSTANT
+from paropt.passes.analysis.uniform_terms import SUBTRACT, UniformTerm, uniform_terms
 from paropt.passes.analysis.uniformity import ELEMENTWISE, Uniformity
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.traversal import defining_op, ops_of
+from paropt.passes.core.traversal import defining_op, op_of, ops_of
 
 NAME = "simplify-all-reduces"
 
@@ -34,15 +37,26 @@ def simplify_all_reduces(module: ir.Operation) -> list[Remark]:
     JAX's automatic differentiation sums the gradients of what all devices have, under `jax.shard_map` with
     `check_vma`. Steps that `pmean` these gradients, as they did under `pmap`, reduce them twice in each micro-batch.
 
+    A program may carry a mean on, `acc = pmean(acc + g)`: the accumulator is the same on all devices, so its mean is
+    that itself, and only the other terms have to be reduced. Such a sum can leave its loop.
+
     Before:
 
         %a = all_reduce(%x)
         %b = all_reduce(%a)                         of 8 devices
 
+        %s = add %acc, %g
+        %r = all_reduce(%s)                         of 8 devices
+        %next = divide %r, %eight
+
     After:
 
         %a = all_reduce(%x)
         %b = multiply %a, %eight
+
+        %r = all_reduce(%g)
+        %m = divide %r, %eight
+        %next = add %acc, %m
 
     A maximum, minimum, and, or of what is the same on all devices is that itself.
 
@@ -53,12 +67,18 @@ def simplify_all_reduces(module: ir.Operation) -> list[Remark]:
     - it adds, or takes the maximum, minimum, and, or
     - all its replica groups are of one size, and list devices (with a channel but no global ids, each is many devices)
     - its element type is of numbers, and has the number of devices, not a rounded one
+    - a term that is taken out is uniform over the replica groups
+    - a sum with such a term is multiplied by exactly one over the number of devices; a maximum or minimum, by nothing
+    - what combines such a term with others is what the reducer does
 
     Worth it when:
 
     - it reduces what ops on elements make of reductions over the same devices, constants and scalars
+    - a term that is taken out is what the loop carries, and then has the result in its place, or what an all_reduce
+      over the same devices has made; nothing else reads it
 
-    A sum of equal floats is rounded once, not at each addition.
+    A sum of equal floats is rounded once, not at each addition. Of a mean with a term taken out, the sum and the
+    division are reassociated, so it may differ by rounding.
 
     Sources: XLA `AllReduceSimplifier`, by `HloReplicationAnalysis`.
     """
@@ -67,7 +87,9 @@ def simplify_all_reduces(module: ir.Operation) -> list[Remark]:
         blocks: dict[ir.Block, list[ir.Operation]] = {}
         for op in ops_of(module, ALL_REDUCE):
             blocks.setdefault(op.block, []).append(op)
-        remarks = [remark for block, ops in blocks.items() for remark in _simplify(block, ops)]
+        remarks = [
+            remark for block, ops in blocks.items() for remark in (*_simplify(block, ops), *_take_out_terms(block))
+        ]
         made = [remark for remark in remarks if remark.applied]
         done += made
         if not made:
@@ -101,6 +123,65 @@ def _simplify(block: ir.Block, all_reduces: list[ir.Operation]) -> list[Remark]:
     return remarks
 
 
+def _take_out_terms(block: ir.Block) -> list[Remark]:
+    """Takes terms that all devices have already out of what is reduced in `block`."""
+    remarks: list[Remark] = []
+    uniformity: dict[Reduction, Uniformity] = {}  # of the program as it was
+    taken: list[UniformTerm] = []
+    for each in uniform_terms(block):
+        op = each.all_reduce
+        try:
+            reduction = reduction_of(op)
+            if each.made_by is not None and not reduced_over(each.made_by, reduction):
+                continue
+            _require_own_mean(each, reduction)
+            if reduction not in uniformity:
+                uniformity[reduction] = Uniformity(block, reduction)
+            uniformity[reduction].require_uniform(each.term, "a term of what it reduces", op)
+        except Declined as declined:
+            if each.made_by is None:  # else it is hardly meant for a mean that is carried on
+                remarks.append(missed(NAME, op, declined))
+            continue
+        taken.append(each)
+        remarks.append(applied(NAME, op, "a term that all devices of a group have already is added after it"))
+    for each in reversed(taken):  # the results of the first ones are terms of the others
+        _take_out(each)
+    return remarks
+
+
+def _require_own_mean(found: UniformTerm, reduction: Reduction) -> None:
+    """Declines unless the term adds to the result, on each device, what it adds to what is reduced."""
+    op = found.all_reduce
+    require(reduction.is_sum or reduction.combiner in (MAXIMUM, MINIMUM), f"the reducer is {reduction.combiner}", op)
+    fits = found.combined_by <= ({ADD, SUBTRACT} if reduction.is_sum else {reduction.combiner})
+    require(fits, f"{' and '.join(sorted(found.combined_by))} does not commute with the reduction", op)
+    if reduction.is_sum:
+        count = _group_size(op, reduction)
+        exact = abs(found.factor) * count == 1
+        require(exact, f"a term that all devices have is not multiplied by one over their number, {count}", op)
+    else:
+        require(found.factor == 1, f"a multiply does not commute with {reduction.combiner}", op)
+
+
+def _take_out(found: UniformTerm) -> None:
+    """Combines the term with what is made of the others."""
+    addition = found.addition
+    is_first = addition.operands[0] == found.term
+    others = addition.operands[1 if is_first else 0]
+    if addition.name == SUBTRACT and is_first:
+        with ir.InsertionPoint(addition), addition.location:
+            others = stablehlo.negate(others)
+    addition.results[0].replace_all_uses_with(others)
+    readers = list(found.end.uses)
+    name = SUBTRACT if found.factor < 0 else reduction_of(found.all_reduce).combiner
+    operands = [found.end, found.term] if found.factor < 0 else [found.term, found.end]
+    with ir.InsertionPoint.after(op_of(found.end)), addition.location:
+        combined = ir.Operation.create(name, results=[found.end.type], operands=operands)
+    for use in readers:
+        use.owner.operation.operands[use.operand_number] = combined.results[0]
+    addition.erase()
+
+
 def _made_of(value: ir.Value) -> list[ir.Operation]:
     """The reductions and gathers of which ops on elements make `value`; none if they make it of other arrays, too."""
     waiting, seen = [value], {value}
@@ -120,17 +201,23 @@ def _made_of(value: ir.Value) -> list[ir.Operation]:
 
 def _factor(op: ir.Operation, reduction: Reduction) -> int:
     """How many times what all devices of a group have `op` makes of it."""
+    factor = _group_size(op, reduction)
+    if reduction.combiner in IDEMPOTENT:
+        return 1
+    require(reduction.combiner == ADD, f"the reducer is {reduction.combiner}", op)
+    element = ir.RankedTensorType(op.results[0].type).element_type
+    require(_number(element, factor) is not None, f"{element} has no {factor}", op)
+    return factor
+
+
+def _group_size(op: ir.Operation, reduction: Reduction) -> int:
+    """The number of devices in each group of `op`."""
     sizes = {len(group) for group in reduction.groups}
     require(len(sizes) == 1, "its replica groups are of several sizes, or not known", op)
     listed = reduction.global_ids or not reduction.crosses_partitions
     require(listed, "each number in its replica groups is many devices", op)
-    if reduction.combiner in IDEMPOTENT:
-        return 1
-    require(reduction.combiner == ADD, f"the reducer is {reduction.combiner}", op)
-    (factor,) = sizes
-    element = ir.RankedTensorType(op.results[0].type).element_type
-    require(_number(element, factor) is not None, f"{element} has no {factor}", op)
-    return factor
+    (size,) = sizes
+    return size
 
 
 def _number(element: ir.Type, number: int) -> ir.Attribute | None:

@@ -85,6 +85,36 @@ def limited_and_reduced_again(total: jax.Array, x: jax.Array, w: jax.Array) -> A
     return (total + lax.pmean(limited, "data"),)
 
 
+def mean_carried_on(total: jax.Array, x: jax.Array, w: jax.Array) -> Any:
+    return (lax.pmean(total + gradient(w, x), "data"),)
+
+
+def mean_step_carried_on(total: jax.Array, x: jax.Array, w: jax.Array) -> Any:
+    return (lax.psum((total - gradient(w, x)) / 8, "data"),)
+
+
+def mean_of_a_sum_carried_on(total: jax.Array, x: jax.Array, w: jax.Array) -> Any:
+    """What automatic differentiation has summed under `check_vma` is a uniform term, too."""
+    return (lax.pmean(lax.psum(gradient(w, x), "data") + total, "data"),)
+
+
+def maximum_carried_on(total: jax.Array, x: jax.Array, w: jax.Array) -> Any:
+    return (lax.pmax(jnp.maximum(total, gradient(w, x)), "data"),)
+
+
+def means_carried_on_in_turn(x: jax.Array, w: jax.Array) -> jax.Array:
+    total = jnp.zeros_like(w)
+    for each in x:
+        total = lax.pmean(total + gradient(w, each), "data")
+    return total
+
+
+def mean_carried_on_from_each_device(x: jax.Array, w: jax.Array) -> jax.Array:
+    """The first trip takes the mean of the start values, too."""
+    body = accumulated(mean_carried_on, w * lax.axis_index("data"))
+    return body(x, w)
+
+
 class Served(NamedTuple):
     """Bytes that are reduced: in loops, and in all; a number in a branch of which nobody knows how often it runs apart."""
 
@@ -103,6 +133,12 @@ LOOPS = {
     "layers and pods": Served(layers_and_pods, 2 * 3 * BYTES, PODS),
     "reduced again": Served(accumulated(reduced_again, ZERO), BYTES),
     "limited and reduced again": Served(accumulated(limited_and_reduced_again, ZERO), 0, staying=TRIPS * BYTES),
+    "mean carried on": Served(accumulated(mean_carried_on, ZERO), BYTES),
+    "mean step carried on": Served(accumulated(mean_step_carried_on, ZERO + 1), BYTES),
+    "mean of a sum carried on": Served(accumulated(mean_of_a_sum_carried_on, ZERO), BYTES),
+    "maximum carried on": Served(accumulated(maximum_carried_on, ZERO), BYTES),
+    "means carried on in turn": Served(means_carried_on_in_turn, BYTES),
+    "mean carried on from each device": Served(mean_carried_on_from_each_device, 0, staying=TRIPS * BYTES),
     "a branch without results": Served(accumulated(a_branch_without_results, ZERO), BYTES, staying=4 * TRIPS),
 }
 

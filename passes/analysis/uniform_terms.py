@@ -1,0 +1,105 @@
+"""Terms that all devices of a group have already, in sums that are reduced: where a program carries a mean on.
+
+In `acc = pmean(acc + g)` the accumulator is uniform, hence its own mean: `acc + pmean(g)`.
+"""
+
+import math
+from fractions import Fraction
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+
+from paropt.passes.analysis.collectives import ADD, ALL_REDUCE, MAXIMUM, MINIMUM
+from paropt.passes.analysis.loops import loop_around
+from paropt.passes.core.scaling import scale_of
+from paropt.passes.core.traversal import defining_op, op_of
+
+SUBTRACT = "stablehlo.subtract"
+_COMBINED = (ADD, SUBTRACT, MAXIMUM, MINIMUM)
+
+
+class UniformTerm(NamedTuple):
+    """A term of what an all_reduce reduces, if it turns out to be uniform. Nothing else reads it."""
+
+    term: ir.Value
+    made_by: ir.Operation | None  # the all_reduce of which it is made; None: the loop carries it
+    addition: ir.Operation  # the first op that combines it with something
+    combined_by: frozenset[str]  # that op, and those that combine their result with something before it is reduced
+    all_reduce: ir.Operation
+    factor: Fraction  # by which the term is multiplied from there on
+    end: ir.Value  # what is made of it
+
+
+def uniform_terms(block: ir.Block) -> list[UniformTerm]:
+    """The terms that `block` reduces again and again, those first that others are made of.
+
+    They are what a loop carries, if it carries the result on in its place, and what an all_reduce has made; of two in
+    one addition, the first.
+    """
+    reductions = [view.operation for view in block.operations if view.operation.name == ALL_REDUCE]
+    if not reductions:
+        return []
+    loop = loop_around(block)
+    carried = [*map(_term_from, loop.body.arguments)] if loop is not None and loop.body == block else []
+    again = [_term_from(result) for op in reductions for result in op.results]
+    found = {each.term: each for each in (*carried, *again) if each is not None}
+    left_out = {each.term for i, each in enumerate(carried) if each is not None and not _is_carried_on(each, i, found)}
+    kept: dict[ir.Value, UniformTerm] = {}  # by what its addition makes
+    for each in (each for term, each in found.items() if term not in left_out):
+        kept.setdefault(each.addition.results[0], each)
+    return list(kept.values())
+
+
+def _term_from(origin: ir.Value) -> UniformTerm | None:
+    """The term that is `origin`, multiplied by numbers perhaps; None if it is not reduced in a sum."""
+    term, _ = _scaled(origin)
+    factor, value = Fraction(1), term
+    combined: list[ir.Operation] = []
+    while (use := _only_use(value)) is not None and use.owner.operation.name in _COMBINED:
+        op = use.owner.operation
+        combined.append(op)
+        is_subtracted = op.name == SUBTRACT and use.operand_number == 1
+        value, number = _scaled(op.results[0])
+        factor *= -number if is_subtracted else number
+    if not combined or use is None or use.owner.operation.name != ALL_REDUCE:
+        return None
+    reduction = use.owner.operation
+    end, number = _scaled(reduction.results[use.operand_number])
+    made = defining_op(origin)
+    names = frozenset(op.name for op in combined)
+    return UniformTerm(term, made, combined[0], names, reduction, factor * number, end)
+
+
+def _scaled(value: ir.Value) -> tuple[ir.Value, Fraction]:
+    """What `value` becomes by ops that alone read it and multiply it by a constant number; and their product."""
+    factor = Fraction(1)
+    while (use := _only_use(value)) is not None and (number := _number(use)) is not None:
+        factor *= number
+        value = use.owner.operation.results[0]
+    return value, factor
+
+
+def _number(use: ir.OpOperand) -> Fraction | None:
+    """By what the reader of `use` multiplies it, exactly; None when it does something else."""
+    scale = scale_of(use.owner.operation)
+    known = scale is not None and scale.operand == use.operand_number and isinstance(scale.number, ir.FloatAttr)
+    if scale is None or not known or not math.isfinite(scale.number.value) or not scale.number.value:
+        return None
+    number = Fraction(scale.number.value)
+    return 1 / number if scale.op.name == "stablehlo.divide" else number
+
+
+def _only_use(value: ir.Value) -> ir.OpOperand | None:
+    """The one use of `value`, by an op of the block that it is in."""
+    uses = list(value.uses)
+    block = value.owner if isinstance(value.owner, ir.Block) else op_of(value).block
+    return uses[0] if len(uses) == 1 and uses[0].owner.operation.block == block else None
+
+
+def _is_carried_on(first: UniformTerm, position: int, found: dict[ir.Value, UniformTerm]) -> bool:
+    """Whether the loop carries on, in the place of `first`, what is made of it in this way."""
+    last = first
+    while last.end in found:
+        last = found[last.end]
+    use = _only_use(last.end)
+    return use is not None and use.owner.operation.name == "stablehlo.return" and use.operand_number == position
