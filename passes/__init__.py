@@ -27,12 +27,13 @@ DEFAULT_PIPELINE = "grad-sync"
 
 name_pipeline(
     "grad-sync",
-    "inline-calls,inline-branches,merge-repeated-ops,simplify-all-reduces,compose-all-reduces,simplify-all-reduces,hoist-gathers{policy=keep-shards},expose-all-reduces,fuse-all-reduces,defer-sync,simplify-all-reduces,fuse-all-reduces,annotate-unreduced,decompose-all-reduces",
+    "inline-calls,inline-branches,merge-repeated-ops,simplify-all-reduces,compose-all-reduces,simplify-all-reduces,hoist-gathers{policy=keep-shards},expose-all-reduces,fuse-all-reduces,defer-sync,compose-all-reduces,simplify-all-reduces,fuse-all-reduces,annotate-unreduced,decompose-all-reduces",
     "Synchronise gradients once per step: calls are inlined, so that the sync and the accumulator are in one block, "
     "and so are branches that are always taken; what is reduced already is not reduced again; a reduction in steps, "
     "scattered and gathered, is taken for one; reductions that XLA's partitioner would add are written out; sums of "
     "reductions are fused, which may leave fewer that something else reads; the sync leaves the loops; what then meets "
-    "after them is fused; what was written out becomes sharding constraints; what was in steps is again.",
+    "after them is taken for one, or fused; what was written out becomes sharding constraints; what was in steps is "
+    "again.",
 )
 
 name_pipeline(

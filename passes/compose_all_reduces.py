@@ -1,4 +1,4 @@
-"""Writes a reduce_scatter, and the all_gather of its shards, as the one all_reduce that they are."""
+"""Writes reductions in steps, by shards or over one mesh axis after the other, as the one all_reduce that they are."""
 
 from typing import NamedTuple
 
@@ -8,9 +8,11 @@ from paropt.passes.analysis.collectives import (
     ALL_GATHER,
     ALL_REDUCE,
     DECOMPOSED,
+    IDEMPOTENT,
     REDUCE_SCATTER,
     Groups,
     Reduction,
+    difference,
     reduction_of,
     replica_groups,
     works_like,
@@ -28,6 +30,15 @@ from paropt.passes.core.traversal import defining_op, is_read_once, ops_of
 NAME = "compose-all-reduces"
 
 _UNLIKE = "shards of a group are summed over unlike groups"
+_UNITED = "the sums of a group's devices are added to unlike others"
+
+
+class _Sums(NamedTuple):
+    """A sum over some devices, and the sum of that over others."""
+
+    first: ir.Operation
+    between: list[ir.Operation]  # what constrains, multiplies or divides it, in program order
+    last: ir.Operation
 
 
 class _Steps(NamedTuple):
@@ -44,7 +55,7 @@ class _Steps(NamedTuple):
 
 @register
 def compose_all_reduces(module: ir.Operation) -> list[Remark]:
-    """Write a reduce_scatter, all_reduces of its shards, and their all_gather as the one all_reduce that they are.
+    """Write as one all_reduce what is scattered, summed by shards and gathered, or summed over axes in turn.
 
     Steps that spare a slow network reduce in a hierarchy: scattered over the devices of a host, summed between hosts
     by shards, and gathered. No op of these alone can leave a loop, as the next one is no sum. `decompose-all-reduces`
@@ -57,12 +68,18 @@ def compose_all_reduces(module: ir.Operation) -> list[Remark]:
         %t = all_reduce(%s)                         over hosts
         %r = all_gather(%t)                         over the devices of a host
 
+        %u = all_reduce(%y)                         over one axis
+        %v = all_reduce(%u)                         over another one
+
     After:
 
         %r = all_reduce(%x) {paropt_decomposed}     over all
 
+        %v = all_reduce(%y)                         over both
+
     From inner to outer steps: a shard may be summed in steps of its own. What shards are multiplied or divided by, as
-    by `lax.pmean`, the whole is; and how they are constrained.
+    by `lax.pmean`, the whole is; and how they are constrained. Whole arrays that are summed over one axis after the
+    other, such as `psum(psum(g, "data"), "replica")`, spare no network: they stay one all_reduce, which sends less.
 
     Legal when:
 
@@ -73,6 +90,9 @@ def compose_all_reduces(module: ir.Operation) -> list[Remark]:
     - no constraint says that a shard is not reduced
     - nothing else reads a shard, and all steps are in one block
     - each step has one operand, and lists the devices of its replica groups
+    - sums of whole arrays are added up over other devices, each once, and those of all devices of a group with the same
+      ones; a maximum, minimum, and, or may be taken of one several times
+    - sums of whole arrays differ in nothing but the groups, and nothing else reads what the first one makes
 
     Sources: Shardy `remove_ag_rs_for_cmv1`; XLA `ReduceScatterCreator`, the other way round.
     """
@@ -89,7 +109,84 @@ def compose_all_reduces(module: ir.Operation) -> list[Remark]:
         count = len(steps.sums) + 2
         remarks.append(applied(NAME, gather, f"{count} steps are one all_reduce over {len(over[0])} devices"))
         _compose(steps, over)
+    for op in ops_of(module, ALL_REDUCE):  # in program order: one that has been made may be the first of two
+        sums = _sums(op)
+        if sums is None:
+            continue
+        try:
+            over = _summed_over(sums)
+        except Declined as declined:
+            remarks.append(missed(NAME, op, declined))
+            continue
+        at_once = f"one all_reduce over {len(over[0])} devices"
+        remarks.append(applied(NAME, sums.first, f"{at_once} does this and the next one"))
+        remarks.append(applied(NAME, op, f"2 sums in turn are {at_once}"))
+        _sum_at_once(sums, over)
     return remarks
+
+
+def _sums(last: ir.Operation) -> _Sums | None:
+    """The two sums of which `last` is the second, if it is."""
+    between: list[ir.Operation] = []
+    value = last.operands[0]
+    while (op := defining_op(value)) is not None and op.name != ALL_REDUCE:
+        scale = scale_of(op)
+        if scale is None and op.name != CONSTRAINT:
+            return None
+        between.insert(0, op)
+        value = op.operands[scale.operand if scale else 0]
+    return _Sums(op, between, last) if op is not None else None
+
+
+def _summed_over(sums: _Sums) -> Groups:
+    """The groups of the all_reduce that `sums` are."""
+    first, between, last = sums
+    for op in (first, *between):
+        require(is_read_once(op.results[0]), "the first sum is also read by another op", op)
+        require(op.block == last.block, "the sums are in several blocks", op)
+    for op in (first, last):
+        require(len(op.operands) == 1, "a sum has several operands", op)
+    one, other = reduction_of(first), reduction_of(last)
+    unlike = difference(one._replace(groups=other.groups), other)
+    require(not unlike, unlike, last)
+    listed = one.global_ids or not one.crosses_partitions
+    require(bool(one.groups and other.groups) and listed, "its replica groups do not list devices", last)
+    for op in between:
+        scale = scale_of(op)
+        require(
+            scale is None or (one.is_sum and scale.is_exact), "a sum is multiplied before the next, and that rounds", op
+        )
+        require(scale is not None or not said_unreduced(op.results[0]), "a sum is said not to be reduced", op)
+    return _united(one.groups, other.groups, last, repeats=one.combiner in IDEMPOTENT)
+
+
+def _united(over: Groups, summed: Groups, op: ir.Operation, *, repeats: bool) -> Groups:
+    """Groups that are each several of `over`, of which `op` adds the sums up, in its groups `summed`.
+
+    What a group has may be added several times if `repeats`.
+    """
+    owner = {device: i for i, group in enumerate(over) for device in group}
+    require(sorted(owner) == sorted(device for group in summed for device in group), _UNITED, op)
+    together: dict[int, frozenset[int]] = {}  # by the number of one of `over`: which of them are added up with it
+    for group in summed:
+        owners = frozenset(owner[device] for device in group)
+        require(repeats or len(owners) == len(group), "a sum is added to itself", op)
+        for i in owners:
+            require(together.setdefault(i, owners) == owners, _UNITED, op)
+    found = sorted({min(owners): owners for owners in together.values()}.items())
+    return tuple(tuple(sorted(device for i in owners for device in over[i])) for _, owners in found)
+
+
+def _sum_at_once(sums: _Sums, over: Groups) -> None:
+    first, between, last = sums
+    with ir.InsertionPoint(last), last.location:
+        attributes = {**_described(last), "replica_groups": groups_attribute(over)}
+        whole = reduction(ALL_REDUCE, first.operands[0], first.results[0].type, attributes, reduction_of(last).combiner)
+    whole, factors = _as_between(whole, between, last)
+    last.results[0].replace_all_uses_with(whole)
+    for op in (last, *reversed(between), first):
+        op.erase()
+    erase_unread(factors)
 
 
 def _steps(gather: ir.Operation) -> _Steps | None:
@@ -175,19 +272,25 @@ def _compose(steps: _Steps, over: Groups) -> None:
         attributes = {**_described(scatter), "replica_groups": groups_attribute(over), DECOMPOSED: mark}
         del attributes["scatter_dimension"]
         whole = reduction(ALL_REDUCE, scatter.operands[0], gather.results[0].type, attributes, combiner)
+    whole, factors = _as_between(whole, steps.between, gather)
+    gather.results[0].replace_all_uses_with(whole)
+    for op in (gather, *reversed(steps.between), scatter):
+        op.erase()
+    erase_unread(factors)
+
+
+def _as_between(whole: ir.Value, between: list[ir.Operation], at: ir.Operation) -> tuple[ir.Value, list[ir.Value]]:
+    """`whole` scaled and constrained as parts of it are in `between`, made before `at`; and the factors there."""
     factors: list[ir.Value] = []
-    for op in steps.between:
-        with ir.InsertionPoint(gather), op.location:
+    for op in between:
+        with ir.InsertionPoint(at), op.location:
             if scale := scale_of(op):
                 whole = scaled(whole, scale)
                 factors.append(op.operands[1 - scale.operand])
             elif op.name == CONSTRAINT:  # on axes that are left to the partitioner: the same dimensions are split
                 attributes = dict(op.attributes.items())
                 whole = ir.Operation.create(CONSTRAINT, [whole.type], [whole], attributes).results[0]
-    gather.results[0].replace_all_uses_with(whole)
-    for op in (gather, *reversed(steps.between), scatter):
-        op.erase()
-    erase_unread(factors)
+    return whole, factors
 
 
 def _described(op: ir.Operation) -> dict[str, ir.Attribute]:

@@ -115,6 +115,18 @@ def mean_carried_on_from_each_device(x: jax.Array, w: jax.Array) -> jax.Array:
     return body(x, w)
 
 
+def axes_in_turn(total: jax.Array, x: jax.Array, w: jax.Array) -> Any:
+    return (total + lax.psum(lax.pmean(gradient(w, x), "data"), "pod"),)
+
+
+def summed(total: jax.Array, x: jax.Array, w: jax.Array) -> Any:
+    return (total + lax.psum(gradient(w, x), "data"),)
+
+
+def pods_after_the_loop(x: jax.Array, w: jax.Array) -> Any:
+    return lax.psum(accumulated(summed, jnp.zeros_like(w))(x, w)[0], "pod")
+
+
 class Served(NamedTuple):
     """Bytes that are reduced: in loops, and in all; a number in a branch of which nobody knows how often it runs apart."""
 
@@ -139,6 +151,8 @@ LOOPS = {
     "maximum carried on": Served(accumulated(maximum_carried_on, ZERO), BYTES),
     "means carried on in turn": Served(means_carried_on_in_turn, BYTES),
     "mean carried on from each device": Served(mean_carried_on_from_each_device, 0, staying=TRIPS * BYTES),
+    "axes in turn": Served(accumulated(axes_in_turn, ZERO), BYTES, PODS),
+    "pods after the loop": Served(pods_after_the_loop, BYTES, PODS),
     "a branch without results": Served(accumulated(a_branch_without_results, ZERO), BYTES, staying=4 * TRIPS),
 }
 

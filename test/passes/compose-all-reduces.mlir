@@ -389,3 +389,217 @@ func.func public @said(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
   } : (tensor<8x4xf32>) -> tensor<8x4xf32>
   return %m : tensor<8x4xf32>
 }
+
+// -----
+
+#halves = dense<[[0, 1, 2, 3], [4, 5, 6, 7]]> : tensor<2x4xi64>
+#across = dense<[[0, 4], [1, 5], [2, 6], [3, 7]]> : tensor<4x2xi64>
+#pairs = dense<[[0, 1], [2, 3], [4, 5], [6, 7]]> : tensor<4x2xi64>
+#between_pairs = dense<[[0, 2], [1, 3], [4, 6], [5, 7]]> : tensor<4x2xi64>
+#unlike = dense<[[0, 2], [1, 5], [4, 6], [3, 7]]> : tensor<4x2xi64>
+#overlapping = dense<[[0, 4], [1, 5], [2, -1], [3, -1], [6, -1], [7, -1]]> : tensor<6x2xi64>
+#some = dense<[[0, 2], [1, 3]]> : tensor<2x2xi64>
+
+module attributes {mhlo.num_replicas = 8 : i32} {
+
+// Over one axis, and then over the other.
+// CHECK-LABEL: func.func public @in_turn
+// CHECK-SAME:    (%[[X:.*]]: tensor<4xf32>)
+// CHECK-NEXT:    %[[B:.*]] = "stablehlo.all_reduce"(%[[X]]) <{replica_groups = dense<{{\[}}[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>}>
+// CHECK-NOT:     stablehlo.all_reduce
+// CHECK:         return %[[B]]
+// REMARK: [compose-all-reduces] stablehlo.all_reduce applied: one all_reduce over 8 devices does this and the next one
+// REMARK-NEXT: [compose-all-reduces] stablehlo.all_reduce applied: 2 sums in turn are one all_reduce over 8 devices
+func.func public @in_turn(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #across} : (tensor<4xf32>) -> tensor<4xf32>
+  return %b : tensor<4xf32>
+}
+
+// Over two axes of three: the devices in between are not those of one group only.
+// CHECK-LABEL: func.func public @in_halves
+// CHECK-NEXT:    "stablehlo.all_reduce"(%{{.*}}) <{replica_groups = dense<{{\[}}[0, 1, 2, 3], [4, 5, 6, 7]]> : tensor<2x4xi64>}>
+// CHECK-NOT:     stablehlo.all_reduce
+// CHECK:         return
+// REMARK-NEXT: [compose-all-reduces] stablehlo.all_reduce applied: one all_reduce over 4 devices does this and the next one
+// REMARK-NEXT: [compose-all-reduces] stablehlo.all_reduce applied: 2 sums in turn are one all_reduce over 4 devices
+func.func public @in_halves(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #between_pairs} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #pairs} : (tensor<4xf32>) -> tensor<4xf32>
+  return %b : tensor<4xf32>
+}
+
+// Means over three axes.
+// CHECK-LABEL: func.func public @three_means
+// CHECK-SAME:    (%[[X:.*]]: tensor<4xf32>)
+// CHECK:         %[[S:.*]] = "stablehlo.all_reduce"(%[[X]]) <{replica_groups = dense<{{\[}}[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>}>
+// CHECK-NOT:     stablehlo.all_reduce
+// CHECK:         %[[M:.*]] = stablehlo.divide %[[S]], %
+// CHECK:         %[[N:.*]] = stablehlo.multiply %{{.*}}, %[[M]]
+// CHECK-NEXT:    %[[O:.*]] = stablehlo.divide %[[N]], %
+// CHECK-NEXT:    return %[[O]]
+// REMARK-NEXT: [compose-all-reduces] stablehlo.all_reduce applied: one all_reduce over 4 devices does this and the next one
+// REMARK-NEXT: [compose-all-reduces] stablehlo.all_reduce applied: 2 sums in turn are one all_reduce over 4 devices
+// REMARK-NEXT: [compose-all-reduces] stablehlo.all_reduce applied: one all_reduce over 8 devices does this and the next one
+// REMARK-NEXT: [compose-all-reduces] stablehlo.all_reduce applied: 2 sums in turn are one all_reduce over 8 devices
+func.func public @three_means(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %two = stablehlo.constant dense<2.0> : tensor<4xf32>
+  %half = stablehlo.constant dense<0.5> : tensor<4xf32>
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #pairs} : (tensor<4xf32>) -> tensor<4xf32>
+  %m = stablehlo.divide %a, %two : tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%m) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #between_pairs} : (tensor<4xf32>) -> tensor<4xf32>
+  %n = stablehlo.multiply %half, %b : tensor<4xf32>
+  %c = "stablehlo.all_reduce"(%n) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #across} : (tensor<4xf32>) -> tensor<4xf32>
+  %o = stablehlo.divide %c, %two : tensor<4xf32>
+  return %o : tensor<4xf32>
+}
+
+// A maximum may be taken of one several times.
+// CHECK-LABEL: func.func public @maxima
+// CHECK-NEXT:    "stablehlo.all_reduce"(%{{.*}}) <{replica_groups = dense<{{\[}}[0, 1, 2, 3], [4, 5, 6, 7]]> : tensor<2x4xi64>}>
+// CHECK-NOT:     stablehlo.all_reduce
+// CHECK:         return
+// REMARK-NEXT: [compose-all-reduces] stablehlo.all_reduce applied: one all_reduce over 4 devices does this and the next one
+// REMARK-NEXT: [compose-all-reduces] stablehlo.all_reduce applied: 2 sums in turn are one all_reduce over 4 devices
+func.func public @maxima(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.maximum %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #pairs} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.maximum %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves} : (tensor<4xf32>) -> tensor<4xf32>
+  return %b : tensor<4xf32>
+}
+
+// Groups of several sizes.
+// CHECK-LABEL: func.func public @several_sizes
+// CHECK-NEXT:    "stablehlo.all_reduce"(%{{.*}}) <{replica_groups = dense<{{\[}}[0, 1, 4, 5], [2, 3, -1, -1], [6, 7, -1, -1]]> : tensor<3x4xi64>}>
+// CHECK-NOT:     stablehlo.all_reduce
+// CHECK:         return
+// NUMERIC: skip (jax runs groups of one size only)
+// REMARK-NEXT: [compose-all-reduces] stablehlo.all_reduce applied: one all_reduce over 4 devices does this and the next one
+// REMARK-NEXT: [compose-all-reduces] stablehlo.all_reduce applied: 2 sums in turn are one all_reduce over 4 devices
+func.func public @several_sizes(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #pairs} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #overlapping} : (tensor<4xf32>) -> tensor<4xf32>
+  return %b : tensor<4xf32>
+}
+
+// Legal when: sums of whole arrays are added up over other devices, each once, and those of all devices of a group with the same ones; a maximum, minimum, and, or may be taken of one several times
+// CHECK-LABEL:   func.func public @added_to_itself
+// CHECK-COUNT-2: "stablehlo.all_reduce"
+// REMARK-NEXT: [compose-all-reduces] stablehlo.all_reduce missed: a sum is added to itself
+func.func public @added_to_itself(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #pairs} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves} : (tensor<4xf32>) -> tensor<4xf32>
+  return %b : tensor<4xf32>
+}
+
+// The first pair adds what the second has on one device, and what the third has on the other.
+// CHECK-LABEL:   func.func public @unlike_others
+// CHECK-COUNT-2: "stablehlo.all_reduce"
+// REMARK-NEXT: [compose-all-reduces] stablehlo.all_reduce missed: the sums of a group's devices are added to unlike others
+func.func public @unlike_others(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #pairs} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #unlike} : (tensor<4xf32>) -> tensor<4xf32>
+  return %b : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @unlike_maxima
+// CHECK-COUNT-2: "stablehlo.all_reduce"
+// REMARK-NEXT: [compose-all-reduces] stablehlo.all_reduce missed: the sums of a group's devices are added to unlike others
+func.func public @unlike_maxima(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.maximum %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #pairs} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.maximum %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #unlike} : (tensor<4xf32>) -> tensor<4xf32>
+  return %b : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @of_some_devices
+// NUMERIC: skip (XLA refuses groups without some of the devices)
+// CHECK-COUNT-2: "stablehlo.all_reduce"
+// REMARK-NEXT: [compose-all-reduces] stablehlo.all_reduce missed: the sums of a group's devices are added to unlike others
+func.func public @of_some_devices(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #pairs} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #some} : (tensor<4xf32>) -> tensor<4xf32>
+  return %b : tensor<4xf32>
+}
+
+// Legal when: sums of whole arrays differ in nothing but the groups, and nothing else reads what the first one makes
+// CHECK-LABEL:   func.func public @maximum_of_sums
+// CHECK-COUNT-2: "stablehlo.all_reduce"
+// REMARK-NEXT: [compose-all-reduces] stablehlo.all_reduce missed: the reductions differ in reducer
+func.func public @maximum_of_sums(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.maximum %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #across} : (tensor<4xf32>) -> tensor<4xf32>
+  return %b : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @other_attributes
+// CHECK-COUNT-2: "stablehlo.all_reduce"
+// REMARK-NEXT: [compose-all-reduces] stablehlo.all_reduce missed: the reductions differ in attributes
+func.func public @other_attributes(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #across, mhlo.frontend_attributes = {key = "value"}} : (tensor<4xf32>) -> tensor<4xf32>
+  return %b : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @other_mode
+// NUMERIC: skip (with a channel, each number would be a partition)
+// CHECK-COUNT-2: "stablehlo.all_reduce"
+// REMARK-NEXT: [compose-all-reduces] stablehlo.all_reduce missed: the reductions differ in channel mode
+func.func public @other_mode(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #across, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<4xf32>) -> tensor<4xf32>
+  return %b : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @first_is_read
+// CHECK-COUNT-2: "stablehlo.all_reduce"
+// REMARK-NEXT: [compose-all-reduces] stablehlo.all_reduce missed: the first sum is also read by another op
+func.func public @first_is_read(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves} : (tensor<4xf32>) -> tensor<4xf32>
+  %c = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #across} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = stablehlo.add %a, %c : tensor<4xf32>
+  return %b : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @scaled_by_a_third
+// CHECK-COUNT-2: "stablehlo.all_reduce"
+// REMARK-NEXT: [compose-all-reduces] stablehlo.all_reduce missed: a sum is multiplied before the next, and that rounds
+func.func public @scaled_by_a_third(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %three = stablehlo.constant dense<3.0> : tensor<4xf32>
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves} : (tensor<4xf32>) -> tensor<4xf32>
+  %m = stablehlo.divide %a, %three : tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%m) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #across} : (tensor<4xf32>) -> tensor<4xf32>
+  return %b : tensor<4xf32>
+}
+
+// A factor is not scaled back by a maximum: it could be negative.
+// CHECK-LABEL:   func.func public @scaled_maximum
+// CHECK-COUNT-2: "stablehlo.all_reduce"
+// REMARK-NEXT: [compose-all-reduces] stablehlo.all_reduce missed: a sum is multiplied before the next, and that rounds
+func.func public @scaled_maximum(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %less = stablehlo.constant dense<-2.0> : tensor<4xf32>
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.maximum %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves} : (tensor<4xf32>) -> tensor<4xf32>
+  %m = stablehlo.multiply %a, %less : tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%m) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.maximum %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #across} : (tensor<4xf32>) -> tensor<4xf32>
+  return %b : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @several_arrays
+// CHECK-COUNT-2: "stablehlo.all_reduce"
+// REMARK-NEXT: [compose-all-reduces] stablehlo.all_reduce missed: a sum has several operands
+func.func public @several_arrays(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %a:2 = "stablehlo.all_reduce"(%x, %y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves} : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  %c = "stablehlo.all_reduce"(%a#0) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #across} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = stablehlo.add %a#1, %c : tensor<4xf32>
+  return %b : tensor<4xf32>
+}
+
+// What comes in between is no constant number, or changes the type: nothing is said.
+// CHECK-LABEL:   func.func public @other_ops_between
+// CHECK-COUNT-2: "stablehlo.all_reduce"
+// REMARK-NOT: remark
+func.func public @other_ops_between(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves} : (tensor<4xf32>) -> tensor<4xf32>
+  %m = stablehlo.multiply %a, %y : tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%m) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #across} : (tensor<4xf32>) -> tensor<4xf32>
+  return %b : tensor<4xf32>
+}
+}
