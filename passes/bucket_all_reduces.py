@@ -13,6 +13,7 @@ from paropt.passes.analysis.partial import BlockFacts, blocks_with_reductions
 from paropt.passes.analysis.shardings import is_all_manual, manual_around
 from paropt.passes.analysis.types import bytes_of
 from paropt.passes.core.buckets import merge_contiguous, merge_variadic
+from paropt.passes.core.channels import ChannelRanks
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.core.traversal import captured
@@ -77,9 +78,9 @@ def bucket_all_reduces(
     Sources: PyTorch DDP's gradient buckets; XLA `AllReduceCombiner`, which stops at the first reduction that depends on
     another, and `AllReduceContiguous`.
     """
-    remarks: list[Remark] = []
-    for block in blocks_with_reductions(module):
-        remarks += _fill(block, max_bytes, form, flat)
+    channels = ChannelRanks(module)
+    remarks = [remark for block in blocks_with_reductions(module) for remark in _fill(block, max_bytes, form, flat)]
+    channels.keep_apart()
     return remarks
 
 

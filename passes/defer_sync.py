@@ -8,6 +8,7 @@ from paropt.passes.analysis.linearity import ConvertPolicy
 from paropt.passes.analysis.meshes import meshes_of
 from paropt.passes.analysis.policy import Policy, PolicyName, axes_named
 from paropt.passes.analysis.types import FloatName, float_type
+from paropt.passes.core.channels import ChannelRanks
 from paropt.passes.core.deferring import Options, defer_in
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Remark
@@ -116,6 +117,8 @@ def defer_sync(
     allowed = Policy(policy, memory_budget, axes_named(axes))
     meshes = tuple(meshes_of(module).values())
     accumulate, wire = (float_type(name, module.context) for name in (accumulate_dtype, wire_dtype))
+    channels = ChannelRanks(module)
     remarks = defer_in(module, Options(convert, accumulate, allowed, meshes, finite))
     set_wire_type(module, wire)
+    channels.keep_apart()
     return remarks

@@ -11,6 +11,7 @@ from paropt.passes.analysis.noted import notes_of_results
 from paropt.passes.analysis.partial import BlockFacts, PartialValues, blocks_with_reductions, first_source
 from paropt.passes.analysis.placement import Placement, may_move
 from paropt.passes.analysis.types import bytes_of
+from paropt.passes.core.channels import ChannelRanks
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.core.split import Split, closed, erase_unused, split_values
@@ -85,7 +86,10 @@ def fuse_all_reduces(
     Sources: XLA `AllReduceReassociate` and `ReduceScatterReassociate`, for pairs of single-use operands; Alpa
     "Style 2"; the placement is a minimum vertex cut (Dinic).
     """
-    return [remark for block in blocks_with_reductions(module) for remark in _fuse_block(block, convert)]
+    channels = ChannelRanks(module)
+    remarks = [remark for block in blocks_with_reductions(module) for remark in _fuse_block(block, convert)]
+    channels.keep_apart()
+    return remarks
 
 
 def _fuse_block(block: ir.Block, convert: ConvertPolicy) -> list[Remark]:

@@ -18,13 +18,14 @@ import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-from paropt.passes.analysis.collectives import ADD, ALL_REDUCE, COLLECTIVES, REDUCE_SCATTER
+from paropt.passes.analysis.collectives import ADD, ALL_REDUCE, REDUCE_SCATTER
 from paropt.passes.analysis.meshes import Mesh
 from paropt.passes.analysis.shardings import Axes, Sharding, closed_sharding, has_part, mesh_behind, names_of
 from paropt.passes.analysis.swaps import is_swap
+from paropt.passes.core.channels import NewChannels
 from paropt.passes.core.manual import Placed, Result, all_axes, computed
 from paropt.passes.core.split import reduction
-from paropt.passes.core.traversal import module_of, op_of, ops_of
+from paropt.passes.core.traversal import module_of, op_of
 
 _PERMUTE = "stablehlo.collective_permute"
 
@@ -69,7 +70,7 @@ def scattered(value: ir.Value, start: Sharding, end: Sharding, steps: Sequence[S
     assert mesh is not None
     whole = ir.RankedTensorType(value.type)
     inside, outside = (closed_sharding(s.mesh, s.dimensions, s.unreduced) for s in (start, end))
-    channels = _Channels(module)
+    channels = NewChannels(module)
 
     def body(arguments: list[ir.Value]) -> list[ir.Value]:
         (part,) = arguments
@@ -91,14 +92,14 @@ def scattered(value: ir.Value, start: Sharding, end: Sharding, steps: Sequence[S
 
 def summed(part: ir.Value, mesh: Mesh, axes: Axes) -> ir.Value:
     """The sum of what devices hold of `part`, in a manual computation over `mesh`. Made at the insertion point."""
-    return _all_reduce(part, mesh, axes, _Channels(module_of(op_of(part))))
+    return _all_reduce(part, mesh, axes, NewChannels(module_of(op_of(part))))
 
 
-def _all_reduce(part: ir.Value, mesh: Mesh, axes: Sequence[str], channels: "_Channels") -> ir.Value:
+def _all_reduce(part: ir.Value, mesh: Mesh, axes: Sequence[str], channels: NewChannels) -> ir.Value:
     return reduction(ALL_REDUCE, part, part.type, _attributes(mesh, axes, channels), ADD)
 
 
-def _swapped(part: ir.Value, mesh: Mesh, step: Scatter, channels: "_Channels") -> ir.Value:
+def _swapped(part: ir.Value, mesh: Mesh, step: Scatter, channels: NewChannels) -> ir.Value:
     """What the device holds of `part` that stands where this one does when the two axes of `step` are exchanged."""
     first, second = (mesh.names.index(name) for axes in (step.swapped, step.axes) for name in names_of(axes))
     ids = np.array(mesh.device_ids).reshape([size for _, size in mesh.axes])
@@ -110,7 +111,7 @@ def _swapped(part: ir.Value, mesh: Mesh, step: Scatter, channels: "_Channels") -
     return ir.Operation.create(_PERMUTE, results=[part.type], operands=[part], attributes=attributes).results[0]
 
 
-def _cut(part: ir.Value, mesh: Mesh, step: Scatter, channels: "_Channels") -> ir.Value:
+def _cut(part: ir.Value, mesh: Mesh, step: Scatter, channels: NewChannels) -> ir.Value:
     dimension, axes, _ = step
     before = ir.RankedTensorType(part.type)
     shape = list(before.shape)
@@ -120,28 +121,13 @@ def _cut(part: ir.Value, mesh: Mesh, step: Scatter, channels: "_Channels") -> ir
     return reduction(REDUCE_SCATTER, part, ir.RankedTensorType.get(shape, before.element_type), attributes, ADD)
 
 
-def _attributes(mesh: Mesh, axes: Sequence[str], channels: "_Channels") -> dict[str, ir.Attribute]:
+def _attributes(mesh: Mesh, axes: Sequence[str], channels: NewChannels) -> dict[str, ir.Attribute]:
     groups: Any = np.array(mesh.groups([name for axis in axes for name in names_of([axis])]), np.int64)
     return {
         "replica_groups": ir.DenseIntElementsAttr.get(groups),
         "channel_handle": stablehlo.ChannelHandle.get(channels.next(), 1),
         "use_global_device_ids": ir.UnitAttr.get(),
     }
-
-
-class _Channels:
-    """Numbers that no collective of the module has."""
-
-    def __init__(self, module: ir.Operation) -> None:
-        ops = ops_of(module, *COLLECTIVES, "stablehlo.send", "stablehlo.recv")
-        used = [
-            stablehlo.ChannelHandle(op.attributes["channel_handle"]) for op in ops if "channel_handle" in op.attributes
-        ]
-        self._last = max((channel.handle for channel in used), default=0)
-
-    def next(self) -> int:
-        self._last += 1
-        return self._last
 
 
 def _local(whole: ir.RankedTensorType, mesh: Mesh, dimensions: Sequence[Axes]) -> ir.RankedTensorType:
