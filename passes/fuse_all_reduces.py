@@ -7,6 +7,7 @@ from jaxlib.mlir import ir
 
 from paropt.passes.analysis.collectives import Reduction, difference
 from paropt.passes.analysis.linearity import ROWS, ConvertPolicy
+from paropt.passes.analysis.moved_sums import MovedSums, before_moves, moved_sums, reduced_for
 from paropt.passes.analysis.noted import notes_of_results
 from paropt.passes.analysis.partial import BlockFacts, PartialValues, blocks_with_reductions, first_source
 from paropt.passes.analysis.placement import Placement, may_move
@@ -14,7 +15,7 @@ from paropt.passes.analysis.types import bytes_of
 from paropt.passes.core.channels import ChannelRanks
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.split import Split, closed, erase_unused, split_values
+from paropt.passes.core.split import Split, closed, erase_unused, moved_like, split_values
 from paropt.passes.core.traversal import op_of
 
 NAME = "fuse-all-reduces"
@@ -48,7 +49,8 @@ def fuse_all_reduces(
     Whole linear combinations are rewritten, of any shape: sums with shared terms, with terms that are not reduced,
     through every op of the linear transfer table; all_reduce and reduce_scatter, one array or several. Where the
     reductions go is a minimum cut over all of them, so a shared sum is reduced where it is shared, and work is done
-    twice only if that saves bytes, and more than it costs.
+    twice only if that saves bytes, and more than it costs. Where all terms are slices at an index of each device, of
+    the same one, or shards that are transposed alike, the whole sum is reduced, and then cut or transposed.
 
     Legal when:
 
@@ -70,6 +72,9 @@ def fuse_all_reduces(
     - a reduce on one device only adds, starting from zero
     - a scatter adds, or writes each element once
     - a reduce_scatter crosses elementwise ops only, with factors that are one scalar, and reshapes of each shard alone
+    - what moves elements in another way on each device, or after a reduce_scatter, does the same in each term: one op,
+      on one type, with the same attributes and other operands
+    - what is moved in this way crosses elementwise ops only, with factors that are one scalar
     - no product, scatter or gather is between them in a program for all devices (what leaves a loop crosses these)
     - no op between them adds up over axes itself in a program for all devices
     - shapes are static
@@ -80,6 +85,8 @@ def fuse_all_reduces(
     - fewer bytes are reduced, or as many in fewer arrays
     - no more is gathered or put together because it is there twice than is sent less, a product of 1,000
       multiplications counted as a byte
+    - nothing else reads what is moved in this way, nor what that is made of, and it is no larger than what is reduced
+      for it
 
     Floating-point sums are reassociated and factors distributed, so results may differ by rounding.
 
@@ -98,7 +105,11 @@ def _fuse_block(block: ir.Block, convert: ConvertPolicy) -> list[Remark]:
     while True:
         facts = BlockFacts(block, convert)  # made anew: facts do not outlive a rewrite
         found = [_partial_values(facts, reduction) for reduction in facts.reductions.kinds]
-        fused = next((done for partial in found if (done := _fuse(partial, facts))), None)
+        fused = next((done for partial in found if (done := _fuse(partial, None, facts))), None)
+        if fused is None:
+            moved = moved_sums(found, facts)
+            fused = next((done for sums in moved if (done := _fuse(sums.values, sums, facts))), None)
+            found += [sums.values for sums in moved]
         if fused is None:
             return remarks + _explain(facts, found)
         remarks.append(fused)
@@ -110,33 +121,66 @@ def _partial_values(facts: BlockFacts, reduction: Reduction) -> PartialValues:
     )
 
 
-def _fuse(partial: PartialValues, facts: BlockFacts) -> Remark | None:
-    """Moves the reductions of one kind to where they cost least; None when they are there."""
+def _fuse(partial: PartialValues, sums: MovedSums | None, facts: BlockFacts) -> Remark | None:
+    """Moves the reductions of one kind to where they cost least; None when they are there.
+
+    `sums`: what becomes of their results before these are added up.
+    """
     if not may_move(partial):
         return None
-    reductions = facts.reductions.kinds[partial.reduction]
-    sources: dict[ir.Value, Split] = {}
-    for op in reductions:
-        sources |= {result: Split(operand, None) for operand, result in zip(op.operands, op.results, strict=True)}
     placement = Placement(partial)
-    moved = [value for value in placement.closed if value not in sources]
+    moved = [value for value in placement.closed if not partial.is_source(value)]
     if not moved:
         return None
-    replaced = [value for value in sources if value not in placement.closed]
-    remark = applied(NAME, op_of(moved[-1]), f"{_sizes(replaced)} became {_sizes(moved)}")
-    old = facts.in_order(placement.split)
-    likes = [first_source(value, partial) for value in moved]  # asked first: one of them may be made of another
+    members = frozenset(each for value in moved for each in partial.made_of(value))
+    used = [value for value in partial.values if value in members and partial.is_source(value)]
+    replaced = [source for value in used if value not in placement.closed for source in reduced_for(value, sums)]
+    old = facts.in_order([*placement.split, *before_moves(used, sums)])
+    likes = [_reduced_like(value, partial, sums) for value in moved]  # asked first: one may be made of another
 
-    splits = split_values(partial, sources, placement.split)
-    for value, like in zip(moved, likes, strict=True):
-        assert like is not None, "it is made of reductions of this block"
+    splits = split_values(partial, _sources(used, sums), [value for value in placement.split if value in members])
+    sizes = _sizes(replaced), _sizes([_reduced(value, splits[value], sums) for value in moved])
+    remark = applied(NAME, op_of(moved[-1]), f"{sizes[0]} became {sizes[1]}")
+    for value, (like, moves) in zip(moved, likes, strict=True):
         at = ir.InsertionPoint(op_of(value))
-        reduced = closed(splits[value], like, partial.reduction.combiner, at)
+        reduced = closed(splits[value], like, partial.reduction.combiner, at, moves=moves)
         if splits[value].rest is not None:
             _note_as(op_of(reduced), value)
         value.replace_all_uses_with(reduced)
     erase_unused(old)
     return remark
+
+
+def _sources(used: Sequence[ir.Value], sums: MovedSums | None) -> dict[ir.Value, Split]:
+    """The splits of `used`: of results of reductions, or of what moves values before."""
+    if sums is None:
+        return {value: Split(op_of(value).operands[ir.OpResult(value).result_number], None) for value in used}
+    values, order = sums.read, before_moves(used, sums, deep=False)
+    splits = split_values(values, _sources([v for v in order if values.is_source(v)], sums.before), order)
+    found: dict[ir.Value, Split] = {}
+    for value in used:
+        op = op_of(value)
+        partial, rest = splits[op.operands[0]]
+        with ir.InsertionPoint(op), op.location:
+            found[value] = Split(partial, rest if rest is None else moved_like(rest, op))
+    return found
+
+
+def _reduced_like(
+    value: ir.Value, partial: PartialValues, sums: MovedSums | None
+) -> tuple[ir.Operation, list[ir.Operation]]:
+    """A reduction that `value` is made of, and the ops that move its result."""
+    like = first_source(value, partial)
+    assert like is not None, "it is made of reductions of this block"
+    if sums is None:
+        return like, []
+    reduction, moves = _reduced_like(like.operands[0], sums.read, sums.before)
+    return reduction, [*moves, like]
+
+
+def _reduced(value: ir.Value, split: Split, sums: MovedSums | None) -> ir.Value:
+    """A value as large as what the reduction at `value` makes."""
+    return split.partial if sums is not None and sums.values.reduction.is_whole else value
 
 
 def _note_as(op: ir.Operation, value: ir.Value) -> None:

@@ -71,6 +71,15 @@ _MODELLED = {
 }
 
 
+class Moved(NamedTuple):
+    """What an op does that moves the elements of what is reduced. Holds live values: use it at once."""
+
+    op: str
+    attributes: str
+    operands: tuple[ir.Value, ...]  # the others: indices, of each device perhaps
+    types: tuple[ir.Type, ir.Type]  # of the operand, and the result
+
+
 class Reduction(NamedTuple):
     """How values are reduced. Two reductions may be merged if and only if these are equal.
 
@@ -86,6 +95,7 @@ class Reduction(NamedTuple):
     scatter_dimension: int | None  # of a reduce_scatter
     attributes: str  # whatever else the op carries
     place: tuple[str, tuple[str, ...]] = ("", ())  # the mesh and its axes, of a global all_reduce
+    moved: tuple[Moved, ...] = ()  # what is then done to what is reduced, in the same way wherever it is; see there
 
     @property
     def is_sum(self) -> bool:
@@ -119,6 +129,7 @@ _DIFFERENCES = (
     ("scatter_dimension", "the reduce_scatters differ in dimension"),
     ("attributes", "the reductions differ in attributes"),
     ("place", "the reductions differ in mesh axes"),
+    ("moved", "what is reduced is cut or moved in different ways"),
 )
 
 

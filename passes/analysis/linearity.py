@@ -16,7 +16,7 @@ from paropt.passes.analysis.constants import is_zero, scalar_of
 from paropt.passes.analysis.followed import ROWS as FOLLOWED
 from paropt.passes.analysis.followed import require_followed
 from paropt.passes.analysis.noted import is_source
-from paropt.passes.analysis.shardings import SHARDING, is_all_manual, manual_around
+from paropt.passes.analysis.shardings import CONSTRAINT, SHARDING, is_all_manual, manual_around
 from paropt.passes.analysis.types import is_float, tensor_of, widens
 from paropt.passes.core.remarks import require
 from paropt.passes.core.traversal import defining_op, users_of
@@ -71,7 +71,9 @@ def addends_of(op: ir.Operation, crossing: Crossing) -> Addends:
         require_followed(op, addends, crossing.reduction.place[1])
         adds_up = any(is_source(user) for user in users_of(op))
         require(not adds_up, f"{name} adds up over axes itself, in a program for all devices", op)
-    scattered = crossing.reduction.scatter_dimension
+    scattered, moved = crossing.reduction.scatter_dimension, crossing.reduction.moved
+    fits = row.elementwise or not moved
+    require(fits, f"{name} is not elementwise: it may not be done before what is reduced is moved", op)
     if scattered is not None and not row.elementwise:
         _require_shards_kept(op, scattered)
     require(crossing.reduction.is_sum or combines or row.moves_data, f"{name} is linear for sums only", op)
@@ -160,8 +162,10 @@ def _dividend(op: ir.Operation, crossing: Crossing) -> Addends:
 def _require_factor(op: ir.Operation, operand: int, crossing: Crossing) -> None:
     factor = op.operands[operand]
     crossing.require_uniform(factor, "a factor", op)
-    fits = crossing.reduction.kind != REDUCE_SCATTER or scalar_of(factor) is not None
-    require(fits, "a factor of a reduce_scatter is not one scalar", op)
+    whole = crossing.reduction.kind != REDUCE_SCATTER and not crossing.reduction.moved
+    fits = whole or scalar_of(factor) is not None
+    scattered = "a reduce_scatter" if crossing.reduction.kind == REDUCE_SCATTER else "what is moved"
+    require(fits, f"a factor of {scattered} is not one scalar", op)
 
 
 def _copied(op: ir.Operation, crossing: Crossing) -> Addends:
@@ -296,12 +300,23 @@ _TABLE = (
     Row("stablehlo.imag", _every, False, True, "the imaginary part of a sum is the sum of the imaginary parts"),
     Row("stablehlo.complex", _every, False, False, "the parts of a sum are the sums of the parts"),
     Row(BARRIER, _held, True, True, "each result is the operand in its place"),
-    Row("sdy.sharding_constraint", _every, True, False, "the same value; it says how other axes shard it"),
+    Row(CONSTRAINT, _every, True, False, "the same value; it says how other axes shard it"),
 )
 ROWS = {row.op: row for row in _TABLE}
 # In a program for all devices: what may stand between an op that adds up over devices and its reduction, however values
 # are split. See followed.py for the others.
 TRACKED = frozenset((*ROWS, ADD)) - frozenset(FOLLOWED)
+
+
+def is_mover(op: ir.Operation) -> bool:
+    """Whether `op` only moves elements of its first operand: for operands of one type, `op(x) + op(y) = op(x + y)`.
+
+    Wherever to: what its other operands are on each device is no matter, if they are the same for both.
+    """
+    row = ROWS.get(op.name)
+    moves = row is not None and row.moves_data and not row.elementwise and op.name != CONSTRAINT
+    alone = row is not None and (len(op.operands) == 1 or row.addends is _sliced)  # the others are indices
+    return moves and alone and all(tensor_of(value) is not None for value in (*op.operands, *op.results))
 
 
 def law_of(op: str, reduction: Reduction) -> str:

@@ -371,6 +371,7 @@ class BlockFacts:
         return [Uniform(what, reader.name, where, why(value)) for value, what in proven.items()]
 
     def _facts(self, reduction: Reduction) -> Uniformity:
+        reduction = reduction._replace(moved=())
         if reduction not in self._uniformity:
             self._uniformity[reduction] = Uniformity(self.block, reduction)
         return self._uniformity[reduction]

@@ -11,7 +11,14 @@ from jaxlib.mlir import ir
 
 from paropt.passes.analysis.barriers import BARRIER, before_barrier, made_of
 from paropt.passes.analysis.branches import BRANCHES, ends_of
-from paropt.passes.analysis.collectives import ADD, GLOBAL_ALL_REDUCE, REDUCE_SCATTER, neutral_number, reduction_of
+from paropt.passes.analysis.collectives import (
+    ADD,
+    GLOBAL_ALL_REDUCE,
+    REDUCE_SCATTER,
+    Reduction,
+    neutral_number,
+    reduction_of,
+)
 from paropt.passes.analysis.constants import scalar_of
 from paropt.passes.analysis.deferral import is_carried_on
 from paropt.passes.analysis.loops import WHILE, Loop
@@ -67,7 +74,7 @@ def split_values(
         parts = {i: splits.get(op.operands[i]) for i in values.values[value].addends}
         partials = {i: part.partial if part else None for i, part in parts.items()}
         rests = {i: part.rest if part else _rest(op.operands[i], combiner) for i, part in parts.items()}
-        partial = _on(op, partials, values, unscattered=values.reduction.scatter_dimension)
+        partial = _on(op, partials, values, before_reduction=True)
         splits[value] = Split(partial, _rest_on(op, rests, values))
     return splits
 
@@ -96,18 +103,37 @@ def _rest(value: ir.Value, combiner: str) -> ir.Value | None:
     return None if adds_nothing(value, combiner) else value
 
 
-def closed(split: Split, reduction: ir.Operation, combiner: str, at: ir.InsertionPoint, *, mark: str = "") -> ir.Value:
+def closed(
+    split: Split,
+    reduction: ir.Operation,
+    combiner: str,
+    at: ir.InsertionPoint,
+    *,
+    mark: str = "",
+    moves: Sequence[ir.Operation] = (),
+) -> ir.Value:
     """`reduce(split.partial) + split.rest`, reduced the way `reduction` does and located where it is.
 
-    The new reduction has the attribute `mark`, if that is given.
+    The new reduction has the attribute `mark`, if that is given. What it reduces is then moved as by `moves`.
     """
     with at, reduction.location:
         reduced = _reduce(split.partial, reduction, combiner)
         if mark:
             op_of(reduced).attributes[mark] = ir.UnitAttr.get(reduction.context)
+        for op in moves:
+            reduced = moved_like(reduced, op)
         if split.rest is None:
             return reduced
         return _create(combiner, reduced.type, [in_type_of(split.rest, reduced), reduced])
+
+
+def moved_like(value: ir.Value, like: ir.Operation) -> ir.Value:
+    """The elements of `value` moved at the insertion point as `like` moves those of its first operand."""
+    new = like.clone()
+    new.operands[0] = value
+    shape = ir.RankedTensorType(like.results[0].type).shape
+    new.results[0].set_type(ir.RankedTensorType.get(shape, _element(value), loc=like.location))
+    return new.results[0]
 
 
 def sent_as(reduction: ir.Operation, element: ir.Type) -> ir.Value:
@@ -301,9 +327,9 @@ def _returned(values: Sequence[ir.Value], returned: list[list[ir.Value]]) -> int
 
 
 def _on(
-    op: ir.Operation, parts: dict[int, ir.Value | None], values: PartialValues, *, unscattered: int | None = None
+    op: ir.Operation, parts: dict[int, ir.Value | None], values: PartialValues, *, before_reduction: bool = False
 ) -> ir.Value:
-    """`op` with `parts` for addends, not scattered yet over dimension `unscattered`; a part of None is zero."""
+    """`op` with `parts` for addends, as they are after the reduction, or before it; a part of None is zero."""
     combiner = values.reduction.combiner
     with ir.InsertionPoint(op), op.location:
         parts = _of_one_type(op, parts)
@@ -320,8 +346,8 @@ def _on(
         new = op.clone()
         for i, part in filled.items():
             new.operands[i] = part
-        if unscattered is not None:
-            _widen(new, op, filled, unscattered)
+        if before_reduction:
+            _widen(new, op, filled, values.reduction)
         if op.name in _WIDENED and element != _element(op.results[0]):
             _retype(new, filled, element)
         return new.results[0]
@@ -357,11 +383,16 @@ def _retype(op: ir.Operation, parts: dict[int, ir.Value], element: ir.Type) -> N
     op.results[0].set_type(ir.RankedTensorType.get(shape, element, loc=op.location))
 
 
-def _widen(op: ir.Operation, old: ir.Operation, parts: dict[int, ir.Value], dimension: int) -> None:
-    """Makes `op`, which is `old` before a reduce_scatter, work on what this has not scattered yet over `dimension`."""
-    shape = _shape(old.results[0])
+def _widen(op: ir.Operation, old: ir.Operation, parts: dict[int, ir.Value], over: Reduction) -> None:
+    """Makes `op`, which is `old` before `over`, work on what this has not scattered or moved yet."""
+    shape, dimension = _shape(old.results[0]), over.scatter_dimension
     first = next(iter(parts))
-    shape[dimension] = shape[dimension] * _shape(parts[first])[dimension] // _shape(old.operands[first])[dimension]
+    if over.moved:
+        shape = _shape(parts[first])  # `old` works on elements
+    elif dimension is not None:
+        shape[dimension] = shape[dimension] * _shape(parts[first])[dimension] // _shape(old.operands[first])[dimension]
+    else:
+        return
     with ir.InsertionPoint(op), op.location:
         for i, operand in enumerate(op.operands):
             if i not in parts:

@@ -127,6 +127,17 @@ def pods_after_the_loop(x: jax.Array, w: jax.Array) -> Any:
     return lax.psum(accumulated(summed, jnp.zeros_like(w))(x, w)[0], "pod")
 
 
+def own_slices_in_turn(x: jax.Array, w: jax.Array) -> jax.Array:
+    """State that is split by hand, as by ZeRO."""
+    mine = [lax.dynamic_slice_in_dim(lax.pmean(gradient(w, each), "data"), lax.axis_index("data"), 1) for each in x]
+    return sum(mine, start=jnp.zeros((1, WIDTH)))
+
+
+def transposed_shards_in_turn(x: jax.Array, w: jax.Array) -> jax.Array:
+    shards = [lax.psum_scatter(gradient(w, each), "data", tiled=True).T / 2 for each in x]
+    return sum(shards, start=jnp.zeros((WIDTH, 1)))
+
+
 class Served(NamedTuple):
     """Bytes that are reduced: in loops, and in all; a number in a branch of which nobody knows how often it runs apart."""
 
@@ -151,6 +162,8 @@ LOOPS = {
     "maximum carried on": Served(accumulated(maximum_carried_on, ZERO), BYTES),
     "means carried on in turn": Served(means_carried_on_in_turn, BYTES),
     "mean carried on from each device": Served(mean_carried_on_from_each_device, 0, staying=TRIPS * BYTES),
+    "own slices in turn": Served(own_slices_in_turn, BYTES),
+    "transposed shards in turn": Served(transposed_shards_in_turn, BYTES),
     "axes in turn": Served(accumulated(axes_in_turn, ZERO), BYTES, PODS),
     "pods after the loop": Served(pods_after_the_loop, BYTES, PODS),
     "a branch without results": Served(accumulated(a_branch_without_results, ZERO), BYTES, staying=4 * TRIPS),
