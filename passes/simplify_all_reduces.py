@@ -10,8 +10,6 @@ from paropt.passes.analysis.collectives import (
     ALL_GATHER,
     ALL_REDUCE,
     IDEMPOTENT,
-    MAXIMUM,
-    MINIMUM,
     Reduction,
     reduced_over,
     reduction_of,
@@ -152,7 +150,6 @@ def _take_out_terms(block: ir.Block) -> list[Remark]:
 def _require_own_mean(found: UniformTerm, reduction: Reduction) -> None:
     """Declines unless the term adds to the result, on each device, what it adds to what is reduced."""
     op = found.all_reduce
-    require(reduction.is_sum or reduction.combiner in (MAXIMUM, MINIMUM), f"the reducer is {reduction.combiner}", op)
     fits = found.combined_by <= ({ADD, SUBTRACT} if reduction.is_sum else {reduction.combiner})
     require(fits, f"{' and '.join(sorted(found.combined_by))} does not commute with the reduction", op)
     if reduction.is_sum:

@@ -82,11 +82,12 @@ def _scaled(value: ir.Value) -> tuple[ir.Value, Fraction]:
 def _number(use: ir.OpOperand) -> Fraction | None:
     """By what the reader of `use` multiplies it, exactly; None when it does something else."""
     scale = scale_of(use.owner.operation)
-    known = scale is not None and scale.operand == use.operand_number and isinstance(scale.number, ir.FloatAttr)
-    if scale is None or not known or not math.isfinite(scale.number.value) or not scale.number.value:
+    if scale is None or scale.operand != use.operand_number or not isinstance(scale.number, ir.FloatAttr):
         return None
-    number = Fraction(scale.number.value)
-    return 1 / number if scale.op.name == "stablehlo.divide" else number
+    number = scale.number.value
+    if not math.isfinite(number) or not number:
+        return None
+    return 1 / Fraction(number) if scale.op.name == "stablehlo.divide" else Fraction(number)
 
 
 def _only_use(value: ir.Value) -> ir.OpOperand | None:

@@ -595,11 +595,85 @@ func.func public @several_arrays(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor
 // What comes in between is no constant number, or changes the type: nothing is said.
 // CHECK-LABEL:   func.func public @other_ops_between
 // CHECK-COUNT-2: "stablehlo.all_reduce"
-// REMARK-NOT: remark
 func.func public @other_ops_between(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
   %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves} : (tensor<4xf32>) -> tensor<4xf32>
   %m = stablehlo.multiply %a, %y : tensor<4xf32>
   %b = "stablehlo.all_reduce"(%m) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #across} : (tensor<4xf32>) -> tensor<4xf32>
   return %b : tensor<4xf32>
 }
+// CHECK-LABEL:   func.func public @in_several_blocks
+// CHECK-COUNT-2: "stablehlo.all_reduce"
+// REMARK-NEXT: [compose-all-reduces] stablehlo.all_reduce missed: the sums are in several blocks
+func.func public @in_several_blocks(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves} : (tensor<4xf32>) -> tensor<4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %x) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %b = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #across} : (tensor<4xf32>) -> tensor<4xf32>
+    %n = stablehlo.add %acc, %b : tensor<4xf32>
+    %j = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %j, %n : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+}
+
+// -----
+
+// The number of replicas is not said, and so not who everyone is.
+// NUMERIC: skip (how many replicas there are is not known)
+// CHECK-LABEL:   func.func public @sums_of_everyone
+// CHECK-COUNT-2: "stablehlo.all_reduce"
+// REMARK-NEXT: [compose-all-reduces] stablehlo.all_reduce missed: its replica groups do not list devices
+func.func public @sums_of_everyone(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = dense<> : tensor<0x0xi64>} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = dense<> : tensor<0x0xi64>} : (tensor<4xf32>) -> tensor<4xf32>
+  return %b : tensor<4xf32>
+}
+
+// Each number is a replica: all of its partitions.
+// NUMERIC: skip (XLA runs this for several partitions only)
+// CHECK-LABEL:   func.func public @sums_of_many_devices
+// CHECK-COUNT-2: "stablehlo.all_reduce"
+// REMARK-NEXT: [compose-all-reduces] stablehlo.all_reduce missed: its replica groups do not list devices
+func.func public @sums_of_many_devices(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = dense<[[0], [1]]> : tensor<2x1xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>} : (tensor<4xf32>) -> tensor<4xf32>
+  return %b : tensor<4xf32>
+}
+
+// -----
+
+sdy.mesh @mesh = <["data"=4, "model"=2]>
+
+// A sum that is constrained on an axis that is left to the partitioner; and one that is said not to be reduced.
+// NUMERIC: skip (XLA refuses constraints of what is not reduced)
+// CHECK-LABEL:   func.func public @constrained_sums
+// CHECK:         %[[A:.*]] = "stablehlo.all_reduce"(%{{.*}}[0, 2, 4, 6], [1, 3, 5, 7]
+// CHECK:         %[[C:.*]] = sdy.sharding_constraint %[[A]] <@mesh, [{"model"}]> : tensor<8xf32>
+// CHECK-NEXT:    %[[S:.*]] = stablehlo.sine %[[C]]
+// CHECK-NEXT:    %[[B:.*]] = "stablehlo.all_reduce"(%[[S]])
+// CHECK:         sdy.sharding_constraint %[[B]] <@mesh, [{}], unreduced={"model"}> : tensor<8xf32>
+// CHECK-NEXT:    "stablehlo.all_reduce"
+// REMARK-NEXT: applied: one all_reduce over 4 devices
+// REMARK-NEXT: applied: 2 sums in turn are one all_reduce over 4 devices
+// REMARK-NEXT: missed: a sum is said not to be reduced
+// REMARK-NOT: remark
+func.func public @constrained_sums(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %m = sdy.manual_computation(%x) in_shardings=[<@mesh, [{}]>] out_shardings=[<@mesh, [{}]>] manual_axes={"data"} (%v: tensor<8xf32>) {
+    %a = "stablehlo.all_reduce"(%v) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = dense<[[0, 2], [1, 3], [4, 6], [5, 7]]> : tensor<4x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<8xf32>) -> tensor<8xf32>
+    %c = sdy.sharding_constraint %a <@mesh, [{"model"}]> : tensor<8xf32>
+    %b = "stablehlo.all_reduce"(%c) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = dense<[[0, 4], [1, 5], [2, 6], [3, 7]]> : tensor<4x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<8xf32>) -> tensor<8xf32>
+    %s = stablehlo.sine %b : tensor<8xf32>
+    %d = "stablehlo.all_reduce"(%s) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = dense<[[0, 2], [1, 3], [4, 6], [5, 7]]> : tensor<4x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<8xf32>) -> tensor<8xf32>
+    %e = sdy.sharding_constraint %d <@mesh, [{}], unreduced={"model"}> : tensor<8xf32>
+    %f = "stablehlo.all_reduce"(%e) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = dense<[[0, 4], [1, 5], [2, 6], [3, 7]]> : tensor<4x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<8xf32>) -> tensor<8xf32>
+    sdy.return %f : tensor<8xf32>
+  } : (tensor<8xf32>) -> tensor<8xf32>
+  return %m : tensor<8xf32>
 }
