@@ -30,6 +30,7 @@ from paropt.passes.core.pipeline import Pipeline, PipelineError, Printing
 from paropt.passes.core.plugins import PluginError, load_plugin
 from paropt.passes.core.remarks import Remark
 from paropt.reproducer import pipeline_of, reproducer
+from paropt.tags import gap_behind_passes, known_of
 
 if TYPE_CHECKING:
     from paropt.audit_command import Request
@@ -54,6 +55,7 @@ class Chunk:
     all_remarks: tuple[Remark, ...] = ()  # those that --remarks-filter leaves out, too
     before: bytes = b""  # with --audit and --check: the module as it was read, as bytecode
     after: Module | None = None  # and after the passes
+    gap: str | None = None  # where the passes left it half marked
 
 
 def run(options: argparse.Namespace, data: bytes, progress: Progress) -> int:
@@ -127,7 +129,7 @@ class _Driver:
             self._write(output, self.options.output, self.options.partial_output)
             return 1 if breaks else 0
         status = self._audit(request, chunks[0])
-        if self.options.output:
+        if self.options.output and not chunks[0].gap:
             self._write(output, self.options.output, self.options.partial_output)
         return 1 if breaks else status
 
@@ -239,8 +241,13 @@ class _Driver:
                 self.write_reproducer(chunk, options.mlir_generate_reproducer)
             if options.audit or options.check:
                 chunk.before, chunk.after = modules.bytecode_of(module), module
+            known = known_of(module.operation)
             for step in self._steps():
                 self._run(step, module, chunk)
+            chunk.gap = gap_behind_passes(module.operation, known)
+            if chunk.gap and not options.audit:  # whose report says it
+                line = f"{name}: the passes leave it half marked, and it is not written: {chunk.gap}"
+                raise ModuleError([], line)
             if options.verify_contract:
                 self.progress.note(chunk.number, "verifying its contract")
                 chunk.breaks = self._breaks(module)

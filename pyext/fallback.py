@@ -9,15 +9,11 @@ from paropt.census import census
 from paropt.modules import bytecode_of
 from paropt.participants import Layout
 from paropt.passes.core.traversal import ops_of
-from paropt.tags import Known, adds_tags, gaps, known_of
+from paropt.tags import Known, VerificationError, adds_tags, gaps, known_of
 from paropt.totals import Traffic, traffic
 from paropt.verification import Prediction, mismatches, prediction
 
 T = TypeVar("T")
-
-
-class VerificationError(RuntimeError):
-    """A rewritten module, or what a compiler made of it, is not what it has to be; the message is one line."""
 
 
 class Setback(NamedTuple):

@@ -14,6 +14,7 @@ from paropt.passes.core.locations import is_position
 from paropt.passes.core.pipeline import Pipeline
 from paropt.passes.core.remarks import Remark, Source, source_of
 from paropt.passes.core.traversal import ops_of
+from paropt.tags import VerificationError, gap_behind_passes, known_of
 
 # Both have `.operation`. Keep the object itself: an operation alone does not keep its module alive.
 Module: TypeAlias = ir.Module | ir.OpView
@@ -75,26 +76,37 @@ def optimize(module: Any, passes: str = DEFAULT_PIPELINE) -> Optimized:
     | a lowered `jax.jit` program | a new `ir.Module`; the program keeps its own, which jax caches  |
 
     Raises PipelineError (a ValueError) for a wrong pipeline, ModuleError (a ValueError) for text or bytecode that is
-    no valid module, TypeError for anything else, and `ir.MLIRError` when a pass fails; a module that was given is then
-    left as the failing pass left it.
+    no valid module, TypeError for anything else, `ir.MLIRError` when a pass fails, and `fallback.VerificationError`
+    when the passes say of some values that they are not reduced, and not of all that is made of these; a module that
+    was given is then left as the passes left it.
     """
     pipeline = Pipeline.parse(passes)
     match module:
         case str():
             parsed = parse(module.encode(), STDIN, make_context())
-            remarks = pipeline.run(parsed.operation)
+            remarks = _rewrite(parsed.operation, pipeline)
             return Optimized(parsed.operation.get_asm(assume_verified=True), remarks)
         case bytes():
             parsed = parse(module, STDIN, make_context())
-            remarks = pipeline.run(parsed.operation)
+            remarks = _rewrite(parsed.operation, pipeline)
             return Optimized(bytecode_of(parsed), remarks)
         case ir.Module():
-            return Optimized(module, pipeline.run(module.operation))
+            return Optimized(module, _rewrite(module.operation, pipeline))
     if not hasattr(module, "compiler_ir"):
         raise TypeError(f"expected an ir.Module, text, bytecode or a lowered program, not {type(module).__name__}")
     lowered = module.compiler_ir()
     copy = ir.Module.parse(bytecode_of(lowered), lowered.context)
-    return Optimized(copy, pipeline.run(copy.operation))
+    return Optimized(copy, _rewrite(copy.operation, pipeline))
+
+
+def _rewrite(module: ir.Operation, pipeline: Pipeline) -> list[Remark]:
+    """Runs `pipeline`. Raises VerificationError when a pass says of some values only that they are not reduced."""
+    known = known_of(module)
+    remarks = pipeline.run(module)
+    gap = gap_behind_passes(module, known)
+    if gap is not None:
+        raise VerificationError(gap)
+    return remarks
 
 
 def parse(data: bytes, name: str, context: ir.Context) -> Module:

@@ -28,11 +28,16 @@ from paropt.passes.analysis.shardings import (
     sharding_of,
 )
 from paropt.passes.analysis.unreduced import said_unreduced
+from paropt.passes.core.global_form import sources
 from paropt.passes.core.remarks import Declined, Source, source_of
 from paropt.passes.core.traversal import defining_op, op_of, ops_of, parent_of
 from paropt.passes.inline_calls import inline_calls
 
 _RETURN = "stablehlo.return"
+
+
+class VerificationError(RuntimeError):
+    """A rewritten module, or what a compiler made of it, is not what it has to be; the message is one line."""
 
 
 def tags_of(module: ir.Operation) -> list[ir.Operation]:
@@ -76,6 +81,15 @@ def adds_tags(module: ir.Operation, known: Known) -> bool:
     """Whether the passes that made `module` of a program noted that values are not reduced, of others than it did."""
     tags = tags_of(module)
     return len(tags) > known.number or any(_named(tag) not in known.tags for tag in tags)
+
+
+def gap_behind_passes(module: ir.Operation, known: Known) -> str | None:
+    """A gap that the passes that made `module` of a program left, in words.
+
+    None in the form between `expose-all-reduces` and `annotate-unreduced`, in which ops ask for the sums.
+    """
+    wrong = gaps(module, known.gaps)
+    return wrong[0] if wrong and not sources(module) else None
 
 
 def _named(tag: ir.Operation) -> tuple[Source, str]:

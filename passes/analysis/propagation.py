@@ -25,7 +25,14 @@ from paropt.passes.analysis.shardings import (
     sharding_of,
     unsplit,
 )
-from paropt.passes.analysis.shardy_input import bypass, lift_unchanged, neutral_ops, open_read_by_loops, reshape
+from paropt.passes.analysis.shardy_input import (
+    Same,
+    bypass,
+    lift_unchanged,
+    open_read_by_loops,
+    reshape,
+    same_values,
+)
 from paropt.passes.core.pipeline import elements_of
 from paropt.passes.core.remarks import Declined
 from paropt.passes.core.traversal import all_ops_of, defining_op, is_used, op_of, ops_of
@@ -64,10 +71,14 @@ class Propagated:
         copies = self._marked(module, all_ops_of(self._copy) if rules_only else sort_depth_first(self._copy))
         if not rules_only and not all(map(is_used, map(op_of, copies))):
             copies = self._alive()
+        self._same: Same = {}  # what XLA reads in place of a value
+        if not rules_only:
+            self._same = same_values(module)
+            for result, value in same_values(self._copy).items():
+                bypass(result, value)
         for result in forward_only:
             if (copy := copies.get(op_of(result).results[0])) is not None:
                 _stop_backward(copy.results[ir.OpResult(result).result_number])
-        self._same = {} if rules_only else _bypassed(module, copies)  # what XLA reads in place of a value
         for broadcast in ops_of(self._copy, _BROADCAST):
             reshape(broadcast)
         loops = [loop.results[0] for loop in ops_of(module, WHILE) if len(loop.results) and loop.results[0] in copies]
@@ -145,8 +156,14 @@ class Propagated:
 
     def sharding_of(self, result: ir.Value) -> Sharding | None:
         """How the op result `result` is split; None when it is not, or the copy lacks it."""
+        result = self._stands_for(result)
         copy = self._copy_of(defining_op(result))
         return self._of(copy.results[ir.OpResult(result).result_number]) if copy is not None else None
+
+    def _stands_for(self, result: ir.Value) -> ir.Value:
+        """The op result that XLA reads in place of `result`, which may be that itself."""
+        value = self._same.get(result, result)
+        return result if defining_op(value) is None else value
 
     def knows(self, op: ir.Operation) -> bool:
         """Whether the copy has `op` still: Shardy makes anew what depends on constants only."""
@@ -156,11 +173,20 @@ class Propagated:
         """How all results of `op` are split, in order, as Shardy writes it; None when none is."""
         if op.name == CONSTRAINT:
             return self._constrained(op)
+        if len(op.results) == 1 and (value := self._stands_for(op.results[0])) != op.results[0]:
+            return self._listed_of(op_of(value), ir.OpResult(value).result_number)
         copy = self._copy_of(op)
         name = "out_shardings" if op.name == MANUAL else SHARDING
         if copy is None or name not in copy.attributes:
             return None
         return ir.ArrayAttr.get(sdy.TensorShardingPerValueAttr(copy.attributes[name]).shardings, op.context)
+
+    def _listed_of(self, op: ir.Operation, number: int) -> ir.ArrayAttr | None:
+        """The same of one result alone."""
+        listed = self.listed(op)
+        if listed is None and op.name == CONSTRAINT:
+            return ir.ArrayAttr.get([op.attributes["sharding"]], op.context)
+        return listed and ir.ArrayAttr.get([listed[number]], op.context)
 
     def _constrained(self, constraint: ir.Operation) -> ir.ArrayAttr | None:
         """How the result of `constraint` is split; None when it is as it says: it may leave dimensions open."""
@@ -292,16 +318,6 @@ def _is_unreduced(constraint: ir.Operation) -> bool:
 
 def _shape(value: ir.Value) -> list[int]:
     return ir.RankedTensorType(value.type).shape
-
-
-def _bypassed(module: ir.Operation, copies: dict[ir.Value, ir.Operation]) -> dict[ir.Value, ir.Value]:
-    """Has the copies read what ops leave as it is, and not these ops. Returns that for what these make."""
-    found: dict[ir.Value, ir.Value] = {}
-    for op, position in neutral_ops(module):
-        if (copy := copies.get(op.results[0])) is not None:
-            found[op.results[0]] = op.operands[position]
-            bypass(copy, position)
-    return found
 
 
 def _stop_backward(result: ir.Value) -> None:

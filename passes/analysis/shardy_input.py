@@ -1,11 +1,11 @@
 """A program as XLA hands it to Shardy: what XLA makes of it first, as far as that decides how values are split.
 
-XLA drops sums with zero and products with one, turns loops that carry a value unchanged into loops that read it from
+XLA drops ops that leave a value as it is, turns loops that carry a value unchanged into loops that read it from
 outside, lets what they read be split further than the program says, and makes reshapes of broadcasts that only add
 dimensions of one element.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from jaxlib.mlir import ir
@@ -14,36 +14,137 @@ from paropt.passes.analysis.constants import CONSTANT, splat_of
 from paropt.passes.analysis.linearity import unsqueezes
 from paropt.passes.analysis.loops import WHILE, Loop
 from paropt.passes.analysis.shardings import CONSTRAINT, MANUAL, open_sharding, rank_of, sharding_of
-from paropt.passes.core.traversal import defining_op, ops_of, parent_of
+from paropt.passes.core.traversal import defining_op, op_of, ops_of, parent_of
 
 _BROADCAST, _RESHAPE, _CUSTOM_CALL = (f"stablehlo.{name}" for name in ("broadcast_in_dim", "reshape", "custom_call"))
-# Ops that make what they read of it, the number, and at which operands that may be. MHLO's folders; not division.
-_NEUTRAL = {"stablehlo.add": (0, (0, 1)), "stablehlo.subtract": (0, (1,)), "stablehlo.multiply": (1, (0, 1))}
+_TRANSPOSE, _COMPLEX = "stablehlo.transpose", "stablehlo.complex"
+# What MHLO's folders make constants of, when they read constants.
+_FOLDED = frozenset((_BROADCAST, _RESHAPE, _TRANSPOSE, "stablehlo.convert"))
+
+Same = dict[ir.Value, ir.Value]  # of the results of ops that leave a value as it is: that value
 
 
-def neutral_ops(root: ir.Operation) -> list[tuple[ir.Operation, int]]:
-    """The sums with zero, and products with one, and at which operand they have what they are."""
-    found: list[tuple[ir.Operation, int]] = []
-    for op in ops_of(root, *_NEUTRAL):
-        number, positions = _NEUTRAL[op.name]
+def same_values(root: ir.Operation) -> Same:
+    """What XLA reads in place of the results of ops that leave a value as it is, such as a product with one.
+
+    It drops these ops before it splits anything. `bypass` does it to a copy.
+    """
+    same: Same = {}
+    for op in ops_of(root, *_SAME):  # in program order
+        value = _SAME[op.name](op, same)
+        if value is not None:
+            same[op.results[0]] = same.get(value, value)
+    return same
+
+
+def _with_number(number: int, *positions: int) -> Callable[[ir.Operation, Same], ir.Value | None]:
+    """The other operand, where one of those at `positions` is that number."""
+
+    def other(op: ir.Operation, _: Same) -> ir.Value | None:
         at = next((i for i in positions if _is_number(op.operands[i], number)), None)
-        if at is not None:
-            found.append((op, 1 - at))
-    return found
+        return None if at is None else op.operands[1 - at]
+
+    return other
 
 
 def _is_number(value: ir.Value, number: int) -> bool:
-    made = defining_op(value)
-    while made is not None and made.name == _BROADCAST:
-        made = defining_op(made.operands[0])
-    splat: Any = splat_of(made) if made is not None and made.name == CONSTANT else None
+    splat = _number(value)
     return splat is not None and bool(splat.value == number)
 
 
-def bypass(op: ir.Operation, position: int) -> None:
-    """Has all that reads the result of `op` read that operand; `op` itself stays, so that it can be asked about."""
-    result = op.results[0]
-    result.replace_all_uses_with(op.operands[position])
+def _number(value: ir.Value) -> Any:
+    """The attribute of the one number that `value` is full of; None of complex ones, which XLA does not fold."""
+    made = defining_op(value)
+    while made is not None and made.name in _FOLDED:
+        made = defining_op(made.operands[0])
+    return splat_of(made) if made is not None and made.name == CONSTANT else None
+
+
+def _all_ones(op: ir.Operation, _: Same) -> ir.Value | None:
+    for position in (0, 1):
+        element, splat = ir.RankedTensorType(op.results[0].type).element_type, _number(op.operands[position])
+        if splat is not None and int(splat.value) in (-1, 2 ** ir.IntegerType(element).width - 1):
+            return op.operands[1 - position]
+    return None
+
+
+def _chosen(select: ir.Operation, _: Same) -> ir.Value | None:
+    predicate, on_true, on_false = select.operands
+    if on_true == on_false:
+        return on_true
+    splat = _number(predicate)
+    return None if splat is None else on_true if splat.value else on_false
+
+
+def _whole(op: ir.Operation, _: Same) -> ir.Value | None:
+    """The operand of a slice, a pad, a conversion or the like of which the type says that it keeps all."""
+    kept = op.operands[0].type == op.results[0].type
+    return op.operands[0] if kept and ir.RankedTensorType(op.results[0].type).has_static_shape else None
+
+
+def _kept_by_pad(op: ir.Operation, same: Same) -> ir.Value | None:
+    amounts = (ir.DenseI64ArrayAttr(op.attributes[f"edge_padding_{side}"]) for side in ("low", "high"))
+    return _whole(op, same) if not any(amount for side in amounts for amount in side) else None
+
+
+def _kept_by_broadcast(op: ir.Operation, same: Same) -> ir.Value | None:
+    dimensions = list(ir.DenseI64ArrayAttr(op.attributes["broadcast_dimensions"]))
+    return _whole(op, same) if dimensions == sorted(dimensions) else None
+
+
+def _reshaped_back(op: ir.Operation, same: Same) -> ir.Value | None:
+    value = op.operands[0]
+    while (made := defining_op(value := same.get(value, value))) is not None and made.name == _RESHAPE:
+        value = made.operands[0]
+    return value if value.type == op.results[0].type else None
+
+
+def _transposed_back(op: ir.Operation, same: Same) -> ir.Value | None:
+    order = list(ir.DenseI64ArrayAttr(op.attributes["permutation"]))
+    if order == sorted(order):
+        return op.operands[0]
+    made = defining_op(same.get(op.operands[0], op.operands[0]))
+    if made is None or made.name != _TRANSPOSE:
+        return None
+    first = ir.DenseI64ArrayAttr(made.attributes["permutation"])
+    return made.operands[0] if [first[i] for i in order] == sorted(order) else None
+
+
+def _part(number: int) -> Callable[[ir.Operation, Same], ir.Value | None]:
+    """The part of a complex number that is made of two."""
+
+    def part(op: ir.Operation, same: Same) -> ir.Value | None:
+        made = defining_op(same.get(op.operands[0], op.operands[0]))
+        return made.operands[number] if made is not None and made.name == _COMPLEX else None
+
+    return part
+
+
+# Ops that may leave a value as it is, and which; measured on what XLA hands to Shardy. Not division, nor maximum.
+_SAME: dict[str, Callable[[ir.Operation, Same], ir.Value | None]] = {
+    "stablehlo.add": _with_number(0, 0, 1),
+    "stablehlo.subtract": _with_number(0, 1),
+    "stablehlo.multiply": _with_number(1, 0, 1),
+    "stablehlo.or": _with_number(0, 0, 1),
+    "stablehlo.xor": _with_number(0, 0, 1),
+    "stablehlo.and": _all_ones,
+    "stablehlo.select": _chosen,
+    "stablehlo.convert": _whole,
+    "stablehlo.slice": _whole,
+    "stablehlo.concatenate": _whole,
+    "stablehlo.pad": _kept_by_pad,
+    _BROADCAST: _kept_by_broadcast,
+    _RESHAPE: _reshaped_back,
+    _TRANSPOSE: _transposed_back,
+    "stablehlo.real": _part(0),
+    "stablehlo.imag": _part(1),
+}
+
+
+def bypass(result: ir.Value, value: ir.Value) -> None:
+    """Has all that reads `result` read `value`; its op stays, so that it can be asked about."""
+    op = op_of(result)
+    result.replace_all_uses_with(value)
     with op.context, ir.InsertionPoint.after(op), op.location:
         _call("keep", result)
 

@@ -13,7 +13,16 @@ from paropt.passes.analysis.barriers import BARRIER
 from paropt.passes.analysis.loops import WHILE, loop_around
 from paropt.passes.analysis.noted import ALONE, OPERANDS, noted_alone
 from paropt.passes.analysis.propagation import Propagated
-from paropt.passes.analysis.shardings import Axes, Sharding, closed_sharding, is_manual, rank_of, read_sharding
+from paropt.passes.analysis.shardings import (
+    CONSTRAINT,
+    Axes,
+    Sharding,
+    closed_sharding,
+    is_manual,
+    rank_of,
+    read_sharding,
+)
+from paropt.passes.analysis.unreduced import said_unreduced
 from paropt.passes.core.global_form import constrained, noted_ops, remember, sources, take_back
 from paropt.passes.core.remarks import Declined
 from paropt.passes.core.traversal import all_ops_of, is_used, op_of, parent_of
@@ -147,10 +156,16 @@ def _changed(ops: list[ir.Operation], propagated: Propagated) -> Iterator[Change
 def _change(result: ir.OpResult, alone: Sharding | None, propagated: Propagated) -> Change | None:
     now = propagated.sharding_of(result)
     known = alone or now
-    if known is None or (now is not None and now.unreduced):
+    if known is None or (now is not None and now.unreduced) or _is_said_unreduced(result):
         return None
     unsplit = ((),) * rank_of(result)
     wanted = alone.dimensions if alone is not None else unsplit
     if op_of(result).name not in _FIRST and not any(wanted):
         return None  # XLA may drop the op, as a sum with zero: to constrain it would gather its operand
     return Change(result, known.mesh, wanted) if wanted != (now.dimensions if now is not None else unsplit) else None
+
+
+def _is_said_unreduced(result: ir.OpResult) -> bool:
+    """Whether a constraint behind `result` says so, as Shardy does not of an op that leaves a value as it is."""
+    readers = [use.owner.operation for use in result.uses]
+    return any(op.name == CONSTRAINT and said_unreduced(op.results[0]) for op in readers)

@@ -21,6 +21,8 @@ from paropt import compile_apart
 from paropt.census import census
 from paropt.comparison import AuditComparison, AuditReport
 from paropt.fallback import VerificationError
+from paropt.modules import bytecode_of
+from paropt.passes.core.context import make_context
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Remark
 from paropt.passes.core.traversal import ops_of
@@ -176,6 +178,22 @@ def test_a_gap_among_the_constraints_of_the_program() -> None:
             got = paropt.jit(step, passes="inline-calls,lose-tag{at=2}")(batches)
         np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
         paropt.jit(step, passes="inline-calls,canonicalize")(batches)  # nothing is lost
+
+
+@pytest.mark.parametrize("form", ["text", "bytecode", "module", "lowered"])
+def test_a_module_with_a_gap_is_not_handed_out(form: str) -> None:
+    lowered = jax.jit(fresh()).lower(*arguments())
+    module: Any = ir.Module.parse(str(lowered.compiler_ir()), make_context())
+    given = {"text": str(module), "bytecode": bytecode_of(module), "module": module, "lowered": lowered}[form]
+    with pytest.raises(VerificationError, match="what it adds up does not say so"):
+        paropt.optimize(given, "grad-sync,lose-tag{at=1}")
+
+
+def test_a_gap_that_a_module_came_with_is_its_own() -> None:
+    text = str(jax.jit(fresh()).lower(*arguments()).compiler_ir())
+    module = ir.Module.parse(paropt.optimize(text, "grad-sync").module, make_context())
+    lose_tag(module.operation, at=1)
+    assert "unreduced" in paropt.optimize(str(module), "canonicalize").module
 
 
 # The XLA of jax 0.12 refuses some such modules itself.
