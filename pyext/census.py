@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from paropt import hlo
+from paropt.joined_parts import joins_parts
 from paropt.origins import Origin, Origins, counterpart
 from paropt.participants import Layout, participants
 from paropt.trip_counts import Scope
@@ -59,6 +60,7 @@ class Collective:
     source_line: int
     axes: tuple[str, ...] = ()  # of the mesh, that the group spans: data, or the part data:(2)4; empty when not known
     origins: tuple[Origin, ...] = ()  # the labels of the ops around it, where it has none itself
+    joined: tuple[bool, ...] = ()  # of an all-reduce, by array: whether it puts parts together, as an all-gather does
 
     @property
     def executions(self) -> int | None:
@@ -181,7 +183,15 @@ class _Walk:
             source_line=line,
             axes=self.layout.axes(taking_part, self.module),
             origins=self._origins.of(computation, instruction),
+            joined=self._joined(kind, computation, instruction, taking_part.group),
         )
+
+    def _joined(
+        self, kind: str, computation: hlo.Computation, instruction: hlo.Instruction, group: int
+    ) -> tuple[bool, ...]:
+        if kind != "all-reduce" or instruction.opcode == "send":
+            return ()
+        return tuple(joins_parts(self.module, computation, name, group) for name in instruction.operands)
 
 
 def _kind(instruction: hlo.Instruction) -> str | None:

@@ -213,7 +213,10 @@ def _times(key: Key, reductions: Iterable[Reduced], in_loop: bool) -> float:
 def _reduced_by(collective: Collective) -> Iterator[Reduced]:
     times = collective.executions
     axes = frozenset(collective.axes)
-    for array in collective.arrays:
+    joined = collective.joined or (False,) * len(collective.arrays)
+    for array, is_joined in zip(collective.arrays, joined, strict=True):
+        if is_joined:
+            continue  # an all-gather
         size = array.elements
         yield Reduced(size, size, collective.group, collective.depth > 0, 1 if times is None else times, axes)
 
