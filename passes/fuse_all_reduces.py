@@ -58,7 +58,8 @@ def fuse_all_reduces(
     - they have the same reducer
     - they have the same replica groups, however these are written
     - they have the same channel mode
-    - they carry the same other attributes
+    - they carry the same other attributes, but for metadata that only hints
+    - their metadata binds neither to other ops of its block, as scheduling groups do
     - the reducer is one op, in the element type of its operand
     - each op between a reduction and the sum is linear, or for a maximum or minimum, only moves data
     - a factor is uniform over the replica groups

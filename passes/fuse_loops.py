@@ -46,7 +46,7 @@ def fuse_loops(module: ir.Operation) -> list[Remark]:
 
     Legal when:
 
-    - neither loop has attributes
+    - neither loop has attributes, but for metadata that only hints
     - both loops count from 0 by 1 to the same constant
     - what the second loop takes from the first are arrays into which each trip writes a part of its own
     - each trip of the second loop reads of them what one trip of the first wrote, and nothing else

@@ -5,6 +5,7 @@ from jaxlib.mlir import ir
 from paropt.passes.analysis.branches import BRANCHES, ends_of
 from paropt.passes.analysis.constants import scalar_of
 from paropt.passes.analysis.evaluation import branch_taken, evaluated
+from paropt.passes.analysis.metadata import add_hints, hints_of, others_than_hints
 from paropt.passes.core.erasing import erase_unread
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
@@ -42,7 +43,7 @@ def inline_branches(module: ir.Operation) -> list[Remark]:
 
     - the index is computed from constants, and no arithmetic there rounds; or there is one branch
     - the predicate of a select is one number, computed so
-    - the op has no attributes of its own
+    - the op has no attributes of its own, but for metadata that only hints
 
     Sources: XLA `ConditionalSimplifier`.
     """
@@ -54,7 +55,8 @@ def inline_branches(module: ir.Operation) -> list[Remark]:
         if taken is None:  # as most: it says nothing about them
             continue
         try:
-            require(not len(op.attributes), f"it has attributes of its own: {', '.join(op.attributes)}")
+            others = others_than_hints(op)
+            require(not others, f"it has attributes of its own: {others}")
         except Declined as reason:
             remarks.append(missed(NAME, op, reason))
             continue
@@ -88,7 +90,9 @@ def _inline(op: ir.Operation, taken: int) -> None:
     end = terminator_of(branch)
     for old, new in zip(op.results, end.operands, strict=True):
         old.replace_all_uses_with(new)
-    for inner in [view.operation for view in branch.operations if view.operation != end]:
+    moved = [view.operation for view in branch.operations if view.operation != end]
+    add_hints(moved, hints_of(op))
+    for inner in moved:
         inner.move_before(op)
     read = [*op.operands, *captured(op)]
     op.erase()
@@ -99,13 +103,15 @@ def _less_unread(op: ir.Operation) -> list[Remark]:
     """Makes an if or case anew that returns what is read of the results of `op`."""
     kept = [i for i, result in enumerate(op.results) if next(result.uses, None) is not None]
     unread = len(op.results) - len(kept)
-    if not unread or not kept or len(op.attributes):
+    if not unread or not kept or others_than_hints(op):
         return []
     remark = applied(NAME, op, f"nothing reads {unread} of its {len(op.results)} results")
     dropped: list[ir.Value] = []
     with ir.InsertionPoint(op), op.location:
         types, operands = [op.results[i].type for i in kept], list(op.operands)
-        new = ir.Operation.create(op.name, results=types, operands=operands, regions=len(op.regions))
+        new = ir.Operation.create(
+            op.name, results=types, operands=operands, attributes=dict(op.attributes), regions=len(op.regions)
+        )
     for end, region in zip(ends_of(op), new.regions, strict=True):
         block = end.block
         dropped += [value for i, value in enumerate(end.operands) if i not in kept]

@@ -9,6 +9,7 @@ from jaxlib.mlir.passmanager import PassManager
 
 from paropt.passes.analysis.linearity import unsqueezes
 from paropt.passes.analysis.meshes import meshes_of
+from paropt.passes.analysis.metadata import METADATA, add_hints, hints_of, spelled, unit_of_call
 from paropt.passes.analysis.shardings import CONSTRAINT, SHARDING, is_manual, open_sharding
 from paropt.passes.analysis.types import tensor_of
 from paropt.passes.core.context import inlined_call
@@ -66,7 +67,8 @@ def inline_calls(
     - the function has one block
     - the function does not call itself, directly or through others
     - neither the call nor the function is marked no_inline
-    - the call has no attributes of its own (JAX tells XLA by them where and how to run it as a unit)
+    - the call is no unit by its metadata: where it runs, when it is scheduled, or that it stays a call
+    - the call has no attributes of its own besides metadata
     - the function has no attributes of its own
     - the arguments and results have no attributes other than JAX's notes for the program's entry
 
@@ -75,6 +77,9 @@ def inline_calls(
     - the function around the call stays within max-ops ops (each level of calls may double a program)
 
     An `sdy.sharding` on a result becomes an `sdy.sharding_constraint`. Values do not change.
+
+    Metadata of the call (`mhlo.frontend_attributes`, as `jax.experimental.xla_metadata` writes them) that only hints
+    goes to the ops of the body; what an op says itself counts. passes/analysis/metadata.py lists the keys that do more.
 
     XLA simplifies functions before it inlines them, and splits what they hold after that. Two reshapes that a call has
     kept apart would become one in between, which may be split otherwise and gathered for that: an open constraint, of
@@ -136,7 +141,7 @@ def _inline(call: ir.Operation, caller: str, graph: _CallGraph) -> Remark:
     shardings, arguments = _shardings(function), function.regions[0].blocks[0].arguments
     with ir.InsertionPoint(call):
         operands = [_apart(v, a, call, graph.mesh) for v, a in zip(call.operands, arguments, strict=True)]
-        values = inlined_call(function, operands, call.location)
+        values = inlined_call(_hinted(function, call), operands, call.location)
         values = [_constrained(v, sharding, call) for v, sharding in zip(values, shardings, strict=True)]
         values = [_apart(v, result, call, graph.mesh) for v, result in zip(values, call.results, strict=True)]
     for old, new in zip(call.results, values, strict=True):
@@ -146,6 +151,16 @@ def _inline(call: ir.Operation, caller: str, graph: _CallGraph) -> Remark:
     return done
 
 
+def _hinted(function: ir.Operation, call: ir.Operation) -> ir.Operation:
+    """`function`, or where the metadata of `call` hints at something, a copy of it whose ops say so."""
+    hints = hints_of(call)
+    if not hints:
+        return function
+    copy = function.clone(ip=False).operation
+    add_hints([view.operation for view in copy.regions[0].blocks[0].operations], hints)
+    return copy
+
+
 def _require_legal(call: ir.Operation, function: ir.Operation) -> None:
     """Declines a call that must stay, wherever it stands: a copy of it in an inlined body must stay as well."""
     blocks = len(function.regions[0].blocks)
@@ -153,9 +168,11 @@ def _require_legal(call: ir.Operation, function: ir.Operation) -> None:
     require(blocks == 1, "the function has several blocks", function)
     require("no_inline" not in call.attributes, "the call is marked no_inline")
     require("no_inline" not in function.attributes, "the function is marked no_inline", function)
-    of_call = _others(call.attributes, {"callee"})
+    unit = unit_of_call(call)
+    require(not unit, f"the call is a unit by its metadata: {unit}")
+    of_call = _others(call.attributes.items(), {"callee", METADATA})
     require(not of_call, f"the call has attributes of its own: {of_call}")
-    of_function = _others(function.attributes, OF_A_FUNCTION)
+    of_function = _others(function.attributes.items(), OF_A_FUNCTION)
     require(not of_function, f"the function has attributes of its own: {of_function}", function)
     of_values = _others(_attributes_of_values(function), ENTRY_ONLY)
     require(not of_values, f"an argument or result has attributes of its own: {of_values}", function)
@@ -235,11 +252,11 @@ def _is_private(function: ir.Operation) -> bool:
     return visibility is not None and ir.StringAttr(visibility).value == "private"
 
 
-def _attributes_of_values(function: ir.Operation) -> list[str]:
-    """The names of the attributes of the function's arguments and results."""
+def _attributes_of_values(function: ir.Operation) -> list[tuple[str, ir.Attribute]]:
+    """The attributes of the function's arguments and results, with their names."""
     lists = [function.attributes.get(key) for key in ("arg_attrs", "res_attrs")]
     entries: list[Any] = [ir.DictAttr(entry) for each in lists if each for entry in ir.ArrayAttr(each)]
-    return [named.name for entry in entries for named in entry]
+    return [(named.name, named.attr) for entry in entries for named in entry]
 
 
 def _shardings(function: ir.Operation) -> list[ir.Attribute | None]:
@@ -295,6 +312,6 @@ def _leave_apart(module: ir.Operation) -> None:
             op.erase()
 
 
-def _others(names: Iterable[str], known: Collection[str]) -> str:
-    """The names that are not known, for a message; "" when there are none."""
-    return ", ".join(sorted({name for name in names if name not in known}))
+def _others(given: Iterable[tuple[str, ir.Attribute]], known: Collection[str]) -> str:
+    """The attributes that are not known, for a message; "" when there are none."""
+    return spelled({name: value for name, value in given if name not in known})

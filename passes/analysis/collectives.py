@@ -1,7 +1,7 @@
 """What a collective does: who takes part, and how values are combined."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +9,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from paropt.passes.analysis.meshes import mesh_named
+from paropt.passes.analysis.metadata import METADATA, group_of, told_apart_by
 from paropt.passes.analysis.shardings import CONSTRAINT, SHARDING, axes_in, read_sharding, unconstrained
 from paropt.passes.analysis.types import is_number, tensor_of
 from paropt.passes.core.remarks import require
@@ -58,9 +59,11 @@ IN_BRANCH = "paropt_in_branch"
 # of their attributes. Part of what makes two reductions equal, so that those that merge were written in the same way.
 DECOMPOSED = "paropt_decomposed"
 
-# Attributes of a reduction that need not be equal to be mergeable: those that `Reduction` models, and the sharding of
-# the result over axes that are not manual, which says where a value lies and not what it is.
+# Attributes of a reduction that need not be equal to be mergeable: those that `Reduction` models, metadata (some of its
+# keys must be), and the sharding of the result over axes that are not manual, which says where a value lies and not
+# what it is.
 _MODELLED = {
+    METADATA,
     "replica_groups",
     "channel_handle",
     "use_global_device_ids",
@@ -93,7 +96,7 @@ class Reduction(NamedTuple):
     crosses_partitions: bool  # a channel is given
     global_ids: bool  # ids count all devices, not replicas
     scatter_dimension: int | None  # of a reduce_scatter
-    attributes: str  # whatever else the op carries
+    attributes: str  # whatever else the op carries, but for metadata that only hints
     place: tuple[str, tuple[str, ...]] = ("", ())  # the mesh and its axes, of a global all_reduce
     moved: tuple[Moved, ...] = ()  # what is then done to what is reduced, in the same way wherever it is; see there
 
@@ -116,8 +119,14 @@ def difference(a: Reduction, b: Reduction) -> str:
     """Why `a` and `b` may not be merged, in words; "" when they may."""
     for field, words in _DIFFERENCES:
         if getattr(a, field) != getattr(b, field):
-            return words
+            return words if field != "attributes" else f"{words}: {_unlike(a.attributes, b.attributes)}"
     return ""
+
+
+def _unlike(*attributes: str) -> str:
+    """Those that only one of two reductions has, or has so."""
+    one, other = (set(each.splitlines()) for each in attributes)
+    return ", ".join(sorted(one ^ other))
 
 
 _DIFFERENCES = (
@@ -151,6 +160,8 @@ def reduction_of(op: ir.Operation) -> Reduction:
     require(is_number(element) or combiner not in (ADD, "stablehlo.multiply"), "a sum of i1 is not linear")
     groups = replica_groups(op)
     require(groups is not None, "the replica groups are not known")
+    group = group_of(op)
+    require(not group, f"its metadata binds the reduction to other ops of its block: {group}")
     assert combiner is not None and groups is not None
     attributes = op.attributes
     scatters = op.name == REDUCE_SCATTER
@@ -161,10 +172,14 @@ def reduction_of(op: ir.Operation) -> Reduction:
         crosses_partitions=_channel(op) > 0,
         global_ids="use_global_device_ids" in attributes,
         scatter_dimension=ir.IntegerAttr(attributes["scatter_dimension"]).value if scatters else None,
-        attributes=" ".join(
-            f"{name}={attributes[name]}" for name in sorted(attributes.keys()) if name not in _MODELLED
+        attributes=_spelled(
+            {name: attributes[name] for name in attributes if name not in _MODELLED} | told_apart_by(op)
         ),
     )
+
+
+def _spelled(attributes: Mapping[str, ir.Attribute]) -> str:
+    return "\n".join(f"{name}={attributes[name]}" for name in sorted(attributes))
 
 
 def global_reduction(mesh: str, axes: Sequence[str]) -> Reduction:

@@ -12,6 +12,7 @@ from paropt.passes.analysis.constants import CONSTANT, is_zero
 from paropt.passes.analysis.evaluation import Known, evaluated, trips_of
 from paropt.passes.analysis.exits import Order
 from paropt.passes.analysis.loops import WHILE, Loop, counter_of
+from paropt.passes.analysis.metadata import others_than_hints
 from paropt.passes.analysis.types import bytes_of, tensor_of
 from paropt.passes.core.remarks import require
 from paropt.passes.core.traversal import captured, defining_op
@@ -66,7 +67,8 @@ def firsts_of(second: Loop) -> list[Loop]:
 def pair_of(first: Loop, second: Loop) -> Pair:
     """Raises Declined when a trip of the second loop may not follow each trip of the first."""
     for loop in (first, second):
-        require(not len(loop.op.attributes), "a loop has attributes, for example shardings", loop.op)
+        others = others_than_hints(loop.op)
+        require(not others, f"a loop has attributes of its own: {others}", loop.op)
     counters = _counters(first, second)
     trips = trips_of(first), trips_of(second)
     require(trips[0] is not None and trips[1] is not None, "the loops make too many trips")

@@ -5,6 +5,7 @@ from jaxlib.mlir import ir
 from paropt.passes.analysis.linearity import unsqueezes
 from paropt.passes.analysis.loop_pairs import Pair, Read, is_unchanged
 from paropt.passes.analysis.loops import Loop
+from paropt.passes.analysis.metadata import add_hints, hints_of
 from paropt.passes.core.counter import constant, create
 from paropt.passes.core.erasing import erase_unread
 from paropt.passes.core.loops import carry, rebuilt, uncarry
@@ -27,6 +28,7 @@ def fuse(pair: Pair) -> Loop:
     starts = [first.op.operands[i] for i in kept] + [second.op.operands[i] for i in pair.carried]
     added = _join_bodies(pair)
     new = rebuilt(first, starts, [*(first.next_values.operands[i] for i in kept), *added])
+    add_hints([new.op], hints_of(second.op))
     results = list(new.op.results)
     olds = [first.op.results[i] for i in kept] + [second.op.results[i] for i in pair.carried]
     for old, result in zip(olds, results, strict=True):

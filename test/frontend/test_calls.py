@@ -7,12 +7,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental import compute_on
+from jax.experimental.scheduling_groups import scheduling_group
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from jaxlib.mlir import ir
 from numeric.oracle import assert_same
 
 import paropt.passes  # noqa: F401  registers every pass
+from paropt.passes.analysis.metadata import METADATA
 from paropt.passes.core.context import make_context
 from paropt.passes.core.pipeline import Pipeline
 from paropt.passes.core.remarks import source_of
@@ -88,13 +91,80 @@ def test_values_stay(name: str) -> None:
     assert_same(before, str(module))
 
 
-def test_calls_that_jax_marked_stay() -> None:
-    def marked(x: jax.Array) -> jax.Array:
-        with set_xla_metadata(inlineable="false"):
-            return jax.jit(jnp.sin)(x)
+@jax.jit
+def layer(x: jax.Array) -> jax.Array:
+    return jnp.tanh(x) * 2
 
-    module, _ = inlined(marked)
+
+# Traced here, so that only the calls that JAX adds later carry metadata, not the ops of the functions.
+layer.lower(X)
+_mesh_in = jax.shard_map(
+    lambda y: jax.lax.psum(layer(y), "data"), mesh=sharding().mesh, in_specs=P("data"), out_specs=P()
+)
+_HINTED: dict[str, Callable[[jax.Array], object]] = {
+    "a jitted function": layer,
+    "its gradient": jax.grad(lambda x: layer(x).sum()),
+    "in a scan": lambda x: jax.lax.scan(lambda c, y: (c + layer(y), None), x[0], x)[0],
+    "in a branch": lambda x: jax.lax.cond(x[0, 0] > 0, layer, jnp.sin, x),
+    "in a nested jit": lambda x: jax.jit(lambda y: layer(y) + 1)(x),
+    "in a checkpoint": jax.grad(lambda x: jax.checkpoint(lambda y: jnp.sin(layer(y)))(x).sum()),
+    "in shard_map": _mesh_in,
+    "exported": exported,
+}
+
+
+@pytest.mark.parametrize("name", _HINTED)
+def test_metadata_that_only_hints_goes_to_the_ops(name: str) -> None:
+    def hinted(x: jax.Array) -> object:
+        with set_xla_metadata(a="b"):
+            return _HINTED[name](x)
+
+    module, before = inlined(hinted)
+    assert ops_of(module.operation, "func.call") == []
+    hint = '{mhlo.frontend_attributes = {a = "b"}}'
+    (main,) = ops_of(module.operation, "func.func")
+    work = ops_of(main, "stablehlo.tanh", "stablehlo.sine", "stablehlo.multiply")
+    assert work and hint in before
+    assert all(hint in f"{{mhlo.frontend_attributes = {op.attributes[METADATA]}}}" for op in work)
+
+
+def test_metadata_of_the_value_of_a_call_goes_to_the_ops_of_the_function() -> None:
+    module, before = inlined(lambda x: set_xla_metadata(layer(x), a="b"))
+    assert before.count("frontend_attributes") == 1
+    assert str(module).count('a = "b"') == len(ops_of(module.operation, "stablehlo.tanh", "stablehlo.multiply")) + 1
+    assert_same(before, str(module))
+
+
+def on(compute_type: str) -> Callable[[jax.Array], jax.Array]:
+    run_on = getattr(compute_on, "compute_on2", compute_on.compute_on)  # jax 0.12 has the new form only
+    return run_on(lambda x: jnp.sin(x) * 2, compute_type=compute_type, out_memory_spaces=jax.memory.Space.Device)
+
+
+def not_inlineable(x: jax.Array) -> jax.Array:
+    with set_xla_metadata(inlineable="false"):
+        return layer(x)
+
+
+def scheduled(x: jax.Array) -> jax.Array:
+    with set_xla_metadata(_scheduling_group_id=3):
+        return layer(x)
+
+
+_UNITS: dict[str, Callable[[jax.Array], object]] = {
+    '_xla_compute_type = "host"': on("device_host"),
+    '_xla_stream_annotation = "1"': on("gpu_stream:1"),
+    '_scheduling_group_id = "3"': scheduled,
+    'by its metadata: inlineable = "false"': not_inlineable,
+    'scheduling_group = "late"': scheduling_group("late")(layer),
+}
+
+
+@pytest.mark.parametrize("said", _UNITS)
+def test_calls_that_jax_made_units_stay(said: str) -> None:
+    module = ir.Module.parse(jax.jit(lambda x: _UNITS[said](x)).lower(X).as_text(), make_context())
+    remarks = Pipeline.parse("inline-calls").run(module.operation)
     assert len(ops_of(module.operation, "func.call")) == 1
+    assert [said in remark.text for remark in remarks if not remark.applied] == [True]
 
 
 def test_positions_lead_to_the_user_s_line() -> None:

@@ -37,6 +37,58 @@ func.func public @accumulate(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %w#1 : tensor<4xf32>
 }
 
+// Metadata that only hints is no obstacle, and stays on the ops.
+// CHECK-LABEL:   func.func public @hints
+// CHECK:           stablehlo.while({{.*}} attributes {mhlo.frontend_attributes = {a = "loop"}}
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           stablehlo.return
+// CHECK:           "stablehlo.all_reduce"
+// CHECK:           {mhlo.frontend_attributes = {a = "reduction"}}
+// CHECK:           return
+func.func public @hints(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4xf32> attributes {mhlo.frontend_attributes = {a = "loop"}}
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %s = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, mhlo.frontend_attributes = {a = "reduction"}} : (tensor<4xf32>) -> tensor<4xf32>
+    %n = stablehlo.add %acc, %s {mhlo.frontend_attributes = {a = "op"}} : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
+// A scheduling group is of ops of one block.
+// CHECK-LABEL:   func.func public @scheduling_group
+// CHECK:           stablehlo.while
+// CHECK:           stablehlo.all_reduce
+// CHECK:           stablehlo.return
+// CHECK-NOT:       stablehlo.all_reduce
+// CHECK:           return
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: its metadata binds the reduction to other ops of its block: _scheduling_group_id = "3"
+func.func public @scheduling_group(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4xf32> attributes {mhlo.frontend_attributes = {a = "loop"}}
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %s = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, mhlo.frontend_attributes = {_scheduling_group_id = "3"}} : (tensor<4xf32>) -> tensor<4xf32>
+    %n = stablehlo.add %acc, %s {mhlo.frontend_attributes = {a = "op"}} : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
 // Kahan's sum carries by how much it was rounded.
 // CHECK-LABEL:   func.func public @compensated
 // CHECK:           stablehlo.while

@@ -459,14 +459,48 @@ func.func public @channel_without_global_ids(%x: tensor<4xf32>, %y: tensor<4xf32
   return %s : tensor<4xf32>
 }
 
-// Legal when: they carry the same other attributes
+// Legal when: they carry the same other attributes, but for metadata that only hints
 // CHECK-LABEL:   func.func public @different_attributes
 // CHECK-COUNT-2:   stablehlo.all_reduce
 // CHECK-NOT:       stablehlo.all_reduce
-// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: the reductions differ in attributes
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: the reductions differ in attributes: user.tag="y"
 func.func public @different_attributes(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
   %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
   %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, user.tag = "y"} : (tensor<4xf32>) -> tensor<4xf32>
+  %s = stablehlo.add %a, %b : tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
+// Metadata of XLA keeps reductions apart only by keys that mean so; here they hint.
+// CHECK-LABEL:   func.func public @different_hints
+// CHECK-COUNT-1:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+func.func public @different_hints(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, mhlo.frontend_attributes = {note = "x"}} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, mhlo.frontend_attributes = {other = "y"}} : (tensor<4xf32>) -> tensor<4xf32>
+  %s = stablehlo.add %a, %b : tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
+// CHECK-LABEL:   func.func public @different_combiner_keys
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: the reductions differ in attributes: combiner_key="y"
+func.func public @different_combiner_keys(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, mhlo.frontend_attributes = {combiner_key = "y"}} : (tensor<4xf32>) -> tensor<4xf32>
+  %s = stablehlo.add %a, %b : tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
+// Legal when: their metadata binds neither to other ops of its block, as scheduling groups do
+// CHECK-LABEL:   func.func public @scheduling_group
+// CHECK-COUNT-2:   stablehlo.all_reduce
+// CHECK-NOT:       stablehlo.all_reduce
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: its metadata binds the reduction to other ops of its block: _scheduling_group_id = "3"
+func.func public @scheduling_group(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, mhlo.frontend_attributes = {_scheduling_group_id = "3"}} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, mhlo.frontend_attributes = {_scheduling_group_id = "3"}} : (tensor<4xf32>) -> tensor<4xf32>
   %s = stablehlo.add %a, %b : tensor<4xf32>
   return %s : tensor<4xf32>
 }

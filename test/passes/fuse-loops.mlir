@@ -7,7 +7,7 @@ module attributes {mhlo.num_replicas = 8 : i32} {
 // end result of the first loop follows.
 // CHECK-LABEL:   func.func public @forward_and_backward
 // CHECK-NOT:       tensor<4x2xf32>{{$}}
-// CHECK:           %[[LOOP:.*]]:3 = stablehlo.while(%[[I:.*]] = %{{.*}}, %[[SUM:.*]] = %{{.*}}, %[[ACC:.*]] = %{{.*}})
+// CHECK:           %[[LOOP:.*]]:3 = stablehlo.while(%[[I:.*]] = %{{.*}}, %[[SUM:.*]] = %{{.*}}, %[[ACC:.*]] = %{{.*}}){{.*}} attributes {mhlo.frontend_attributes = {a = "first", b = "second"}}
 // CHECK:           } do {
 // CHECK:             %[[H:.*]] = stablehlo.multiply
 // CHECK-NEXT:        %[[NEXT_SUM:.*]] = stablehlo.add %[[SUM]], %[[H]]
@@ -26,7 +26,7 @@ func.func public @forward_and_backward(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) 
   %four = stablehlo.constant dense<4> : tensor<i32>
   %none = stablehlo.constant dense<0.0> : tensor<2xf32>
   %zeros = stablehlo.constant dense<0.0> : tensor<4x2xf32>
-  %f:3 = stablehlo.while(%i = %zero, %sum = %none, %kept = %zeros) : tensor<i32>, tensor<2xf32>, tensor<4x2xf32>
+  %f:3 = stablehlo.while(%i = %zero, %sum = %none, %kept = %zeros) : tensor<i32>, tensor<2xf32>, tensor<4x2xf32> attributes {mhlo.frontend_attributes = {a = "first"}}
   cond {
     %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
     stablehlo.return %more : tensor<i1>
@@ -41,7 +41,7 @@ func.func public @forward_and_backward(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) 
     stablehlo.return %next_i, %next_sum, %next_kept : tensor<i32>, tensor<2xf32>, tensor<4x2xf32>
   }
   %l = stablehlo.negate %f#1 : tensor<2xf32>
-  %b:4 = stablehlo.while(%j = %zero, %stack = %f#2, %c = %w, %acc = %none) : tensor<i32>, tensor<4x2xf32>, tensor<2xf32>, tensor<2xf32>
+  %b:4 = stablehlo.while(%j = %zero, %stack = %f#2, %c = %w, %acc = %none) : tensor<i32>, tensor<4x2xf32>, tensor<2xf32>, tensor<2xf32> attributes {mhlo.frontend_attributes = {a = "second", b = "second"}}
   cond {
     %more = stablehlo.compare LT, %j, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
     stablehlo.return %more : tensor<i1>
@@ -236,11 +236,11 @@ func.func public @running_loss(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (tens
   return %l, %b#3 : tensor<2xf32>, tensor<2xf32>
 }
 
-// Legal when: neither loop has attributes
+// Legal when: neither loop has attributes, but for metadata that only hints
 // CHECK-LABEL:   func.func public @attributes
 // CHECK:           stablehlo.while(
 // CHECK:           stablehlo.while(
-// REMARK-DAG: [fuse-loops] stablehlo.while missed: a loop has attributes, for example shardings
+// REMARK-DAG: [fuse-loops] stablehlo.while missed: a loop has attributes of its own: _scheduling_group_id = "1"
 func.func public @attributes(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -248,7 +248,7 @@ func.func public @attributes(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (tensor
   %four = stablehlo.constant dense<4> : tensor<i32>
   %none = stablehlo.constant dense<0.0> : tensor<2xf32>
   %zeros = stablehlo.constant dense<0.0> : tensor<4x2xf32>
-  %f:3 = stablehlo.while(%i = %zero, %sum = %none, %kept = %zeros) : tensor<i32>, tensor<2xf32>, tensor<4x2xf32> attributes {mhlo.frontend_attributes = {a = "b"}}
+  %f:3 = stablehlo.while(%i = %zero, %sum = %none, %kept = %zeros) : tensor<i32>, tensor<2xf32>, tensor<4x2xf32> attributes {mhlo.frontend_attributes = {_scheduling_group_id = "1"}}
   cond {
     %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
     stablehlo.return %more : tensor<i1>

@@ -111,6 +111,24 @@ func.func @others_read_it(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 
 // -----
 
+// Metadata that only hints goes to the ops of the branch.
+// CHECK-LABEL: func.func @hinted
+// CHECK-NOT:     stablehlo.if
+// CHECK:         stablehlo.add %{{.*}} {mhlo.frontend_attributes = {a = "op", b = "if"}}
+// REMARK: [inline-branches] stablehlo.if applied: it always takes branch 0 of 2
+func.func @hinted(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %true = stablehlo.constant dense<true> : tensor<i1>
+  %r = "stablehlo.if"(%true) ({
+    %y = stablehlo.add %x, %x {mhlo.frontend_attributes = {a = "op"}} : tensor<4xf32>
+    stablehlo.return %y : tensor<4xf32>
+  }, {
+    stablehlo.return %x : tensor<4xf32>
+  }) {mhlo.frontend_attributes = {a = "if", b = "if"}} : (tensor<i1>) -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}
+
+// -----
+
 // Legal when: the index is computed from constants, and no arithmetic there rounds; or there is one branch
 // CHECK-LABEL: func.func @in_a_loop
 // CHECK:         stablehlo.if
@@ -148,10 +166,10 @@ func.func @in_a_loop(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 
 // -----
 
-// Legal when: the op has no attributes of its own
+// Legal when: the op has no attributes of its own, but for metadata that only hints
 // CHECK-LABEL: func.func @marked
 // CHECK:         stablehlo.if
-// REMARK: [inline-branches] stablehlo.if missed: it has attributes of its own: mhlo.note
+// REMARK: [inline-branches] stablehlo.if missed: it has attributes of its own: mhlo.note = unit
 func.func @marked(%x: tensor<4xf32>) -> tensor<4xf32> {
   %true = stablehlo.constant dense<true> : tensor<i1>
   %r = "stablehlo.if"(%true) ({

@@ -298,12 +298,12 @@ func.func private @closed(%x: tensor<4xf32>) -> tensor<4xf32> attributes {no_inl
 
 // -----
 
-// Legal when: the call has no attributes of its own (JAX tells XLA by them where and how to run it as a unit)
-// CHECK-LABEL: func.func public @attributes_of_the_call
+// Legal when: the call is no unit by its metadata: where it runs, when it is scheduled, or that it stays a call
+// CHECK-LABEL: func.func public @runs_elsewhere
 // CHECK-NEXT:    call @on_the_host(%{{.*}}) {mhlo.frontend_attributes = {_xla_compute_type = "host"}}
 // CHECK:       func.func private @on_the_host
-// REMARK: [inline-calls] func.call missed: the call has attributes of its own: mhlo.frontend_attributes
-func.func public @attributes_of_the_call(%x: tensor<4xf32>) -> tensor<4xf32> {
+// REMARK: [inline-calls] func.call missed: the call is a unit by its metadata: _xla_compute_type = "host"
+func.func public @runs_elsewhere(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = call @on_the_host(%x) {mhlo.frontend_attributes = {_xla_compute_type = "host"}} : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
@@ -314,10 +314,91 @@ func.func private @on_the_host(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
+// Each key that makes a unit of a call does so alone; `inlineable` says what it says.
+// CHECK-LABEL: func.func public @units
+// CHECK-COUNT-8: call @negated
+// CHECK-NOT:     call @negated
+// CHECK:         stablehlo.negate %{{.*}} : tensor<4xf32>
+// CHECK-NEXT:    return
+// REMARK-DAG: [inline-calls] func.call missed: the call is a unit by its metadata: inlineable = "false"
+// REMARK-DAG: [inline-calls] func.call missed: the call is a unit by its metadata: _xla_stream_annotation = "1"
+// REMARK-DAG: [inline-calls] func.call missed: the call is a unit by its metadata: _scheduling_group_id = "3"
+// REMARK-DAG: [inline-calls] func.call missed: the call is a unit by its metadata: scheduling_group = "late"
+// REMARK-DAG: [inline-calls] func.call missed: the call is a unit by its metadata: MUST_FUSE = "7"
+// REMARK-DAG: [inline-calls] func.call missed: the call is a unit by its metadata: backend_config = "{}"
+// REMARK-DAG: [inline-calls] func.call missed: the call is a unit by its metadata: compilation_unit = "a"
+// REMARK-DAG: [inline-calls] func.call missed: the call is a unit by its metadata: xla.sdy.sharding = "none"
+func.func public @units(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = call @negated(%x) {mhlo.frontend_attributes = {inlineable = "false", hint = "a"}} : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = call @negated(%0) {mhlo.frontend_attributes = {_xla_stream_annotation = "1"}} : (tensor<4xf32>) -> tensor<4xf32>
+  %2 = call @negated(%1) {mhlo.frontend_attributes = {_scheduling_group_id = "3"}} : (tensor<4xf32>) -> tensor<4xf32>
+  %3 = call @negated(%2) {mhlo.frontend_attributes = {scheduling_group = "late"}} : (tensor<4xf32>) -> tensor<4xf32>
+  %4 = call @negated(%3) {mhlo.frontend_attributes = {MUST_FUSE = "7"}} : (tensor<4xf32>) -> tensor<4xf32>
+  %5 = call @negated(%4) {mhlo.frontend_attributes = {backend_config = "{}"}} : (tensor<4xf32>) -> tensor<4xf32>
+  %6 = call @negated(%5) {mhlo.frontend_attributes = {compilation_unit = "a"}} : (tensor<4xf32>) -> tensor<4xf32>
+  %7 = call @negated(%6) {mhlo.frontend_attributes = {xla.sdy.sharding = "none"}} : (tensor<4xf32>) -> tensor<4xf32>
+  %8 = call @negated(%7) {mhlo.frontend_attributes = {inlineable = "true"}} : (tensor<4xf32>) -> tensor<4xf32>
+  return %8 : tensor<4xf32>
+}
+func.func private @negated(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = stablehlo.negate %x : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+// Metadata that hints goes to the ops of the body, and to calls there that stay; what an op says itself counts. Other
+// callers of the function, constants and the regions of ops are left alone.
+// CHECK-LABEL: func.func public @hints
+// CHECK-NEXT:    %[[C:.*]] = stablehlo.constant dense<1.000000e+00> : tensor<4xf32>
+// CHECK-NEXT:    stablehlo.add %{{.*}}, %[[C]] {mhlo.frontend_attributes = {a = "call", b = "call"}}
+// CHECK-NEXT:    stablehlo.negate %{{.*}} {mhlo.frontend_attributes = {a = "op", b = "call"}}
+// CHECK-NEXT:    call @stays(%{{.*}}) {mhlo.frontend_attributes = {_xla_compute_type = "host", a = "call", b = "call"}}
+// CHECK:         stablehlo.add %{{[^{]*}} : tensor<4xf32>
+// CHECK-NEXT:    stablehlo.negate %{{.*}} {mhlo.frontend_attributes = {a = "op"}}
+// CHECK-NEXT:    call @stays(%{{.*}}) {mhlo.frontend_attributes = {_xla_compute_type = "host"}}
+func.func public @hints(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = call @body(%x) {mhlo.frontend_attributes = {a = "call", b = "call"}} : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = call @body(%0) : (tensor<4xf32>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+func.func private @body(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %c = stablehlo.constant dense<1.0> : tensor<4xf32>
+  %0 = call @adds(%x, %c) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %1 = stablehlo.negate %0 {mhlo.frontend_attributes = {a = "op"}} : tensor<4xf32>
+  %2 = call @stays(%1) {mhlo.frontend_attributes = {_xla_compute_type = "host"}} : (tensor<4xf32>) -> tensor<4xf32>
+  return %2 : tensor<4xf32>
+}
+func.func private @adds(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = stablehlo.add %x, %y : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+func.func private @stays(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = stablehlo.sine %x : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+// Legal when: the call has no attributes of its own besides metadata
+// CHECK-LABEL: func.func public @attributes_of_the_call
+// CHECK-NEXT:    call @sharded
+// REMARK: [inline-calls] func.call missed: the call has attributes of its own: mhlo.sharding = "{replicated}"
+func.func public @attributes_of_the_call(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = call @sharded(%x) {mhlo.frontend_attributes = {a = "b"}, mhlo.sharding = "{replicated}"} : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+func.func private @sharded(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = stablehlo.negate %x : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
 // Legal when: the function has no attributes of its own
 // CHECK-LABEL: func.func public @attributes_of_the_function
 // CHECK-NEXT:    call @on_a_thread
-// REMARK: [inline-calls] func.call missed: the function has attributes of its own: execution_thread (func.func at {{.*}})
+// REMARK: [inline-calls] func.call missed: the function has attributes of its own: execution_thread = "thread" (func.func at {{.*}})
 func.func public @attributes_of_the_function(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = call @on_a_thread(%x) : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
@@ -333,7 +414,7 @@ func.func private @on_a_thread(%x: tensor<4xf32>) -> tensor<4xf32> attributes {e
 // CHECK-LABEL: func.func public @attributes_of_values
 // CHECK-NEXT:    call @sharded_argument
 // CHECK-NEXT:    call @sharded_result
-// REMARK-COUNT-2: [inline-calls] func.call missed: an argument or result has attributes of its own: mhlo.sharding (func.func at {{.*}})
+// REMARK-COUNT-2: [inline-calls] func.call missed: an argument or result has attributes of its own: mhlo.sharding = "{replicated}" (func.func at {{.*}})
 func.func public @attributes_of_values(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = call @sharded_argument(%x) : (tensor<4xf32>) -> tensor<4xf32>
   %1 = call @sharded_result(%0) : (tensor<4xf32>) -> tensor<4xf32>
