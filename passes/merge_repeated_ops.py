@@ -40,7 +40,7 @@ def merge_repeated_ops(module: ir.Operation) -> list[Remark]:
 
     Legal when:
 
-    - both are the same op on the same values, in one block, with the same attributes and regions
+    - both are the same op on the same values, in one block, with the same regions and attributes (hints aside)
     - the op only computes its results, and is no barrier (what `jax.checkpoint` computes again stays)
     - no constraint says of it, or of a copy of it, that it is not reduced (XLA aborts where zeros are shared by such)
     - nothing pads it where it is split (XLA:CPU does that once, for windows and pads with other numbers, too)

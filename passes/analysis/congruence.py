@@ -14,6 +14,7 @@ from jaxlib.mlir.dialects import stablehlo
 
 from paropt.passes.analysis.collectives import COLLECTIVES
 from paropt.passes.analysis.constants import CONSTANT
+from paropt.passes.analysis.metadata import METADATA, bindings_of
 from paropt.passes.analysis.shardings import CONSTRAINT as SHARDING_CONSTRAINT
 from paropt.passes.analysis.types import tensor_of
 from paropt.passes.analysis.uniformity import DETERMINISTIC
@@ -331,11 +332,15 @@ def _is_equal(name: str, one: Mapping[str, object], other: Mapping[str, object])
 
 
 def attributes_of(op: ir.Operation) -> dict[str, object]:
-    """The attributes of `op`, as far as they say what it does: the number of a channel only tells ops apart."""
+    """The attributes of `op`, as far as they say what it does: the number of a channel only tells ops apart.
+
+    Metadata for XLA that only hints is no part of it, as in XLA's own `HloCSE`.
+    """
     if op.name == CONSTANT and not is_readable(op):
         # jaxlib cannot make such attributes; a copy, because printing an op in its block numbers the whole function.
         return {"value": op.clone(ip=False).get_asm(print_generic_op_form=True, assume_verified=True)}
-    return {name: _comparable(name, op.attributes[name]) for name in op.attributes}
+    said = {name: _comparable(name, op.attributes[name]) for name in op.attributes if name != METADATA}
+    return said | {METADATA: bindings} if (bindings := bindings_of(op)) else said
 
 
 def is_readable(constant: ir.Operation) -> bool:

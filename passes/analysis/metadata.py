@@ -11,7 +11,8 @@ from jaxlib.mlir import ir
 
 from paropt.passes.analysis.marks import ATTRIBUTES as METADATA
 
-_SHARDY = "xla.sdy."  # shardings as Shardy writes them into a module that is sent on
+# Shardings as Shardy writes them into a module that is sent on, and our own marks.
+_PREFIXES = ("xla.sdy.", "paropt.")
 
 
 class _Binding(NamedTuple):
@@ -68,14 +69,17 @@ def group_of(op: ir.Operation) -> str:
 
 def told_apart_by(op: ir.Operation) -> dict[str, ir.Attribute]:
     """The metadata of the reduction `op` that one it is merged with must have, too."""
-    return {key: value for key, value in metadata_of(op).items() if key in _OF_EQUALS or key.startswith(_SHARDY)}
+    return {key: value for key, value in metadata_of(op).items() if key in _OF_EQUALS or key.startswith(_PREFIXES)}
+
+
+def bindings_of(op: ir.Operation) -> dict[str, ir.Attribute]:
+    """The metadata of `op` that more than hints."""
+    return {key: value for key, value in metadata_of(op).items() if key in _ALL or key.startswith(_PREFIXES)}
 
 
 def others_than_hints(op: ir.Operation) -> str:
     """The discardable attributes of `op`, a loop or branch, that more than hint, for a message; "" when none does."""
-    given = {name: op.attributes[name] for name in op.attributes if name != METADATA}
-    bound = {key: value for key, value in metadata_of(op).items() if key in _ALL or key.startswith(_SHARDY)}
-    return spelled(given | bound)
+    return spelled({name: op.attributes[name] for name in op.attributes if name != METADATA} | bindings_of(op))
 
 
 def hints_of(op: ir.Operation) -> dict[str, ir.Attribute]:
@@ -98,7 +102,7 @@ def spelled(attributes: Mapping[str, ir.Attribute]) -> str:
 def _keeps_call(key: str, value: ir.Attribute) -> bool:
     if key == "inlineable":
         return not isinstance(value, ir.StringAttr) or value.value != "true"
-    return key in _OF_CALLS or key.startswith(_SHARDY)
+    return key in _OF_CALLS or key.startswith(_PREFIXES)
 
 
 def _short(text: str) -> str:

@@ -32,14 +32,15 @@ func.func @twice(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"da
   return %r : tensor<16x4xf32>
 }
 
-// Legal when: both are the same op on the same values, in one block, with the same attributes and regions
+// Legal when: both are the same op on the same values, in one block, with the same regions and attributes (hints aside)
 // CHECK-LABEL: func.func @others
 // CHECK-COUNT-4: stablehlo.dot_general
 // CHECK:         stablehlo.while
 // CHECK:           stablehlo.dot_general
 func.func @others(%x: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %w: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %a = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
-  %same = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %same = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {mhlo.frontend_attributes = {hint = "b"}} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %elsewhere = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] {mhlo.frontend_attributes = {combiner_key = "b"}} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
   %b = stablehlo.dot_general %x, %w, contracting_dims = [1] x [1] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
   %c = stablehlo.dot_general %w, %x, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
   %d = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0], precision = [HIGHEST, HIGHEST] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
@@ -56,7 +57,8 @@ func.func @others(%x: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"da
     %next = stablehlo.add %i, %one : tensor<i32>
     stablehlo.return %next, %n : tensor<i32>, tensor<8x8xf32>
   }
-  %1 = stablehlo.add %same, %b : tensor<8x8xf32>
+  %0 = stablehlo.add %same, %elsewhere : tensor<8x8xf32>
+  %1 = stablehlo.add %0, %b : tensor<8x8xf32>
   %2 = stablehlo.add %c, %d : tensor<8x8xf32>
   %3 = stablehlo.add %1, %2 : tensor<8x8xf32>
   %4 = stablehlo.add %3, %l#1 : tensor<8x8xf32>
