@@ -14,7 +14,7 @@ from paropt.passes.analysis.shardings import CONSTRAINT, SHARDING, is_manual, op
 from paropt.passes.analysis.types import tensor_of
 from paropt.passes.core.context import inlined_call
 from paropt.passes.core.registry import register
-from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
+from paropt.passes.core.remarks import Declined, RefusedError, Remark, applied, missed, require
 from paropt.passes.core.traversal import defining_op, op_of, ops_of, parent_of
 
 CALL, FUNCTION = "func.call", "func.func"
@@ -34,6 +34,8 @@ ENTRY_ONLY = frozenset(
         SHARDING,
     }
 )
+# What all functions may grow to, together, before calls are inlined: Python visits each op some 100 times after that.
+MOST_OPS = 2_000_000
 _APART = "paropt.apart"  # on a constraint that keeps two reshapes apart, while calls are inlined
 OF_A_FUNCTION = frozenset({"sym_name", "sym_visibility", "function_type", "arg_attrs", "res_attrs", "no_inline"})
 
@@ -76,6 +78,8 @@ def inline_calls(
 
     - the function around the call stays within max-ops ops (each level of calls may double a program)
 
+    Where the functions would still grow to more than 2,000,000 ops together, the pass refuses the module.
+
     An `sdy.sharding` on a result becomes an `sdy.sharding_constraint`. Values do not change.
 
     Metadata of the call (`mhlo.frontend_attributes`, as `jax.experimental.xla_metadata` writes them) that only hints
@@ -92,8 +96,11 @@ def inline_calls(
         return []
     remarks = _erase_unused(module)  # before as well: no work and no remarks for functions that nothing calls
     graph = _CallGraph(_functions(module), max_ops, _only_mesh(module))
-    for circle in _callees_first(graph.callees):
+    circles = list(_callees_first(graph.callees))
+    for circle in circles:
         graph.note_recursion(circle)
+    _require_small(graph, circles)
+    for circle in circles:
         remarks += [_inline(call, caller, graph) for caller in circle for call in graph.calls_of(caller)]
     remarks += _erase_unused(module)
     _leave_apart(module)
@@ -124,6 +131,29 @@ class _CallGraph:
         """Functions that call each other in a circle are recursive, and so is one that calls itself."""
         if len(circle) > 1 or circle[0] in self.callees[circle[0]]:
             self.recursive.update(circle)
+
+
+def _require_small(graph: _CallGraph, circles: Sequence[Sequence[str]]) -> None:
+    """Raises RefusedError where inlining would take too long: before anything is inlined."""
+    grown = dict(graph.sizes)
+    for name in (name for circle in circles for name in circle if name not in graph.recursive):
+        inlined = (_callee(call) for call in graph.calls[name] if _is_legal(call, graph))
+        grown[name] = min(grown[name] + sum(grown[callee] for callee in inlined), graph.max_ops)
+    total = sum(grown.values())
+    if total > max(MOST_OPS, sum(graph.sizes.values())):
+        raise RefusedError(
+            f"the functions would grow to {total:,} ops together, past {MOST_OPS:,}: give inline-calls a smaller "
+            f"max-ops, by which calls stay, or mark functions no_inline"
+        )
+
+
+def _is_legal(call: ir.Operation, graph: _CallGraph) -> bool:
+    name = _callee(call)
+    try:
+        _require_legal(call, graph.functions[name])
+    except Declined:
+        return False
+    return name not in graph.recursive
 
 
 def _inline(call: ir.Operation, caller: str, graph: _CallGraph) -> Remark:

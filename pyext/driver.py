@@ -28,7 +28,7 @@ from paropt.modules import Diagnostic, Module, ModuleError
 from paropt.passes.core.context import make_context
 from paropt.passes.core.pipeline import Pipeline, PipelineError, Printing
 from paropt.passes.core.plugins import PluginError, load_plugin
-from paropt.passes.core.remarks import Remark
+from paropt.passes.core.remarks import RefusedError, Remark
 from paropt.reproducer import pipeline_of, reproducer
 from paropt.tags import gap_behind_passes, known_of
 
@@ -291,6 +291,8 @@ class _Driver:
         )
         try:
             manager.run(module.operation)
+        except RefusedError as error:
+            raise ModuleError([], f"{options.name}: {step}: {error}") from error
         except ir.MLIRError as error:
             if any(stage.declared for stage in step.stages):
                 chunk.defect_in = str(step)

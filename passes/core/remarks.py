@@ -56,6 +56,10 @@ class Declined(Exception):  # noqa: N818  an answer, not an error
         self.op = op  # the op to blame, when it is not the one being rewritten
 
 
+class RefusedError(ValueError):
+    """A pass will not run on this module; the message says why, and what would be right, in one line."""
+
+
 def require(holds: bool, why_not: str, op: ir.Operation | ir.OpView | None = None) -> None:
     """Declines the rewrite with `why_not` unless `holds`; `op` is the op to blame."""
     if not holds:

@@ -1,14 +1,23 @@
 """inline-calls where a lit case would not do: size, depth, nested modules, ops that MLIR does not know."""
 
+import functools
+import re
+import subprocess
+import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import pytest
 from jaxlib.mlir import ir
 
-import paropt.passes  # noqa: F401  registers every pass
+import paropt
+import paropt.passes  # registers every pass
 from paropt.passes.core.context import make_context
 from paropt.passes.core.pipeline import Pipeline
-from paropt.passes.core.remarks import Remark
+from paropt.passes.core.remarks import RefusedError, Remark
 from paropt.passes.core.traversal import ops_of
 
 TYPE = "tensor<4xf32>"
@@ -98,3 +107,46 @@ def test_an_unregistered_op_may_use_any_function() -> None:
     assert len(ops_of(module.operation, "func.func")) == 2
     reasons = [remark.text for remark in remarks if not remark.applied]
     assert reasons == ["an unregistered op may use functions: the unused ones stay"]
+
+
+def test_a_tree_of_calls_that_is_too_large_is_refused_at_once() -> None:
+    text = doubling(24, f"%0 = stablehlo.negate %x : {TYPE}")
+    module = ir.Module.parse(text, make_context())
+    before, start = str(module), time.perf_counter()
+    with pytest.raises(RefusedError, match=r"grow to [\d,]+ ops together, past 2,000,000: .* max-ops"):
+        Pipeline.parse("grad-sync").run(module.operation)
+    assert time.perf_counter() - start < 5
+    assert str(module) == before
+
+
+@pytest.mark.parametrize("said", ["no_inline", 'mhlo.frontend_attributes = {inlineable = "false"}'])
+def test_calls_that_stay_anyway_make_no_tree_too_large(said: str) -> None:
+    call = re.compile(r"call @f20\((%\w+)\) : ([^\n]*)")
+    on_calls = r'"func.call"(\1) {callee = @f20, ' + said + r"} : \2"
+    text = call.sub(on_calls, doubling(24, f"%0 = stablehlo.negate %x : {TYPE}"))
+    # f19 and what calls it are small by that, if not f0: their own calls double them, too.
+    module, _ = inlined(re.sub(r"call @f10\((%\w+)\) : ([^\n]*)", on_calls.replace("f20", "f10"), text))
+    assert len(ops_of(module.operation, "func.call")) > 2
+
+
+def test_the_command_line_says_so_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "doubling.mlir"
+    path.write_text(doubling(24, f"%0 = stablehlo.negate %x : {TYPE}"))
+    command = [sys.executable, "-m", "paropt.cli", str(path), "--passes=grad-sync"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert not done.stdout
+    assert re.fullmatch(
+        r"par-opt: error: .*doubling\.mlir: inline-calls: the functions would grow to [^\n]*\n", done.stderr
+    )
+
+
+def test_jit_leaves_such_a_program_as_it_is() -> None:
+    def twice(f: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], jax.Array]:
+        return jax.jit(lambda x: f(f(x) + 1))
+
+    step = functools.reduce(lambda f, _: twice(f), range(24), jnp.sin)
+    x = jax.ShapeDtypeStruct((4,), jnp.float32)
+    with pytest.warns(RuntimeWarning, match=r"the program stays as it was: .* ops together, past 2,000,000"):
+        lowered = paropt.jit(step).lower(x)
+    assert lowered.as_text() == jax.jit(step).lower(x).as_text()
