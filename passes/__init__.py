@@ -43,3 +43,10 @@ name_pipeline(
     "optimizer's state over `replica` as well; gradients are summed over `replica` once, after the loop, and scattered "
     "to the optimizer's shards; updates are gathered. With rules=FILE, tensor parallelism beside it.",
 )
+
+name_pipeline(
+    "split",
+    "split-microbatches,grad-sync",
+    "A step of the whole batch becomes a loop over micro-batches, after which gradients are synchronised once: "
+    "split{count=8}. Options are those of the passes.",
+)

@@ -28,7 +28,7 @@ GRADIENT = "gradient"  # a role of no argument
 Axes = tuple[tuple[str, ...], ...]  # of each dimension
 
 
-@register
+@register(inlines=True)
 def annotate_shardings(
     module: ir.Operation,
     *,

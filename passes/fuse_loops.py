@@ -12,7 +12,7 @@ from paropt.passes.core.traversal import ops_of
 NAME = "fuse-loops"
 
 
-@register
+@register(inlines=True)
 def fuse_loops(module: ir.Operation) -> list[Remark]:
     """Do the backward pass of each micro-batch right after its forward pass, and not after all forward passes.
 
@@ -42,7 +42,7 @@ def fuse_loops(module: ir.Operation) -> list[Remark]:
         }
 
     That is what `jax.grad` makes of a loss that is a sum over micro-batches: what the backward passes need is kept for
-    all of them. In one loop it is kept for one. Run it after `inline-calls`, and before `grad-sync`.
+    all of them. In one loop it is kept for one. Calls are inlined first. Run it before `grad-sync`.
 
     Legal when:
 

@@ -142,8 +142,8 @@ def _require_small(graph: _CallGraph, circles: Sequence[Sequence[str]]) -> None:
     total = sum(grown.values())
     if total > max(MOST_OPS, sum(graph.sizes.values())):
         raise RefusedError(
-            f"the functions would grow to {total:,} ops together, past {MOST_OPS:,}: give inline-calls a smaller "
-            f"max-ops, by which calls stay, or mark functions no_inline"
+            f"inline-calls: the functions would grow to {total:,} ops together, past {MOST_OPS:,}: give a smaller "
+            "max-ops, by which calls stay, or mark functions no_inline"
         )
 
 

@@ -23,7 +23,7 @@ NAME = "roll-accumulation"
 _PATIENCE = 16
 
 
-@register
+@register(inlines=True)
 def roll_accumulation(
     module: ir.Operation,
     *,

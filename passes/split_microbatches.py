@@ -22,7 +22,7 @@ from paropt.passes.core.remarks import Declined, Remark, applied, missed, requir
 NAME = "split-microbatches"
 
 
-@register
+@register(inlines=True)
 def split_microbatches(
     module: ir.Operation,
     *,
@@ -68,7 +68,7 @@ def split_microbatches(
     together again. Numbers of examples, and random numbers that are computed from these (threefry), are what they were.
 
     Micro-batch i of M has the examples i, M + i, 2 M + i and so on: with the examples split over devices, each device
-    keeps its own. Run `inline-calls` before, and `grad-sync` after.
+    keeps its own. Calls are inlined first. Run `grad-sync` after it; the pipeline `split` is both.
 
     Legal when:
 

@@ -218,6 +218,8 @@ class _Driver:
         except ModuleError as error:
             chunk.failure = str(error)
             chunk.diagnostics += error.diagnostics
+        except RefusedError as error:
+            chunk.failure = f"{self.options.name}: {error}"
         chunk.all_remarks = tuple(chunk.remarks)
         chunk.remarks = self._chosen(chunk.remarks)
         for diagnostic in (d for g in chunk.diagnostics for d in (g, *g.notes) if self.options.debug):
@@ -291,8 +293,6 @@ class _Driver:
         )
         try:
             manager.run(module.operation)
-        except RefusedError as error:
-            raise ModuleError([], f"{options.name}: {step}: {error}") from error
         except ir.MLIRError as error:
             if any(stage.declared for stage in step.stages):
                 chunk.defect_in = str(step)

@@ -15,6 +15,7 @@ from jaxlib.mlir.passmanager import PassManager
 
 from paropt.passes.core.registry import PASSES, PIPELINES, Option, Pass
 from paropt.passes.core.remarks import Remark
+from paropt.passes.core.traversal import ops_of
 
 ANCHOR = "builtin.module"
 
@@ -59,9 +60,11 @@ class Stage:
         """The pass as MLIR's `PassManager` calls it; what it decides goes to `remarks`."""
         assert self.declared is not None
         arguments = {name.replace("-", "_"): value for name, value in self.options}
-        run = functools.partial(self.declared.run, **arguments)
+        run, inlines = functools.partial(self.declared.run, **arguments), self.declared.inlines
 
         def call(module: ir.Operation, _pass: object) -> None:
+            if inlines and ops_of(module.operation, "func.call"):
+                remarks.extend(PASSES["inline-calls"].run(module.operation))
             decided = run(module.operation)
             if not isinstance(decided, list):
                 raise TypeError(f"pass `{self.name}` returned {type(decided).__name__}, not its list of remarks")

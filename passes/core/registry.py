@@ -1,9 +1,10 @@
 """Declares passes: the command line, the jit hook and docs/passes.md all read these declarations."""
 
+import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints, overload
 
 from paropt.passes.core.remarks import Remark
 
@@ -52,6 +53,7 @@ class Pass:
     """A registered pass: its name, its options and its documentation all come from one function."""
 
     run: Run
+    inlines: bool = False  # it needs the module as `inline-calls` leaves it, and has that run first
 
     @property
     def name(self) -> str:
@@ -81,13 +83,28 @@ class NamedPipeline:
     doc: str
 
 
-def register(run: Run) -> Run:
+@overload
+def register(run: Run) -> Run: ...
+
+
+@overload
+def register(*, inlines: bool) -> Callable[[Run], Run]: ...
+
+
+def register(run: Run | None = None, *, inlines: bool = False) -> Run | Callable[[Run], Run]:
     """Registers `run(module, *, options...) -> list[Remark]` as the pass of its own name, kebab-cased.
 
     `module` is the `builtin.module` operation to rewrite in place. Each option is a keyword-only parameter with a
     default and a help text: `max_bytes: Annotated[int, "Close a bucket before it grows past this."] = 4 << 20`.
+    With `inlines`, where there are calls, `inline-calls` runs first: users call the pass by itself.
     """
-    declared = Pass(run)
+    if run is None:
+        return functools.partial(_registered, inlines=inlines)
+    return _registered(run, inlines=inlines)
+
+
+def _registered(run: Run, *, inlines: bool) -> Run:
+    declared = Pass(run, inlines)
     if declared.name in PASSES and PASSES[declared.name].run.__module__ != run.__module__:
         raise ValueError(f"two passes are called `{declared.name}`")
     if not declared.summary:

@@ -164,6 +164,41 @@ def test_options_reach_the_pass() -> None:
     ]
 
 
+def test_options_of_a_named_pipeline_reach_the_passes_that_have_them() -> None:
+    given = {stage.name: dict(stage.options) for stage in Pipeline.parse("split{count=8 policy=defer}").stages}
+    assert given["split-microbatches"] == {"count": 8}
+    assert given["defer-sync"] == {"policy": "defer"}
+    with pytest.raises(PipelineError, match=r"^no pass in split has an option `cuont`; did you mean `count`\?$"):
+        Pipeline.parse("split{cuont=8}")
+
+
+@pytest.mark.parametrize("inlines", [True, False])
+def test_a_pass_that_needs_an_inlined_module_gets_one(inlines: bool) -> None:
+    seen: list[str] = []
+
+    def looks(module: ir.Operation) -> list[Remark]:
+        """Looks."""
+        seen.append(str(module))
+        return []
+
+    text = """
+      func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+        %0 = call @f(%x) : (tensor<4xf32>) -> tensor<4xf32>
+        return %0 : tensor<4xf32>
+      }
+      func.func private @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+        return %x : tensor<4xf32>
+      }"""
+    register(inlines=inlines)(looks)
+    try:
+        module = ir.Module.parse(text, make_context())
+        remarks = Pipeline.parse("looks").run(module.operation)
+    finally:
+        del PASSES["looks"]
+    assert ["call @f" in text for text in seen] == [not inlines]
+    assert [remark.pass_name for remark in remarks] == ["inline-calls"] * inlines
+
+
 def test_steps_hold_one_pass_each() -> None:
     pipeline = Pipeline.parse("sample-pass{count=1},func.func(cse,canonicalize{max-iterations=3}),any(cse)")
     steps = ["sample-pass{count=1}", "func.func(cse)", "func.func(canonicalize{max-iterations=3})", "any(cse)"]
