@@ -1,0 +1,196 @@
+"""Every command and every snippet of README.md and docs/*.md is run, on a model of flax and one of equinox."""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from frontend.doc_snippets import ROOT, Block, Training, blocks, pages
+from jax.sharding import NamedSharding, PartitionSpec
+
+import paropt
+from paropt import targets
+from paropt.passes.core.pipeline import Pipeline
+from paropt.passes.core.registry import PASSES
+
+BLOCKS = blocks()
+LIBRARIES = ("flax", "equinox")
+
+# Blocks and command lines that are not run here, by their first line: why.
+NOT_RUN = {
+    "make demo": "test/unit/test_demo.py runs the demo",
+    "make test": "it would run itself",
+    "import jax, jax.numpy as jnp, numpy as np": "test/numeric/test_accumulate.py runs this page, whose model is its own",
+    "// RUN: %par-opt %s --passes=erase-unused-reductions | FileCheck %s": "a test is shown by its beginning",
+    "while (%acc = %start) {                      %d = while (%delta = %zero) {": "a drawing of two modules",
+    "[axes]                              # names of your own for axes of the mesh": "the rules.toml of the commands",
+}
+OWN_MODEL = "docs/accumulate.md"
+
+# Parts of snippets that a reader fills in.
+FILLED_IN = {
+    "def train_step(state, micro_batches): ...": "def train_step(state, micro_batches): return step(state, micro_batches)",
+    "def train_step(state, batch): ...": "def train_step(state, batch): return step(state, batch)",
+    "in_shardings=...": "in_shardings=in_shardings(mesh)",
+}
+TPU = "tpu:v5e:2x4"
+
+# How the step of a page is written (see `Training`), where it is not a scan; and of a list of alternatives, of each line.
+FORMS = {"docs/rolling.md": "unrolled", "docs/fusing-loops.md": "summed_loss", "docs/splitting.md": "of_the_batch"}
+ALTERNATIVES = {"docs/accumulation.md": ("scanned", "unrolled", "of_the_batch", "scanned", "scanned")}
+
+
+def first_line(text: str) -> str:
+    return text.splitlines()[0].split("    #")[0].strip() if text.startswith("make") else text.splitlines()[0]
+
+
+def commands() -> list[Any]:
+    """Each command line of the pages; what a command prints is shown below it, after the name of the program."""
+    found = []
+    for block in BLOCKS:
+        if block.language not in ("sh", "") or not block.text.startswith(("par-opt", "make", "jq", "pip")):
+            continue
+        for number, line in enumerate(block.text.splitlines()):
+            if not line.startswith("par-opt: "):
+                found.append(pytest.param(line, id=f"{block.page}:{block.line + number}"))
+    return found
+
+
+def compiler(text: str) -> str:
+    """`text`, which compiles for a CPU in place of a TPU where the TPU's compiler is not installed."""
+    try:
+        targets.get(TPU).require_compiler()
+        targets.get("gpu:h100:1x1x8").require_compiler()
+    except targets.TargetError:
+        return re.sub(r"(tpu:v5e:2x4|gpu:h100:1x1x8)", "cpu:8", text).replace('"cpu:8", "cpu:8"', '"cpu:8"')
+    return text
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With the files that the commands read."""
+    made = tmp_path_factory.mktemp("docs")
+    training = Training("flax", {"replica": 2, "data": 4})
+    (made / "step.mlir").write_text(training.module())
+    (rules,) = (block.text for block in BLOCKS if block.language == "toml")
+    (made / "rules.toml").write_text(rules)
+    return made
+
+
+@pytest.mark.parametrize("line", commands())
+def test_command(line: str, folder: Path) -> None:
+    line = line.split("  #")[0].strip()
+    if line.split("    ")[0] in NOT_RUN:
+        assert NOT_RUN[line]
+        return
+    line = compiler(line).replace("--target=cpu:8 --target=cpu:8", "--target=cpu:8")
+    program, *arguments = shlex.split(line)
+    if program == "jq":
+        if shutil.which("jq") is None:
+            pytest.skip("jq is not installed")
+        subprocess.run(
+            [sys.executable, "-m", "paropt.cli", "step.mlir", "--audit=json", "--audit-output=audit.json"],
+            cwd=folder,
+            check=True,
+        )
+        command = [program, *arguments]
+    else:
+        assert program == "par-opt"
+        command = [sys.executable, "-m", "paropt.cli", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "internal error" not in done.stderr
+
+
+PYTHON = sorted({block.page for block in BLOCKS if block.language == "python"} - {OWN_MODEL})
+
+
+def snippets(page: str) -> list[tuple[str, str, str]]:
+    """The Python of `page`: where it stands, the text, and how the step is written."""
+    found = [block for block in BLOCKS if block.page == page and block.language == "python"]
+    if page not in ALTERNATIVES:
+        return [(block.place, block.text, FORMS.get(page, "scanned")) for block in found]
+    ((place, text, _),) = ((block.place, block.text.splitlines(), "") for block in found)
+    return [(place, line, form) for line, form in zip(text, ALTERNATIVES[page], strict=True)]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("page", PYTHON)
+def test_snippets(page: str, library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    training = Training(library, {"replica": 2, "data": 4} if page == "docs/sharding-rules.md" else {"data": 8})
+    registered = set(PASSES)
+    names: dict[str, Any] = {}
+    try:
+        for place, text, form in snippets(page):
+            names |= training.names(page, form)
+            run_snippet(place, text, names)
+    finally:
+        for name in set(PASSES) - registered:
+            del PASSES[name]
+
+
+def run_snippet(place: str, text: str, names: dict[str, Any]) -> None:
+    """Where it puts the step through passes, something is done, and the results stay."""
+    step, data = names["step"], names["batch"]
+    state = jax.tree.map(lambda a: a.copy(), names["state"])  # the pages donate theirs
+    want = jax.jit(step)(state, data)
+    names["in_shardings"] = lambda mesh: jax.tree.map(lambda _: NamedSharding(mesh, PartitionSpec()), names["shapes"])
+    for part, filled in FILLED_IN.items():
+        text = text.replace(part, filled)
+    exec(compile(compiler(text), place, "exec"), names)
+    ours = names["step"]
+    if ours is step:
+        return
+    lowered = ours.lower(state, data)
+    if not isinstance(lowered, dict):  # of paropt.accumulate
+        assert any(remark.applied for remark in paropt.remarks(lowered)), place
+    close(ours(state, data), want)
+
+
+def close(one: Any, other: Any) -> None:
+    for got, want in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        np.testing.assert_allclose(got, want, rtol=2e-4, atol=2e-5)
+
+
+def test_no_block_is_left_out() -> None:
+    """What is not a command or Python is output, or has a reason."""
+    run = {block for block in BLOCKS if block.language == "python" and block.page != OWN_MODEL}
+    run |= {
+        block for block in BLOCKS if block.language in ("sh", "") and block.text.startswith(("par-opt", "make", "jq"))
+    }
+    rest = [block for block in BLOCKS if block not in run]
+    unknown = [b.place for b in rest if first_line(b.text) not in NOT_RUN and not _is_output(b) and b.page != OWN_MODEL]
+    assert unknown == []
+
+
+def _is_output(block: Block) -> bool:
+    """A report, as text: no language is given, and the block before it makes it."""
+    return block.language == "" and not block.text.startswith(("par-opt", "make", "$"))
+
+
+def test_every_reason_is_needed() -> None:
+    text = "\n".join(path.read_text() for path in pages())
+    assert [line for line in (*NOT_RUN, *FILLED_IN) if line not in text] == []
+
+
+PIPELINES = sorted(
+    {
+        (str(path.relative_to(ROOT)), found[2])
+        for path in pages()
+        for found in re.finditer(r"passes=(['\"]?)([^'\"`\s]+(?:\{[^}]*\}[^'\"`\s]*)?)\1", path.read_text())
+    }
+)
+
+
+@pytest.mark.parametrize("page, text", PIPELINES)
+def test_pipelines_in_the_text_are_pipelines(page: str, text: str) -> None:
+    if text.startswith(("...", "found.passes")):
+        return  # any pipeline
+    Pipeline.parse(text.rstrip(",)").replace("count=M", "count=4"))
