@@ -14,7 +14,7 @@ from paropt.passes.analysis.placement import Placement, may_move
 from paropt.passes.analysis.types import bytes_of
 from paropt.passes.core.channels import ChannelRanks
 from paropt.passes.core.registry import register
-from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
+from paropt.passes.core.remarks import Declined, Remark, Saved, applied, missed, require
 from paropt.passes.core.split import Split, closed, erase_unused, moved_like, split_values
 from paropt.passes.core.traversal import op_of
 
@@ -140,8 +140,9 @@ def _fuse(partial: PartialValues, sums: MovedSums | None, facts: BlockFacts) -> 
     likes = [_reduced_like(value, partial, sums) for value in moved]  # asked first: one may be made of another
 
     splits = split_values(partial, _sources(used, sums), [value for value in placement.split if value in members])
-    sizes = _sizes(replaced), _sizes([_reduced(value, splits[value], sums) for value in moved])
-    remark = applied(NAME, op_of(moved[-1]), f"{sizes[0]} became {sizes[1]}")
+    becomes = [_reduced(value, splits[value], sums) for value in moved]
+    saved = Saved(len(replaced), _bytes(replaced), 1, len(becomes), _bytes(becomes))
+    remark = applied(NAME, op_of(moved[-1]), f"{_sizes(replaced)} became {_sizes(becomes)}", saved=saved)
     for value, (like, moves) in zip(moved, likes, strict=True):
         at = ir.InsertionPoint(op_of(value))
         reduced = closed(splits[value], like, partial.reduction.combiner, at, moves=moves)
@@ -191,8 +192,11 @@ def _note_as(op: ir.Operation, value: ir.Value) -> None:
 
 
 def _sizes(values: Sequence[ir.Value]) -> str:
-    total = sum(bytes_of(ir.RankedTensorType(value.type)) for value in values)
-    return f"{len(values)} reduced array{'s' * (len(values) != 1)} ({total} bytes per device)"
+    return f"{len(values)} reduced array{'s' * (len(values) != 1)} ({_bytes(values)} bytes per device)"
+
+
+def _bytes(values: Sequence[ir.Value]) -> int:
+    return sum(bytes_of(ir.RankedTensorType(value.type)) for value in values)
 
 
 Origin = Reduction | Declined

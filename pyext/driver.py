@@ -28,8 +28,9 @@ from paropt.modules import Diagnostic, Module, ModuleError
 from paropt.passes.core.context import make_context
 from paropt.passes.core.pipeline import Pipeline, PipelineError, Printing
 from paropt.passes.core.plugins import PluginError, load_plugin
-from paropt.passes.core.remarks import RefusedError, Remark
+from paropt.passes.core.remarks import RefusedError, Remark, merged
 from paropt.reproducer import pipeline_of, reproducer
+from paropt.summary import is_of_sums, shown, summary, with_nothing_found
 from paropt.tags import gap_behind_passes, known_of
 
 if TYPE_CHECKING:
@@ -250,6 +251,7 @@ class _Driver:
             if chunk.gap and not options.audit:  # whose report says it
                 line = f"{name}: the passes leave it half marked, and it is not written: {chunk.gap}"
                 raise ModuleError([], line)
+            chunk.remarks = with_nothing_found(chunk.remarks, module.operation, self.pipeline)
             if options.verify_contract:
                 self.progress.note(chunk.number, "verifying its contract")
                 chunk.breaks = self._breaks(module)
@@ -313,10 +315,15 @@ class _Driver:
         return text.rstrip(b"\n") + b"\n"
 
     def _chosen(self, remarks: list[Remark]) -> list[Remark]:
-        """`remarks` once each, in program order, of the passes asked for."""
-        wanted = self.options.remarks_filter or re.compile("")
-        once = dict.fromkeys(remark for remark in remarks if wanted.search(remark.pass_name))
+        """`remarks` once each, in program order, of the passes asked for: by a filter, or by name in the pipeline."""
+        wanted = self.options.remarks_filter
+        found = merged(remark for remark in remarks if wanted is None or wanted.search(remark.pass_name))
+        once = found if wanted else shown(found, re.findall(r"[\w-]+", self.options.passes or ""))
         return sorted(once, key=lambda remark: remark.source[:3])
+
+    def _summary(self, chunk: Chunk) -> list[str]:
+        said = summary(merged(chunk.all_remarks)) if is_of_sums(self.pipeline) else ""
+        return [f"{self.options.name}: remark: {said}"] if said else []
 
     @property
     def _wants_remarks(self) -> bool:
@@ -327,7 +334,9 @@ class _Driver:
             if diagnostic.severity != "error":
                 print(f"{diagnostic.position}: {diagnostic.severity}: {diagnostic.message}", file=sys.stderr)
         if self._wants_remarks:
-            print(*chunk.remarks, sep="\n", end="\n" * bool(chunk.remarks), file=sys.stderr)
+            head = [] if self.options.remarks_filter else self._summary(chunk)
+            lines = [*head, *chunk.remarks]
+            print(*lines, sep="\n", end="\n" * bool(lines), file=sys.stderr)
         if chunk.defect_in:
             _say(f"internal error in {chunk.defect_in}: {chunk.failure}")
             self.write_reproducer(chunk, self.options.crash_reproducer)

@@ -30,6 +30,7 @@ from paropt.modules import bytecode_of, type_of_main
 from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.core.pipeline import Pipeline, PipelineError
 from paropt.passes.core.remarks import Remark, source_of
+from paropt.summary import Remarks, with_nothing_found
 
 _UNKNOWN_JAX = f"paropt needs jax 0.10 to 0.12: it does not know how jax {jax.__version__} lowers programs"
 try:
@@ -132,12 +133,12 @@ def enabled(
     return _within(spec)
 
 
-def remarks(lowered: jax.stages.Lowered) -> tuple[Remark, ...]:
+def remarks(lowered: jax.stages.Lowered) -> Remarks:
     """What the passes decided when `lowered` was lowered, each decision with its place and its reason.
 
-    A last one tells that XLA compiled the program as it was, once it has.
-
-    `lowered` comes from the `lower` of a `paropt.jit` function, or of any `jax.jit` one inside `paropt.enabled`.
+    Printed, they begin with a summary, and leave out inlined calls. A last one tells that XLA compiled the program as
+    it was, once it has. `lowered` comes from the `lower` of a `paropt.jit` function, or of any `jax.jit` one inside
+    `paropt.enabled`.
     Raises TypeError for anything else than a `jax.stages.Lowered`, ValueError when no passes ran on it.
     """
     if not isinstance(lowered, jax.stages.Lowered):
@@ -267,7 +268,7 @@ def _within(spec: Spec | None) -> Iterator[None]:
 # ---- running it
 
 # Modules are held by jax's caches and by every `Lowered` of theirs: a module's remarks live as long as it does.
-_remarks: weakref.WeakKeyDictionary[ir.Module, tuple[Remark, ...]] = weakref.WeakKeyDictionary()
+_remarks: weakref.WeakKeyDictionary[ir.Module, Remarks] = weakref.WeakKeyDictionary()
 _fallbacks: weakref.WeakKeyDictionary[ir.Module, tuple[Spec, Fallback]] = weakref.WeakKeyDictionary()
 
 
@@ -291,18 +292,18 @@ def _rewritten(fresh: Callable[[], T], module_of: Callable[[T], ir.Module], spec
         if spec.strict:
             raise
         made = fresh()
-        found = (_failure(spec, module_of(made), "failed", reason_of(error)),)
+        found = Remarks([_failure(spec, module_of(made), "failed", reason_of(error))])
     _remarks[module_of(made)] = found
     return made
 
 
-def _run(pipeline: Pipeline, module: ir.Module, donated: Sequence[bool]) -> tuple[Remark, ...]:
+def _run(pipeline: Pipeline, module: ir.Module, donated: Sequence[bool]) -> Remarks:
     before = type_of_main(module)
     with given_away(module, donated, pipeline):
         found = pipeline.run(module.operation)
     if type_of_main(module) != before:  # jax has its own record of arguments and results, and XLA would crash
         raise RuntimeError(f"the passes changed the type of @main from {before} to {type_of_main(module)}")
-    return tuple(found)
+    return Remarks(with_nothing_found(found, module.operation, pipeline))
 
 
 def _failure(spec: Spec, module: ir.Module, verdict: str, reason: str) -> Remark:
@@ -324,7 +325,7 @@ def _compiled(module: ir.Module, compile: Callable[[ir.Module], Any], devices: A
 
     made, setback = fallback.compiled(module, compile, operator.methodcaller("as_text"), rehearse)
     if setback is not None:
-        _remarks[module] = (*_remarks[module], _failure(spec, module, *setback))
+        _remarks[module] = Remarks([*_remarks[module], _failure(spec, module, *setback)])
     return made
 
 
@@ -454,14 +455,14 @@ def _donated(lowered: Any) -> list[bool]:
     return [flag for number, flag in enumerate(flags) if number in kept]
 
 
-def rewritten(lowered: jax.stages.Lowered, passes: str | Pipeline) -> tuple[jax.stages.Lowered, tuple[Remark, ...]]:
+def rewritten(lowered: jax.stages.Lowered, passes: str | Pipeline) -> tuple[jax.stages.Lowered, Remarks]:
     """`lowered` with the passes run on a copy of its module, and what they decided. Raises what a pass raises.
 
     Whether it compiles to what it says is the caller's business.
     """
     pipeline = Pipeline.parse(passes) if isinstance(passes, str) else passes
     if not pipeline.stages:
-        return lowered, ()
+        return lowered, Remarks()
     result = copied(lowered)
     found = _remarks[_module_of(result)] = _run(pipeline, _module_of(result), _donated(lowered))
     return result, found

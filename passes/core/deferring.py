@@ -36,7 +36,7 @@ from paropt.passes.core.branching import selects_branched, selects_taken_back
 from paropt.passes.core.erasing import erase_unread
 from paropt.passes.core.last_trip import last_trip_peeled
 from paropt.passes.core.loops import carry, rebuilt, uncarry
-from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
+from paropt.passes.core.remarks import Declined, Remark, Saved, applied, missed, require
 from paropt.passes.core.scattering import own_shards_scattered
 from paropt.passes.core.sinking import sums_sunk, sums_taken_back
 from paropt.passes.core.split import Split, closed, erase_unused, in_type, in_type_of, neutral_before, split_values
@@ -283,7 +283,10 @@ def _remarks(done: Possible, facts: BlockFacts, site: Site, options: Options) ->
         if cost.held or options.policy.name == "auto":
             text += f"; {cost.saved} bytes fewer are reduced, {cost.held} more are held"
         certificate = certificate_of(op, done.part, cost, facts, site)
-        remarks.append(applied(NAME, op, text, certificate))
+        # What several reductions lead to is reduced after the loop once.
+        closed = cost.after if op == done.part.reductions[0] else ()
+        saved = Saved(len(moved), size, runs, len(closed), sum(closed))
+        remarks.append(applied(NAME, op, text, certificate, saved))
     return remarks
 
 

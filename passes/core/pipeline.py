@@ -14,7 +14,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager
 
 from paropt.passes.core.registry import PASSES, PIPELINES, Option, Pass
-from paropt.passes.core.remarks import Remark
+from paropt.passes.core.remarks import Remark, merged
 from paropt.passes.core.traversal import ops_of
 
 ANCHOR = "builtin.module"
@@ -175,7 +175,7 @@ class Pipeline:
                 module.verify()
             manager.run(module)
         module.verify()
-        return list(dict.fromkeys(remarks))
+        return merged(remarks)
 
 
 _NESTED = re.compile(r"\s*(?P<anchor>[\w.-]+)\s*\((?P<inner>.*)\)", re.S)

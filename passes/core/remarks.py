@@ -1,6 +1,7 @@
 """What a pass decided, and why: remarks, and `require`, which declines a rewrite."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxlib.mlir import ir
@@ -66,6 +67,16 @@ def require(holds: bool, why_not: str, op: ir.Operation | ir.OpView | None = Non
         raise Declined(why_not, op.operation if op is not None else None)
 
 
+class Saved(NamedTuple):
+    """What a rewrite made of reductions: arrays, and bytes per device, those of a trip where they were in a loop."""
+
+    arrays: int
+    bytes: int
+    trips: int | None  # how often each was reduced; 1 outside of loops, None when not known
+    arrays_after: int
+    bytes_after: int
+
+
 @dataclass(frozen=True)
 class Remark:
     """One decision of one pass, at one op: what `--remarks` prints."""
@@ -76,9 +87,11 @@ class Remark:
     applied: bool
     text: str  # what was done; for a missed rewrite, the reason
     certificate: "Certificate | None" = None  # of a reduction that moved: why it may
+    saved: Saved | None = None
+    count: int = field(default=1, compare=False)  # of equal decisions that this one stands for
 
     def __str__(self) -> str:
-        return f"{self.source}: remark: {self.message}"
+        return f"{self.source}: remark: {self.message}{f' ({self.count} times)' if self.count > 1 else ''}"
 
     @property
     def message(self) -> str:
@@ -87,8 +100,22 @@ class Remark:
         return f"[{self.pass_name}] {self.op} {verdict}: {self.text}"
 
 
-def applied(pass_name: str, op: ir.Operation, text: str, certificate: "Certificate | None" = None) -> Remark:
-    return Remark(pass_name, op.name, source_of(op.location), applied=True, text=text, certificate=certificate)
+def applied(
+    pass_name: str,
+    op: ir.Operation,
+    text: str,
+    certificate: "Certificate | None" = None,
+    saved: Saved | None = None,
+) -> Remark:
+    return Remark(pass_name, op.name, source_of(op.location), True, text, certificate, saved)
+
+
+def merged(remarks: Iterable[Remark]) -> list[Remark]:
+    """Equal ones once, in their order, with how many there were."""
+    counts: dict[Remark, int] = {}
+    for remark in remarks:
+        counts[remark] = counts.get(remark, 0) + remark.count
+    return [replace(remark, count=count) for remark, count in counts.items()]
 
 
 def missed(pass_name: str, op: ir.Operation, declined: Declined) -> Remark:

@@ -1,0 +1,137 @@
+"""Remarks as users read them: the summary adds up, inlining is silent, and a program with nothing to do is told so."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.sharding import AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
+from jaxlib.mlir import ir
+from numeric.user_steps import BYTES, CLASSES, EXAMPLES, MESH, MICRO_BATCHES, WIDTH, accumulated, integers, placed
+
+import paropt
+from paropt.passes.core.remarks import Remark, Source, merged
+from paropt.summary import Remarks
+
+W = placed(integers(WIDTH, CLASSES))
+BATCHES = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, "data")
+
+
+@jax.jit
+def loss(w: jax.Array, x: jax.Array) -> jax.Array:
+    return (jnp.maximum(x @ w, 0) ** 2).sum() / 2
+
+
+def scanned(w: jax.Array, batches: jax.Array) -> jax.Array:
+    return accumulated(jax.grad(loss), w, batches)
+
+
+def unrolled(w: jax.Array, batches: jax.Array) -> jax.Array:
+    return sum(jax.grad(loss)(w, batches[i]) for i in range(MICRO_BATCHES))
+
+
+def nested(w: jax.Array, batches: jax.Array) -> jax.Array:
+    def outer(total: jax.Array, some: jax.Array) -> tuple[jax.Array, None]:
+        return total + accumulated(jax.grad(loss), w, some), None
+
+    return lax.scan(outer, jnp.zeros_like(w), jnp.stack([batches, batches, batches]))[0]
+
+
+def read_in_each_trip(w: jax.Array, batches: jax.Array) -> jax.Array:
+    def trip(w: jax.Array, x: jax.Array) -> tuple[jax.Array, None]:
+        return w - jnp.tanh(jax.grad(loss)(w, x)), None
+
+    return lax.scan(trip, w, batches)[0]
+
+
+def told(step: Callable[..., Any], *args: Any, passes: str = "grad-sync") -> Remarks:
+    return paropt.remarks(paropt.jit(step, passes=passes).lower(*args))
+
+
+@pytest.mark.parametrize(
+    "step, summary",
+    [
+        (scanned, f"1 of 1 reduced array leaves the loop: {BYTES} B x {MICRO_BATCHES} -> {BYTES} B x 1"),
+        (nested, f"1 of 1 reduced array leaves the loop: {BYTES} B x {3 * MICRO_BATCHES} -> {BYTES} B x 1"),
+        (unrolled, f"{MICRO_BATCHES} reduced arrays become 1: {MICRO_BATCHES * BYTES} B -> {BYTES} B"),
+        (read_in_each_trip, "0 of 1 reduced array leaves the loop"),
+    ],
+)
+def test_the_summary_comes_first_and_adds_up(step: Callable[..., Any], summary: str) -> None:
+    remarks = told(step, W, BATCHES)
+    assert remarks.summary == summary
+    lines = str(remarks).splitlines()
+    assert lines[0] == summary
+    assert len(lines) == 1 + len(remarks.shown)
+
+
+def test_each_array_is_told_once_and_inlining_not_at_all() -> None:
+    remarks = told(scanned, W, BATCHES)
+    assert {"inline-calls", "annotate-unreduced"} <= {remark.pass_name for remark in remarks}
+    assert [remark.pass_name for remark in remarks.shown] == ["defer-sync"]
+    assert remarks.matching("^inline-").summary == ""
+    assert {remark.pass_name for remark in remarks.matching("^inline-|defer")} == {"inline-calls", "defer-sync"}
+
+
+def test_merged_remarks_carry_counts() -> None:
+    remark = Remark("a-pass", "stablehlo.add", Source("f.py", 1, 2, ""), applied=True, text="done")
+    (one,) = merged([remark, remark, remark])
+    assert one.count == 3 and str(one) == "f.py:1:2: remark: [a-pass] stablehlo.add applied: done (3 times)"
+    assert [each.count for each in merged([one, remark])] == [4]
+
+
+WHOLE = np.asarray(BATCHES)
+NOTHING = "the program has nothing to synchronise: "
+
+
+@pytest.mark.parametrize(
+    "args, reason",
+    [
+        ((np.asarray(W), WHOLE), "it is for one device: no argument is sharded over several"),
+        (
+            (W, placed(WHOLE.repeat(2, 0), "data")),
+            "argument 1 (batches) is sharded over data along dimension 0, of which a loop takes one element in each trip: "
+            'to give each device examples of every micro-batch, shard it as P(None, "data")',
+        ),
+        ((W, placed(WHOLE)), "no argument is sharded: each device does all of the work"),
+    ],
+    ids=["one device", "micro-batches sharded", "replicated"],
+)
+def test_one_remark_when_there_is_nothing_to_do(args: tuple[Any, ...], reason: str) -> None:
+    remarks = told(scanned, *args)
+    assert [remark.text for remark in remarks if remark.pass_name == "paropt"] == [NOTHING + reason]
+    assert remarks.summary == ""
+    assert told(scanned, *args, passes="inline-calls").matching("paropt") == ()
+
+
+def test_examples_sharded_as_well_are_no_mistake() -> None:
+    """Context parallelism, or a mesh axis for each: something is summed over devices."""
+    both = jax.make_mesh((4, 2), ("steps", "data"), axis_types=(AxisType.Auto,) * 2)
+    batches = jax.device_put(WHOLE, NamedSharding(both, P("steps", "data")))
+    weights = jax.device_put(np.asarray(W), NamedSharding(both, P()))
+    assert told(scanned, weights, batches).matching("paropt") == ()
+
+
+def test_other_loops_are_no_loops_over_micro_batches() -> None:
+    """A table that is looked up at computed rows is read by a gather; a constant index takes no turns."""
+    from paropt.passes.analysis.unsynced import misplaced_arguments
+    from paropt.passes.core.context import make_context
+
+    text = """
+      module attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {
+      sdy.mesh @mesh = <["data"=8]>
+      func.func public @main(%x: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %i: tensor<i32>) -> tensor<1x4xf32> {
+        %zero = stablehlo.constant dense<0> : tensor<i32>
+        %r = stablehlo.dynamic_slice %x, INDEX, %zero, sizes = [1, 4] : (tensor<8x4xf32>, tensor<i32>, tensor<i32>) -> tensor<1x4xf32>
+        return %r : tensor<1x4xf32>
+      } }"""
+    found = {}
+    for index in ("%zero", "%i"):
+        module = ir.Module.parse(text.replace("INDEX", index), make_context())
+        found[index] = [each.dimension for each in misplaced_arguments(module.operation)]
+    assert found == {"%zero": [], "%i": [0]}
+    assert MESH.shape == {"data": 8}
