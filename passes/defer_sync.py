@@ -74,7 +74,8 @@ def defer_sync(
     does nothing and all that it reads is carried. Another branch that reads the sum, such as an update in every fourth
     trip, reduces it for itself, first thing in there. What the loop selects by its counter instead, such as an update
     written with `jax.numpy.where`, becomes such a branch: what only one side reads is computed in that alone, and so is
-    what the body has computed for a branch that returns it.
+    what the body has computed for a branch that returns it. Several branches that are taken by the same counter become
+    one with what is computed between them, such as Keras's update, of which a branch keeps every fourth.
 
     Legal when:
 

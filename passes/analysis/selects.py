@@ -1,7 +1,8 @@
 """Values that a loop selects by its counter: an update written with `jnp.where` that only every fourth trip keeps.
 
 A select reads both of its values in every trip, so what computes them reads the sum of gradients in every trip. As a
-branch, it would only in the trips that take it.
+branch, it would only in the trips that take it. The same holds of what a body computes between two ifs or cases that
+take their branches by the same counter, as in Keras: of both as one, the branch would compute it.
 """
 
 import operator
@@ -13,6 +14,7 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.any_start import most_trips
+from paropt.passes.analysis.branches import BRANCHES, chosen, ends_of
 from paropt.passes.analysis.collectives import COLLECTIVES, GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER
 from paropt.passes.analysis.congruence import is_plain, nested, reads
 from paropt.passes.analysis.constants import is_constant, scalar_of
@@ -21,10 +23,11 @@ from paropt.passes.analysis.loops import Loop
 from paropt.passes.analysis.noted import MOVES
 from paropt.passes.analysis.types import is_float
 from paropt.passes.core.remarks import require
-from paropt.passes.core.traversal import defining_op, ops_of, parent_of
+from paropt.passes.core.traversal import defining_op, is_in, op_of, ops_of, parent_of
 
 SELECT, MULTIPLY = "stablehlo.select", "stablehlo.multiply"
 _CONVERT = "stablehlo.convert"
+_OURS = "paropt"
 _ROOTS = ("stablehlo.compare", "stablehlo.and", "stablehlo.or")
 
 
@@ -32,10 +35,20 @@ Sides = tuple[ir.Value | None, ir.Value | None]  # None: zeros
 
 
 class Selected(NamedTuple):
-    """What `op` makes: the first of `sides` where its predicate does not hold, the second where it does."""
+    """What `value` is: the first of `sides` where the predicate does not hold, the second where it does."""
 
-    op: ir.Operation
+    value: ir.Value
     sides: Sides
+    branches: tuple[ir.Block, ir.Block] | None = None  # of an if or case, those that return the sides
+
+    @property
+    def op(self) -> ir.Operation:
+        """The select, product, if or case whose result it is."""
+        return op_of(self.value)
+
+    def opposite(self) -> "Selected":
+        """The same by the opposite predicate."""
+        return Selected(self.value, self.sides[::-1], self.branches[::-1] if self.branches else None)
 
 
 class Selection(NamedTuple):
@@ -52,7 +65,21 @@ class Selection(NamedTuple):
     @property
     def made(self) -> dict[ir.Value, Selected]:
         """What is selected, by what it makes."""
-        return {each.op.results[0]: each for each in self.selected}
+        return {each.value: each for each in self.selected}
+
+    @property
+    def ops(self) -> list[ir.Operation]:
+        """The ops that select, in program order."""
+        return list({each.op.results[0]: each.op for each in self.selected}.values())
+
+    @property
+    def parts(self) -> list["Selection"]:
+        """Each if or case for itself, and what is none; nothing where all are none."""
+        made = self.made
+        branched = [op for op in self.ops if made[op.results[0]].branches is not None]
+        each = [self._replace(selected=[made[result] for result in op.results]) for op in branched]
+        rest = [each for each in self.selected if each.branches is None]
+        return [*each, *([self._replace(selected=rest)] if each and rest else [])]
 
 
 class _Table(NamedTuple):
@@ -75,16 +102,18 @@ class _Table(NamedTuple):
 def selections(loop: Loop, *, finite: bool) -> list[Selection]:
     """What the body of `loop` selects by predicates of which it is known how often they hold: in some trips only.
 
-    With `finite`, also products by what is 0 or 1: as if 0 times anything were 0.
+    Where it has ifs and cases, too, that take their branches by the same, first all of these, then without. With
+    `finite`, also products by what is 0 or 1: as if 0 times anything were 0.
     """
-    ops = [op for op in ops_of(loop.op, SELECT, *((MULTIPLY,) if finite else ())) if op.block == loop.body]
-    by_scalar = [(op, by) for op in ops if (by := _by_scalar(op)) is not None]
+    names = (SELECT, *BRANCHES, *((MULTIPLY,) if finite else ()))
+    ops = [op for op in ops_of(loop.op, *names) if op.block == loop.body]
+    by_scalar = [by for op in ops if (by := _by_scalar(op)) is not None]
     trips = trips_of(loop) if by_scalar else None
     if not trips:
         return []
     tables: dict[ir.Value, _Table | None] = {}
     found: dict[_Table, Selection] = {}
-    for op, (predicate, sides) in by_scalar:
+    for predicate, selected in by_scalar:
         if predicate not in tables:
             tables[predicate] = _table(predicate, loop, trips)
         table = tables[predicate]
@@ -92,26 +121,44 @@ def selections(loop: Loop, *, finite: bool) -> list[Selection]:
             continue
         opposite = table.opposite()
         if opposite in found:
-            found[opposite].selected.append(Selected(op, (sides[1], sides[0])))
+            found[opposite].selected.extend(each.opposite() for each in selected)
         else:
-            found.setdefault(table, Selection(predicate, [])).selected.append(Selected(op, sides))
-    return list(found.values())
+            found.setdefault(table, Selection(predicate, [])).selected.extend(selected)
+    return [each for full in found.values() for each in _either(full)]
 
 
-def _by_scalar(op: ir.Operation) -> tuple[ir.Value, Sides] | None:
+def _either(full: Selection) -> list[Selection]:
+    """All of it, if that is more than one if or case; then what is none."""
+    parts = full.parts
+    return [*([full] if len(parts) != 1 else []), *(part for part in parts if not part.parts)]
+
+
+def _by_scalar(op: ir.Operation) -> tuple[ir.Value, list[Selected]] | None:
     """The scalar by which `op` selects, and what: where it is 0, and else."""
     if MOVES in op.attributes:
         return None
+    if op.name in BRANCHES:
+        return _by_branch(op)
     if op.name == SELECT:
         predicate, if_true, if_false = op.operands
         scalar = _scalar(predicate)
-        return None if scalar is None else (scalar, (if_false, if_true))
+        return None if scalar is None else (scalar, [Selected(op.results[0], (if_false, if_true))])
     tensor = ir.RankedTensorType(op.results[0].type)
     for factor, value in (op.operands, reversed(op.operands)):
         scalar = _scalar(factor) if tensor.shape and is_float(tensor.element_type) else None
         if scalar is not None:
-            return _unconverted(scalar), (None, value)
+            return _unconverted(scalar), [Selected(op.results[0], (None, value))]
     return None
+
+
+def _by_branch(op: ir.Operation) -> tuple[ir.Value, list[Selected]] | None:
+    """The same for an if or case of two branches that only compute, and of which nothing is said but our own notes."""
+    noted = all(name.startswith(_OURS) for name in op.attributes)
+    if len(op.regions) != 2 or not noted or not _may_move(op):
+        return None
+    if_false, if_true = (ends_of(op)[chosen(op, number)] for number in (0, 1))
+    sides = zip(op.results, if_false.operands, if_true.operands, strict=True)
+    return op.operands[0], [Selected(made, (f, t), (if_false.block, if_true.block)) for made, f, t in sides]
 
 
 def _scalar(value: ir.Value) -> ir.Value | None:
@@ -160,10 +207,12 @@ def only_for(side: int, selection: Selection, loop: Loop) -> list[ir.Operation]:
     made = selection.made
 
     def selects(user: ir.Operation, value: ir.Value) -> bool:
-        user = _in_body(user, loop)
-        selected = made.get(user.results[0]) if len(user.results) else None
+        op = in_block(user, loop.body)
+        selected = made.get(op.results[0]) if len(op.results) else None
+        if selected is not None and selected.branches is not None:
+            return is_in(user, selected.branches[side])
         on_side = selected.sides[side] if selected is not None else None
-        return on_side is not None and on_side == value and list(user.operands).count(value) == 1
+        return on_side is not None and on_side == value and list(op.operands).count(value) == 1
 
     return only_read_by(selects, selection.at, loop, staying=made)
 
@@ -183,7 +232,7 @@ def only_read_by(
     found: set[ir.Value] = set()  # by first results
 
     def is_among_them(user: ir.Operation) -> bool:
-        user = _in_body(user, loop)
+        user = in_block(user, loop.body)
         return len(user.results) > 0 and user.results[0] in found
 
     for op in reversed(before):
@@ -214,7 +263,7 @@ def made_of_selected(selection: Selection, moved: Collection[ir.Operation], loop
             require(_may_move(op), f"{op.name} reads a selected value before others are selected", op)
             later.update(op.results)
             found.append(op)
-    require(later.isdisjoint(selection.at.operands), "it depends on what is selected by the same, in each trip")
+    require(later.isdisjoint(reads(selection.at)), "it depends on what is selected by the same, in each trip")
     return found
 
 
@@ -224,8 +273,8 @@ def _may_move(op: ir.Operation) -> bool:
     return all(each.name in exposed or (is_plain(each) and each.name not in COLLECTIVES) for each in (op, *nested(op)))
 
 
-def _in_body(op: ir.Operation, loop: Loop) -> ir.Operation:
-    """The op of the body that is `op`, or that holds it."""
-    while op.block != loop.body:
+def in_block(op: ir.Operation, block: ir.Block) -> ir.Operation:
+    """The op of `block` that is `op`, or that holds it."""
+    while op.block != block:
         op = parent_of(op)
     return op

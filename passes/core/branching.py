@@ -1,22 +1,26 @@
-"""Makes branches of what a loop selects by its counter, so that only the trips that keep an update compute it."""
+"""Makes branches of what a loop selects by its counter, so that only the trips that keep an update compute it.
 
-from collections.abc import Callable, Mapping, Sequence
+Ifs and cases in the body that take their branches by the same counter become part of it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from paropt.passes.analysis.branches import CASE, ends_of
 from paropt.passes.analysis.collectives import IN_BRANCH, REDUCTIONS
-from paropt.passes.analysis.congruence import nested
+from paropt.passes.analysis.congruence import is_same, nested, reads
 from paropt.passes.analysis.loops import Loop
 from paropt.passes.analysis.noted import SHARDINGS, WANTED, notes_of_results
 from paropt.passes.analysis.partial import BlockFacts
-from paropt.passes.analysis.selects import Selected, Selection, made_of_selected, only_for, selections
+from paropt.passes.analysis.selects import Selected, Selection, in_block, made_of_selected, only_for, selections
 from paropt.passes.analysis.shardings import open_sharding, read_sharding, unsplit
 from paropt.passes.core.erasing import erase_unread
 from paropt.passes.core.remarks import Declined, Remark, applied, missed
+from paropt.passes.core.sinking import WAS_OUTSIDE
 from paropt.passes.core.split import neutral
-from paropt.passes.core.traversal import op_of, ops_of
+from paropt.passes.core.traversal import is_defined_in, op_of, ops_of
 
 _WAS_SELECTS = "paropt_was_selects"  # on a case
 _SIDES = (0, 1)
@@ -43,10 +47,8 @@ def _one_branched(loop: Loop, facts: BlockFacts, pass_name: str, *, finite: bool
     sums = facts.sums() if found else set()
     remarks: list[Remark] = []
     for selection in found:
-        moved = [op for side in _SIDES for op in only_for(side, selection, loop)]
-        read = [value for op in moved for value in op.operands]
-        sides = [value for each in selection.selected for value in each.sides if value is not None]
-        if sums.isdisjoint([*read, *sides]):
+        moved = _moved(selection, loop)
+        if sums.isdisjoint(_read_by(selection, moved, loop)):
             continue
         try:
             behind = made_of_selected(selection, moved, loop)
@@ -58,29 +60,85 @@ def _one_branched(loop: Loop, facts: BlockFacts, pass_name: str, *, finite: bool
     return False, remarks
 
 
+def _moved(selection: Selection, loop: Loop) -> list[ir.Operation]:
+    """What may be computed on one side only."""
+    return [op for side in _SIDES for op in only_for(side, selection, loop)]
+
+
+def _read_by(selection: Selection, moved: Sequence[ir.Operation], loop: Loop) -> list[ir.Value]:
+    """What is read in some trips only once this is one branch.
+
+    If it has branches already: what is selected and read there, and what more than one of them reads. What one alone
+    reads may be computed in there as it is.
+    """
+    parts = selection.parts
+    if not parts:
+        sides = [side for each in selection.selected for side in each.sides if side is not None]
+        return sides + [operand for op in moved for operand in op.operands]
+    alone = {op.results[0] for part in parts for op in _moved(part, loop)}
+    together = [operand for op in moved if op.results[0] not in alone for operand in op.operands]
+    made = selection.made
+    return together + [value for op in (*moved, *selection.ops) for value in reads(op) if value in made]
+
+
 def _branch(selection: Selection, moved: Sequence[Sequence[ir.Operation]], behind: Sequence[ir.Operation]) -> None:
     """Makes the case, with the ops `moved` to either side, and those that are to be `behind` it."""
     at, made = selection.at, selection.made
-    attributes = {_WAS_SELECTS: ir.UnitAttr.get(at.context), **_notes(selection)}
+    kept = _read_behind(selection, [op for ops in moved for op in ops])
+    only_selects = all(each.branches is None for each in selection.selected)
+    attributes = {_WAS_SELECTS: ir.BoolAttr.get(only_selects, at.context), **_notes(kept)}
     with at.context, ir.InsertionPoint(at), at.location:
         number = stablehlo.convert(ir.RankedTensorType.get([], ir.IntegerType.get_signless(32)), selection.predicate)
-        case = ir.Operation.create(CASE, [value.type for value in made], [number], attributes, regions=len(_SIDES))
+        case = ir.Operation.create(CASE, [value.type for value in kept], [number], attributes, regions=len(_SIDES))
     for side, region, ops in zip(_SIDES, case.regions, moved, strict=True):
         block = region.blocks.append()
         with at.context, ir.InsertionPoint(block), at.location:
             chosen = {value: _chosen(value, side, made) for value in made}
-            end = stablehlo.return_(list(chosen.values()))
-        for op in ops:
+            end = stablehlo.return_([chosen[value] for value in kept])
+        for op in list(_in_order(side, ops, selection)):
             op.move_before(end.operation)
             _read_chosen(op, chosen)
-    for value, result in zip(made, case.results, strict=True):
+    for value, result in zip(kept, case.results, strict=True):
         value.replace_all_uses_with(result)
+    _hoist_common(case)
     for op in reversed(behind):
         op.move_after(case)
-    read = [operand for each in selection.selected for operand in each.op.operands]
-    for each in reversed(selection.selected):
-        each.op.erase()
+    read = [operand for op in selection.ops for operand in op.operands if operand not in made]
+    for op in reversed(selection.ops):
+        op.erase()
     erase_unread(read)
+
+
+def _in_order(side: int, moved: Sequence[ir.Operation], selection: Selection) -> Iterator[ir.Operation]:
+    """The ops `moved` to that side, and those of the branches that are there already, in program order."""
+    made, going = selection.made, {op.results[0] for op in moved}
+    for op in (view.operation for view in selection.at.block.operations):
+        first = op.results[0] if len(op.results) else None
+        if first in going:
+            yield op
+        elif first in made and (branches := made[first].branches) is not None:
+            *ops, _ = [view.operation for view in branches[side].operations]
+            for each in ops:
+                if WAS_OUTSIDE in each.attributes:  # and stays here: it may read what now is in the same branch
+                    del each.attributes[WAS_OUTSIDE]
+                yield each
+
+
+def _hoist_common(case: ir.Operation) -> None:
+    """Computes before the case what both of its branches make of values from outside, as sums with the last gradient."""
+    first, second = (region.blocks[0] for region in case.regions)
+    for op in [view.operation for view in first.operations]:
+        read = list(op.operands)
+        if len(op.regions) or not read or any(is_defined_in(value, case) for value in read):
+            continue
+        users = (use.owner.operation for use in read[0].uses)
+        likely = (user for user in users if user.block == second and list(user.operands) == read)
+        same = next((user for user in likely if is_same(op, user)), None)
+        if same is not None:
+            op.move_before(case)
+            for old, new in zip(same.results, op.results, strict=True):
+                old.replace_all_uses_with(new)
+            same.erase()
 
 
 def _chosen(value: ir.Value, side: int, made: Mapping[ir.Value, Selected]) -> ir.Value:
@@ -99,30 +157,47 @@ def _read_chosen(op: ir.Operation, chosen: Mapping[ir.Value, ir.Value]) -> None:
                 each.operands[i] = chosen[operand]
 
 
-def _notes(selection: Selection) -> dict[str, ir.Attribute]:
-    """What is noted of what is selected, for an op that returns all of it."""
-    ops = [each.op for each in selection.selected]
+def _read_behind(selection: Selection, moved: Sequence[ir.Operation]) -> list[ir.Value]:
+    """What is selected for other ops than those that select, too, and those that are `moved` to one side."""
+    own = {*selection.made, *(op.results[0] for op in moved)}  # ops by first results
+    body = selection.at.block
+
+    def is_own(user: ir.Operation) -> bool:
+        op = in_block(user, body)
+        return len(op.results) > 0 and op.results[0] in own
+
+    return [value for value in selection.made if not all(is_own(use.owner.operation) for use in value.uses)]
+
+
+def _notes(values: Sequence[ir.Value]) -> dict[str, ir.Attribute]:
+    """What is noted of `values`, for an op that returns all of them."""
+    results = [ir.OpResult(value) for value in values]
     notes: dict[str, ir.Attribute] = {}
     for name in (SHARDINGS, WANTED):
-        noted = [ir.ArrayAttr(op.attributes[name])[0] if name in op.attributes else None for op in ops]
+        found = [notes_of_results(op_of(result), [result.result_number]).get(name) for result in results]
+        noted = [ir.ArrayAttr(each)[0] if each is not None else None for each in found]
         mesh = next((read_sharding(each).mesh for each in noted if each is not None), None)
         if mesh is None:
             continue
-        with selection.at.context:  # which is as if nothing were noted
-            others = [open_sharding(mesh, unsplit(op.results[0], mesh).dimensions) for op in ops]
+        with values[0].context:  # which is as if nothing were noted
+            others = [open_sharding(mesh, unsplit(result, mesh).dimensions) for result in results]
             notes[name] = ir.ArrayAttr.get([a or b for a, b in zip(noted, others, strict=True)])
     return notes
 
 
 def selects_taken_back(loop: Loop, pass_name: str) -> list[Remark]:
-    """Makes selects again of what `selects_branched` made branches of that reduce no sum now."""
+    """Makes selects again of what `selects_branched` made branches of that reduce no sum now.
+
+    What branches computed before stays in branches: in the one that they have become.
+    """
     remarks: list[Remark] = []
     for case in [op for op in ops_of(loop.op, CASE) if _WAS_SELECTS in op.attributes]:
+        only_selects = ir.BoolAttr(case.attributes[_WAS_SELECTS]).value
         del case.attributes[_WAS_SELECTS]
         if any(IN_BRANCH in op.attributes for op in ops_of(case, *REDUCTIONS)):
             text = "what the loop selects by its counter is a branch of it now, which alone reads the sum"
             remarks.append(applied(pass_name, case, text))
-        else:
+        elif only_selects:
             _select(case)
     return remarks
 

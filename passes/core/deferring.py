@@ -88,10 +88,10 @@ def _defer_from(loop: Loop, options: Options) -> list[Remark]:
         chosen = [each for each, declined in zip(possible, decided, strict=True) if declined is None]
         if not chosen and not tried:  # what a select needs, a branch may reduce for itself
             tried = True
-            sunk = sums_sunk(loop, facts)
             branched, declined_selects = selects_branched(
                 loop, partial(_facts, loop, options), NAME, finite=options.finite
             )
+            sunk = sums_sunk(loop, _facts(loop, options))
             remarks += declined_selects
             if sunk or branched:
                 remarks += last_trip_peeled(loop, NAME, Site.of(loop, options.meshes))
@@ -100,8 +100,8 @@ def _defer_from(loop: Loop, options: Options) -> list[Remark]:
             for each, declined in zip(possible, decided, strict=True):
                 assert declined is not None
                 stays += [missed(NAME, op, declined) for op in each.part.reductions]
-            remarks += selects_taken_back(loop, NAME)
             remarks += sums_taken_back(loop, NAME) if sunk else []
+            remarks += selects_taken_back(loop, NAME)
             return remarks + stays + _elsewhere(loop)
         if again := _reduced_again(chosen, facts):
             remarks += again

@@ -15,7 +15,7 @@ from paropt.passes.analysis.selects import only_read_by
 from paropt.passes.core.remarks import Remark, applied
 from paropt.passes.core.traversal import captured, defining_op, is_in, ops_of
 
-_WAS_OUTSIDE = "paropt_was_outside"  # on an op of a branch
+WAS_OUTSIDE = "paropt_was_outside"  # on an op of a branch
 
 
 def sums_sunk(loop: Loop, facts: BlockFacts) -> bool:
@@ -34,7 +34,7 @@ def sums_sunk(loop: Loop, facts: BlockFacts) -> bool:
         first = branch.operations[0]
         for op in ops:
             op.move_before(first)
-            op.attributes[_WAS_OUTSIDE] = ir.DenseI64ArrayAttr.get([places[op.results[0]], len(before)], op.context)
+            op.attributes[WAS_OUTSIDE] = ir.DenseI64ArrayAttr.get([places[op.results[0]], len(before)], op.context)
         made = True
     return made
 
@@ -43,17 +43,17 @@ def sums_taken_back(loop: Loop, pass_name: str) -> list[Remark]:
     """Moves back what `sums_sunk` moved into branches that reduce no sum now; what has left the loop stays there."""
     remarks: list[Remark] = []
     for view in loop.op.block.operations:
-        if _WAS_OUTSIDE in view.attributes:
-            del view.attributes[_WAS_OUTSIDE]
+        if WAS_OUTSIDE in view.attributes:
+            del view.attributes[WAS_OUTSIDE]
     back: list[tuple[int, ir.Operation]] = []
     count = 0
     for branch in _branches(loop):
         holder = branch.owner.operation
-        moved = [op for op in _ops_of(branch) if _WAS_OUTSIDE in op.attributes]
+        moved = [op for op in _ops_of(branch) if WAS_OUTSIDE in op.attributes]
         reduces = any(IN_BRANCH in op.attributes for op in ops_of(holder, *REDUCTIONS))
         for op in moved:
-            place, count = ir.DenseI64ArrayAttr(op.attributes[_WAS_OUTSIDE])
-            del op.attributes[_WAS_OUTSIDE]
+            place, count = ir.DenseI64ArrayAttr(op.attributes[WAS_OUTSIDE])
+            del op.attributes[WAS_OUTSIDE]
             if not reduces:
                 op.move_before(holder)
                 back.append((place, op))
