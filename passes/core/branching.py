@@ -125,7 +125,7 @@ def _in_order(side: int, moved: Sequence[ir.Operation], selection: Selection) ->
 
 
 def _hoist_common(case: ir.Operation) -> None:
-    """Computes before the case what both of its branches make of values from outside, as sums with the last gradient."""
+    """Computes before the case what both of its branches make of values from outside, such as the sum of gradients."""
     first, second = (region.blocks[0] for region in case.regions)
     for op in [view.operation for view in first.operations]:
         read = list(op.operands)

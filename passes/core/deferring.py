@@ -1,5 +1,6 @@
 """Takes reductions out of loops: a loop carries partial values, and one reduction of each follows it."""
 
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -34,6 +35,7 @@ from paropt.passes.analysis.region_sums import taken_out
 from paropt.passes.analysis.twins import twins
 from paropt.passes.core.branching import selects_branched, selects_taken_back
 from paropt.passes.core.erasing import erase_unread
+from paropt.passes.core.finite import masks_missed
 from paropt.passes.core.last_trip import last_trip_peeled
 from paropt.passes.core.loops import carry, rebuilt, uncarry
 from paropt.passes.core.remarks import Declined, Remark, Saved, applied, missed, require
@@ -102,6 +104,8 @@ def _defer_from(loop: Loop, options: Options) -> list[Remark]:
                 stays += [missed(NAME, op, declined) for op in each.part.reductions]
             remarks += sums_taken_back(loop, NAME) if sunk else []
             remarks += selects_taken_back(loop, NAME)
+            if not options.finite:
+                stays += masks_missed(loop, NAME, partial(_defer_from, options=_if_finite(options)))
             return remarks + stays + _elsewhere(loop)
         if again := _reduced_again(chosen, facts):
             remarks += again
@@ -112,6 +116,11 @@ def _defer_from(loop: Loop, options: Options) -> list[Remark]:
             remarks += _remarks(each, facts, site, options)
             policy.held += each.cost.held
         loop = deferred(loop, merged([each.part for each in of_one_kind]), facts)
+
+
+def _if_finite(options: Options) -> Options:
+    """The same with the option `finite`, for a trial that costs the policy nothing."""
+    return options._replace(finite=True, policy=replace(options.policy))
 
 
 def _facts(loop: Loop, options: Options) -> BlockFacts:

@@ -29,6 +29,7 @@ from numeric.test_branch_reads import (
 from numeric.user_steps import integers
 
 import paropt
+from paropt.passes.analysis.selects import MULTIPLY
 
 
 def where(i: jax.Array, g: jax.Array, w: jax.Array, acc: jax.Array) -> Values:
@@ -246,6 +247,11 @@ def multi_steps(inner: str, mesh: Mesh, form: str) -> tuple[Callable[..., Any], 
     """Several micro-batches of several steps, as `optax.MultiSteps` accumulates them."""
     # Sums of integers are exact, and means are not, of which Adam would make large differences where they are small.
     optimizer = optax.MultiSteps(INNER[inner], MICRO_BATCHES, use_grad_mean=inner in ("sgd", "momentum"))
+    return accumulating(optimizer, mesh, form)
+
+
+def accumulating(optimizer: Any, mesh: Mesh, form: str) -> tuple[Callable[..., Any], Any]:
+    """A flat loop in which `optimizer` knows when to update, and its arguments."""
 
     def step(params: Any, state: Any, xs: jax.Array) -> Any:
         def body(carried: Any, x: jax.Array) -> tuple[Any, None]:
@@ -274,6 +280,8 @@ def test_multi_steps_if_updates_are_finite(inner: str, form: str) -> None:
     alone = jax.jit(step).lower(*args).compile()
     kept = paropt.jit(step, strict=True).lower(*args).compile()
     assert [c.executions for c in sums(kept) if not c.at_most] == [TRIPS], "0 times infinity is not 0"
+    hints = [r.text for r in paropt.remarks(paropt.jit(step).lower(*args)) if "finite=true" in r.text]
+    assert ["1 in at most 2 of 8 trips" in hint and "paropt.accumulate" in hint for hint in hints] == [True]
     compiled = paropt.jit(step, strict=True, passes="grad-sync{finite=true}").lower(*args).compile()
     for want, got in zip(jax.tree.leaves(alone(*args)), jax.tree.leaves(compiled(*args)), strict=True):
         np.testing.assert_allclose(want, got, rtol=1e-4, atol=1e-4)
@@ -282,3 +290,22 @@ def test_multi_steps_if_updates_are_finite(inner: str, form: str) -> None:
         (True, True, 2 * BYTES),
         (False, False, 2 * BYTES),
     ]
+
+
+@pytest.mark.parametrize("form", ["explicit", "plain"])
+def test_updates_that_are_multiplied_by_nothing_get_no_hint(form: str) -> None:
+    """Of Adam's moments the trip needs all, and `apply_every` behind it adds up updates: no option would help."""
+    optimizer = optax.chain(optax.adam(0.25), optax.apply_every(MICRO_BATCHES))
+    step, args = accumulating(optimizer, mesh_of_data(), form)
+    assert not [r for r in paropt.remarks(paropt.jit(step).lower(*args)) if "finite=true" in r.text]
+
+
+@pytest.mark.parametrize("form", ["explicit", "plain"])
+@pytest.mark.parametrize("first", [True, False], ids=["before", "after"])
+def test_apply_every_if_updates_are_finite(first: bool, form: str) -> None:
+    """Before or after what is linear, and before anything."""
+    inner, every = optax.sgd(0.25), optax.apply_every(MICRO_BATCHES)
+    step, args = accumulating(optax.chain(*((every, inner) if first else (inner, every))), mesh_of_data(), form)
+    assert [r.op for r in paropt.remarks(paropt.jit(step).lower(*args)) if "finite=true" in r.text] == [MULTIPLY]
+    _, compiled = assert_same(step, args, "grad-sync{finite=true}")
+    assert all(c.at_most for c in sums(compiled) if c.loops)

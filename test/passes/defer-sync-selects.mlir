@@ -715,7 +715,9 @@ func.func public @mask(%v: tensor<4xf32>, %x: tensor<4xf32>, %start: tensor<4xf3
   return %l#1, %l#2 : tensor<4xf32>, tensor<4xf32>
 }
 
-// An update that is multiplied by 0 or 1, as optax.MultiSteps does.
+// An update that is multiplied by 0 or 1, as optax.MultiSteps does. One remark says what the option would bring.
+// REMARK: [defer-sync] stablehlo.multiply missed: its factor is 0 or 1, and 1 in at most 2 of 8 trips: since 0 times infinity is not 0, each trip needs the sum. passes="grad-sync{finite=true}" takes all values for finite: then 1 array, 16 bytes in a trip, are reduced in these trips and after the loop only. Or paropt.accumulate(compute_grad=..., apply_grad=...) calls the optimizer once, without such factors
+// REMARK-NOT: its factor is 0 or 1
 // FINITE-LABEL:  func.func public @factors(
 // FINITE:           stablehlo.while(
 // FINITE-NOT:         stablehlo.all_reduce
@@ -765,6 +767,7 @@ func.func public @factors(%v: tensor<4xf32>, %x: tensor<4xf32>, %start: tensor<4
   return %l#1, %l#2 : tensor<4xf32>, tensor<4xf32>
 }
 
+// Not by 0 or 1: the option would bring nothing.
 // FINITE-LABEL:  func.func public @factor_of_two(
 // FINITE-NOT:      stablehlo.case
 // CHECK-LABEL:   func.func public @factor_of_two(
