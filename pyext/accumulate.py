@@ -1,8 +1,9 @@
 """`paropt.accumulate`: a training step as programs that Python calls once per micro-batch. docs/accumulate.md."""
 
 import functools
-from collections.abc import Callable, Iterator
-from typing import Any, Literal
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, TypedDict, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +12,8 @@ from jax.sharding import NamedSharding, PartitionSpec
 from jaxlib.mlir import ir
 
 from paropt.donation import Donate
+from paropt.jit import note_remarks
+from paropt.lowering import is_foreign, static_of, without_static
 from paropt.markers import mark_gradient
 from paropt.modules import callback_of, optimize
 from paropt.passes import DEFAULT_PIPELINE
@@ -22,7 +25,17 @@ from paropt.step_programs import AccumulateError, Programs, Stream, mesh_of, tri
 from paropt.tags import gaps
 
 Sync = Literal["apart", "last", "apply", "every"]
-Step = Callable[[Any, Any], tuple[Any, Any]]
+Step = Callable[..., Any]
+
+
+class StepArguments(TypedDict, total=False):
+    """Those of the keyword arguments of `jax.jit` that say what the arguments of a step are."""
+
+    static_argnums: int | Sequence[int] | None
+    static_argnames: str | Sequence[str] | None
+    donate_argnums: int | Sequence[int] | None
+    donate_argnames: str | Sequence[str] | None
+
 
 _SYNCS = ("apart", "last", "apply", "every")
 
@@ -41,6 +54,7 @@ def accumulate(
     sync: Sync = "apart",
     passes: str = DEFAULT_PIPELINE,
     donate: Donate | None = "state",
+    **jax_jit_arguments: Unpack[StepArguments],
 ) -> "Accumulated":
     """A training step that adds up the gradients of `microbatches` micro-batches in programs of their own.
 
@@ -48,7 +62,8 @@ def accumulate(
     `accumulate_grad` runs once per micro-batch and reduces no gradient over devices (docs/accumulate.md).
 
     Either `step(state, batch) -> (new_state, aux)` is a whole step, with a loop over micro-batches (`lax.scan`, or a
-    Python loop), or with none, when `split-microbatches` cuts the batch. Or it is given as two functions, and `batch`
+    Python loop), or with none, when `split-microbatches` cuts the batch; it may have other arguments and results, too,
+    and is called with the same, by keyword or not. Or it is given as two functions, and `batch`
     is a tree of arrays whose first dimension counts micro-batches, or an iterator of micro-batches:
 
     - `compute_grad(state, micro_batch) -> gradients`, with `has_aux` `(gradients, aux)`, and
@@ -62,7 +77,8 @@ def accumulate(
     `sync` says where gradients are reduced over devices: in a program of its own after the last micro-batch (`apart`),
     in the program of the last micro-batch (`last`), before the update (`apply`), or for each micro-batch (`every`).
     `passes` run first; they have to take the reductions out of the loop. The state that is given is donated, its arrays
-    die: `donate=None` keeps them.
+    die: `donate=None` keeps them. For a whole step, `static_argnums`, `static_argnames`, `donate_argnums` and
+    `donate_argnames` are as in `jax.jit`; with one of the last two, nothing else is donated.
 
     Raises AccumulateError (a ValueError), in one line, at the first call of a step that cannot be cut.
     """
@@ -76,6 +92,9 @@ def accumulate(
     if len(given) != 1:
         wanted = "one of a step, compute_grad= and forward="
         raise AccumulateError(f"accumulate: expected {wanted}, got {' and '.join(given) or 'none'}")
+    if is_foreign(step):
+        maker = type(step).__module__.partition(".")[0]
+        raise AccumulateError(f"accumulate: the function is compiled by {maker} already; give the function itself")
     if step is not None and apply_grad is not None:
         raise AccumulateError("accumulate: a step has its own update: it takes no apply_grad=")
     if step is None and apply_grad is None:
@@ -84,7 +103,13 @@ def accumulate(
         gradient = compute_grad if compute_grad is not None else _gradient_of(forward, parameters, has_aux)
         aux = has_aux or compute_grad is None
         step = _step_of(gradient, apply_grad, with_aux=aux, count=microbatches if average else 1)
-    return Accumulated(step, microbatches, sync, passes, donate, is_ours=given != ["step"])
+    unknown = sorted(set(jax_jit_arguments) - set(StepArguments.__annotations__))
+    if unknown:
+        known = ", ".join(StepArguments.__annotations__)
+        raise AccumulateError(f"accumulate: no argument {', '.join(unknown)}; of those of jax.jit it takes {known}")
+    if jax_jit_arguments and given != ["step"]:
+        raise AccumulateError(f"accumulate: {', '.join(jax_jit_arguments)} is for a whole step, not for {given[0]}")
+    return Accumulated(step, microbatches, sync, passes, donate, jax_jit_arguments, is_ours=given != ["step"])
 
 
 def manifest(program: Any) -> Manifest:
@@ -138,10 +163,22 @@ class Accumulated:
     """What `accumulate` returns."""
 
     def __init__(
-        self, step: Step, microbatches: int, sync: Sync, passes: str, donate: Donate | None, *, is_ours: bool
+        self,
+        step: Step,
+        microbatches: int,
+        sync: Sync,
+        passes: str,
+        donate: Donate | None,
+        jax_jit_arguments: StepArguments,
+        *,
+        is_ours: bool,
     ) -> None:
         functools.update_wrapper(self, step)
-        self._step = step
+        donating = {name: value for name, value in jax_jit_arguments.items() if name.startswith("donate")}
+        static: Any = {name: value for name, value in jax_jit_arguments.items() if name not in donating}
+        self._step = jax.jit(step, keep_unused=True, **static)
+        # Apart: the programs donate, and the step that they are cut from says nothing of that.
+        self._donating: Any = jax.jit(step, keep_unused=True, **jax_jit_arguments) if donating else None
         self._count = microbatches
         self._sync = sync
         self._passes = passes
@@ -149,34 +186,48 @@ class Accumulated:
         self._is_ours = is_ours  # made of two functions: the batch counts micro-batches in its first dimension
         self._programs: dict[Any, Programs] = {}
 
-    def __call__(self, state: Any, batch: Any) -> tuple[Any, Any]:
-        """`step(state, batch)`."""
-        if self._is_ours and isinstance(batch, Iterator):
-            return self._streamed(state, batch)
-        programs = self._of(state, batch)
-        return programs.run(jax.tree.leaves((state, batch)), None)
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """`step(state, batch)`, or whatever the step takes."""
+        if self._is_ours:
+            state, batch = self._state_and_batch(args, kwargs)
+            if isinstance(batch, Iterator):
+                return self._streamed(state, batch)
+        return self._of(args, kwargs).run(self._leaves(args, kwargs), None)
 
-    def lower(self, state: Any, batch: Any) -> dict[str, jax.stages.Lowered]:
+    def lower(self, /, *args: Any, **kwargs: Any) -> dict[str, jax.stages.Lowered]:
         """The programs, by what they do (`accumulate_grad`), each as `jax.jit`'s `lower` returns it."""
-        return self._of(state, batch).lowered(jax.tree.leaves((state, batch)))
+        programs = self._of(args, kwargs)
+        lowered = programs.lowered(self._leaves(args, kwargs))
+        for each in lowered.values():
+            note_remarks(each, programs.remarks)
+        return lowered
 
-    def remarks(self, state: Any, batch: Any) -> tuple[Remark, ...]:
+    def remarks(self, /, *args: Any, **kwargs: Any) -> tuple[Remark, ...]:
         """What the passes decided."""
-        return tuple(self._of(state, batch).remarks)
+        return tuple(self._of(args, kwargs).remarks)
 
-    def manifest(self, state: Any, batch: Any) -> Manifest:
+    def manifest(self, /, *args: Any, **kwargs: Any) -> Manifest:
         """What the programs take and return."""
-        return self._of(state, batch).manifest
+        return self._of(args, kwargs).manifest
 
     def _streamed(self, state: Any, micro_batches: Iterator[Any]) -> tuple[Any, Any]:
         first = next(micro_batches, None)
         if first is None:
             raise AccumulateError(f"the iterator ended after 0 of {self._count} micro-batches")
-        programs = self._of(state, jax.tree.map(functools.partial(_stacked, count=self._count), first))
+        programs = self._of((state, jax.tree.map(functools.partial(_stacked, count=self._count), first)), {})
         return programs.run(jax.tree.leaves(state), Stream(first, micro_batches, self._count))
 
-    def _of(self, state: Any, batch: Any) -> "Programs":
-        leaves, tree = jax.tree.flatten((state, batch))
+    def _state_and_batch(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """Of a step that was made of two functions, whichever way it is called."""
+        bound = inspect.signature(self._step).bind(*args, **kwargs)
+        return bound.arguments["state"], bound.arguments["batch"]
+
+    def _leaves(self, args: Any, kwargs: Any) -> list[Any]:
+        """The arrays, in the order in which the step takes them."""
+        return jax.tree.leaves(without_static(self._step, args, kwargs))
+
+    def _of(self, args: Any, kwargs: Any) -> "Programs":
+        leaves, tree = jax.tree.flatten(without_static(self._step, args, kwargs))
         if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
             raise AccumulateError(
                 "what paropt.accumulate returns runs programs: call it outside of jax.jit and the like"
@@ -185,11 +236,13 @@ class Accumulated:
         if deleted:
             raise AccumulateError(f"array {deleted[0]} of the state or the batch was donated by an earlier call")
         if self._is_ours:
-            self._require_counted(batch)
-        key = (tree, tuple(map(_kind, leaves)))
-        if key not in self._programs:
-            self._programs[key] = self._made(state, batch)
-        return self._programs[key]
+            self._require_counted(self._state_and_batch(args, kwargs)[1])
+        key = (tree, tuple(map(_kind, leaves)), static_of(self._step, args, kwargs))
+        try:
+            known = self._programs.get(key)
+        except TypeError as error:
+            raise AccumulateError(f"the step's static arguments have to be hashable: {error}") from error
+        return known or self._programs.setdefault(key, self._made(leaves, args, kwargs))
 
     def _require_counted(self, batch: Any) -> None:
         for path, leaf in jax.tree_util.tree_leaves_with_path(batch):
@@ -198,8 +251,8 @@ class Accumulated:
                 name = f"batch{jax.tree_util.keystr(path)}"
                 raise AccumulateError(f"{name}: expected {self._count} micro-batches in dimension 0, got shape {shape}")
 
-    def _made(self, state: Any, batch: Any) -> "Programs":
-        traced = jax.jit(self._step, keep_unused=True).trace(state, batch)
+    def _made(self, leaves: list[Any], args: Any, kwargs: Any) -> "Programs":
+        traced = self._step.trace(*args, **kwargs)
         if traced.jaxpr.effects:
             effects = ", ".join(sorted(map(str, traced.jaxpr.effects)))
             raise AccumulateError(f"the step has effects, which would be lost between programs: {effects}")
@@ -217,8 +270,14 @@ class Accumulated:
                 f"microbatches: expected {found.counting.trips}, the trips of the step's loop, got {self._count}"
             )
         _require_closed(module, found)
-        mesh = mesh_of(module, lowered, jax.tree.leaves((state, batch)))
-        return Programs(module, found, remarks, lowered, mesh, donate=self._donate is not None)
+        mesh = mesh_of(module, lowered, leaves)
+        return Programs(module, found, remarks, lowered, mesh, donated=self._donated(len(leaves), args, kwargs))
+
+    def _donated(self, count: int, args: Any, kwargs: Any) -> list[bool] | None:
+        """Which arrays may be overwritten by their new values, if any."""
+        if self._donating is None:
+            return [True] * count if self._donate is not None else None
+        return [argument.donated for argument in jax.tree.leaves(self._donating.trace(*args, **kwargs).args_info)]
 
     def _cut(self, lowered: jax.stages.Lowered, loop: str) -> tuple[ir.Module, list[Remark]]:
         """The functions of the step, after passes that make its loop; a module without a manifest if there is none."""

@@ -68,18 +68,18 @@ def _audit_of_lowered(lowered: Any) -> Audit:
 
 def _lowered(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The `jax.stages.Lowered` of a function for its arguments."""
-    import jax
+    from paropt.lowering import lowered_for_arguments, lowered_of
 
-    if isinstance(program, jax.stages.Lowered):
+    lowered = lowered_of(program)
+    if lowered is not None:
         if args or kwargs:
             raise TypeError("paropt.audit: arguments are for functions; this is lowered already")
-        return program
+        return lowered
     if not callable(program):
         raise TypeError(
             f"paropt.audit: expected a function, Lowered, Compiled or HLO text, not {type(program).__name__}"
         )
-    jitted = program if isinstance(program, jax.stages.Wrapped) else jax.jit(program)
-    return jitted.lower(*args, **kwargs)
+    return lowered_for_arguments(program, args, kwargs)
 
 
 def _rewritten(program: Any, lowered: Any, passes: str) -> tuple[Any, tuple[Remark, ...]]:

@@ -136,21 +136,20 @@ def _module(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tupl
             return bytecode_of(program), None
         data = program if isinstance(program, bytes) else program.encode()
         return bytecode_of(parse(data, "-", make_context())), None
-    import jax
-
     from paropt.jit import Jitted
+    from paropt.lowering import lowered_for_arguments, lowered_of
 
-    if isinstance(program, jax.stages.Lowered):
+    lowered = lowered_of(program)
+    if lowered is not None:
         if args or kwargs:
             raise TypeError("paropt.check: arguments are for functions; this is lowered already")
-        return _bytecode(program), None
+        return _bytecode(lowered), None
     if not callable(program):
         name = type(program).__name__
         raise TypeError(f"paropt.check: expected a function, a lowered program or a module, not {name}")
     if isinstance(program, Jitted):
         return _bytecode(program.lower_without_passes(*args, **kwargs)), program.passes
-    jitted = program if isinstance(program, jax.stages.Wrapped) else jax.jit(program)
-    return _bytecode(jitted.lower(*args, **kwargs)), None
+    return _bytecode(lowered_for_arguments(program, args, kwargs)), None
 
 
 def _bytecode(lowered: Any) -> bytes:

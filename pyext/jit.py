@@ -26,6 +26,7 @@ from paropt import targets
 from paropt.donation import Donate, given_away
 from paropt.fallback import Fallback, reason_of
 from paropt.jit_arguments import JitArguments, Spec, any_traced, spec_of
+from paropt.lowering import donated_of, lowered_of, require_own, without_static
 from paropt.modules import bytecode_of, type_of_main
 from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.core.pipeline import Pipeline, PipelineError
@@ -102,12 +103,12 @@ def jit(
     and that is what runs, with a RuntimeWarning, where it sends fewer bytes: a second compilation.
 
     Raises PipelineError or TargetError, here and not at the first call, when `passes` is not a pipeline or `apart` not
-    a target; at the first call, when an option does not fit the program, such as the name of an axis that its mesh
-    has not.
+    a target; at the first call, when an option does not fit the program, as an axis that its mesh has not.
     """
     spec = spec_of(passes, strict, apart, donate, compare)
 
     def jitted(fun: Callable[..., Any]) -> Jitted[..., Any]:
+        require_own(fun)
         made = _jitted_class(fun, spec, jax_jit_arguments)
         made.is_checked = check
         return made
@@ -133,17 +134,19 @@ def enabled(
     return _within(spec)
 
 
-def remarks(lowered: jax.stages.Lowered) -> Remarks:
+def remarks(lowered: Any) -> Remarks:
     """What the passes decided when `lowered` was lowered, each decision with its place and its reason.
 
     Printed, they begin with a summary, and leave out inlined calls. A last one tells that XLA compiled the program as
-    it was, once it has. `lowered` comes from the `lower` of a `paropt.jit` function, or of any `jax.jit` one inside
-    `paropt.enabled`.
-    Raises TypeError for anything else than a `jax.stages.Lowered`, ValueError when no passes ran on it.
+    it was, once it has.
+
+    `lowered` comes from the `lower` of a `paropt.jit` function, or of any `jax.jit` or `equinox.filter_jit` one inside
+    `paropt.enabled`, or of `paropt.accumulate`. Raises TypeError for anything else, ValueError where no passes ran.
     """
-    if not isinstance(lowered, jax.stages.Lowered):
+    inner = lowered_of(next(iter(lowered.values()), None) if isinstance(lowered, dict) else lowered)
+    if inner is None:
         raise TypeError(f"remarks: expected what `.lower(...)` returns, got {type(lowered).__name__}")
-    found = _remarks.get(_module_of(lowered))
+    found = _remarks.get(_module_of(inner))
     if found is None:
         raise ValueError("remarks: no passes ran on this program; lower it by paropt.jit or inside paropt.enabled")
     return found
@@ -415,11 +418,8 @@ class _JittedAhead(Jitted[P, R]):
         module = _module_of(lowered)
         if module not in self._compiled:
             self._compiled[module] = _rewritten_copy(lowered, self._spec).compile()
-        static = self._jitted._jit_info
-        return self._compiled[module](
-            *(a for i, a in enumerate(args) if not {i, i - len(args)} & set(static.static_argnums)),
-            **{name: a for name, a in kwargs.items() if name not in static.static_argnames},
-        )
+        dynamic_args, dynamic_kwargs = without_static(self._jitted, args, kwargs)
+        return self._compiled[module](*dynamic_args, **dynamic_kwargs)
 
     def _lowered(self, lower: Callable[[], jax.stages.Lowered]) -> jax.stages.Lowered:
         return lower() if self._spec is None else _rewritten_copy(lower(), self._spec)
@@ -443,16 +443,14 @@ class _LoweredAhead(jax.stages.Lowered):
 
 def _rewritten_copy(lowered: jax.stages.Lowered, spec: Spec) -> jax.stages.Lowered:
     """`lowered` is shared by all users of jax's caches: its module must stay as it is."""
-    result = _rewritten(lambda: copied(lowered), _module_of, spec, _donated(lowered))
+    result = _rewritten(lambda: copied(lowered), _module_of, spec, donated_of(lowered))
     result.__class__ = _LoweredAhead
     return result
 
 
-def _donated(lowered: Any) -> list[bool]:
-    """Which of the arguments that the program did not drop its callers donate."""
-    flags = [argument.donated for argument in jax.tree.leaves(lowered.args_info)]
-    kept = lowered._lowering.compile_args.get("kept_var_idx", range(len(flags)))
-    return [flag for number, flag in enumerate(flags) if number in kept]
+def note_remarks(lowered: jax.stages.Lowered, found: Sequence[Remark]) -> None:
+    """Has `remarks` know what passes decided of the program that `lowered` is a part of."""
+    _remarks[_module_of(lowered)] = Remarks(found)
 
 
 def rewritten(lowered: jax.stages.Lowered, passes: str | Pipeline) -> tuple[jax.stages.Lowered, Remarks]:
@@ -464,7 +462,7 @@ def rewritten(lowered: jax.stages.Lowered, passes: str | Pipeline) -> tuple[jax.
     if not pipeline.stages:
         return lowered, Remarks()
     result = copied(lowered)
-    found = _remarks[_module_of(result)] = _run(pipeline, _module_of(result), _donated(lowered))
+    found = _remarks[_module_of(result)] = _run(pipeline, _module_of(result), donated_of(lowered))
     return result, found
 
 

@@ -92,6 +92,7 @@ def optimize(module: Any, passes: str = DEFAULT_PIPELINE) -> Optimized:
             return Optimized(bytecode_of(parsed), remarks)
         case ir.Module():
             return Optimized(module, _rewrite(module.operation, pipeline))
+    module = getattr(module, "lowered", module)  # equinox holds there what jax returned
     if not hasattr(module, "compiler_ir"):
         raise TypeError(f"expected an ir.Module, text, bytecode or a lowered program, not {type(module).__name__}")
     lowered = module.compiler_ir()

@@ -99,15 +99,13 @@ def policies(
 
 class _Comparison:
     def __init__(self, program: Any, args: Any, kwargs: Any, target: str, passes: str) -> None:
-        import jax
+        from paropt.lowering import lowered_for_arguments, lowered_of
 
-        if not isinstance(program, jax.stages.Lowered):
-            if not callable(program):
-                kind = type(program).__name__
-                raise TypeError(f"paropt.policies: expected a function or a lowered program, not {kind}")
-            jitted = program if isinstance(program, jax.stages.Wrapped) else jax.jit(program)
-            program = jitted.lower(*args, **kwargs)
-        self._lowered = program
+        lowered = lowered_of(program)
+        if lowered is None and not callable(program):
+            kind = type(program).__name__
+            raise TypeError(f"paropt.policies: expected a function or a lowered program, not {kind}")
+        self._lowered = lowered or lowered_for_arguments(program, args, kwargs)
         self._target = target
         self._passes = passes
 

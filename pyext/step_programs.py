@@ -1,7 +1,7 @@
 """The programs that a step was cut into: compiled, checked, and run for each micro-batch."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,7 +62,7 @@ class Programs:
         lowered: jax.stages.Lowered,
         mesh: Mesh | None,
         *,
-        donate: bool,
+        donated: Sequence[bool] | None,
     ) -> None:
         self.manifest = found
         self.remarks = remarks
@@ -82,11 +82,11 @@ class Programs:
         # jax lowers with meshes spelled out, and names them itself.
         PassManager.parse("builtin.module(sdy-inline-meshes)", module.context).run(module.operation)
         bytecode = bytecode_of(module)
-        self._jitted = {name: self._compiled(name, bytecode, donate) for name in found.stages}
+        self._jitted = {name: self._compiled(name, bytecode, donated) for name in found.stages}
         self.trips = self._numbered()
         self._verified: set[str] = set()
 
-    def _compiled(self, name: str, bytecode: bytes, donate: bool) -> Any:
+    def _compiled(self, name: str, bytecode: bytes, donated: Sequence[bool] | None) -> Any:
         stage = self.manifest.stages[name]
         function = Function(bytecode, stage.symbol, tuple(self._shapes[result] for result in stage.results))
 
@@ -94,7 +94,7 @@ class Programs:
             return function(*arguments)
 
         called.__name__ = called.__qualname__ = name
-        given = self._given_away(name, donate)
+        given = self._given_away(name, donated)
         return jax.jit(
             called,
             out_shardings=[self._sharding(result, name) for result in stage.results],
@@ -102,13 +102,14 @@ class Programs:
             keep_unused=True,
         )
 
-    def _given_away(self, name: str, donate: bool) -> list[int]:
-        """The arguments that nothing needs after the function."""
-        if name == APPLY and donate:
-            return [i for i, _ in self.manifest.aliases(name)]
+    def _given_away(self, name: str, donated: Sequence[bool] | None) -> list[int]:
+        """The arguments that nothing needs after the function; of those of the step, what its caller donates."""
+        taken = self.manifest.stages[name].arguments
+        if name == APPLY and donated is not None:
+            kept = {f"argument{i}" for i, may_go in enumerate(donated) if not may_go}
+            return [i for i, _ in self.manifest.aliases(name) if taken[i] not in kept]
         later = self.manifest.stages[APPLY].arguments if name == SYNC else []
-        arguments = enumerate(self.manifest.stages[name].arguments)
-        return [i for i, value in arguments if value.startswith(("carried", "synced")) and value not in later]
+        return [i for i, value in enumerate(taken) if value.startswith(("carried", "synced")) and value not in later]
 
     def _lowered(self, name: str, arguments: list[Any]) -> jax.stages.Lowered:
         with warnings.catch_warnings():  # what is given away is ours, and some programs have no use for all of it

@@ -171,7 +171,7 @@ def _read_behind(selection: Selection, moved: Sequence[ir.Operation]) -> list[ir
 
 def _notes(values: Sequence[ir.Value]) -> dict[str, ir.Attribute]:
     """What is noted of `values`, for an op that returns all of them."""
-    results = [ir.OpResult(value) for value in values]
+    results: list[ir.OpResult] = [ir.OpResult(value) for value in values]
     notes: dict[str, ir.Attribute] = {}
     for name in (SHARDINGS, WANTED):
         found = [notes_of_results(op_of(result), [result.result_number]).get(name) for result in results]

@@ -1,6 +1,7 @@
 """Says what the option `finite` would bring where a loop multiplies an update by 0 or 1, as `optax.MultiSteps` does."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
@@ -49,9 +50,13 @@ def _masks(loop: Loop) -> list[_Mask]:
     for selection in selections(loop, finite=True):
         for each in (each for each in selection.selected if each.op.name == MULTIPLY):
             kept_if = each.sides[0] is None  # then it is 0 where the predicate does not hold
-            most = most_trips(selection.predicate, loop, lambda number, kept_if=kept_if: bool(number) == kept_if)
+            most = most_trips(selection.predicate, loop, partial(_is_truth, kept_if))
             found += [] if most is None else [_Mask(each.op, most)]
     return found
+
+
+def _is_truth(truth: bool, number: int) -> bool:
+    return bool(number) == truth
 
 
 def _tried(loop: Loop, with_option: Callable[[Loop], list[Remark]]) -> list[Remark]:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import equinox
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -222,7 +223,7 @@ def test_micro_batches_as_they_come(on_host: bool) -> None:
 def test_old_gradients_are_donated() -> None:
     state, batch = data()
     train = paropt.accumulate(compute_grad=compute_grad, apply_grad=apply_grad, microbatches=COUNT)
-    programs = train._of(state, batch)
+    programs = train._of((state, batch), {})
     stages = programs.manifest.stages
     values = dict(
         zip(("argument0", "argument1", "argument2", "argument3"), jax.tree.leaves((state, batch)), strict=True)
@@ -448,6 +449,12 @@ MISTAKES: list[tuple[Wrong, str]] = [
     (too_few, "the iterator ended after 3 of 4 micro-batches"),
     (other_sizes, "a micro-batch has float32[8, 4] where the first has float32[16, 4]"),
     (inside_jit, "call it outside of jax.jit"),
+    (
+        lambda: of_step(whole, static_argnum=1),
+        "accumulate: no argument static_argnum; of those of jax.jit it takes static",
+    ),
+    (lambda: given(donate_argnums=0), "accumulate: donate_argnums is for a whole step, not for compute_grad"),
+    (lambda: of_step(equinox.filter_jit(whole)), "accumulate: the function is compiled by equinox already; give"),
     (lambda: paropt.manifest(jax.jit(whole).lower(*data())), "manifest: the module has none"),
 ]
 

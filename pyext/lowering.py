@@ -1,0 +1,60 @@
+"""Programs as users have them, lowered: functions, what `jax.jit` makes of them, and what wraps that (equinox does)."""
+
+from typing import Any
+
+import jax
+
+
+def lowered_of(program: Any) -> jax.stages.Lowered | None:
+    """`program`, if it is lowered: what jax returned, or what holds that, as the result of equinox's `lower` does."""
+    inner = getattr(program, "lowered", program)
+    return inner if isinstance(inner, jax.stages.Lowered) else None
+
+
+def is_foreign(program: Any) -> bool:
+    """Whether `program` can be lowered and is not of jax's kind, such as what `equinox.filter_jit` returns."""
+    is_jitted = isinstance(program, jax.stages.Wrapped)
+    return not is_jitted and not isinstance(program, str) and callable(getattr(program, "lower", None))
+
+
+def require_own(fun: Any) -> None:
+    """Raises TypeError for a function that `paropt.jit` cannot compile because something else does."""
+    if is_foreign(fun):
+        maker = type(fun).__module__.partition(".")[0]
+        raise TypeError(f"jit: the function is compiled by {maker} already; call it inside `with paropt.enabled():`")
+
+
+def without_static(jitted: Any, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments that a function that `jax.jit` made compiles for, and not with."""
+    static = jitted._jit_info
+    return (
+        tuple(a for i, a in enumerate(args) if not {i, i - len(args)} & set(static.static_argnums)),
+        {name: a for name, a in kwargs.items() if name not in static.static_argnames},
+    )
+
+
+def static_of(jitted: Any, args: Any, kwargs: Any) -> tuple[Any, ...]:
+    """The others: their places or names, with their values and types (1, 1.0 and True are equal)."""
+    static = jitted._jit_info
+    places = [(i, a) for i, a in enumerate(args) if {i, i - len(args)} & set(static.static_argnums)]
+    named = [(name, kwargs[name]) for name in sorted(kwargs) if name in static.static_argnames]
+    return tuple((where, type(value), value) for where, value in [*places, *named])
+
+
+def donated_of(lowered: Any) -> list[bool]:
+    """Which of the arguments that the program did not drop its callers donate."""
+    flags = [argument.donated for argument in jax.tree.leaves(lowered.args_info)]
+    kept = lowered._lowering.compile_args.get("kept_var_idx", range(len(flags)))
+    return [flag for number, flag in enumerate(flags) if number in kept]
+
+
+def lowered_for_arguments(program: Any, args: Any, kwargs: Any) -> jax.stages.Lowered:
+    """What the function `program`, compiled by someone or not, is lowered to for the arguments."""
+    if is_foreign(program):
+        found = lowered_of(program.lower(*args, **kwargs))
+        if found is None:
+            maker = type(program).__module__.partition(".")[0]
+            raise TypeError(f"expected a function or what `jax.jit` returns, got a {type(program).__name__} of {maker}")
+        return found
+    jitted = program if isinstance(program, jax.stages.Wrapped) else jax.jit(program)
+    return jitted.lower(*args, **kwargs)
