@@ -18,6 +18,7 @@ from paropt.passes.core.pipeline import Pipeline
 from paropt.passes.core.remarks import source_of
 
 SEEDS = 3  # sets of data
+_BITS = 1e-9  # stands for what is allowed where nothing is
 SECONDS = 600  # for all runs: a program whose devices wait for each other has no end
 _COMMAND = command("paropt.check_apart")
 _FORCED = re.compile(r"--xla_force_host_platform_device_count=\d+")
@@ -33,9 +34,9 @@ class Compared(NamedTuple):
     number: int
     type: str  # as in f32[4,4]
     must_be_equal: bool  # bit for bit: integers, or floats from arithmetic that is exact on small integers
-    difference: float  # the largest, relative to the result's largest element; 0.0 when all bits are equal
-    tolerance: float  # that is allowed; 0.0 with `must_be_equal`
-    device: int  # where it was largest
+    difference: float  # of the worst element, relative to the result's largest; 0.0 when all bits are equal
+    tolerance: float  # what rounding explains of it; 0.0 with `must_be_equal`
+    device: int  # where that element is
 
     @property
     def is_same(self) -> bool:
@@ -48,7 +49,7 @@ class Compared(NamedTuple):
         how = f"differs by {self.difference:.2g} of its largest element, on device {self.device}"
         if self.must_be_equal:
             return f"{name}: {how}; it must be the same, bit for bit"
-        return f"{name}: {how}; {self.tolerance:.2g} is allowed, because sums are reassociated"
+        return f"{name}: {how}; rounding explains {self.tolerance:.2g}"
 
 
 class Check(NamedTuple):
@@ -71,25 +72,32 @@ class Check(NamedTuple):
     @property
     def summary(self) -> str:
         """One line."""
-        data = f"{self.seeds} sets of small integers on {self.devices} simulated devices"
+        data = f"with {self.seeds} sets of data on {_count(self.devices, 'simulated device')}"
         if not self.is_changed:
-            return f"the passes changed nothing: nothing to compare with {data}"
+            return f"the passes changed nothing: nothing to compare {data}"
         if self.different:
-            return f"{len(self.different)} of {_count(len(self.results))} wrong, with {data}"
+            number = f"{len(self.different)} of {_count(len(self.results), 'result')} wrong"
+            return f"{number}, {data}: {'worst, ' * (len(self.different) > 1)}{self._worst_first[0]}"
         close = [result for result in self.results if result.difference]
         exact = len(self.results) - len(close)
-        same = f"{exact} of {_count(len(self.results))} the same, bit for bit"
+        same = f"{exact} of {_count(len(self.results), 'result')} the same, bit for bit"
         if not close:
-            return f"{same}, with {data}"
-        within = f"{len(close)} within {max(r.difference for r in close):.2g} of the largest element"
-        return f"{same}, {within} ({max(r.tolerance for r in close):.2g} is allowed), with {data}"
+            return f"{same}, {data}"
+        within = f"{len(close)} as far as rounding explains, within {max(r.difference for r in close):.2g}"
+        return f"{same}, {within} of the largest element, {data}"
+
+    @property
+    def _worst_first(self) -> list[Compared]:
+        """Those that differ, by how often they exceed what is allowed."""
+        return sorted(self.different, key=lambda r: r.difference / (r.tolerance or _BITS), reverse=True)
 
     def __str__(self) -> str:
-        return "\n".join([self.summary, *(f"  {result}" for result in self.results if result.difference)])
+        """The summary, and a line for each other result that is wrong."""
+        return "\n".join([self.summary, *(f"  {result}" for result in self._worst_first[1:])])
 
 
-def _count(number: int) -> str:
-    return f"{number} result{'s' * (number != 1)}"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def check(program: Any, /, *args: Any, passes: str | None = None, seeds: int = SEEDS, **kwargs: Any) -> Check:
@@ -97,7 +105,7 @@ def check(program: Any, /, *args: Any, passes: str | None = None, seeds: int = S
 
     `program` is a function, or the result of `jax.jit` or `paropt.jit`, and is lowered for the arguments (arrays or
     `jax.ShapeDtypeStruct`; their values do not matter); or a `jax.stages.Lowered`; or a module: text, bytecode or an
-    `ir.Module`. The data are small integers, other ones on each device where the program allows that.
+    `ir.Module`. The data are made up, and other ones on each device where the program allows that.
 
     Both run in a process of their own. Raises CheckError when they cannot be run, TypeError for another program.
     """

@@ -1,8 +1,7 @@
 """Runs two modules on simulated CPU devices and compares them: `python -m paropt.check_apart FOLDER`.
 
-Data are small integers, so that sums are exact in every type as long as they stay small. A module with an `sdy.mesh`
-or with shardings of its arguments gets global arrays, any other gets different data on each device. An integer or truth
-value of rank 0 may be a trip count or a predicate: it is equal on all devices, and 0, 3 and 1 by turns.
+A module with an `sdy.mesh` or with shardings of its arguments gets global arrays, any other gets different data on each
+device.
 """
 
 import re
@@ -13,9 +12,13 @@ from typing import Any
 import numpy as np
 
 from paropt.apart import put_reply, request_in
+from paropt.check_data import Argument, drawn, is_float, perturbed
+from paropt.check_roles import narrowed, not_negative
+from paropt.check_tolerance import Result, are_equal
 from paropt.element_types import DTYPES
+from paropt.passes.core.traversal import ops_of
 
-UNIFORM = (0, 3, 1)
+RUNS = 6  # of the program with other arguments, for each set of data
 _NUMBER = re.compile(r"-?\d+\.\d+(?:[eE][-+]?\d+)?")
 _INFINITY = re.compile(r"\b0x[7F](?:F80|C0|FF0)0*\b")  # of each float type, as MLIR prints it
 # Of each type: the largest integer up to which all are values of it, and what reassociated sums may differ by.
@@ -69,9 +72,12 @@ class _Program:
         from paropt.passes.core.context import make_context
 
         self.module = ir.Module.parse(bytecode, make_context())
+        _prepare_lapack(self.module)
         main = self._main()
         kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
-        self.types = [_array_type(t, "argument", i) for i, t in enumerate(kind.inputs)]
+        types = [_array_type(t, "argument", i) for i, t in enumerate(kind.inputs)]
+        roots, uses = not_negative(main, self.module.operation), narrowed(main, self.module.operation)
+        self.arguments = [Argument(*t, i in roots, uses.get(i, t[1])) for i, t in enumerate(types)]
         has_mesh = any(op.operation.name == "sdy.mesh" for op in self.module.body.operations)
         sharded = "arg_attrs" in main.attributes and "mhlo.sharding" in str(main.attributes["arg_attrs"])
         self.is_global = has_mesh or sharded
@@ -87,9 +93,9 @@ class _Program:
         build.device_assignment = options.device_assignment
         build.use_spmd_partitioning = grid.shape[1] > 1
         build.use_shardy_partitioner = has_mesh
-        devices = jax.devices()
-        client: Any = devices[0].client
-        chosen: Any = xla_client.DeviceList(tuple(devices))
+        self.devices = jax.devices()
+        client: Any = self.devices[0].client
+        chosen: Any = xla_client.DeviceList(tuple(self.devices))
         self.executable = client.compile_and_load(self.module, chosen, options)
 
     def _main(self) -> Any:
@@ -143,43 +149,36 @@ class _Program:
         self.module.operation.walk(visit)
         return exact
 
-    def shards(self, seed: int) -> list[list[np.ndarray]]:
-        """Of each argument, the array on each device."""
-        import jax
-
-        rng = np.random.default_rng(seed)
-        count = jax.device_count()
-        found = []
-        places = self._places() if self.is_global else [None] * len(self.types)
-        for number, ((shape, dtype), place) in enumerate(zip(self.types, places, strict=True)):
-            if shape == () and (dtype == np.bool_ or np.issubdtype(dtype, np.integer)):
-                found.append([np.array(UNIFORM[(seed + number) % len(UNIFORM)], dtype)] * count)
-            elif place is None:
-                found.append(list(_data(rng, (count, *shape), dtype)))
-            else:
-                whole = _data(rng, shape, dtype)
-                found.append([whole[cut] for cut in place])
-        return found
-
     def _places(self) -> list[list[Any]]:
         """Of each argument, where each device's part of it is."""
-        import jax
         from jax._src.sharding_impls import GSPMDSharding
 
-        devices = jax.devices()
+        if not self.is_global:
+            return [list(range(len(self.devices)))] * len(self.arguments)
         shardings = self.executable.get_parameter_shardings() or []
-        if len(shardings) != len(self.types):
+        if len(shardings) != len(self.arguments):
             raise Unrunnable("XLA does not say how it shards the arguments")
         maps = [
-            GSPMDSharding(devices, sharding).devices_indices_map(shape)
-            for sharding, (shape, _) in zip(shardings, self.types, strict=True)
+            GSPMDSharding(self.devices, sharding).devices_indices_map(argument.shape)
+            for sharding, argument in zip(shardings, self.arguments, strict=True)
         ]
-        return [[indices[device] for device in devices] for indices in maps]
+        return [[indices[device] for device in self.devices] for indices in maps]
 
-    def run(self, seed: int) -> list[list[np.ndarray]]:
-        """Of each result, the array on each device."""
-        outputs: Any = self.executable.execute_sharded([_on_devices(rows) for rows in self.shards(seed)])
+    def run(self, arrays: list[np.ndarray]) -> list[list[np.ndarray]]:
+        """Of each result, the array on each device. `arrays` are whole, or have those of each device."""
+        rows = [[array[cut] for cut in place] for array, place in zip(arrays, self._places(), strict=True)]
+        outputs: Any = self.executable.execute_sharded([_on_devices(pieces) for pieces in rows])
         return [[np.asarray(piece) for piece in result] for result in outputs.disassemble_into_single_device_arrays()]
+
+
+def _prepare_lapack(module: Any) -> None:
+    """Sets the pointers through which XLA calls LAPACK, as jax does when it lowers such a call: else they are null."""
+    import jax
+    from jaxlib.mlir import ir
+
+    calls = ops_of(module.operation, "stablehlo.custom_call")
+    if any(ir.StringAttr(call.attributes["call_target_name"]).value.startswith("lapack_") for call in calls):
+        jax.jit(jax.numpy.linalg.cholesky).lower(jax.ShapeDtypeStruct((1, 1), np.float32))
 
 
 def _is_private(function: Any) -> bool:
@@ -204,16 +203,6 @@ def _is_dyadic(constant: Any) -> bool:
     return "0x" not in text and all(abs(n) < 65536 and float(n * 256).is_integer() for n in numbers)
 
 
-def _data(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    if dtype == np.bool_:
-        return rng.integers(0, 2, shape).astype(dtype)
-    if np.issubdtype(dtype, np.complexfloating):
-        return (rng.integers(-2, 3, shape) + 1j * rng.integers(-2, 3, shape)).astype(dtype)
-    if np.issubdtype(dtype, np.integer):
-        return rng.integers(0, 8, shape).astype(dtype)  # most integers are indices
-    return rng.integers(-2, 3, shape).astype(dtype)
-
-
 def _on_devices(rows: list[np.ndarray]) -> Any:
     """An array that holds on each device that device's row; it claims to be replicated, which nothing checks."""
     import jax
@@ -221,23 +210,41 @@ def _on_devices(rows: list[np.ndarray]) -> Any:
 
     devices = jax.devices()
     sharding = NamedSharding(Mesh(np.array(devices), "devices"), PartitionSpec())
-    pieces = [jax.device_put(row, device) for row, device in zip(rows, devices, strict=True)]
+    pieces = jax.device_put(rows, devices)
     return jax.make_array_from_single_device_arrays(rows[0].shape, sharding, pieces)
 
 
 def _compared(before: _Program, after: _Program, seeds: int) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    is_exact = before.is_exact
+    found: list[Result] = []
+    copies = None if before.is_global else len(before.devices)
     for seed in range(seeds):
-        pairs = list(zip(before.run(seed), after.run(seed), strict=True))
-        small = all(_is_small(piece) for want, _ in pairs for piece in want)
-        for number, (want, got) in enumerate(pairs):
-            result = _difference(number, want, got, must_be_equal=is_exact and small)
-            if len(found) <= number:
-                found.append(result)
-            elif result["difference"] > found[number]["difference"]:
-                found[number] = result
-    return found
+        arrays = drawn(before.arguments, seed, copies, is_exact=before.is_exact)
+        want, got = before.run(arrays), after.run(arrays)
+        found = found or [Result(n, pieces[0], _sums(pieces[0].dtype)) for n, pieces in enumerate(want)]
+        different = [number for number, pair in enumerate(zip(want, got, strict=True)) if not _are_equal(*pair)]
+        if not different:
+            continue
+        is_exact = before.is_exact and all(_is_small(piece) for pieces in want for piece in pieces)
+        runs = None if is_exact else _runs(before, arrays, seed)
+        for number in different:
+            for device, pair in enumerate(zip(want[number], got[number], strict=True)):
+                found[number].add(device, *pair, runs and [run[number][device] for run in runs])
+    return [result.found() for result in found]
+
+
+def _runs(program: _Program, arrays: list[np.ndarray], seed: int) -> list[list[list[np.ndarray]]]:
+    """What `program` computes from arguments near `arrays`; nothing where there are none."""
+    if not any(is_float(array.dtype) for array in arrays):
+        return []
+    return [program.run(perturbed(program.arguments, arrays, seed * RUNS + run)) for run in range(RUNS)]
+
+
+def _are_equal(want: list[np.ndarray], got: list[np.ndarray]) -> bool:
+    return all(are_equal(*pair) for pair in zip(want, got, strict=True))
+
+
+def _sums(dtype: np.dtype) -> float:
+    return _FLOATS[dtype.name][1] if dtype.name in _FLOATS else 0.0
 
 
 def _is_small(piece: np.ndarray) -> bool:
@@ -246,33 +253,6 @@ def _is_small(piece: np.ndarray) -> bool:
         return True
     limit, _ = _FLOATS[piece.dtype.name]
     return bool(np.abs(piece).max(initial=0) < limit)
-
-
-def _difference(number: int, want: list[np.ndarray], got: list[np.ndarray], *, must_be_equal: bool) -> dict[str, Any]:
-    kind = want[0].dtype.name
-    worst, where = 0.0, 0
-    for device, (w, g) in enumerate(zip(want, got, strict=True)):
-        if w.shape != g.shape or w.dtype != g.dtype:
-            worst, where = float("inf"), device
-            continue
-        equal = np.array_equal(w, g, equal_nan=not np.issubdtype(w.dtype, np.integer) and w.dtype != np.bool_)
-        if equal:
-            continue
-        wide = np.complex128 if np.issubdtype(w.dtype, np.complexfloating) else np.float64
-        apart = np.abs(w.astype(wide) - g.astype(wide)).max()
-        relative = float(apart / max(np.abs(w.astype(wide)).max(), np.finfo(np.float64).tiny))
-        relative = relative if relative == relative else float("inf")
-        if relative > worst:
-            worst, where = relative, device
-    exact = must_be_equal or kind not in _FLOATS
-    return {
-        "number": number,
-        "type": f"{kind}[{','.join(map(str, want[0].shape))}]",
-        "must_be_equal": exact,
-        "difference": worst,
-        "tolerance": 0.0 if exact else _FLOATS[kind][1],
-        "device": where,
-    }
 
 
 if __name__ == "__main__":

@@ -218,7 +218,7 @@ def _add_diagnostics(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--check",
         action="store_true",
-        help="run the module as it is and after the passes on simulated devices, with small integers for data, and say "
+        help="run the module as it is and after the passes on simulated devices, with made-up data, and say "
         "on stderr what was compared; exit with status 1 if results differ; docs/check.md",
     )
     group.add_argument(

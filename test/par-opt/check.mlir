@@ -8,12 +8,11 @@
 // RUN: not %par-opt %s --passes=fuse-all-reduces --check --split-input-file 2>&1 | FileCheck %s --check-prefix=SPLIT
 // RUN: not %par-opt %S/Inputs/unregistered.mlir --allow-unregistered-dialect --passes=cse --check 2>&1 | FileCheck %s --check-prefix=UNABLE
 
-// SAME: par-opt: check: 1 of 1 result the same, bit for bit, with 3 sets of small integers on 4 simulated devices
+// SAME: par-opt: check: 1 of 1 result the same, bit for bit, with 3 sets of data on 4 simulated devices
 // WRITTEN-COUNT-1: stablehlo.all_reduce
 // WRITTEN-NOT: stablehlo.all_reduce
 // UNCHANGED: par-opt: check: the passes changed nothing
-// WRONG: par-opt: error: check: 1 of 1 result wrong, with 3 sets of small integers on 4 simulated devices
-// WRONG-NEXT: result 0 (float32[4]): differs by {{.*}} of its largest element, on device {{[0-3]}}; it must be the same, bit for bit
+// WRONG: par-opt: error: check: 1 of 1 result wrong, with 3 sets of data on 4 simulated devices: result 0 (float32[4]): differs by {{.*}} of its largest element, on device {{[0-3]}}; it must be the same, bit for bit
 // SPLIT: par-opt: error: --check is for one module: leave --split-input-file out
 // UNABLE: par-opt: error: {{.*}}unregistered.mlir: it could not be checked: {{.+}}
 func.func public @step(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {

@@ -17,6 +17,7 @@ from unit.jit_passes import seen as seen
 
 import paropt
 from paropt.check import Check, CheckError, Compared
+from paropt.check_roles import narrowed, not_negative
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Remark
 from paropt.passes.core.traversal import ops_of
@@ -42,7 +43,7 @@ def test_a_deferred_sum_is_the_same_bit_for_bit() -> None:
     found = paropt.check(accumulated, jax.ShapeDtypeStruct((8, 2), jnp.float32))
     assert found.is_changed and found.is_same and found.devices == 8
     assert [(r.type, r.must_be_equal, r.difference) for r in found.results] == [("float32[1,2]", True, 0.0)]
-    assert str(found) == ("1 of 1 result the same, bit for bit, with 3 sets of small integers on 8 simulated devices")
+    assert str(found) == ("1 of 1 result the same, bit for bit, with 3 sets of data on 8 simulated devices")
 
 
 def test_sums_in_another_order_may_differ_by_rounding() -> None:
@@ -68,6 +69,60 @@ def test_a_small_error_is_found_where_arithmetic_is_exact(seen: list[str]) -> No
     found = paropt.check(nearly, x, passes="forget-terms")
     (result,) = found.results
     assert result.must_be_equal and 0 < result.difference < 2e-4 and not found.is_same
+
+
+def test_what_is_not_finite_in_the_same_places_is_right(seen: list[str]) -> None:
+    """And the rest is compared. It is wrong to be infinite, or not a number, elsewhere."""
+    register(forget_terms)
+
+    def masked(x: jax.Array) -> tuple[jax.Array, ...]:
+        limits = jnp.array([-jnp.inf, jnp.nan, jnp.inf, 0.0])
+        return limits + jnp.sin(x * 0) / 3, jnp.log(x * 0 - 1) + x, jnp.sin(x[3]) + limits[3:] + 1e-3
+
+    found = paropt.check(masked, jnp.ones(4), passes="forget-terms")
+    assert [result.is_same for result in found.results] == [True, True, False]
+    assert str(found).startswith("1 of 3 results wrong, with 3 sets of data on 1 simulated device: result 2 ")
+    assert len(str(found).splitlines()) == 1
+
+
+def test_roots_are_taken_of_numbers_that_are_not_negative() -> None:
+    """Through calls, loops and sums with squares; but not of a variance that is a difference, nor of other arguments."""
+
+    @jax.jit
+    def root(v: jax.Array) -> jax.Array:
+        return jnp.sqrt(v + 1e-8)
+
+    def step(v: jax.Array, m: jax.Array, g: jax.Array, p: jax.Array) -> tuple[jax.Array, jax.Array]:
+        v = lax.fori_loop(0, 2, lambda _, v: jnp.maximum(0.9 * v + 0.1 * jnp.square(g), v), v)
+        return p - g / root(v), jnp.log(jnp.abs(p)) + lax.rsqrt(v - jnp.square(m))
+
+    module = jax.jit(step).lower(*[jnp.ones(4)] * 4).compiler_ir().operation
+    main = next(f for f in ops_of(module, "func.func") if ir.StringAttr(f.attributes["sym_name"]).value == "main")
+    assert not_negative(main, module) == {0}
+
+
+def test_arguments_are_off_by_an_ulp_of_the_type_that_they_become() -> None:
+    def step(p: jax.Array, half: jax.Array, other: jax.Array, i: jax.Array) -> tuple[jax.Array, ...]:
+        def add(total: jax.Array, x: jax.Array) -> tuple[jax.Array, None]:
+            return total + (x @ p.astype(jnp.bfloat16)).astype(jnp.float32), None
+
+        total, _ = lax.scan(add, other, jnp.ones((2, 4, 4), jnp.bfloat16))
+        return total, half.astype(jnp.float32), i.astype(jnp.bfloat16)
+
+    types = jnp.float32, jnp.float16, jnp.float32, jnp.int32
+    module = jax.jit(step).lower(*[jnp.ones((4, 4), dtype) for dtype in types]).compiler_ir().operation
+    main = next(f for f in ops_of(module, "func.func") if ir.StringAttr(f.attributes["sym_name"]).value == "main")
+    assert narrowed(main, module) == {0: jnp.bfloat16}
+
+
+def test_programs_that_call_lapack() -> None:
+    """jax tells XLA where LAPACK is when it lowers a call, not when XLA compiles it."""
+
+    def factors(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return jnp.linalg.cholesky(x @ x.T + jnp.eye(8)), accumulated(x)
+
+    found = paropt.check(factors, jnp.ones((8, 8)))
+    assert found.is_changed and found.is_same
 
 
 def test_nothing_changed() -> None:
