@@ -2,23 +2,21 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import BinaryIO, NamedTuple
 
-from paropt.census import KINDS, Collective, Loop
+from paropt.census import Collective, Loop
 from paropt.hlo import Array
 from paropt.origins import Origin
 from paropt.passes.core.remarks import Remark
+from paropt.reasons import Explanations, Reason, reasons
 from paropt.totals import Audit
-
-_COLLECTIVE_OPS = frozenset(f"stablehlo.{kind.replace('-', '_')}" for kind in KINDS)
 
 _NUMBERED = re.compile(r"\.\d+$")  # a name of XLA's own, as in `while.5`
 
-_NOWHERE = ("", 0)
 _SOURCES_SHOWN = 3
 
 
@@ -49,20 +47,6 @@ class Place(NamedTuple):
             return _source(self.source_file, self.source_line, self.name)
         found = dict.fromkeys(_source(o.source_file, o.source_line, o.op_name) for o in self.origins)
         return ", ".join([*list(found)[:_SOURCES_SHOWN], *(["..."] if len(found) > _SOURCES_SHOWN else [])])
-
-    @property
-    def lines(self) -> list[tuple[str, int]]:
-        """The lines that `source` names."""
-        named = [(origin.source_file, origin.source_line) for origin in self.origins]
-        return list(dict.fromkeys(named)) or [(self.source_file, self.source_line)]
-
-
-class Reason(NamedTuple):
-    """A remark about collectives, without its place."""
-
-    pass_name: str
-    applied: bool
-    text: str
 
 
 @dataclass(frozen=True)
@@ -124,14 +108,15 @@ class AuditComparison:
         """One row per kind, place and loop: first those of `before`, in program order, then the new ones."""
         before, after = _by_place(self.before.collectives), _by_place(self.after.collectives)
         gone, fresh = _unmatched(before, after), _unmatched(after, before)
-        nearby = _by_position(self.remarks)
+        explanations = Explanations(self.remarks)
         rows = []
         for place in dict.fromkeys([*before, *after]):
             left, right = tuple(before.get(place, ())), tuple(after.get(place, ()))
             is_gone = not right and gone[place] == len(arrays_of(left))
-            near = [remark for line in [*place.lines, _NOWHERE] for remark in nearby.get(line, ())]
-            reasons = _reasons([*left, *right], near, is_gone)
-            rows.append(Row(place, left, right, gone[place], fresh[place], reasons))
+            said = [remark for collective in left for remark in explanations.of(collective)]
+            for collective in right:
+                said += explanations.of(collective, is_new=fresh[place] > 0)
+            rows.append(Row(place, left, right, gone[place], fresh[place], reasons(said, is_gone)))
         return tuple(rows)
 
     def json(self) -> str:
@@ -247,45 +232,3 @@ def _last_name(op_name: str) -> str:
 def _source(file: str, line: int, name: str) -> str:
     position = f"{PurePath(file).name}:{line}" if file else ""
     return " ".join(filter(None, (position, name)))
-
-
-def explaining(collective: Collective, remarks: Iterable[Remark]) -> Iterator[Remark]:
-    """The remarks about the op that `collective` comes from, or the ops.
-
-    Same file and line, and a collective or the same name stack: one line of Python makes many ops. Where a remark has
-    no position, the name stack alone.
-    """
-    own = Origin(collective.op_name, collective.source_file, collective.source_line)
-    labels = collective.origins or (own,)
-    yield from (remark for remark in remarks if any(_is_about(remark, label) for label in labels))
-
-
-def _is_about(remark: Remark, label: Origin) -> bool:
-    source = remark.source
-    same_name = _is_suffix(source.scope, label.op_name)
-    if not source.line:
-        return bool(source.scope) and same_name
-    same_line = (source.file, source.line) == (label.source_file, label.source_line)
-    return same_line and (remark.op in _COLLECTIVE_OPS or not source.scope or same_name)
-
-
-def _by_position(remarks: Iterable[Remark]) -> dict[tuple[str, int], list[Remark]]:
-    """The remarks about each line; those without a position are under `_NOWHERE`."""
-    found: dict[tuple[str, int], list[Remark]] = {}
-    for remark in remarks:
-        source = remark.source
-        found.setdefault((source.file, source.line) if source.line else _NOWHERE, []).append(remark)
-    return found
-
-
-def _is_suffix(scope: str, op_name: str) -> bool:
-    """True when the parts of `scope` end `op_name`: XLA's names start further out than those of a remark."""
-    return f"/{op_name}".endswith(f"/{scope}")
-
-
-def _reasons(collectives: Iterable[Collective], remarks: Sequence[Remark], is_gone: bool) -> tuple[Reason, ...]:
-    """What the passes said: of collectives that are gone, how; of others, first why they stayed."""
-    found = dict.fromkeys(Reason(r.pass_name, r.applied, r.text) for c in collectives for r in explaining(c, remarks))
-    applied = [reason for reason in found if reason.applied]
-    missed = [reason for reason in found if not reason.applied]
-    return tuple(applied or missed if is_gone else [*missed, *applied])

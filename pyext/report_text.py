@@ -5,7 +5,8 @@ from collections import defaultdict
 from pathlib import PurePath
 
 from paropt.census import KINDS, Collective, Loop
-from paropt.comparison import AuditComparison, AuditReport, Place, Reason, Row, arrays_of, place_of
+from paropt.comparison import AuditComparison, AuditReport, Place, Row, arrays_of, place_of
+from paropt.reasons import Reason
 from paropt.totals import SYNC_KINDS, Audit
 
 _SHAPES_SHOWN = 3

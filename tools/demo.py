@@ -12,7 +12,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ import paropt  # noqa: E402
 from paropt.audit import SYNC_KINDS, Audit, AuditComparison, size_text  # noqa: E402
 from paropt.passes.core.context import make_context  # noqa: E402
 from paropt.passes.core.pipeline import Pipeline  # noqa: E402
+from paropt.passes.core.remarks import Remark  # noqa: E402
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402  after the backend is chosen
@@ -80,7 +81,7 @@ def main() -> int:
     summary = _summary(variants, rewrite_seconds)
     print("\n" + summary)
     remarks = paropt.remarks(lowered[NAMES[1]])
-    _write(options.out, variants, summary, [str(remark) for remark in remarks], rewrite_seconds)
+    _write(options.out, variants, summary, remarks, rewrite_seconds)
     _draw(variants, options.out / "demo.png")
     print(f"\nwrote {options.out}/: {', '.join(FILES)}")
     return _check(variants)
@@ -199,12 +200,13 @@ def _arrays_per_step(audit: Audit) -> int:
     return sum(len(c.arrays) * (c.executions or 0) for c in sync)
 
 
-def _write(out: Path, variants: list[Variant], summary: str, remarks: list[str], rewrite_seconds: float) -> None:
+def _write(out: Path, variants: list[Variant], summary: str, remarks: Sequence[Remark], rewrite_seconds: float) -> None:
     before, after = variants
+    compared = AuditComparison(before.audit, after.audit, PASSES, remarks=tuple(remarks))
     (out / "before.mlir").write_text(before.module)
     (out / "after.mlir").write_text(after.module)
     (out / "remarks.txt").write_text("".join(f"{remark}\n" for remark in remarks))
-    (out / "summary.txt").write_text(f"{summary}\n\n{AuditComparison(before.audit, after.audit, PASSES)}\n")
+    (out / "summary.txt").write_text(f"{summary}\n\n{compared}\n")
     measured = {variant.name: _measured(variant) for variant in variants}
     (out / "census.json").write_text(json.dumps({"rewrite_seconds": rewrite_seconds} | measured, indent=1) + "\n")
 

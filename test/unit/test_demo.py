@@ -49,6 +49,8 @@ def test_small_demo(tmp_path: Path) -> None:
     assert "stablehlo.all_reduce" in (tmp_path / "before.mlir").read_text()
     assert (tmp_path / "before.mlir").read_text() != (tmp_path / "after.mlir").read_text()
     assert "defer-sync" in (tmp_path / "remarks.txt").read_text()
+    summary = (tmp_path / "summary.txt").read_text()
+    assert "[defer-sync]" in summary and "no pass says why" not in summary and "no pass looked at it" not in summary
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,16 @@ import jax.numpy as jnp
 import pytest
 from jax import lax
 from jax.sharding import PartitionSpec
-from programs.program import data_mesh
+from programs.catalog import MATRIX
+from programs.program import Sizes, data_mesh
 from unit.reports import FILE, LOOP, MOVED, READ, UNKNOWN, S, V, W, collective, comparison, example, remark
 
 from paropt.audit import AuditComparison, AuditReport, audit
 from paropt.census import Loop
-from paropt.comparison import explaining
 from paropt.origins import Origin
 from paropt.passes.core.remarks import Remark
+from paropt.reasons import Explanations, combined_names
+from paropt.totals import SYNC_KINDS
 
 NEXT_LOOP = Loop("jit(step)/while/body/closed_call/while", 3)
 
@@ -37,7 +39,58 @@ NEXT_LOOP = Loop("jit(step)/while/body/closed_call/while", 3)
     ids=lambda value: value.text if not isinstance(value, bool) else "",
 )
 def test_remarks_are_joined_by_place(said: Remark, is_joined: bool) -> None:
-    assert list(explaining(collective(), [said])) == [said] * is_joined
+    assert list(Explanations([said]).of(collective())) == [said] * is_joined
+
+
+@pytest.mark.parametrize(
+    "op_name, names",
+    [
+        ("jit(step)/while/body/psum", ["jit(step)/while/body/psum"]),
+        ("while/(a/psum:transpose(jvp(f))/psum)", ["while/a/psum", "while/transpose(jvp(f))/psum"]),
+        ("a/psum:b/psum", ["a/psum", "b/psum"]),
+        ("while/(a:b/(c:d))/psum", ["while/a/psum", "while/b/c/psum", "while/b/d/psum"]),
+        ("psum:", ["psum:"]),
+        ("", [""]),
+    ],
+)
+def test_names_that_xla_combines(op_name: str, names: list[str]) -> None:
+    assert combined_names(op_name) == names
+
+
+def test_what_xla_combines_is_explained_by_name_whatever_the_line() -> None:
+    """It has the line of one of them."""
+    said = [remark(text, line=line, scope=text) for line, text in ((1, "f/psum"), (2, "g/psum"), (3, "h/psum"))]
+    combined = collective(op_name="jit(step)/while/body/(f/psum:g/psum)")
+    assert list(Explanations(said).of(combined)) == said[:2]
+    assert list(Explanations(said).of(collective(op_name="jit(step)/while/body/f/psum"))) == []
+
+
+def test_what_is_new_after_a_loop_is_explained_by_what_left_the_loop() -> None:
+    """XLA gives it the label of the loop."""
+    left = remark("moved", line=1, applied=True, scope="while/body/closed_call/psum")
+    inner = remark("moved, too", line=2, applied=True, scope="jit(step)/while/body/while/body/psum")
+    others = [
+        remark("stays", line=1, scope="while/body/psum"),
+        remark("no collective", line=1, applied=True, op="add", scope="while/body/add"),
+        remark("after the loop", line=1, applied=True, scope="jit(step)/psum"),
+    ]
+    after = collective(loops=(), line=9, op_name="jit(step)/while")
+    assert list(Explanations([left, inner, *others]).of(after, is_new=True)) == [inner, left]
+    assert list(Explanations([left, inner, *others]).of(after)) == []
+    reduced = [collective()], [collective(loops=(), line=9, op_name="jit(step)/while")]
+    (_, new) = comparison(*reduced, left).rows
+    assert new.verdict == "new" and [reason.text for reason in new.reasons] == ["moved"]
+    (kept,) = comparison(reduced[1], reduced[1], left).rows
+    assert not kept.reasons
+
+
+@pytest.mark.parametrize("kind", ["plain", "explicit"])
+def test_reductions_that_moved_have_a_reason_whatever_xla_combines(kind: str) -> None:
+    program = MATRIX[f"{kind}_mlp_p0"](Sizes(layers=2))
+    found = audit(program.step, *program.args, passes="grad-sync")
+    assert isinstance(found, AuditComparison)
+    assert {row.verdict for row in found.rows if row.place.kind in SYNC_KINDS} >= {"removed", "new"}
+    assert all(row.reasons for row in found.rows), str(found)
 
 
 def verdicts(before: list, after: list) -> list[tuple[int, str]]:
