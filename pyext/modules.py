@@ -65,22 +65,27 @@ class Optimized(NamedTuple):
     remarks: list[Remark]
 
 
-def optimize(module: Any, passes: str = DEFAULT_PIPELINE) -> Optimized:
+def optimize(module: Any, passes: str = DEFAULT_PIPELINE, *, in_place: bool = False) -> Optimized:
     """Runs the pipeline `passes` over `module` and returns the rewritten module with the remarks.
 
     | `module` is                 | `Optimized.module` is                                           |
     |-----------------------------|-----------------------------------------------------------------|
     | text (`str`)                | text; positions in the text are the remarks' positions          |
     | MLIR bytecode (`bytes`)     | bytecode, with its locations                                    |
-    | an `ir.Module`              | the same object, rewritten in place                             |
-    | a lowered `jax.jit` program | a new `ir.Module`; the program keeps its own, which jax caches  |
+    | an `ir.Module`              | a new `ir.Module` of the same context                           |
+    | a lowered `jax.jit` program | a new `ir.Module`                                               |
+
+    What is given stays as it is: jax caches the module of a lowered program, `lowered.compiler_ir()`, and would compile
+    the rewritten one from then on. With `in_place=True`, an `ir.Module` is itself rewritten and returned.
 
     Raises PipelineError (a ValueError) for a wrong pipeline, ModuleError (a ValueError) for text or bytecode that is
     no valid module, TypeError for anything else, `ir.MLIRError` when a pass fails, and `fallback.VerificationError`
-    when the passes say of some values that they are not reduced, and not of all that is made of these; a module that
-    was given is then left as the passes left it.
+    when the passes say of some values that they are not reduced, and not of all that is made of these; a module that is
+    rewritten in place is then left as the passes left it.
     """
     pipeline = Pipeline.parse(passes)
+    if in_place and not isinstance(module, ir.Module):
+        raise TypeError(f"in_place=True rewrites an ir.Module, not {type(module).__name__}")
     match module:
         case str():
             parsed = parse(module.encode(), STDIN, make_context())
@@ -91,13 +96,13 @@ def optimize(module: Any, passes: str = DEFAULT_PIPELINE) -> Optimized:
             remarks = _rewrite(parsed.operation, pipeline)
             return Optimized(bytecode_of(parsed), remarks)
         case ir.Module():
-            return Optimized(module, _rewrite(module.operation, pipeline))
+            own = module if in_place else _copy(module)
+            return Optimized(own, _rewrite(own.operation, pipeline))
     module = getattr(module, "lowered", module)  # equinox holds there what jax returned
     if not hasattr(module, "compiler_ir"):
         raise TypeError(f"expected an ir.Module, text, bytecode or a lowered program, not {type(module).__name__}")
-    lowered = module.compiler_ir()
-    copy = ir.Module.parse(bytecode_of(lowered), lowered.context)
-    return Optimized(copy, _rewrite(copy.operation, pipeline))
+    own = _copy(module.compiler_ir())
+    return Optimized(own, _rewrite(own.operation, pipeline))
 
 
 def _rewrite(module: ir.Operation, pipeline: Pipeline) -> list[Remark]:
@@ -139,6 +144,10 @@ def bytecode_of(module: Module) -> bytes:
     buffer = io.BytesIO()
     module.operation.write_bytecode(buffer)
     return buffer.getvalue()
+
+
+def _copy(module: ir.Module) -> ir.Module:
+    return ir.Module.parse(bytecode_of(module), module.context)
 
 
 def type_of_main(module: ir.Module) -> ir.Attribute | None:

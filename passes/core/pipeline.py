@@ -19,9 +19,15 @@ from paropt.passes.core.traversal import ops_of
 
 ANCHOR = "builtin.module"
 
+# MLIR's parser of pipelines recurses, and so does `Stage.parts`. Real pipelines nest two or three levels.
+MAX_NESTING = 100
+
 
 class PipelineError(ValueError):
-    """The pipeline text is wrong; the message says where, and what would be right."""
+    """The pipeline text is wrong; the message, one line, says where, and what would be right."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.split()))
 
 
 @dataclass(frozen=True)
@@ -213,15 +219,15 @@ def _expanded(name: str, options: str | None, within: tuple[str, ...]) -> Iterat
             raise PipelineError(f"no pass in {name} has an option `{option}`{_hint(option, sorted(known))}")
     for stage in stages:
         if stage.declared:
-            given = {**dict(stage.options), **dict(_taken(stage.declared, pairs))}
+            given = {**dict(stage.options), **dict(_taken(name, stage.declared, pairs))}
             stage = replace(stage, options=tuple(given.items()))
         yield stage
 
 
-def _taken(declared: Pass, pairs: list[tuple[str, str | None]]) -> Iterator[tuple[str, Any]]:
-    """Those of `pairs` that are options of the pass."""
+def _taken(owner: str, declared: Pass, pairs: list[tuple[str, str | None]]) -> Iterator[tuple[str, Any]]:
+    """Those of `pairs`, written for `owner`, that are options of the pass."""
     known = {option.name: option for option in declared.options}
-    return ((name, _value(declared, known[name], value)) for name, value in pairs if name in known)
+    return ((name, _value(owner, known[name], value)) for name, value in pairs if name in known)
 
 
 def _native_stage(element: str) -> Stage:
@@ -271,7 +277,7 @@ def _options(declared: Pass, text: str) -> Iterator[tuple[str, Any]]:
     for name, value in _pairs(declared.name, text):
         if name not in known:
             raise PipelineError(f"{declared.name} has no option `{name}`{_hint(name, list(known))}")
-        yield name, _value(declared, known[name], value)
+        yield name, _value(declared.name, known[name], value)
 
 
 def _pairs(owner: str, text: str) -> Iterator[tuple[str, str | None]]:
@@ -289,8 +295,8 @@ def _pairs(owner: str, text: str) -> Iterator[tuple[str, str | None]]:
         yield name, pair["value"]
 
 
-def _value(declared: Pass, option: Option, text: str | None) -> Any:
-    """The value of `option`; a flag that is named without a value is true, as in MLIR."""
+def _value(owner: str, option: Option, text: str | None) -> Any:
+    """The value of `option`, written for `owner`; a flag that is named without a value is true, as in MLIR."""
     if text is None and option.type is bool:
         return True
     try:
@@ -301,7 +307,9 @@ def _value(declared: Pass, option: Option, text: str | None) -> Any:
             raise ValueError(text)
     except ValueError as error:
         given = option.name if text is None else f"{option.name}={text}"
-        raise PipelineError(f"{declared.name}{{{given}}}: expected {option.expects}") from error
+        near = difflib.get_close_matches(text or "", option.choices, n=1)
+        hint = f"; did you mean `{near[0]}`?" if near else ""
+        raise PipelineError(f"{owner}{{{given}}}: expected {option.expects}{hint}") from error
     return value
 
 
@@ -338,6 +346,8 @@ def elements_of(text: str) -> Iterator[str]:
             continue
         if m[0] in closing:
             expected.append(closing[m[0]])
+            if len(expected) > MAX_NESTING:
+                raise PipelineError(f"the pipeline nests deeper than {MAX_NESTING} levels at character {m.start() + 1}")
         elif m[0] != ",":
             if not expected or expected.pop() != m[0]:
                 raise PipelineError(f"`{text}` has a stray `{m[0]}` at character {m.start() + 1}")

@@ -24,10 +24,15 @@ class Option:
     help: str
 
     @property
+    def choices(self) -> tuple[str, ...]:
+        """The values that there are; none when they cannot be listed."""
+        return get_args(self.type) if get_origin(self.type) is Literal else ()
+
+    @property
     def expects(self) -> str:
         """What a value must look like, in words."""
-        if get_origin(self.type) is Literal:
-            return "one of " + ", ".join(get_args(self.type))
+        if self.choices:
+            return "one of " + ", ".join(self.choices)
         return {bool: "true or false", int: "an integer", float: "a number", str: "text"}[self.type]
 
     def parse(self, text: str) -> Any:

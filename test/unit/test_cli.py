@@ -365,17 +365,23 @@ def test_optimize_bytecode_keeps_locations() -> None:
     assert 'loc("adds.mlir":2:8)' in module.operation.get_asm(enable_debug_info=True, use_local_scope=True)
 
 
-def test_optimize_rewrites_a_module_in_place() -> None:
+def test_optimize_rewrites_a_module_in_place_only_when_asked() -> None:
     with make_context():
         module = ir.Module.parse(TWO_ADDS)
     result = optimize(module, "cse")
+    assert str(result.module).count("stablehlo.add") == 1
+    assert str(module).count("stablehlo.add") == 2
+    result = optimize(module, "cse", in_place=True)
     assert result.module is module
     assert str(module).count("stablehlo.add") == 1
+    with pytest.raises(TypeError, match=r"in_place=True rewrites an ir\.Module, not str"):
+        optimize(TWO_ADDS, in_place=True)
 
 
-def test_optimize_copies_what_jax_caches(lowered: jax.stages.Lowered) -> None:
+@pytest.mark.parametrize("form", [lambda lowered: lowered, lambda lowered: lowered.compiler_ir()])
+def test_optimize_copies_what_jax_caches(lowered: jax.stages.Lowered, form: Callable) -> None:
     before = lowered.as_text(debug_info=True)
-    result = optimize(lowered, "symbol-dce,func.func(canonicalize),strip-debuginfo").module
+    result = optimize(form(lowered), "symbol-dce,func.func(canonicalize),strip-debuginfo").module
     assert isinstance(result, ir.Module)
     assert lowered.as_text(debug_info=True) == before
     buffer = io.StringIO()

@@ -97,6 +97,13 @@ def test_spelling(text: str, spelled: str) -> None:
         ("sample-pass{ratio=nan}", "sample-pass{ratio=nan}: expected a number"),
         ("sample-pass{flag=1}", "sample-pass{flag=1}: expected true or false"),
         ("sample-pass{choice=third}", "sample-pass{choice=third}: expected one of first, second"),
+        (
+            "sample-pass{choice=frist}",
+            "sample-pass{choice=frist}: expected one of first, second; did you mean `first`?",
+        ),
+        ("sample-pipeline{count=x}", "sample-pipeline{count=x}: expected an integer"),
+        ("sample-pass(\n  text)", "`sample-pass( text)`: `sample-pass` takes its options in braces"),
+        ("f(" * 2000 + "cse" + ")" * 2000, "the pipeline nests deeper than 100 levels at character 202"),
         ("sample-pass{count=1 count=2}", "sample-pass{count=1 count=2}: option `count` is given twice"),
         ("sample-pass{=1}", "sample-pass{=1}: write options as `name=value name2=value2`"),
         ("sample-pass(count=1)", "`sample-pass(count=1)`: `sample-pass` takes its options in braces"),
