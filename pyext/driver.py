@@ -239,7 +239,8 @@ class _Driver:
         handler: Any = context.attach_diagnostic_handler(collect)
         try:
             self.progress.note(chunk.number, "parsing it")
-            module = modules.parse(chunk.data, name, context)
+            with _native_stderr_muted():  # MLIR's reader may crash, and the C++ runtime then has its say, too
+                module = modules.parse(chunk.data, name, context)
             if options.mlir_generate_reproducer:
                 self.write_reproducer(chunk, options.mlir_generate_reproducer)
             if options.audit or options.check:
@@ -261,10 +262,8 @@ class _Driver:
             handler.detach()
 
     def _breaks(self, module: Module) -> list[str]:
-        try:
+        with modules.refusing(module.operation.context, self.options.name, "its shardings cannot be propagated"):
             return broken(module)
-        except ir.MLIRError as error:
-            raise modules.invalid(error, self.options.name, "its shardings cannot be propagated") from error
 
     def _steps(self) -> list[Pipeline]:
         """One step for each pass, to know which one fails; but one report of the times needs one manager."""
@@ -294,11 +293,12 @@ class _Driver:
             timing=options.mlir_timing,
         )
         try:
-            manager.run(module.operation)
-        except ir.MLIRError as error:
+            with modules.refusing(module.operation.context, options.name, f"pass {step} failed"):
+                manager.run(module.operation)
+        except ModuleError:
             if any(stage.declared for stage in step.stages):
                 chunk.defect_in = str(step)
-            raise modules.invalid(error, options.name, f"pass {step} failed") from error
+            raise
 
     def _printed(self, module: Module) -> bytes:
         options = self.options

@@ -1,9 +1,10 @@
 """Modules read, rewritten and written: what the command line and the library share. Never imports jax."""
 
+import contextlib
 import io
 import re
-from collections.abc import Iterator
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from jaxlib.mlir import ir
@@ -30,6 +31,8 @@ _NO_BRACKETS = bytes(set(range(256)) - set(_OPENING + _CLOSING))
 
 
 _SHOWN_OP = "see current operation"  # MLIR's note that repeats the op: for the eye, not for matching
+_NOWHERE = Source("", 0, 0, "")
+_T = TypeVar("_T")
 
 
 class Diagnostic(NamedTuple):
@@ -42,6 +45,10 @@ class Diagnostic(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.position}: {self.message}"
+
+    @property
+    def is_shown_op(self) -> bool:
+        return self.message.startswith(_SHOWN_OP)
 
     @property
     def position(self) -> str:
@@ -92,7 +99,7 @@ def optimize(module: Any, passes: str = DEFAULT_PIPELINE, *, in_place: bool = Fa
             remarks = _rewrite(parsed.operation, pipeline)
             return Optimized(parsed.operation.get_asm(assume_verified=True), remarks)
         case bytes():
-            parsed = parse(module, STDIN, make_context())
+            parsed = parse_bytecode(module, make_context())
             remarks = _rewrite(parsed.operation, pipeline)
             return Optimized(bytecode_of(parsed), remarks)
         case ir.Module():
@@ -128,15 +135,25 @@ def parse(data: bytes, name: str, context: ir.Context) -> Module:
         return _parsed(text, name, context)
     try:
         # The only way to name the file of a text in memory; it takes exactly one operation.
-        with context:
+        with refusing(context, name), context:
             module = ir.Operation.parse(text, source_name=name)
-    except ir.MLIRError as error:
+    except ModuleError as error:
         if "single top-level operation" not in str(error):
-            raise invalid(error, name) from error
+            raise
         return _named(_parsed(text, name, context), name)
     if module.operation.name == "builtin.module":
         return module
     return _named(_parsed(text, name, context), name)
+
+
+def parse_bytecode(data: bytes, context: ir.Context) -> Module:
+    """As `parse`, for data that somebody else wrote, in a process that must go on, whatever MLIR makes of it."""
+    if data.startswith(BYTECODE_MAGIC):
+        from paropt.readable import complaint  # here: the command does without
+
+        if error := complaint(data):
+            raise ModuleError([], error)
+    return parse(data, STDIN, context)
 
 
 def bytecode_of(module: Module) -> bytes:
@@ -164,19 +181,50 @@ def callback_of(module: Module) -> ir.Operation | None:
     return next((op for op in calls if "callback" in ir.StringAttr(op.attributes["call_target_name"]).value), None)
 
 
-def diagnostic_of(given: ir.Diagnostic | ir.DiagnosticInfo, name: str) -> Diagnostic:
+def diagnostic_of(given: ir.Diagnostic, name: str) -> Diagnostic:
     """`given` without MLIR's handles; `name` is the file that was read."""
     # A diagnostic's location comes untyped; its attribute knows what it is.
-    source = source_of(ir.Location.from_attr(given.location.attr, given.location.context))
+    source = _readable(lambda: source_of(ir.Location.from_attr(given.location.attr, given.location.context)), _NOWHERE)
     if not source.file or source.file == STDIN:
         source = source._replace(file=name)
-    notes = tuple(diagnostic_of(note, name) for note in given.notes if not note.message.startswith(_SHOWN_OP))
-    return Diagnostic(given.severity.name.lower(), source, " ".join(given.message.split()), notes)
+    message = _readable(lambda: given.message, "MLIR's message holds bytes that are no UTF-8 text")
+    notes = tuple(note for note in (diagnostic_of(note, name) for note in given.notes) if not note.is_shown_op)
+    return Diagnostic(given.severity.name.lower(), source, " ".join(message.split()), notes)
 
 
-def invalid(error: ir.MLIRError, name: str, summary: str = "") -> ModuleError:
-    """`error` with the positions of the file `name`; `summary` says what failed when MLIR does not."""
-    return ModuleError([diagnostic_of(d, name) for d in error.error_diagnostics], f"{name}: {summary or error.message}")
+@contextlib.contextmanager
+def refusing(context: ir.Context, name: str, summary: str = "") -> Iterator[None]:
+    """What MLIR refuses within the block raises ModuleError, with the positions of the file `name`.
+
+    `summary` says what failed when MLIR does not. The errors are taken as MLIR emits them: on their way into an
+    `ir.MLIRError`, a name that is no UTF-8 text would abort the process.
+    """
+    errors: list[Diagnostic] = []
+
+    def take(given: ir.Diagnostic) -> bool:
+        if given.severity != ir.DiagnosticSeverity.ERROR:
+            return False
+        errors.append(diagnostic_of(given, name))
+        return True
+
+    emitted = context.emit_error_diagnostics
+    context.emit_error_diagnostics = True
+    handler: Any = context.attach_diagnostic_handler(take)
+    try:
+        yield
+    except ir.MLIRError as error:
+        raise ModuleError(errors, f"{name}: {summary or error.message}") from error
+    finally:
+        handler.detach()
+        context.emit_error_diagnostics = emitted
+
+
+def _readable(read: Callable[[], _T], otherwise: _T) -> _T:
+    """What `read` gives, unless it is made of bytes that are no UTF-8 text, which jaxlib reports in several ways."""
+    try:
+        return read()
+    except (UnicodeDecodeError, RuntimeError):
+        return otherwise
 
 
 def dialect_names() -> list[str]:
@@ -190,10 +238,11 @@ def dialect_names() -> list[str]:
 
 
 def _parsed(source: str | bytes, name: str, context: ir.Context) -> ir.Module:
-    try:
-        return ir.Module.parse(source, context)
-    except ir.MLIRError as error:
-        raise invalid(error, name) from error
+    with refusing(context, name):
+        try:
+            return ir.Module.parse(source, context)
+        except ValueError as error:  # of C++: a count that no vector can have
+            raise ModuleError([], f"{name}: {error}") from error
 
 
 def _named(module: ir.Module, name: str) -> ir.Module:

@@ -356,14 +356,14 @@ def _module_of(program: Any) -> tuple[bytes, list[int] | None, dict[str, Any]]:
     """The bytecode of a module, the positions of its devices among all (None: in order), its compiler options."""
     from jaxlib.mlir import ir
 
-    from paropt.modules import STDIN, bytecode_of, parse
+    from paropt.modules import STDIN, bytecode_of, parse, parse_bytecode
     from paropt.passes.core.context import make_context
 
     match program:
         case str():
             return bytecode_of(parse(program.encode(), STDIN, make_context())), None, {}
         case bytes():
-            return bytecode_of(parse(program, STDIN, make_context())), None, {}
+            return bytecode_of(parse_bytecode(program, make_context())), None, {}
         case ir.Module() | ir.OpView():
             return bytecode_of(program), None, {}
     import jax

@@ -2,6 +2,7 @@
 
 import json
 import random
+import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from paropt import readable
 from paropt.modules import MAX_NESTING, ModuleError, bytecode_of, optimize, parse
 from paropt.passes.core.context import make_context
 
@@ -99,7 +101,8 @@ def _check(name: str, status: int, lines: list[str], written: bool) -> None:
     assert written == (status == 0), (name, status)
     assert not [line for line in lines if "Traceback" in line or "internal error" in line], (name, lines)
     if status == 1:
-        assert [line for line in lines if line.startswith("par-opt: error: ")] == lines[-1:], (name, lines)
+        assert len(lines) == 1, (name, lines)
+        assert lines[0].startswith("par-opt: error: "), (name, lines)
 
 
 @pytest.mark.parametrize("form", ["text", "bytecode"])
@@ -177,6 +180,61 @@ def test_deep_nesting_is_refused_in_the_users_process(name: str) -> None:
 @pytest.mark.parametrize("depth", [10, 900])
 def test_allowed_nesting_is_read(depth: int) -> None:
     assert "i1" in optimize(f"func.func private @f({_nested('tuple<', 'i1', '>', depth)})", "").module
+
+
+def _varint(number: int) -> bytes:
+    return b"\0" + struct.pack("<Q", number)
+
+
+def _bytecode_of_strings(count: int) -> bytes:
+    """Bytecode with all sections it has to have, and a claim to hold `count` strings."""
+    sections = {0: _varint(count) + b"\0" * 8, 1: _varint(0), 2: b"", 3: _varint(0) * 2, 4: b"", 5: b"", 8: b""}
+    written = (bytes([number]) + _varint(len(payload)) + payload for number, payload in sections.items())
+    return b"ML\xefR\x0dproducer\0" + b"".join(written)
+
+
+# What ends a process, or did, and what is said of it.
+DEADLY = {
+    "producer-is-no-text": (b"ML\xefR\x0d\xff\xfe\0", "missing data for top-level section: String (0)"),
+    "symbol-is-no-text": (
+        b'func.func private @"\\FF"()\n' * 2,
+        "-:2:1: MLIR's message holds bytes that are no UTF-8 text",
+    ),
+    "more-than-all-memory": (
+        _bytecode_of_strings(1 << 31),
+        "-: damaged MLIR bytecode: MLIR's reader ran out of memory",
+    ),
+    "more-than-any-vector": (_bytecode_of_strings(1 << 36), "-: SmallVector unable to grow"),
+}
+
+
+@pytest.mark.parametrize("name", DEADLY)
+def test_damaged_modules_in_the_users_process(name: str) -> None:
+    data, expected = DEADLY[name]
+    code = f"import paropt\ntry: paropt.optimize({data!r})\nexcept ValueError as error: print(error)"
+    if not data.startswith(b"ML"):
+        code = code.replace(repr(data), repr(data.decode()))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=True)
+    assert expected in done.stdout
+    assert done.stdout.count("\n") == 1
+    assert not done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("kill -SEGV $$", "-: damaged MLIR bytecode: MLIR's reader died of SIGSEGV"),
+        ("exec sleep 60", "-: damaged MLIR bytecode: MLIR's reader did not end in 0 s"),
+        ("echo heap >&2; exit 3", "-: damaged MLIR bytecode: MLIR's reader ended with status 3"),
+    ],
+)
+def test_what_ends_mlirs_reader_is_told(command: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which damages do depends on what the memory holds, so these stand in for them."""
+    monkeypatch.setattr(readable, "_COMMAND", ("/bin/sh", "-c", command))
+    monkeypatch.setattr(readable, "_SECONDS", 0.2)
+    with pytest.raises(ModuleError) as raised:
+        optimize(b"ML\xefR", "")
+    assert str(raised.value) == expected
 
 
 def test_arrows_do_not_count() -> None:
