@@ -114,6 +114,22 @@ def differ(one: Distribution | None, other: Distribution | None) -> bool:
     return (one.mesh, one.dimensions, one.unreduced) != (other.mesh, other.dimensions, other.unreduced)
 
 
+def _is_to_be_summed(parameter: Distribution | None, gradient: Distribution | None) -> bool:
+    """Whether the two differ only in a sum over devices that is still to be taken of the gradient."""
+    if parameter is None or gradient is None:
+        return False
+    return bool(gradient.unreduced) and not differ(parameter, gradient._replace(unreduced=""))
+
+
+def _is_cut_locally(start: Distribution | None, carried: Distribution | None) -> bool:
+    """Whether a sum that starts so needs nothing from other devices: of what it has, each keeps its part or takes 0."""
+    if start is None or carried is None or not carried.unreduced or start.unreduced:
+        return False
+    cuts = zip(start.dimensions, carried.dimensions, strict=True)
+    same_mesh = start.mesh == carried.mesh and all(after[: len(before)] == before for before, after in cuts)
+    return start.is_whole or same_mesh
+
+
 def states_of(signature: Signature) -> list[State]:
     """The arguments that come back, with the results that they come back as, however these are sharded."""
     aliases = Aliases(signature, types_only=True)
@@ -163,7 +179,7 @@ def _state_breaks(signature: Signature, state: State, placements: Placements) ->
 def _gradient_breaks(gradient: Gradient, placements: Placements) -> Iterator[Break]:
     loop = Loop(gradient.loop)
     one, other = placements.of_slot(gradient.parameter), placements.of_value(loop.op.results[gradient.position])
-    if differ(one, other):
+    if differ(one, other) and not _is_to_be_summed(one, other):
         what = f"carried value {gradient.position}, its gradient, {other}"
         yield Break(loop.op, f"{gradient.parameter} is sharded {one}, and {what}")
 
@@ -175,9 +191,10 @@ def _carry_breaks(loop: Loop, placements: Placements) -> Iterator[Break]:
         if _unconstrained(following) == loop.body.arguments[position]:
             continue  # the loop leaves it as it is
         for name, value in (("starts as", start), ("goes on as", following)):
-            if defining_op(value) is not None and differ(carried, placements.of_value(value)):
-                text = f"carried value {position} is sharded {carried}, and {name} {placements.of_value(value)}"
-                yield Break(loop.op, text)
+            given = placements.of_value(value)
+            is_local = value == start and _is_cut_locally(given, carried)
+            if defining_op(value) is not None and differ(carried, given) and not is_local:
+                yield Break(loop.op, f"carried value {position} is sharded {carried}, and {name} {given}")
 
 
 def _unconstrained(value: ir.Value) -> ir.Value:

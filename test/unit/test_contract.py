@@ -48,6 +48,57 @@ def test_programs_that_keep_it(name: str) -> None:
     assert broken(jax.jit(program.step).lower(*program.args).compiler_ir()) == []
 
 
+@pytest.mark.parametrize("policy", ["keep-shards", "defer"])
+@pytest.mark.parametrize("name", ["plain_mlp_p0", "plain_mlp_p7", "plain_mlp_p14", "plain_mlp_p15"])
+def test_gradients_that_leave_the_loop_keep_it(name: str, policy: str) -> None:
+    program = MATRIX[name]()
+    lowered = jax.jit(program.step).lower(*program.args)
+    made = paropt.optimize(lowered, f"grad-sync{{policy={policy}}}").module
+    assert policy == "defer" or "unreduced={" in str(made)
+    assert broken(made) == []
+
+
+@pytest.mark.parametrize(
+    ("start", "carried", "following", "expected"),
+    [
+        ("[{}]", "[{}], unreduced={'data'}", "[{}], unreduced={'data'}", ""),
+        ("[{}], unreduced={'data'}", "[{}]", "[{}]", "starts as [{}] unreduced data"),
+        ("[{}]", "[{'data'}], unreduced={'model'}", "[{'data'}], unreduced={'model'}", ""),
+        ("[{'data'}]", "[{}], unreduced={'data'}", "[{}], unreduced={'data'}", "starts as [{data}]"),
+        ("[{'model'}]", "[{'data'}], unreduced={'model'}", "[{'data'}], unreduced={'model'}", "starts as [{model}]"),
+        ("[{}]", "[{'data'}]", "[{'data'}]", "starts as [{}]"),
+        ("[{}]", "[{}], unreduced={'data'}", "[{}]", "goes on as [{}]"),
+        ("[{}]", "[{}]", "[{}], unreduced={'data'}", "goes on as [{}] unreduced data"),
+    ],
+)
+def test_a_sum_may_begin_where_a_loop_starts_and_nowhere_else(
+    start: str, carried: str, following: str, expected: str
+) -> None:
+    first, kept, last = (f"<@mesh, {s}>".replace("'", '"') for s in (start, carried, following))
+    text = f"""
+      sdy.mesh @mesh = <["data"=4, "model"=2]>
+      func.func public @main(%x: tensor<8xf32>, %n: tensor<i32>) -> tensor<8xf32> {{
+        %one = stablehlo.constant dense<1> : tensor<i32>
+        %start = sdy.sharding_constraint %x <@mesh, [{{}}]> : tensor<8xf32>
+        %first = stablehlo.negate %start {{sdy.sharding = #sdy.sharding_per_value<[{first}]>}} : tensor<8xf32>
+        %r:2 = stablehlo.while(%i = %n, %sum = %first) : tensor<i32>, tensor<8xf32>
+          attributes {{sdy.sharding = #sdy.sharding_per_value<[<@mesh, []>, {kept}]>}}
+         cond {{
+          %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+          stablehlo.return %p : tensor<i1>
+        }} do {{
+          %next = stablehlo.add %sum, %x {{sdy.sharding = #sdy.sharding_per_value<[{last}]>}} : tensor<8xf32>
+          %j = stablehlo.add %i, %one : tensor<i32>
+          stablehlo.return %j, %next : tensor<i32>, tensor<8xf32>
+        }}
+        return %r#1 : tensor<8xf32>
+      }}"""
+    module = ir.Module.parse(text, make_context())
+    found = [each.text for each in breaks(module.operation, Placements(module.operation, settled=True))]
+    assert len(found) == bool(expected)
+    assert not expected or found[0].endswith(expected)
+
+
 def test_sharded_momentum_spreads_to_the_gradients_until_they_are_annotated() -> None:
     program = MATRIX["plain_mlp_p11"]()
     plain = jax.jit(program.step).lower(*program.args)
