@@ -14,7 +14,7 @@ from paropt.passes.analysis.shardings import is_all_manual, manual_around
 from paropt.passes.analysis.types import bytes_of
 from paropt.passes.core.buckets import merge_contiguous, merge_variadic
 from paropt.passes.core.channels import ChannelRanks
-from paropt.passes.core.registry import register
+from paropt.passes.core.registry import Bytes, register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.core.traversal import captured
 
@@ -26,7 +26,7 @@ Form = Literal["contiguous", "variadic"]
 def bucket_all_reduces(
     module: ir.Operation,
     *,
-    max_bytes: Annotated[int, "Close a bucket before it grows past this many bytes per device."] = 32 << 20,
+    max_bytes: Annotated[Bytes, "Close a bucket before it grows past this many bytes per device."] = 32 << 20,
     form: Annotated[
         Form, "One array made of all, or one all_reduce of several arrays (a reduce_scatter takes one array only)."
     ] = "contiguous",

@@ -10,7 +10,7 @@ from paropt.passes.analysis.policy import Policy, PolicyName, axes_named
 from paropt.passes.analysis.types import FloatName, float_type
 from paropt.passes.core.channels import ChannelRanks
 from paropt.passes.core.deferring import Options, defer_in
-from paropt.passes.core.registry import register
+from paropt.passes.core.registry import Bytes, OnlyWith, register
 from paropt.passes.core.remarks import Remark
 from paropt.passes.core.wire import set_wire_type
 
@@ -29,7 +29,11 @@ def defer_sync(
         "With all but keep-shards and gather, an all_reduce of which each device reads its shard becomes a "
         "reduce_scatter, over other axes once, even where that stays in the loop: it sends less.",
     ] = "keep-shards",
-    memory_budget: Annotated[int, "With policy=auto: bytes per device that accumulators may take more."] = 0,
+    memory_budget: Annotated[
+        Bytes,
+        "With policy=auto, and only then: bytes per device that accumulators may take more.",
+        OnlyWith("policy", "auto"),
+    ] = 0,
     accumulate_dtype: Annotated[
         FloatName, "Carry deferred sums in this float type where it is wider than the program's accumulator."
     ] = "program",

@@ -41,7 +41,7 @@ from paropt.passes.core.deferring import Options, defer_in
 from paropt.passes.core.global_form import Scattering, expose, note_gathers, note_shardings
 from paropt.passes.core.holding import note_alone
 from paropt.passes.core.opening import terms_apart
-from paropt.passes.core.registry import register
+from paropt.passes.core.registry import Bytes, OnlyWith, register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.core.rows_apart import rows_apart
 from paropt.passes.core.traversal import module_of, ops_of
@@ -61,7 +61,9 @@ def expose_all_reduces(
         "once), for those sums where that saves most within memory-budget (auto); or over all of them in every "
         "iteration (every).",
     ] = "keep-shards",
-    memory_budget: Annotated[int, "With policy=auto: bytes per device that sums may take more."] = 0,
+    memory_budget: Annotated[
+        Bytes, "With policy=auto, and only then: bytes per device that sums may take more.", OnlyWith("policy", "auto")
+    ] = 0,
     axes: Annotated[str, "Mesh axes over which reductions may move, separated by commas; empty: all."] = "",
 ) -> list[Remark]:
     """Write into a program for all devices the reductions that the partitioner would add to it.

@@ -8,17 +8,13 @@ from dataclasses import dataclass
 
 from paropt.comparison import AuditComparison
 from paropt.metrics import METRICS, Bounds, Metric
+from paropt.passes.core.sizes import UNIT_NAMES, UNITS
 from paropt.report_text import size_text
 
 ADDED = "added."  # before a metric's name: how much more it is than in the baseline
 _CONDITION = re.compile(
     r"\s*(?P<name>[\w.]+)\s*(?P<op>[<>]=?|[=!]=)\s*(?P<number>-?\d+(?:\.\d+)?(?:e\d+)?)\s*(?P<unit>[A-Za-z]*)\s*"
 )
-_UNITS = {"b": 1} | {
-    f"{prefix}{unit}": base**power
-    for power, prefix in enumerate("kmgt", 1)
-    for unit, base in (("b", 1000), ("ib", 1024))
-}
 
 # Whether a number within these bounds may fulfil the condition: what cannot be ruled out counts.
 _POSSIBLE: dict[str, Callable[[Bounds, float], bool]] = {
@@ -86,9 +82,9 @@ def _factor(text: str, metric: Metric, unit: str) -> int:
         return 1
     if metric.unit != "bytes":
         raise BudgetError(f"`{text}`: {metric.name} is a count: leave `{unit}` out")
-    if unit.lower() not in _UNITS:
-        raise BudgetError(f"`{text}`: no unit is called `{unit}`; there are B, KB, MB, GB, TB and KiB, MiB, GiB, TiB")
-    return _UNITS[unit.lower()]
+    if unit.lower() not in UNITS:
+        raise BudgetError(f"`{text}`: no unit is called `{unit}`; there are {UNIT_NAMES}")
+    return UNITS[unit.lower()]
 
 
 def _bounds_text(bounds: Bounds, metric: Metric) -> str:

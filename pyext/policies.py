@@ -4,6 +4,7 @@ Unsharded sums that are reduced once, or shards that every micro-batch reduces i
 takes, but only the target's compiler knows what the executable does. So it is asked: docs/policies.md.
 """
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,18 +12,22 @@ from typing import Any
 from paropt.audit import audit
 from paropt.comparison import AuditReport
 from paropt.passes import DEFAULT_PIPELINE
+from paropt.passes.core.pipeline import Pipeline
+from paropt.passes.core.sizes import EXPECTED, byte_count
 from paropt.report_text import size_text
-from paropt.totals import SYNC_KINDS, Audit
+from paropt.totals import SYNC_KINDS, Audit, Traffic, traffic
 
+ALONE = "XLA alone"
+_DEFAULT = "policy=keep-shards"  # of the passes
 _FIXED = ("every", "keep-shards", "defer")  # policies that have no budget
 _TRIES = 4  # compilations that look for what auto may hold
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One policy: the pipeline, and what the executable communicates and holds."""
+    """One policy, or XLA alone: the pipeline, and what the executable communicates and holds."""
 
-    policy: str  # as options of the pipeline
+    policy: str  # as options of the pipeline, or ALONE, whose pipeline is empty
     passes: str
     audit: Audit
 
@@ -32,9 +37,14 @@ class Choice:
         return self.audit.peak_memory or 0
 
     @property
+    def sent(self) -> Traffic:
+        """What a device sends, by all kinds of collectives."""
+        return traffic(self.audit.collectives)
+
+    @property
     def wire_bytes(self) -> float:
-        """Bytes that a device sends per step to reduce."""
-        return self.audit.total(*SYNC_KINDS).wire
+        """Bytes that a device sends per step, by all kinds of collectives."""
+        return self.sent.known
 
 
 @dataclass(frozen=True)
@@ -48,27 +58,36 @@ class Policies:
 
     @property
     def best(self) -> Choice:
-        """Of those that fit the budget the one that sends least, then the smallest; if none fits, the smallest."""
-        fitting = [choice for choice in self.choices if self._fits(choice.audit)]
+        """Of those that fit the budget the one that sends least, then the smallest; if none fits, the smallest.
+
+        XLA alone is one of them. Of equals it is the default policy.
+        """
+        in_order = sorted(self._all, key=lambda choice: choice.policy != _DEFAULT)
+        fitting = [choice for choice in in_order if self._fits(choice.audit)]
         if not fitting:
-            return min(self.choices, key=lambda choice: choice.peak_memory)
-        return min(fitting, key=lambda choice: (choice.wire_bytes, choice.peak_memory))
+            return min(in_order, key=lambda choice: choice.peak_memory)
+        return min(fitting, key=lambda choice: (choice.sent, choice.peak_memory))
 
     @property
     def passes(self) -> str:
-        """The pipeline of the best policy, for `paropt.jit`."""
+        """The pipeline of the best policy, for `paropt.jit`; empty where XLA alone is best."""
         return self.best.passes
+
+    @property
+    def _all(self) -> tuple[Choice, ...]:
+        return (Choice(ALONE, "", self.alone), *self.choices)
 
     def _fits(self, audited: Audit) -> bool:
         return self.memory_budget is None or (audited.peak_memory or 0) <= self.memory_budget
 
     def __str__(self) -> str:
-        rows: list[tuple[str, ...]] = [("policy", "in loops", "after", "sent", "peak memory", "")]
-        for name, audited in (("XLA alone", self.alone), *((c.policy, c.audit) for c in self.choices)):
-            total = audited.total(*SYNC_KINDS)
-            sizes = (total.in_loops, total.outside, round(total.wire), audited.peak_memory or 0)
-            said = "" if self._fits(audited) else "over budget"
-            rows.append((name, *map(size_text, sizes), "<- best" if name == self.best.policy else said))
+        rows: list[tuple[str, ...]] = [("policy", "in loops", "after", "sent in all", "peak memory", "")]
+        best = self.best.policy
+        for choice in self._all:
+            total = choice.audit.total(*SYNC_KINDS)
+            sizes = (total.in_loops, total.outside, round(choice.wire_bytes), choice.peak_memory)
+            said = "" if self._fits(choice.audit) else "over budget"
+            rows.append((choice.policy, *map(size_text, sizes), "<- best" if choice.policy == best else said))
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
         budget = f", {size_text(self.memory_budget)} allowed" if self.memory_budget is not None else ""
@@ -80,7 +99,7 @@ def policies(
     /,
     *args: Any,
     target: str = "cpu:8",
-    memory_budget: int | None = None,
+    memory_budget: int | str | None = None,
     passes: str = DEFAULT_PIPELINE,
     **kwargs: Any,
 ) -> Policies:
@@ -88,13 +107,29 @@ def policies(
 
     `program` is a function or the result of `jax.jit`, which is lowered for the arguments (arrays or
     `jax.ShapeDtypeStruct`), or a `jax.stages.Lowered`. `passes` is one pipeline that has the option `policy`.
-    With `memory_budget`, in bytes per device and for all that the program holds, `auto` is among the policies: it
-    holds those sums whole that save most in what the budget leaves, which is found by compiling.
+    With `memory_budget`, per device and for all that the program holds, in bytes or as text such as "60GiB", `auto` is
+    among the policies: it holds those sums whole that save most in what the budget leaves, which is found by compiling.
 
-    Raises TargetError when the target is not known, or does not tell how much memory a program takes; PipelineError
-    for a wrong pipeline; TypeError for another program.
+    Raises ValueError for a wrong budget, TargetError when the target is not known, PipelineError for a wrong pipeline,
+    and TypeError for another program, all before anything is compiled; TargetError when the target does not tell how
+    much memory a program takes.
     """
-    return _Comparison(program, args, kwargs, target, passes).run(memory_budget)
+    from paropt import targets
+
+    budget = _bytes(memory_budget)
+    targets.get(target).require_compiler()
+    Pipeline.parse(with_options(passes, _DEFAULT))
+    return _Comparison(program, args, kwargs, target, passes).run(budget)
+
+
+def _bytes(budget: int | str | None) -> int | None:
+    """The budget in bytes. Raises ValueError."""
+    if budget is None or (isinstance(budget, int) and not isinstance(budget, bool) and budget >= 0):
+        return budget
+    if isinstance(budget, str):
+        with contextlib.suppress(ValueError):
+            return byte_count(budget)
+    raise ValueError(f"memory_budget={budget!r}: expected {EXPECTED}")
 
 
 class _Comparison:
@@ -116,7 +151,7 @@ class _Comparison:
 
     def _auto(self, fixed: list[Choice], budget: int) -> Iterator[Choice]:
         """`auto` with as much to hold as the executable has room for beside what keeps its shards."""
-        room = budget - next(c for c in fixed if c.policy == "policy=keep-shards").peak_memory
+        room = budget - next(c for c in fixed if c.policy == _DEFAULT).peak_memory
         for _ in range(_TRIES):
             if room <= 0:
                 return  # that is keep-shards

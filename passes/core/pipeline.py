@@ -202,7 +202,8 @@ def _stages(text: str, within: tuple[str, ...]) -> Iterator[Stage]:
         if name in PIPELINES:
             yield from _expanded(name, found["options"] if found else None, within)
         elif found and name in PASSES:
-            yield Stage(PASSES[name], tuple(_options(PASSES[name], found["options"] or "")), "")
+            stage = Stage(PASSES[name], tuple(_options(PASSES[name], found["options"] or "")), "")
+            yield stage if within else _complete(element, stage)
         else:
             yield _native_stage(element)
 
@@ -221,7 +222,22 @@ def _expanded(name: str, options: str | None, within: tuple[str, ...]) -> Iterat
         if stage.declared:
             given = {**dict(stage.options), **dict(_taken(name, stage.declared, pairs))}
             stage = replace(stage, options=tuple(given.items()))
-        yield stage
+        yield stage if within else _complete(f"{name}{{{options}}}" if options else name, stage)
+
+
+def _complete(written: str, stage: Stage) -> Stage:
+    """`stage`, which the user wrote as `written`. Raises PipelineError where it lacks an option, or has one in vain."""
+    given = dict(stage.options)
+    for option in stage.declared.options if stage.declared else ():
+        if option.needs is None:
+            continue
+        other, value = option.needs
+        is_asked = given.get(other) == value
+        if option.name in given and not is_asked:
+            raise PipelineError(f"{written}: option `{option.name}` has an effect with {other}={value} only")
+        if is_asked and option.name not in given:
+            raise PipelineError(f"{written}: {other}={value} takes option `{option.name}`: {option.expects}")
+    return stage
 
 
 def _taken(owner: str, declared: Pass, pairs: list[tuple[str, str | None]]) -> Iterator[tuple[str, Any]]:

@@ -4,9 +4,10 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints, overload
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, get_args, get_origin, get_type_hints, overload
 
 from paropt.passes.core.remarks import Remark
+from paropt.passes.core.sizes import EXPECTED, byte_count
 
 Run = Callable[..., list[Remark]]
 
@@ -14,14 +15,29 @@ PASSES: dict[str, "Pass"] = {}
 PIPELINES: dict[str, "NamedPipeline"] = {}
 
 
+class Size:
+    """The type of an option that is a number of bytes, which may be written with a unit."""
+
+
+Bytes: TypeAlias = Annotated[int, Size]
+
+
+class OnlyWith(NamedTuple):
+    """Of an option that has to be given where another one has this value, and only there."""
+
+    option: str
+    value: str
+
+
 @dataclass(frozen=True)
 class Option:
     """A keyword-only parameter of a pass function, as the command line sees it."""
 
     name: str  # kebab-case, as typed
-    type: Any  # bool, int, float, str, or a Literal of strings
+    type: Any  # bool, int, float, str, Size, or a Literal of strings
     default: Any
     help: str
+    needs: OnlyWith | None = None
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -33,7 +49,7 @@ class Option:
         """What a value must look like, in words."""
         if self.choices:
             return "one of " + ", ".join(self.choices)
-        return {bool: "true or false", int: "an integer", float: "a number", str: "text"}[self.type]
+        return {bool: "true or false", int: "an integer", float: "a number", str: "text", Size: EXPECTED}[self.type]
 
     def parse(self, text: str) -> Any:
         """The value that `text` spells; ValueError when it spells none."""
@@ -46,7 +62,7 @@ class Option:
             if text not in ("true", "false"):
                 raise ValueError(text)
             return text == "true"
-        return self.type(text)
+        return byte_count(text) if self.type is Size else self.type(text)
 
     def spell(self, value: Any) -> str:
         """The text that `parse` turns back into `value`."""
@@ -100,7 +116,7 @@ def register(run: Run | None = None, *, inlines: bool = False) -> Run | Callable
     """Registers `run(module, *, options...) -> list[Remark]` as the pass of its own name, kebab-cased.
 
     `module` is the `builtin.module` operation to rewrite in place. Each option is a keyword-only parameter with a
-    default and a help text: `max_bytes: Annotated[int, "Close a bucket before it grows past this."] = 4 << 20`.
+    default and a help text: `max_bytes: Annotated[Bytes, "Close a bucket before it grows past this."] = 4 << 20`.
     With `inlines`, where there are calls, `inline-calls` runs first: users call the pass by itself.
     """
     if run is None:
@@ -129,11 +145,13 @@ def name_pipeline(name: str, stages: str, doc: str) -> None:
 
 def _option(parameter: inspect.Parameter, hint: Any) -> Option:
     name = parameter.name.replace("_", "-")
-    if get_origin(hint) is not Annotated or not isinstance(get_args(hint)[1], str):
+    kind, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    text = next((note for note in notes if isinstance(note, str)), None)
+    if text is None:
         raise ValueError(f"option `{name}` has no help: write Annotated[type, 'help']")
     if parameter.default is parameter.empty:
         raise ValueError(f"option `{name}` has no default")
-    kind = get_args(hint)[0]
     if kind not in (bool, int, float, str) and get_origin(kind) is not Literal:
         raise ValueError(f"option `{name}` has type {kind}; options are bool, int, float, str or Literal")
-    return Option(name, kind, parameter.default, get_args(hint)[1])
+    needs = next((note for note in notes if isinstance(note, OnlyWith)), None)
+    return Option(name, Size if Size in notes else kind, parameter.default, text, needs)

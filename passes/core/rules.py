@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from paropt.passes.core.presets import PRESETS
+from paropt.passes.core.sizes import byte_count
 
 ROLES = ("batch", "parameter", "optimizer", "expert", "gradient", "state", "any")
 _ACTIONS = ("shard", "largest", "examples", "whole")
 _KEYS = ("path", "regex", "role", "min_bytes", "min_rank", *_ACTIONS, "gather")
-_UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "kB": 10**3, "MB": 10**6, "GB": 10**9}
 REST = "..."
 
 
@@ -165,10 +165,10 @@ def _pattern(text: str, *, is_glob: bool, name: str) -> re.Pattern[str]:
 
 
 def _bytes(value: Any, name: str) -> int:
-    found = re.fullmatch(r"(\d+)\s*(\w*)", str(value))
-    if isinstance(value, bool) or not found or found[2] not in _UNITS:
-        raise RuleError(f'{name}: expected bytes, as in min_bytes = "1MiB"')
-    return int(found[1]) * _UNITS[found[2]]
+    try:
+        return byte_count(str(value))
+    except ValueError as error:
+        raise RuleError(f'{name}: expected bytes, as in min_bytes = "1MiB"') from error
 
 
 def _integer(value: Any, name: str) -> int:
