@@ -47,6 +47,9 @@ class Request:
         """Reads the options, before any module is read. Raises one of ERRORS."""
         budgets = tuple(map(Budget.parse, options.fail_if))
         found = tuple(map(targets.get, options.target))
+        twice = [target.name for n, target in enumerate(found) if target in found[:n]]
+        if twice:
+            raise targets.TargetError(f"--target={twice[0]} is given twice")
         for target in found:
             target.require_compiler()
         if not options.audit_baseline:

@@ -20,16 +20,17 @@ from jaxlib.mlir import ir
 
 from paropt import modules
 from paropt.certificates import certificate_json
+from paropt.completion import completion
 from paropt.contract import broken
 from paropt.crashes import Progress
 from paropt.expectations import expectations, mismatches
-from paropt.listing import dialects, passes_and_pipelines
+from paropt.listing import dialects, passes_and_pipelines, statistics
 from paropt.modules import Diagnostic, Module, ModuleError
 from paropt.passes.core.context import make_context
-from paropt.passes.core.pipeline import Pipeline, PipelineError, Printing
+from paropt.passes.core.pipeline import ANCHOR, Pipeline, PipelineError, Printing
 from paropt.passes.core.plugins import PluginError, load_plugin
 from paropt.passes.core.remarks import RefusedError, Remark, merged
-from paropt.reproducer import pipeline_of, reproducer
+from paropt.reproducer import IGNORED, pipeline_of, reproducer
 from paropt.summary import is_of_sums, shown, summary, with_nothing_found
 from paropt.tags import gap_behind_passes, known_of
 
@@ -104,6 +105,8 @@ class _Driver:
             print(passes_and_pipelines())
         if self.options.show_dialects:
             print(dialects())
+        if self.options.completion:
+            print(completion(self.options.completion))
 
     def rewrite(self) -> int:
         """Processes each chunk, and writes the output when all of them succeeded."""
@@ -233,14 +236,17 @@ class _Driver:
         context = make_context(allow_unregistered_dialects=options.allow_unregistered_dialect)
 
         def collect(given: ir.Diagnostic) -> bool:
-            chunk.diagnostics.append(modules.diagnostic_of(given, name))
+            diagnostic = modules.diagnostic_of(given, name)
+            if diagnostic.message != IGNORED:
+                chunk.diagnostics.append(diagnostic)
             return True
 
         handler: Any = context.attach_diagnostic_handler(collect)
         try:
             self.progress.note(chunk.number, "parsing it")
             with _native_stderr_muted():  # MLIR's reader may crash, and the C++ runtime then has its say, too
-                module = modules.parse(chunk.data, name, context)
+                module = modules.parse(chunk.data, name, context, implicit_module=not options.no_implicit_module)
+            self._require_module(module)
             if options.mlir_generate_reproducer:
                 self.write_reproducer(chunk, options.mlir_generate_reproducer)
             if options.audit or options.check:
@@ -261,14 +267,23 @@ class _Driver:
         finally:
             handler.detach()
 
+    def _require_module(self, module: Module) -> None:
+        """Only the printer takes another op, as --no-implicit-module leaves it. Raises ModuleError."""
+        options, found = self.options, module.operation.name
+        needs = self.pipeline.stages or options.audit or options.check or options.verify_contract
+        if needs and found != ANCHOR:
+            raise ModuleError([], f"{options.name}: passes run on a {ANCHOR}, and the top-level operation is {found}")
+
     def _breaks(self, module: Module) -> list[str]:
         with modules.refusing(module.operation.context, self.options.name, "its shardings cannot be propagated"):
             return broken(module)
 
     def _steps(self) -> list[Pipeline]:
-        """One step for each pass, to know which one fails; but one report of the times needs one manager."""
-        filtered = self.options.mlir_print_ir_before | self.options.mlir_print_ir_after
-        return [self.pipeline] if self.options.mlir_timing and not filtered else self.pipeline.steps()
+        """One step for each pass, to know which one fails; but one report, or numbered files, need one manager."""
+        options = self.options
+        filtered = options.mlir_print_ir_before | options.mlir_print_ir_after
+        counted = options.mlir_timing or options.mlir_print_ir_tree_dir
+        return [self.pipeline] if counted and not filtered else self.pipeline.steps()
 
     def _run(self, step: Pipeline, module: Module, chunk: Chunk) -> None:
         self.progress.note(chunk.number, f"running {step}")
@@ -284,6 +299,7 @@ class _Driver:
             debug_info=options.mlir_print_debuginfo,
             generic=options.mlir_print_op_generic,
             elide_above=options.mlir_elide_elementsattrs_if_larger,
+            tree_dir=options.mlir_print_ir_tree_dir,
         )
         manager = step.manager(
             module.operation.context,
@@ -333,6 +349,8 @@ class _Driver:
         for diagnostic in chunk.diagnostics:
             if diagnostic.severity != "error":
                 print(f"{diagnostic.position}: {diagnostic.severity}: {diagnostic.message}", file=sys.stderr)
+        if self.options.mlir_pass_statistics:
+            print(statistics(self.pipeline.pass_names, chunk.all_remarks), file=sys.stderr)
         if self._wants_remarks:
             head = [] if self.options.remarks_filter else self._summary(chunk)
             lines = [*head, *chunk.remarks]

@@ -1,11 +1,13 @@
-"""The texts of `par-opt --list-passes` and `--show-dialects`."""
+"""The texts of `par-opt --list-passes`, `--show-dialects` and `--mlir-pass-statistics`."""
 
 import textwrap
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from paropt.modules import dialect_names
 from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.core.registry import PASSES, PIPELINES, Option, Pass
+from paropt.passes.core.remarks import Remark
 
 _WIDTH = 110
 _COLUMN = 26
@@ -16,12 +18,29 @@ def passes_and_pipelines() -> str:
     lines = ["Passes:"]
     for declared in PASSES.values():
         lines += _entry(declared)
-    lines += ["", "Named pipelines:"]
+    lines += ["", pipelines()]
+    lines += ["", "MLIR's own passes run too, such as canonicalize, cse, symbol-dce, func.func(...)."]
+    return "\n".join(lines)
+
+
+def pipelines() -> str:
+    """The named pipelines with their stages."""
+    lines = ["Named pipelines:"]
     for pipeline in PIPELINES.values():
         default = " (default of paropt.jit and paropt.optimize)" if pipeline.name == DEFAULT_PIPELINE else ""
         lines += _row(f"  {pipeline.name}", pipeline.doc + default)
         lines += _row("", f"= {pipeline.stages}")
-    lines += ["", "MLIR's own passes run too, such as canonicalize, cse, symbol-dce, func.func(...)."]
+    return "\n".join(lines)
+
+
+def statistics(pass_names: Iterable[str], remarks: Iterable[Remark]) -> str:
+    """How often each of these passes did its rewrite, and declined it, in the form of MLIR's report."""
+    lines = ["===" + "-" * 73 + "===", "... Pass statistics report ...".center(79).rstrip(), "===" + "-" * 73 + "==="]
+    counted = Counter((remark.pass_name, remark.applied) for remark in remarks)
+    for name in dict.fromkeys(pass_names):
+        if name in PASSES:
+            counts = ((counted[name, True], "applied"), (counted[name, False], "missed"))
+            lines += [f"'{name}'", *(f"  (S) {count} {what}" for count, what in counts)]
     return "\n".join(lines)
 
 

@@ -122,15 +122,19 @@ def _rewrite(module: ir.Operation, pipeline: Pipeline) -> list[Remark]:
     return remarks
 
 
-def parse(data: bytes, name: str, context: ir.Context) -> Module:
+def parse(data: bytes, name: str, context: ir.Context, *, implicit_module: bool = True) -> Module:
     """The module in `data` (text or bytecode), whose positions say that it comes from the file `name`.
 
-    Top-level operations other than one `builtin.module` are put in a module. Raises ModuleError.
+    Top-level operations other than one `builtin.module` are put in a module, unless `implicit_module` is False: then
+    there has to be one operation, which is returned, whatever it is. Raises ModuleError.
     """
     if data.startswith(BYTECODE_MAGIC):
         return _parsed(data, name, context)
     text = _decoded(data, name)
     _require_shallow(data, name)
+    if not implicit_module:
+        with refusing(context, name), context:
+            return ir.Operation.parse(text, source_name=name)
     if name == STDIN:
         return _parsed(text, name, context)
     try:

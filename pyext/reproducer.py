@@ -2,6 +2,9 @@
 
 import re
 
+# What MLIR says of each reproducer that is read, where nobody registered a reader of them, as one can in C++ only.
+IGNORED = "ignoring unknown external resources for 'mlir_reproducer'"
+
 _QUOTE = {"\\": "\\\\", '"': '\\"', "\n": "\\n"}
 _PIPELINE = re.compile(r'mlir_reproducer:\s*\{[^"}]*?pipeline:\s*"(?P<text>(?:[^"\\]|\\.)*)"', re.S)
 _ESCAPED = re.compile(r'\\(?:(["\\])|(n)|(t)|([0-9A-Fa-f]{2}))')

@@ -281,11 +281,11 @@ def get(text: str) -> Target:
         case "host" if not rest:
             return HostTarget("host")
         case "cpu":
-            return _cpu(rest)
+            return _cpu(text.strip(), rest)
         case "tpu":
-            return _tpu(rest)
+            return _tpu(text.strip(), rest)
         case "gpu":
-            return _gpu(rest)
+            return _gpu(text.strip(), rest)
     raise TargetError(f"no target `{text}`: expected {_KINDS}")
 
 
@@ -294,31 +294,31 @@ def name_for(devices: Sequence[Any]) -> str:
     return f"cpu:{len(devices)}" if devices[0].platform == "cpu" else "host"
 
 
-def _cpu(count: str) -> CpuTarget:
+def _cpu(written: str, count: str) -> CpuTarget:
     if not re.fullmatch(r"[1-9]\d*", count):
-        raise TargetError(f"no target `cpu:{count}`: expected the number of devices, as in `cpu:8`")
+        raise TargetError(f"no target `{written}`: expected the number of devices, as in `cpu:8`")
     return CpuTarget(f"cpu:{count}", int(count))
 
 
-def _tpu(text: str) -> TpuTarget:
+def _tpu(written: str, text: str) -> TpuTarget:
     found = _TPU.fullmatch(text.lower())
     if not found:
         expected = "a topology and how many slices of it, as in `tpu:v5e:2x4` or `tpu:v5e:2x4:2`"
-        raise TargetError(f"no target `tpu:{text}`: expected {expected}")
+        raise TargetError(f"no target `{written}`: expected {expected}")
     topology, slices = found["topology"], int(found["slices"] or 1)
     return TpuTarget(f"tpu:{topology}" + (f":{slices}" if slices > 1 else ""), topology, slices)
 
 
-def _gpu(text: str) -> GpuTarget:
+def _gpu(written: str, text: str) -> GpuTarget:
     found = _GPU.fullmatch(text)
     if not found:
         expected = "a GPU, and slices x hosts x devices, as in `gpu:h100:1x1x8`"
-        raise TargetError(f"no target `gpu:{text}`: expected {expected}")
+        raise TargetError(f"no target `{written}`: expected {expected}")
     gpu = found["gpu"].lower() if found["gpu"].lower() in GPUS else found["gpu"]
     if gpu not in GPUS and not Path(gpu).is_file():
         near = difflib.get_close_matches(gpu.lower(), GPUS, n=1)
         hint = f"did you mean `{near[0]}`?" if near else f"there are {', '.join(GPUS)}"
-        raise TargetError(f"gpu:{text}: `{gpu}` is no known GPU and no file; {hint}")
+        raise TargetError(f"{written}: `{gpu}` is no known GPU and no file; {hint}")
     return GpuTarget(f"gpu:{gpu}:{found['shape']}", gpu, found["shape"])
 
 

@@ -18,6 +18,7 @@ from paropt.passes.core.remarks import Remark, merged
 from paropt.passes.core.traversal import ops_of
 
 ANCHOR = "builtin.module"
+NO_PASS = "no pass called"  # how the complaint about an unknown name begins
 
 # MLIR's parser of pipelines recurses, and so does `Stage.parts`. Real pipelines nest two or three levels.
 MAX_NESTING = 100
@@ -93,6 +94,7 @@ class Printing:
     debug_info: bool = False
     generic: bool = False
     elide_above: int | None = None  # elements of a constant
+    tree_dir: str | None = None  # a folder for files, one for each dump, in place of stderr
 
     def enable(self, manager: PassManager, pass_names: list[str]) -> None:
         """Turns printing on for `manager`, which runs `pass_names`."""
@@ -108,6 +110,7 @@ class Printing:
                 large_elements_limit=self.elide_above,
                 enable_debug_info=self.debug_info,
                 print_generic_op_form=self.generic,
+                tree_printing_dir_path=self.tree_dir,
             )
 
 
@@ -159,7 +162,8 @@ class Pipeline:
                 if stage.declared is None:
                     _add_native(manager, stage.native)
                 else:
-                    manager.add(stage.callback(remarks), name=stage.name, argument=str(stage))
+                    written = stage.name if printing.tree_dir else str(stage)  # files are called by it
+                    manager.add(stage.callback(remarks), name=stage.name, argument=written)
         manager.enable_verifier(verify_each)
         printing.enable(manager, self.pass_names)
         if timing:
@@ -266,7 +270,7 @@ def _add_native(manager: PassManager, text: str) -> None:
             raise PipelineError(f"in `{text}`: {_first_reason(str(error))}") from error
         near = difflib.get_close_matches(unknown[1], [*PASSES, *PIPELINES], n=1)
         hint = f"did you mean `{near[0]}`?" if near else "`par-opt --list-passes` lists them"
-        raise PipelineError(f"no pass called `{unknown[1]}`; {hint}") from error
+        raise PipelineError(f"{NO_PASS} `{unknown[1]}`; {hint}") from error
 
 
 def _first_reason(message: str) -> str:

@@ -5,6 +5,8 @@ import sys
 
 from paropt.passes.core.registry import PASSES, PIPELINES
 
+_LOADED: set[str] = set()  # plug-ins, and the modules that came with them, which may be plug-ins, too
+
 
 class PluginError(ValueError):
     """The plug-in cannot be used; the message says why."""
@@ -17,7 +19,7 @@ def load_plugin(module_name: str) -> list[str]:
     What else its code raises on import comes out as it is.
     """
     before = {*PASSES, *PIPELINES}
-    loaded = module_name in sys.modules
+    modules_before = set(sys.modules)
     try:
         importlib.import_module(module_name)
     except ModuleNotFoundError as error:
@@ -28,6 +30,8 @@ def load_plugin(module_name: str) -> list[str]:
     except (ImportError, ValueError, TypeError) as error:  # what `import` and `register` raise
         raise PluginError(f"plug-in `{module_name}`: {error}") from error
     registered = [name for name in [*PASSES, *PIPELINES] if name not in before]
-    if not registered and not loaded:
+    own = any(declared.run.__module__ == module_name for declared in PASSES.values())
+    if not (registered or own or module_name in _LOADED):
         raise PluginError(f"plug-in `{module_name}` registers no pass: decorate one with `register`")
+    _LOADED.update(set(sys.modules) - modules_before, [module_name])
     return registered

@@ -13,7 +13,7 @@
 // RUN: not %par-opt %s --load-pass-plugin=probe_plugin --passes=probe-break --verify-each --mlir-pass-pipeline-crash-reproducer=%t.break 2>&1 | FileCheck %s --check-prefix=BREAK
 // A reproducer on request, which runs again.
 // RUN: %par-opt %s --passes=cse,inline-calls --mlir-generate-reproducer=%t.asked -o %t.mlir
-// RUN: %par-opt --run-reproducer %t.asked | cmp %t.mlir -
+// RUN: %par-opt --run-reproducer %t.asked 2>&1 | cmp %t.mlir -
 // RUN: not %par-opt --run-reproducer %t.asked --passes=cse 2>&1 | FileCheck %s --check-prefix=BOTH
 
 // RAISE:       {{^}}par-opt: internal error in probe-raise: KeyError: 'probe' ({{.*}}probe_plugin.py:{{[0-9]+}})

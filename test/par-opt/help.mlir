@@ -10,6 +10,7 @@
 // CHECK:      --split-input-file [=MARKER]
 // CHECK:      --emit-bytecode
 // CHECK:      --allow-unregistered-dialect
+// CHECK:      --no-implicit-module
 // CHECK:      passes:
 // CHECK:      -p PIPELINE, --passes PIPELINE, --pass-pipeline PIPELINE
 // CHECK:      --load-pass-plugin MODULE
@@ -18,6 +19,7 @@
 // CHECK:      --verify-each [=0|1]
 // CHECK:      --show-dialects
 // CHECK:      --version
+// CHECK:      --completion SHELL
 // CHECK:      remarks and diagnostics:
 // CHECK:      --remarks
 // CHECK:      --remarks-filter REGEX
@@ -37,11 +39,18 @@
 // CHECK:      --mlir-print-ir-after-change
 // CHECK:      --mlir-print-ir-after-failure
 // CHECK:      --mlir-print-ir-module-scope
+// CHECK:      --mlir-print-ir-tree-dir DIR
 // CHECK:      --mlir-timing
+// CHECK:      --mlir-pass-statistics
 // CHECK:      --mlir-disable-threading
 // CHECK:      when something fails:
 // CHECK:      --mlir-pass-pipeline-crash-reproducer FILE
 // CHECK:      --mlir-generate-reproducer FILE
 // CHECK:      --run-reproducer
 // CHECK:      --debug
+// CHECK:      Named pipelines:
+// CHECK:      grad-sync
+// CHECK:      = inline-calls,
+// CHECK:      hsdp
+// CHECK:      Example: par-opt step.mlir --passes=
 // CHECK:      Exit status: 0, or 1 for any failure

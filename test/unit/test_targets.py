@@ -80,7 +80,7 @@ def test_a_name_is_canonical(text: str, name: str) -> None:
         ("", "no target ``: expected `host`, `cpu:8`, `tpu:v5e:2x4` or `gpu:h100:1x1x8`"),
         ("tpuv5", "no target `tpuv5`: expected `host`"),
         ("host:2", "no target `host:2`: expected `host`"),
-        ("cpu", "no target `cpu:`: expected the number of devices, as in `cpu:8`"),
+        ("cpu", "no target `cpu`: expected the number of devices, as in `cpu:8`"),
         ("cpu:0", "no target `cpu:0`: expected the number of devices"),
         ("cpu:-1", "no target `cpu:-1`: expected the number of devices"),
         ("tpu:v5e", "no target `tpu:v5e`: expected a topology and how many slices of it, as in `tpu:v5e:2x4`"),
