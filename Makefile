@@ -1,6 +1,8 @@
 # Targets are listed by `make help`: the text after `##` is the help.
 PYTHON ?= python3
 VENV ?= .venv
+# Levanter's newest versions need Python 3.12; the last one for 3.11 does as well.
+LEVANTER_PYTHON ?= $(PYTHON)
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 JOBS ?= 2
@@ -49,10 +51,16 @@ lint: $(STAMP) ## Format, lint, types, dead check lines, stale docs
 bench: $(STAMP) ## What XLA alone and par-opt communicate, per target; step and rewrite times; written to docs/benchmarks.md
 	$(BIN)/python tools/bench.py
 
+gallery: $(STAMP) ## Steps of public packages without and with par-opt, per target; written to docs/gallery.md
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[gallery,tpu,gpu]'
+	$(LEVANTER_PYTHON) -m venv $(VENV)-levanter
+	$(VENV)-levanter/bin/python -m pip install --quiet --disable-pip-version-check -e '.[levanter,tpu,gpu]'
+	$(BIN)/python tools/gallery.py --python $(VENV)-levanter/bin/python
+
 docs: $(STAMP) ## Write docs/passes.md from the passes
 	$(BIN)/python tools/gen_pass_docs.py
 
 clean: ## Remove what the other targets made
-	rm -rf $(VENV) build demo-out .pytest_cache .hypothesis .ruff_cache .mypy_cache
+	rm -rf $(VENV) $(VENV)-levanter build demo-out .pytest_cache .hypothesis .ruff_cache .mypy_cache
 
-.PHONY: help setup extras demo test lit pytest nightly lint bench docs clean
+.PHONY: help setup extras demo test lit pytest nightly lint bench gallery docs clean

@@ -1,0 +1,103 @@
+"""The programs of the gallery, in the order of the page. Imports none of the packages."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+TARGETS = ("cpu:8", "tpu:v5e:2x4", "gpu:h100:1x1x8")
+
+# By file of gallery_programs: the packages on PyPI whose code a step is, the one that it is named for first.
+PACKAGES = {
+    "levanter_steps": ("marin-levanter", "marin-haliax", "equinox", "optax"),
+    "keras_steps": ("keras", "keras-hub"),
+    "flax_steps": ("flax", "optax"),
+    "equinox_steps": ("equinox", "optax"),
+    "optax_steps": ("optax", "flax"),
+}
+
+DEFAULT, FINITE, DEFER = "grad-sync", "grad-sync{finite=true}", "grad-sync{policy=defer}"
+
+
+IN_BRANCH = """\
+The sum is reduced in the branch that updates the parameters, and once more after the loop: the optimizer's state holds
+it, and the program does not say that none is on its way when the loop ends."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A program: what makes it, and what its user changes."""
+
+    name: str
+    title: str
+    make: str  # file:function of gallery_programs
+    arguments: dict[str, Any]
+    before: str  # the line to change
+    after: str
+    passes: str
+    more: str = ""  # why par-opt sends more than the ideal, where it sends less than XLA alone
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        return PACKAGES[self.make.partition(":")[0]]
+
+
+def _jitted(name: str, title: str, make: str, passes: str = DEFAULT, /, **arguments: Any) -> Entry:
+    """The user's own `jax.jit` becomes `paropt.jit`."""
+    option = f', passes="{passes}"' if passes != DEFAULT else ""
+    before, after = "step = jax.jit(step, donate_argnums=0)", f"step = paropt.jit(step, donate_argnums=0{option})"
+    return Entry(name, title, make, arguments, before, after, passes)
+
+
+def _enabled(name: str, title: str, make: str, call: str, passes: str = DEFAULT, /, **arguments: Any) -> Entry:
+    """The package calls `jax.jit` itself: `paropt.enabled` covers what is called inside."""
+    option = f'"{passes}"' if passes != DEFAULT else ""
+    return Entry(name, title, make, arguments, call, f"with paropt.enabled({option}): {call}", passes)
+
+
+def _levanter(name: str, title: str, model: str, passes: str = DEFAULT, /, *, sharded: bool = False) -> Entry:
+    call = "trainer.train(state, loader)"
+    return _enabled(name, title, "levanter_steps:language_model", call, passes, name=model, sharded=sharded)
+
+
+def _nnx(name: str, title: str, passes: str = DEFAULT, /, **arguments: Any) -> Entry:
+    return _enabled(name, title, "flax_steps:nnx_step", "train(model, optimizer, batch)", passes, **arguments)
+
+
+def _optimizer(name: str, title: str, function: str, passes: str, optimizer: str = "multi_steps", /) -> Entry:
+    """Gradients that optax adds up in the optimizer's state."""
+    made = _jitted(name, title, f"optax_steps:{function}", passes, optimizer=optimizer)
+    return replace(made, more=IN_BRANCH)
+
+
+ENTRIES = (
+    _levanter("levanter_gpt2", "GPT-2, data-parallel, `Trainer`", "gpt2"),
+    _levanter("levanter_llama", "Llama with grouped queries, data-parallel, `Trainer`", "llama"),
+    _levanter("levanter_fsdp", "GPT-2, fully sharded, as is Levanter's default", "gpt2", sharded=True),
+    _levanter(
+        "levanter_fsdp_defer", "GPT-2, fully sharded, gradients whole until the end", "gpt2", DEFER, sharded=True
+    ),
+    replace(
+        _jitted("keras_scan", "GPT-2 of keras-hub, a scan of `Model.train_step`", "keras_steps:gpt2_scan", FINITE),
+        more=IN_BRANCH,
+    ),
+    _enabled(
+        "keras_fit",
+        "GPT-2 of keras-hub, `Model.fit`: one call per micro-batch",
+        "keras_steps:gpt2_calls",
+        "model.fit(x, y, ...)",
+    ),
+    _jitted("keras_gradients", "BERT of keras-hub, gradients added up in a scan", "keras_steps:bert_gradients"),
+    _jitted("flax_linen", "linen transformer, scanned layers, `TrainState`", "flax_steps:linen"),
+    _nnx("flax_nnx", "nnx transformer, data-parallel, `nnx.jit` and `nnx.scan`"),
+    _nnx("flax_nnx_fsdp", "nnx transformer, fully sharded", sharded=True),
+    _nnx("flax_nnx_fsdp_defer", "nnx transformer, fully sharded, gradients whole until the end", DEFER, sharded=True),
+    _enabled("equinox", "transformer, `filter_jit`", "equinox_steps:classifier", "train(model, state, batch, key)"),
+    _jitted("optax_microbatch", "`microbatching.microbatch`, mean", "optax_steps:microbatch", kind="MEAN"),
+    _jitted("optax_running_mean", "the same, running mean", "optax_steps:microbatch", kind="RUNNING_MEAN"),
+    _optimizer("optax_multisteps", "`MultiSteps` in a scan", "scanned", FINITE),
+    _optimizer("optax_multisteps_default", "`MultiSteps` in a scan, default options", "scanned", DEFAULT),
+    _optimizer(
+        "optax_multisteps_unrolled", "`MultiSteps` in a loop of Python", "unrolled", f"roll-accumulation,{FINITE}"
+    ),
+    _optimizer("optax_multisteps_calls", "`MultiSteps`, one call per micro-batch", "called", DEFAULT),
+    _optimizer("optax_apply_every", "`apply_every` in a scan", "scanned", FINITE, "apply_every"),
+)

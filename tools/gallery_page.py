@@ -1,0 +1,231 @@
+"""The gallery's page, of what tools/gallery.py has measured."""
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+from gallery_catalog import ENTRIES, TARGETS, Entry
+
+TITLES = {
+    "marin-levanter": "Levanter",
+    "keras": "Keras",
+    "flax": "Flax",
+    "equinox": "Equinox",
+    "optax": "Optax",
+}
+MOST_STAYS = 6  # lines per program
+MORE = 1.01  # times the ideal: losses and metrics are reduced, too
+
+Result = dict[str, Any]
+
+INTRODUCTION = """\
+Training steps of public packages, compiled by XLA alone and with par-opt: the packages' own models, layers, trainers
+and optimizers, in small configurations with random weights, on 8 devices, with 4 micro-batches per update of the
+parameters. `make gallery` installs the packages and measures all; `python tools/gallery.py --only 'keras_*'` measures a
+part again. The steps are in [tools/gallery_programs](../tools/gallery_programs)."""
+
+LEGEND = """\
+Per device and update of the parameters:
+
+- **wire**: bytes that collectives of all kinds send, an all-reduce 2(n-1)/n of its payload, others (n-1)/n, as often as
+  they run. A collective in a branch is counted once: these branches are taken when the parameters are updated.
+- **x ideal**: wire in multiples of what one all-reduce of all gradients sends. Fully sharded programs have no such
+  ideal; the summary shows their kB, in parentheses.
+- **collectives**: how often one runs; in parentheses, how many of these runs are in loops. `>=`: a trip count is not
+  known.
+- **temporary**: memory beside arguments and results.
+- **compile**: seconds from the function to the executable: tracing, lowering, passes, XLA, and par-opt's check of the
+  executable. XLA alone comes first, in a process that has compiled before.
+- **values**: the largest difference between the results of both on 8 CPU devices, relative to the largest element of
+  each array. Arrays that are rounding and nothing else, as what Adam makes of a gradient of 0, are counted apart."""
+
+
+def page(found: dict[str, Result]) -> str:
+    parts = [
+        "<!-- Written by tools/gallery.py from gallery.json: `make gallery`. -->",
+        "# Gallery",
+        INTRODUCTION,
+        LEGEND,
+        "## Summary",
+        _summary(found),
+    ]
+    for package, entries in groupby(ENTRIES, lambda entry: entry.packages[0]):
+        listed = list(entries)
+        parts += [f"## {TITLES[package]}", *_versions(listed, found)]
+        parts += [part for entry in listed for part in _program(entry, found.get(entry.name))]
+    return "\n\n".join(parts) + "\n"
+
+
+def alarms(result: Result) -> list[str]:
+    """What is wrong with a result: no numbers, a fallback, or other values."""
+    found = [result["problem"]] if result["problem"] else []
+    for target, measured in result["targets"].items():
+        found += [f"{target}: {line}" for line in (measured["problem"], *measured["warnings"]) if line]
+        if measured["values"] and measured["values"]["wrong"]:
+            found.append(f"{target}: {measured['values']['wrong']} results differ by more than rounding")
+    return found
+
+
+def line(result: Result) -> str:
+    """For the terminal, of all targets."""
+    return "; ".join(alarms(result)) or "done"
+
+
+def target_line(measured: Result) -> str:
+    """For the terminal, of one target."""
+    if measured["problem"]:
+        return measured["problem"]
+    return f"{' -> '.join(_kb(measured[side]['wire']) for side in ('alone', 'ours'))} kB, {_ratios(measured)}"
+
+
+def _summary(found: dict[str, Result]) -> str:
+    header = ("program", "", *(f"{target}: x ideal (kB)" for target in TARGETS), "values")
+    rows = [header]
+    for entry in ENTRIES:
+        result = found.get(entry.name)
+        targets = result["targets"] if result else {}
+        cells = [_summary_cell(targets.get(target)) for target in TARGETS]
+        link = f"[{entry.name}](#{entry.name})"
+        rows.append((link, f"{TITLES[entry.packages[0]]}: {entry.title}", *cells, _values(targets.get(TARGETS[0]))))
+    return _table(rows, left=2)
+
+
+def _summary_cell(measured: Result | None) -> str:
+    if measured is None:
+        return "not measured"
+    if measured["problem"]:
+        return "failed"
+    fell_back = " (fell back)" if measured["warnings"] else ""
+    return f"{_ratios(measured)}{fell_back}"
+
+
+def _ratios(measured: Result) -> str:
+    """`4.00 → 1.00`, or kB where there is no ideal."""
+    pair = [measured[side] for side in ("alone", "ours")]
+    if measured["ideal"] is None:
+        return " → ".join(f"({_bound(side)}{_kb(side['wire'])})" for side in pair)
+    return " → ".join(f"{_bound(side)}{side['wire'] / measured['ideal']:.2f}" for side in pair)
+
+
+def _versions(entries: list[Entry], found: dict[str, Result]) -> Iterator[str]:
+    """Which versions the programs of a package were measured with: one line for all that have the same."""
+    measured = [result for entry in entries if (result := found.get(entry.name)) and result["versions"]]
+    texts = dict.fromkeys(
+        f"{', '.join(f'{name} {version}' for name, version in result['versions'].items())}, "
+        f"Python {result['python']}; {result['date']}."
+        for result in measured
+    )
+    yield from texts
+
+
+def _program(entry: Entry, result: Result | None) -> Iterator[str]:
+    yield f"### {entry.name}"
+    yield f"{entry.title[0].upper()}{entry.title[1:]}:"
+    yield f"```diff\n- {entry.before}\n+ {entry.after}\n```"
+    if result is None:
+        yield "Not measured yet."
+        return
+    if result["problem"]:
+        yield f"Not measured: {result['problem']}."
+        return
+    header = (
+        "target",
+        "wire kB alone",
+        "par-opt",
+        "x ideal alone",
+        "par-opt",
+        "collectives alone",
+        "par-opt",
+        "temporary kB alone",
+        "par-opt",
+        "compile s alone",
+        "par-opt",
+    )
+    targets = [result["targets"][target] for target in TARGETS if target in result["targets"]]
+    yield _table([header, *(_cells(measured) for measured in targets)])
+    if entry.more and any(_is_more(measured) for measured in targets):
+        yield entry.more
+    yield from _notes(targets)
+
+
+def _cells(measured: Result) -> tuple[str, ...]:
+    if measured["problem"]:
+        return (measured["target"], measured["problem"], *[""] * 9)
+    pair = [measured[side] for side in ("alone", "ours")]
+    ideal = measured["ideal"]
+    columns = (
+        [_bound(side) + _kb(side["wire"]) for side in pair],
+        ["" if ideal is None else f"{_bound(side)}{side['wire'] / ideal:.2f}" for side in pair],
+        [f"{_bound(side)}{side['runs']} ({side['in_loops']})" for side in pair],
+        [_kb(side["temporary"]) for side in pair],
+        [f"{side['seconds']:.1f}" for side in pair],
+    )
+    return (measured["target"], *(cell for column in columns for cell in column))
+
+
+def _notes(targets: list[Result]) -> Iterator[str]:
+    """Values, fallbacks, and what stays, told once where targets agree."""
+    for measured in targets:
+        if measured["values"]:
+            yield f"Values: {_told_values(**measured['values'])}."
+        for warning in measured["warnings"]:
+            yield f"{measured['target']} falls back: {warning}"
+    stays: dict[tuple[str, ...], list[str]] = {}
+    for measured in targets:
+        for stay in measured["stays"]:
+            stays.setdefault((stay["kind"], *stay["reasons"]), []).append(
+                f"{measured['target']} {_kb(stay['wire'])} kB in {stay['runs']} runs"
+            )
+    if not stays:
+        return
+    yield "Runs more than once per update, and why:"
+    listed = list(stays.items())
+    lines = [
+        f"- {kind}s ({', '.join(where)}): {'; '.join(reasons) or _no_reason(kind)}"
+        for (kind, *reasons), where in listed
+    ]
+    more = [f"- and {len(lines) - MOST_STAYS} more, smaller"] if len(lines) > MOST_STAYS else []
+    yield "\n".join(lines[:MOST_STAYS] + more)
+
+
+def _no_reason(kind: str) -> str:
+    """No pass says anything of it: of reductions one should."""
+    return (
+        "no remark"
+        if kind in ("all-reduce", "reduce-scatter")
+        else "the program's own, or XLA's; not par-opt's concern"
+    )
+
+
+def _is_more(measured: Result) -> bool:
+    """Whether par-opt sends more than the ideal, and less than XLA alone."""
+    if measured["problem"] or measured["ideal"] is None:
+        return False
+    return bool(MORE * measured["ideal"] < measured["ours"]["wire"] < measured["alone"]["wire"] / MORE)
+
+
+def _told_values(largest: float, arrays: int, noise: int, wrong: int) -> str:
+    more = f"; {noise} of {arrays} arrays are rounding" if noise else ""
+    found = f"{wrong} of {arrays} arrays differ by more than rounding" if wrong else "equal within rounding"
+    return f"{found}, largest difference {largest:.0e}{more}"
+
+
+def _values(measured: Result | None) -> str:
+    values = measured["values"] if measured else None
+    if not values:
+        return ""
+    return f"{values['largest']:.0e}" + (" (wrong)" if values["wrong"] else "")
+
+
+def _bound(side: Result) -> str:
+    return "" if side["is_exact"] else ">= "
+
+
+def _kb(size: float) -> str:
+    return f"{size / 1e3:.0f}"
+
+
+def _table(rows: list[tuple[str, ...]], left: int = 1) -> str:
+    header, *body = rows
+    lines = [header, tuple("---" if i < left else "---:" for i in range(len(header))), *body]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

@@ -1,0 +1,60 @@
+"""What a file of this folder makes: one training step, on arrays that eight CPU devices hold."""
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+import optax
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+MICRO_BATCHES = 4
+BATCH = 32  # examples of a micro-batch
+SEQUENCE, VOCABULARY, CLASSES = 16, 128, 10
+WIDTH, HEADS, LAYERS = 64, 4, 2
+
+
+@dataclass(frozen=True)
+class Program:
+    """A step, the arrays that it is called with, and what one reduction of its gradients takes."""
+
+    step: Callable[..., Any]
+    args: tuple[Any, ...]
+    gradients: Any = None  # a tree of arrays that are reduced whole, once per update; None: they stay sharded
+    calls: int = 1  # of the step, per update
+    donated: tuple[int, ...] = (0,)  # positions of arguments that the package's own jit donates
+    within: Callable[[Mesh], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext  # while it is traced
+
+    @property
+    def mesh(self) -> Mesh:
+        """Of the arguments."""
+        shardings = [leaf.sharding for leaf in jax.tree.leaves(self.args) if isinstance(leaf, jax.Array)]
+        return next(sharding.mesh for sharding in shardings if isinstance(sharding, NamedSharding))
+
+
+def data_mesh() -> Mesh:
+    return jax.make_mesh((jax.device_count(),), ("data",), axis_types=(AxisType.Auto,))
+
+
+def put(mesh: Mesh, tree: Any, *spec: Any) -> Any:
+    """The arrays of `tree`, sharded over `mesh`; replicated without a spec."""
+    return jax.device_put(tree, NamedSharding(mesh, PartitionSpec(*spec)))
+
+
+def tokens(*leading: int) -> np.ndarray:
+    """Token ids, the same each time."""
+    shape = (*leading, BATCH, SEQUENCE)
+    return np.random.default_rng(0).integers(0, VOCABULARY, shape).astype(np.int32)
+
+
+def examples(*leading: int) -> tuple[np.ndarray, np.ndarray]:
+    """Vectors of some sequences, and a class for each sequence."""
+    rng = np.random.default_rng(0)
+    vectors = rng.standard_normal((*leading, BATCH, SEQUENCE, WIDTH)).astype(np.float32)
+    return vectors, rng.integers(0, CLASSES, (*leading, BATCH)).astype(np.int32)
+
+
+def cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
+    return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
