@@ -1,7 +1,8 @@
 """`paropt.policies`: what each policy of `grad-sync` communicates and holds, and which one fits a memory budget.
 
-Unsharded sums that are reduced once, or shards that every micro-batch reduces into: the passes estimate what a sum
-takes, but only the target's compiler knows what the executable does. So it is asked: docs/policies.md.
+Unsharded sums that are reduced once, or shards that every micro-batch reduces into; parameters that are gathered once,
+or at each use: the passes estimate what a sum takes, but only the target's compiler knows what the executable does. So
+it is asked: docs/policies.md.
 """
 
 import contextlib
@@ -19,7 +20,7 @@ from paropt.totals import SYNC_KINDS, Audit, Traffic, traffic
 
 ALONE = "XLA alone"
 _DEFAULT = "policy=keep-shards"  # of the passes
-_FIXED = ("every", "keep-shards", "defer")  # policies that have no budget
+_FIXED = ("every", "keep-shards", "gather", "defer", "once")  # policies that have no budget
 _TRIES = 4  # compilations that look for what auto may hold
 
 

@@ -9,21 +9,23 @@ os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
 sys.path.append(str(Path(__file__).resolve().parent.parent / "test"))
 
-from programs.catalog import MATRIX
+from programs.catalog import LAYERS, MATRIX
 from programs.program import Sizes
 
 import paropt
 
+PROGRAMS = MATRIX | LAYERS
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--program", choices=MATRIX, default="plain_mlp_p7", metavar="NAME", help="(%(default)s)")
+    parser.add_argument("--program", choices=PROGRAMS, default="blocks_p18", metavar="NAME", help="(%(default)s)")
     parser.add_argument("--target", default="cpu:8", help="(%(default)s)")
     parser.add_argument("--width", type=int, default=64, help="of its layers (%(default)s)")
     parser.add_argument("--budget", default="120kB", help="bytes per device (%(default)s)")
     options = parser.parse_args()
     devices = paropt.targets.get(options.target).devices
-    program = MATRIX[options.program](Sizes(width=options.width), devices=devices or None)
+    program = PROGRAMS[options.program](Sizes(width=options.width), devices=devices or None)
     print(paropt.policies(program.step, *program.args, target=options.target, memory_budget=options.budget))
 
 

@@ -4,7 +4,7 @@ import re
 
 import jax
 import pytest
-from programs.catalog import MATRIX
+from programs.catalog import LAYERS, MATRIX
 from programs.compare import difference_from_definition, tolerance_of
 from programs.program import Sizes
 
@@ -24,8 +24,10 @@ def compared(name: str, memory_budget: int | None) -> Policies:
 def test_the_budget_decides(name: str) -> None:
     program = MATRIX[name](SIZES)
     free = compared(name, None)
-    every, kept, whole = free.choices
-    assert [c.policy for c in free.choices] == ["policy=every", "policy=keep-shards", "policy=defer"]
+    every, kept, gathered, whole, once = free.choices
+    names = ["every", "keep-shards", "gather", "defer", "once"]
+    assert [c.policy for c in free.choices] == [f"policy={name}" for name in names]
+    assert (gathered.wire_bytes, once.wire_bytes) == (kept.wire_bytes, whole.wire_bytes), "XLA gathers once, told where"
     assert whole.wire_bytes < kept.wire_bytes <= every.wire_bytes
     assert free.best == whole
 
@@ -43,13 +45,26 @@ def test_the_budget_decides(name: str) -> None:
     assert paropt.audit(planned).peak_memory == auto.peak_memory
 
 
+def test_parameters_of_layers_are_gathered_at_use_or_once() -> None:
+    program = LAYERS["blocks_p17"](Sizes(width=32))
+    free = paropt.policies(program.step, *program.args)
+    _, kept, gathered, whole, once = free.choices
+    assert free.best == once
+    assert once.wire_bytes < gathered.wire_bytes < kept.wire_bytes
+    assert once.wire_bytes < whole.wire_bytes < kept.wire_bytes
+    assert kept.peak_memory < gathered.peak_memory < once.peak_memory
+    between = paropt.policies(program.step, *program.args, memory_budget=gathered.peak_memory)
+    assert between.best.wire_bytes <= gathered.wire_bytes
+    assert between.best.peak_memory <= gathered.peak_memory
+
+
 def test_no_policy_fits() -> None:
     found = compared("plain_mlp_p6", 1)
     assert found.best.peak_memory == min(c.peak_memory or 0 for c in (found.alone, *found.choices))
     assert "policy=auto" not in str(found)
     table = str(found).splitlines()
     assert table[0] == "reductions and memory on cpu:8, per device and step, 1 B allowed"
-    assert [bool(re.search("over budget|<- best", line)) for line in table[2:]] == [True] * 4
+    assert [bool(re.search("over budget|<- best", line)) for line in table[2:]] == [True] * 6
 
 
 def test_what_is_accepted() -> None:
