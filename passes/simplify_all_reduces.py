@@ -72,8 +72,8 @@ def simplify_all_reduces(module: ir.Operation) -> list[Remark]:
     Worth it when:
 
     - it reduces what ops on elements make of reductions over the same devices, constants and scalars
-    - a term that is taken out is what the loop carries, and then has the result in its place, or what an all_reduce
-      over the same devices has made; nothing else reads it
+    - a term that is taken out is what the loop carries, and then has the result in its place, perhaps with other terms,
+      or what an all_reduce over the same devices has made; nothing else reads it
 
     A sum of equal floats is rounded once, not at each addition. Of a mean with a term taken out, the sum and the
     division are reassociated, so it may differ by rounding.

@@ -98,9 +98,16 @@ def _only_use(value: ir.Value) -> ir.OpOperand | None:
 
 
 def _is_carried_on(first: UniformTerm, position: int, found: dict[ir.Value, UniformTerm]) -> bool:
-    """Whether the loop carries on, in the place of `first`, what is made of it in this way."""
-    last = first
-    while last.end in found:
-        last = found[last.end]
-    use = _only_use(last.end)
-    return use is not None and use.owner.operation.name == "stablehlo.return" and use.operand_number == position
+    """Whether the loop carries on, in the place of `first`, what is made of it so, and by adding other terms."""
+    value = first.end
+    while (use := _only_use(value)) is not None:
+        op = use.owner.operation
+        if op.name == "stablehlo.return":
+            return use.operand_number == position
+        if value in found:
+            value = found[value].end
+        elif op.name in _COMBINED or _number(use) is not None:
+            value = op.results[0]
+        else:
+            return False
+    return False

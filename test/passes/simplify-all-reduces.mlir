@@ -191,7 +191,7 @@ func.func public @sum_of_constants() -> tensor<4xf32> {
 
 module attributes {mhlo.num_replicas = 8 : i32} {
 
-// REMARK-COUNT-8: [simplify-all-reduces] stablehlo.all_reduce applied: a term that all devices of a group have already is added after it
+// REMARK-COUNT-9: [simplify-all-reduces] stablehlo.all_reduce applied: a term that all devices of a group have already is added after it
 // REMARK-NEXT: [simplify-all-reduces] stablehlo.all_reduce applied: all devices of a group have the same: it is that, 8 times
 
 // A mean that is carried on: the accumulator is its own mean.
@@ -360,6 +360,38 @@ func.func public @means_in_steps(%x: tensor<4xf32>, %y: tensor<4xf32>, %z: tenso
   %r2 = "stablehlo.all_reduce"(%s2) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
   %m2 = stablehlo.divide %r2, %eight : tensor<4xf32>
   return %m2 : tensor<4xf32>
+}
+
+// The next value has terms that are reduced by themselves, and is multiplied.
+// CHECK-LABEL: func.func public @with_other_terms
+// CHECK-SAME:    (%[[X:.*]]: tensor<4xf32>, %[[Y:.*]]: tensor<4xf32>)
+// CHECK:         stablehlo.while(%{{.*}} = %{{.*}}, %[[ACC:.*]] = %{{.*}})
+// CHECK:         do {
+// CHECK-NEXT:      %[[R:.*]] = "stablehlo.all_reduce"(%[[X]])
+// CHECK:           %[[M:.*]] = stablehlo.divide %[[R]], %{{.*}}
+// CHECK-NEXT:      stablehlo.add %[[ACC]], %[[M]]
+// CHECK-NEXT:      "stablehlo.all_reduce"(%[[Y]])
+func.func public @with_other_terms(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %eight = stablehlo.constant dense<8.0> : tensor<4xf32>
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %s = stablehlo.add %acc, %x : tensor<4xf32>
+    %sum = "stablehlo.all_reduce"(%s) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %m = stablehlo.divide %sum, %eight : tensor<4xf32>
+    %t = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %n = stablehlo.subtract %t, %m : tensor<4xf32>
+    %next = stablehlo.divide %n, %eight : tensor<4xf32>
+    %j = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %j, %next : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
 }
 
 // A gradient that automatic differentiation has summed: the accumulator is taken out, and what is left is reduced already.
@@ -588,7 +620,7 @@ func.func public @mean_of_maxima(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %w#1 : tensor<4xf32>
 }
 
-// Worth it when: a term that is taken out is what the loop carries, and then has the result in its place, or what an all_reduce over the same devices has made; nothing else reads it
+// Worth it when: a term that is taken out is what the loop carries, and then has the result in its place, perhaps with other terms, or what an all_reduce over the same devices has made; nothing else reads it
 // CHECK-LABEL: func.func public @read_by_others
 // CHECK:           %[[S:.*]] = stablehlo.add
 // CHECK-NEXT:      "stablehlo.all_reduce"(%[[S]])
