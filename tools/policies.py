@@ -22,7 +22,7 @@ def main() -> None:
     parser.add_argument("--program", choices=PROGRAMS, default="blocks_p18", metavar="NAME", help="(%(default)s)")
     parser.add_argument("--target", default="cpu:8", help="(%(default)s)")
     parser.add_argument("--width", type=int, default=64, help="of its layers (%(default)s)")
-    parser.add_argument("--budget", default="120kB", help="bytes per device (%(default)s)")
+    parser.add_argument("--budget", default="500kB", help="bytes per device (%(default)s)")
     options = parser.parse_args()
     devices = paropt.targets.get(options.target).devices
     program = PROGRAMS[options.program](Sizes(width=options.width), devices=devices or None)
