@@ -16,6 +16,7 @@ from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.core.context import make_context
 from paropt.passes.core.pipeline import Pipeline
 from paropt.passes.core.remarks import source_of
+from paropt.wording import counted
 
 SEEDS = 3  # sets of data
 _BITS = 1e-9  # stands for what is allowed where nothing is
@@ -72,15 +73,15 @@ class Check(NamedTuple):
     @property
     def summary(self) -> str:
         """One line."""
-        data = f"with {self.seeds} sets of data on {_count(self.devices, 'simulated device')}"
+        data = f"with {self.seeds} sets of data on {counted(self.devices, 'simulated device')}"
         if not self.is_changed:
             return f"the passes changed nothing: nothing to compare {data}"
         if self.different:
-            number = f"{len(self.different)} of {_count(len(self.results), 'result')} wrong"
+            number = f"{len(self.different)} of {counted(len(self.results), 'result')} wrong"
             return f"{number}, {data}: {'worst, ' * (len(self.different) > 1)}{self._worst_first[0]}"
         close = [result for result in self.results if result.difference]
         exact = len(self.results) - len(close)
-        same = f"{exact} of {_count(len(self.results), 'result')} the same, bit for bit"
+        same = f"{exact} of {counted(len(self.results), 'result')} the same, bit for bit"
         if not close:
             return f"{same}, {data}"
         within = f"{len(close)} as far as rounding explains, within {max(r.difference for r in close):.2g}"
@@ -94,10 +95,6 @@ class Check(NamedTuple):
     def __str__(self) -> str:
         """The summary, and a line for each other result that is wrong."""
         return "\n".join([self.summary, *(f"  {result}" for result in self._worst_first[1:])])
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def check(program: Any, /, *args: Any, passes: str | None = None, seeds: int = SEEDS, **kwargs: Any) -> Check:

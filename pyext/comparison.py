@@ -78,7 +78,7 @@ class Row:
         return ", ".join(f"{part} of {whole} arrays {verdict}" for part, whole, verdict in parts if part)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AuditComparison:
     """The audits of a program compiled as it is (`before`) and with passes (`after`). `str` of it is a report.
 
@@ -131,11 +131,20 @@ class AuditComparison:
         """Writes a picture, bars per loop, to `path`. Raises ImportError without matplotlib."""
         AuditReport((self,)).plot(path)
 
+    def __repr__(self) -> str:
+        target = f" on {self.target}" if self.target else ""
+        if self.is_single:
+            return f"<AuditComparison{target}, no passes: {self.after!r}>"
+        return f"<AuditComparison{target} of {self.passes}: before {self.before!r}, after {self.after!r}>"
+
+    def _repr_html_(self) -> str:
+        return AuditReport((self,))._repr_html_()
+
     def __str__(self) -> str:
         return str(AuditReport((self,)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AuditReport:
     """The audits of one program for several targets. `str` of it is a report."""
 
@@ -171,6 +180,15 @@ class AuditReport:
         from paropt.report_plot import plot
 
         plot(self, path)
+
+    def __repr__(self) -> str:
+        return f"<AuditReport: {', '.join(map(repr, self.comparisons))}>"
+
+    def _repr_html_(self) -> str:
+        """The page in a frame: its styles are not for the notebook."""
+        from paropt.report_html import frame
+
+        return frame(self)
 
     def __str__(self) -> str:
         from paropt.report_text import report_text

@@ -18,6 +18,7 @@ from paropt.apart import ChildDiedError, ask, command, last_line, put_reply, req
 from paropt.crashes import signal_name
 from paropt.participants import Device, devices_of
 from paropt.targets import Compiled, Memory, TargetError, first_line, get, memory_of
+from paropt.wording import counted
 
 _COMMAND = command("paropt.compile_apart")
 _MODULE, _HLO = "module.mlirbc", "optimized.hlo"
@@ -114,7 +115,7 @@ def _compile(bytecode: bytes, devices: list[Any], request: Request) -> Compiled:
         module.operation.attributes["sym_name"] = ir.StringAttr.get("module", module.context)
     replicas, partitions = device_grid(module.operation)
     if replicas * partitions != len(devices):
-        asked = f"{replicas * partitions} devices ({replicas} replicas x {partitions} partitions)"
+        asked = f"{replicas * partitions} devices ({counted(replicas, 'replica')} x {counted(partitions, 'partition')})"
         raise TargetError(f"{request.target} has {len(devices)} devices, the module is for {asked}")
 
     ordered = np.array([devices[position] for position in request.order or range(len(devices))])

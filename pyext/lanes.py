@@ -6,6 +6,8 @@ from typing import NamedTuple
 from paropt.census import KINDS, Collective, Loop
 from paropt.comparison import AuditComparison, place_of
 from paropt.report_text import loops_text, sides, size_text, trips_text
+from paropt.totals import without_scalars
+from paropt.wording import counted
 
 # Of the bars, in the order of census.KINDS: readable on white and on black.
 COLORS = {
@@ -21,12 +23,21 @@ COLORS = {
 
 
 class Bar(NamedTuple):
-    """The collectives of one kind in one loop. Bytes are per device."""
+    """The collectives of one kind in one loop, arrays of one element left out as in the sums. Bytes are per device."""
 
     kind: str
-    runs: int | None  # per step, of all of them; None when unknown
-    bytes: int  # payload per step; of one run each where `runs` is unknown
+    blocks: tuple[tuple[int, int], ...]  # of each collective: runs per step, bytes of each; 1 run where unknown
+    is_known: bool  # how often they run
     at_most: bool  # some are in a branch of a conditional, and counted as if always taken
+
+    @property
+    def runs(self) -> int:
+        return sum(runs for runs, _ in self.blocks)
+
+    @property
+    def bytes(self) -> int:
+        """Payload per step; of one run each where their number is unknown."""
+        return sum(runs * size for runs, size in self.blocks)
 
 
 @dataclass(frozen=True)
@@ -43,10 +54,10 @@ class Lane:
 
 def lanes(comparison: AuditComparison) -> list[Lane]:
     """A lane for each loop that communicates, before or after; the outside of loops is the last one."""
-    audits = [audit for _, audit in sides(comparison)]
-    loops = dict.fromkeys(place_of(c).loops for audit in audits for c in audit.collectives)
+    audits = [without_scalars(audit.collectives) for _, audit in sides(comparison)]
+    loops = dict.fromkeys(place_of(c).loops for collectives in audits for c in collectives)
     return [
-        Lane(_title(where), tuple(_bars(tuple(c for c in a.collectives if place_of(c).loops == where)) for a in audits))
+        Lane(_title(where), tuple(_bars(tuple(c for c in found if place_of(c).loops == where)) for found in audits))
         for where in sorted(loops, key=lambda where: not where)
     ]
 
@@ -62,9 +73,9 @@ def _bars(collectives: tuple[Collective, ...]) -> tuple[Bar, ...]:
         members = [c for c in collectives if c.kind == kind]
         if not members:
             continue
-        runs = None if any(c.executions is None for c in members) else sum(c.executions or 0 for c in members)
-        size = sum(c.payload * (1 if c.executions is None else c.executions) for c in members)
-        found.append(Bar(kind, runs, size, any(c.at_most for c in members)))
+        blocks = tuple((1 if c.executions is None else c.executions, c.payload) for c in members)
+        is_known = all(c.executions is not None for c in members)
+        found.append(Bar(kind, blocks, is_known, any(c.at_most for c in members)))
     return tuple(found)
 
 
@@ -73,8 +84,7 @@ def bars_text(bars: tuple[Bar, ...]) -> str:
     if not bars:
         return "-"
     size = size_text(sum(bar.bytes for bar in bars))
-    counts = [bar.runs for bar in bars if bar.runs is not None]
-    if len(counts) < len(bars):
+    if not all(bar.is_known for bar in bars):
         return f"unknown number of runs; {size} if each ran once"
     bound = "at most " if any(bar.at_most for bar in bars) else ""
-    return f"{bound}{sum(counts)} run{'s' * (sum(counts) != 1)}, {size}"
+    return f"{bound}{counted(sum(bar.runs for bar in bars), 'run')}, {size}"

@@ -1,6 +1,8 @@
 """Audits as one HTML page that needs nothing else: no script, no font, no image. It follows the light or dark theme."""
 
+import datetime
 from html import escape
+from importlib.metadata import version
 
 from paropt.comparison import AuditComparison, AuditReport, Row
 from paropt.lanes import COLORS, Bar, Lane, bars_text, lanes
@@ -38,7 +40,12 @@ code { font: .88em ui-monospace, "DejaVu Sans Mono", monospace; color: var(--ink
 .card { background: var(--card); border: 1px solid var(--line); border-radius: .5rem; padding: .6rem .9rem; }
 .card b { display: block; font-size: 1.25rem; font-variant-numeric: tabular-nums; }
 .card span { color: var(--faint); font-size: .85rem; }
-.scroll { overflow-x: auto; }
+/* A shadow at the side where there is more: it moves with the content, which has covers of its own at both ends. */
+.scroll { overflow-x: auto;
+  background: linear-gradient(to right, var(--page) 30%, transparent) left / 3rem 100% no-repeat local,
+              linear-gradient(to left, var(--page) 30%, transparent) right / 3rem 100% no-repeat local,
+              linear-gradient(to right, #0005, transparent) left / .8rem 100% no-repeat scroll,
+              linear-gradient(to left, #0005, transparent) right / .8rem 100% no-repeat scroll; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 .narrow table { width: auto; }
 th, td { text-align: left; vertical-align: top; padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line); }
@@ -46,6 +53,7 @@ th { font-weight: 600; color: var(--faint); font-size: .85rem; white-space: nowr
 .narrow td { white-space: pre; }
 .narrow td + td, .narrow th + th { text-align: right; }
 td.side { white-space: nowrap; }
+td.why { min-width: 22rem; }
 td ul { margin: 0; padding-left: 1rem; }
 .verdict { font-weight: 600; }
 .removed { color: var(--good); }
@@ -67,6 +75,15 @@ _BAR, _GAP, _TITLE = 20, 5, 30
 _NARROWEST_RUN = 3  # runs that are narrower than this are not told apart
 
 
+_FRAME_HEIGHT = 640  # pixels
+
+
+def frame(report: AuditReport) -> str:
+    """The page within another one, such as a notebook."""
+    style = f"width: 100%; height: {_FRAME_HEIGHT}px; border: 0"
+    return f'<iframe srcdoc="{escape(page(report))}" style="{style}"></iframe>'
+
+
 def page(report: AuditReport) -> str:
     """The whole page."""
     names = ", ".join(title(comparison) for comparison in report.comparisons)
@@ -76,8 +93,14 @@ def page(report: AuditReport) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>par-opt audit: {escape(names)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
         "<h1>par-opt audit</h1>\n<p>What the executable communicates, counted in the optimized HLO; "
-        f"bytes are per device and step.</p>\n{body}</body>\n</html>\n"
+        f"bytes are per device and step. {escape(_made_by())}.</p>\n{body}</body>\n</html>\n"
     )
+
+
+def _made_by() -> str:
+    """The versions of what made the page, and the day."""
+    versions = ", ".join(f"{name} {version(name)}" for name in ("paropt", "jax", "jaxlib"))
+    return f"{versions}, {datetime.date.today().isoformat()}"
 
 
 def _section(comparison: AuditComparison) -> str:
@@ -90,7 +113,9 @@ def _section(comparison: AuditComparison) -> str:
         parts.append("<p>No collectives.</p>")
     else:
         found = lanes(comparison)
-        parts += ["<h3>Per loop, one block per run</h3>", _legend(found), _picture(comparison, found)]
+        if found:
+            parts += ["<h3>Per loop, one block per run</h3>", _legend(found), _picture(comparison, found)]
+            parts.append("<p>Arrays of one element (losses, norms) are left out, as in the sums.</p>")
         parts += ["<h3>Where, and why</h3>", _rows(comparison)]
     parts += ["<h3>Sums</h3>", _table(summary(sides(comparison)), "narrow")]
     return "\n".join(parts) + "\n"
@@ -144,23 +169,27 @@ def _bar_row(name: str, bars: tuple[Bar, ...], y: int, scale: float) -> list[str
             f'<rect class="bar" {box} fill="{COLORS[bar.kind]}">'
             f"<title>{bar.kind}: {escape(bars_text((bar,)))}</title></rect>"
         )
-        shapes += _ticks(x, width, bar.runs or 1, y)
+        shapes += _ticks(x, bar, scale, y)
         x += width
     shapes.append(f'<text x="{_LEFT + _SPAN + 10}" y="{middle}">{escape(bars_text(bars))}</text>')
     return shapes
 
 
-def _ticks(x: float, width: float, runs: int, y: int) -> list[str]:
+def _ticks(x: float, bar: Bar, scale: float, y: int) -> list[str]:
     """Lines between the runs of a bar, where there is room for them."""
-    if width < runs * _NARROWEST_RUN:
-        return []
-    places = (x + width * run / runs for run in range(1, runs))
-    return [f'<line class="tick" x1="{at:.1f}" y1="{y}" x2="{at:.1f}" y2="{y + _BAR}"/>' for at in places]
+    lines, last = [], len(bar.blocks) - 1
+    for number, (runs, size) in enumerate(bar.blocks):
+        width = size * scale
+        inner = runs if width >= _NARROWEST_RUN else 0
+        places = [x + width * run for run in range(1, inner)] + ([x + width * runs] if number < last else [])
+        lines += [f'<line class="tick" x1="{at:.1f}" y1="{y}" x2="{at:.1f}" y2="{y + _BAR}"/>' for at in places]
+        x += width * runs
+    return lines
 
 
 def _rows(comparison: AuditComparison) -> str:
     titles = [name or "payload" for name, _ in sides(comparison)]
-    header = ["collective", "where", "group", "axes", *titles, *([] if comparison.is_single else ["", "why"])]
+    header = ["collective", "where", "group", "axes", *titles, *([] if comparison.is_single else ["verdict", "why"])]
     cells = "".join(f"<th>{name}</th>" for name in header)
     body = "".join(_row(row, comparison) for row in comparison.rows)
     return f'<div class="scroll"><table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table></div>'
@@ -182,7 +211,8 @@ def _row(row: Row, comparison: AuditComparison) -> str:
         cells.append(f'<td class="verdict {style}">{row.verdict}</td>')
         reasons = why(row, comparison)
         items = "".join(f"<li>{escape(reason)}</li>" for reason in reasons)
-        cells.append(f"<td>{escape(reasons[0]) if len(reasons) == 1 else f'<ul>{items}</ul>'}</td>")
+        said = escape(reasons[0]) if len(reasons) == 1 else f"<ul>{items}</ul>"
+        cells.append(f'<td class="why">{said}</td>')
     return f"<tr>{''.join(cells)}</tr>"
 
 

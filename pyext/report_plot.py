@@ -24,22 +24,23 @@ def plot(report: AuditReport, path: str | Path | BinaryIO) -> None:
     FigureCanvasAgg(figure)
     all_axes = figure.subplots(len(shown), 1, squeeze=False, height_ratios=heights)[:, 0]
     kinds: dict[str, None] = {}
+    widest = max((lane.bytes for _, found in shown for lane in found), default=0) or 1  # one scale for all targets
     for axes, (comparison, found) in zip(all_axes, shown, strict=True):
         axes.set_title(title(comparison), loc="left", fontsize=11)
-        _draw(axes, found, [name for name, _ in sides(comparison)])
+        _draw(axes, found, [name for name, _ in sides(comparison)], widest)
         kinds |= dict.fromkeys(bar.kind for lane in found for bars in lane.bars for bar in bars)
     patches = [all_axes[0].barh(0, 0, color=COLORS[kind]) for kind in kinds]
     if patches:
         figure.legend(patches, list(kinds), loc="outside lower left", ncols=len(kinds), frameon=False, fontsize=9)
+    figure.suptitle("What the executable communicates per loop", x=0.01, ha="left", fontsize=12, fontweight="bold")
     figure.savefig(path, dpi=120)
 
 
-def _draw(axes: object, found: list[Lane], titles: list[str]) -> None:
+def _draw(axes: object, found: list[Lane], titles: list[str], widest: int) -> None:
     from matplotlib.axes import Axes
     from matplotlib.ticker import FuncFormatter
 
     assert isinstance(axes, Axes)
-    widest = max((lane.bytes for lane in found), default=0) or 1
     places, labels = [], []
     y = 0.0
     for lane in found:

@@ -7,7 +7,8 @@ from pathlib import PurePath
 from paropt.census import KINDS, Collective, Loop
 from paropt.comparison import AuditComparison, AuditReport, Place, Row, arrays_of, place_of
 from paropt.reasons import Reason
-from paropt.totals import SYNC_KINDS, Audit
+from paropt.totals import SYNC_KINDS, Audit, Total
+from paropt.wording import counted
 
 _SHAPES_SHOWN = 3
 _SIZE = re.compile(r"(\d+) bytes\b")
@@ -68,15 +69,19 @@ def summary(audits: list[tuple[str, Audit]]) -> list[list[str]]:
     for kind in KINDS:
         totals = [audit.total(kind) for _, audit in audits]
         if any(total.ops for total in totals):
-            lines.append([kind, *(f"{t.bound}{t.executions} runs" for t in totals)])
+            lines.append([kind, *(runs_text(t) for t in totals)])
             lines.append(["  payload in loops", *(t.bound + size_text(t.in_loops) for t in totals)])
             lines.append(["  payload outside loops", *(t.bound + size_text(t.outside) for t in totals)])
     sync = [audit.total(*SYNC_KINDS) for _, audit in audits]
     lines.append(["sync payload", *(t.bound + size_text(t.bytes) for t in sync)])
     lines.append(["sync sent on the wire", *(t.bound + size_text(t.wire) for t in sync)])
-    lines.append(["scalars", *(f"{a.scalars.bound}{a.scalars.executions} runs" for _, a in audits)])
+    lines.append(["scalars", *(runs_text(a.scalars) for _, a in audits)])
     lines.append(["peak memory", *(memory_text(audit) for _, audit in audits)])
     return lines
+
+
+def runs_text(total: Total) -> str:
+    return f"{total.bound}{counted(total.executions, 'run')}"
 
 
 def memory_text(audit: Audit) -> str:

@@ -1,5 +1,6 @@
 """The collectives of one executable, added up: per kind, in loops and outside. Definitions are in docs/census.md."""
 
+import dataclasses
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import NamedTuple
 
 from paropt import hlo
 from paropt.census import KINDS, Collective, sent_per_byte
+from paropt.wording import counted
 
 SYNC_KINDS = ("all-reduce", "reduce-scatter")
 
@@ -37,9 +39,9 @@ class Total:
         ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Audit:
-    """The collectives of one executable, and its memory. `str` of it is a table."""
+    """The collectives of one executable, and its memory. `str` of it is a table, and so is a notebook's cell."""
 
     collectives: tuple[Collective, ...]  # in program order
     peak_memory: int | None  # bytes per device: arguments + outputs + temporaries - aliased; None for HLO text
@@ -73,6 +75,18 @@ class Audit:
 
         AuditComparison(self, self).plot(path)
 
+    def __repr__(self) -> str:
+        from paropt.report_text import size_text
+
+        sync = self.total(*SYNC_KINDS)
+        sizes = f"{sync.bound}{size_text(sync.bytes)} of gradient sync, {size_text(sync.in_loops)} of it in loops"
+        return f"<Audit: {counted(len(self.collectives), 'collective')}, {sizes}>"
+
+    def _repr_html_(self) -> str:
+        from paropt.comparison import AuditComparison
+
+        return AuditComparison(self, self)._repr_html_()
+
     def __str__(self) -> str:
         from paropt.report_text import audit_text
 
@@ -100,16 +114,22 @@ def traffic(collectives: Iterable[Collective]) -> Traffic:
     return Traffic(unknown, known)
 
 
+def without_scalars(collectives: Iterable[Collective]) -> list[Collective]:
+    """Those that take more than arrays of one element, with these arrays left out."""
+    kept = [(c, tuple(array for array in c.arrays if not _is_scalar(array))) for c in collectives]
+    return [dataclasses.replace(collective, arrays=arrays) for collective, arrays in kept if arrays]
+
+
 def _is_scalar(array: hlo.Array) -> bool:
     return array.elements == 1
 
 
-def _total(collectives: Iterable[Collective], counted: Callable[[hlo.Array], bool]) -> Total:
+def _total(collectives: Iterable[Collective], counts: Callable[[hlo.Array], bool]) -> Total:
     ops = arrays = executions = in_loops = outside = 0
     wire = 0.0
     at_least = at_most = False
     for collective in collectives:
-        chosen = [array for array in collective.arrays if counted(array)]
+        chosen = [array for array in collective.arrays if counts(array)]
         if not chosen:
             continue
         ops += 1

@@ -5,7 +5,7 @@
 // CHECK:      cpu:8, no passes
 // CHECK:      all-reduce f32[8,8] outside loops, over data, audit-devices.mlir:[[#]] dot_general
 
-// FEW:        cpu:4 has 4 devices, the module is for 8 devices (1 replicas x 8 partitions)
+// FEW:        cpu:4 has 4 devices, the module is for 8 devices (1 replica x 8 partitions)
 
 module {
   sdy.mesh @mesh = <["data"=8]>

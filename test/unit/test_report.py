@@ -142,7 +142,7 @@ per device and step      before    after
 all-reduce               8 runs   9 runs
   payload in loops       262 kB   131 kB
   payload outside loops     0 B  16.4 kB
-all-gather               1 runs   1 runs
+all-gather                1 run    1 run
   payload in loops          0 B      0 B
   payload outside loops   128 B    128 B
 sync payload             262 kB   147 kB

@@ -9,7 +9,7 @@ from pathlib import Path
 import matplotlib.image
 import numpy as np
 import pytest
-from unit.reports import UNKNOWN, V, collective, comparison, example, report
+from unit.reports import UNKNOWN, S, V, W, collective, comparison, example, report
 
 from paropt.audit import AuditComparison
 from paropt.comparison import AuditReport
@@ -31,17 +31,21 @@ needs_chromium = pytest.mark.skipif(not CHROMIUM, reason="Chromium is not instal
 def test_lanes_of_the_example() -> None:
     loop, outside = lanes(example()["cpu:8"])
     assert loop.title == "in loop `while`, 8 trips"
-    assert loop.bars == ((Bar("all-reduce", 8, 8 * 32768, False),), (Bar("all-reduce", 8, 8 * 16384, False),))
+    assert loop.bars == (
+        (Bar("all-reduce", ((8, 32768),), True, False),),
+        (Bar("all-reduce", ((8, 16384),), True, False),),
+    )
     assert outside.title == "outside loops"
-    gather = Bar("all-gather", 1, 128, False)
-    assert outside.bars == ((gather,), (Bar("all-reduce", 1, 16384, False), gather))
+    gather = Bar("all-gather", ((1, 128),), True, False)
+    assert outside.bars == ((gather,), (Bar("all-reduce", ((1, 16384),), True, False), gather))
     assert outside.bytes == 16384 + 128
 
 
 def test_labels_of_bars() -> None:
     assert bars_text(()) == "-"
-    assert bars_text((Bar("send", 1, 5, False),)) == "1 run, 5 B"
-    assert bars_text((Bar("send", 1, 5, True), Bar("all-reduce", 2, 5, False))) == "at most 3 runs, 10 B"
+    assert bars_text((Bar("send", ((1, 5),), True, False),)) == "1 run, 5 B"
+    two = Bar("send", ((1, 5),), True, True), Bar("all-reduce", ((1, 3), (1, 2)), True, False)
+    assert bars_text(two) == "at most 3 runs, 10 B"
     (lane,) = lanes(comparison([collective(V, loops=(UNKNOWN,))], []))
     assert bars_text(lane.bars[0]) == "unknown number of runs; 128 B if each ran once"
 
@@ -61,6 +65,32 @@ def test_bars_are_to_scale_with_a_tick_between_runs() -> None:
     assert len(ticks) == 7 + 7, "between the 8 runs in the loop, before and after"
     many = collective(loops=(collective().loops[0].__class__("jit(step)/while", 10_000),))
     assert list(svg_of(comparison([many], [many]).html()).iter("line")) == []
+
+
+def test_blocks_are_as_wide_as_what_each_run_takes() -> None:
+    apart = [collective(W), collective(W, W, W, S)]
+    svg = svg_of(comparison(apart, []).html())
+    bar = next(shape for shape in svg.iter("rect") if shape.attrib["class"] == "bar")
+    ends = [float(line.attrib["x1"]) for line in svg.iter("line")] + [
+        float(bar.attrib["x"]) + float(bar.attrib["width"])
+    ]
+    widths = np.diff([float(bar.attrib["x"]), *ends])
+    assert widths == pytest.approx([widths[0]] * 8 + [3 * widths[0]] * 8, abs=0.2)
+
+
+def test_the_chart_counts_what_the_sums_count() -> None:
+    (lane,) = lanes(comparison([collective(W, S), collective(S)], []))
+    assert lane.bars[0] == (Bar("all-reduce", ((8, 16384),), True, False),)
+    assert "<svg" not in comparison([collective(S)], []).html()
+
+
+def test_notebooks_show_the_page_in_a_frame_and_a_short_text() -> None:
+    found = example()
+    for each in (found, found["cpu:8"], found["cpu:8"].after):
+        shown = each._repr_html_()
+        assert shown.startswith("<iframe srcdoc=") and shown.count("<") == 2
+        assert len(repr(each)) < 250
+    assert repr(found["cpu:8"].after) == "<Audit: 3 collectives, 147 kB of gradient sync, 131 kB of it in loops>"
 
 
 def test_page_needs_nothing_else_and_quotes_names() -> None:

@@ -289,7 +289,7 @@ def test_the_options_of_a_lowered_program_are_kept_and_can_be_added_to() -> None
 
 def test_the_number_of_devices_must_be_the_modules(cluster: targets.Target) -> None:
     message = one_line(lambda: cluster.compile(HEAD % 4 + BODY))
-    assert message == f"{cluster.name} has 8 devices, the module is for 4 devices (1 replicas x 4 partitions)"
+    assert message == f"{cluster.name} has 8 devices, the module is for 4 devices (1 replica x 4 partitions)"
 
 
 def test_what_xla_refuses_is_one_line(cluster: targets.Target) -> None:
