@@ -48,6 +48,8 @@ def audit(
         return _audit(program, Layout() if mesh is None else Layout.of_mesh(mesh))
     if mesh is not None:
         raise TypeError("paropt.audit: `mesh` is for programs that are compiled; this one names its meshes itself")
+    from paropt.target_audits import name_of
+
     before = _lowered(program, args, kwargs)
     if targets is not None:
         return _for_targets(program, before, passes or "", targets)
@@ -56,7 +58,14 @@ def audit(
     after, remarks = _rewritten(program, before, passes)
     audited = _audit_of_lowered(after)
     wrong = _differences(before, after, audited)
-    return AuditComparison(_audit_of_lowered(before), audited, passes=passes, remarks=remarks, mismatches=wrong)
+    return AuditComparison(
+        _audit_of_lowered(before),
+        audited,
+        passes=passes,
+        remarks=remarks,
+        mismatches=wrong,
+        module=name_of(after.compiler_ir().operation),
+    )
 
 
 def _audit_of_lowered(lowered: Any) -> Audit:

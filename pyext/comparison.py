@@ -92,6 +92,7 @@ class AuditComparison:
     remarks: tuple[Remark, ...] = ()
     changes: Changes | None = None  # between a baseline and `after`
     mismatches: tuple[str, ...] = ()  # where the executable does not reduce what the passes' result says
+    module: str = ""  # its name, as in `jit_step`
 
     @property
     def is_single(self) -> bool:

@@ -92,9 +92,16 @@ def page(report: AuditReport) -> str:
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>par-opt audit: {escape(names)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
-        "<h1>par-opt audit</h1>\n<p>What the executable communicates, counted in the optimized HLO; "
+        f"<h1>par-opt audit{escape(_modules(report))}</h1>\n"
+        "<p>What the executable communicates, counted in the optimized HLO; "
         f"bytes are per device and step. {escape(_made_by())}.</p>\n{body}</body>\n</html>\n"
     )
+
+
+def _modules(report: AuditReport) -> str:
+    """` of jit_step`."""
+    names = dict.fromkeys(comparison.module for comparison in report.comparisons if comparison.module)
+    return f" of {', '.join(names)}" if names else ""
 
 
 def _made_by() -> str:

@@ -55,6 +55,7 @@ def loads(text: str) -> AuditReport:
 def _comparison(comparison: AuditComparison) -> dict[str, Any]:
     changes = comparison.changes
     return {
+        "module": comparison.module,
         "target": comparison.target,
         "passes": comparison.passes,
         "before": None if comparison.is_single else _audit(comparison.before),
@@ -150,6 +151,7 @@ def _read_comparison(given: dict[str, Any]) -> AuditComparison:
         target=given["target"],
         remarks=tuple(map(_read_remark, given["remarks"])),
         mismatches=tuple(given.get("mismatches", ())),  # reports from before there were any lack it
+        module=given.get("module", ""),
         changes=changes and Changes(tuple(changes["added"]), tuple(changes["removed"])),
     )
 

@@ -26,7 +26,12 @@ def compare(target: Any, before: Any, after: Any, passes: str, remarks: Iterable
         target=target.name,
         remarks=tuple(dict.fromkeys(remarks)),
         mismatches=tuple(wrong),
+        module=name_of(_module_of(after)),
     )
+
+
+def name_of(module: ir.Operation) -> str:
+    return ir.StringAttr(module.attributes["sym_name"]).value if "sym_name" in module.attributes else ""
 
 
 def _module_of(program: Any) -> ir.Operation:

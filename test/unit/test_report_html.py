@@ -1,11 +1,14 @@
 """HTML and PNG reports: one file that needs nothing else, drawn by a real browser."""
 
+import dataclasses
+import datetime
 import re
 import shutil
 import subprocess
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+import jax
 import matplotlib.image
 import numpy as np
 import pytest
@@ -91,6 +94,12 @@ def test_notebooks_show_the_page_in_a_frame_and_a_short_text() -> None:
         assert shown.startswith("<iframe srcdoc=") and shown.count("<") == 2
         assert len(repr(each)) < 250
     assert repr(found["cpu:8"].after) == "<Audit: 3 collectives, 147 kB of gradient sync, 131 kB of it in loops>"
+
+
+def test_page_says_of_what_by_what_and_when() -> None:
+    page = dataclasses.replace(comparison([collective()], []), module="jit_step").html()
+    assert "<h1>par-opt audit of jit_step</h1>" in page and f"jax {jax.__version__}" in page
+    assert datetime.date.today().isoformat() in page
 
 
 def test_page_needs_nothing_else_and_quotes_names() -> None:
