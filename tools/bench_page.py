@@ -8,17 +8,14 @@ import re
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import bench_steps
-import matplotlib.pyplot as plt
 from bench_counts import SIZES, Count, Row, TargetCounts
+from bench_picture import draw, wrong_alone
 from bench_rewrite import Rewrite, Share
 from bench_times import Times
 
 PACKAGES = ("jax", "jaxlib", "libtpu", "jax-cuda13-plugin")
-ALONE, OURS = "XLA alone", "par-opt"
-COLORS = {ALONE: "#8a8f98", OURS: "#2a7de1"}
 TIMES_TITLE, REWRITE_TITLE, GPU_TITLE = "## Step time", "## Rewrite time", "## On a GPU"
 GPU_START, GPU_END = "<!-- gpu_check -->", "<!-- end of gpu_check -->"
 NO_REWRITES = "Not measured yet: `python tools/bench.py --only-rewrite`."
@@ -81,7 +78,7 @@ def write(
         LEGEND,
     ]
     if any(target.rows for target in counts):
-        _draw(picture, [target for target in counts if target.rows])
+        draw(picture, [target for target in counts if target.rows], wrong_alone(recorded(out)))
         parts.append(f"![Reduced bytes per step, in multiples of the ideal]({picture.name})")
     parts += [part for target in counts for part in _target(target)]
     parts += [TIMES_TITLE, _times(times)]
@@ -298,37 +295,3 @@ def _share_cells(s: Share) -> tuple[str, ...]:
         f"{100 * s.propagation / s.compilation:.1f} %" if s.propagation is not None else "",
         f"{s.checking:.2f}",
     )
-
-
-def _draw(path: Path, counts: list[TargetCounts]) -> None:
-    """A panel per target, a line per program: reduced bytes in multiples of the ideal."""
-    names = list(dict.fromkeys(row.name for target in counts for row in target.rows))
-    size = (3.2 + 3.6 * len(counts), 1.6 + 0.21 * len(names))
-    figure, panels = plt.subplots(1, len(counts), figsize=size, sharex=True, sharey=True, squeeze=False)
-    for axes, target in zip(panels[0], counts, strict=True):
-        _draw_panel(axes, target, names)
-    panels[0][0].set_yticks(range(len(names)), names, fontsize=8)
-    panels[0][0].set_ylim(len(names) - 0.5, -0.5)
-    panels[0][-1].legend(loc="lower right", bbox_to_anchor=(1, 1.02), ncols=2, fontsize=8, frameon=False)
-    figure.suptitle("Gradient bytes reduced per device and step, in multiples of the ideal", fontsize=12)
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
-
-
-def _draw_panel(axes: Any, target: TargetCounts, names: list[str]) -> None:
-    for kind, size in ((ALONE, 60), (OURS, 22)):
-        counts = [(names.index(row.name), row.ratio(row.alone if kind == ALONE else row.ours)) for row in target.rows]
-        known = [(place, ratio) for place, ratio in counts if ratio is not None]
-        axes.scatter([r for _, r in known], [p for p, _ in known], s=size, color=COLORS[kind], label=kind, zorder=3)
-    for row in target.rows:
-        if row.alone and row.ours:
-            ends = (row.ratio(row.alone), row.ratio(row.ours))
-            axes.plot(ends, [names.index(row.name)] * 2, color="#c5cad3", linewidth=2, zorder=2)
-    axes.axvline(1, color="#3a9d7c", linewidth=1)
-    axes.set_xlim(left=0)
-    axes.set_xlabel("x ideal")
-    axes.set_title(target.target, fontsize=10)
-    axes.grid(axis="y", color="#eef0f3")
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)

@@ -17,6 +17,7 @@ sys.path.insert(0, str(ROOT / "tools"))  # its parts import each other
 
 import bench_counts  # noqa: E402
 import bench_page  # noqa: E402
+import bench_picture  # noqa: E402
 import bench_times  # noqa: E402
 import slow_link  # noqa: E402
 from bench_counts import Count, Row, TargetCounts  # noqa: E402
@@ -32,6 +33,18 @@ def cells(page: str, program: str) -> list[str]:
     """Of the program's line in the first table that has one."""
     (line, *_) = [line for line in page.splitlines() if line.startswith(f"| {program} |")]
     return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_the_picture_names_each_pattern() -> None:
+    assert {name.rpartition("_")[2] for name in MATRIX} == set(bench_picture.PATTERNS)
+    assert bench_picture.label("plain_mlp_p2") == "averaged  plain_mlp_p2"
+    assert bench_picture.label("other") == "other"
+
+
+def test_what_xla_alone_gets_wrong_is_read_from_the_page() -> None:
+    recorded = "12 checks.\n\n- a: off\n\nXLA alone is wrong:\n\n- plain_b: jax.jit differs\n- c: d\n\nBytes:\n\n- e: f"
+    assert bench_picture.wrong_alone(recorded) == {"plain_b", "c"}
+    assert bench_picture.wrong_alone(bench_page.NO_GPU) == set()
 
 
 def test_a_subset(tmp_path: Path) -> None:
