@@ -228,7 +228,8 @@ def _compared(before: _Program, after: _Program, seeds: int) -> list[dict[str, A
         runs = None if is_exact else _runs(before, arrays, seed)
         for number in different:
             for device, pair in enumerate(zip(want[number], got[number], strict=True)):
-                found[number].add(device, *pair, runs and [run[number][device] for run in runs])
+                nearby = None if runs is None else [run[number][device] for run in runs]
+                found[number].add(device, *pair, nearby)
     return [result.found() for result in found]
 
 

@@ -77,7 +77,7 @@ class Saved(NamedTuple):
     bytes_after: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Remark:
     """One decision of one pass, at one op: what `--remarks` prints."""
 
@@ -92,6 +92,10 @@ class Remark:
 
     def __str__(self) -> str:
         return f"{self.source}: remark: {self.message}{f' ({self.count} times)' if self.count > 1 else ''}"
+
+    def __repr__(self) -> str:
+        """One line, without the certificate: a notebook shows a tuple of them."""
+        return f"<{self}>"
 
     @property
     def message(self) -> str:

@@ -93,6 +93,11 @@ def test_reductions_that_moved_have_a_reason_whatever_xla_combines(kind: str) ->
     assert all(row.reasons for row in found.rows), str(found)
 
 
+def test_a_remark_is_shown_in_one_line() -> None:
+    assert repr((MOVED,)) == f"(<{MOVED}>,)"
+    assert str(MOVED).startswith(f"{FILE}:41:9 (while/body/psum): remark: [defer-sync] stablehlo.all_reduce applied: ")
+
+
 def verdicts(before: list, after: list) -> list[tuple[int, str]]:
     return [(row.place.source_line, row.verdict) for row in comparison(before, after).rows]
 
