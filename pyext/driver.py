@@ -246,7 +246,7 @@ class _Driver:
             self.progress.note(chunk.number, "parsing it")
             with _native_stderr_muted():  # MLIR's reader may crash, and the C++ runtime then has its say, too
                 module = modules.parse(chunk.data, name, context, implicit_module=not options.no_implicit_module)
-            self._require_module(module)
+            self._require_readable(module)
             if options.mlir_generate_reproducer:
                 self.write_reproducer(chunk, options.mlir_generate_reproducer)
             if options.audit or options.check:
@@ -267,12 +267,15 @@ class _Driver:
         finally:
             handler.detach()
 
-    def _require_module(self, module: Module) -> None:
-        """Only the printer takes another op, as --no-implicit-module leaves it. Raises ModuleError."""
+    def _require_readable(self, module: Module) -> None:
+        """Raises ModuleError for what only the printer takes: another op, as --no-implicit-module leaves it, and
+        attributes that are not what we take them for."""
         options, found = self.options, module.operation.name
-        needs = self.pipeline.stages or options.audit or options.check or options.verify_contract
-        if needs and found != ANCHOR:
+        reads = options.audit or options.check or options.verify_contract
+        if (reads or self.pipeline.stages) and found != ANCHOR:
             raise ModuleError([], f"{options.name}: passes run on a {ANCHOR}, and the top-level operation is {found}")
+        if reads or self.pipeline.has_ours:
+            modules.require_checked(module, options.name)
 
     def _breaks(self, module: Module) -> list[str]:
         with modules.refusing(module.operation.context, self.options.name, "its shardings cannot be propagated"):

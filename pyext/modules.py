@@ -10,6 +10,7 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from paropt.passes import DEFAULT_PIPELINE
+from paropt.passes.analysis.checked_attributes import complaint
 from paropt.passes.core.context import make_context
 from paropt.passes.core.locations import is_position
 from paropt.passes.core.pipeline import Pipeline
@@ -86,9 +87,10 @@ def optimize(module: Any, passes: str = DEFAULT_PIPELINE, *, in_place: bool = Fa
     the rewritten one from then on. With `in_place=True`, an `ir.Module` is itself rewritten and returned.
 
     Raises PipelineError (a ValueError) for a wrong pipeline, ModuleError (a ValueError) for text or bytecode that is
-    no valid module, TypeError for anything else, `ir.MLIRError` when a pass fails, and `fallback.VerificationError`
-    when the passes say of some values that they are not reduced, and not of all that is made of these; a module that is
-    rewritten in place is then left as the passes left it.
+    no valid module and for an attribute that is not what passes take it for, TypeError for anything else,
+    `ir.MLIRError` when a pass fails, and `fallback.VerificationError` when the passes say of some values that they are
+    not reduced, and not of all that is made of these; a module that is rewritten in place is then left as the passes
+    left it.
     """
     pipeline = Pipeline.parse(passes)
     if in_place and not isinstance(module, ir.Module):
@@ -96,27 +98,29 @@ def optimize(module: Any, passes: str = DEFAULT_PIPELINE, *, in_place: bool = Fa
     match module:
         case str():
             parsed = parse(module.encode(), STDIN, make_context())
-            remarks = _rewrite(parsed.operation, pipeline)
+            remarks = _rewrite(parsed, pipeline)
             return Optimized(parsed.operation.get_asm(assume_verified=True), remarks)
         case bytes():
             parsed = parse_bytecode(module, make_context())
-            remarks = _rewrite(parsed.operation, pipeline)
+            remarks = _rewrite(parsed, pipeline)
             return Optimized(bytecode_of(parsed), remarks)
         case ir.Module():
             own = module if in_place else _copy(module)
-            return Optimized(own, _rewrite(own.operation, pipeline))
+            return Optimized(own, _rewrite(own, pipeline))
     module = getattr(module, "lowered", module)  # equinox holds there what jax returned
     if not hasattr(module, "compiler_ir"):
         raise TypeError(f"expected an ir.Module, text, bytecode or a lowered program, not {type(module).__name__}")
     own = _copy(module.compiler_ir())
-    return Optimized(own, _rewrite(own.operation, pipeline))
+    return Optimized(own, _rewrite(own, pipeline))
 
 
-def _rewrite(module: ir.Operation, pipeline: Pipeline) -> list[Remark]:
+def _rewrite(module: Module, pipeline: Pipeline) -> list[Remark]:
     """Runs `pipeline`. Raises VerificationError when a pass says of some values only that they are not reduced."""
-    known = known_of(module)
-    remarks = pipeline.run(module)
-    gap = gap_behind_passes(module, known)
+    if pipeline.has_ours:
+        require_checked(module, STDIN)
+    known = known_of(module.operation)
+    remarks = pipeline.run(module.operation)
+    gap = gap_behind_passes(module.operation, known)
     if gap is not None:
         raise VerificationError(gap)
     return remarks
@@ -158,6 +162,14 @@ def parse_bytecode(data: bytes, context: ir.Context) -> Module:
         if error := complaint(data):
             raise ModuleError([], error)
     return parse(data, STDIN, context)
+
+
+def require_checked(module: Module, name: str) -> None:
+    """Raises ModuleError where an attribute that passes read is not what they take it for."""
+    found = complaint(module.operation, annotated=b"paropt" in bytecode_of(module))
+    if found:
+        source = source_of(found.op.location)
+        raise ModuleError([Diagnostic("error", source if source.file else source._replace(file=name), found.text)])
 
 
 def bytecode_of(module: Module) -> bytes:

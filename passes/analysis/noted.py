@@ -17,6 +17,7 @@ SHARDINGS = "paropt.shardings"  # of an op behind it: how XLA alone would split 
 READ = "paropt.read"  # of an op behind it that reads other values too: how XLA alone would split its operands
 WANTED = "paropt.wanted"  # of a loop: how what reads its results would have them split
 MOVES = "paropt.moves"  # of an op behind it: why what it makes can't be left unreduced where XLA alone has it
+NOTED = "paropt.noted"  # of the module: which kinds of ops have notes
 ALONE = "paropt.alone"  # of a product, window or lookup anywhere: how XLA alone would split its result
 
 _WRITTEN = {CONSTRAINT: "sharding", GLOBAL_REDUCE_SCATTER: "out_sharding"}  # where such an op says it itself

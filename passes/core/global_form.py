@@ -23,6 +23,7 @@ from paropt.passes.analysis.noted import (
     ALONE,
     GATHERED,
     MOVES,
+    NOTED,
     OPERANDS,
     READ,
     SHARDINGS,
@@ -52,7 +53,6 @@ from paropt.passes.analysis.shardings import (
 )
 from paropt.passes.core.traversal import defining_op, is_read_once, module_of, op_of, ops_of
 
-_NOTED = "paropt.noted"  # of the module: which kinds of ops have notes
 _ENDS = ("stablehlo.return", "func.return", "sdy.return")
 _WHOLE = "paropt.whole"  # of a reduce_scatter: the constraint that stood there
 
@@ -166,11 +166,11 @@ def _note_gather(use: ir.OpOperand, gather: Gather) -> None:
 
 def remember(module: ir.Operation, names: set[str]) -> None:
     """Notes that ops of these names have notes."""
-    if _NOTED in module.attributes:
-        names = names | {ir.StringAttr(name).value for name in ir.ArrayAttr(module.attributes[_NOTED])}
+    if NOTED in module.attributes:
+        names = names | {ir.StringAttr(name).value for name in ir.ArrayAttr(module.attributes[NOTED])}
     if names:
         with module.context:
-            module.attributes[_NOTED] = ir.ArrayAttr.get([ir.StringAttr.get(name) for name in sorted(names)])
+            module.attributes[NOTED] = ir.ArrayAttr.get([ir.StringAttr.get(name) for name in sorted(names)])
 
 
 def _note_shardings(values: list[ir.Value], axes: Axes, propagated: Propagated) -> set[str]:
@@ -392,9 +392,9 @@ def take_back(module: ir.Operation) -> None:
 
 def noted_ops(module: ir.Operation) -> list[ir.Operation]:
     """The ops that may have notes."""
-    if _NOTED not in module.attributes:
+    if NOTED not in module.attributes:
         return []
-    names = [ir.StringAttr(name).value for name in ir.ArrayAttr(module.attributes[_NOTED])]
+    names = [ir.StringAttr(name).value for name in ir.ArrayAttr(module.attributes[NOTED])]
     return ops_of(module, *names, *BRANCHES)  # of an if, `annotate-unreduced` may have made a case
 
 
@@ -403,8 +403,8 @@ def erase_notes(module: ir.Operation) -> None:
         for name in (SHARDINGS, WANTED, READ, GATHERED, MOVES, ALONE):
             if name in op.attributes:
                 del op.attributes[name]
-    if _NOTED in module.attributes:
-        del module.attributes[_NOTED]
+    if NOTED in module.attributes:
+        del module.attributes[NOTED]
 
 
 def erase_exposed(ops: Sequence[ir.Operation]) -> None:

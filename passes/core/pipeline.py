@@ -139,6 +139,11 @@ class Pipeline:
         return [Pipeline((part,)) for stage in self.stages for part in stage.parts()]
 
     @property
+    def has_ours(self) -> bool:
+        """Whether a pass in it is no pass of MLIR's."""
+        return any(stage.declared for stage in self.stages)
+
+    @property
     def pass_names(self) -> list[str]:
         """The passes in it, in order; those in `func.func(...)` too."""
         return [step.stages[0].name for step in self.steps()]
