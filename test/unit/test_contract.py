@@ -95,6 +95,7 @@ def test_a_sum_may_begin_where_a_loop_starts_and_nowhere_else(
       }}"""
     module = ir.Module.parse(text, make_context())
     found = [each.text for each in breaks(module.operation, Placements(module.operation, settled=True))]
+    found = [text.replace("sum{data}", "data") for text in found]  # jaxlib 0.12 names the sum
     assert len(found) == bool(expected)
     assert not expected or found[0].endswith(expected)
 
