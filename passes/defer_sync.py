@@ -9,7 +9,8 @@ from paropt.passes.analysis.meshes import meshes_of
 from paropt.passes.analysis.policy import Policy, PolicyName, axes_named
 from paropt.passes.analysis.types import FloatName, float_type
 from paropt.passes.core.channels import ChannelRanks
-from paropt.passes.core.deferring import Options, defer_in
+from paropt.passes.core.deferring import NAME, Options, defer_in
+from paropt.passes.core.kept_sums import kept_sums_missed
 from paropt.passes.core.registry import Bytes, OnlyWith, register
 from paropt.passes.core.remarks import Remark
 from paropt.passes.core.wire import set_wire_type
@@ -81,6 +82,9 @@ def defer_sync(
     what the body has computed for a branch that returns it. Several branches that are taken by the same counter become
     one with what is computed between them, such as Keras's update, of which a branch keeps every fourth.
 
+    A program that is called for each micro-batch has no loop to leave: a remark names the arguments that it returns
+    with reduced sums added, where nothing else needs these in each call.
+
     Legal when:
 
     - the reduction has a neutral element to start from: it is a sum, a maximum or a minimum
@@ -124,6 +128,7 @@ def defer_sync(
     accumulate, wire = (float_type(name, module.context) for name in (accumulate_dtype, wire_dtype))
     channels = ChannelRanks(module)
     remarks = defer_in(module, Options(convert, accumulate, allowed, meshes, finite))
+    remarks += kept_sums_missed(module, convert, NAME)
     set_wire_type(module, wire)
     channels.keep_apart()
     return remarks

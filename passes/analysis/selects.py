@@ -141,11 +141,11 @@ def _by_scalar(op: ir.Operation) -> tuple[ir.Value, list[Selected]] | None:
         return _by_branch(op)
     if op.name == SELECT:
         predicate, if_true, if_false = op.operands
-        scalar = _scalar(predicate)
+        scalar = scalar_under(predicate)
         return None if scalar is None else (scalar, [Selected(op.results[0], (if_false, if_true))])
     tensor = ir.RankedTensorType(op.results[0].type)
     for factor, value in (op.operands, reversed(op.operands)):
-        scalar = _scalar(factor) if tensor.shape and is_float(tensor.element_type) else None
+        scalar = scalar_under(factor) if tensor.shape and is_float(tensor.element_type) else None
         if scalar is not None:
             return _unconverted(scalar), [Selected(op.results[0], (None, value))]
     return None
@@ -161,7 +161,7 @@ def _by_branch(op: ir.Operation) -> tuple[ir.Value, list[Selected]] | None:
     return op.operands[0], [Selected(made, (f, t), (if_false.block, if_true.block)) for made, f, t in sides]
 
 
-def _scalar(value: ir.Value) -> ir.Value | None:
+def scalar_under(value: ir.Value) -> ir.Value | None:
     """What `value` is a broadcast of; None for a constant of more dimensions, too."""
     scalar = scalar_of(value)
     return scalar if scalar is not None and not ir.RankedTensorType(scalar.type).shape else None
@@ -187,8 +187,21 @@ def _table(predicate: ir.Value, loop: Loop, trips: Sequence[Known]) -> _Table | 
     often = [most_trips(root, loop, partial(operator.eq, of)) for of in (0, 1)]
     if not any(most is not None and most < len(trips) for most in often):
         return None
+    return _by_truth(predicate, root)
+
+
+def _by_truth(value: ir.Value, root: ir.Value) -> _Table | None:
+    """When `value`, which depends on the truth value `root` alone, is 1; None if it is not 0 and 1 by turns."""
     truths = (np.array(False), np.array(True))
-    return _Table.of(root, [evaluated(predicate, {root: truth}) for truth in truths])
+    return _Table.of(root, [evaluated(value, {root: truth}) for truth in truths])
+
+
+def is_mask(factor: ir.Value) -> bool:
+    """Whether `factor` is 0 or 1, the same for all elements, by some truth value."""
+    scalar = scalar_under(factor)
+    number = _unconverted(scalar) if scalar is not None else None
+    root = _root(number) if number is not None else None
+    return number is not None and root is not None and _by_truth(number, root) is not None
 
 
 def _root(predicate: ir.Value) -> ir.Value | None:

@@ -309,3 +309,37 @@ def test_apply_every_if_updates_are_finite(first: bool, form: str) -> None:
     assert [r.op for r in paropt.remarks(paropt.jit(step).lower(*args)) if "finite=true" in r.text] == [MULTIPLY]
     _, compiled = assert_same(step, args, "grad-sync{finite=true}")
     assert all(c.at_most for c in sums(compiled) if c.loops)
+
+
+OPTIMIZERS = {
+    "multi steps of adam": (optax.MultiSteps(optax.adamw(0.1), MICRO_BATCHES), "acc_grads"),
+    "multi steps of momentum": (optax.MultiSteps(optax.sgd(0.1, momentum=0.5), MICRO_BATCHES), "acc_grads"),
+    "apply every": (optax.chain(optax.sgd(0.1), optax.apply_every(MICRO_BATCHES)), "grad_acc"),
+    "adam": (optax.adam(0.1), None),
+    "momentum": (optax.sgd(0.1, momentum=0.5), None),
+    "if finite": (optax.apply_if_finite(optax.sgd(0.1, momentum=0.5), 4), None),
+    "updates added up": (optax.chain(optax.adam(0.1), optax.apply_every(MICRO_BATCHES)), None),
+}
+
+
+@pytest.mark.parametrize("calls", [1, 2], ids=["one call", "unrolled"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_an_accumulator_that_each_call_reduces_is_named_once(name: str, calls: int) -> None:
+    optimizer, accumulator = OPTIMIZERS[name]
+
+    def step(params: Any, state: Any, xs: jax.Array, ema: Any) -> Any:
+        for x in xs[:calls]:
+            grads = jax.tree.map(lambda w, x=x: gradient(w, x), params)
+            updates, state = optimizer.update(grads, state, params)
+            params = optax.apply_updates(params, updates)
+        return params, state, jax.tree.map(lambda old, new: old + 0.1 * (new - old), ema, params)
+
+    mesh = mesh_of_data()
+    params = jax.device_put({"a": integers(WIDTH, WIDTH), "b": integers(WIDTH, WIDTH)}, NamedSharding(mesh, P()))
+    xs = jax.device_put(integers(TRIPS, 16, WIDTH), NamedSharding(mesh, P(None, "data")))
+    state = jax.device_put(optimizer.init(params), NamedSharding(mesh, P()))
+    lowered = paropt.jit(step, strict=True).lower(params, state, xs, params)
+    found = [remark.text for remark in paropt.remarks(lowered) if "paropt.accumulate" in remark.text]
+    assert [
+        accumulator is not None and f"{accumulator}['a'] and 1 more argument come in" in text for text in found
+    ] == ([True] if accumulator else [])
