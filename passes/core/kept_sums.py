@@ -1,5 +1,7 @@
 """Says which accumulators a program hands back reduced in each call, and how they need not be."""
 
+from typing import Any
+
 from jaxlib.mlir import ir
 
 from paropt.passes.analysis.between_calls import KeptSum, is_called_by_user, kept_sums, name_of
@@ -18,7 +20,7 @@ def kept_sums_missed(module: ir.Operation, convert: ConvertPolicy, pass_name: st
 
 
 def _text(kept: list[KeptSum]) -> str:
-    location = name_of(kept[0].argument).location
+    location: Any = name_of(kept[0].argument).location
     name = location.name_str if is_name(location) else "an argument"
     others = len(kept) - 1
     come = (
