@@ -100,7 +100,7 @@ def _arrays(count: int) -> str:
 class _Journey(NamedTuple):
     """An array that left a loop, or one loop after the other."""
 
-    count: int
+    times: int  # that there is one
     saved: Saved
 
 

@@ -5,7 +5,7 @@ whatever its keys are, but for those below; so a key that is not in the table is
 """
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir
 
@@ -53,7 +53,8 @@ _WITHOUT = ("stablehlo.constant", "func.return")
 def metadata_of(op: ir.Operation) -> dict[str, ir.Attribute]:
     """The metadata of `op`, by key."""
     given = op.attributes.get(METADATA)
-    return {named.name: named.attr for named in ir.DictAttr(given)} if given is not None else {}
+    pairs: Any = ir.DictAttr(given) if given is not None else ()
+    return {named.name: named.attr for named in pairs}
 
 
 def unit_of_call(call: ir.Operation) -> str:

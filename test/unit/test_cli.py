@@ -393,7 +393,7 @@ def test_optimize_gives_remarks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(INPUTS)
     load_plugin("probe_plugin")
     (first, second) = optimize(TWO_ADDS, "probe-remark,probe-remark").remarks
-    assert str(first) == "-:2:8: remark: [probe-remark] stablehlo.add applied: seen 0"
+    assert str(first) == "-:2:8: remark: [probe-remark] stablehlo.add applied: seen 0 (2 times)"
     assert second.source.line == 3
 
 
