@@ -36,6 +36,7 @@ from paropt.passes.analysis.sum_costs import (
 )
 from paropt.passes.analysis.swaps import as_operands_lie
 from paropt.passes.analysis.types import real_of
+from paropt.passes.core.by_device import extremes_by_device
 from paropt.passes.core.closing import scatters
 from paropt.passes.core.deferring import Options, defer_in
 from paropt.passes.core.global_form import Scattering, expose, note_gathers, note_shardings
@@ -111,6 +112,9 @@ def expose_all_reduces(
     block in a loop, what else it adds to such a sum, as an L2 penalty to a gradient, is returned beside it, and added
     behind the block.
 
+    For what is not reduced of a maximum or minimum Shardy has no word. A loop that keeps one keeps one for each device
+    instead, in an array with a dimension for the devices, and one is made of these after it.
+
     Legal when:
 
     - the program is lowered for Shardy
@@ -133,11 +137,14 @@ def expose_all_reduces(
     - it returns that sum once, and nothing else in there reads it
     - its result is not split over these axes
     - devices that hold the same sum hold the same addend
+    - a running maximum or minimum is of a type with a neutral element, and the loop only keeps it
+    - what it is made of is split into equal parts, over whole axes of the mesh
 
     Worth it when:
 
     - the program does not split the sum over these axes, as fully sharded training does (or `policy=defer`)
     - the option `axes` allows it
+    - a loop that keeps a maximum or minimum makes more than one trip
     - of complex numbers, it allows all axes (a product becomes four of real numbers, each reduced over the others)
     - a scatter that is to be followed by a reduce_scatter adds rows of no fewer bytes (XLA gathers these: then each
       device adds to its part of the sum, and only what is left is reduced)
@@ -151,6 +158,7 @@ def expose_all_reduces(
         return [missed(NAME, op, Declined("the program is lowered for GSPMD, not for Shardy")) for op in gspmd[:1]]
     if all(len(mesh.device_ids) == 1 for mesh in meshes_of(module).values()):
         return []  # nothing is split: not to be asked of Shardy
+    allowed = frozenset(axes_named(axes))
     regions = summing_regions(module)
     remarks = _defer_within(module, regions, axes)
     regions, apart = _terms_apart(regions)
@@ -160,6 +168,8 @@ def expose_all_reduces(
     manual = all(is_manual(op) for op in ops_of(module, *PRODUCERS))
     if manual and not inner and not closed_sums(module) and not any(map(leaves_axes, ops_of(module, MANUAL))):
         return remarks
+    extremes, told = extremes_by_device(module, NAME, allowed)
+    remarks += extremes
     text = "its rows are added to zeros, and their sum to what is carried"
     remarks += [applied(NAME, op, text) for op in rows_apart(module)]
     split = sharded_sums(module)
@@ -180,8 +190,9 @@ def expose_all_reduces(
     if split:
         split = sharded_sums(module, propagated)
     found += within
-    remarks += [missed(NAME, reason.op, reason) for reason in declined if reason.op is not None]
-    allowed = frozenset(axes_named(axes))
+    remarks += [
+        missed(NAME, reason.op, reason) for reason in declined if reason.op is not None and reason.op not in told
+    ]
     kept = {producer.value: _kept(producer, split.get(producer.value, frozenset()), policy) for producer in found}
     if policy == "auto":
         remarks += _choose(found, kept, propagated, Policy("auto", memory_budget, ()))
