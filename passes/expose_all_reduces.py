@@ -8,6 +8,7 @@ from jaxlib.mlir import ir
 
 from paropt.passes.analysis.collectives import global_reduction
 from paropt.passes.analysis.meshes import has_mesh, meshes_of
+from paropt.passes.analysis.noted import LEFT_OUT, place_of
 from paropt.passes.analysis.policy import HOLDS_SUMS, Policy, PolicyName, axes_named
 from paropt.passes.analysis.producers import ROWS as PRODUCERS
 from paropt.passes.analysis.producers import Producer, closed_sums, producers
@@ -145,6 +146,7 @@ def expose_all_reduces(
     - the program does not split the sum over these axes, as fully sharded training does (or `policy=defer`)
     - the option `axes` allows it
     - a loop that keeps a maximum or minimum makes more than one trip
+    - the compiler has not lost what was said of its sum before (attribute `paropt.left_out` of the module)
     - of complex numbers, it allows all axes (a product becomes four of real numbers, each reduced over the others)
     - a scatter that is to be followed by a reduce_scatter adds rows of no fewer bytes (XLA gathers these: then each
       device adds to its part of the sum, and only what is left is reduced)
@@ -189,7 +191,8 @@ def expose_all_reduces(
         found, declined = producers(module, alone)
     if split:
         split = sharded_sums(module, propagated)
-    found += within
+    found, left = _left_to_the_compiler([*found, *within], module)
+    remarks += left
     remarks += [
         missed(NAME, reason.op, reason) for reason in declined if reason.op is not None and reason.op not in told
     ]
@@ -223,6 +226,23 @@ def _alone(module: ir.Operation) -> Propagated | None:
         return Propagated(module)
     except Declined:
         return None
+
+
+def _left_to_the_compiler(found: list[Producer], module: ir.Operation) -> tuple[list[Producer], list[Remark]]:
+    """`found` without those whose sums the module says to leave alone, and remarks on these."""
+    if LEFT_OUT not in module.attributes:
+        return found, []
+    places = {ir.StringAttr(place).value for place in ir.ArrayAttr(module.attributes[LEFT_OUT])}
+    del module.attributes[LEFT_OUT]
+    kept: list[Producer] = []
+    remarks: list[Remark] = []
+    for producer in found:
+        try:
+            require(place_of(producer.op) not in places, "the compiler lost what was said of its sum")
+            kept.append(producer)
+        except Declined as reason:
+            remarks.append(missed(NAME, producer.op, reason))
+    return kept, remarks
 
 
 def _leaves_choices(producer: Producer, propagated: Propagated) -> bool:

@@ -1,41 +1,55 @@
 """The way back from a module that passes have rewritten, for when a compiler refuses it or loses what they noted."""
 
-from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+import functools
+from collections.abc import Callable, Sequence
+from typing import Generic, NamedTuple, TypeVar
 
 from jaxlib.mlir import ir
 
-from paropt.census import census
+from paropt.census import Collective, census
 from paropt.modules import bytecode_of
 from paropt.participants import Layout
+from paropt.passes.analysis.noted import LEFT_OUT
+from paropt.passes.core.remarks import Remark
 from paropt.passes.core.traversal import ops_of
+from paropt.predictions import Prediction, prediction
 from paropt.tags import Known, VerificationError, adds_tags, gaps, known_of
 from paropt.totals import Traffic, traffic
-from paropt.verification import Prediction, mismatches, prediction
+from paropt.verification import Mismatch, doubts
 
 T = TypeVar("T")
 
 
 class Setback(NamedTuple):
-    """Why the module as it was is compiled."""
+    """Why the module as it was is compiled, or one with fewer sums rewritten."""
 
     verdict: str  # on the passes
     reason: str  # one line
+    stays: str = "the program"
+    remarks: tuple[Remark, ...] = ()  # of the passes, where they ran again
 
 
 class Fallback:
     """Made of a module before the passes run, which it can compile in place of what they make of it.
 
-    If `compare`, it does so too where the module as it was sends less.
+    `rerun` runs them on such a module again. If `compare`, it does so too where the module as it was sends less.
     """
 
-    def __init__(self, module: ir.Module, *, strict: bool, compare: bool = False) -> None:
+    def __init__(
+        self,
+        module: ir.Module,
+        *,
+        strict: bool,
+        compare: bool = False,
+        rerun: Callable[[ir.Module], tuple[Remark, ...]] | None = None,
+    ) -> None:
         # A module for one device is not worth a copy: it has no mesh, and nothing is reduced.
         has_mesh = bool(ops_of(module.operation, "sdy.mesh"))
         self._bytecode = bytecode_of(module) if has_mesh else None
         self._known = known_of(module.operation) if has_mesh else Known()
         self._strict = strict
         self._compare = compare
+        self._rerun = rerun
         self._is_tagged = False
         self._original: ir.Module | None = None
 
@@ -62,31 +76,59 @@ class Fallback:
     ) -> tuple[T, Setback | None]:
         """What `compile` makes of `module`, and None; or else of the module as it was, and why. If strict, raises why.
 
+        Where the executable shows that the compiler lost what was said of some sums, those are left out first.
         `text_of` gives the text of the optimized HLO. `rehearse` gets bytecode first; what it raises is a reason, too.
         """
+        context = module.context
+        as_it_was = functools.cache(lambda: compile(self._as_it_was(context)))
+        compiling = _Compiling(compile, text_of, rehearse, as_it_was)
+        predicted = None
         try:
-            layout = Layout.of_module(module)  # compilers may change modules
-            predicted = prediction(module.operation) if self._is_tagged else None
-            rehearse(bytecode_of(module))
-            made = compile(module)
-            sent = _verified(predicted, text_of(made), layout)
+            if self._is_tagged:
+                predicted = prediction(module.operation)  # compilers may change modules
+            made, sent = compiling.verified(module, predicted)
+            setback = None
         except Exception as error:  # whatever a compiler raises: it may compile the module as it was
             if self._strict:
                 raise
-            return compile(self._as_it_was(module.context)), Setback("failed in the compiler", reason_of(error))
+            without = self._without(predicted, error, context, compiling)
+            if without is None:
+                return as_it_was(), Setback("failed in the compiler", reason_of(error))
+            made, sent, setback = without
         if not self._compare:
-            return made, None
+            return made, setback
         try:
-            alone = compile(self._as_it_was(module.context))
-            before = traffic(census(text_of(alone) or "", layout))
+            alone = as_it_was()
+            before = traffic(census(text_of(alone) or "", Layout.of_module(self._as_it_was(context))))
         except Exception:  # whatever a compiler raises: it may not fit without passes
-            return made, None
+            return made, setback
         if sent <= before:
-            return made, None
+            return made, setback
         setback = Setback("sends more than XLA alone", f"{sent}, and {before} without passes")
         if self._strict:
             raise VerificationError(f"it {setback.verdict}: {setback.reason}")
         return alone, setback
+
+    def _without(
+        self, predicted: Prediction | None, lost: Exception, context: ir.Context, compiling: "_Compiling[T]"
+    ) -> tuple[T, Traffic, Setback] | None:
+        """The same of the module as it was, rewritten without the sums in doubt; None where nothing else is left."""
+        found = lost.mismatches if isinstance(lost, VerificationError) else ()
+        places = _in_doubt(predicted, found) if predicted is not None else []
+        if self._rerun is None or self._bytecode is None or not places:
+            return None
+        try:
+            module = ir.Module.parse(self._bytecode, context)
+            module.operation.attributes[LEFT_OUT] = _texts(places, context)
+            remarks = self._rerun(module)
+            if LEFT_OUT in module.operation.attributes:  # no pass looked at it
+                return None
+            if not self.is_needed(module):
+                return None
+            made, sent = compiling.verified(module, prediction(module.operation))
+        except Exception:  # whatever a pass or a compiler raises: there is still the module as it was
+            return None
+        return made, sent, Setback("lost some sums in the compiler", reason_of(lost), "each of these sums", remarks)
 
     def _as_it_was(self, context: ir.Context) -> ir.Module:
         if self._original is None:  # kept, because jax looks executables up by the identity of their modules
@@ -95,15 +137,51 @@ class Fallback:
         return self._original
 
 
-def _verified(predicted: Prediction | None, text: str | None, layout: Layout) -> Traffic:
-    """What the executable with this text sends. Raises VerificationError unless it reduces what was predicted."""
-    if text is None:
-        raise VerificationError("the compiler does not show what it made of the program")
-    collectives = census(text, layout)
-    wrong = mismatches(predicted, collectives) if predicted is not None else []
-    if wrong:
-        raise VerificationError(wrong[0])
-    return traffic(collectives)
+class _Compiling(NamedTuple, Generic[T]):
+    """How to compile a module and look at what comes of it."""
+
+    compile: Callable[[ir.Module], T]
+    text_of: Callable[[T], str | None]
+    rehearse: Callable[[bytes], object]
+    as_it_was: Callable[[], T]  # what the compiler makes of the program without the passes
+
+    def verified(self, module: ir.Module, predicted: Prediction | None) -> tuple[T, Traffic]:
+        """The executable of `module`, and what it sends. Raises VerificationError unless it reduces what was predicted.
+
+        What the compiler reduces in the program as it was, too, is no fault of the passes: that is compiled where there
+        is something to explain.
+        """
+        layout = Layout.of_module(module)  # compilers may change modules
+        self.rehearse(bytecode_of(module))
+        made = self.compile(module)
+        text = self.text_of(made)
+        if text is None:
+            raise VerificationError("the compiler does not show what it made of the program")
+        collectives = census(text, layout)
+        found = doubts(predicted, collectives) if predicted is not None else []
+        if predicted is not None and found:
+            found = doubts(predicted, collectives, self._alone(layout))
+        if found:
+            raise VerificationError(found[0].text, found)
+        return made, traffic(collectives)
+
+    def _alone(self, layout: Layout) -> tuple[Collective, ...]:
+        try:
+            return census(self.text_of(self.as_it_was()) or "", layout)
+        except Exception:  # whatever a compiler raises: it explains nothing then
+            return ()
+
+
+def _in_doubt(predicted: Prediction, found: Sequence[Mismatch]) -> list[str]:
+    """The places of the sums that may be lost; none where these are all."""
+    moved = predicted.moved
+    places = {place for key, each in moved.items() if any(m.is_of(key) for m in found) for place in each.places}
+    others = {place for each in moved.values() for place in each.places} - places
+    return sorted(places) if others else []
+
+
+def _texts(texts: list[str], context: ir.Context) -> ir.Attribute:
+    return ir.ArrayAttr.get([ir.StringAttr.get(text, context) for text in texts], context)
 
 
 def reason_of(error: Exception) -> str:

@@ -24,7 +24,7 @@ from jaxlib.mlir import ir
 
 from paropt import targets
 from paropt.donation import Donate, given_away
-from paropt.fallback import Fallback, reason_of
+from paropt.fallback import Fallback, Setback, reason_of
 from paropt.jit_arguments import JitArguments, Spec, any_traced, spec_of
 from paropt.lowering import donated_of, lowered_of, require_own, without_static
 from paropt.modules import bytecode_of, type_of_main
@@ -284,7 +284,8 @@ def _rewritten(fresh: Callable[[], T], module_of: Callable[[T], ir.Module], spec
     spec.reached = True
     made = fresh()
     module = module_of(made)
-    fallback = Fallback(module, strict=spec.strict, compare=spec.compare)
+    rerun = functools.partial(_run, spec.pipeline, donated=donated)
+    fallback = Fallback(module, strict=spec.strict, compare=spec.compare, rerun=rerun)
     try:
         found = _run(spec.pipeline, module, donated)
         if fallback.is_needed(module):
@@ -295,7 +296,7 @@ def _rewritten(fresh: Callable[[], T], module_of: Callable[[T], ir.Module], spec
         if spec.strict:
             raise
         made = fresh()
-        found = Remarks([_failure(spec, module_of(made), "failed", reason_of(error))])
+        found = Remarks([_failure(spec, module_of(made), Setback("failed", reason_of(error)))])
     _remarks[module_of(made)] = found
     return made
 
@@ -309,9 +310,9 @@ def _run(pipeline: Pipeline, module: ir.Module, donated: Sequence[bool]) -> Rema
     return Remarks(with_nothing_found(found, module.operation, pipeline))
 
 
-def _failure(spec: Spec, module: ir.Module, verdict: str, reason: str) -> Remark:
-    """The remark that says why the program stays as it was; the same words are the warning."""
-    text = f"`{spec.pipeline}` {verdict}, the program stays as it was: {reason}"
+def _failure(spec: Spec, module: ir.Module, setback: Setback) -> Remark:
+    """The remark that says why the program, or some of it, stays as it was; the same words are the warning."""
+    text = f"`{spec.pipeline}` {setback.verdict}, {setback.stays} stays as it was: {setback.reason}"
     name = ir.StringAttr(module.operation.attributes["sym_name"]).value
     warnings.warn(f"paropt: {name}: {text} (strict=True raises it)", RuntimeWarning, stacklevel=2)
     return Remark("paropt", module.operation.name, source_of(module.operation.location), applied=False, text=text)
@@ -328,7 +329,7 @@ def _compiled(module: ir.Module, compile: Callable[[ir.Module], Any], devices: A
 
     made, setback = fallback.compiled(module, compile, operator.methodcaller("as_text"), rehearse)
     if setback is not None:
-        _remarks[module] = Remarks([*_remarks[module], _failure(spec, module, *setback)])
+        _remarks[module] = Remarks([*(setback.remarks or _remarks[module]), _failure(spec, module, setback)])
     return made
 
 

@@ -5,8 +5,8 @@ a chain of such values with a gap is then reduced twice or not at all. So every 
 reduced has to say so itself, up to the constraint that asks for the sum.
 """
 
-from collections.abc import Collection, Iterator
-from typing import NamedTuple
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir
 
@@ -38,6 +38,10 @@ _RETURN = "stablehlo.return"
 
 class VerificationError(RuntimeError):
     """A rewritten module, or what a compiler made of it, is not what it has to be; the message is one line."""
+
+    def __init__(self, message: str, mismatches: Sequence[Any] = ()) -> None:
+        super().__init__(message)
+        self.mismatches = mismatches  # of the executable, as `paropt.verification` tells them
 
 
 def tags_of(module: ir.Operation) -> list[ir.Operation]:

@@ -1,5 +1,6 @@
 """What `expose-all-reduces` notes on ops about how values lie on the mesh, and who reads it."""
 
+import re
 from collections.abc import Collection, Sequence
 
 from jaxlib.mlir import ir
@@ -19,8 +20,15 @@ WANTED = "paropt.wanted"  # of a loop: how what reads its results would have the
 MOVES = "paropt.moves"  # of an op behind it: why what it makes can't be left unreduced where XLA alone has it
 NOTED = "paropt.noted"  # of the module: which kinds of ops have notes
 ALONE = "paropt.alone"  # of a product, window or lookup anywhere: how XLA alone would split its result
+LEFT_OUT = "paropt.left_out"  # of the module: the places of ops whose sums are left to the compiler
 
+_END = re.compile(r" to (\d+)?:\d+")
 _WRITTEN = {CONSTRAINT: "sharding", GLOBAL_REDUCE_SCATTER: "out_sharding"}  # where such an op says it itself
+
+
+def place_of(op: ir.Operation) -> str:
+    """The location of `op`, as another run of the passes finds it: bytecode keeps the ends of some ranges only."""
+    return _END.sub("", str(op.location))
 
 
 def is_source(op: ir.Operation) -> bool:

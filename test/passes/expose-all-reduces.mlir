@@ -1117,6 +1117,27 @@ func.func public @some_axes(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@
   return %g, %h : tensor<4x4xf32>, tensor<4x4xf32>
 }
 
+// -----
+
+// Worth it when: the compiler has not lost what was said of its sum before (attribute `paropt.left_out` of the module)
+// CHECK-LABEL:   func.func public @left_out
+// CHECK:           sdy.all_reduce {"data"}
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: the compiler lost what was said of its sum
+module attributes {paropt.left_out = ["loc(\22lost\22)"]} {
+  sdy.mesh @mesh = <["data"=8]>
+  func.func public @left_out(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<16x2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> (tensor<4x2xf32>, tensor<2x4xf32>) {
+    %g = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x2xf32>) -> tensor<4x2xf32>
+    %h = stablehlo.dot_general %y, %x, contracting_dims = [0] x [0] : (tensor<16x2xf32>, tensor<16x4xf32>) -> tensor<2x4xf32> loc("lost")
+    return %g, %h : tensor<4x2xf32>, tensor<2x4xf32>
+  }
+}
+
+// -----
+
+sdy.mesh @mesh = <["replica"=2, "data"=4]>
+
 // Worth it when: of complex numbers, it allows all axes (a product becomes four of real numbers, each reduced over the others)
 // AXES-LABEL:    func.func public @complex_over_some_axes
 // AXES:            stablehlo.dot_general %arg0

@@ -206,10 +206,72 @@ def test_a_constraint_that_the_compiler_loses(at: int, monkeypatch: pytest.Monke
     falls_back(paropt.jit(fresh()), LOST)
 
 
+def two_sums() -> Callable[[Any, Any], Any]:
+    """A function that accumulates two products of different sizes."""
+
+    def step(weights: Any, batches: Any) -> Any:
+        def add(totals: Any, batch: Any) -> Any:
+            large, small = totals
+            return (large + batch.T @ (batch @ weights), small + batch[:, :2].T @ (batch @ weights)), None
+
+        return jax.lax.scan(add, (jnp.zeros_like(weights), jnp.zeros_like(weights[:2])), batches)[0]
+
+    return step
+
+
+def in_loops(lowered: Any) -> list[int]:
+    found = census(lowered.compile().as_text())
+    return [array.elements for c in found if c.loops for array in c.arrays]
+
+
+def test_what_the_compiler_loses_is_left_out_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other sum still leaves the loop."""
+    real, predictions = fallback_file.prediction, []
+
+    def predict_and_lose(module: ir.Operation) -> Any:
+        predictions.append(real(module))
+        if len(predictions) == 1:
+            (small,) = [i for i, tag in enumerate(tags_of(module)) if _is_small_product(tag)]
+            lose_tag(module, at=small)
+        return predictions[-1]
+
+    monkeypatch.setattr(fallback_file, "prediction", predict_and_lose)
+    step = two_sums()
+    want = jax.jit(two_sums())(*arguments())
+    f = paropt.jit(step)
+    reason = "lost some sums in the compiler, each of these sums stays as it was: .*(of 16 elements|unreduced axis)"
+    with pytest.warns(RuntimeWarning, match=reason) as caught:
+        got = f(*arguments())
+    assert len(caught) == 1 and len(predictions) == 2
+    for a, b in zip(want, got, strict=True):
+        np.testing.assert_array_equal(np.asarray(b), np.asarray(a))
+    lowered = f.lower(*arguments())
+    assert in_loops(lowered) == [16]
+    *others, last = paropt.remarks(lowered)
+    assert any("the compiler lost what was said of its sum" in remark.text for remark in others if not remark.applied)
+    assert not last.applied and "each of these sums stays as it was" in last.text
+
+
+def _is_small_product(tag: ir.Operation) -> bool:
+    made = tag.operands[0].owner
+    shape = ir.RankedTensorType(tag.operands[0].type).shape
+    return not isinstance(made, ir.Block) and made.operation.name == "stablehlo.dot_general" and shape == [2, 8]
+
+
+def test_what_is_lost_again_is_the_end_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then the program runs as it was, all of it."""
+    compiler_loses_tag(monkeypatch, 2)
+    with pytest.warns(RuntimeWarning, match="the program stays as it was") as caught:
+        got = paropt.jit(two_sums())(*arguments())
+    assert len(caught) == 1
+    for a, b in zip(jax.jit(two_sums())(*arguments()), got, strict=True):
+        np.testing.assert_array_equal(np.asarray(b), np.asarray(a))
+
+
 def test_results_would_be_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     """What all this is for: XLA compiles the module without the constraint, and the results are others."""
     compiler_loses_tag(monkeypatch, 1)
-    monkeypatch.setattr(fallback_file, "mismatches", lambda *_: [])
+    monkeypatch.setattr(fallback_file, "doubts", lambda *_: [])
     assert not np.array_equal(np.asarray(paropt.jit(fresh())(*arguments())), expected())
 
 

@@ -261,7 +261,9 @@ def test_what_is_lost_after_loops_is_reduced_there() -> None:
     predicted = Prediction({key: "a norm"}, (asked,), (), (other,), frozenset())
     for found in ([outside], [outside, inside], [outside, inside, inside]):
         assert mismatches(predicted, found) == []
-    lost = "a reduction of 1 elements over 4 devices runs 2 times after loops, not 1 times: maybe the value at a norm"
+    lost = (
+        "a reduction of 1 elements over 4 devices runs 2 times after loops, not 1 times: maybe the value at a norm (r)"
+    )
     assert mismatches(predicted, [outside, inside, outside]) == [lost]
     assert mismatches(predicted, [outside] * 5) == []  # the loop's has left it
     unknown = [outside, reduction(3, loops=(LOOP,))]
@@ -417,3 +419,35 @@ def test_what_a_program_comes_with_is_known_inlined_as_well() -> None:
 def test_a_condition_that_reads_it() -> None:
     text = STEP.replace("%p = ", "%bad = stablehlo.abs %sum : tensor<8x8xf32>\n%p = ")
     assert any("its condition reads a value" in line for line in gaps(module(text).operation))
+
+
+# ---- what XLA makes of the program as it was
+
+
+def test_what_xla_reduces_anyway_is_no_alarm() -> None:
+    """In the program as it was the loop reduces the product, and besides it something of the same size."""
+    predicted = prediction(module().operation)
+    assert {key: each.times for key, each in predicted.moved.items()} == {Key(64, 4, DATA): 4.0}
+    once = reduction(8, 8, loops=(LOOP,))
+    for alone in ([], [once], [once, reduction(8, 8)]):  # the second leaves nothing to explain: that has moved
+        assert mismatches(predicted, [SUM, once], alone)
+    assert mismatches(predicted, [SUM, once], [once, once]) == []
+    assert mismatches(predicted, [SUM, once, once], [once, once])  # the product is lost
+    assert mismatches(predicted, [once, once], [once, once])
+    assert mismatches(predicted, [once], [once, once])[0].endswith("is missing, one of 1")
+
+
+def test_sizes_that_nothing_has_are_explained_by_their_volume() -> None:
+    predicted = prediction(module().operation)
+    once, padded, larger = (reduction(*dims, loops=(LOOP,)) for dims in ((8, 8), (8, 9), (8, 20)))
+    assert "which no value of the module explains" in mismatches(predicted, [SUM, padded])[0]
+    assert mismatches(predicted, [SUM, padded], [once, padded]) == []
+    assert mismatches(predicted, [SUM, padded], [padded])  # that may be the product, in another form
+    assert mismatches(predicted, [SUM, padded, padded], [once, padded])
+    assert mismatches(predicted, [SUM, padded], [once, larger])  # another thing
+
+
+def test_what_is_seen_is_named() -> None:
+    lost = replace(reduction(8, 8, loops=(LOOP,)), name="all-reduce.7", source_file="model.py", source_line=3)
+    (line,) = mismatches(prediction(module().operation), [SUM, lost])
+    assert line.endswith("(all-reduce.7 of model.py:3)")
