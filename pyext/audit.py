@@ -56,14 +56,13 @@ def audit(
     if passes is None:
         return _audit_of_lowered(before)
     after, remarks = _rewritten(program, before, passes)
-    audited = _audit_of_lowered(after)
-    wrong = _differences(before, after, audited)
+    alone, audited = _audit_of_lowered(before), _audit_of_lowered(after)
     return AuditComparison(
-        _audit_of_lowered(before),
+        alone,
         audited,
         passes=passes,
         remarks=remarks,
-        mismatches=wrong,
+        mismatches=_differences(before, after, alone, audited),
         module=name_of(after.compiler_ir().operation),
     )
 
@@ -114,11 +113,11 @@ def _for_targets(program: Any, before: Any, passes: str, names: Sequence[Any]) -
     return AuditReport(tuple(compare(target, before, after, passes, remarks) for target in found))
 
 
-def _differences(before: Any, after: Any, audited: Audit) -> tuple[str, ...]:
+def _differences(before: Any, after: Any, alone: Audit, audited: Audit) -> tuple[str, ...]:
     from paropt.verification import differences
 
     was, rewritten = (lowered.compiler_ir().operation for lowered in (before, after))
-    return tuple(differences(was, rewritten, audited.collectives))
+    return tuple(differences(was, rewritten, audited.collectives, alone.collectives))
 
 
 def _audit(compiled: Any, layout: Layout) -> Audit:

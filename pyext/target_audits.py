@@ -18,9 +18,11 @@ from paropt.verification import differences
 def compare(target: Any, before: Any, after: Any, passes: str, remarks: Iterable[Remark]) -> AuditComparison:
     """The audits of a program before and after `passes`, compiled for `target`; without passes, compiled once."""
     audited = audit_on(target, after)
-    wrong = differences(_module_of(before), _module_of(after), audited.collectives) if passes else ()
+    alone = audit_on(target, before) if passes else audited
+    modules = _module_of(before), _module_of(after)
+    wrong = differences(*modules, audited.collectives, alone.collectives) if passes else ()
     return AuditComparison(
-        before=audit_on(target, before) if passes else audited,
+        before=alone,
         after=audited,
         passes=passes,
         target=target.name,

@@ -28,16 +28,19 @@ class Mismatch(NamedTuple):
         return known and (not self.key.axes or not key.axes or self.key.axes == key.axes)
 
 
-def differences(before: ir.Operation, after: ir.Operation, collectives: Iterable[Collective]) -> list[str]:
+def differences(
+    before: ir.Operation, after: ir.Operation, collectives: Iterable[Collective], alone: Iterable[Collective] = ()
+) -> list[str]:
     """In words, where the executable with these collectives is not what the module `after` says; empty when it is.
 
-    Of a module in which the passes that were run on `before` tagged nothing, only gaps are told that were not there.
+    `alone` are those of the executable of `before`. Of a module in which the passes that were run on `before` tagged
+    nothing, only gaps are told that were not there.
     """
     known = known_of(before)
     wrong = gaps(after, known.gaps)
     if not adds_tags(after, known):
         return wrong
-    return [*wrong, *mismatches(prediction(after), collectives)]
+    return [*wrong, *mismatches(prediction(after), collectives, alone)]
 
 
 def mismatches(predicted: Prediction, collectives: Iterable[Collective], alone: Iterable[Collective] = ()) -> list[str]:
