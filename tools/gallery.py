@@ -25,6 +25,7 @@ import gallery_page  # noqa: E402  after the path is set
 from gallery_catalog import ENTRIES, TARGETS, Entry  # noqa: E402
 
 MEASURE = Path(__file__).resolve().with_name("gallery_measure.py")
+LOGS = ROOT / "build" / "gallery"
 START = "gallery: "
 SECONDS = 600  # for one program on one target
 DEAD = {"stays": [], "warnings": [], "values": None}  # besides the target and the problem
@@ -38,16 +39,25 @@ def main() -> int:
     if options.only_page:
         options.out.write_text(gallery_page.page(found))
         return 0
+    LOGS.mkdir(parents=True, exist_ok=True)
     lock = threading.Lock()
     finished = 0
 
     def measure(entry: Entry) -> bool:
         nonlocal finished
-        result = measured(entry, options.targets, options.python, say)
+        python = next((python for python in options.python if _has(python, entry.packages)), None)
+        if python is None:
+            result = {**nothing(), "problem": f"not installed: {', '.join(entry.packages)}"}
+        else:
+            result = measured(entry, options.targets, python, LOGS, say)
         with lock:
             finished += 1
-            kept = {} if result["problem"] else found.get(entry.name, {}).get("targets", {})
-            found[entry.name] = {**result, "targets": {**kept, **result["targets"]}}
+            before = found.get(entry.name, nothing())
+            if python is None:  # what is known of it is as right as it was
+                found.setdefault(entry.name, result)
+            else:
+                kept = {} if result["problem"] else before["targets"]
+                found[entry.name] = {**result, "targets": {**kept, **result["targets"]}}
             data.write_text(json.dumps({e.name: found[e.name] for e in ENTRIES if e.name in found}, indent=1) + "\n")
             say(f"{finished:2}/{len(options.only)} {entry.name}: {gallery_page.line(result)}")
         return not gallery_page.alarms(result)
@@ -55,59 +65,52 @@ def main() -> int:
     with ThreadPoolExecutor(options.jobs) as pool:
         good = list(pool.map(measure, options.only))
     options.out.write_text(gallery_page.page(found))
-    say(f"wrote {options.out} and {data}")
+    say(f"wrote {options.out} and {data}; what the packages printed is in {LOGS}")
     return 0 if all(good) else 1
 
 
+def nothing() -> dict[str, Any]:
+    """The results of an entry before any are there."""
+    today = str(datetime.datetime.now(datetime.UTC).date())
+    return {"date": today, "versions": {}, "problem": "", "targets": {}}
+
+
 def measured(
-    entry: Entry, targets: Sequence[str], pythons: Sequence[str], say: Callable[[str], None]
+    entry: Entry, targets: Sequence[str], python: str, logs: Path, say: Callable[[str], None]
 ) -> dict[str, Any]:
     """The entry's results per target. A target that ends the process is left out by the next one."""
-    result: dict[str, Any] = {
-        "date": str(datetime.datetime.now(datetime.UTC).date()),
-        "versions": {},
-        "problem": "",
-        "targets": {},
-    }
-    python = next((python for python in pythons if _has(python, entry.packages)), None)
-    if python is None:
-        return {**result, "problem": f"not installed: {', '.join(entry.packages)}"}
+    result = nothing()
     waiting = list(targets)
-    while waiting:
-        for message in _messages(python, entry.name, waiting):
-            if "target" in message:
-                result["targets"][message["target"]] = message
-                waiting.remove(message["target"])
-                say(f"   {entry.name} {message['target']}: {gallery_page.target_line(message)}")
-            else:
+    while waiting and not result["problem"]:
+        log = logs / f"{entry.name}-{len(targets) - len(waiting)}.log"
+        for message in _messages(python, entry.name, waiting, log):
+            if "target" not in message:
                 result.update(message)
-        if result["problem"]:
-            break
+                continue
+            result["targets"][message["target"]] = message
+            waiting.remove(message["target"])
+            say(f"   {entry.name} {message['target']}: {gallery_page.target_line(message)}")
     return result
 
 
-def _messages(python: str, name: str, targets: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """What a child says; last, if it dies, of the target that it died of."""
-    left = list(targets)
+def _messages(python: str, name: str, targets: Sequence[str], log: Path) -> Iterator[dict[str, Any]]:
+    """What a child says; last, if it dies, of the target that it died of. `log` gets the rest that it writes."""
+    left, is_made = list(targets), True
     command = [python, str(MEASURE), name, *targets]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
-    ) as child:
-        errors: list[str] = []
-        reader = threading.Thread(target=lambda: errors.extend(child.stderr or ()))
-        reader.start()
+    with log.open("w") as errors, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as child:
         timer = threading.Timer(SECONDS * len(targets), child.kill)
         timer.start()
         for line in child.stdout or ():
             if line.startswith(START):
                 message = json.loads(line.removeprefix(START))
                 left = [target for target in left if target != message.get("target")]
+                is_made &= "target" in message or not message.get("problem")
                 yield message
         timer.cancel()
-        reader.join()
-    if child.returncode and left:
-        said = [line.strip() for line in errors if line.strip()]
-        yield {**DEAD, "target": left[0], "problem": f"status {child.returncode}: {said[-1] if said else 'no message'}"}
+    if left and is_made:
+        said = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+        problem = f"status {child.returncode}: {said[-1] if said else 'no message'}"
+        yield {**DEAD, "target": left[0], "problem": problem}
 
 
 def _has(python: str, packages: Sequence[str]) -> bool:
@@ -130,7 +133,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument(
         "--targets",
-        type=lambda text: text.split(","),
+        type=_targets,
         default=list(TARGETS),
         metavar="TARGETS",
         help=f"separated by commas (default: {','.join(TARGETS)})",
@@ -155,6 +158,14 @@ def _options() -> argparse.Namespace:
     except OSError as error:
         parser.error(f"--out {options.out}: cannot make its folder: {error.strerror}")
     return options
+
+
+def _targets(text: str) -> list[str]:
+    chosen = text.split(",")
+    unknown = [target for target in chosen if target not in TARGETS]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not one of {', '.join(TARGETS)}")
+    return list(dict.fromkeys(chosen))
 
 
 def _entries(text: str) -> list[Entry]:

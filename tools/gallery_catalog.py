@@ -99,5 +99,5 @@ ENTRIES = (
         "optax_multisteps_unrolled", "`MultiSteps` in a loop of Python", "unrolled", f"roll-accumulation,{FINITE}"
     ),
     _optimizer("optax_multisteps_calls", "`MultiSteps`, one call per micro-batch", "called", DEFAULT),
-    _optimizer("optax_apply_every", "`apply_every` in a scan", "scanned", FINITE, "apply_every"),
+    _optimizer("optax_apply_every", "SGD and `apply_every` in a scan", "scanned", FINITE, "apply_every"),
 )

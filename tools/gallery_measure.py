@@ -8,6 +8,7 @@ import dataclasses
 import importlib
 import importlib.metadata
 import json
+import math
 import os
 import platform
 import re
@@ -45,6 +46,8 @@ START = "gallery: "  # of a line with results: packages print, too
 # Of differences. Adam makes the last bits of a gradient that is 0 an update as large as others.
 TOLERANCE, NOISE, MORE = 1e-4, 1e-3, 4
 
+ENOUGH = 1.01  # times the ideal: losses and metrics are reduced, too
+
 
 @dataclass(frozen=True)
 class Side:
@@ -60,7 +63,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Stay:
-    """What is still reduced, gathered or exchanged in a loop."""
+    """Collectives that are left, of one kind."""
 
     kind: str
     wire: float
@@ -128,9 +131,9 @@ def tried(entry: Entry, program: Program, target: str) -> Measured:
 
 
 def told(error: Exception) -> str:
-    """One line for the page; where it was raised, for the terminal."""
+    """One line for the page; where it was raised, for the log."""
     traceback.print_exception(error)
-    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+    return shortened(f"{type(error).__name__}: {str(error).strip()}".partition("\n")[0])
 
 
 def say(message: dict[str, Any]) -> None:
@@ -153,7 +156,7 @@ def measured(entry: Entry, program: Program, name: str) -> Measured:
         compile_one(mesh)
         alone, ours = (compiled(program, args, passes) for passes in ("", entry.passes))
         values = compared(alone.run, ours.run, args) if is_here else None
-    said = dict.fromkeys(str(w.message) for w in caught if str(w.message).startswith("paropt"))
+    said = dict.fromkeys(shortened(str(w.message)) for w in caught if str(w.message).startswith("paropt"))
     comparison = AuditComparison(alone.audit, ours.audit, passes=entry.passes, target=name, remarks=ours.remarks)
     return Measured(name, ideal(program), alone.side, ours.side, stays(comparison, program), tuple(said), values)
 
@@ -222,13 +225,17 @@ def ideal(program: Program) -> float | None:
 
 
 def stays(comparison: AuditComparison, program: Program) -> tuple[Stay, ...]:
-    """What is in loops, by kind and reasons, the most bytes first; with several calls per update, everything."""
+    """What runs more than once per update, by kind and reasons, the most bytes first; all, where more is sent than is
+    ideal."""
+    sent = sum(runs(c, program) * c.wire_bytes for c in sending(comparison.after))
+    least = 0 if sent > ENOUGH * (ideal(program) or math.inf) else 1
     wire: Counter[Any] = Counter()
     times: Counter[Any] = Counter()
     for row in comparison.rows:
-        reasons = tuple(f"[{r.pass_name}] {shortened(r.text)}" for r in row.reasons if not r.applied)
+        missed = [reason for reason in row.reasons if not reason.applied]
+        reasons = tuple(dict.fromkeys(f"[{r.pass_name}] {shortened(r.text)}" for r in missed or row.reasons))
         for c in row.after:
-            if runs(c, program) > 1 and c.wire_bytes:
+            if c.wire_bytes and runs(c, program) > least:
                 wire[c.kind, reasons] += runs(c, program) * c.wire_bytes
                 times[c.kind, reasons] += runs(c, program)
     return tuple(Stay(kind, size, times[kind, why], why) for (kind, why), size in wire.most_common())

@@ -13,7 +13,7 @@ TITLES = {
     "equinox": "Equinox",
     "optax": "Optax",
 }
-MOST_STAYS = 6  # lines per program
+MOST_STAYS, MOST_REASONS = 6, 2  # lines per program, reasons per line
 MORE = 1.01  # times the ideal: losses and metrics are reduced, too
 
 Result = dict[str, Any]
@@ -22,7 +22,8 @@ INTRODUCTION = """\
 Training steps of public packages, compiled by XLA alone and with par-opt: the packages' own models, layers, trainers
 and optimizers, in small configurations with random weights, on 8 devices, with 4 micro-batches per update of the
 parameters. `make gallery` installs the packages and measures all; `python tools/gallery.py --only 'keras_*'` measures a
-part again. The steps are in [tools/gallery_programs](../tools/gallery_programs)."""
+part again. The steps are in [tools/gallery_programs](../tools/gallery_programs). Packages that choose kernels by the
+machine they run on choose those for CPUs, also where the target is another."""
 
 LEGEND = """\
 Per device and update of the parameters:
@@ -178,23 +179,17 @@ def _notes(targets: list[Result]) -> Iterator[str]:
             )
     if not stays:
         return
-    yield "Runs more than once per update, and why:"
-    listed = list(stays.items())
-    lines = [
-        f"- {kind}s ({', '.join(where)}): {'; '.join(reasons) or _no_reason(kind)}"
-        for (kind, *reasons), where in listed
-    ]
+    yield "What stays, and why:"
+    lines = [f"- {kind}s ({', '.join(where)}): {_told(kind, reasons)}" for (kind, *reasons), where in stays.items()]
     more = [f"- and {len(lines) - MOST_STAYS} more, smaller"] if len(lines) > MOST_STAYS else []
     yield "\n".join(lines[:MOST_STAYS] + more)
 
 
-def _no_reason(kind: str) -> str:
-    """No pass says anything of it: of reductions one should."""
-    return (
-        "no remark"
-        if kind in ("all-reduce", "reduce-scatter")
-        else "the program's own, or XLA's; not par-opt's concern"
-    )
+def _told(kind: str, reasons: list[str]) -> str:
+    if not reasons:  # of reductions some pass should say something
+        return "no remark" if kind in ("all-reduce", "reduce-scatter") else "the program's own, or XLA's"
+    more = f"; and {len(reasons) - MOST_REASONS} more" if len(reasons) > MOST_REASONS else ""
+    return "; ".join(reasons[:MOST_REASONS]) + more
 
 
 def _is_more(measured: Result) -> bool:

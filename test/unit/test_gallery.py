@@ -1,7 +1,6 @@
 """`make gallery`: its catalog, its page, what it says when something is missing or dies, and a few programs of it."""
 
 import ast
-import dataclasses
 import importlib.util
 import json
 import subprocess
@@ -95,6 +94,7 @@ def test_a_program_is_measured(name: str, tmp_path: Path) -> None:
     "options, message",
     [
         (["--only", "flex_*"], "no program is called 'flex_*'; there are: levanter_gpt2,"),
+        (["--targets", "cpu:8,gpu"], "'gpu' is not one of cpu:8, tpu:v5e:2x4, gpu:h100:1x1x8"),
         (["--out", str(GALLERY / "page.md")], "cannot make its folder"),
     ],
 )
@@ -105,11 +105,19 @@ def test_wrong_options_are_one_line(options: list[str], message: str) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_packages_that_are_missing_are_named(tmp_path: Path) -> None:
-    entry = dataclasses.replace(ENTRIES[0], make="flax_steps:linen")
-    found = gallery.measured(entry, ["cpu:8"], [_python(tmp_path, "import sys; sys.exit(1)")], print)
-    assert found["problem"] == "not installed: flax, optax" and not found["targets"]
-    assert gallery_page.alarms(found) == [found["problem"]]
+def test_packages_that_are_missing_are_named_and_what_is_known_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known, unknown = (entry.name for entry in ENTRIES if entry.packages[0] == "flax" and "fsdp" not in entry.name)
+    out = tmp_path / "gallery.md"
+    out.with_suffix(".json").write_text(json.dumps({known: result(measured())}))
+    python = _python(tmp_path, "import sys; sys.exit(1)")
+    monkeypatch.setattr(sys, "executable", python)
+    monkeypatch.setattr(sys, "argv", ["gallery.py", "--only", f"{known},{unknown}", "--out", str(out)])
+    assert gallery.main() == 1
+    assert capsys.readouterr().out.count("not installed: flax, optax") == 2
+    found = json.loads(out.with_suffix(".json").read_text())
+    assert found[known] == result(measured()) and found[unknown]["problem"] == "not installed: flax, optax"
 
 
 def test_the_target_that_a_program_dies_of_is_left_out_by_the_next_process(tmp_path: Path) -> None:
@@ -119,11 +127,12 @@ def test_the_target_that_a_program_dies_of_is_left_out_by_the_next_process(tmp_p
         "if sys.argv[1] == '-c': sys.exit()",
         "for target in sys.argv[3:]:",
         "    if target == 'b': sys.exit('check failed: x == y')",
+        "    if target == 'd': sys.exit(0)",
         "    print('noise'); print('gallery: ' + json.dumps({'target': target, 'problem': 'none'}), flush=True)",
     )
-    found = gallery.measured(ENTRIES[0], ["a", "b", "c"], [child], lambda line: None)
+    found = gallery.measured(ENTRIES[0], ["a", "b", "c", "d"], child, tmp_path, lambda line: None)
     problems = {target: measured["problem"] for target, measured in found["targets"].items()}
-    assert problems == {"a": "none", "b": "status 1: check failed: x == y", "c": "none"}
+    assert problems == {"a": "none", "b": "status 1: check failed: x == y", "c": "none", "d": "status 0: no message"}
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def multi_steps() -> optax.GradientTransformation:
 
 
 def apply_every() -> optax.GradientTransformation:
-    return optax.chain(optax.adam(1e-3), optax.apply_every(MICRO_BATCHES))
+    return optax.chain(optax.sgd(1e-2), optax.apply_every(MICRO_BATCHES))
 
 
 OPTIMIZERS = {"multi_steps": multi_steps, "apply_every": apply_every, "adamw": lambda: optax.adamw(1e-3)}
