@@ -82,7 +82,11 @@ def test_as_xla_splits(name: str, passes: str, tmp_path: Path) -> None:
     assert predicted == found and predicted.total() > 3
 
 
-@pytest.mark.parametrize("name", NEUTRAL_OPS)
+# XLA erases what a choice leaves out before it decides in which order it goes through ops; here that is still there.
+IN_ORDER = [name for name in NEUTRAL_OPS if name != "choice"]
+
+
+@pytest.mark.parametrize("name", IN_ORDER)
 def test_neutral_ops_are_none_for_xla(name: str, tmp_path: Path) -> None:
     """What a constraint splits is the value itself, not a copy of it that could be split otherwise."""
     neutral = NEUTRAL_OPS[name]
