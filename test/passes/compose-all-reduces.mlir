@@ -535,7 +535,7 @@ func.func public @maximum_of_sums(%x: tensor<4xf32>) -> tensor<4xf32> {
 // REMARK-NEXT: [compose-all-reduces] stablehlo.all_reduce missed: the reductions differ in attributes
 func.func public @other_attributes(%x: tensor<4xf32>) -> tensor<4xf32> {
   %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves} : (tensor<4xf32>) -> tensor<4xf32>
-  %b = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #across, mhlo.frontend_attributes = {key = "value"}} : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #across, mhlo.frontend_attributes = {combiner_key = "1"}} : (tensor<4xf32>) -> tensor<4xf32>
   return %b : tensor<4xf32>
 }
 
