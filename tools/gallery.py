@@ -49,7 +49,8 @@ def main() -> int:
         if python is None:
             result = {**nothing(), "problem": f"not installed: {', '.join(entry.packages)}"}
         else:
-            result = measured(entry, options.targets, python, LOGS, say)
+            chosen = [target for target in options.targets if target in entry.targets]
+            result = measured(entry, chosen, python, LOGS, say)
         with lock:
             finished += 1
             before = found.get(entry.name, nothing())

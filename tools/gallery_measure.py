@@ -46,6 +46,10 @@ START = "gallery: "  # of a line with results: packages print, too
 # Of differences. Adam makes the last bits of a gradient that is 0 an update as large as others.
 TOLERANCE, NOISE, MORE = 1e-4, 1e-3, 4
 
+FOLDERS = re.compile(r"/\S+?/(?:site-packages|tools)/")
+# What follows a position, in parentheses, in which others may be nested.
+NAME_STACK = re.compile(r"(\.py:\d+):\d+ \((?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*\)")
+
 ENOUGH = 1.01  # times the ideal: losses and metrics are reduced, too
 
 
@@ -243,7 +247,7 @@ def stays(comparison: AuditComparison, program: Program) -> tuple[Stay, ...]:
 
 def shortened(text: str) -> str:
     """A remark with the names of files and lines alone: without the folders of this machine and jax's name stacks."""
-    return re.sub(r"(\.py:\d+):\d+ \(.*\)\)", r"\1)", re.sub(r"/\S+?/(site-packages|tools)/", "", text))
+    return NAME_STACK.sub(r"\1", FOLDERS.sub("", text))
 
 
 def compared(alone: Callable[..., Any], ours: Callable[..., Any], args: Any) -> Values:
