@@ -25,6 +25,7 @@ LIBRARIES = ("flax", "equinox")
 # Blocks and command lines that are not run here, by their first line: why.
 NOT_RUN = {
     "make demo": "test/unit/test_demo.py runs the demo",
+    "pip install .": "`make lint` does, for the type checker",
     "make test": "it would run itself",
     "import jax, jax.numpy as jnp, numpy as np": "test/numeric/test_accumulate.py runs this page, whose model is its own",
     "// RUN: %par-opt %s --passes=erase-unused-reductions | FileCheck %s": "a test is shown by its beginning",
