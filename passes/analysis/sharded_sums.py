@@ -124,7 +124,9 @@ class Cut(NamedTuple):
 
 
 def cut_of(value: ir.Value, propagated: Propagated, axes: frozenset[str]) -> Cut | None:
-    """Where `value` becomes split over the axes of these names: as Shardy would have it, or by a constraint.
+    """Where `value` becomes split over the axes of these names: as Shardy would have it, by a constraint, or, where a
+    constraint asks for the whole of it, as automatic differentiation does of parameters that a constraint gathers,
+    where it is added to what is split.
 
     None when something reads the whole of it, or of what is copied of it on the way to the constraint.
     """
@@ -133,8 +135,10 @@ def cut_of(value: ir.Value, propagated: Propagated, axes: frozenset[str]) -> Cut
         return Cut(value, [], [], alone)
     user = _only_user(value)
     converts: list[ir.Operation] = []
+    is_whole = False
     while user is not None and (user.name in _CONVERTS or (not converts and _is_copy(user, axes))):
         converts += [user] if user.name in _CONVERTS else []
+        is_whole |= user.name == CONSTRAINT
         value = value if converts else user.results[0]
         user = _only_user(user.results[0])
     wholes: list[ir.Operation] = []
@@ -147,7 +151,10 @@ def cut_of(value: ir.Value, propagated: Propagated, axes: frozenset[str]) -> Cut
             return Cut(value, converts, wholes, lies) if axes <= names_of(lies.axes) else None
         wholes.append(user)
         user = _only_user(user.results[0])
-    return None
+    if not (wholes or is_whole) or user is None or user.name not in _JOINS:
+        return None
+    lies = propagated.sharding_of(user.results[0])  # of each addend, a device reads what it adds to its shard
+    return Cut(value, converts, wholes, lies) if lies is not None and axes <= names_of(lies.axes) else None
 
 
 def is_activation(value: ir.Value, axes: frozenset[str], others: set[ir.Value]) -> bool:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.sharding import NamedSharding, PartitionSpec
 from numeric.user_steps import MICRO_BATCHES, Case, accumulated, compared, integers, placed
 from unit.clusters import available
 
@@ -22,6 +23,8 @@ OTHER = placed(integers(WIDTH, WIDTH), "data")
 BATCHES = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, "data")
 TABLE = placed(integers(ROWS, WIDTH), "data")
 IDS = placed(np.arange(MICRO_BATCHES * EXAMPLES, dtype=np.int32).reshape(MICRO_BATCHES, EXAMPLES) * 7, None, "data")
+
+WHOLE = NamedSharding(W.sharding.mesh, PartitionSpec())
 
 Gradient = Callable[[jax.Array, jax.Array], jax.Array]
 
@@ -69,9 +72,19 @@ def chosen(gradient: Gradient, w: jax.Array, other: jax.Array, batches: jax.Arra
     return w - total(gradient, start[0] + start[1], batches)
 
 
+def gathered_in_the_loss(gradient: Gradient, w: jax.Array, other: jax.Array, batches: jax.Array) -> jax.Array:
+    """A constraint gathers the weights; its transpose asks for the whole of each gradient."""
+
+    def of_whole(w: jax.Array, batch: jax.Array) -> jax.Array:
+        whole, back = jax.vjp(lambda w: lax.with_sharding_constraint(w, WHOLE), w)
+        return back(gradient(whole, batch))[0]
+
+    return w - total(of_whole, w, batches)
+
+
 STEPS = {
     step.__name__.replace("_", " "): step
-    for step in (plain, nested, averaged, masked, behind_a_barrier, after_a_step, chosen)
+    for step in (plain, nested, averaged, masked, behind_a_barrier, after_a_step, chosen, gathered_in_the_loss)
 }
 TIMES = {"after a step": 2}  # others: once
 
