@@ -1,5 +1,6 @@
 """The programs that a step was cut into: compiled, checked, and run for each micro-batch."""
 
+import functools
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -83,7 +84,6 @@ class Programs:
         PassManager.parse("builtin.module(sdy-inline-meshes)", module.context).run(module.operation)
         bytecode = bytecode_of(module)
         self._jitted = {name: self._compiled(name, bytecode, donated) for name in found.stages}
-        self.trips = self._numbered()
         self._verified: set[str] = set()
 
     def _compiled(self, name: str, bytecode: bytes, donated: Sequence[bool] | None) -> Any:
@@ -128,15 +128,19 @@ class Programs:
         # Nothing else tells jax which devices the first program is for.
         return NamedSharding(self._mesh, PartitionSpec()) if stage == START else None
 
-    def _numbered(self) -> list[Any]:
+    @functools.cached_property
+    def trips(self) -> list[Any]:
+        """The number of each trip, on the devices, which are there when programs run."""
         start, _, step = self.manifest.counting
         if "trip" not in self._shapes:
             return [None] * self.manifest.counting.trips
         numbers = [
             np.asarray(start + i * step, self._shapes["trip"].dtype) for i in range(self.manifest.counting.trips)
         ]
-        where = NamedSharding(self._mesh, PartitionSpec()) if self._mesh is not None else None
-        return [jax.device_put(number, where) for number in numbers]
+        return [jax.device_put(number, self._everywhere()) for number in numbers]
+
+    def _everywhere(self) -> NamedSharding | None:
+        return NamedSharding(self._mesh, PartitionSpec()) if self._mesh is not None else None
 
     def run(self, leaves: list[Any], stream: Stream | None) -> Any:
         """One step. With a stream, `leaves` are those of the state."""
@@ -182,7 +186,8 @@ class Programs:
     def lowered(self, leaves: list[Any]) -> dict[str, jax.stages.Lowered]:
         values: dict[str, Any] = {f"argument{i}": leaf for i, leaf in enumerate(leaves)}
         if "trip" in self._shapes:
-            values["trip"] = self.trips[0]
+            shape = self._shapes["trip"]
+            values["trip"] = jax.ShapeDtypeStruct(shape.shape, shape.dtype, sharding=self._everywhere())
         found = {}
         for name in (each for each in _ORDER if each in self._jitted):
             stage = self.manifest.stages[name]

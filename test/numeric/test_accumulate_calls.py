@@ -6,8 +6,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
+from jax.sharding import NamedSharding
 from numeric.test_accumulate import COUNT, assert_equal, data, whole
+from unit.clusters import available
 
 import paropt
 
@@ -88,3 +91,15 @@ def test_static_arguments_have_to_be_hashable() -> None:
     train = paropt.accumulate(with_options, microbatches=COUNT, static_argnames="power")
     with pytest.raises(ValueError, match=re.escape("the step's static arguments have to be hashable: unhashable type")):
         train(*data(), power=[2])
+
+
+@pytest.mark.parametrize("target", ["tpu:v5e:2x4", "gpu:h100:1x1x8"])
+def test_programs_are_lowered_for_devices_that_are_absent(target: str) -> None:
+    mesh = jax.sharding.Mesh(np.array(available(target).devices), ("data",))
+
+    def described(leaf: jax.Array) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=NamedSharding(mesh, leaf.sharding.spec))
+
+    state, batch = jax.tree.map(described, data())
+    lowered = paropt.accumulate(whole, microbatches=COUNT).lower(state, batch)
+    assert {name for name, each in lowered.items() if paropt.audit(each).collectives} == {"sync_grad"}
