@@ -63,6 +63,11 @@ def _nnx(name: str, title: str, passes: str = DEFAULT, /, **arguments: Any) -> E
     return _enabled(name, title, "flax_steps:nnx_step", "train(model, optimizer, batch)", passes, **arguments)
 
 
+def _accumulated(name: str, title: str, make: str, before: str, after: str, /) -> Entry:
+    """Calls of a step become calls of what `paropt.accumulate` returns."""
+    return Entry(name, title, make, {}, before, after, DEFAULT)
+
+
 def _optimizer(name: str, title: str, function: str, passes: str, optimizer: str = "multi_steps", /) -> Entry:
     """Gradients that optax adds up in the optimizer's state."""
     made = _jitted(name, title, f"optax_steps:{function}", passes, optimizer=optimizer)
@@ -87,6 +92,13 @@ ENTRIES = (
         "keras_steps:gpt2_calls",
         "model.fit(x, y, ...)",
     ),
+    _accumulated(
+        "keras_accumulate",
+        "GPT-2 of keras-hub, `Model.train_step` per micro-batch; with par-opt a step that adds up gradients in a scan",
+        "keras_steps:gpt2_accumulated",
+        "train = jax.jit(model.train_step, donate_argnums=0)",
+        "train = paropt.accumulate(step, microbatches=4, donate_argnums=0)",
+    ),
     _jitted("keras_gradients", "BERT of keras-hub, gradients added up in a scan", "keras_steps:bert_gradients"),
     _jitted("flax_linen", "linen transformer, scanned layers, `TrainState`", "flax_steps:linen"),
     _nnx("flax_nnx", "nnx transformer, data-parallel, `nnx.jit` and `nnx.scan`"),
@@ -101,5 +113,12 @@ ENTRIES = (
         "optax_multisteps_unrolled", "`MultiSteps` in a loop of Python", "unrolled", f"roll-accumulation,{FINITE}"
     ),
     _optimizer("optax_multisteps_calls", "`MultiSteps`, one call per micro-batch", "called", DEFAULT),
+    _accumulated(
+        "optax_accumulate",
+        "`MultiSteps`, one call per micro-batch; with par-opt the gradients and the inner optimizer",
+        "optax_steps:accumulated",
+        "train = jax.jit(step, donate_argnums=0)",
+        "train = paropt.accumulate(compute_grad=..., apply_grad=..., microbatches=4, has_aux=True)",
+    ),
     _optimizer("optax_apply_every", "SGD and `apply_every` in a scan", "scanned", FINITE, "apply_every"),
 )

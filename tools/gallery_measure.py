@@ -5,6 +5,7 @@ of it, what stays and why. On CPU devices both are run, too, and their results c
 """
 
 import dataclasses
+import functools
 import importlib
 import importlib.metadata
 import json
@@ -32,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import jax  # noqa: E402  after the environment is set
 import numpy as np  # noqa: E402
 from gallery_catalog import ENTRIES, Entry  # noqa: E402
-from gallery_programs.program import Program  # noqa: E402
+from gallery_programs.program import Driven, Program  # noqa: E402
 from jax.sharding import Mesh, NamedSharding  # noqa: E402
 
 import paropt  # noqa: E402
@@ -40,6 +41,7 @@ from paropt import targets  # noqa: E402
 from paropt.audit import Audit  # noqa: E402
 from paropt.census import Collective, sent_per_byte  # noqa: E402
 from paropt.comparison import AuditComparison  # noqa: E402
+from paropt.passes.core.outlining import ACCUMULATE, MICRO_BATCH  # noqa: E402
 
 START = "gallery: "  # of a line with results: packages print, too
 
@@ -49,6 +51,8 @@ TOLERANCE, NOISE, MORE = 1e-4, 1e-3, 4
 FOLDERS = re.compile(r"/\S+?/(?:site-packages|tools)/")
 # What follows a position, in parentheses, in which others may be nested.
 NAME_STACK = re.compile(r"(\.py:\d+):\d+ \((?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*\)")
+
+PER_MICRO_BATCH = (MICRO_BATCH, ACCUMULATE)  # of the programs that paropt.accumulate makes
 
 ENOUGH = 1.01  # times the ideal: losses and metrics are reduced, too
 
@@ -100,13 +104,44 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Compiled:
-    """A program's executable and what is known of it."""
+class Part:
+    """An executable, and how often it is called per update of the parameters."""
 
-    run: Callable[..., Any]
     audit: Audit
-    side: Side
+    calls: int
+    temporary: int  # bytes
+
+    @property
+    def sending(self) -> list[Collective]:
+        """Those between devices: a collective whose groups have one device each sends nothing."""
+        return [c for c in self.audit.collectives if c.wire_bytes]
+
+    def runs(self, collective: Collective) -> int:
+        """Per update of the parameters. In a branch it runs when they are updated: the other branch does nothing."""
+        return 1 if collective.at_most else self.calls * (collective.executions or 0)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The executables of a program and what is known of them."""
+
+    run: Callable[..., Any]  # one call, or of a program that is driven one update
+    args: tuple[Any, ...]  # of `run`
+    parts: tuple[Part, ...]
+    seconds: float
     remarks: tuple[Any, ...] = ()
+
+    @property
+    def side(self) -> Side:
+        sent = [(part.runs(c), c) for part in self.parts for c in part.sending]
+        return Side(
+            wire=sum(runs * c.wire_bytes for runs, c in sent),
+            is_exact=all(c.executions is not None for _, c in sent),
+            runs=sum(runs for runs, _ in sent),
+            in_loops=sum(runs for runs, c in sent if c.loops),
+            temporary=max(part.temporary for part in self.parts),
+            seconds=self.seconds,
+        )
 
 
 def main(name: str, names: Iterable[str]) -> None:
@@ -153,21 +188,28 @@ def measured(entry: Entry, program: Program, name: str) -> Measured:
         mesh = mesh_like(program.mesh, targets.get(name).devices)
     except targets.TargetError as error:
         return Measured(name, problem=str(error))
-    is_here = name.startswith("cpu:")
-    args = program.args if is_here else described(program.args, mesh)
+    is_here, least = name.startswith("cpu:"), ideal(program)
+    program = program if is_here else absent(program, mesh)
     with program.within(mesh), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         compile_one(mesh)
-        alone, ours = (compiled(program, args, passes) for passes in ("", entry.passes))
-        values = compared(alone.run, ours.run, args) if is_here else None
+        alone = compiled(program, "")
+        ours = compiled(program, entry.passes) if program.driven is None else driven(program.driven, program.calls)
+        values = compared(alone, ours) if is_here else None
     said = dict.fromkeys(shortened(str(w.message)) for w in caught if str(w.message).startswith("paropt"))
-    comparison = AuditComparison(alone.audit, ours.audit, passes=entry.passes, target=name, remarks=ours.remarks)
-    return Measured(name, ideal(program), alone.side, ours.side, stays(comparison, program), tuple(said), values)
+    return Measured(name, least, alone.side, ours.side, stays(alone, ours, least), tuple(said), values)
 
 
 def mesh_like(mesh: Mesh, devices: Sequence[Any]) -> Mesh:
     """The mesh, of other devices."""
     return Mesh(np.array(devices).reshape(mesh.devices.shape), mesh.axis_names, axis_types=mesh.axis_types)
+
+
+def absent(program: Program, mesh: Mesh) -> Program:
+    """The program on `mesh`, whose devices may be absent."""
+    made = program.driven
+    made = made and dataclasses.replace(made, args=described(made.args, mesh))
+    return dataclasses.replace(program, args=described(program.args, mesh), driven=made)
 
 
 def described(args: Any, mesh: Mesh) -> Any:
@@ -186,39 +228,50 @@ def compile_one(mesh: Mesh) -> None:
     jax.jit(lambda x: x + 1).lower(jax.ShapeDtypeStruct((), np.float32, sharding=sharding)).compile()
 
 
-def compiled(program: Program, args: Any, passes: str) -> Compiled:
+def compiled(program: Program, passes: str) -> Compiled:
+    """The step by `jax.jit`, with passes or, without any, by XLA alone."""
     jax.clear_caches()
     start = time.perf_counter()
     with paropt.enabled(passes):
-        lowered = jax.jit(program.step, donate_argnums=program.donated).lower(*args)
+        lowered = jax.jit(program.step, donate_argnums=program.donated).lower(*program.args)
         executable = lowered.compile()
     seconds = time.perf_counter() - start
-    audit = paropt.audit(executable)
-    temporary = executable.memory_analysis().temp_size_in_bytes
     remarks = paropt.remarks(lowered) if passes else ()
-    return Compiled(executable, audit, side(audit, temporary, seconds, program), remarks)
+    parts = (part(executable, program.calls),)
+    if program.driven is None or passes:
+        return Compiled(executable, program.args, parts, seconds, remarks)
+    run = functools.partial(called, program.driven, executable)
+    return Compiled(run, (program.args, program.driven.args[1]), parts, seconds)
 
 
-def side(audit: Audit, temporary: int, seconds: float, program: Program) -> Side:
-    sent = sending(audit)
-    return Side(
-        wire=sum(runs(c, program) * c.wire_bytes for c in sent),
-        is_exact=all(c.executions is not None for c in sent),
-        runs=sum(runs(c, program) for c in sent),
-        in_loops=sum(runs(c, program) for c in sent if c.loops),
-        temporary=temporary,
-        seconds=seconds,
-    )
+def driven(program: Driven, calls: int) -> Compiled:
+    """The programs of `paropt.accumulate`."""
+    jax.clear_caches()
+    start = time.perf_counter()
+    lowered = program.train.lower(*program.args)
+    executables = {name: each.compile() for name, each in lowered.items()}
+    seconds = time.perf_counter() - start
+    parts = [part(each, calls if name in PER_MICRO_BATCH else 1) for name, each in executables.items()]
+
+    def run(*args: Any) -> Any:
+        return program.by_train(program.train(*args))
+
+    return Compiled(run, program.args, tuple(parts), seconds, program.train.remarks(*program.args))
 
 
-def runs(collective: Collective, program: Program) -> int:
-    """Per update of the parameters. In a branch it runs when they are updated: the other branch does nothing."""
-    return 1 if collective.at_most else program.calls * (collective.executions or 0)
+def called(program: Driven, step: Callable[..., Any], args: Any, micro_batches: Any) -> Any:
+    """One update by calls of `step`, which was compiled for `args`."""
+    state, first = args
+    count = len(jax.tree.leaves(micro_batches)[0])
+    placed = [
+        jax.tree.map(lambda like, part: jax.device_put(part[number], like.sharding), first, micro_batches)  # noqa: B023
+        for number in range(count)
+    ]
+    return program.by_calls(step, state, placed)
 
 
-def sending(audit: Audit) -> list[Collective]:
-    """Those between devices: a collective whose groups have one device each sends nothing."""
-    return [c for c in audit.collectives if c.wire_bytes]
+def part(executable: Any, calls: int) -> Part:
+    return Part(paropt.audit(executable), calls, executable.memory_analysis().temp_size_in_bytes)
 
 
 def ideal(program: Program) -> float | None:
@@ -228,21 +281,26 @@ def ideal(program: Program) -> float | None:
     return size * sent_per_byte("all-reduce", program.mesh.size)
 
 
-def stays(comparison: AuditComparison, program: Program) -> tuple[Stay, ...]:
+def stays(alone: Compiled, ours: Compiled, ideal: float | None) -> tuple[Stay, ...]:
     """What runs more than once per update, by kind and reasons, the most bytes first; all, where more is sent than is
     ideal."""
-    sent = sum(runs(c, program) * c.wire_bytes for c in sending(comparison.after))
-    least = 0 if sent > ENOUGH * (ideal(program) or math.inf) else 1
+    least = 0 if ours.side.wire > ENOUGH * (ideal or math.inf) else 1
     wire: Counter[Any] = Counter()
     times: Counter[Any] = Counter()
-    for row in comparison.rows:
+    rows = [(part, row) for part in ours.parts for row in compared_with(alone, ours, part).rows]
+    for part, row in rows:
         missed = [reason for reason in row.reasons if not reason.applied]
         reasons = tuple(dict.fromkeys(f"[{r.pass_name}] {shortened(r.text)}" for r in missed or row.reasons))
         for c in row.after:
-            if c.wire_bytes and runs(c, program) > least:
-                wire[c.kind, reasons] += runs(c, program) * c.wire_bytes
-                times[c.kind, reasons] += runs(c, program)
+            runs = part.runs(c)
+            if c.wire_bytes and runs > least:
+                wire[c.kind, reasons] += runs * c.wire_bytes
+                times[c.kind, reasons] += runs
     return tuple(Stay(kind, size, times[kind, why], why) for (kind, why), size in wire.most_common())
+
+
+def compared_with(alone: Compiled, ours: Compiled, part: Part) -> AuditComparison:
+    return AuditComparison(alone.parts[0].audit, part.audit, passes="par-opt", remarks=ours.remarks)
 
 
 def shortened(text: str) -> str:
@@ -250,13 +308,13 @@ def shortened(text: str) -> str:
     return NAME_STACK.sub(r"\1", FOLDERS.sub("", text))
 
 
-def compared(alone: Callable[..., Any], ours: Callable[..., Any], args: Any) -> Values:
-    def results(run: Callable[..., Any], args: Any) -> list[np.ndarray]:
-        return [np.asarray(leaf) for leaf in plain(run(*jax.tree.map(jax.numpy.copy, args)))]  # some are donated
+def compared(alone: Compiled, ours: Compiled) -> Values:
+    def results(side: Compiled, args: Any) -> list[np.ndarray]:
+        return [np.asarray(leaf) for leaf in plain(side.run(*jax.tree.map(jax.numpy.copy, args)))]  # some are donated
 
-    before = results(alone, args)
-    found = differences(before, results(ours, args))
-    rounding = differences(before, results(alone, jax.tree.map(nudged, args)))
+    before = results(alone, alone.args)
+    found = differences(before, results(ours, ours.args))
+    rounding = differences(before, results(alone, jax.tree.map(nudged, alone.args)))
     pairs = list(zip(found, rounding, strict=True))
     return Values(
         largest=max(ours for ours, rounded in pairs if rounded <= NOISE),

@@ -29,12 +29,13 @@ LEGEND = """\
 Per device and update of the parameters:
 
 - **wire**: bytes that collectives of all kinds send, an all-reduce 2(n-1)/n of its payload, others (n-1)/n, as often as
-  they run. A collective in a branch is counted once: these branches are taken when the parameters are updated.
+  they run. A collective in a branch is counted once: these branches are taken when the parameters are updated. Where
+  an update takes several calls, all are counted.
 - **x ideal**: wire in multiples of what one all-reduce of all gradients sends. Fully sharded programs have no such
   ideal; the summary shows their kB, in parentheses.
 - **collectives**: how often one runs; in parentheses, how many of these runs are in loops. `>=`: a trip count is not
   known.
-- **temporary**: memory beside arguments and results.
+- **temporary**: memory beside arguments and results; of several programs that of the one that takes most.
 - **compile**: seconds from the function to the executable: tracing, lowering, passes, XLA, and par-opt's check of the
   executable. XLA alone comes first, in a process that has compiled before.
 - **values**: the largest difference between the results of both on 8 CPU devices, relative to the largest element of

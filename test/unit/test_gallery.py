@@ -69,8 +69,8 @@ def test_entries_name_functions_and_lines_that_are_there() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["optax_microbatch", "keras_fit", "levanter_gpt2"], ids=["optax", "keras", "levanter"]
-)  # fmt: skip
+    "name", ["optax_microbatch", "optax_accumulate", "keras_fit", "keras_accumulate", "levanter_gpt2"]
+)
 def test_a_program_is_measured(name: str, tmp_path: Path) -> None:
     """Skipped where the extra that it needs is not installed."""
     (entry,) = gallery._entries(name)

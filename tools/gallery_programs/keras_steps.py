@@ -1,6 +1,7 @@
 """Models of keras-hub, built from small configurations with random weights, and Keras's own trainer and optimizers."""
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 os.environ["KERAS_BACKEND"] = "jax"
@@ -12,6 +13,7 @@ import keras_hub
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
+import paropt
 from gallery_programs.program import (
     BATCH,
     CLASSES,
@@ -21,6 +23,7 @@ from gallery_programs.program import (
     SEQUENCE,
     VOCABULARY,
     WIDTH,
+    Driven,
     Program,
     tokens,
 )
@@ -64,13 +67,54 @@ def bert_gradients() -> Program:
     x = {"token_ids": ids, "segment_ids": np.zeros_like(ids), "padding_mask": np.ones_like(ids)}
     y = np.random.default_rng(1).integers(0, CLASSES, (MICRO_BATCHES, BATCH)).astype(np.int32)
     _compile(model, x, y)
+    return Program(_summing(model, model.optimizer), (_state(model), _placed((x, y))), _trained(model))
+
+
+def gpt2_accumulated() -> Program:
+    """`gpt2_calls`, and the scan of `bert_gradients`, with an optimizer that leaves it to `paropt.accumulate` to add up
+    gradients."""
+    model, data = _gpt2(gradient_accumulation_steps=MICRO_BATCHES)
+    model.optimizer = _optimizer(gradient_accumulation_steps=MICRO_BATCHES)
+    optimizer = _optimizer()
+    for each in (model.optimizer, optimizer):  # neither has been called
+        each.build(model.trainable_variables)
+    trained, others, optimized, metrics = _state(model)
+    batches = _placed(data)
+    inner = [jnp.copy(variable.value) for variable in optimizer.variables]
+    step = _summing(model, optimizer)
+    train = paropt.accumulate(step, microbatches=MICRO_BATCHES, donate_argnums=0)
+    numbers = {variable.name: i for i, variable in enumerate(model.optimizer.variables)}
+    moments = [(i, numbers[each.name]) for i, each in enumerate(optimizer.variables) if each.name != "iteration"]
+
+    def by_calls(step: Callable[..., Any], state: Any, micro_batches: list[Any]) -> Any:
+        for micro_batch in micro_batches:
+            _, state = step(state, micro_batch)
+        trained, others, optimized, _ = state
+        return trained, others, [optimized[i] for _, i in moments]
+
+    def by_train(made: Any) -> Any:
+        (trained, others, optimized, _), _ = made
+        return trained, others, [optimized[i] for i, _ in moments]
+
+    first = jax.tree.map(lambda part: part[0], data)
+    return Program(
+        model.train_step,
+        ((trained, others, optimized, metrics), _placed(first, 0)),
+        _trained(model),
+        calls=MICRO_BATCHES,
+        driven=Driven(train, ((trained, others, inner, metrics), batches), by_calls, by_train),
+    )
+
+
+def _summing(model: Any, optimizer: Any) -> Callable[[Any, Any], Any]:
+    """A step that scans micro-batches, and updates once."""
 
     def loss(trained: Any, others: Any, x: Any, y: Any) -> Any:
         logits, others = model.stateless_call(trained, others, x, training=True)
         return model.compute_loss(x, y, logits), others
 
     def step(state: Any, batches: Any) -> Any:
-        trained, others, optimizer, metrics = state
+        trained, others, optimized, metrics = state
 
         def accumulate(carry: Any, batch: Any) -> Any:
             total, others = carry
@@ -80,10 +124,10 @@ def bert_gradients() -> Program:
         zeros = jax.tree.map(jnp.zeros_like, trained)
         (total, others), losses = jax.lax.scan(accumulate, (zeros, others), batches)
         mean = [leaf / MICRO_BATCHES for leaf in total]
-        trained, optimizer = model.optimizer.stateless_apply(optimizer, mean, trained)
-        return (trained, others, optimizer, metrics), losses
+        trained, optimized = optimizer.stateless_apply(optimized, mean, trained)
+        return (trained, others, optimized, metrics), losses
 
-    return Program(step, (_state(model), _placed((x, y))), _trained(model))
+    return step
 
 
 def _gpt2(**optimizer: Any) -> tuple[Any, Any]:
@@ -99,11 +143,15 @@ def _compile(model: Any, x: Any, y: Any, **optimizer: Any) -> None:
     """Keras makes the variables of optimizer and metrics with the first batch."""
     keras.utils.set_random_seed(0)
     model.compile(
-        optimizer=keras.optimizers.AdamW(1e-3, **optimizer),
+        optimizer=_optimizer(**optimizer),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         weighted_metrics=[keras.metrics.SparseCategoricalAccuracy()],
     )
     model.train_on_batch(*jax.tree.map(lambda part: part[0], (x, y)))
+
+
+def _optimizer(**options: Any) -> Any:
+    return keras.optimizers.AdamW(1e-3, **options)
 
 
 def _state(model: Any) -> tuple[list[jax.Array], ...]:

@@ -1,6 +1,7 @@
 """Gradient accumulation by optax itself: `MultiSteps`, `apply_every` and `microbatch`, for a model of flax.linen."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import flax.linen as nn
@@ -8,10 +9,12 @@ import jax
 import jax.numpy as jnp
 import optax
 
+import paropt
 from gallery_programs.program import (
     CLASSES,
     MICRO_BATCHES,
     WIDTH,
+    Driven,
     Program,
     cross_entropy,
     data_mesh,
@@ -34,15 +37,19 @@ def loss(parameters: Any, x: jax.Array, y: jax.Array) -> jax.Array:
     return cross_entropy(MODEL.apply(parameters, x), y)
 
 
+def adamw() -> optax.GradientTransformation:
+    return optax.adamw(1e-3)
+
+
 def multi_steps() -> optax.GradientTransformation:
-    return optax.MultiSteps(optax.adamw(1e-3), MICRO_BATCHES).gradient_transformation()
+    return optax.MultiSteps(adamw(), MICRO_BATCHES).gradient_transformation()
 
 
 def apply_every() -> optax.GradientTransformation:
     return optax.chain(optax.sgd(1e-2), optax.apply_every(MICRO_BATCHES))
 
 
-OPTIMIZERS = {"multi_steps": multi_steps, "apply_every": apply_every, "adamw": lambda: optax.adamw(1e-3)}
+OPTIMIZERS = {"multi_steps": multi_steps, "apply_every": apply_every, "adamw": adamw}
 
 
 def scanned(optimizer: str) -> Program:
@@ -73,6 +80,37 @@ def called(optimizer: str) -> Program:
     """One call of the step per micro-batch."""
     update, state, batch = _prepared(optimizer)
     return Program(_one(update), (state, batch), state[0], calls=MICRO_BATCHES)
+
+
+def accumulated() -> Program:
+    """The same; `paropt.accumulate` has no need of `MultiSteps`, it takes the gradients and the inner optimizer."""
+    step, optimizer = called("multi_steps"), adamw()
+    parameters, state = step.args[0]
+    _, _, batch = _prepared("adamw", MICRO_BATCHES)
+
+    def compute_grad(state: Any, micro_batch: Any) -> Any:
+        value, gradients = jax.value_and_grad(loss)(state[0], *micro_batch)
+        return gradients, value
+
+    def apply_grad(state: Any, gradients: Any) -> Any:
+        parameters, inner = state
+        updates, inner = optimizer.update(gradients, inner, parameters)
+        return optax.apply_updates(parameters, updates), inner
+
+    train = paropt.accumulate(
+        compute_grad=compute_grad, apply_grad=apply_grad, microbatches=MICRO_BATCHES, has_aux=True
+    )
+
+    def by_calls(step: Callable[..., Any], state: Any, micro_batches: list[Any]) -> Any:
+        values = []
+        for micro_batch in micro_batches:
+            state, value = step(state, micro_batch)
+            values.append(value)
+        parameters, state = state
+        return (parameters, state.inner_opt_state), jnp.stack(values)
+
+    driven = Driven(train, ((parameters, state.inner_opt_state), batch), by_calls, lambda made: made)
+    return replace(step, driven=driven)
 
 
 def microbatch(kind: str) -> Program:

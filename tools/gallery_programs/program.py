@@ -17,6 +17,17 @@ WIDTH, HEADS, LAYERS = 64, 4, 2
 
 
 @dataclass(frozen=True)
+class Driven:
+    """The same update by what `paropt.accumulate` returns, in place of one call of the step per micro-batch."""
+
+    train: Any
+    args: tuple[Any, Any]  # a state, and all micro-batches, stacked
+    # With `calls(step, state, micro_batches)`, and with what `train` returns: the arrays that have to be equal.
+    by_calls: Callable[[Callable[..., Any], Any, list[Any]], Any]
+    by_train: Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
 class Program:
     """A step, the arrays that it is called with, and what one reduction of its gradients takes."""
 
@@ -25,6 +36,7 @@ class Program:
     gradients: Any = None  # a tree of arrays that are reduced whole, once per update; None: they stay sharded
     calls: int = 1  # of the step, per update
     donated: tuple[int, ...] = (0,)  # positions of arguments that the package's own jit donates
+    driven: Driven | None = None  # None: par-opt rewrites the step
     within: Callable[[Mesh], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext  # while it is traced
 
     @property
