@@ -35,9 +35,10 @@ HAS = "import importlib.metadata as m, sys; [m.version(name) for name in sys.arg
 def main() -> int:
     options = _options()
     data = options.out.with_suffix(".json")
-    found = json.loads(data.read_text()) if data.exists() else {}
+    found = _known(data)
     if options.only_page:
         options.out.write_text(gallery_page.page(found))
+        say(f"wrote {options.out} from {data}")
         return 0
     LOGS.mkdir(parents=True, exist_ok=True)
     lock = threading.Lock()
@@ -112,6 +113,15 @@ def _messages(python: str, name: str, targets: Sequence[str], log: Path) -> Iter
         said = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
         problem = f"status {child.returncode}: {said[-1] if said else 'no message'}"
         yield {**DEAD, "target": left[0], "problem": problem}
+
+
+def _known(data: Path) -> dict[str, Any]:
+    """What was measured before."""
+    try:
+        found: dict[str, Any] = json.loads(data.read_text()) if data.exists() else {}
+    except ValueError as error:
+        sys.exit(f"gallery: {data}: {error}; without that file all is measured anew")
+    return found
 
 
 def _has(python: str, packages: Sequence[str]) -> bool:

@@ -105,6 +105,25 @@ def test_wrong_options_are_one_line(options: list[str], message: str) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_only_page_measures_nothing(tmp_path: Path) -> None:
+    page = tmp_path / "docs" / "gallery.md"
+    known = {ENTRIES[0].name: result(measured())}
+    page.parent.mkdir()
+    page.with_suffix(".json").write_text(json.dumps(known))
+    done = run("--only-page", "--out", str(page))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert page.read_text() == gallery_page.page(known)
+    assert json.loads(page.with_suffix(".json").read_text()) == known
+
+
+def test_damaged_results_are_one_line(tmp_path: Path) -> None:
+    (tmp_path / "gallery.json").write_text('{"flax_linen": ')
+    done = run("--out", str(tmp_path / "gallery.md"))
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert "gallery.json: Expecting value: line 1 column 16" in line
+
+
 def test_packages_that_are_missing_are_named_and_what_is_known_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
