@@ -80,7 +80,8 @@ def bucket_all_reduces(
     """
     channels = ChannelRanks(module)
     remarks = [remark for block in blocks_with_reductions(module) for remark in _fill(block, max_bytes, form, flat)]
-    channels.keep_apart()
+    if any(remark.applied for remark in remarks):
+        channels.keep_apart()
     return remarks
 
 

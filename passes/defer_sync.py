@@ -130,5 +130,6 @@ def defer_sync(
     remarks = defer_in(module, Options(convert, accumulate, allowed, meshes, finite))
     remarks += kept_sums_missed(module, convert, NAME)
     set_wire_type(module, wire)
-    channels.keep_apart()
+    if any(remark.applied for remark in remarks):
+        channels.keep_apart()
     return remarks

@@ -96,7 +96,8 @@ def fuse_all_reduces(
     """
     channels = ChannelRanks(module)
     remarks = [remark for block in blocks_with_reductions(module) for remark in _fuse_block(block, convert)]
-    channels.keep_apart()
+    if any(remark.applied for remark in remarks):
+        channels.keep_apart()
     return remarks
 
 

@@ -202,7 +202,7 @@ class Propagated:
             return None
         behind = list(copy.results)
         for barrier in self._found[copy.location.attr]:
-            if barrier.name == _BARRIER:
+            if barrier.name == _BARRIER and defining_op(barrier.operands[0]) == copy:  # not of what a copy bypasses
                 behind[ir.OpResult(barrier.operands[0]).result_number] = barrier.results[0]
         wanted = [self._wanted(value) for value in behind]
         if wanted.count(None) == len(wanted):

@@ -58,8 +58,10 @@ def test_only_updates_reduce_gradients(name: str) -> None:
     alone, ours = jax.jit(train), paropt.jit(train, strict=True)
     before, after = paropt.audit(alone.lower(*args)), paropt.audit(ours.lower(*args))
     assert before.sync_in_loop >= TRIPS * size
-    gradients = [(bool(c.loops), c.at_most, c.payload) for c in after.collectives if c.payload >= size]
-    assert sorted(gradients) == [(False, False, size), (True, True, size)], "in the branch that updates, and at the end"
+    gradients = [c for c in after.collectives if c.payload >= size]
+    places = sorted((bool(c.loops), c.at_most) for c in gradients)
+    assert places == [(False, False), (True, True)], "in the branch that updates, and at the end"
+    assert all(c.payload <= size + 4 * (TRIPS + 1) for c in gradients), "but for the losses of all trips, at the end"
     assert sum(c.payload for c in after.collectives if c.loops and not c.at_most) <= 4, "but for the loss"
     for want, got in zip(jax.tree.leaves(alone(*args)), jax.tree.leaves(ours(*args)), strict=True):
         scale = max(float(np.abs(np.asarray(want)).max()), 1e-6)

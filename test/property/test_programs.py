@@ -34,7 +34,8 @@ OPTIONS = {
     "split-microbatches": "count=2",
 }
 SPELT = [f"{name}{{{OPTIONS[name]}}}" if name in OPTIONS else name for name in PASSES]
-EVERY = [*SPELT, *PIPELINES, "defer-sync{policy=defer accumulate-dtype=f32}"]
+PIPELINES_SPELT = [{"split": "split{count=2}"}.get(name, name) for name in PIPELINES]
+EVERY = [*SPELT, *PIPELINES_SPELT, "defer-sync{policy=defer accumulate-dtype=f32}"]
 SEEDS = range(3)
 NOT_IDEMPOTENT = ("peel-last-sync",)  # each run takes one more trip out of the loop
 
@@ -188,8 +189,15 @@ def test_generator_makes_the_shapes_that_matter(has: Callable[[ir.Operation], bo
 FOR_ALL_DEVICES = {"annotate-unreduced": "grad-sync", "merge-repeated-ops": "merge-repeated-ops"}
 AFTER = {"decompose-all-reduces": "compose-all-reduces,decompose-all-reduces"}
 OWN_GENERATOR = {"fuse-loops": loop_pairs}
-# Nor whole batches: test_whole_batch.py does.
-ELSEWHERE = ("expose-all-reduces", "annotate-contract", "annotate-shardings", "split-mesh-axis", "split-microbatches")
+# Nor whole batches: test_whole_batch.py does; nor sharded parameters: test_sharded_models.py does.
+ELSEWHERE = (
+    "expose-all-reduces",
+    "annotate-contract",
+    "annotate-shardings",
+    "hoist-gathers",
+    "split-mesh-axis",
+    "split-microbatches",
+)
 
 
 @pytest.mark.parametrize("passes", [passes for passes in SPELT if not passes.startswith(ELSEWHERE)])

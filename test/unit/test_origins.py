@@ -195,5 +195,6 @@ def test_collectives_of_programs_are_traced_to_their_lines(name: str) -> None:
     )
     report = paropt.audit(jax.jit(mapped).lower(jax.ShapeDtypeStruct((64, 16), jnp.float32)), targets=[target])
     assert isinstance(report, AuditReport)
-    found = {line for row in report[name].rows for line in row.place.lines}
+    origins = [origin for row in report[name].rows for origin in row.place.origins]
+    found = {(origin.source_file, origin.source_line) for origin in origins}
     assert found == {(__file__, line_of(first)), (__file__, line_of(second))}
