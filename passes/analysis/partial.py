@@ -25,8 +25,6 @@ from paropt.passes.core.certificate import Uniform
 from paropt.passes.core.remarks import Declined, require, source_of
 from paropt.passes.core.traversal import defining_op, op_of, ops_of, parent_of
 
-TRIPS = "the number of trips"
-
 
 class BlockReductions(NamedTuple):
     """The reductions of one block, by kind, in program order."""
@@ -324,7 +322,7 @@ class BlockFacts:
         own_type = self._accumulate is None and values.reduction.kind != REDUCE_SCATTER
         require(own_type, "an inner loop carries it on, in a type that would change", loop.op)
         require(SHARDING not in loop.op.attributes, "the loop says how its values are sharded", loop.op)
-        carried.facts.require_same_trips(loop, values.reduction)
+        carried.facts.require_uniform(loop.predicate, "the number of trips", loop.op, values.reduction)
         for use in loop.condition.arguments[position].uses:
             require(False, "the condition reads the accumulator", use.owner.operation)
         argument, end = loop.body.arguments[position], loop.next_values
@@ -351,24 +349,12 @@ class BlockFacts:
         proven = self._proven.setdefault((reader.results[0], reduction), {})
         proven[value] = what
 
-    def require_same_trips(self, loop: Loop, reduction: Reduction) -> None:
-        """Declines unless all devices of each group make as many trips of `loop`."""
-        if not reduction.is_global:
-            self._facts(reduction).require_same_trips(loop)
-            self._proven.setdefault((loop.op.results[0], reduction), {})[loop.predicate] = TRIPS
-
     def uniform_in(self, reader: ir.Operation, reduction: Reduction) -> list[Uniform]:
-        """What was proved about the values that `reader` reads, and why they are uniform."""
+        """What `require_uniform` proved about the values that `reader` reads, and why they are uniform."""
         proven = self._proven.get((reader.results[0], reduction), {})
         where = source_of(reader.location)
         facts = self._facts(reduction) if proven else None
-        if facts is None:
-            return []
-
-        def why(value: ir.Value) -> str:
-            return facts.why_same_trips(Loop(reader)) if proven[value] == TRIPS else facts.why(value)
-
-        return [Uniform(what, reader.name, where, why(value)) for value, what in proven.items()]
+        return [Uniform(what, reader.name, where, facts.why(value)) for value, what in proven.items() if facts]
 
     def _facts(self, reduction: Reduction) -> Uniformity:
         reduction = reduction._replace(moved=())

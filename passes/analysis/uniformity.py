@@ -16,8 +16,6 @@ from paropt.passes.analysis.chlo import CHLO
 from paropt.passes.analysis.collectives import ALL_GATHER, ALL_REDUCE, Reduction, reduced_over, replica_count
 from paropt.passes.analysis.correspondence import keeps_groups_equal
 from paropt.passes.analysis.device_numbers import NUMBERS, DeviceNumbers
-from paropt.passes.analysis.in_step import keeps_in_step
-from paropt.passes.analysis.loops import WHILE, Loop
 from paropt.passes.analysis.meshes import Mesh, mesh_named, mesh_of
 from paropt.passes.analysis.shardings import MANUAL
 from paropt.passes.core.remarks import require, source_of
@@ -80,7 +78,6 @@ class Uniformity:
         self._fresh: list[ir.Value] = []
         self._reasons: dict[ir.Value, str] = {}  # what `why` found
         self._numbers: DeviceNumbers | None = None
-        self._in_step: dict[ir.Value, ir.Operation | None] = {}  # by the first result of a loop
         self._terminators: dict[ir.Value, list[ir.Operation]] = {}  # by the first result of the op around them
         self._root = _per_device_region(block)
         self._seed(self._root)
@@ -92,25 +89,6 @@ class Uniformity:
         cause = self._varying.get(value)
         why = f"{what} is not proven uniform over the replica groups"
         require(cause is None, f"{why}: {cause}", reader)
-
-    def require_same_trips(self, loop: Loop) -> None:
-        """Declines unless all devices of each group make as many trips of `loop`."""
-        if self._kept_in_step(loop.op) is None:
-            self.require_uniform(loop.predicate, "the number of trips", loop.op)
-
-    def why_same_trips(self, loop: Loop) -> str:
-        """Why they make as many, which must be so."""
-        kept = self._kept_in_step(loop.op) if loop.predicate in self._varying else None
-        if kept is None:
-            return self.why(loop.predicate)
-        return f"in each trip, {kept.name} at {source_of(kept.location)} has all devices of a group wait for each other"
-
-    def _kept_in_step(self, loop: ir.Operation) -> ir.Operation | None:
-        """What keeps the devices of each group in step, if anything does: it is done in each trip."""
-        key = loop.results[0]
-        if key not in self._in_step:
-            self._in_step[key] = keeps_in_step(loop, self._reduction)
-        return self._in_step[key]
 
     def why(self, value: ir.Value) -> str:
         """Why `value` is uniform, which must be so: what it is computed from."""
@@ -229,14 +207,8 @@ class Uniformity:
     def _propagate(self, value: ir.Value) -> None:
         for use in value.uses:
             op = use.owner.operation
-            if not self._restores(op) and not self._ends_in_step(op):
+            if not self._restores(op):
                 self._mark(self._differing(value, op, use.operand_number), self._varying[value])
-
-    def _ends_in_step(self, op: ir.Operation) -> bool:
-        """Whether `op` ends the condition of a loop in which devices keep in step, whatever it says."""
-        if op.name != _RETURN or (loop := parent_of(op)).name != WHILE or op.block != loop.regions[0].blocks[0]:
-            return False
-        return self._kept_in_step(loop) is not None
 
     def _differing(self, value: ir.Value, op: ir.Operation, operand: int) -> list[ir.Value]:
         """The values that vary because `value`, operand number `operand` of `op`, does.

@@ -1867,7 +1867,6 @@ func.func public @index_of_each_device(%x: tensor<4xf32>) -> tensor<8xf32> {
 }
 
 // Legal when: the number of trips is uniform over the replica groups
-// Not each trip reduces, so one device might make more trips than another.
 // CHECK-LABEL:   func.func public @trips_of_each_device
 // CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
@@ -1900,121 +1899,14 @@ func.func public @trips_of_each_device(%trips: tensor<i32>, %x: tensor<4xf32>) -
   return %w#1 : tensor<4xf32>
 }
 
-// Each trip reduces over four devices each, which may make more trips than the other four.
-// CHECK-LABEL:   func.func public @in_step_in_halves_only
+// A collective in each trip is no proof: XLA takes one out of the loop that is the same in each, and then a device may make
+// other trips than others.
+// CHECK-LABEL:   func.func public @collective_in_each_trip
 // CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
 // CHECK:           stablehlo.return %{{.*}}, %
 // REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the number of trips is not proven uniform over the replica groups: an argument of the function may vary (stablehlo.while at
-func.func public @in_step_in_halves_only(%trips: tensor<i32>, %x: tensor<4xf32>) -> tensor<4xf32> {
-  %zero = stablehlo.constant dense<0> : tensor<i32>
-  %one = stablehlo.constant dense<1> : tensor<i32>
-  %two = stablehlo.constant dense<2> : tensor<i32>
-  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
-  %yes = stablehlo.constant dense<true> : tensor<i1>
-  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4xf32>
-  cond {
-    %more = stablehlo.compare LT, %i, %trips : (tensor<i32>, tensor<i32>) -> tensor<i1>
-    stablehlo.return %more : tensor<i1>
-  } do {
-    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
-    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
-    %g = stablehlo.add %x, %ts : tensor<4xf32>
-    %s = "stablehlo.if"(%yes) ({
-      %v = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
-      stablehlo.return %v : tensor<4xf32>
-    }, {
-      stablehlo.return %none : tensor<4xf32>
-    }) : (tensor<i1>) -> tensor<4xf32>
-    %own = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves} : (tensor<4xf32>) -> tensor<4xf32>
-    %m = stablehlo.add %acc, %own : tensor<4xf32>
-    %ni = stablehlo.add %m, %s : tensor<4xf32>
-    %i_next = stablehlo.add %i, %one : tensor<i32>
-    stablehlo.return %i_next, %ni : tensor<i32>, tensor<4xf32>
-  }
-  return %w#1 : tensor<4xf32>
-}
-
-// Devices that make 3 and 2 trips, and others that make 2 and 3, reduce as often.
-// CHECK-LABEL:   func.func public @in_step_in_a_loop
-// CHECK:           } do {
-// CHECK:           stablehlo.all_reduce
-// CHECK:           stablehlo.return %{{.*}}, %
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the number of trips is not proven uniform over the replica groups: an argument of the function may vary (stablehlo.while at
-func.func public @in_step_in_a_loop(%trips: tensor<i32>, %x: tensor<4xf32>) -> tensor<4xf32> {
-  %zero = stablehlo.constant dense<0> : tensor<i32>
-  %one = stablehlo.constant dense<1> : tensor<i32>
-  %two = stablehlo.constant dense<2> : tensor<i32>
-  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
-  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4xf32>
-  cond {
-    %more = stablehlo.compare LT, %i, %two : (tensor<i32>, tensor<i32>) -> tensor<i1>
-    stablehlo.return %more : tensor<i1>
-  } do {
-    %v:2 = stablehlo.while(%j = %zero, %a = %acc) : tensor<i32>, tensor<4xf32>
-    cond {
-      %more = stablehlo.compare LT, %j, %trips : (tensor<i32>, tensor<i32>) -> tensor<i1>
-      stablehlo.return %more : tensor<i1>
-    } do {
-      %t = stablehlo.convert %j : (tensor<i32>) -> tensor<f32>
-      %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
-      %g = stablehlo.add %x, %ts : tensor<4xf32>
-      %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
-      %nj = stablehlo.add %a, %s : tensor<4xf32>
-      %j_next = stablehlo.add %j, %one : tensor<i32>
-      stablehlo.return %j_next, %nj : tensor<i32>, tensor<4xf32>
-    }
-    %ni = stablehlo.negate %v#1 : tensor<4xf32>
-    %i_next = stablehlo.add %i, %one : tensor<i32>
-    stablehlo.return %i_next, %ni : tensor<i32>, tensor<4xf32>
-  }
-  return %w#1 : tensor<4xf32>
-}
-
-// XLA leaves out what nothing reads.
-// CHECK-LABEL:   func.func public @in_step_for_nothing
-// CHECK:           } do {
-// CHECK:           stablehlo.all_reduce
-// CHECK:           stablehlo.return %{{.*}}, %
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the number of trips is not proven uniform over the replica groups: an argument of the function may vary (stablehlo.while at
-func.func public @in_step_for_nothing(%trips: tensor<i32>, %x: tensor<4xf32>) -> tensor<4xf32> {
-  %zero = stablehlo.constant dense<0> : tensor<i32>
-  %one = stablehlo.constant dense<1> : tensor<i32>
-  %two = stablehlo.constant dense<2> : tensor<i32>
-  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
-  %yes = stablehlo.constant dense<true> : tensor<i1>
-  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4xf32>
-  cond {
-    %more = stablehlo.compare LT, %i, %trips : (tensor<i32>, tensor<i32>) -> tensor<i1>
-    stablehlo.return %more : tensor<i1>
-  } do {
-    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
-    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
-    %g = stablehlo.add %x, %ts : tensor<4xf32>
-    %s = "stablehlo.if"(%yes) ({
-      %v = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
-      stablehlo.return %v : tensor<4xf32>
-    }, {
-      stablehlo.return %none : tensor<4xf32>
-    }) : (tensor<i1>) -> tensor<4xf32>
-    %unread = "stablehlo.all_reduce"(%ts) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
-    %ni = stablehlo.add %acc, %s : tensor<4xf32>
-    %i_next = stablehlo.add %i, %one : tensor<i32>
-    stablehlo.return %i_next, %ni : tensor<i32>, tensor<4xf32>
-  }
-  return %w#1 : tensor<4xf32>
-}
-
-// Each trip reduces: who made another one would wait for the others for ever. So the trips are as many on all devices,
-// and what counts them is equal.
-// CHECK-LABEL:   func.func public @in_step(
-// CHECK:           %[[W:.*]]:2 = stablehlo.while
-// CHECK:             stablehlo.multiply
-// CHECK:             stablehlo.return
-// CHECK:           "stablehlo.all_reduce"(%[[W]]#1)
-// CHECK-NOT:       "stablehlo.all_reduce"
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce applied: 16 bytes per device, now reduced after the loop and not in every trip
-func.func public @in_step(%trips: tensor<i32>, %x: tensor<4xf32>) -> tensor<4xf32> {
+func.func public @collective_in_each_trip(%trips: tensor<i32>, %x: tensor<4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
   %two = stablehlo.constant dense<2> : tensor<i32>
@@ -2030,51 +1922,6 @@ func.func public @in_step(%trips: tensor<i32>, %x: tensor<4xf32>) -> tensor<4xf3
     %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
     %h = stablehlo.multiply %s, %ts : tensor<4xf32>
     %ni = stablehlo.add %acc, %h : tensor<4xf32>
-    %i_next = stablehlo.add %i, %one : tensor<i32>
-    stablehlo.return %i_next, %ni : tensor<i32>, tensor<4xf32>
-  }
-  return %w#1 : tensor<4xf32>
-}
-
-// A function that is called in a loop.
-// CHECK-LABEL:   func.func private @in_step_when_called
-// CHECK:           } do {
-// CHECK:           stablehlo.all_reduce
-// CHECK:           stablehlo.return %{{.*}}, %
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the number of trips is not proven uniform over the replica groups: an argument of the function may vary (stablehlo.while at
-func.func private @in_step_when_called(%trips: tensor<i32>, %x: tensor<4xf32>) -> tensor<4xf32> {
-  %zero = stablehlo.constant dense<0> : tensor<i32>
-  %one = stablehlo.constant dense<1> : tensor<i32>
-  %two = stablehlo.constant dense<2> : tensor<i32>
-  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
-  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4xf32>
-  cond {
-    %more = stablehlo.compare LT, %i, %trips : (tensor<i32>, tensor<i32>) -> tensor<i1>
-    stablehlo.return %more : tensor<i1>
-  } do {
-    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
-    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
-    %g = stablehlo.add %x, %ts : tensor<4xf32>
-    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
-    %ni = stablehlo.add %acc, %s : tensor<4xf32>
-    %i_next = stablehlo.add %i, %one : tensor<i32>
-    stablehlo.return %i_next, %ni : tensor<i32>, tensor<4xf32>
-  }
-  return %w#1 : tensor<4xf32>
-}
-
-func.func public @calls_in_a_loop(%trips: tensor<i32>, %x: tensor<4xf32>) -> tensor<4xf32> {
-  %zero = stablehlo.constant dense<0> : tensor<i32>
-  %one = stablehlo.constant dense<1> : tensor<i32>
-  %two = stablehlo.constant dense<2> : tensor<i32>
-  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
-  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4xf32>
-  cond {
-    %more = stablehlo.compare LT, %i, %two : (tensor<i32>, tensor<i32>) -> tensor<i1>
-    stablehlo.return %more : tensor<i1>
-  } do {
-    %c = func.call @in_step_when_called(%trips, %acc) : (tensor<i32>, tensor<4xf32>) -> tensor<4xf32>
-    %ni = stablehlo.negate %c : tensor<4xf32>
     %i_next = stablehlo.add %i, %one : tensor<i32>
     stablehlo.return %i_next, %ni : tensor<i32>, tensor<4xf32>
   }
