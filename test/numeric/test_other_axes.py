@@ -162,3 +162,20 @@ def test_number_of_trips(axis: str, leaves: bool) -> None:
     np.testing.assert_array_equal(ours(BATCHES, W), jax.jit(mapped)(BATCHES, W))
     moved = [r for r in paropt.remarks(ours.lower(BATCHES, W)) if r.applied and r.pass_name == "defer-sync"]
     assert bool(moved) == leaves
+
+
+def test_trips_are_not_proven_by_a_sum_in_each() -> None:
+    """XLA takes a sum that is the same in each trip out of the loop: devices then make other trips, and the program ends."""
+
+    def step(n: jax.Array, x: jax.Array) -> jax.Array:
+        def body(carried: Any) -> Any:
+            i, total = carried
+            return i + 1, total + lax.psum(x, "data")
+
+        return lax.while_loop(lambda carried: carried[0] < n[0], body, (0, jnp.zeros_like(x)))[1]
+
+    specs = {"in_specs": (P("data"), P("data")), "out_specs": P("data"), "check_vma": False}
+    mapped = jax.shard_map(step, mesh=Mesh(np.array(jax.devices()), ("data",)), **specs)
+    args = np.arange(8, dtype=np.int32), np.ones(8, np.float32)
+    np.testing.assert_array_equal(jax.jit(mapped)(*args), 8.0 * np.arange(8))
+    np.testing.assert_array_equal(paropt.jit(mapped, strict=True)(*args), 8.0 * np.arange(8))

@@ -1905,7 +1905,7 @@ func.func public @trips_of_each_device(%trips: tensor<i32>, %x: tensor<4xf32>) -
 // CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
 // CHECK:           stablehlo.return %{{.*}}, %
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the number of trips is not proven uniform over the replica groups: an argument of the function may vary (stablehlo.while at
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: an argument of the function may vary (stablehlo.multiply at
 func.func public @collective_in_each_trip(%trips: tensor<i32>, %x: tensor<4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
