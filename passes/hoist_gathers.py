@@ -26,7 +26,7 @@ from paropt.passes.analysis.types import FloatName, bytes_of, float_type, in_ele
 from paropt.passes.core.erasing import erase_unread
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require, source_of
-from paropt.passes.core.traversal import ops_of
+from paropt.passes.core.traversal import is_within, ops_of
 
 NAME = "hoist-gathers"
 
@@ -82,6 +82,8 @@ def hoist_gathers(
     Worth it when:
 
     - the loop makes more than one trip
+    - the loop is in no other loop (XLA would shard there what is gathered, and gather it again)
+    - nothing reads it as it is sharded, as products read examples, which are no parameters
     - `policy` allows the memory
 
     Values do not change, unless `gather-dtype` asks for a narrower type.
@@ -103,10 +105,7 @@ def hoist_gathers(
 
 
 def _hoist_all(loop: Loop, propagated: Propagated, dtype: ir.Type | None) -> Iterator[Remark]:
-    """Hoists what may be; one remark for each group of parameters that are gathered over the same axes.
-
-    What an outer loop has hoisted, an inner one does not read any more.
-    """
+    """Hoists what may be; one remark for each group of parameters that are gathered over the same axes."""
     groups: defaultdict[tuple[str, ...], list[tuple[Parameter, ir.Type]]] = defaultdict(list)
     for parameter in list(sharded_parameters(loop, propagated)):
         try:
@@ -122,9 +121,8 @@ def _hoist_all(loop: Loop, propagated: Propagated, dtype: ir.Type | None) -> Ite
         trips = trip_count(loop)
         often = "each trip" if trips is None else f"each of {trips} trips"
         names = " and ".join(axis.strip('"') for axis in axes)
-        text = (
-            f"{len(group)} parameters are gathered over {names} before the loop, not in {often}; {held} bytes are held"
-        )
+        gathered = "1 parameter is" if len(group) == 1 else f"{len(group)} parameters are"
+        text = f"{gathered} gathered over {names} before the loop, not in {often}; {held} bytes are held"
         yield applied(NAME, loop.op, text)
     if groups:
         _erase_unread_in_barriers(loop)
@@ -133,6 +131,7 @@ def _hoist_all(loop: Loop, propagated: Propagated, dtype: ir.Type | None) -> Ite
 def _require_hoistable(loop: Loop, parameter: Parameter) -> None:
     name = source_of(parameter.value.location)
     require(parameter.is_invariant, f"the loop changes the parameter ({name})")
+    require(not is_within(loop.op, WHILE), "the loop is in another one, for which XLA would shard what is gathered")
     require(trip_count(loop) not in (0, 1), "the loop makes no more than one trip")
     for reading in parameter.readings:
         again = constraint_over(reading, parameter.axes)

@@ -4,7 +4,7 @@ A parameter that is sharded over an axis which also shards the batch is all-gath
 dimensions of one result can't be sharded over the same axis.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
@@ -19,6 +19,8 @@ from paropt.passes.analysis.types import is_float, tensor_of
 from paropt.passes.analysis.uniformity import ELEMENTWISE
 
 _BROADCAST, _DYNAMIC_SLICE = "stablehlo.broadcast_in_dim", "stablehlo.dynamic_slice"
+# What looks up rows of a sharded table reads few of them: XLA sends these.
+_LOOKUP = "stablehlo.gather"
 CONVERT = "stablehlo.convert"
 # Ops that copy elements of their first operand, or, a barrier, of each: a convert may as well be done before them.
 _COPIES = frozenset(
@@ -70,7 +72,7 @@ def sharded_parameters(loop: Loop, propagated: Propagated) -> Iterator[Parameter
         if sharding is None or has_part(sharding.axes) or not (invariant or _is_argument_of_program(init)):
             continue
         readings = tuple(_readings(argument))
-        axes = frozenset[str]().union(*(gathered_over(each.end, sharding, propagated) for each in readings))
+        axes = gathered_over((each.end for each in readings), sharding, propagated)
         if axes and not any(_is_sliced_by(loop, each) for each in readings):
             order = tuple(axis for over in sharding.dimensions for axis in over if axis in axes)
             yield Parameter(init, sharding, readings, order, invariant)
@@ -132,44 +134,53 @@ def _is_sliced_by(loop: Loop, reading: Reading) -> bool:
     return varying is not None and any(index in varying for op in slices for index in list(op.operands)[1:])
 
 
-def gathered_over(use: Use, sharding: Sharding, propagated: Propagated) -> frozenset[str]:
+def gathered_over(uses: Iterable[Use], sharding: Sharding, propagated: Propagated) -> frozenset[str]:
     """The axes of `sharding`, of what is read there, that shard another dimension of what is computed with it.
 
-    Found where it meets others, also behind ops that work on each element of it alone.
+    Found where it meets others, also behind ops that work on each element of it alone. None of those by which what is
+    computed is sharded as it is: so examples are read, and activations.
     """
-    found: frozenset[str] = frozenset()
-    waiting, seen = [use], {(use.op.results[0], use.position) if len(use.op.results) else None}
+    foreign, own = frozenset[str](), frozenset[str]()
+    waiting, seen = list(uses), set[tuple[ir.Value, int]]()
     while waiting:
         op, position = waiting.pop()
-        found |= sharding.axes & _axes_of_others(op, position, propagated)
-        if op.name not in ELEMENTWISE and op.name != _BROADCAST and not _is_copy(Use(op, position)):
+        if not len(op.results) or op.name == _LOOKUP or (op.results[0], position) in seen:
             continue
-        for result in op.results:
-            for each in result.uses:
-                user = each.owner.operation
-                key = (user.results[0], each.operand_number) if len(user.results) else None
-                if key is not None and key not in seen:
-                    seen.add(key)
-                    waiting.append(Use(user, each.operand_number))
-    return found
+        seen.add((op.results[0], position))
+        others, like = _axes_of_others(op, position, propagated)
+        foreign |= others
+        if others & sharding.axes:
+            continue  # it is gathered there: what is computed is no parameter any more
+        if op.name in ELEMENTWISE or op.name == _BROADCAST or _is_copy(Use(op, position)):
+            made = op.results[position if op.name == BARRIER else 0]
+            waiting += [Use(use.owner.operation, use.operand_number) for use in made.uses]
+        else:
+            own |= like
+    return sharding.axes & foreign - own
 
 
-def _axes_of_others(op: ir.Operation, position: int, propagated: Propagated) -> frozenset[str]:
-    """The axes that shard dimensions of the operands and results of `op` that its operand `position` lacks."""
-    text = propagated.sharding_rule(op) if len(op.results) else ""
+def _axes_of_others(op: ir.Operation, position: int, propagated: Propagated) -> tuple[frozenset[str], frozenset[str]]:
+    """The axes that shard other operands and results of `op`: in dimensions that operand `position` lacks; and in those
+    in which they shard it, too.
+    """
+    text = propagated.sharding_rule(op)
     if not text:
-        return frozenset()
+        return frozenset(), frozenset()
     rule = parse_rule(text)
     own = {factor for factors in rule.operands[position] for factor in factors}
+    dimensions = [*rule.operands, *rule.results]
     shardings = [*propagated.operand_shardings(op), *map(propagated.sharding_of, op.results)]
-    return frozenset(
-        axis
-        for dims, sharding in zip((*rule.operands, *rule.results), shardings, strict=True)
+    split = [
+        (number, frozenset(factors), axis)
+        for number, (dims, sharding) in enumerate(zip(dimensions, shardings, strict=True))
         if sharding is not None
         for factors, axes in zip(dims, sharding.dimensions, strict=True)
-        if own.isdisjoint(factors)
         for axis in axes
-    )
+    ]
+    alike = {(factors, axis) for number, factors, axis in split if number == position}
+    others = [(factors, axis) for number, factors, axis in split if number != position]
+    foreign = frozenset(axis for factors, axis in others if own.isdisjoint(factors))
+    return foreign, frozenset(axis for factors, axis in others if (factors, axis) in alike)
 
 
 def constraint_over(reading: Reading, axes: Axes) -> ir.Operation | None:

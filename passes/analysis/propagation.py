@@ -202,7 +202,8 @@ class Propagated:
             return None
         behind = list(copy.results)
         for barrier in self._found[copy.location.attr]:
-            if barrier.name == _BARRIER and defining_op(barrier.operands[0]) == copy:  # not of what a copy bypasses
+            made = defining_op(barrier.operands[0]) if barrier.name == _BARRIER else None
+            if made is not None and made == copy:  # else it stands behind what is read in place of the result
                 behind[ir.OpResult(barrier.operands[0]).result_number] = barrier.results[0]
         wanted = [self._wanted(value) for value in behind]
         if wanted.count(None) == len(wanted):

@@ -11,7 +11,7 @@ sdy.mesh @mesh = <["data"=4, "model"=2]>
 // CHECK-NEXT:      stablehlo.while(%{{.*}} = %{{.*}}, %[[W:.*]] = %arg0,
 // CHECK:             stablehlo.dot_general %{{.*}}, %[[G]],
 // CHECK:             stablehlo.return %{{.*}}, %[[W]],
-// REMARK: [hoist-gathers] stablehlo.while applied: 1 parameters are gathered over data before the loop, not in each of 4 trips; 128 bytes are held
+// REMARK: [hoist-gathers] stablehlo.while applied: 1 parameter is gathered over data before the loop, not in each of 4 trips; 128 bytes are held
 func.func public @read_in_each_trip(%p: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %x: tensor<4x16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}) -> tensor<16x4xf32> {
   %c0 = stablehlo.constant dense<0> : tensor<i32>
   %c1 = stablehlo.constant dense<1> : tensor<i32>
@@ -367,6 +367,92 @@ func.func public @not_allowed(%p: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<
     %y = stablehlo.dot_general %b, %w, contracting_dims = [1] x [0] : (tensor<16x8xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
     %n = stablehlo.add %acc, %y : tensor<16x4xf32>
     stablehlo.return %j, %w, %n : tensor<i32>, tensor<8x4xf32>, tensor<16x4xf32>
+  }
+  return %r#2 : tensor<16x4xf32>
+}
+
+// Worth it when: the loop is in no other loop (XLA would shard there what is gathered, and gather it again)
+// CHECK-LABEL:   func.func public @in_another_loop
+// CHECK-NOT:       sdy.sharding_constraint
+// CHECK:           return
+// REMARK: [hoist-gathers] stablehlo.while missed: the loop changes the parameter
+// REMARK: [hoist-gathers] stablehlo.while missed: the loop is in another one, for which XLA would shard what is gathered
+func.func public @in_another_loop(%p: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %x: tensor<4x16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}) -> tensor<8x4xf32> {
+  %c0 = stablehlo.constant dense<0> : tensor<i32>
+  %c1 = stablehlo.constant dense<1> : tensor<i32>
+  %trips = stablehlo.constant dense<4> : tensor<i32>
+  %zero = stablehlo.constant dense<0.0> : tensor<16x4xf32>
+  %none = stablehlo.constant dense<0.0> : tensor<f32>
+  %o:2 = stablehlo.while(%k = %c0, %v = %p) : tensor<i32>, tensor<8x4xf32>
+  cond {
+    %t = stablehlo.compare LT, %k, %trips : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %t : tensor<i1>
+  } do {
+    %l = stablehlo.add %k, %c1 : tensor<i32>
+    %r:3 = stablehlo.while(%i = %c0, %w = %v, %acc = %zero) : tensor<i32>, tensor<8x4xf32>, tensor<16x4xf32>
+    cond {
+      %t = stablehlo.compare LT, %i, %trips : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %t : tensor<i1>
+    } do {
+      %j = stablehlo.add %i, %c1 : tensor<i32>
+      %s = stablehlo.dynamic_slice %x, %i, %c0, %c0, sizes = [1, 16, 8] : (tensor<4x16x8xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x16x8xf32>
+      %b = stablehlo.reshape %s : (tensor<1x16x8xf32>) -> tensor<16x8xf32>
+      %y = stablehlo.dot_general %b, %w, contracting_dims = [1] x [0] : (tensor<16x8xf32>, tensor<8x4xf32>) -> tensor<16x4xf32>
+      %n = stablehlo.add %acc, %y : tensor<16x4xf32>
+      stablehlo.return %j, %w, %n : tensor<i32>, tensor<8x4xf32>, tensor<16x4xf32>
+    }
+    %u = stablehlo.reduce(%r#2 init: %none) applies stablehlo.add across dimensions = [0, 1] : (tensor<16x4xf32>, tensor<f32>) -> tensor<f32>
+    %g = stablehlo.broadcast_in_dim %u, dims = [] : (tensor<f32>) -> tensor<8x4xf32>
+    %n = stablehlo.subtract %v, %g : tensor<8x4xf32>
+    stablehlo.return %l, %n : tensor<i32>, tensor<8x4xf32>
+  }
+  return %o#1 : tensor<8x4xf32>
+}
+
+// The examples are the same in each trip, and sharded by example; a gradient is sharded over the same axis by features.
+// Worth it when: nothing reads it as it is sharded, as products read examples, which are no parameters
+// CHECK-LABEL:   func.func public @examples
+// CHECK-NOT:       sdy.sharding_constraint %arg1
+// CHECK:           return
+func.func public @examples(%p: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<8x8xf32> {
+  %c0 = stablehlo.constant dense<0> : tensor<i32>
+  %c1 = stablehlo.constant dense<1> : tensor<i32>
+  %trips = stablehlo.constant dense<4> : tensor<i32>
+  %r:3 = stablehlo.while(%i = %c0, %w = %p, %b = %x) : tensor<i32>, tensor<8x8xf32>, tensor<16x8xf32>
+  cond {
+    %t = stablehlo.compare LT, %i, %trips : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %t : tensor<i1>
+  } do {
+    %j = stablehlo.add %i, %c1 : tensor<i32>
+    %y = stablehlo.dot_general %b, %w, contracting_dims = [1] x [0] : (tensor<16x8xf32>, tensor<8x8xf32>) -> tensor<16x8xf32>
+    %g = stablehlo.dot_general %b, %y, contracting_dims = [0] x [0] : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
+    %s = sdy.sharding_constraint %g <@mesh, [{"data"}, {}]> : tensor<8x8xf32>
+    %n = stablehlo.subtract %w, %s : tensor<8x8xf32>
+    stablehlo.return %j, %n, %b : tensor<i32>, tensor<8x8xf32>, tensor<16x8xf32>
+  }
+  return %r#1 : tensor<8x8xf32>
+}
+
+// Of a table, rows are looked up: of a sharded one XLA sends these.
+// CHECK-LABEL:   func.func public @looked_up
+// CHECK-NOT:       sdy.sharding_constraint
+// CHECK:           return
+func.func public @looked_up(%p: tensor<64x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %x: tensor<4x16xi32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}]>}) -> tensor<16x4xf32> {
+  %c0 = stablehlo.constant dense<0> : tensor<i32>
+  %c1 = stablehlo.constant dense<1> : tensor<i32>
+  %trips = stablehlo.constant dense<4> : tensor<i32>
+  %zero = stablehlo.constant dense<0.0> : tensor<16x4xf32>
+  %r:3 = stablehlo.while(%i = %c0, %w = %p, %acc = %zero) : tensor<i32>, tensor<64x4xf32>, tensor<16x4xf32>
+  cond {
+    %t = stablehlo.compare LT, %i, %trips : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %t : tensor<i1>
+  } do {
+    %j = stablehlo.add %i, %c1 : tensor<i32>
+    %s = stablehlo.dynamic_slice %x, %i, %c0, sizes = [1, 16] : (tensor<4x16xi32>, tensor<i32>, tensor<i32>) -> tensor<1x16xi32>
+    %b = stablehlo.reshape %s : (tensor<1x16xi32>) -> tensor<16x1xi32>
+    %y = "stablehlo.gather"(%w, %b) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 4>}> : (tensor<64x4xf32>, tensor<16x1xi32>) -> tensor<16x4xf32>
+    %n = stablehlo.add %acc, %y : tensor<16x4xf32>
+    stablehlo.return %j, %w, %n : tensor<i32>, tensor<64x4xf32>, tensor<16x4xf32>
   }
   return %r#2 : tensor<16x4xf32>
 }
