@@ -10,6 +10,7 @@ from paropt.passes.analysis.policy import Policy, PolicyName, axes_named
 from paropt.passes.analysis.types import FloatName, float_type
 from paropt.passes.core.channels import ChannelRanks
 from paropt.passes.core.deferring import NAME, Options, defer_in
+from paropt.passes.core.guarding import reset_sums_skipped
 from paropt.passes.core.kept_sums import kept_sums_missed
 from paropt.passes.core.registry import Bytes, OnlyWith, register
 from paropt.passes.core.remarks import Remark
@@ -81,6 +82,8 @@ def defer_sync(
     written with `jax.numpy.where`, becomes such a branch: what only one side reads is computed in that alone, and so is
     what the body has computed for a branch that returns it. Several branches that are taken by the same counter become
     one with what is computed between them, such as Keras's update, of which a branch keeps every fourth.
+    Where the last trip has reset an accumulator, such as in a branch that updates, nothing is reduced after the loop;
+    where that depends on where the caller has begun to count, the loop carries whether it has, and an if asks that.
 
     A program that is called for each micro-batch has no loop to leave: a remark names the arguments that it returns
     with reduced sums added, where nothing else needs these in each call.
@@ -102,6 +105,7 @@ def defer_sync(
     - what becomes a branch is selected by one number, and nothing that it selects later needs what it selects before
     - what moves into it computes its results, on each device by itself
     - a product is taken for a select only with the option `finite`, and where its factor is 0 or 1
+    - what is not reduced after the loop is the neutral element: the last trip has reset it to that
 
     Worth it when:
 
@@ -110,6 +114,7 @@ def defer_sync(
       it out of the loop; a branch, as often as it is taken at most); or nothing is left to reduce in a trip, for at
       most 4 kB more for each collective fewer
     - what becomes a branch is taken in some trips only, however the loop counts, and reduces the sum (else it stays)
+    - what an if after the loop reduces is more than numbers, and more than 4 kB where others are reduced beside it
     - no more is gathered or put together because it is there twice than is sent less, a product of 1,000
       multiplications counted as a byte
     - the accumulator keeps its shard, unless `policy` allows more memory: one before a reduce_scatter is unscattered
@@ -129,6 +134,7 @@ def defer_sync(
     channels = ChannelRanks(module)
     remarks = defer_in(module, Options(convert, accumulate, allowed, meshes, finite))
     remarks += kept_sums_missed(module, convert, NAME)
+    remarks += reset_sums_skipped(module, NAME)
     set_wire_type(module, wire)
     if any(remark.applied for remark in remarks):
         channels.keep_apart()

@@ -14,7 +14,7 @@ import paropt
 os.environ["KERAS_BACKEND"] = "jax"
 keras = pytest.importorskip("keras")
 
-STEPS, MICRO_BATCHES, EXAMPLES, WIDTH, CLASSES = 2, 4, 32, 16, 4
+STEPS, MICRO_BATCHES, EXAMPLES, WIDTH, CLASSES = 2, 4, 32, 64, 4  # gradients of more than 4 kB
 TRIPS = STEPS * MICRO_BATCHES
 ACCUMULATED = {"gradient_accumulation_steps": MICRO_BATCHES}
 OPTIMIZERS = {
@@ -58,10 +58,8 @@ def test_only_updates_reduce_gradients(name: str) -> None:
     alone, ours = jax.jit(train), paropt.jit(train, strict=True)
     before, after = paropt.audit(alone.lower(*args)), paropt.audit(ours.lower(*args))
     assert before.sync_in_loop >= TRIPS * size
-    gradients = [c for c in after.collectives if c.payload >= size]
-    places = sorted((bool(c.loops), c.at_most) for c in gradients)
-    assert places == [(False, False), (True, True)], "in the branch that updates, and at the end"
-    assert all(c.payload <= size + 4 * (TRIPS + 1) for c in gradients), "but for the losses of all trips, at the end"
+    gradients = [(bool(c.loops), c.at_most, c.payload) for c in after.collectives if c.payload >= size]
+    assert sorted(gradients) == [(False, True, size), (True, True, size)], "in the branch that updates, or at the end"
     assert sum(c.payload for c in after.collectives if c.loops and not c.at_most) <= 4, "but for the loss"
     for want, got in zip(jax.tree.leaves(alone(*args)), jax.tree.leaves(ours(*args)), strict=True):
         scale = max(float(np.abs(np.asarray(want)).max()), 1e-6)

@@ -132,10 +132,11 @@ def _steps(name: str, attributes: dict[str, ir.Attribute], size: int) -> list[tu
 def _share_of_runs(branch: ir.Block) -> tuple[int, int] | None:
     """How often a branch in a loop's body runs, at most, of how many trips; None if not known, or it is in another.
 
-    The only branch of a case runs whenever the case does.
+    The only branch of a case runs whenever the case does. So does, at most, that of an if behind a loop that carries
+    the predicate, which takes the sum that the last trip leaves.
     """
     op = branch.owner.operation
-    if len(op.regions) == 1:
+    if len(op.regions) == 1 or _is_carried_to(op):
         return 1, 1  # whatever its index, and in a loop or not
     around = op.parent
     if around is None or around.operation.name != LOOP:
@@ -146,6 +147,11 @@ def _share_of_runs(branch: ir.Block) -> tuple[int, int] | None:
     runs = executions(end, loop, trips)
     runs = most_executions(end, loop) if runs is None else runs
     return (runs, len(trips)) if trips and runs is not None else None
+
+
+def _is_carried_to(branch: ir.Operation) -> bool:
+    predicate = branch.operands[0]
+    return branch.name == "stablehlo.if" and isinstance(predicate, ir.OpResult) and predicate.owner.name == LOOP
 
 
 def _ops(op: ir.Operation) -> list[ir.Operation]:

@@ -250,7 +250,7 @@ def test_the_certificate_names_the_branch() -> None:
 
 def test_branches_send_the_wire_type() -> None:
     mesh = Mesh(np.array(jax.devices()), ("data",))
-    loop = LOOPS["every fourth"]
+    loop = LOOPS["before the gradient"]
     text = jax.jit(explicit(loop, mesh)).lower(*arguments(loop, mesh, P())).as_text()
     made = paropt.optimize(text, passes="inline-calls,inline-branches,defer-sync{wire-dtype=bf16}").module
     sent = [line.strip() for line in made.splitlines() if "}) : (tensor<" in line and "-> tensor<" in line]

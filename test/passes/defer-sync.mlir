@@ -2127,7 +2127,6 @@ func.func public @accumulator_read_in_an_inner_region(%x: tensor<4xf32>) -> tens
 // CHECK:               stablehlo.sign
 // CHECK-NOT:         stablehlo.all_reduce
 // CHECK:             stablehlo.return %{{.*}}, %{{.*}}, %{{.*}}, %
-// CHECK:           "stablehlo.all_reduce"
 // CHECK-NOT:       stablehlo.all_reduce
 // REMARK-DAG: [defer-sync] stablehlo.all_reduce applied: 16 bytes per device, now reduced after the loop and not 6 times in it; 48 bytes are reduced in branches that need them in there
 func.func public @update_in_every_second_trip(%x: tensor<4xf32>, %v: tensor<4xf32>, %start: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
@@ -3752,6 +3751,131 @@ func.func public @factors_that_may_meet_infinity(%v: tensor<4xf32>, %x: tensor<4
     stablehlo.return %n, %w2, %acc2 : tensor<i32>, tensor<4xf32>, tensor<4xf32>
   }
   return %l#1, %l#2 : tensor<4xf32>, tensor<4xf32>
+}
+
+// Legal when: what is not reduced after the loop is the neutral element: the last trip has reset it to that
+// CHECK-LABEL:   func.func public @reset_to_a_gradient(
+// CHECK:           stablehlo.while(
+// CHECK:             "stablehlo.if"
+// CHECK:               "stablehlo.all_reduce"
+// CHECK-NOT:       "stablehlo.if"
+// CHECK:           "stablehlo.all_reduce"
+// CHECK:           return
+func.func public @reset_to_a_gradient(%v: tensor<4xf32>, %x: tensor<4xf32>, %start: tensor<4xf32>, %c: tensor<i32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %end = stablehlo.constant dense<8> : tensor<i32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %most = "stablehlo.all_reduce"(%c) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.maximum %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #all} : (tensor<i32>) -> tensor<i32>
+  %l:4 = stablehlo.while(%i = %zero, %w = %x, %acc = %start, %j = %most) : tensor<i32>, tensor<4xf32>, tensor<4xf32>, tensor<i32>
+  cond {
+    %more = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %j : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %v, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %a = stablehlo.add %acc, %s : tensor<4xf32>
+    %k = stablehlo.remainder %j, %four : tensor<i32>
+    %last = stablehlo.compare EQ, %k, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %b:2 = "stablehlo.if"(%last) ({
+      %step = stablehlo.sign %a : tensor<4xf32>
+      %new = stablehlo.subtract %w, %step : tensor<4xf32>
+      stablehlo.return %new, %s : tensor<4xf32>, tensor<4xf32>
+    }, {
+      stablehlo.return %w, %a : tensor<4xf32>, tensor<4xf32>
+    }) : (tensor<i1>) -> (tensor<4xf32>, tensor<4xf32>)
+    %j2 = stablehlo.add %j, %one : tensor<i32>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %b#0, %b#1, %j2 : tensor<i32>, tensor<4xf32>, tensor<4xf32>, tensor<i32>
+  }
+  return %l#1, %l#2 : tensor<4xf32>, tensor<4xf32>
+}
+
+// Worth it when: what an if after the loop reduces is more than numbers, and more than 4 kB where others are reduced beside it
+// CHECK-LABEL:   func.func public @reset_number(
+// CHECK:           stablehlo.while(
+// CHECK:             "stablehlo.if"
+// CHECK:               "stablehlo.all_reduce"
+// CHECK-NOT:       "stablehlo.if"
+// CHECK:           "stablehlo.all_reduce"
+// CHECK:           return
+func.func public @reset_number(%v: tensor<f32>, %x: tensor<f32>, %start: tensor<f32>, %c: tensor<i32>) -> (tensor<f32>, tensor<f32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %end = stablehlo.constant dense<8> : tensor<i32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<f32>
+  %most = "stablehlo.all_reduce"(%c) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.maximum %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #all} : (tensor<i32>) -> tensor<i32>
+  %l:4 = stablehlo.while(%i = %zero, %w = %x, %acc = %start, %j = %most) : tensor<i32>, tensor<f32>, tensor<f32>, tensor<i32>
+  cond {
+    %more = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %ts = stablehlo.convert %j : (tensor<i32>) -> tensor<f32>
+    %g = stablehlo.add %v, %ts : tensor<f32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<f32>) -> tensor<f32>
+    %a = stablehlo.add %acc, %s : tensor<f32>
+    %k = stablehlo.remainder %j, %four : tensor<i32>
+    %last = stablehlo.compare EQ, %k, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %b:2 = "stablehlo.if"(%last) ({
+      %step = stablehlo.sign %a : tensor<f32>
+      %new = stablehlo.subtract %w, %step : tensor<f32>
+      stablehlo.return %new, %zeros : tensor<f32>, tensor<f32>
+    }, {
+      stablehlo.return %w, %a : tensor<f32>, tensor<f32>
+    }) : (tensor<i1>) -> (tensor<f32>, tensor<f32>)
+    %j2 = stablehlo.add %j, %one : tensor<i32>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %b#0, %b#1, %j2 : tensor<i32>, tensor<f32>, tensor<f32>, tensor<i32>
+  }
+  return %l#1, %l#2 : tensor<f32>, tensor<f32>
+}
+
+// CHECK-LABEL:   func.func public @reset_beside_another(
+// CHECK:           stablehlo.while(
+// CHECK:             "stablehlo.if"
+// CHECK:               "stablehlo.all_reduce"
+// CHECK-NOT:       "stablehlo.if"
+// CHECK:           "stablehlo.all_reduce"
+// CHECK:           return
+func.func public @reset_beside_another(%v: tensor<4xf32>, %x: tensor<4xf32>, %start: tensor<4xf32>, %c: tensor<i32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %end = stablehlo.constant dense<8> : tensor<i32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %most = "stablehlo.all_reduce"(%c) ({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %r = stablehlo.maximum %p, %q : tensor<i32> stablehlo.return %r : tensor<i32> }) {replica_groups = #all} : (tensor<i32>) -> tensor<i32>
+  %l:5 = stablehlo.while(%i = %zero, %w = %x, %acc = %start, %j = %most, %kept = %start) : tensor<i32>, tensor<4xf32>, tensor<4xf32>, tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %j : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %v, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %a = stablehlo.add %acc, %s : tensor<4xf32>
+    %k = stablehlo.remainder %j, %four : tensor<i32>
+    %last = stablehlo.compare EQ, %k, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %b:2 = "stablehlo.if"(%last) ({
+      %step = stablehlo.sign %a : tensor<4xf32>
+      %new = stablehlo.subtract %w, %step : tensor<4xf32>
+      stablehlo.return %new, %zeros : tensor<4xf32>, tensor<4xf32>
+    }, {
+      stablehlo.return %w, %a : tensor<4xf32>, tensor<4xf32>
+    }) : (tensor<i1>) -> (tensor<4xf32>, tensor<4xf32>)
+    %kept2 = stablehlo.add %kept, %s : tensor<4xf32>
+    %j2 = stablehlo.add %j, %one : tensor<i32>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %b#0, %b#1, %j2, %kept2 : tensor<i32>, tensor<4xf32>, tensor<4xf32>, tensor<i32>, tensor<4xf32>
+  }
+  return %l#1, %l#2, %l#4 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 
 }
