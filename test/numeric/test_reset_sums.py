@@ -14,8 +14,10 @@ from jax.sharding import PartitionSpec as P
 from numeric.test_branch_reads import BYTES, LAYOUTS, MICRO_BATCHES, TRIPS, WIDTH, gradient, sums, update
 from numeric.test_selected_updates import accumulating, mesh_of_data
 from numeric.user_steps import integers
+from unit.clusters import available
 
 import paropt
+from paropt.targets import get
 
 Carried = tuple[jax.Array, ...]
 
@@ -250,3 +252,20 @@ def test_of_weights_that_are_split(name: str) -> None:
         assert_same(alone, compiled, args(count))
     over_data = [c for c in sums(compiled) if c.group == 4]
     assert over_data and all(c.at_most for c in over_data)
+
+
+@pytest.mark.parametrize("form", ["explicit", "plain"])
+@pytest.mark.parametrize("target", ["tpu:v5e:2x4", "gpu:h100:1x1x8"])
+def test_other_compilers_ask_too(target: str, form: str) -> None:
+    available(target)
+    mesh = Mesh(np.array(get(target).devices), ("data",))
+    step, replicated = traced(Trip(zeros), mesh, form), NamedSharding(mesh, P())
+    array = jax.ShapeDtypeStruct((WIDTH, WIDTH), jnp.float32, sharding=replicated)
+    state = jax.ShapeDtypeStruct((), jnp.int32, sharding=replicated), array
+    split = NamedSharding(mesh, P(None, "data"))
+    xs = jax.ShapeDtypeStruct((TRIPS, 16, WIDTH), jnp.float32, sharding=split)
+    compiled = paropt.jit(step, strict=True).lower(array, state, xs).compile()
+    assert [(bool(c.loops), c.at_most, c.payload) for c in sums(compiled)] == [
+        (True, True, BYTES),
+        (False, True, BYTES),
+    ]
