@@ -20,7 +20,7 @@ from paropt.passes.analysis.shardings import CONSTRAINT
 from paropt.passes.core.traversal import defining_op, is_defined_in
 
 _DEEPEST = 6  # branches and selects in each other: each may double what is looked at
-_ALIKE = (CONSTRAINT, "stablehlo.convert")  # of the identity element, the identity element
+_CONVERT = "stablehlo.convert"
 
 
 class Chosen(NamedTuple):
@@ -88,7 +88,7 @@ def _reset(value: ir.Value, before: ir.Value, loop: Loop, combiner: str, depth: 
     op = defining_op(value)
     if op is None or depth == _DEEPEST:
         return False
-    if op.name in _ALIKE:
+    if op.name == CONSTRAINT or (op.name == _CONVERT and combiner == ADD):  # the least i8 is not the least i32
         return _reset(op.operands[0], before, loop, combiner, depth)
     if op.name == BARRIER:
         return _reset(op.operands[before_barrier(value)], before, loop, combiner, depth)
