@@ -153,8 +153,8 @@ def cut_of(value: ir.Value, propagated: Propagated, axes: frozenset[str]) -> Cut
         user = _only_user(user.results[0])
     if not (wholes or is_whole) or user is None or user.name not in _JOINS:
         return None
-    lies = propagated.sharding_of(user.results[0])  # of each addend, a device reads what it adds to its shard
-    return Cut(value, converts, wholes, lies) if lies is not None and axes <= names_of(lies.axes) else None
+    summed = propagated.sharding_of(user.results[0])  # of each addend, a device reads what it adds to its shard
+    return Cut(value, converts, wholes, summed) if summed is not None and axes <= names_of(summed.axes) else None
 
 
 def is_activation(value: ir.Value, axes: frozenset[str], others: set[ir.Value]) -> bool:
