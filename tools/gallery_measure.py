@@ -117,8 +117,13 @@ class Part:
         return [c for c in self.audit.collectives if c.wire_bytes]
 
     def runs(self, collective: Collective) -> int:
-        """Per update of the parameters. In a branch it runs when they are updated: the other branch does nothing."""
-        return 1 if collective.at_most else self.calls * (collective.executions or 0)
+        """Per update of the parameters. In a branch it runs when they are updated: the other branch does nothing.
+
+        In a branch after a loop that is done once per update it does not: the last trip has updated them.
+        """
+        if collective.at_most:
+            return int(bool(collective.loops) or self.calls > 1)
+        return self.calls * (collective.executions or 0)
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,9 @@ LEGEND = """\
 Per device and update of the parameters:
 
 - **wire**: bytes that collectives of all kinds send, an all-reduce 2(n-1)/n of its payload, others (n-1)/n, as often as
-  they run. A collective in a branch is counted once: these branches are taken when the parameters are updated. Where
-  an update takes several calls, all are counted.
+  they run. A collective in a branch is counted once: these branches are taken when the parameters are updated. One in a
+  branch after the loop is not counted: it is taken where the last trip has not updated them. Where an update takes
+  several calls, all are counted.
 - **x ideal**: wire in multiples of what one all-reduce of all gradients sends. Fully sharded programs have no such
   ideal; the summary shows their kB, in parentheses.
 - **collectives**: how often one runs; in parentheses, how many of these runs are in loops. `>=`: a trip count is not
