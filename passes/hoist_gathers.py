@@ -21,9 +21,10 @@ from paropt.passes.analysis.meshes import has_mesh
 from paropt.passes.analysis.noted import shard_bytes
 from paropt.passes.analysis.policy import HOLDS_PARAMETERS, PolicyName
 from paropt.passes.analysis.propagation import Propagated
-from paropt.passes.analysis.shardings import CONSTRAINT, closed_sharding, is_manual, without
+from paropt.passes.analysis.shardings import closed_sharding, is_manual, without
 from paropt.passes.analysis.types import FloatName, bytes_of, float_type, in_element_type
 from paropt.passes.core.erasing import erase_unread
+from paropt.passes.core.global_form import constrained
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, Remark, applied, missed, require, source_of
 from paropt.passes.core.traversal import is_within, ops_of
@@ -168,8 +169,8 @@ def _gathered(loop: Loop, parameter: Parameter, type_: ir.RankedTensorType) -> i
     with loop.op.context, ir.InsertionPoint(loop.op), loop.op.location:
         if type_ != value.type:
             value = ir.Operation.create(CONVERT, results=[type_], operands=[value]).results[0]
-            value = _constrained(value, closed_sharding(sharding.mesh, sharding.dimensions))
-        return _constrained(value, closed_sharding(sharding.mesh, whole))
+            value = constrained(value, closed_sharding(sharding.mesh, sharding.dimensions))
+        return constrained(value, closed_sharding(sharding.mesh, whole))
 
 
 def _read_in_type_of(gathered: ir.Value, reading: Reading, copied: dict[ir.Value, ir.Value]) -> ir.Value:
@@ -222,8 +223,3 @@ def _erase_unread_in_barriers(loop: Loop) -> None:
             op.results[i].replace_all_uses_with(result)
         op.erase()
         erase_unread(unread)
-
-
-def _constrained(value: ir.Value, sharding: ir.Attribute) -> ir.Value:
-    attributes = {"sharding": sharding}
-    return ir.Operation.create(CONSTRAINT, results=[value.type], operands=[value], attributes=attributes).results[0]
