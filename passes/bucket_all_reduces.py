@@ -78,8 +78,11 @@ def bucket_all_reduces(
     Sources: PyTorch DDP's gradient buckets; XLA `AllReduceCombiner`, which stops at the first reduction that depends on
     another, and `AllReduceContiguous`.
     """
+    blocks = blocks_with_reductions(module)
+    if not blocks:
+        return []
     channels = ChannelRanks(module)
-    remarks = [remark for block in blocks_with_reductions(module) for remark in _fill(block, max_bytes, form, flat)]
+    remarks = [remark for block in blocks for remark in _fill(block, max_bytes, form, flat)]
     if any(remark.applied for remark in remarks):
         channels.keep_apart()
     return remarks

@@ -97,6 +97,8 @@ def compose_all_reduces(module: ir.Operation) -> list[Remark]:
     Sources: Shardy `remove_ag_rs_for_cmv1`; XLA `ReduceScatterCreator`, the other way round.
     """
     remarks: list[Remark] = []
+    if not ops_of(module, ALL_GATHER, ALL_REDUCE):
+        return remarks
     for gather in ops_of(module, ALL_GATHER):
         steps = _steps(gather)
         if steps is None:

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from jaxlib.mlir import ir
 
+from paropt.passes.analysis.collectives import REDUCTIONS
 from paropt.passes.analysis.linearity import ConvertPolicy
 from paropt.passes.analysis.meshes import meshes_of
 from paropt.passes.analysis.policy import Policy, PolicyName, axes_named
@@ -14,6 +15,7 @@ from paropt.passes.core.guarding import reset_sums_skipped
 from paropt.passes.core.kept_sums import kept_sums_missed
 from paropt.passes.core.registry import Bytes, OnlyWith, register
 from paropt.passes.core.remarks import Remark
+from paropt.passes.core.traversal import ops_of
 from paropt.passes.core.wire import set_wire_type
 
 
@@ -128,6 +130,8 @@ def defer_sync(
 
     Sources: XLA `WhileLoopAllReduceCodeMotion`, without its unsound cases; Alpa's gradient accumulation.
     """
+    if not ops_of(module, *REDUCTIONS):
+        return []
     allowed = Policy(policy, memory_budget, axes_named(axes))
     meshes = tuple(meshes_of(module).values())
     accumulate, wire = (float_type(name, module.context) for name in (accumulate_dtype, wire_dtype))

@@ -94,8 +94,11 @@ def fuse_all_reduces(
     Sources: XLA `AllReduceReassociate` and `ReduceScatterReassociate`, for pairs of single-use operands; Alpa
     "Style 2"; the placement is a minimum vertex cut (Dinic).
     """
+    blocks = blocks_with_reductions(module)
+    if not blocks:
+        return []
     channels = ChannelRanks(module)
-    remarks = [remark for block in blocks_with_reductions(module) for remark in _fuse_block(block, convert)]
+    remarks = [remark for block in blocks for remark in _fuse_block(block, convert)]
     if any(remark.applied for remark in remarks):
         channels.keep_apart()
     return remarks

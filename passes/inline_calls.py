@@ -15,7 +15,7 @@ from paropt.passes.analysis.types import tensor_of
 from paropt.passes.core.context import inlined_call
 from paropt.passes.core.registry import register
 from paropt.passes.core.remarks import Declined, RefusedError, Remark, applied, missed, require
-from paropt.passes.core.traversal import defining_op, op_of, ops_of, parent_of
+from paropt.passes.core.traversal import defining_op, op_of, ops_of
 
 CALL, FUNCTION = "func.call", "func.func"
 
@@ -253,7 +253,8 @@ def _callees_first(callees: Mapping[str, Sequence[str]]) -> Iterator[list[str]]:
 
 def _functions(module: ir.Operation) -> dict[str, ir.Operation]:
     """The functions of the module itself (not those of a module nested in it), by name, in their order."""
-    return {_name(op): op for op in ops_of(module, FUNCTION) if parent_of(op) == module}
+    ops = (view.operation for view in module.regions[0].blocks[0].operations)
+    return {_name(op): op for op in ops if op.name == FUNCTION}
 
 
 def _size(function: ir.Operation) -> int:
