@@ -21,7 +21,7 @@ from paropt.passes import roll_accumulation as roll_accumulation
 from paropt.passes import simplify_all_reduces as simplify_all_reduces
 from paropt.passes import split_mesh_axis as split_mesh_axis
 from paropt.passes import split_microbatches as split_microbatches
-from paropt.passes.core.registry import name_pipeline
+from paropt.passes.support.registry import name_pipeline
 
 DEFAULT_PIPELINE = "grad-sync"
 

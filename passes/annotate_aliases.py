@@ -5,13 +5,13 @@ from typing import Annotated, Literal
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.aliases import Aliases, Overwrite, alias_of
-from paropt.passes.analysis.signature import ALIAS, DONATED, DONOR, Signature, Slot, signatures
-from paropt.passes.analysis.state import state_of
-from paropt.passes.analysis.updates import reader_after
-from paropt.passes.core.registry import register
-from paropt.passes.core.remarks import Declined, Remark, require, source_of
-from paropt.passes.core.signature import Notes, note_arguments
+from paropt.passes.ir.signature import ALIAS, DONATED, DONOR, Signature, Slot, signatures
+from paropt.passes.ir.signature_edits import Notes, note_arguments
+from paropt.passes.state.aliases import Aliases, Overwrite, alias_of
+from paropt.passes.state.roundtrip import state_of
+from paropt.passes.state.updates import reader_after
+from paropt.passes.support.registry import register
+from paropt.passes.support.remarks import Declined, Remark, require, source_of
 
 NAME = "annotate-aliases"
 

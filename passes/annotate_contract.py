@@ -4,14 +4,14 @@ from typing import Annotated
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.contract import Gradient, Placements, State, differ, gradients_of, states_of
-from paropt.passes.analysis.loops import Loop
-from paropt.passes.analysis.shardings import SHARDING
-from paropt.passes.analysis.signature import Signature, signatures
-from paropt.passes.core.constraints import constrain_sum
-from paropt.passes.core.registry import register
-from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.signature import Notes, note_results
+from paropt.passes.ir.loops import Loop
+from paropt.passes.ir.signature import Signature, signatures
+from paropt.passes.ir.signature_edits import Notes, note_results
+from paropt.passes.sharding.shardings import SHARDING
+from paropt.passes.state.contract import Gradient, Placements, State, differ, gradients_of, states_of
+from paropt.passes.state.placement_edits import constrain_sum
+from paropt.passes.support.registry import register
+from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
 
 NAME = "annotate-contract"
 

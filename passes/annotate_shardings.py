@@ -6,20 +6,20 @@ from typing import Annotated, NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.contract import Gradient, Placements, State, differ
-from paropt.passes.analysis.distributions import distribution_of
-from paropt.passes.analysis.loops import Loop
-from paropt.passes.analysis.meshes import Mesh, meshes_of
-from paropt.passes.analysis.roles import Roles, examples_dimension, plain_path
-from paropt.passes.analysis.shardings import SHARDING
-from paropt.passes.analysis.signature import Signature, Slot, signatures
-from paropt.passes.analysis.types import bytes_of, tensor_of
-from paropt.passes.core.constraints import constrain_sum, gather_at_uses, sharding_attribute
-from paropt.passes.core.pipeline import PipelineError
-from paropt.passes.core.registry import register
-from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.rules import REST, Rule, RuleError, Rules, load
-from paropt.passes.core.signature import Notes, note_arguments, note_results
+from paropt.passes.ir.loops import Loop
+from paropt.passes.ir.signature import Signature, Slot, signatures
+from paropt.passes.ir.signature_edits import Notes, note_arguments, note_results
+from paropt.passes.ir.types import bytes_of, tensor_of
+from paropt.passes.sharding.distributions import distribution_of
+from paropt.passes.sharding.meshes import Mesh, meshes_of
+from paropt.passes.sharding.shardings import SHARDING
+from paropt.passes.state.contract import Gradient, Placements, State, differ
+from paropt.passes.state.placement_edits import constrain_sum, gather_at_uses, sharding_attribute
+from paropt.passes.state.role_rules import REST, Rule, RuleError, Rules, load
+from paropt.passes.state.roles import Roles, examples_dimension, plain_path
+from paropt.passes.support.pipeline import PipelineError
+from paropt.passes.support.registry import register
+from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
 
 NAME = "annotate-shardings"
 

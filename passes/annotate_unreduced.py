@@ -6,16 +6,16 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.collectives import GLOBAL_REDUCE_SCATTER, Reduction, global_reduction
-from paropt.passes.analysis.exposed import Exposed, apart
-from paropt.passes.analysis.followed import ROWS as FOLLOWED
-from paropt.passes.analysis.followed import UNEQUAL_PARTS
-from paropt.passes.analysis.in_place import require_in_place
-from paropt.passes.analysis.loops import loop_around
-from paropt.passes.analysis.noted import is_source, noted_sharding, shard_bytes, wanted_sharding
-from paropt.passes.analysis.propagation import Propagated
-from paropt.passes.analysis.shardings import (
-    CONSTRAINT,
+from paropt.passes.dataflow.unreduced import Unreduced
+from paropt.passes.dataflow.xla_tracking import ROWS as FOLLOWED
+from paropt.passes.dataflow.xla_tracking import UNEQUAL_PARTS
+from paropt.passes.ir.constraints import CONSTRAINT
+from paropt.passes.ir.loops import loop_around
+from paropt.passes.sharding.annotations import is_source, noted_sharding, shard_bytes, wanted_sharding
+from paropt.passes.sharding.collectives import GLOBAL_REDUCE_SCATTER, Reduction, global_reduction
+from paropt.passes.sharding.explicit_ops import constrained
+from paropt.passes.sharding.propagation import Propagated
+from paropt.passes.sharding.shardings import (
     Axes,
     Sharding,
     closed_sharding,
@@ -25,12 +25,12 @@ from paropt.passes.analysis.shardings import (
     read_sharding,
     without,
 )
-from paropt.passes.analysis.unreduced import Unreduced
-from paropt.passes.core.as_slices import has_slices, write_as_slices
-from paropt.passes.core.closing import Scatter, scattered, scatters
-from paropt.passes.core.complex_numbers import is_complex_product, joined, parts_of, take_apart
-from paropt.passes.core.global_form import (
-    constrained,
+from paropt.passes.spmd.as_slices import has_slices, write_as_slices
+from paropt.passes.spmd.branch_results import in_thirds, needs_third, require_thirds, unreduced_zeros
+from paropt.passes.spmd.close_sum import Scatter, scattered, scatters
+from paropt.passes.spmd.complex_numbers import is_complex_product, joined, parts_of, take_apart
+from paropt.passes.spmd.exposed import Exposed, apart
+from paropt.passes.spmd.global_form import (
     erase_exposed,
     erase_notes,
     global_all_reduces,
@@ -43,12 +43,12 @@ from paropt.passes.core.global_form import (
     take_back,
     take_back_unmoved,
 )
-from paropt.passes.core.holding import hold, unlike_alone
-from paropt.passes.core.opening import Opening, open_sum, openings
-from paropt.passes.core.registry import register
-from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.thirds import in_thirds, needs_third, require_thirds, unreduced_zeros
-from paropt.passes.core.traversal import defining_op, is_in, module_of, op_of
+from paropt.passes.spmd.in_place import require_in_place
+from paropt.passes.spmd.pin import hold, unlike_alone
+from paropt.passes.spmd.shard_map_sums import Opening, open_sum, openings
+from paropt.passes.support.registry import register
+from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
+from paropt.passes.support.traversal import defining_op, is_in, module_of, op_of
 
 NAME = "annotate-unreduced"
 

@@ -6,17 +6,17 @@ from typing import Annotated, Literal
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.collectives import ALL_REDUCE, Reduction
-from paropt.passes.analysis.congruence import is_repeatable
-from paropt.passes.analysis.loop_sums import LoopSums, loop_sums
-from paropt.passes.analysis.partial import BlockFacts, blocks_with_reductions
-from paropt.passes.analysis.shardings import is_all_manual, manual_around
-from paropt.passes.analysis.types import bytes_of
-from paropt.passes.core.buckets import merge_contiguous, merge_variadic
-from paropt.passes.core.channels import ChannelRanks
-from paropt.passes.core.registry import Bytes, register
-from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.traversal import captured
+from paropt.passes.dataflow.partial_values import BlockFacts, blocks_with_reductions
+from paropt.passes.dataflow.side_effects import is_repeatable
+from paropt.passes.ir.types import bytes_of
+from paropt.passes.reductions.buckets import merge_contiguous, merge_variadic
+from paropt.passes.reductions.loop_sums import LoopSums, loop_sums
+from paropt.passes.sharding.channels import ChannelRanks
+from paropt.passes.sharding.collectives import ALL_REDUCE, Reduction
+from paropt.passes.sharding.shardings import is_all_manual, manual_around
+from paropt.passes.support.registry import Bytes, register
+from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
+from paropt.passes.support.traversal import captured
 
 NAME = "bucket-all-reduces"
 Form = Literal["contiguous", "variadic"]

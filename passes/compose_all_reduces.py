@@ -4,7 +4,13 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.collectives import (
+from paropt.passes.dataflow.unreduced import said_unreduced
+from paropt.passes.ir.constraints import CONSTRAINT
+from paropt.passes.rewrite.erase import erase_unread
+from paropt.passes.rewrite.reduce_scatter import groups_attribute
+from paropt.passes.rewrite.residual_split import reduction
+from paropt.passes.rewrite.scale import scale_of, scaled
+from paropt.passes.sharding.collectives import (
     ALL_GATHER,
     ALL_REDUCE,
     DECOMPOSED,
@@ -17,15 +23,10 @@ from paropt.passes.analysis.collectives import (
     replica_groups,
     works_like,
 )
-from paropt.passes.analysis.shardings import CONSTRAINT, SHARDING
-from paropt.passes.analysis.unreduced import said_unreduced
-from paropt.passes.core.erasing import erase_unread
-from paropt.passes.core.registry import register
-from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.scaling import scale_of, scaled
-from paropt.passes.core.scattering import groups_attribute
-from paropt.passes.core.split import reduction
-from paropt.passes.core.traversal import defining_op, is_read_once, ops_of
+from paropt.passes.sharding.shardings import SHARDING
+from paropt.passes.support.registry import register
+from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
+from paropt.passes.support.traversal import defining_op, is_read_once, ops_of
 
 NAME = "compose-all-reduces"
 

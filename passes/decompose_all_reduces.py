@@ -4,19 +4,13 @@ from collections.abc import Mapping, Sequence
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.collectives import (
-    ALL_GATHER,
-    ALL_REDUCE,
-    DECOMPOSED,
-    REDUCE_SCATTER,
-    combiner_of,
-)
-from paropt.passes.core.erasing import erase_unread
-from paropt.passes.core.registry import register
-from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.scaling import Scale, scale_of, scaled
-from paropt.passes.core.split import reduction
-from paropt.passes.core.traversal import is_read_once, ops_of
+from paropt.passes.rewrite.erase import erase_unread
+from paropt.passes.rewrite.residual_split import reduction
+from paropt.passes.rewrite.scale import Scale, scale_of, scaled
+from paropt.passes.sharding.collectives import ALL_GATHER, ALL_REDUCE, DECOMPOSED, REDUCE_SCATTER, combiner_of
+from paropt.passes.support.registry import register
+from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
+from paropt.passes.support.traversal import is_read_once, ops_of
 
 NAME = "decompose-all-reduces"
 

@@ -4,19 +4,19 @@ from typing import Annotated
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.collectives import REDUCTIONS
-from paropt.passes.analysis.linearity import ConvertPolicy
-from paropt.passes.analysis.meshes import meshes_of
-from paropt.passes.analysis.policy import Policy, PolicyName, axes_named
-from paropt.passes.analysis.types import FloatName, float_type
-from paropt.passes.core.channels import ChannelRanks
-from paropt.passes.core.deferring import NAME, Options, defer_in
-from paropt.passes.core.guarding import reset_sums_skipped
-from paropt.passes.core.kept_sums import kept_sums_missed
-from paropt.passes.core.registry import Bytes, OnlyWith, register
-from paropt.passes.core.remarks import Remark
-from paropt.passes.core.traversal import ops_of
-from paropt.passes.core.wire import set_wire_type
+from paropt.passes.dataflow.linearity import ConvertPolicy
+from paropt.passes.deferral.call_hint import kept_sums_missed
+from paropt.passes.deferral.guard import reset_sums_skipped
+from paropt.passes.deferral.policy import Policy, PolicyName, axes_named
+from paropt.passes.deferral.rewrite import NAME, Options, defer_in
+from paropt.passes.ir.types import FloatName, float_type
+from paropt.passes.rewrite.wire import set_wire_type
+from paropt.passes.sharding.channels import ChannelRanks
+from paropt.passes.sharding.collectives import REDUCTIONS
+from paropt.passes.sharding.meshes import meshes_of
+from paropt.passes.support.registry import Bytes, OnlyWith, register
+from paropt.passes.support.remarks import Remark
+from paropt.passes.support.traversal import ops_of
 
 
 @register

@@ -6,16 +6,22 @@ from typing import Annotated
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.collectives import global_reduction
-from paropt.passes.analysis.meshes import has_mesh, meshes_of
-from paropt.passes.analysis.noted import LEFT_OUT, place_of
-from paropt.passes.analysis.policy import HOLDS_SUMS, Policy, PolicyName, axes_named
-from paropt.passes.analysis.producers import ROWS as PRODUCERS
-from paropt.passes.analysis.producers import Producer, closed_sums, producers
-from paropt.passes.analysis.propagation import Propagated
-from paropt.passes.analysis.region_sums import SummingRegion, region_sums, summing_regions
-from paropt.passes.analysis.sharded_sums import are_layers_sharded, cut_of, is_activation, sharded_sums, whole_sums
-from paropt.passes.analysis.shardings import (
+from paropt.passes.deferral.policy import HOLDS_SUMS, Policy, PolicyName, axes_named
+from paropt.passes.deferral.rewrite import Options, defer_in
+from paropt.passes.deferral.sharded_sum_costs import (
+    are_activations_costlier,
+    are_rows_cheaper,
+    cost_of_whole,
+    sums_of,
+    with_rows_gathered,
+)
+from paropt.passes.ir.types import real_of
+from paropt.passes.rewrite.wire import set_wire_type
+from paropt.passes.sharding.annotations import LEFT_OUT, place_of
+from paropt.passes.sharding.collectives import global_reduction
+from paropt.passes.sharding.meshes import has_mesh, meshes_of
+from paropt.passes.sharding.propagation import Propagated
+from paropt.passes.sharding.shardings import (
     GSPMD_SHARDING,
     MANUAL,
     Axes,
@@ -28,26 +34,20 @@ from paropt.passes.analysis.shardings import (
     unsplit,
     without,
 )
-from paropt.passes.analysis.sum_costs import (
-    are_activations_costlier,
-    are_rows_cheaper,
-    cost_of_whole,
-    sums_of,
-    with_rows_gathered,
-)
-from paropt.passes.analysis.swaps import as_operands_lie
-from paropt.passes.analysis.types import real_of
-from paropt.passes.core.by_device import extremes_by_device
-from paropt.passes.core.closing import scatters
-from paropt.passes.core.deferring import Options, defer_in
-from paropt.passes.core.global_form import Scattering, expose, note_gathers, note_shardings
-from paropt.passes.core.holding import note_alone
-from paropt.passes.core.opening import terms_apart
-from paropt.passes.core.registry import Bytes, OnlyWith, register
-from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.rows_apart import rows_apart
-from paropt.passes.core.traversal import module_of, ops_of
-from paropt.passes.core.wire import set_wire_type
+from paropt.passes.spmd.close_sum import scatters
+from paropt.passes.spmd.global_form import Scattering, expose, note_gathers, note_shardings
+from paropt.passes.spmd.pin import note_alone
+from paropt.passes.spmd.producers import ROWS as PRODUCERS
+from paropt.passes.spmd.producers import Producer, closed_sums, producers
+from paropt.passes.spmd.region_sums import SummingRegion, region_sums, summing_regions
+from paropt.passes.spmd.running_maxima import extremes_by_device
+from paropt.passes.spmd.scatter_rows import rows_apart
+from paropt.passes.spmd.shard_map_sums import terms_apart
+from paropt.passes.spmd.sharded_sums import are_layers_sharded, cut_of, is_activation, sharded_sums, whole_sums
+from paropt.passes.spmd.swaps import as_operands_lie
+from paropt.passes.support.registry import Bytes, OnlyWith, register
+from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
+from paropt.passes.support.traversal import module_of, ops_of
 
 NAME = "expose-all-reduces"
 

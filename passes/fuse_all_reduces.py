@@ -5,18 +5,18 @@ from typing import Annotated
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.collectives import Reduction, difference
-from paropt.passes.analysis.linearity import ROWS, ConvertPolicy
-from paropt.passes.analysis.moved_sums import MovedSums, before_moves, moved_sums, reduced_for
-from paropt.passes.analysis.noted import notes_of_results
-from paropt.passes.analysis.partial import BlockFacts, PartialValues, blocks_with_reductions, first_source
-from paropt.passes.analysis.placement import Placement, may_move
-from paropt.passes.analysis.types import bytes_of
-from paropt.passes.core.channels import ChannelRanks
-from paropt.passes.core.registry import register
-from paropt.passes.core.remarks import Declined, Remark, Saved, applied, missed, require
-from paropt.passes.core.split import Split, closed, erase_unused, moved_like, split_values
-from paropt.passes.core.traversal import op_of
+from paropt.passes.dataflow.linearity import ROWS, ConvertPolicy
+from paropt.passes.dataflow.min_cut import Placement, may_move
+from paropt.passes.dataflow.partial_values import BlockFacts, PartialValues, blocks_with_reductions, first_source
+from paropt.passes.ir.types import bytes_of
+from paropt.passes.reductions.moved_sums import MovedSums, before_moves, moved_sums, reduced_for
+from paropt.passes.rewrite.residual_split import Split, closed, erase_unused, moved_like, split_values
+from paropt.passes.sharding.annotations import notes_of_results
+from paropt.passes.sharding.channels import ChannelRanks
+from paropt.passes.sharding.collectives import Reduction, difference
+from paropt.passes.support.registry import register
+from paropt.passes.support.remarks import Declined, Remark, Saved, applied, missed, require
+from paropt.passes.support.traversal import op_of
 
 NAME = "fuse-all-reduces"
 

@@ -2,12 +2,12 @@
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.loop_pairs import firsts_of, pair_of
-from paropt.passes.analysis.loops import WHILE, Loop
-from paropt.passes.core.fusing import fuse
-from paropt.passes.core.registry import register
-from paropt.passes.core.remarks import Declined, Remark, applied, missed, require, source_of
-from paropt.passes.core.traversal import ops_of
+from paropt.passes.ir.loops import WHILE, Loop
+from paropt.passes.microbatch.loop_pairs import firsts_of, pair_of
+from paropt.passes.microbatch.paired_loop import fuse
+from paropt.passes.support.registry import register
+from paropt.passes.support.remarks import Declined, Remark, applied, missed, require, source_of
+from paropt.passes.support.traversal import ops_of
 
 NAME = "fuse-loops"
 

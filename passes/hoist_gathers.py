@@ -6,8 +6,17 @@ from typing import Annotated
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.constants import BARRIER
-from paropt.passes.analysis.loop_parameters import (
+from paropt.passes.deferral.policy import HOLDS_PARAMETERS, PolicyName
+from paropt.passes.ir.constants import BARRIER
+from paropt.passes.ir.loops import WHILE, Loop, trip_count
+from paropt.passes.ir.types import FloatName, bytes_of, float_type, in_element_type
+from paropt.passes.rewrite.erase import erase_unread
+from paropt.passes.sharding.annotations import shard_bytes
+from paropt.passes.sharding.explicit_ops import constrained
+from paropt.passes.sharding.meshes import has_mesh
+from paropt.passes.sharding.propagation import Propagated
+from paropt.passes.sharding.shardings import closed_sharding, is_manual, without
+from paropt.passes.spmd.loop_parameters import (
     CONVERT,
     Parameter,
     Reading,
@@ -16,18 +25,9 @@ from paropt.passes.analysis.loop_parameters import (
     narrowest,
     sharded_parameters,
 )
-from paropt.passes.analysis.loops import WHILE, Loop, trip_count
-from paropt.passes.analysis.meshes import has_mesh
-from paropt.passes.analysis.noted import shard_bytes
-from paropt.passes.analysis.policy import HOLDS_PARAMETERS, PolicyName
-from paropt.passes.analysis.propagation import Propagated
-from paropt.passes.analysis.shardings import closed_sharding, is_manual, without
-from paropt.passes.analysis.types import FloatName, bytes_of, float_type, in_element_type
-from paropt.passes.core.erasing import erase_unread
-from paropt.passes.core.global_form import constrained
-from paropt.passes.core.registry import register
-from paropt.passes.core.remarks import Declined, Remark, applied, missed, require, source_of
-from paropt.passes.core.traversal import is_within, ops_of
+from paropt.passes.support.registry import register
+from paropt.passes.support.remarks import Declined, Remark, applied, missed, require, source_of
+from paropt.passes.support.traversal import is_within, ops_of
 
 NAME = "hoist-gathers"
 

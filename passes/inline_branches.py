@@ -2,14 +2,14 @@
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.branches import BRANCHES, ends_of
-from paropt.passes.analysis.constants import scalar_of
-from paropt.passes.analysis.evaluation import branch_taken, evaluated
-from paropt.passes.analysis.metadata import add_hints, hints_of, others_than_hints
-from paropt.passes.core.erasing import erase_unread
-from paropt.passes.core.registry import register
-from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.traversal import captured, ops_of, terminator_of
+from paropt.passes.dataflow.loop_eval import branch_taken, evaluated
+from paropt.passes.ir.branches import BRANCHES, ends_of
+from paropt.passes.ir.constants import scalar_of
+from paropt.passes.ir.metadata import add_hints, hints_of, others_than_hints
+from paropt.passes.rewrite.erase import erase_unread
+from paropt.passes.support.registry import register
+from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
+from paropt.passes.support.traversal import captured, ops_of, terminator_of
 
 NAME = "inline-branches"
 

@@ -7,15 +7,15 @@ from typing import Annotated, Any
 from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager
 
-from paropt.passes.analysis.linearity import unsqueezes
-from paropt.passes.analysis.meshes import meshes_of
-from paropt.passes.analysis.metadata import METADATA, add_hints, hints_of, spelled, unit_of_call
-from paropt.passes.analysis.shardings import CONSTRAINT, SHARDING, is_manual, open_sharding
-from paropt.passes.analysis.types import tensor_of
-from paropt.passes.core.context import inlined_call
-from paropt.passes.core.registry import register
-from paropt.passes.core.remarks import Declined, RefusedError, Remark, applied, missed, require
-from paropt.passes.core.traversal import defining_op, op_of, ops_of
+from paropt.passes.ir.constraints import CONSTRAINT
+from paropt.passes.ir.metadata import METADATA, add_hints, hints_of, spelled, unit_of_call
+from paropt.passes.ir.types import tensor_of, unsqueezes
+from paropt.passes.sharding.meshes import meshes_of
+from paropt.passes.sharding.shardings import SHARDING, is_manual, open_sharding
+from paropt.passes.support.context import inlined_call
+from paropt.passes.support.registry import register
+from paropt.passes.support.remarks import Declined, RefusedError, Remark, applied, missed, require
+from paropt.passes.support.traversal import defining_op, op_of, ops_of
 
 CALL, FUNCTION = "func.call", "func.func"
 
@@ -83,7 +83,7 @@ def inline_calls(
     An `sdy.sharding` on a result becomes an `sdy.sharding_constraint`. Values do not change.
 
     Metadata of the call (`mhlo.frontend_attributes`, as `jax.experimental.xla_metadata` writes them) that only hints
-    goes to the ops of the body; what an op says itself counts. passes/analysis/metadata.py lists the keys that do more.
+    goes to the ops of the body; what an op says itself counts. passes/ir/metadata.py lists the keys that do more.
 
     XLA simplifies functions before it inlines them, and splits what they hold after that. Two reshapes that a call has
     kept apart would become one in between, which may be split otherwise and gathered for that: an open constraint, of

@@ -4,15 +4,14 @@ from collections.abc import Iterable
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.congruence import reads
-from paropt.passes.analysis.meshes import has_mesh
-from paropt.passes.analysis.producers import PRODUCTS
-from paropt.passes.analysis.propagation import Propagated, run_natively
-from paropt.passes.analysis.twins import twins
-from paropt.passes.analysis.unreduced import said_unreduced
-from paropt.passes.core.registry import register
-from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.traversal import op_of, ops_of, users_of
+from paropt.passes.dataflow.equivalent_ops import twins
+from paropt.passes.dataflow.unreduced import said_unreduced
+from paropt.passes.sharding.meshes import has_mesh
+from paropt.passes.sharding.propagation import Propagated, run_natively
+from paropt.passes.spmd.producers import PRODUCTS
+from paropt.passes.support.registry import register
+from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
+from paropt.passes.support.traversal import op_of, ops_of, reads, users_of
 
 NAME = "merge-repeated-ops"
 

@@ -4,22 +4,23 @@ from typing import Annotated, Literal
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.contract import gradients_of, states_of
-from paropt.passes.analysis.loops import WHILE, Counting, Loop, counter_of
-from paropt.passes.analysis.marks import marked_gradients
-from paropt.passes.analysis.shardings import CONSTRAINT, MANUAL, SHARDING, read_sharding
-from paropt.passes.analysis.signature import Signature, signatures
-from paropt.passes.analysis.stages import Stages, body_of, inputs_of, row, stages_of
-from paropt.passes.analysis.types import tensor_of
-from paropt.passes.analysis.unreduced import said_unreduced
-from paropt.passes.analysis.updates import ancestors
-from paropt.passes.core.carrying import Packing, counter_known, packed_in, without_invariants
-from paropt.passes.core.lifting import Lifting
-from paropt.passes.core.manifest import MANIFEST, Manifest, written
-from paropt.passes.core.outlining import Outlining
-from paropt.passes.core.registry import register
-from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.traversal import captured, defining_op, ops_of, parent_of, terminator_of
+from paropt.passes.dataflow.unreduced import said_unreduced
+from paropt.passes.ir.constraints import CONSTRAINT
+from paropt.passes.ir.gradient_marks import marked_gradients
+from paropt.passes.ir.loops import WHILE, Counting, Loop, counter_of
+from paropt.passes.ir.signature import Signature, signatures
+from paropt.passes.ir.types import tensor_of
+from paropt.passes.outline.carried_arrays import Packing, counter_known, packed_in, without_invariants
+from paropt.passes.outline.functions import Outlining
+from paropt.passes.outline.lift_loop import Lifting
+from paropt.passes.outline.manifest import MANIFEST, Manifest, written
+from paropt.passes.outline.stages import Stages, body_of, inputs_of, row, stages_of
+from paropt.passes.sharding.shardings import MANUAL, SHARDING, read_sharding
+from paropt.passes.state.contract import gradients_of, states_of
+from paropt.passes.state.updates import ancestors
+from paropt.passes.support.registry import register
+from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
+from paropt.passes.support.traversal import captured, defining_op, ops_of, parent_of, terminator_of
 
 NAME = "outline-accumulation"
 

@@ -2,12 +2,12 @@
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.collectives import ALL_REDUCE, REDUCE_SCATTER
-from paropt.passes.analysis.loops import WHILE, Loop, trip_count
-from paropt.passes.core.peel import peel_last
-from paropt.passes.core.registry import register
-from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.traversal import defining_op, op_of, ops_of
+from paropt.passes.ir.loops import WHILE, Loop, trip_count
+from paropt.passes.rewrite.peel import peel_last
+from paropt.passes.sharding.collectives import ALL_REDUCE, REDUCE_SCATTER
+from paropt.passes.support.registry import register
+from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
+from paropt.passes.support.traversal import defining_op, op_of, ops_of
 
 NAME = "peel-last-sync"
 # Ops that may stand between the loop and a reduction: they wait for one array each, or are what buckets are made of.

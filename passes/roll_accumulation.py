@@ -5,18 +5,19 @@ from typing import Annotated, Literal, NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.chains import Accumulation, accumulations
-from paropt.passes.analysis.collectives import ADD, COLLECTIVES, MAXIMUM, MINIMUM
-from paropt.passes.analysis.congruence import Carried, Copies, Each, Group, Inner, Shared, Source, Values, nested
-from paropt.passes.analysis.constants import is_zero
-from paropt.passes.analysis.exits import Order, exits, following, grow, inputs
-from paropt.passes.analysis.shardings import CONSTRAINT, MANUAL
-from paropt.passes.analysis.types import bytes_of
-from paropt.passes.analysis.unreduced import said_unreduced
-from paropt.passes.core.registry import register
-from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.roll import Rolling, first_number, ops_of_counts, roll
-from paropt.passes.core.traversal import defining_op
+from paropt.passes.dataflow.unreduced import said_unreduced
+from paropt.passes.ir.constants import is_zero
+from paropt.passes.ir.constraints import CONSTRAINT
+from paropt.passes.ir.types import bytes_of
+from paropt.passes.sharding.collectives import ADD, COLLECTIVES, MAXIMUM, MINIMUM
+from paropt.passes.sharding.shardings import MANUAL
+from paropt.passes.support.registry import register
+from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
+from paropt.passes.support.traversal import defining_op, nested
+from paropt.passes.unrolled.live_outs import Order, exits, following, grow, inputs
+from paropt.passes.unrolled.packs import Carried, Copies, Each, Group, Inner, Shared, Source, Values
+from paropt.passes.unrolled.reduction_chains import Accumulation, accumulations
+from paropt.passes.unrolled.roll import Rolling, first_number, ops_of_counts, roll
 
 NAME = "roll-accumulation"
 # How many ops may be looked at in vain, as a multiple of those in the block.

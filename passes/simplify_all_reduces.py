@@ -5,7 +5,10 @@ import itertools
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-from paropt.passes.analysis.collectives import (
+from paropt.passes.dataflow.uniformity import ELEMENTWISE, Uniformity
+from paropt.passes.ir.constants import CONSTANT
+from paropt.passes.reductions.uniform_terms import SUBTRACT, UniformTerm, uniform_terms
+from paropt.passes.sharding.collectives import (
     ADD,
     ALL_GATHER,
     ALL_REDUCE,
@@ -14,12 +17,9 @@ from paropt.passes.analysis.collectives import (
     reduced_over,
     reduction_of,
 )
-from paropt.passes.analysis.constants import CONSTANT
-from paropt.passes.analysis.uniform_terms import SUBTRACT, UniformTerm, uniform_terms
-from paropt.passes.analysis.uniformity import ELEMENTWISE, Uniformity
-from paropt.passes.core.registry import register
-from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.core.traversal import defining_op, op_of, ops_of
+from paropt.passes.support.registry import register
+from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
+from paropt.passes.support.traversal import defining_op, op_of, ops_of
 
 NAME = "simplify-all-reduces"
 

@@ -5,19 +5,19 @@ from typing import Annotated, Literal, NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.batch_sums import sums_of
-from paropt.passes.analysis.batching import Batching
-from paropt.passes.analysis.contract import states_of
-from paropt.passes.analysis.examples import Batch, Examples
-from paropt.passes.analysis.meshes import meshes_of
-from paropt.passes.analysis.roles import plain_path
-from paropt.passes.analysis.shardings import MANUAL, names_of, sharding_of
-from paropt.passes.analysis.signature import Signature, Slot, signatures
-from paropt.passes.analysis.types import tensor_of
-from paropt.passes.core.parts import split
-from paropt.passes.core.pipeline import PipelineError
-from paropt.passes.core.registry import register
-from paropt.passes.core.remarks import Declined, Remark, applied, missed, require
+from paropt.passes.ir.signature import Signature, Slot, signatures
+from paropt.passes.ir.types import tensor_of
+from paropt.passes.microbatch.accumulation_loop import split
+from paropt.passes.microbatch.batch_sums import sums_of
+from paropt.passes.microbatch.batching import Batching
+from paropt.passes.microbatch.examples import Batch, Examples
+from paropt.passes.sharding.meshes import meshes_of
+from paropt.passes.sharding.shardings import MANUAL, names_of, sharding_of
+from paropt.passes.state.contract import states_of
+from paropt.passes.state.roles import plain_path
+from paropt.passes.support.pipeline import PipelineError
+from paropt.passes.support.registry import register
+from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
 
 NAME = "split-microbatches"
 

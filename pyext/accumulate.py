@@ -17,10 +17,10 @@ from paropt.lowering import is_foreign, static_of, without_static
 from paropt.markers import mark_gradient
 from paropt.modules import callback_of, optimize
 from paropt.passes import DEFAULT_PIPELINE
-from paropt.passes.core import manifest as manifests
-from paropt.passes.core.manifest import Manifest
-from paropt.passes.core.remarks import Remark, source_of
-from paropt.passes.core.traversal import ops_of
+from paropt.passes.outline import manifest as manifests
+from paropt.passes.outline.manifest import Manifest
+from paropt.passes.support.remarks import Remark, source_of
+from paropt.passes.support.traversal import ops_of
 from paropt.step_programs import AccumulateError, Programs, Stream, mesh_of, trimmed
 from paropt.tags import gaps
 

@@ -10,7 +10,7 @@ from typing import Any
 from paropt.census import census
 from paropt.comparison import AuditComparison, AuditReport
 from paropt.participants import Layout, devices_of
-from paropt.passes.core.remarks import Remark
+from paropt.passes.support.remarks import Remark
 from paropt.report_text import size_text
 from paropt.totals import SYNC_KINDS, Audit, Total
 

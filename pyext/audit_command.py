@@ -15,7 +15,7 @@ from paropt.comparison import AuditReport
 from paropt.device_grid import device_grid
 from paropt.hlo import HloError
 from paropt.modules import Module, bytecode_of
-from paropt.passes.core.remarks import Remark
+from paropt.passes.support.remarks import Remark
 from paropt.report_json import ReportError, loads
 from paropt.target_audits import compare, with_names
 from paropt.targets import TargetError

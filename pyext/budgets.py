@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from paropt.comparison import AuditComparison
 from paropt.metrics import METRICS, Bounds, Metric
-from paropt.passes.core.sizes import UNIT_NAMES, UNITS
+from paropt.passes.support.byte_sizes import UNIT_NAMES, UNITS
 from paropt.report_text import size_text
 
 ADDED = "added."  # before a metric's name: how much more it is than in the baseline

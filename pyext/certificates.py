@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from importlib import metadata
 
-from paropt.passes.core.remarks import Remark
+from paropt.passes.support.remarks import Remark
 
 SCHEMA = "paropt.certificate/1"
 

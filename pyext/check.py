@@ -13,9 +13,9 @@ from paropt.apart import ChildDiedError, ask, command, last_line
 from paropt.device_grid import device_grid
 from paropt.modules import bytecode_of, callback_of, parse
 from paropt.passes import DEFAULT_PIPELINE
-from paropt.passes.core.context import make_context
-from paropt.passes.core.pipeline import Pipeline
-from paropt.passes.core.remarks import source_of
+from paropt.passes.support.context import make_context
+from paropt.passes.support.pipeline import Pipeline
+from paropt.passes.support.remarks import source_of
 from paropt.wording import counted
 
 SEEDS = 3  # sets of data

@@ -16,7 +16,7 @@ from paropt.check_data import Argument, drawn, is_float, perturbed
 from paropt.check_roles import narrowed, not_negative
 from paropt.check_tolerance import Result, are_equal
 from paropt.element_types import DTYPES
-from paropt.passes.core.traversal import ops_of
+from paropt.passes.support.traversal import ops_of
 
 RUNS = 6  # of the program with other arguments, for each set of data
 _NUMBER = re.compile(r"-?\d+\.\d+(?:[eE][-+]?\d+)?")
@@ -69,7 +69,7 @@ class _Program:
         from jaxlib import xla_client
         from jaxlib.mlir import ir
 
-        from paropt.passes.core.context import make_context
+        from paropt.passes.support.context import make_context
 
         self.module = ir.Module.parse(bytecode, make_context())
         _prepare_lapack(self.module)

@@ -11,7 +11,7 @@ from jaxlib.mlir import ir
 
 from paropt.check_data import epsilon, is_float
 from paropt.element_types import DTYPES
-from paropt.passes.core.traversal import defining_op, ops_of, terminator_of
+from paropt.passes.support.traversal import defining_op, ops_of, terminator_of
 
 _ROOTS = tuple(f"stablehlo.{name}" for name in "sqrt rsqrt log power".split())
 # The result is not negative if these operands are not; None: all operands.

@@ -11,7 +11,7 @@ from typing import BinaryIO, NamedTuple
 from paropt.census import Collective, Loop
 from paropt.hlo import Array
 from paropt.origins import Origin
-from paropt.passes.core.remarks import Remark
+from paropt.passes.support.remarks import Remark
 from paropt.reasons import Explanations, Reason, reasons
 from paropt.totals import Audit
 

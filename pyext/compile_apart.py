@@ -103,7 +103,7 @@ def _compile(bytecode: bytes, devices: list[Any], request: Request) -> Compiled:
     from jaxlib.mlir import ir
 
     from paropt.device_grid import device_grid
-    from paropt.passes.core.context import make_context
+    from paropt.passes.support.context import make_context
 
     try:
         from jax._src.compiler import backend_compile_and_load, get_compile_options

@@ -3,7 +3,7 @@
 import argparse
 
 from paropt.options import declared
-from paropt.passes.core.registry import PASSES, PIPELINES
+from paropt.passes.support.registry import PASSES, PIPELINES
 
 _SCRIPT = """\
 _par_opt() {{

@@ -3,10 +3,10 @@
 from jaxlib.mlir import ir
 
 from paropt.modules import Module, bytecode_of
-from paropt.passes.analysis.chlo import add_chlo_rules
-from paropt.passes.analysis.contract import Placements, breaks
-from paropt.passes.core.pipeline import Pipeline
-from paropt.passes.core.remarks import source_of
+from paropt.passes.sharding.chlo import add_chlo_rules
+from paropt.passes.state.contract import Placements, breaks
+from paropt.passes.support.pipeline import Pipeline
+from paropt.passes.support.remarks import source_of
 
 # Shardy's own propagation, on a copy: what XLA does with the module, up to the point where it splits it over devices.
 _PROPAGATION = "sdy-propagation-pipeline"

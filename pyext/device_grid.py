@@ -4,8 +4,8 @@ import re
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.collectives import partition_count, replica_count
-from paropt.passes.analysis.meshes import meshes_of
+from paropt.passes.sharding.collectives import partition_count, replica_count
+from paropt.passes.sharding.meshes import meshes_of
 
 _GROUPS = re.compile(r"replica_groups = dense<([^>]*)>")
 

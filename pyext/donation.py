@@ -6,9 +6,9 @@ from typing import Literal
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.signature import DONATED, Signature, signatures
-from paropt.passes.core.pipeline import Pipeline
-from paropt.passes.core.signature import note_arguments
+from paropt.passes.ir.signature import DONATED, Signature, signatures
+from paropt.passes.ir.signature_edits import note_arguments
+from paropt.passes.support.pipeline import Pipeline
 
 _PASS = "annotate-aliases"
 

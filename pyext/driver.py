@@ -26,10 +26,10 @@ from paropt.crashes import Progress
 from paropt.expectations import expectations, mismatches
 from paropt.listing import dialects, passes_and_pipelines, statistics
 from paropt.modules import Diagnostic, Module, ModuleError
-from paropt.passes.core.context import make_context
-from paropt.passes.core.pipeline import ANCHOR, Pipeline, PipelineError, Printing
-from paropt.passes.core.plugins import PluginError, load_plugin
-from paropt.passes.core.remarks import RefusedError, Remark, merged
+from paropt.passes.support.context import make_context
+from paropt.passes.support.pipeline import ANCHOR, Pipeline, PipelineError, Printing
+from paropt.passes.support.plugins import PluginError, load_plugin
+from paropt.passes.support.remarks import RefusedError, Remark, merged
 from paropt.reproducer import IGNORED, pipeline_of, reproducer
 from paropt.summary import is_of_sums, shown, summary, with_nothing_found
 from paropt.tags import gap_behind_passes, known_of

@@ -9,9 +9,9 @@ from jaxlib.mlir import ir
 from paropt.census import Collective, census
 from paropt.modules import bytecode_of
 from paropt.participants import Layout
-from paropt.passes.analysis.noted import LEFT_OUT
-from paropt.passes.core.remarks import Remark
-from paropt.passes.core.traversal import ops_of
+from paropt.passes.sharding.annotations import LEFT_OUT
+from paropt.passes.support.remarks import Remark
+from paropt.passes.support.traversal import ops_of
 from paropt.predictions import Prediction, prediction
 from paropt.tags import Known, VerificationError, adds_tags, gaps, known_of
 from paropt.totals import Traffic, traffic

@@ -29,8 +29,8 @@ from paropt.jit_arguments import JitArguments, Spec, any_traced, spec_of
 from paropt.lowering import donated_of, lowered_of, require_own, without_static
 from paropt.modules import bytecode_of, type_of_main
 from paropt.passes import DEFAULT_PIPELINE
-from paropt.passes.core.pipeline import Pipeline, PipelineError
-from paropt.passes.core.remarks import Remark, source_of
+from paropt.passes.support.pipeline import Pipeline, PipelineError
+from paropt.passes.support.remarks import Remark, source_of
 from paropt.summary import Remarks, with_nothing_found
 
 _UNKNOWN_JAX = f"paropt needs jax 0.10 to 0.12: it does not know how jax {jax.__version__} lowers programs"

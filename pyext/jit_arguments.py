@@ -9,8 +9,8 @@ import jax
 
 from paropt import targets
 from paropt.donation import Donate, with_donation
-from paropt.passes.core.context import make_context
-from paropt.passes.core.pipeline import Pipeline
+from paropt.passes.support.context import make_context
+from paropt.passes.support.pipeline import Pipeline
 
 
 class JitArguments(TypedDict, total=False):

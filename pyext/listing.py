@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from paropt.modules import dialect_names
 from paropt.passes import DEFAULT_PIPELINE
-from paropt.passes.core.registry import PASSES, PIPELINES, Option, Pass
-from paropt.passes.core.remarks import Remark
+from paropt.passes.support.registry import PASSES, PIPELINES, Option, Pass
+from paropt.passes.support.remarks import Remark
 
 _WIDTH = 110
 _COLUMN = 26

@@ -8,7 +8,7 @@ from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import ad, batching, mlir
 
-from paropt.passes.analysis.marks import ATTRIBUTES, GRADIENT, MARK
+from paropt.passes.ir.gradient_marks import ATTRIBUTES, GRADIENT, MARK
 
 Tree = TypeVar("Tree")
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from paropt.passes.analysis.meshes import Mesh
+from paropt.passes.sharding.meshes import Mesh
 
 Groups = tuple[tuple[int, ...], ...]
 Pairs = tuple[tuple[int, int], ...]

@@ -10,7 +10,7 @@ from jax.interpreters import mlir
 from jaxlib.mlir import ir
 
 from paropt.element_types import DTYPES
-from paropt.passes.core.context import inlined_call
+from paropt.passes.support.context import inlined_call
 
 
 @dataclass(frozen=True, eq=False)

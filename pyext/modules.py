@@ -10,12 +10,12 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from paropt.passes import DEFAULT_PIPELINE
-from paropt.passes.analysis.checked_attributes import complaint
-from paropt.passes.core.context import make_context
-from paropt.passes.core.locations import is_position
-from paropt.passes.core.pipeline import Pipeline
-from paropt.passes.core.remarks import Remark, Source, source_of
-from paropt.passes.core.traversal import ops_of
+from paropt.passes.state.checked_attributes import complaint
+from paropt.passes.support.context import make_context
+from paropt.passes.support.locations import is_position
+from paropt.passes.support.pipeline import Pipeline
+from paropt.passes.support.remarks import Remark, Source, source_of
+from paropt.passes.support.traversal import ops_of
 from paropt.tags import VerificationError, gap_behind_passes, known_of
 
 # Both have `.operation`. Keep the object itself: an operation alone does not keep its module alive.

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from paropt import hlo
 from paropt.mesh_axes import Groups, Pairs, axes_of_groups, axes_of_pairs
-from paropt.passes.analysis.meshes import Mesh, mesh_of
-from paropt.passes.core.traversal import ops_of
+from paropt.passes.sharding.meshes import Mesh, mesh_of
+from paropt.passes.support.traversal import ops_of
 from paropt.replica_groups import read_groups, read_pairs, read_slice_groups
 
 # Without `use_global_device_ids`, the groups of these list replicas, and all partitions of a replica take part.

@@ -13,8 +13,8 @@ from typing import Any
 from paropt.audit import audit
 from paropt.comparison import AuditReport
 from paropt.passes import DEFAULT_PIPELINE
-from paropt.passes.core.pipeline import Pipeline
-from paropt.passes.core.sizes import EXPECTED, byte_count
+from paropt.passes.support.byte_sizes import EXPECTED, byte_count
+from paropt.passes.support.pipeline import Pipeline
 from paropt.report_text import size_text
 from paropt.totals import SYNC_KINDS, Audit, Traffic, traffic
 

@@ -12,17 +12,18 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 
 from paropt.participants import Layout
-from paropt.passes.analysis.collectives import ALL_REDUCE, GLOBAL_ALL_REDUCE, REDUCE_SCATTER
-from paropt.passes.analysis.congruence import is_repeatable
-from paropt.passes.analysis.loops import WHILE, Loop, trip_count
-from paropt.passes.analysis.noted import place_of
-from paropt.passes.analysis.producers import ROWS
-from paropt.passes.analysis.propagation import Propagated
-from paropt.passes.analysis.sharding_rules import Factors, parse_rule
-from paropt.passes.analysis.shardings import CONSTRAINT, SHARDING, Sharding, is_manual, mesh_behind, names_of
-from paropt.passes.analysis.types import tensor_of
-from paropt.passes.core.remarks import source_of
-from paropt.passes.core.traversal import defining_op, ops_of, parent_of, users_of
+from paropt.passes.dataflow.side_effects import is_repeatable
+from paropt.passes.ir.constraints import CONSTRAINT
+from paropt.passes.ir.loops import WHILE, Loop, trip_count
+from paropt.passes.ir.types import tensor_of
+from paropt.passes.sharding.annotations import place_of
+from paropt.passes.sharding.collectives import ALL_REDUCE, GLOBAL_ALL_REDUCE, REDUCE_SCATTER
+from paropt.passes.sharding.op_rules import Factors, parse_rule
+from paropt.passes.sharding.propagation import Propagated
+from paropt.passes.sharding.shardings import SHARDING, Sharding, is_manual, mesh_behind, names_of
+from paropt.passes.spmd.producers import ROWS
+from paropt.passes.support.remarks import source_of
+from paropt.passes.support.traversal import defining_op, ops_of, parent_of, users_of
 from paropt.tags import sharding_by, tags_of
 
 _ANY_GROUP = 0

@@ -40,7 +40,7 @@ def complaint(bytecode: bytes) -> str:
 def main(folder: Path) -> None:
     """Reads the module in `folder`."""
     from paropt.modules import STDIN, ModuleError, parse
-    from paropt.passes.core.context import make_context
+    from paropt.passes.support.context import make_context
 
     bytecode = (folder / _MODULE).read_bytes()
     _limit_memory(_MEMORY + _MEMORY_PER_BYTE * len(bytecode))

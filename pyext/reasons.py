@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from paropt.census import KINDS, Collective
 from paropt.origins import Origin
-from paropt.passes.core.remarks import Remark
+from paropt.passes.support.remarks import Remark
 
 _COLLECTIVE_OPS = frozenset(f"{dialect}.{kind.replace('-', '_')}" for kind in KINDS for dialect in ("stablehlo", "sdy"))
 _LOOP = "while"

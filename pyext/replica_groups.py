@@ -6,7 +6,7 @@ from math import prod
 import numpy as np
 
 from paropt.mesh_axes import Groups, Pairs, Part, groups_along
-from paropt.passes.analysis.meshes import Mesh
+from paropt.passes.sharding.meshes import Mesh
 
 _GROUP = re.compile(r"\{([\d,\s]*)\}")
 _PAIR = re.compile(r"\{(\d+)(?:,|->)(\d+)\}")

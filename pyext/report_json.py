@@ -10,7 +10,7 @@ from paropt.comparison import AuditComparison, AuditReport, Changes, Row
 from paropt.hlo import Array
 from paropt.metrics import METRICS
 from paropt.origins import Origin
-from paropt.passes.core.remarks import Remark, Source
+from paropt.passes.support.remarks import Remark, Source
 from paropt.totals import Audit
 
 SCHEMA = "paropt.audit/1"

@@ -19,10 +19,10 @@ from paropt.fallback import VerificationError
 from paropt.module_call import Function, shape_of
 from paropt.modules import bytecode_of
 from paropt.participants import Layout
-from paropt.passes.analysis.meshes import meshes_of
-from paropt.passes.core.manifest import Manifest
-from paropt.passes.core.outlining import ACCUMULATE, ACCUMULATE_AND_SYNC, APPLY, MICRO_BATCH, START, SYNC
-from paropt.passes.core.remarks import Remark
+from paropt.passes.outline.functions import ACCUMULATE, ACCUMULATE_AND_SYNC, APPLY, MICRO_BATCH, START, SYNC
+from paropt.passes.outline.manifest import Manifest
+from paropt.passes.sharding.meshes import meshes_of
+from paropt.passes.support.remarks import Remark
 from paropt.tags import tags_of
 from paropt.targets import lowered_for
 from paropt.verification import mismatches, prediction

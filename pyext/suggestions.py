@@ -1,7 +1,7 @@
 """What somebody may have meant by an option that par-opt does not have."""
 
-from paropt.passes.core.context import make_context
-from paropt.passes.core.pipeline import NO_PASS, Pipeline, PipelineError
+from paropt.passes.support.context import make_context
+from paropt.passes.support.pipeline import NO_PASS, Pipeline, PipelineError
 
 
 def is_pass(name: str) -> bool:

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.collectives import REDUCTIONS
-from paropt.passes.analysis.unsynced import reason
-from paropt.passes.core.pipeline import Pipeline
-from paropt.passes.core.remarks import Declined, Remark, Saved, merged, missed
+from paropt.passes.sharding.collectives import REDUCTIONS
+from paropt.passes.spmd.unsynced import reason
+from paropt.passes.support.pipeline import Pipeline
+from paropt.passes.support.remarks import Declined, Remark, Saved, merged, missed
 
 _DEFER, _FUSE, _INLINE, _ANNOTATE = "defer-sync", "fuse-all-reduces", "inline-calls", "annotate-unreduced"
 

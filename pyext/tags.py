@@ -10,15 +10,16 @@ from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.barriers import BARRIER, before_barrier, made_of
-from paropt.passes.analysis.branches import BRANCHES, ends_of, is_end
-from paropt.passes.analysis.collectives import global_reduction
-from paropt.passes.analysis.constants import is_zero
-from paropt.passes.analysis.linearity import Crossing, addends_of
-from paropt.passes.analysis.loops import WHILE, Loop, loop_around
-from paropt.passes.analysis.producers import ROWS
-from paropt.passes.analysis.shardings import (
-    CONSTRAINT,
+from paropt.passes.dataflow.linearity import Crossing, addends_of
+from paropt.passes.dataflow.unreduced import said_unreduced
+from paropt.passes.inline_calls import inline_calls
+from paropt.passes.ir.barriers import BARRIER, before_barrier, made_of
+from paropt.passes.ir.branches import BRANCHES, ends_of, is_end
+from paropt.passes.ir.constants import is_zero
+from paropt.passes.ir.constraints import CONSTRAINT
+from paropt.passes.ir.loops import WHILE, Loop, loop_around
+from paropt.passes.sharding.collectives import global_reduction
+from paropt.passes.sharding.shardings import (
     MANUAL,
     Axes,
     Sharding,
@@ -27,11 +28,10 @@ from paropt.passes.analysis.shardings import (
     read_sharding,
     sharding_of,
 )
-from paropt.passes.analysis.unreduced import said_unreduced
-from paropt.passes.core.global_form import sources
-from paropt.passes.core.remarks import Declined, Source, source_of
-from paropt.passes.core.traversal import defining_op, op_of, ops_of, parent_of
-from paropt.passes.inline_calls import inline_calls
+from paropt.passes.spmd.global_form import sources
+from paropt.passes.spmd.producers import ROWS
+from paropt.passes.support.remarks import Declined, Source, source_of
+from paropt.passes.support.traversal import defining_op, op_of, ops_of, parent_of
 
 _RETURN = "stablehlo.return"
 

@@ -8,9 +8,9 @@ from jaxlib.mlir import ir
 from paropt.census import census
 from paropt.comparison import AuditComparison
 from paropt.participants import Layout
-from paropt.passes.core.context import make_context
-from paropt.passes.core.remarks import Remark, source_of
-from paropt.passes.core.traversal import ops_of
+from paropt.passes.support.context import make_context
+from paropt.passes.support.remarks import Remark, source_of
+from paropt.passes.support.traversal import ops_of
 from paropt.totals import Audit
 from paropt.verification import differences
 

@@ -357,7 +357,7 @@ def _module_of(program: Any) -> tuple[bytes, list[int] | None, dict[str, Any]]:
     from jaxlib.mlir import ir
 
     from paropt.modules import STDIN, bytecode_of, parse, parse_bytecode
-    from paropt.passes.core.context import make_context
+    from paropt.passes.support.context import make_context
 
     match program:
         case str():

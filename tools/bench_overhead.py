@@ -11,8 +11,8 @@ from collections.abc import Callable
 from jaxlib.mlir import ir
 
 import paropt.passes  # noqa: F401  registers every pass
-from paropt.passes.core.context import make_context
-from paropt.passes.core.registry import PASSES
+from paropt.passes.support.context import make_context
+from paropt.passes.support.registry import PASSES
 
 LAYER = """
   %a{i} = stablehlo.dot %h{p}, %w : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>

@@ -18,9 +18,9 @@ from programs.program import Devices, Program, Sizes
 import paropt
 from paropt import targets
 from paropt.census import census
-from paropt.passes.analysis.propagation import Propagated, propagation_pipelines, run_natively
-from paropt.passes.core.context import make_context
-from paropt.passes.core.pipeline import Pipeline
+from paropt.passes.sharding.propagation import Propagated, propagation_pipelines, run_natively
+from paropt.passes.support.context import make_context
+from paropt.passes.support.pipeline import Pipeline
 from paropt.tags import gaps
 from paropt.verification import prediction
 

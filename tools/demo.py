@@ -30,9 +30,9 @@ from programs.transformer import Config, adam, batch, program  # noqa: E402
 
 import paropt  # noqa: E402
 from paropt.audit import SYNC_KINDS, Audit, AuditComparison, size_text  # noqa: E402
-from paropt.passes.core.context import make_context  # noqa: E402
-from paropt.passes.core.pipeline import Pipeline  # noqa: E402
-from paropt.passes.core.remarks import Remark  # noqa: E402
+from paropt.passes.support.context import make_context  # noqa: E402
+from paropt.passes.support.pipeline import Pipeline  # noqa: E402
+from paropt.passes.support.remarks import Remark  # noqa: E402
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402  after the backend is chosen

@@ -41,7 +41,7 @@ from paropt import targets  # noqa: E402
 from paropt.audit import Audit  # noqa: E402
 from paropt.census import Collective, sent_per_byte  # noqa: E402
 from paropt.comparison import AuditComparison  # noqa: E402
-from paropt.passes.core.outlining import ACCUMULATE, MICRO_BATCH  # noqa: E402
+from paropt.passes.outline.functions import ACCUMULATE, MICRO_BATCH  # noqa: E402
 
 START = "gallery: "  # of a line with results: packages print, too
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import paropt.passes  # noqa: F401  registers every pass
-from paropt.passes.core.registry import PASSES, PIPELINES, NamedPipeline, Option, Pass
+from paropt.passes.support.registry import PASSES, PIPELINES, NamedPipeline, Option, Pass
 
 PAGE = Path(__file__).parents[1] / "docs" / "passes.md"
 HEAD = """<!-- Written by tools/gen_pass_docs.py from the passes' docstrings and options: `make docs`. -->

@@ -31,9 +31,10 @@ from programs.program import Sizes
 
 from paropt.census import Collective, census
 from paropt.participants import Layout
-from paropt.passes.analysis.shardings import CONSTRAINT, closed_sharding
-from paropt.passes.core.context import make_context
-from paropt.passes.core.traversal import defining_op, ops_of
+from paropt.passes.ir.constraints import CONSTRAINT
+from paropt.passes.sharding.shardings import closed_sharding
+from paropt.passes.support.context import make_context
+from paropt.passes.support.traversal import defining_op, ops_of
 from paropt.predictions import Prediction, prediction
 from paropt.tags import gaps, sharding_by
 from paropt.totals import Audit

@@ -15,11 +15,11 @@ from jaxlib.mlir import ir
 from numeric.oracle import assert_same
 
 import paropt.passes  # noqa: F401  registers every pass
-from paropt.passes.analysis.metadata import METADATA
-from paropt.passes.core.context import make_context
-from paropt.passes.core.pipeline import Pipeline
-from paropt.passes.core.remarks import source_of
-from paropt.passes.core.traversal import ops_of
+from paropt.passes.ir.metadata import METADATA
+from paropt.passes.support.context import make_context
+from paropt.passes.support.pipeline import Pipeline
+from paropt.passes.support.remarks import source_of
+from paropt.passes.support.traversal import ops_of
 
 P = PartitionSpec
 X = np.arange(32, dtype=np.float32).reshape(8, 4)

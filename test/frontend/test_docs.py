@@ -16,8 +16,8 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 import paropt
 from paropt import targets
-from paropt.passes.core.pipeline import Pipeline
-from paropt.passes.core.registry import PASSES
+from paropt.passes.support.pipeline import Pipeline
+from paropt.passes.support.registry import PASSES
 
 BLOCKS = blocks()
 LIBRARIES = ("flax", "equinox")

@@ -29,11 +29,11 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager
 
 import paropt.passes  # noqa: F401  registers every pass
-from paropt.passes.analysis.collectives import GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER
-from paropt.passes.core.context import make_context
-from paropt.passes.core.global_form import take_back
-from paropt.passes.core.pipeline import Pipeline
-from paropt.passes.core.remarks import Remark
+from paropt.passes.sharding.collectives import GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER
+from paropt.passes.spmd.global_form import take_back
+from paropt.passes.support.context import make_context
+from paropt.passes.support.pipeline import Pipeline
+from paropt.passes.support.remarks import Remark
 
 DEVICES = 8
 UNIFORM = (0, 3, 1)

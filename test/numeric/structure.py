@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.any_start import most_executions
-from paropt.passes.analysis.collectives import DECOMPOSED
-from paropt.passes.analysis.deferral import BYTES_PER_COLLECTIVE
-from paropt.passes.analysis.evaluation import executions, trips_of
-from paropt.passes.analysis.loops import Loop, trip_count
-from paropt.passes.core.context import make_context
-from paropt.passes.core.traversal import terminator_of
+from paropt.passes.dataflow.execution_bounds import most_executions
+from paropt.passes.dataflow.loop_eval import executions, trips_of
+from paropt.passes.deferral.analysis import BYTES_PER_COLLECTIVE
+from paropt.passes.ir.loops import Loop, trip_count
+from paropt.passes.sharding.collectives import DECOMPOSED
+from paropt.passes.support.context import make_context
+from paropt.passes.support.traversal import terminator_of
 
 REDUCTIONS = ("stablehlo.all_reduce", "stablehlo.reduce_scatter")
 OTHERS = (

@@ -21,10 +21,10 @@ from numeric.user_steps import MICRO_BATCHES, Case, accumulated, compared
 from programs.program import Tree, mesh_of
 
 from paropt.jit import rewritten
-from paropt.passes.analysis.propagation import Propagated
-from paropt.passes.analysis.shardings import Sharding, sharding_of
-from paropt.passes.core.context import make_context
-from paropt.passes.core.traversal import is_used, ops_of
+from paropt.passes.sharding.propagation import Propagated
+from paropt.passes.sharding.shardings import Sharding, sharding_of
+from paropt.passes.support.context import make_context
+from paropt.passes.support.traversal import is_used, ops_of
 
 KINDS = tuple(f"stablehlo.{name}" for name in ("dot", "dot_general", "gather", "reduce", "scatter"))
 MESH = mesh_of(data=2, fsdp=2, tensor=2)

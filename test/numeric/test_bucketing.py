@@ -13,9 +13,9 @@ from programs.program import Program
 
 import paropt
 from paropt.audit import Audit
-from paropt.passes.analysis.collectives import ALL_REDUCE, REDUCE_SCATTER
-from paropt.passes.core.context import make_context
-from paropt.passes.core.traversal import ops_of
+from paropt.passes.sharding.collectives import ALL_REDUCE, REDUCE_SCATTER
+from paropt.passes.support.context import make_context
+from paropt.passes.support.traversal import ops_of
 
 PROGRAMS = {
     name: EXPLICIT[name] for name in ("mlp_p0", "mlp_p6", "mlp_p7", "mlp_p14", "transformer_p0", "transformer_p6")

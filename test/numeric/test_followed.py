@@ -12,8 +12,8 @@ from unit.clusters import available
 
 from paropt.census import Collective, census
 from paropt.passes import annotate_unreduced
-from paropt.passes.analysis import followed
-from paropt.passes.analysis.linearity import ROWS
+from paropt.passes.dataflow import xla_tracking as followed
+from paropt.passes.dataflow.linearity import ROWS
 from paropt.targets import TargetError, get
 
 TRIPS = 6

@@ -13,7 +13,7 @@ from numeric.test_training_programs import assert_close
 from programs.program import Tree, mesh_of
 
 import paropt
-from paropt.passes.core.remarks import Remark
+from paropt.passes.support.remarks import Remark
 
 FUSE = "inline-calls,fuse-loops"
 COUNT, ROWS, WIDTH = 8, 64, 16

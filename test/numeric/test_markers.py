@@ -15,8 +15,8 @@ from numeric.oracle import optimized
 from programs.program import data_mesh
 
 import paropt
-from paropt.passes.analysis.marks import marked_gradients
-from paropt.passes.core.context import make_context
+from paropt.passes.ir.gradient_marks import marked_gradients
+from paropt.passes.support.context import make_context
 
 WEIGHTS = {"a": jnp.ones((4, 4)), "b": jnp.full((4, 4), 2.0)}
 BATCH = jnp.arange(32.0).reshape(8, 4)

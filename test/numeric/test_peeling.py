@@ -7,10 +7,10 @@ from numeric.test_training_programs import assert_close
 from programs.catalog import EXPLICIT, INTEGER_MLPS
 
 import paropt
-from paropt.passes.analysis.collectives import ALL_REDUCE
-from paropt.passes.analysis.loops import WHILE
-from paropt.passes.core.context import make_context
-from paropt.passes.core.traversal import defining_op, ops_of
+from paropt.passes.ir.loops import WHILE
+from paropt.passes.sharding.collectives import ALL_REDUCE
+from paropt.passes.support.context import make_context
+from paropt.passes.support.traversal import defining_op, ops_of
 
 
 def reads_a_loop(text: str) -> list[bool]:

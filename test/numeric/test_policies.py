@@ -9,7 +9,7 @@ from programs.compare import difference_from_definition, tolerance_of
 from programs.program import Sizes
 
 import paropt
-from paropt.passes.core.pipeline import Pipeline
+from paropt.passes.support.pipeline import Pipeline
 from paropt.policies import Policies, with_options
 
 SIZES = Sizes(width=64)

@@ -10,10 +10,10 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.propagation import Propagated
-from paropt.passes.core.context import make_context
-from paropt.passes.core.pipeline import Pipeline
-from paropt.passes.core.traversal import terminator_of
+from paropt.passes.sharding.propagation import Propagated
+from paropt.passes.support.context import make_context
+from paropt.passes.support.pipeline import Pipeline
+from paropt.passes.support.traversal import terminator_of
 
 SHAPE = (16, 8, 8)  # split in its first dimension
 KEY = jax.random.key(0)

@@ -29,7 +29,7 @@ from numeric.test_branch_reads import (
 from numeric.user_steps import integers
 
 import paropt
-from paropt.passes.analysis.selects import MULTIPLY
+from paropt.passes.deferral.counter_selects import MULTIPLY
 
 
 def where(i: jax.Array, g: jax.Array, w: jax.Array, acc: jax.Array) -> Values:

@@ -6,7 +6,7 @@ from jax._src.sharding_impls import GSPMDSharding
 from jaxlib.mlir import ir
 from numeric import oracle
 
-from paropt.passes.core.context import make_context
+from paropt.passes.support.context import make_context
 
 
 def whole_results(text: str) -> list[np.ndarray]:

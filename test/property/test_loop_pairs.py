@@ -6,7 +6,7 @@ from jaxlib.mlir import ir
 from numeric.oracle import assert_same, optimized
 from property.loop_pairs import loop_pairs
 
-from paropt.passes.core.context import make_context
+from paropt.passes.support.context import make_context
 
 PAIRS = 150
 

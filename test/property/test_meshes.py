@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from jaxlib.mlir import ir
 from numeric.oracle import assert_same, optimized, optimized_hlo, results
 
-from paropt.passes.analysis.distributions import distribution_of
-from paropt.passes.analysis.meshes import meshes_of
-from paropt.passes.analysis.shardings import SHARDING
-from paropt.passes.analysis.signature import signatures
-from paropt.passes.core.axes import Split
-from paropt.passes.core.context import make_context
-from paropt.passes.core.pipeline import PipelineError
+from paropt.passes.ir.signature import signatures
+from paropt.passes.sharding.distributions import distribution_of
+from paropt.passes.sharding.mesh_rewrite import Split
+from paropt.passes.sharding.meshes import meshes_of
+from paropt.passes.sharding.shardings import SHARDING
+from paropt.passes.support.context import make_context
+from paropt.passes.support.pipeline import PipelineError
 
 REPEATABLE = settings.get_profile("repeatable")
 MESHES = ((("d", 8),), (("d", 4), ("m", 2)), (("m", 2), ("d", 4)), (("r", 2), ("d", 2), ("m", 2)))

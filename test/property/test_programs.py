@@ -22,9 +22,9 @@ from property.programs import programs
 import paropt.passes  # noqa: F401  registers every pass
 from paropt.audit import SYNC_KINDS
 from paropt.census import census
-from paropt.passes.core.context import make_context
-from paropt.passes.core.registry import PASSES, PIPELINES
-from paropt.passes.core.traversal import all_ops_of, is_used, ops_of, users_of
+from paropt.passes.support.context import make_context
+from paropt.passes.support.registry import PASSES, PIPELINES
+from paropt.passes.support.traversal import all_ops_of, is_used, ops_of, users_of
 
 # Passes that do nothing in the generator's programs without an option.
 OPTIONS = {
@@ -115,8 +115,8 @@ DIGESTS = """
 import hashlib, json, sys
 import paropt.passes
 from jaxlib.mlir import ir
-from paropt.passes.core.context import make_context
-from paropt.passes.core.pipeline import Pipeline
+from paropt.passes.support.context import make_context
+from paropt.passes.support.pipeline import Pipeline
 
 digests = []
 for text, passes in json.load(sys.stdin):

@@ -12,11 +12,11 @@ from numeric.oracle import optimized
 from numeric.whole import whole_results
 
 from paropt.contract import broken
-from paropt.passes.analysis.shardings import SHARDING
-from paropt.passes.analysis.signature import signatures
-from paropt.passes.core.context import make_context
-from paropt.passes.core.pipeline import Pipeline, PipelineError
-from paropt.passes.core.remarks import Remark
+from paropt.passes.ir.signature import signatures
+from paropt.passes.sharding.shardings import SHARDING
+from paropt.passes.support.context import make_context
+from paropt.passes.support.pipeline import Pipeline, PipelineError
+from paropt.passes.support.remarks import Remark
 
 REPEATABLE = settings(
     derandomize=True,

@@ -9,8 +9,8 @@ from numeric.oracle import assert_same, optimized
 from property.test_programs import REPEATABLE, SEEDS
 from property.unrolled import Plan, plans, text_of
 
-from paropt.passes.core.context import make_context
-from paropt.passes.core.remarks import Remark
+from paropt.passes.support.context import make_context
+from paropt.passes.support.remarks import Remark
 
 EAGER = "min-ops=1 min-share=0"  # whatever it costs, short of a longer program
 

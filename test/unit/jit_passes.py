@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from jaxlib.mlir import ir
 
-from paropt.passes.core.registry import PASSES, register
-from paropt.passes.core.remarks import Remark, applied
-from paropt.passes.core.traversal import ops_of
+from paropt.passes.support.registry import PASSES, register
+from paropt.passes.support.remarks import Remark, applied
+from paropt.passes.support.traversal import ops_of
 
 COSINE = "sine-to-cosine"
 NOTED = f"note-module,{COSINE}"

@@ -5,7 +5,7 @@ import dataclasses
 from paropt.census import Collective, Loop
 from paropt.comparison import AuditComparison, AuditReport
 from paropt.hlo import Array
-from paropt.passes.core.remarks import Remark, Source
+from paropt.passes.support.remarks import Remark, Source
 from paropt.totals import Audit
 
 W = Array("f32", (64, 64))  # 16384 bytes

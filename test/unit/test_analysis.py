@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.constants import is_zero
-from paropt.passes.analysis.partial import BlockFacts, blocks_with_reductions
-from paropt.passes.analysis.placement import Placement
-from paropt.passes.analysis.types import bytes_of, widens
-from paropt.passes.core.context import make_context
-from paropt.passes.core.remarks import source_of
+from paropt.passes.dataflow.min_cut import Placement
+from paropt.passes.dataflow.partial_values import BlockFacts, blocks_with_reductions
+from paropt.passes.ir.constants import is_zero
+from paropt.passes.ir.types import bytes_of, widens
+from paropt.passes.support.context import make_context
+from paropt.passes.support.remarks import source_of
 
 CORPUS = sorted((Path(__file__).parents[1] / "passes").glob("*.mlir"))
 

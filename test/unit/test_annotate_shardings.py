@@ -15,9 +15,9 @@ from programs.program import mesh_of
 
 import paropt
 from paropt.contract import broken
-from paropt.passes.core.pipeline import PipelineError
-from paropt.passes.core.presets import PRESETS
-from paropt.passes.core.rules import RuleError, load, parse
+from paropt.passes.state.role_rules import RuleError, load, parse
+from paropt.passes.state.rule_presets import PRESETS
+from paropt.passes.support.pipeline import PipelineError
 from paropt.targets import memory_of
 
 WIDTH, HIDDEN, MICRO_BATCHES, EXAMPLES = 64, 256, 4, 16

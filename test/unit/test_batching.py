@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.batch_sums import sums_of
-from paropt.passes.analysis.batching import Batching, Role
-from paropt.passes.analysis.examples import Batch, Examples
-from paropt.passes.analysis.sharding_rules import parse_rule
-from paropt.passes.analysis.shardings import Sharding
-from paropt.passes.core.context import make_context
-from paropt.passes.core.remarks import Declined
+from paropt.passes.microbatch.batch_sums import sums_of
+from paropt.passes.microbatch.batching import Batching, Role
+from paropt.passes.microbatch.examples import Batch, Examples
+from paropt.passes.sharding.op_rules import parse_rule
+from paropt.passes.sharding.shardings import Sharding
+from paropt.passes.support.context import make_context
+from paropt.passes.support.remarks import Declined
 
 LIT = Path(__file__).parents[1] / "passes" / "split-microbatches.mlir"
 SIZE = 8

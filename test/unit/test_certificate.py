@@ -18,11 +18,11 @@ from unit.tools import ROOT
 
 import paropt
 from paropt.certificates import certificate_json
-from paropt.passes.analysis.branches import BRANCHES
-from paropt.passes.analysis.linearity import ROWS
-from paropt.passes.analysis.loops import WHILE
-from paropt.passes.core.certificate import Certificate
-from paropt.passes.core.pipeline import Pipeline
+from paropt.passes.dataflow.linearity import ROWS
+from paropt.passes.ir.branches import BRANCHES
+from paropt.passes.ir.loops import WHILE
+from paropt.passes.support.certificate import Certificate
+from paropt.passes.support.pipeline import Pipeline
 
 SCHEMA = json.loads((ROOT / "docs/certificate-schema.json").read_text())
 STAYS = ("each device reads one shard", "what is computed twice")  # of a reduction that is still in its loop

@@ -18,9 +18,9 @@ from unit.jit_passes import seen as seen
 import paropt
 from paropt.check import Check, CheckError, Compared
 from paropt.check_roles import narrowed, not_negative
-from paropt.passes.core.registry import register
-from paropt.passes.core.remarks import Remark
-from paropt.passes.core.traversal import ops_of
+from paropt.passes.support.registry import register
+from paropt.passes.support.remarks import Remark
+from paropt.passes.support.traversal import ops_of
 
 
 def forget_terms(module: ir.Operation) -> list[Remark]:

@@ -17,9 +17,9 @@ from unit.jit_passes import seen as seen
 
 import paropt
 from paropt.check import Check
-from paropt.passes.core.registry import register
-from paropt.passes.core.remarks import Remark
-from paropt.passes.core.traversal import ops_of
+from paropt.passes.support.registry import register
+from paropt.passes.support.remarks import Remark
+from paropt.passes.support.traversal import ops_of
 
 Tree = Any
 LEAVES = ("kernel", "bias")

@@ -20,11 +20,11 @@ from jaxlib.mlir import ir
 from paropt import cli, listing, options
 from paropt.expectations import expectations, mismatches
 from paropt.modules import Diagnostic, ModuleError, bytecode_of, optimize, parse
-from paropt.passes.core.context import make_context
-from paropt.passes.core.pipeline import PipelineError
-from paropt.passes.core.plugins import load_plugin
-from paropt.passes.core.registry import PIPELINES, NamedPipeline
-from paropt.passes.core.remarks import Source
+from paropt.passes.support.context import make_context
+from paropt.passes.support.pipeline import PipelineError
+from paropt.passes.support.plugins import load_plugin
+from paropt.passes.support.registry import PIPELINES, NamedPipeline
+from paropt.passes.support.remarks import Source
 from paropt.reproducer import pipeline_of, reproducer
 
 PAR_OPT = Path(sys.executable).with_name("par-opt")
@@ -135,7 +135,7 @@ def test_reader_that_goes_away() -> None:
 def _sleeping(tmp_path: Path) -> subprocess.Popen:
     """par-opt in a group of its own, in a pass that does not end; returns when the pass runs."""
     (tmp_path / "sleeper.py").write_text(
-        "import time\nfrom paropt.passes.core.registry import register\n"
+        "import time\nfrom paropt.passes.support.registry import register\n"
         "@register\ndef sleep_forever(module):\n"
         "    'Sleep.'\n    print('asleep', flush=True)\n    time.sleep(100)\n"
     )

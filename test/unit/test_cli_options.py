@@ -64,7 +64,7 @@ def test_an_option_is_given_once_and_outputs_are_apart(tmp_path: Path) -> None:
 
 
 def test_modules_that_came_with_a_plugin_are_plugins_and_others_are_not(tmp_path: Path) -> None:
-    source = "from paropt.passes.core.registry import name_pipeline\nname_pipeline('ours-{0}', 'cse', 'Ours.')\n"
+    source = "from paropt.passes.support.registry import name_pipeline\nname_pipeline('ours-{0}', 'cse', 'Ours.')\n"
     (tmp_path / "first.py").write_text("import second\n" + source.format("first"))
     (tmp_path / "second.py").write_text(source.format("second"))
     env = {"PYTHONPATH": str(tmp_path)}

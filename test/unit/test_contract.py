@@ -16,11 +16,11 @@ from programs.program import mesh_of
 
 import paropt
 from paropt.contract import broken
-from paropt.passes.analysis.aliases import Aliases
-from paropt.passes.analysis.contract import Placements, breaks, gradients_of, states_of
-from paropt.passes.analysis.roles import Roles
-from paropt.passes.analysis.signature import signatures
-from paropt.passes.core.context import make_context
+from paropt.passes.ir.signature import signatures
+from paropt.passes.state.aliases import Aliases
+from paropt.passes.state.contract import Placements, breaks, gradients_of, states_of
+from paropt.passes.state.roles import Roles
+from paropt.passes.support.context import make_context
 
 KEEPS = ("plain_mlp_p0", "plain_mlp_p4", "plain_mlp_p6", "plain_mlp_p7", "plain_mlp_p14", "plain_mlp_p15")
 CONTRACT = "inline-calls,annotate-contract,annotate-aliases"

@@ -8,11 +8,11 @@ from jaxlib.mlir import ir
 from numeric.oracle import results
 from unit.test_device_numbers import ADD, CHANNEL, FLAT, I32, is_uniform
 
-from paropt.passes.analysis.collectives import Groups, Reduction, reduction_of
-from paropt.passes.analysis.correspondence import KEPT, keeps_groups_equal
-from paropt.passes.analysis.uniformity import Uniformity
-from paropt.passes.core.context import make_context
-from paropt.passes.core.traversal import ops_of
+from paropt.passes.dataflow.correspondence import KEPT, keeps_groups_equal
+from paropt.passes.dataflow.uniformity import Uniformity
+from paropt.passes.sharding.collectives import Groups, Reduction, reduction_of
+from paropt.passes.support.context import make_context
+from paropt.passes.support.traversal import ops_of
 
 MESHES = (((2, 4), (0,)), ((2, 4), (1,)), ((2, 2, 2), (0,)), ((2, 2, 2), (1, 2)), ((2, 2, 2), (0, 2)))
 VECTOR = "tensor<8xi32>"

@@ -8,8 +8,8 @@ import pytest
 from unit.tools import ROOT
 
 import paropt.passes  # noqa: F401  registers every pass
-from paropt.passes.core.pipeline import Pipeline
-from paropt.passes.core.registry import PASSES, PIPELINES
+from paropt.passes.support.pipeline import Pipeline
+from paropt.passes.support.registry import PASSES, PIPELINES
 
 LIT = ROOT / "test" / "passes"
 SECTIONS = ("Before", "After", "Legal when", "Worth it when", "Sources")

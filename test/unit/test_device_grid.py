@@ -8,7 +8,7 @@ from programs.program import Sizes
 
 import paropt
 from paropt.device_grid import device_grid
-from paropt.passes.core.context import make_context
+from paropt.passes.support.context import make_context
 
 MESHES = '  sdy.mesh @pair = <["model"=2]>\n  sdy.mesh @all = <["data"=4, "model"=2]>\n  sdy.mesh @one = <[], device_ids=[0]>\n'
 REDUCED = """  func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {

@@ -15,7 +15,7 @@ from unit.clusters import available
 import paropt
 from paropt import targets
 from paropt.jit import rewritten
-from paropt.passes.core.pipeline import Pipeline
+from paropt.passes.support.pipeline import Pipeline
 
 PASSES = "inline-calls,annotate-aliases"
 NAME = "annotate-aliases"

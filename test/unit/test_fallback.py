@@ -22,10 +22,10 @@ from paropt.census import census
 from paropt.comparison import AuditComparison, AuditReport
 from paropt.fallback import VerificationError
 from paropt.modules import bytecode_of
-from paropt.passes.core.context import make_context
-from paropt.passes.core.registry import register
-from paropt.passes.core.remarks import Remark
-from paropt.passes.core.traversal import ops_of
+from paropt.passes.support.context import make_context
+from paropt.passes.support.registry import register
+from paropt.passes.support.remarks import Remark
+from paropt.passes.support.traversal import ops_of
 from paropt.tags import tags_of
 from paropt.targets import TargetError
 from paropt.totals import traffic

@@ -11,9 +11,9 @@ from jaxlib.mlir import ir
 from numeric.corpus import LIT
 
 from paropt.modules import ModuleError, bytecode_of, optimize
-from paropt.passes.analysis.checked_attributes import MAX_DEVICES, complaint
-from paropt.passes.core.context import make_context
-from paropt.passes.core.traversal import all_ops_of
+from paropt.passes.state.checked_attributes import MAX_DEVICES, complaint
+from paropt.passes.support.context import make_context
+from paropt.passes.support.traversal import all_ops_of
 
 PAR_OPT = Path(sys.executable).with_name("par-opt")
 

@@ -12,7 +12,7 @@ import pytest
 
 from paropt import readable
 from paropt.modules import MAX_NESTING, ModuleError, bytecode_of, optimize, parse
-from paropt.passes.core.context import make_context
+from paropt.passes.support.context import make_context
 
 # A program with what jax writes: aliases, shardings, regions, strings, locations.
 PROGRAM = """\

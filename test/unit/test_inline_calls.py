@@ -15,10 +15,10 @@ from jaxlib.mlir import ir
 
 import paropt
 import paropt.passes  # registers every pass
-from paropt.passes.core.context import make_context
-from paropt.passes.core.pipeline import Pipeline
-from paropt.passes.core.remarks import RefusedError, Remark
-from paropt.passes.core.traversal import ops_of
+from paropt.passes.support.context import make_context
+from paropt.passes.support.pipeline import Pipeline
+from paropt.passes.support.remarks import RefusedError, Remark
+from paropt.passes.support.traversal import ops_of
 
 TYPE = "tensor<4xf32>"
 

@@ -19,9 +19,9 @@ from unit.jit_passes import COSINE, NOTED, same, wave, x
 from unit.jit_passes import seen as seen
 
 import paropt
-from paropt.passes.core.pipeline import Pipeline
-from paropt.passes.core.registry import PASSES, register
-from paropt.passes.core.remarks import Remark
+from paropt.passes.support.pipeline import Pipeline
+from paropt.passes.support.registry import PASSES, register
+from paropt.passes.support.remarks import Remark
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 
@@ -336,7 +336,7 @@ PERSISTENT = """
 import pathlib, sys, jax, jax.numpy as jnp, paropt
 sys.path.insert(0, sys.argv[2])
 from unit.jit_passes import sine_to_cosine
-from paropt.passes.core.registry import PASSES, register
+from paropt.passes.support.registry import PASSES, register
 register(sine_to_cosine)
 jax.config.update("jax_compilation_cache_dir", sys.argv[1])
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)

@@ -12,7 +12,7 @@ from unit.jit_passes import COSINE, same, wave, x
 from unit.jit_passes import seen as seen
 
 import paropt
-from paropt.passes.core.pipeline import PipelineError
+from paropt.passes.support.pipeline import PipelineError
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 

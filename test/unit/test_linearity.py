@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numeric.oracle import assert_same, optimized
 
-from paropt.passes.analysis.linearity import ROWS
+from paropt.passes.dataflow.linearity import ROWS
 
 # Per op: the type of what is reduced, the type of the result, and the op on %a, which is reduced. %b is not reduced,
 # %u is a scalar that is reduced by a maximum and so uniform.

@@ -3,9 +3,9 @@
 import pytest
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.loops import Loop, trip_count
-from paropt.passes.core.context import make_context
-from paropt.passes.core.traversal import ops_of
+from paropt.passes.ir.loops import Loop, trip_count
+from paropt.passes.support.context import make_context
+from paropt.passes.support.traversal import ops_of
 
 TEXT = """
 func.func @main(%n: tensor<i32>) -> tensor<i32> {{

@@ -19,7 +19,7 @@ from paropt import hlo
 from paropt.census import census
 from paropt.mesh_axes import Part, axes_of_groups, axes_of_pairs, groups_along
 from paropt.participants import Device, Layout, Participants
-from paropt.passes.analysis.meshes import Mesh
+from paropt.passes.sharding.meshes import Mesh
 from paropt.replica_groups import read_groups, read_pairs, read_slice_groups
 
 SAVED = Path(__file__).parent / "hlo"

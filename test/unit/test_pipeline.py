@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jaxlib.mlir import ir
 
-from paropt.passes.core.context import make_context
-from paropt.passes.core.pipeline import Pipeline, PipelineError, Printing
-from paropt.passes.core.registry import PASSES, PIPELINES, name_pipeline, register
-from paropt.passes.core.remarks import Remark
+from paropt.passes.support.context import make_context
+from paropt.passes.support.pipeline import Pipeline, PipelineError, Printing
+from paropt.passes.support.registry import PASSES, PIPELINES, name_pipeline, register
+from paropt.passes.support.remarks import Remark
 
 
 def sample_pass(

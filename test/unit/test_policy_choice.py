@@ -5,8 +5,8 @@ import pytest
 from unit.reports import W, collective
 
 import paropt
-from paropt.passes.core.pipeline import Pipeline, PipelineError
-from paropt.passes.core.sizes import byte_count
+from paropt.passes.support.byte_sizes import byte_count
+from paropt.passes.support.pipeline import Pipeline, PipelineError
 from paropt.policies import Choice, Policies
 from paropt.totals import Audit
 

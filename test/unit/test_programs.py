@@ -18,7 +18,7 @@ from programs.program import Program, Sizes
 
 import paropt
 from paropt.audit import SYNC_KINDS, Audit
-from paropt.passes.core.registry import PIPELINES
+from paropt.passes.support.registry import PIPELINES
 
 SMALL = Sizes(layers=2, sequence=4)
 GRAD_SYNC = PIPELINES["grad-sync"].stages

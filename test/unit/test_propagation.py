@@ -6,14 +6,15 @@ from jaxlib.mlir import ir
 from programs.catalog import MATRIX
 
 from paropt.passes import expose_all_reduces
-from paropt.passes.analysis import in_place, propagation
-from paropt.passes.analysis.chlo import RULE, add_chlo_rules
-from paropt.passes.analysis.producers import ROWS
-from paropt.passes.analysis.propagation import Propagated
-from paropt.passes.analysis.sharded_sums import whole_sums
-from paropt.passes.core.context import make_context
-from paropt.passes.core.pipeline import Pipeline
-from paropt.passes.core.traversal import all_ops_of, ops_of
+from paropt.passes.sharding import propagation
+from paropt.passes.sharding.chlo import RULE, add_chlo_rules
+from paropt.passes.sharding.propagation import Propagated
+from paropt.passes.spmd import in_place
+from paropt.passes.spmd.producers import ROWS
+from paropt.passes.spmd.sharded_sums import whole_sums
+from paropt.passes.support.context import make_context
+from paropt.passes.support.pipeline import Pipeline
+from paropt.passes.support.traversal import all_ops_of, ops_of
 
 WHOLE = "builtin.module(sdy-propagation-pipeline,func.func(sdy-populate-op-sharding-rules))"
 PLAIN = [name for name in MATRIX if name.startswith("plain_")]

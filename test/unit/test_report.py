@@ -15,7 +15,7 @@ from unit.reports import FILE, LOOP, MOVED, READ, UNKNOWN, S, V, W, collective, 
 from paropt.audit import AuditComparison, AuditReport, audit
 from paropt.census import Loop
 from paropt.origins import Origin
-from paropt.passes.core.remarks import Remark
+from paropt.passes.support.remarks import Remark
 from paropt.reasons import Explanations, combined_names
 from paropt.totals import SYNC_KINDS
 

@@ -3,11 +3,11 @@
 import pytest
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.collectives import ADD, MAXIMUM
-from paropt.passes.analysis.loops import WHILE, Loop
-from paropt.passes.analysis.resets import Chosen, may_reset, resets_of
-from paropt.passes.core.context import make_context
-from paropt.passes.core.traversal import ops_of
+from paropt.passes.deferral.resets import Chosen, may_reset, resets_of
+from paropt.passes.ir.loops import WHILE, Loop
+from paropt.passes.sharding.collectives import ADD, MAXIMUM
+from paropt.passes.support.context import make_context
+from paropt.passes.support.traversal import ops_of
 
 LOOP = """
 func.func @f(%start: tensor<i32>, %flags: tensor<2xi1>, %one: tensor<i1>) -> tensor<i32> {{

@@ -3,8 +3,8 @@
 import pytest
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.shardings import closed_as_said, closed_sharding, mesh_behind, parts_in, read_sharding
-from paropt.passes.core.context import make_context
+from paropt.passes.sharding.shardings import closed_as_said, closed_sharding, mesh_behind, parts_in, read_sharding
+from paropt.passes.support.context import make_context
 
 MODULE = 'module { sdy.mesh @mesh = <["data"=4, "model"=2]> }'
 

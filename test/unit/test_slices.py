@@ -10,7 +10,7 @@ import paropt
 from paropt.census import census
 from paropt.hlo import HloError
 from paropt.participants import Device, Layout
-from paropt.passes.analysis.meshes import Mesh
+from paropt.passes.sharding.meshes import Mesh
 from paropt.target_audits import audit_on
 from paropt.totals import Audit
 

@@ -12,7 +12,7 @@ from programs.catalog import MATRIX
 from programs.program import mesh_of
 
 import paropt
-from paropt.passes.core.pipeline import PipelineError
+from paropt.passes.support.pipeline import PipelineError
 
 SPLIT = "split-mesh-axis{{axis={} into={}}}"
 

@@ -3,9 +3,9 @@
 import pytest
 from jaxlib.mlir import ir
 
-from paropt.passes.core.context import make_context
-from paropt.passes.core.pipeline import Pipeline, PipelineError
-from paropt.passes.core.remarks import Remark
+from paropt.passes.support.context import make_context
+from paropt.passes.support.pipeline import Pipeline, PipelineError
+from paropt.passes.support.remarks import Remark
 
 STEP = """
   sdy.mesh @mesh = <["data"=4]>

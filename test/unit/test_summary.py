@@ -14,7 +14,7 @@ from jaxlib.mlir import ir
 from numeric.user_steps import BYTES, CLASSES, EXAMPLES, MESH, MICRO_BATCHES, WIDTH, accumulated, integers, placed
 
 import paropt
-from paropt.passes.core.remarks import Remark, Source, merged
+from paropt.passes.support.remarks import Remark, Source, merged
 from paropt.summary import Remarks
 
 W = placed(integers(WIDTH, CLASSES))
@@ -118,8 +118,8 @@ def test_examples_sharded_as_well_are_no_mistake() -> None:
 
 def test_other_loops_are_no_loops_over_micro_batches() -> None:
     """A table that is looked up at computed rows is read by a gather; a constant index takes no turns."""
-    from paropt.passes.analysis.unsynced import misplaced_arguments
-    from paropt.passes.core.context import make_context
+    from paropt.passes.spmd.unsynced import misplaced_arguments
+    from paropt.passes.support.context import make_context
 
     text = """
       module attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {

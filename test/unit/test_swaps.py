@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from jaxlib.mlir import ir
 
-from paropt.passes.analysis.producers import Producer
-from paropt.passes.analysis.shardings import Axes, Sharding
-from paropt.passes.analysis.swaps import as_operands_lie
-from paropt.passes.core.closing import Scatter, scatters
-from paropt.passes.core.context import make_context
-from paropt.passes.core.traversal import ops_of
+from paropt.passes.sharding.shardings import Axes, Sharding
+from paropt.passes.spmd.close_sum import Scatter, scatters
+from paropt.passes.spmd.producers import Producer
+from paropt.passes.spmd.swaps import as_operands_lie
+from paropt.passes.support.context import make_context
+from paropt.passes.support.traversal import ops_of
 
 DATA, MODEL, REPLICA, WIDE, LONG, PART = '"data"', '"model"', '"replica"', '"wide"', '"long"', '"wide":(1)2'
 TEXT = """

@@ -27,7 +27,7 @@ from paropt.gpus import GPUS, target_config
 from paropt.hlo import Array
 from paropt.modules import ModuleError
 from paropt.participants import Device, devices_of
-from paropt.passes.core.context import make_context
+from paropt.passes.support.context import make_context
 from paropt.target_audits import audit_on
 from paropt.targets import TargetError
 

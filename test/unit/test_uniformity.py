@@ -7,11 +7,11 @@ import pytest
 from jaxlib.mlir import ir
 from numeric.oracle import results
 
-from paropt.passes.analysis.collectives import reduction_of
-from paropt.passes.analysis.uniformity import DETERMINISTIC, Uniformity
-from paropt.passes.core.context import make_context
-from paropt.passes.core.remarks import Declined
-from paropt.passes.core.traversal import ops_of
+from paropt.passes.dataflow.uniformity import DETERMINISTIC, Uniformity
+from paropt.passes.sharding.collectives import reduction_of
+from paropt.passes.support.context import make_context
+from paropt.passes.support.remarks import Declined
+from paropt.passes.support.traversal import ops_of
 
 F32, I32, U32, I1, C64 = ("tensor<4xf32>", "tensor<4xi32>", "tensor<4xui32>", "tensor<4xi1>", "tensor<4xcomplex<f32>>")
 UNARY = (

@@ -8,8 +8,8 @@ from jaxlib.mlir import ir
 from paropt.census import Collective, Loop
 from paropt.fallback import Fallback
 from paropt.hlo import Array
-from paropt.passes.core.context import make_context
 from paropt.passes.inline_calls import inline_calls
+from paropt.passes.support.context import make_context
 from paropt.tags import gaps, tags_of
 from paropt.verification import Key, Prediction, Reduced, differences, mismatches, prediction
 

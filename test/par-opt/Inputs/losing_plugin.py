@@ -2,8 +2,8 @@
 
 from jaxlib.mlir import ir
 
-from paropt.passes.core.registry import register
-from paropt.passes.core.remarks import Remark
+from paropt.passes.support.registry import register
+from paropt.passes.support.remarks import Remark
 from paropt.tags import tags_of
 
 

@@ -2,9 +2,9 @@
 
 from jaxlib.mlir import ir
 
-from paropt.passes.core.registry import register
-from paropt.passes.core.remarks import Remark, applied
-from paropt.passes.core.traversal import ops_of, parent_of
+from paropt.passes.support.registry import register
+from paropt.passes.support.remarks import Remark, applied
+from paropt.passes.support.traversal import ops_of, parent_of
 
 
 @register

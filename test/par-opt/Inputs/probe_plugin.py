@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from jaxlib.mlir import ir
 
-from paropt.passes.core.registry import name_pipeline, register
-from paropt.passes.core.remarks import Declined, Remark, applied, missed
-from paropt.passes.core.traversal import ops_of
+from paropt.passes.support.registry import name_pipeline, register
+from paropt.passes.support.remarks import Declined, Remark, applied, missed
+from paropt.passes.support.traversal import ops_of
 
 
 @register

@@ -1,1 +1,0 @@
-"""Facts about a module. Analyses read the IR; they never change it and never print."""

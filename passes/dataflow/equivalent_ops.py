@@ -1,0 +1,27 @@
+"""Values that a block computes twice: by the same ops, from the same values. XLA finds that out, and does it once."""
+
+from collections import defaultdict
+
+from jaxlib.mlir import ir
+
+from paropt.passes.dataflow.op_comparison import is_same
+from paropt.passes.dataflow.side_effects import is_repeatable
+from paropt.passes.ir.barriers import BARRIER
+from paropt.passes.sharding.collectives import REDUCTIONS
+from paropt.passes.support.traversal import reads
+
+
+def twins(block: ir.Block) -> dict[ir.Value, ir.Value]:
+    """For each result of an op of `block` that an op before it computes, too: the result of that one."""
+    first: dict[ir.Value, ir.Value] = {}
+    known: defaultdict[tuple[object, ...], list[ir.Operation]] = defaultdict(list)
+    for op in (view.operation for view in block.operations):
+        if op.name == BARRIER or not (op.name in REDUCTIONS or is_repeatable(op)):
+            continue  # what is behind a barrier is to be done again
+        alike = known[(op.name, *(first.get(value, value) for value in reads(op)))]
+        twin = next((each for each in alike if is_same(each, op)), None)
+        if twin is None:
+            alike.append(op)
+        else:
+            first |= zip(op.results, twin.results, strict=True)
+    return first

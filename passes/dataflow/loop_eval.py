@@ -1,0 +1,223 @@
+"""What counters and predicates are in each trip of a loop: the control values of a loop, computed at compile time.
+
+Only what counts trips is followed: small tensors made of constants, of carried values (those that a loop leaves as they
+are, from outside of it), and of values that the caller knows. Everything else is None, unknown.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from jaxlib.mlir import ir
+
+from paropt.passes.ir.branches import branch_around, chosen
+from paropt.passes.ir.constraints import CONSTRAINT
+from paropt.passes.ir.loops import Loop, start_of, trip_count
+from paropt.passes.ir.types import tensor_of
+from paropt.passes.support.traversal import defining_op
+
+MOST_TRIPS = 1024
+_MOST_ELEMENTS = 4096  # of a tensor that is computed
+_DEEPEST = 64  # ops on top of each other
+_INTEGERS = {
+    **{f"i{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)},
+    **{f"ui{bits}": np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)},
+    "i1": np.dtype(bool),
+}
+_DTYPES = {**_INTEGERS, "f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}
+
+Known = dict[ir.Value, np.ndarray]
+
+
+def evaluated(value: ir.Value, known: Known, depth: int = 0, *, of_devices: bool = False) -> np.ndarray | None:
+    """What `value` is, given what `known` values are; what is computed is added to `known`.
+
+    Of several devices at once, when each of `known` lists one integer of rank 0 for each of them: then so does the
+    result, or it is the same on all of them and has rank 0. Nothing else is followed.
+    """
+    if value in known:
+        return known[value]
+    op, dtype = defining_op(value), integer_type(value) if of_devices else _dtype(value)
+    if dtype is None or depth > _DEEPEST:
+        return None
+    if (start := start_of(value)) is not None:
+        carried = evaluated(start, known, depth + 1, of_devices=of_devices)
+        return carried if carried is None else known.setdefault(value, carried)
+    if op is None or not is_computed(op, of_devices=of_devices):
+        return None
+    if op.name in _ARITHMETIC and not np.issubdtype(dtype, np.integer):
+        return None  # how XLA rounds is its own affair
+    operands = []
+    for operand in op.operands:
+        number = evaluated(operand, known, depth + 1, of_devices=of_devices)
+        if number is None:
+            return None
+        operands.append(number)
+    with np.errstate(all="ignore"):  # integers wrap
+        result = _FUNCTIONS[op.name](op, operands)
+    if result is None:
+        return None
+    array = np.asarray(result, dtype)
+    known[value] = array if of_devices else array.reshape(ir.RankedTensorType(value.type).shape)
+    return known[value]
+
+
+def is_computed(op: ir.Operation, *, of_devices: bool = False) -> bool:
+    """Whether it is known what ops like `op` make of numbers: with `of_devices`, of one for each device."""
+    return op.name in _FUNCTIONS and not (of_devices and op.name in _BY_SHAPE)
+
+
+def trips_of(loop: Loop) -> list[Known] | None:
+    """What is known of the carried values at the start of each trip; None when the number of trips is not known."""
+    count = trip_count(loop)
+    if count is None or count > MOST_TRIPS:
+        return None
+    outside: Known = {}
+    starts = [evaluated(start, outside) for start in loop.op.operands]
+    trips: list[Known] = []
+    for trip in range(count):
+        values = starts if trip == 0 else _following(loop, trips[-1])
+        trips.append({a: v for a, v in zip(loop.body.arguments, values, strict=True) if v is not None})
+    return trips
+
+
+def executions(op: ir.Operation, loop: Loop, trips: list[Known] | None) -> int | None:
+    """How often `op`, in the body of `loop` or in branches there, runs; None when that is not known."""
+    if trips is None:
+        return None
+    reached = [_is_reached(op, loop, known) for known in trips]
+    return None if None in reached else sum(map(bool, reached))
+
+
+def branch_taken(branch: ir.Operation, known: Known) -> int | None:
+    """Which region of the if or case `branch` is run."""
+    number = evaluated(branch.operands[0], known)
+    return None if number is None else chosen(branch, int(number))
+
+
+def _is_reached(op: ir.Operation, loop: Loop, known: Known) -> bool | None:
+    while (branch := branch_around(op, loop.body)) is not None:
+        taken = branch_taken(branch, known)
+        if taken is None:
+            return None
+        if branch.regions[taken].blocks[0] != op.block:
+            return False
+        op = branch
+    return True
+
+
+def _following(loop: Loop, known: Known) -> list[np.ndarray | None]:
+    """The carried values of the next trip."""
+    return [evaluated(value, known) for value in loop.next_values.operands]
+
+
+def integer_type(value: ir.Value) -> np.dtype | None:
+    """The type of `value`, if it is one integer or truth value."""
+    tensor = tensor_of(value)
+    return None if tensor is None or tensor.rank else _INTEGERS.get(str(tensor.element_type))
+
+
+def _dtype(value: ir.Value) -> np.dtype | None:
+    tensor = tensor_of(value)
+    if tensor is None or int(np.prod(tensor.shape)) > _MOST_ELEMENTS:
+        return None
+    return _DTYPES.get(str(tensor.element_type))
+
+
+def _constant(op: ir.Operation, _: list[np.ndarray]) -> np.ndarray | None:
+    attribute = op.attributes["value"]
+    return np.array(attribute) if isinstance(attribute, ir.DenseElementsAttr) else None
+
+
+def _iota(op: ir.Operation, _: list[np.ndarray]) -> np.ndarray:
+    shape = ir.RankedTensorType(op.results[0].type).shape
+    dimension = ir.IntegerAttr(op.attributes["iota_dimension"]).value
+    return np.indices(shape)[dimension]
+
+
+def _broadcast(op: ir.Operation, operands: list[np.ndarray]) -> np.ndarray:
+    shape = ir.RankedTensorType(op.results[0].type).shape
+    places = ir.DenseI64ArrayAttr(op.attributes["broadcast_dimensions"])
+    lined_up = [1] * len(shape)
+    for place, size in zip(places, operands[0].shape, strict=True):
+        lined_up[place] = size
+    return np.broadcast_to(operands[0].reshape(lined_up), shape)
+
+
+def _dynamic_slice(op: ir.Operation, operands: list[np.ndarray]) -> np.ndarray:
+    values, *starts = operands
+    sizes = list(ir.DenseI64ArrayAttr(op.attributes["slice_sizes"]))
+    first = [min(max(int(s), 0), n - size) for s, n, size in zip(starts, values.shape, sizes, strict=True)]
+    return values[tuple(slice(s, s + size) for s, size in zip(first, sizes, strict=True))]
+
+
+def _compare(op: ir.Operation, operands: list[np.ndarray]) -> np.ndarray | None:
+    words = str(op.attributes["comparison_direction"])
+    function: Any = next((f for name, f in _COMPARISONS.items() if f" {name}>" in words), None)
+    return None if function is None else function(*operands)
+
+
+def _quotient(_: ir.Operation, operands: list[np.ndarray]) -> np.ndarray | None:
+    a, b = operands
+    return a // b if np.all(a >= 0) and np.all(b > 0) else None  # else rounding would need care
+
+
+def _remainder(_: ir.Operation, operands: list[np.ndarray]) -> np.ndarray | None:
+    a, b = operands
+    return np.fmod(a, b) if np.all(b > 0) else None  # with the sign of `a`
+
+
+def _sign(_: ir.Operation, operands: list[np.ndarray]) -> np.ndarray | None:
+    (a,) = operands
+    return np.sign(a) if np.issubdtype(a.dtype, np.integer) else None  # of a NaN and of zeros: XLA's own affair
+
+
+def _converted(op: ir.Operation, operands: list[np.ndarray]) -> np.ndarray | None:
+    """`evaluated` gives the result its type; what becomes of a float that no integer equals is XLA's own affair."""
+    floats = np.issubdtype(operands[0].dtype, np.floating)
+    return None if floats and not isinstance(_element(op), ir.FloatType) else operands[0]
+
+
+def _element(op: ir.Operation) -> ir.Type:
+    return ir.RankedTensorType(op.results[0].type).element_type
+
+
+def _plain(function: Callable[..., Any]) -> Callable[[ir.Operation, list[np.ndarray]], Any]:
+    return lambda _, operands: function(*operands)
+
+
+_COMPARISONS = {
+    "EQ": np.equal,
+    "NE": np.not_equal,
+    "LT": np.less,
+    "LE": np.less_equal,
+    "GT": np.greater,
+    "GE": np.greater_equal,
+}
+
+_ARITHMETIC = {f"stablehlo.{name}" for name in ("add", "subtract", "multiply", "divide", "remainder")}
+_BY_SHAPE = {f"stablehlo.{name}" for name in ("iota", "broadcast_in_dim", "dynamic_slice")}
+_FUNCTIONS: dict[str, Callable[[ir.Operation, list[np.ndarray]], Any]] = {
+    "stablehlo.constant": _constant,
+    "stablehlo.iota": _iota,
+    "stablehlo.broadcast_in_dim": _broadcast,
+    "stablehlo.dynamic_slice": _dynamic_slice,
+    "stablehlo.compare": _compare,
+    "stablehlo.divide": _quotient,
+    "stablehlo.remainder": _remainder,
+    "stablehlo.reshape": lambda _, operands: operands[0],  # `evaluated` gives it its shape
+    CONSTRAINT: lambda _, operands: operands[0],
+    "stablehlo.convert": _converted,
+    "stablehlo.add": _plain(np.add),
+    "stablehlo.subtract": _plain(np.subtract),
+    "stablehlo.multiply": _plain(np.multiply),
+    "stablehlo.maximum": _plain(np.maximum),
+    "stablehlo.minimum": _plain(np.minimum),
+    "stablehlo.clamp": lambda _, operands: np.minimum(np.maximum(operands[1], operands[0]), operands[2]),
+    "stablehlo.and": _plain(np.bitwise_and),
+    "stablehlo.or": _plain(np.bitwise_or),
+    "stablehlo.not": _plain(np.bitwise_not),
+    "stablehlo.xor": _plain(np.bitwise_xor),
+    "stablehlo.sign": _sign,
+    "stablehlo.select": _plain(np.where),
+}

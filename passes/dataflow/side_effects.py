@@ -1,0 +1,48 @@
+"""Ops that only compute results, wherever and however often they are done."""
+
+from jaxlib.mlir import ir
+
+from paropt.passes.dataflow.uniformity import DETERMINISTIC
+from paropt.passes.ir.types import tensor_of
+from paropt.passes.sharding.collectives import COLLECTIVES
+from paropt.passes.support.remarks import require
+from paropt.passes.support.traversal import nested
+
+# Ops that may be done in a loop although they are not in the table of deterministic ops: why, and which.
+_REPEATABLE = (
+    ("one device's arithmetic", "cholesky dot fft triangular_solve batch_norm_grad batch_norm_inference round"),
+    ("a number of the device, the same in every copy", "partition_id replica_id"),
+)
+
+
+REPEATABLE = (
+    DETERMINISTIC
+    | set(COLLECTIVES)
+    | {f"stablehlo.{name}" for _, names in _REPEATABLE for name in names.split()}
+    | {"sdy.manual_computation", "sdy.reshard"}
+)
+
+
+def require_repeatable(op: ir.Operation) -> None:
+    """Declines an op that may do more than compute its results, or whose results have no fixed size."""
+    for result in op.results:
+        require(tensor_of(result) is not None, "a shape is dynamic", op)
+    for each in (op, *nested(op)):
+        require(is_plain(each), f"{each.name} may do more than compute its results", each)
+
+
+def is_repeatable(op: ir.Operation) -> bool:
+    """Whether `op` and what is in its regions only compute results, wherever and however often they are done."""
+    return all(map(is_plain, (op, *nested(op))))
+
+
+def is_plain(op: ir.Operation) -> bool:
+    """Whether `op` itself, whatever is in its regions, only computes results."""
+    return op.name in REPEATABLE or op.name.startswith("chlo.") or _is_plain_custom_call(op)
+
+
+def _is_plain_custom_call(op: ir.Operation) -> bool:
+    if op.name != "stablehlo.custom_call":
+        return False
+    effect = op.attributes.get("has_side_effect")
+    return effect is None or not ir.BoolAttr(effect).value

@@ -1,0 +1,117 @@
+"""Which values of a program for all devices are not reduced, and the proof that nobody mistakes them for reduced.
+
+Found forward from the sources, through linear ops and loops, to the all_reduces. Every op on the way must be linear
+in the values that are not reduced, and read nothing else as an addend but zeros: a half-marked sum is silently wrong.
+"""
+
+from jaxlib.mlir import ir
+
+from paropt.passes.dataflow.linearity import Crossing, addends_of
+from paropt.passes.ir.barriers import BARRIER, before_barrier, made_of
+from paropt.passes.ir.branches import BRANCHES, ends_of, is_end
+from paropt.passes.ir.constants import is_zero
+from paropt.passes.ir.constraints import CONSTRAINT
+from paropt.passes.ir.loops import WHILE, Loop, loop_around
+from paropt.passes.sharding.collectives import GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER, Reduction, reduction_of
+from paropt.passes.sharding.shardings import MANUAL, Axes, sharding_of
+from paropt.passes.support.remarks import require
+from paropt.passes.support.traversal import defining_op, op_of, parent_of
+
+_RETURN = "stablehlo.return"
+
+
+def said_unreduced(value: ir.Value) -> Axes:
+    """Over which axes the program says that `value` is not reduced; of what a loop carries, its start says it."""
+    op = defining_op(value)
+    if op is None:
+        argument: ir.BlockArgument = ir.BlockArgument(value)
+        loop = loop_around(argument.owner)
+        if loop is not None:
+            return said_unreduced(loop.op.operands[argument.arg_number])
+        op = argument.owner.owner.operation
+        said = sharding_of(value) if op.name == "func.func" else None
+    else:
+        said = sharding_of(value) if op.name in (CONSTRAINT, MANUAL) else None
+    return said.unreduced if said is not None else ()
+
+
+class Unreduced:
+    """The values that `sources` (not reduced, over which axes) make; and the ops that make them, with their addends.
+
+    Raises Declined when such a value reaches an op that needs it reduced.
+    """
+
+    def __init__(self, sources: dict[ir.Value, Reduction]) -> None:
+        self.values: dict[ir.Value, Reduction] = dict(sources)
+        self.addends: dict[ir.Value, tuple[int, ...]] = {}  # by the value that they make
+        self.loops: dict[ir.Value, Loop] = {}  # by the loop's first result
+        self.branches: dict[ir.Value, list[ir.Operation]] = {}  # by the result of an if or case: what ends its branches
+        self._sources = sources
+        waiting = list(sources)
+        while waiting:
+            value = waiting.pop()
+            for use in value.uses:
+                waiting += self._reached(value, use)
+        for value in self.values:
+            self._check(value)
+
+    def _reached(self, value: ir.Value, use: ir.OpOperand) -> list[ir.Value]:
+        """Marks what `use` of `value` makes; returns what is new."""
+        op, reduction = use.owner.operation, self.values[value]
+        made: list[ir.Value] = []
+        if op.name == GLOBAL_ALL_REDUCE:
+            require(reduction_of(op) == reduction, "it reduces other axes than are not reduced", op)
+        elif op.name == GLOBAL_REDUCE_SCATTER:
+            pass  # it ends here; what is left to reduce, another source says
+        elif op.name == WHILE:
+            made = self._carried(Loop(op), use.operand_number)
+        elif is_end(op):
+            made = [parent_of(op).results[use.operand_number]]
+        elif (loop := loop_around(op.block)) is not None and op.name == _RETURN:
+            made = self._carried(loop, use.operand_number)
+        elif op.name == BARRIER:
+            made = [made_of(op, use.operand_number)]
+        else:
+            require(len(op.results) == 1, f"{op.name} does not commute with the reduction", op)
+            made = [op.results[0]]
+        new = [v for v in made if v not in self.values]
+        clash = [v for v in made if self.values.get(v, reduction) != reduction]
+        require(not clash, "values not reduced over different axes meet", op)
+        self.values |= dict.fromkeys(new, reduction)
+        return new
+
+    def _carried(self, loop: Loop, position: int) -> list[ir.Value]:
+        self.loops[loop.op.results[0]] = loop
+        for use in loop.condition.arguments[position].uses:
+            require(False, "the condition of a loop reads a value that is not reduced", use.owner.operation)
+        return [loop.body.arguments[position], loop.op.results[position]]
+
+    def _check(self, value: ir.Value) -> None:
+        """Declines unless `value` is made of values that are not reduced, and of zeros."""
+        if value in self._sources or isinstance(value.owner, ir.Block):
+            return
+        op = op_of(value)
+        if op.name == WHILE:
+            position = ir.OpResult(value).result_number
+            ends = self.loops[op.results[0]].next_values
+            self._check_addend(op, position)
+            self._check_addend(ends, position)
+            return
+        if op.name in BRANCHES:
+            self.branches[value] = ends_of(op)
+            for end in self.branches[value]:
+                self._check_addend(end, ir.OpResult(value).result_number)
+            return
+        partial = frozenset(i for i, operand in enumerate(op.operands) if operand in self.values)
+        if op.name == BARRIER:
+            partial = frozenset([before_barrier(value)])
+        crossing = Crossing(self.values[value], "any", None, partial, lambda *_: None)
+        self.addends[value] = addends_of(op, crossing)
+        require(partial <= set(self.addends[value]), f"{op.name} is not linear in a value that is not reduced", op)
+        for operand in self.addends[value]:
+            self._check_addend(op, operand)
+
+    def _check_addend(self, op: ir.Operation, operand: int) -> None:
+        value = op.operands[operand]
+        fits = value in self.values or is_zero(value)
+        require(fits, "a sum of what is not reduced and what is", op)

@@ -1,0 +1,170 @@
+"""Where XLA follows what is not reduced through an op that combines it with other values.
+
+In a program for all devices a value that is not reduced is a sharding constraint's word. Most linear ops do on each
+device what they do with the whole, and XLA believes it. The ops of this table read other values, which XLA may split
+anew, or add up over dimensions that may be split themselves: what they ask for was measured, on CPU, TPU and GPU.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
+
+from paropt.passes.ir.barriers import made_of
+from paropt.passes.ir.types import real_of
+from paropt.passes.sharding.annotations import MOVES, noted_operands, noted_sharding
+from paropt.passes.sharding.shardings import Axes, Sharding, names_of
+from paropt.passes.support.remarks import Declined, require
+
+UNEQUAL_PARTS = "what is not reduced is split into unequal parts"
+PARTS_MOVE = "XLA would move what is not reduced between devices, and add up the wrong parts"
+
+
+class Row(NamedTuple):
+    """An op that XLA follows, where no dimension is split that `whole` names."""
+
+    op: str
+    require: Callable[[ir.Operation], None]
+    whole: Callable[[ir.Operation], list[frozenset[int]]]  # per operand
+    reason: str
+
+
+def always(_: ir.Operation) -> None:
+    """Declines nothing."""
+
+
+def _adds_up(op: ir.Operation) -> None:
+    adds = any(contracted(op))
+    require(adds, "XLA:TPU and XLA:GPU make a product of broadcasts of a dot_general that adds nothing up", op)
+
+
+def require_one_group(op: ir.Operation) -> None:
+    """Declines a convolution in groups, which XLA:TPU and XLA:GPU reduce after they have made other ops of it."""
+    counts = [ir.IntegerAttr(op.attributes[name]).value for name in ("feature_group_count", "batch_group_count")]
+    require(counts == [1, 1], "XLA reduces a convolution in groups itself, whatever it is told", op)
+
+
+def _is_of_one_array(op: ir.Operation) -> None:
+    require(len(op.operands) == 3, "a scatter of several arrays", op)
+
+
+def contracted(op: ir.Operation) -> list[frozenset[int]]:
+    """Of each operand, the dimensions that are added up."""
+    numbers = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
+    return [frozenset(numbers.lhs_contracting_dimensions), frozenset(numbers.rhs_contracting_dimensions)]
+
+
+def convolved(op: ir.Operation) -> list[frozenset[int]]:
+    """All dimensions but the examples and the features of the result: a split window would be exchanged."""
+    numbers = stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
+    return [
+        _but(op.operands[0], [numbers.input_batch_dimension]),
+        _but(op.operands[1], [numbers.kernel_output_feature_dimension]),
+    ]
+
+
+def _indexed(op: ir.Operation) -> list[frozenset[int]]:
+    """All dimensions but those of the rows that are added."""
+    numbers = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
+    rows = frozenset(numbers.inserted_window_dims) | frozenset(numbers.scattered_dims_to_operand_dims)
+    rows |= frozenset(numbers.input_batching_dims)
+    return [rows, _but(op.operands[1], []), _but(op.operands[2], numbers.update_window_dims)]
+
+
+def _looked_up(op: ir.Operation) -> list[frozenset[int]]:
+    """The dimensions of which parts are looked up: XLA adds up twice what devices find along a split one."""
+    shape = ir.RankedTensorType(op.operands[0].type).shape
+    sizes = ir.DenseI64ArrayAttr(op.attributes["slice_sizes"])
+    return [frozenset(i for i, size in enumerate(sizes) if size < shape[i]), frozenset()]
+
+
+def _but(value: ir.Value, dimensions: Sequence[int]) -> frozenset[int]:
+    return frozenset(range(ir.RankedTensorType(value.type).rank)) - frozenset(dimensions)
+
+
+_TABLE = (
+    Row("stablehlo.dot_general", _adds_up, contracted, "each device multiplies its addend by the same factor"),
+    Row("stablehlo.convolution", require_one_group, convolved, "the same, of its window"),
+    Row("stablehlo.scatter", _is_of_one_array, _indexed, "each device adds its addends to the same rows"),
+    Row("stablehlo.gather", always, _looked_up, "each device looks up the same of its addend"),
+)
+ROWS = {row.op: row for row in _TABLE}
+
+# XLA:TPU has no complex numbers: it makes ops on their parts of these, and forgets or confuses what it was told.
+# Products are written as products of parts instead.
+_SUMS = ("reduce", "reduce_window", "scatter")
+_REASONS = {
+    "divide": "XLA:TPU reduces a quotient of complex numbers itself, whatever it is told",
+    **dict.fromkeys(_SUMS, "XLA:TPU aborts at a sum within arrays of complex numbers that is not reduced"),
+}
+LEFT = {f"stablehlo.{name}": reason for name, reason in _REASONS.items()}
+
+
+def require_real(op: ir.Operation) -> None:
+    """Declines where `op` works on complex numbers, and XLA does not follow what is not reduced through that."""
+    require(op.name not in LEFT or real_of(op.results[0]) is None, LEFT.get(op.name, ""), op)
+
+
+def _require_two_dimensions(op: ir.Operation) -> None:
+    """Declines a window along the only dimension, of which XLA:TPU makes one of two dimensions first."""
+    along = op.name != "stablehlo.reduce_window" or ir.RankedTensorType(op.results[0].type).rank > 1
+    require(along, "XLA:TPU reduces a window along the only dimension itself, whatever it is told", op)
+
+
+def require_followed(op: ir.Operation, addends: Sequence[int], axes: Axes) -> None:
+    """Declines unless XLA follows what is not reduced over `axes` from the operands `addends` through `op`."""
+    require_real(op)
+    _require_two_dimensions(op)
+    if MOVES in op.attributes:
+        raise Declined(ir.StringAttr(op.attributes[MOVES]).value, op)
+    _require_not_moved(op, addends, axes)
+    row = ROWS.get(op.name)
+    if row is None:
+        return
+    row.require(op)
+    lies = noted_operands(op, addends)
+    require(lies is not None, f"how the operands of a {_short(op)} are split is not noted", op)
+    assert lies is not None
+    for i, (sharding, whole) in enumerate(zip(lies, row.whole(op), strict=True)):
+        over = names_of(sharding.axes) if sharding is not None else frozenset()
+        fits = i in addends or not over & names_of(axes)
+        require(fits, f"what a {_short(op)} also reads is split over the same axes, and would be gathered", op)
+        require(not _split(sharding, whole, axes), f"a {_short(op)} adds up, or looks up, what is split", op)
+    result = noted_sharding(op.results[0])
+    shards = names_of(result.axes) if result is not None else frozenset()
+    require(not shards & names_of(axes), f"the result of a {_short(op)} is split over the same axes", op)
+
+
+def _require_not_moved(op: ir.Operation, addends: Sequence[int], axes: Axes) -> None:
+    """Declines where XLA alone would split the result over some of `axes` in place of what splits an addend.
+
+    What is not reduced over them can't be split over them: the shards would be gathered, and not moved.
+    """
+    result = noted_sharding(made_of(op, addends[0]))
+    kept = names_of(result.axes) if result is not None else frozenset()
+    if not kept & names_of(axes):
+        return
+    for lies in (noted_sharding(op.operands[i]) for i in addends):
+        lost = names_of(lies.axes) - kept - names_of(axes) if lies is not None else frozenset()
+        require(not lost, f"its shards of what is split over {', '.join(sorted(lost))} would be gathered", op)
+
+
+def is_followed(op: ir.Operation, addends: Sequence[int], axes: Axes) -> bool:
+    """Whether nothing makes `require_followed` decline."""
+    try:
+        require_followed(op, addends, axes)
+    except Declined:
+        return False
+    return True
+
+
+def _split(sharding: Sharding | None, dimensions: frozenset[int], but: Axes) -> bool:
+    """Whether one of `dimensions` is split, by other axes than `but`."""
+    if sharding is None:
+        return False
+    return any(names_of(over) - names_of(but) for i, over in enumerate(sharding.dimensions) if i in dimensions)
+
+
+def _short(op: ir.Operation) -> str:
+    return op.name.removeprefix("stablehlo.")

@@ -1,0 +1,1 @@
+"""Reductions that leave an accumulation loop: which may, which is worth it, and the edit."""

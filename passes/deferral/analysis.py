@@ -1,0 +1,461 @@
+"""What may leave a loop: carried values that may stay partial in the whole of it, and the reductions that then go."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+
+from paropt.passes.dataflow.duplication_cost import PER_BYTE, adds_nothing, joined, multiplications
+from paropt.passes.dataflow.execution_bounds import most_executions
+from paropt.passes.dataflow.loop_eval import executions, trips_of
+from paropt.passes.dataflow.loop_invariants import Varying
+from paropt.passes.dataflow.partial_values import BlockFacts, PartialValues
+from paropt.passes.deferral.branch_reads import BranchSum, branch_of, branch_reads
+from paropt.passes.ir.branches import BRANCHES, ends_of
+from paropt.passes.ir.loops import Loop, is_carried_on, trip_count
+from paropt.passes.ir.types import bytes_of, widens
+from paropt.passes.sharding.annotations import parts_unreduced
+from paropt.passes.sharding.collectives import IN_BRANCH, REDUCTIONS, Reduction, neutral_number
+from paropt.passes.sharding.shardings import SHARDING
+from paropt.passes.support.disjoint_sets import connected
+from paropt.passes.support.remarks import Declined, require
+from paropt.passes.support.traversal import defining_op, op_of, terminator_of
+
+
+class Deferral(NamedTuple):
+    """Carried values that one kind of reduction may leave, and without which none of them may."""
+
+    values: PartialValues
+    positions: tuple[int, ...]  # of the carried values
+    members: frozenset[ir.Value]  # the partial values that they are made of
+    reductions: tuple[ir.Operation, ...]  # those that the loop no longer needs
+    order: tuple[ir.Value, ...]  # the members in program order
+
+
+class Deferrals(NamedTuple):
+    """What one kind of reduction may leave, in parts that may go without each other; and why it stays elsewhere."""
+
+    parts: list[Deferral]
+    values: PartialValues
+    reductions: Sequence[ir.Operation]  # of this kind, whether or not they may leave
+    reasons: dict[ir.Value, Declined]  # by the partial values that lead to a carried value that may not
+
+
+def deferrals(
+    loop: Loop,
+    reduction: Reduction,
+    facts: BlockFacts,
+    results: Sequence[ir.Value] = (),
+    stay_reduced: frozenset[int] = frozenset(),
+) -> Deferrals:
+    """What `reduction` may leave of `loop`, where the `results` of loops in it are taken for reduced there, too.
+
+    The carried values number `stay_reduced` are not to become partial.
+    """
+    sources: list[ir.Value] = [result for op in movable(reduction, facts) for result in op.results]
+    sources += results
+    found = _deferrals(loop, reduction, facts, sources, stay_reduced)
+    if not found.parts and found.reasons:
+        found = _deferrals(loop, reduction, facts, sources, stay_reduced, as_carried=True)
+    leaving = frozenset().union(*(part.members for part in found.parts))
+    if found.reasons and (read := _read_by_others(loop, facts.partial_values(reduction, sources), leaving)):
+        found = _deferrals(loop, reduction, facts, [value for value in sources if value not in read], stay_reduced)
+        return found._replace(reasons=read | found.reasons)
+    return found
+
+
+def movable(reduction: Reduction, facts: BlockFacts) -> list[ir.Operation]:
+    """The reductions of this kind, but for those with which branches reduce what the loop carries already."""
+    return [op for op in facts.reductions.kinds.get(reduction, []) if IN_BRANCH not in op.attributes]
+
+
+def made_by_branches(found: Deferrals, loop: Loop) -> frozenset[int]:
+    """The carried values that may be partial and that only branches change, such as the momentum of gradients.
+
+    A branch that reduces the sum which it makes them of may as well return them reduced.
+    """
+    positions = [i for part in found.parts for i in part.positions]
+    return frozenset(i for i in positions if _is_made_by_branches(loop.next_values.operands[i], i, loop))
+
+
+def _is_made_by_branches(value: ir.Value, position: int, loop: Loop) -> bool:
+    op = defining_op(value)
+    if op is None or op.name not in BRANCHES:
+        return False
+    ends = [(end.block, end.operands[ir.OpResult(value).result_number]) for end in ends_of(op)]
+    made = [defining_op(end) for _, end in ends]
+    return all(
+        end == loop.body.arguments[position] or (op is not None and op.block == block)
+        for (block, end), op in zip(ends, made, strict=True)
+    )
+
+
+def _deferrals(
+    loop: Loop,
+    reduction: Reduction,
+    facts: BlockFacts,
+    sources: Sequence[ir.Value],
+    stay_reduced: frozenset[int],
+    *,
+    as_carried: bool = False,
+) -> Deferrals:
+    """What may leave of the sums `sources`. Branches may read carried values, too, `as_carried`: rarely better."""
+    reductions = movable(reduction, facts)
+    reasons: dict[ir.Value, Declined] = {}
+    nexts = list(loop.next_values.operands)
+
+    def reached(positions: Sequence[int]) -> PartialValues:
+        return facts.partial_values(reduction, [*sources, *(loop.body.arguments[i] for i in positions)])
+
+    positions: list[int] = []
+    values = reached(positions)
+    others = [i for i in range(len(nexts)) if i not in stay_reduced]
+    while more := [i for i in others if nexts[i] in values.values and i not in positions]:
+        positions = sorted([*positions, *more])
+        values = reached(positions)
+    while True:
+        made_of = {i: [*values.made_of(nexts[i]), loop.body.arguments[i]] for i in positions}
+        members = frozenset().union(*made_of.values())
+        context = Context(loop, values, facts, frozenset(positions), members, as_carried, {})
+        refused: set[int] = set()
+        for i in positions:
+            try:
+                _require_deferrable(i, made_of[i], context)
+            except Declined as declined:
+                refused.add(i)
+                for value in made_of[i]:
+                    reasons.setdefault(value, declined)
+        if not refused:
+            break
+        positions = [i for i in positions if i not in refused]
+        values = reached(positions)
+    return Deferrals(_parts(connected(positions, made_of), made_of, reductions, values), values, reductions, reasons)
+
+
+def merged(parts: Sequence[Deferral]) -> Deferral:
+    """Several parts of one kind of reduction as one."""
+    values = parts[0].values
+    found = {op.results[0]: op for part in parts for op in part.reductions}
+    members = frozenset().union(*(part.members for part in parts))
+    return Deferral(
+        values,
+        tuple(sorted(i for part in parts for i in part.positions)),
+        members,
+        tuple(found.values()),
+        tuple(value for value in values.values if value in members),
+    )
+
+
+def _parts(
+    groups: list[list[int]],
+    made_of: dict[int, list[ir.Value]],
+    reductions: Sequence[ir.Operation],
+    values: PartialValues,
+) -> list[Deferral]:
+    """A part for each group of carried values."""
+    group_of = {value: g for g, group in enumerate(groups) for i in group for value in made_of[i]}
+    order: list[list[ir.Value]] = [[] for _ in groups]
+    for value in values.values:
+        if value in group_of:
+            order[group_of[value]].append(value)
+    gone: list[list[ir.Operation]] = [[] for _ in groups]
+    for op in reductions:
+        for g in dict.fromkeys(group_of[result] for result in op.results if result in group_of):
+            gone[g].append(op)
+    return [
+        Deferral(values, tuple(group), frozenset(order[g]), tuple(gone[g]), tuple(order[g]))
+        for g, group in enumerate(groups)
+    ]
+
+
+class Context(NamedTuple):
+    """What the conditions are asked about."""
+
+    loop: Loop
+    values: PartialValues
+    facts: BlockFacts
+    positions: frozenset[int]
+    members: frozenset[ir.Value]  # the partial values that what is at these positions is made of
+    as_carried: bool
+    refused: dict[ir.Value, Declined | None]  # of those members that were asked about, why not: others share them
+
+    def may_be_read(self, value: ir.Value) -> bool:
+        """Whether a branch may reduce the partial `value` for itself."""
+        return self.values.reduction.is_whole and (self.as_carried or not isinstance(value.owner, ir.Block))
+
+
+def _require_deferrable(position: int, made_of: list[ir.Value], context: Context) -> None:
+    """Declines unless carried value `position`, made of the values `made_of`, may stay partial in the whole loop."""
+    loop, values = context.loop, context.values
+    reduction = values.reduction
+    elements = dict.fromkeys(ir.RankedTensorType(value.type).element_type for value in made_of)
+    for element in (element for element in elements if neutral_number(reduction.combiner, element) is None):
+        sources = [op for value in made_of if values.is_source(value) and (op := defining_op(value)) is not None]
+        require(False, f"no neutral element is known for a {reduction.combiner} of {element}", *sources[:1])
+    require(SHARDING not in loop.op.attributes, "the loop says how its values are sharded", loop.op)
+    context.facts.require_uniform(loop.predicate, "the number of trips", loop.op, reduction)
+    for use in loop.condition.arguments[position].uses:
+        require(False, "the condition reads the accumulator", use.owner.operation)
+    for value in made_of:
+        if value not in context.refused:
+            context.refused[value] = _refusal(value, context)
+        if (declined := context.refused[value]) is not None:
+            raise declined
+
+
+def _refusal(value: ir.Value, context: Context) -> Declined | None:
+    """Why the partial `value` may not stay partial; None when each use ends in an accumulator that is deferred too."""
+    try:
+        for use in value.uses:
+            _require_member(value, use, context)
+    except Declined as declined:
+        return declined
+    return None
+
+
+def _require_member(value: ir.Value, use: ir.OpOperand, context: Context) -> None:
+    """Declines unless `use` of the partial `value` ends in an accumulator that is deferred too."""
+    made = context.values.made_by(use)
+    if made is not None and made in context.members:
+        return
+    op = use.owner.operation
+    if op == context.loop.next_values:
+        ends = use.operand_number in context.positions
+        require(ends, f"{_described(value)} is also carried to the next trip", op)
+        return
+    again = op.name in REDUCTIONS
+    require(not again, f"{_described(value)} is reduced again, in a trip that is not proven to be the last only", op)
+    branch = branch_of(value, use, context.loop.body) if context.may_be_read(value) else None
+    if branch is not None:
+        context.facts.require_same_branch(terminator_of(branch), context.values.reduction)
+        return  # reduced in there
+    require(made is None, f"{_described(value)} also reaches a value that is not accumulated", op)
+    raise _reason_for(value, use, context.values)
+
+
+def _read_by_others(loop: Loop, values: PartialValues, leaving: frozenset[ir.Value]) -> dict[ir.Value, Declined]:
+    """Why a sum, none of `leaving`, is reduced where the body needs it: what else is added to the same accumulators
+    may still leave.
+    """
+    reasons: dict[ir.Value, Declined] = {}
+    added = {part for value in loop.next_values.operands for part in values.made_of(value)}
+    for value in values.values if added else ():
+        uses = [use for use in values.other_uses(value) if use.owner.operation != loop.next_values]
+        made_of = [each for each in values.made_of(value) if values.is_source(each)] if uses else []
+        if len(made_of) == 1 and made_of[0] in added - leaving:
+            reasons.setdefault(made_of[0], _reason_for(value, uses[0], values))
+    return reasons
+
+
+def _reason_for(value: ir.Value, use: ir.OpOperand, values: PartialValues) -> Declined:
+    """Why `use` needs the partial `value` reduced."""
+    op = use.owner.operation
+    declined = values.stopped_at(use)
+    because = f": {declined.reason}" if declined is not None else ""
+    return Declined(f"{_described(value)} is also read by {op.name}{because}", op)
+
+
+def _described(value: ir.Value) -> str:
+    op = defining_op(value)
+    if op is None:
+        return "the accumulator"
+    return "the reduced value" if op.name in REDUCTIONS else "a sum of reduced values"
+
+
+# What could be sent in the time that it takes to start a collective, at least: some microseconds, in which 4 kB take
+# some nanoseconds. So it is rather a bound on what more may be sent to do fewer collectives.
+BYTES_PER_COLLECTIVE = 4096
+
+
+class Cost(NamedTuple):
+    """What is reduced per device: in all trips of one execution of the loop, and after it."""
+
+    inside: dict[ir.Value, int]  # bytes of each array that is reduced in the loop
+    runs: dict[ir.Value, int | None]  # how often each is; None: not known
+    shared: dict[ir.Value, int]  # for how many that may leave each is, as XLA merges them; 0: for others, too
+    after: list[int]  # bytes of each array that is reduced after it
+    within: list[BranchSum]  # what branches in the loop reduce for themselves
+    unwidened: int  # bytes of all of these in the program's own types: the user asked for wider ones at any price
+    held: int  # bytes that the loop carries more than before
+    joined: int  # bytes that XLA moves more than before, to put together what is split and now there twice
+    repeated: int = 0  # multiplications more that a device makes, of products that are then there twice
+    lifted: frozenset[ir.Value] = frozenset()  # what is reduced in the loop and the same in each trip: XLA does it once
+
+    @property
+    def saved(self) -> int:
+        """Bytes that are reduced less."""
+        return self._in_all(self.inside) - sum(self.after) - self.in_branches
+
+    @property
+    def in_branches(self) -> int:
+        """Bytes that branches in the loop reduce, in all its trips."""
+        return sum(each.size * each.often for each in self.within)
+
+    def _in_all(self, each: Mapping[ir.Value, int]) -> int:
+        """The sum over all that is reduced inside."""
+        return sum(each[v] * self.often(v) // share for v, share in self.shared.items() if share)
+
+    def often(self, value: ir.Value) -> int:
+        """How often XLA alone reduces `value`. What is not known counts as 2: as few as can be worth it."""
+        runs = self.runs[value]
+        return 1 if value in self.lifted else 2 if runs is None else runs
+
+    def is_less(self, times: int = 1) -> bool:
+        """Than what is reduced inside, that many times. Bytes decide, then arrays; as much as XLA takes out will do."""
+        size, arrays = (self._in_all(each) for each in (self.inside, dict.fromkeys(self.inside, 1)))
+        often = times * sum(each.often for each in self.within)
+        after = (self.unwidened + times * self.in_branches, len(self.after) + often)
+        before = (times * size, times * arrays)
+        return after < before or (bool(self.lifted) and after == before)
+
+    @property
+    def more(self) -> int:
+        """Bytes that are reduced more."""
+        return self.unwidened + self.in_branches - self._in_all(self.inside)
+
+    @property
+    def fewer(self) -> int:
+        """Collectives fewer, at least: what is reduced in one trip, or after the loop, may be one collective."""
+        often = max((self.often(value) for value, share in self.shared.items() if share), default=0)
+        return often - sum(each.often for each in self.within) - bool(self.after)
+
+    def moves_less(self, times: int = 1) -> bool:
+        """Whether what is reduced less, and would be sent twice for that, is more than what is moved more.
+
+        What is multiplied more counts as what could be sent in that time.
+        """
+        saved = times * (self._in_all(self.inside) - self.in_branches) - self.unwidened
+        more = self.joined + self.repeated // PER_BYTE
+        return not more or more < 2 * saved
+
+
+def cost_of(part: Deferral, loop: Loop, shared: Mapping[ir.Value, int], varying: Varying) -> Cost:
+    """A branch whose predicate is not known counts as taken in every trip; what is no other in each, as reduced once.
+
+    What is reduced for several counts once for all of them, or not at all: `shared` says among how many that may leave.
+    """
+    trips = trip_count(loop)
+    reads = branch_reads(part.values, part.order, loop.body)
+    in_branches = any(op.block != loop.body for op in part.reductions)
+    known = trips_of(loop) if in_branches or reads else None
+    parts = {i: parts_unreduced(loop.op.results[i], part.values.reduction) for i in part.positions}
+    after = {i: -(-bytes_of(carried_type(part, loop, i)) // parts[i]) for i in part.positions}
+    before = {i: -(-bytes_of(ir.RankedTensorType(loop.op.results[i].type)) // parts[i]) for i in part.positions}
+    rest = _rests(part, loop)
+    held = sum(after.values()) - sum(before.values()) + sum(before[i] for i in _changed_apart(part, loop, rest))
+    made = [value for value, own in rest.items() if own == value]
+    often = 2 if trips is None else trips
+    moved, repeated = often * sum(map(joined, rest)), often * sum(map(multiplications, made))
+    widened = part.values.accumulate is not None
+    read = [i for i in part.positions if next(loop.op.results[i].uses, None) is not None]
+    unwidened = sum(-(-_unwidened(part, loop, i) // parts[i]) if widened else after[i] for i in read)
+    cost = Cost({}, {}, {}, [after[i] for i in read], [], unwidened, held, moved, repeated)
+    for within in reads:
+        end = terminator_of(within.block)
+        runs = executions(end, loop, known)
+        most = most_executions(end, loop) if runs is None else runs
+        often = next(count for count in (most, trips, 2) if count is not None)
+        size = -(
+            -bytes_of(ir.RankedTensorType(within.value.type)) // parts_unreduced(within.value, part.values.reduction)
+        )
+        cost.within.append(BranchSum(within.block.owner.operation, size, runs, often))
+    lifted: set[ir.Value] = set()
+    for op in part.reductions:
+        runs = executions(op, loop, known) if op.block != loop.body else None
+        for operand, result in zip(op.operands, op.results, strict=True):
+            if result in part.members:
+                size = bytes_of(ir.RankedTensorType(operand.type))
+                cost.inside[result] = -(-size // parts_unreduced(operand, part.values.reduction))
+                cost.shared[result] = shared[operand]
+                cost.runs[result] = trips if runs is None else runs
+                if op.block == loop.body and trips not in (0, 1) and operand not in varying:
+                    lifted.add(result)
+    return cost._replace(lifted=frozenset(lifted))
+
+
+def carried_type(part: Deferral, loop: Loop, position: int) -> ir.RankedTensorType:
+    """The type of carried value `position` when it is partial: unscattered, if a reduce_scatter closes it."""
+    tensor = ir.RankedTensorType(loop.op.operands[position].type)
+    wide, dimension = part.values.accumulate, part.values.reduction.scatter_dimension
+    if wide is not None and widens(tensor.element_type, wide):
+        tensor = ir.RankedTensorType.get(tensor.shape, wide, loc=loop.op.location)
+    if dimension is None:
+        return tensor
+    scatter = part.reductions[0]
+    whole, shard = (ir.RankedTensorType(v.type).shape[dimension] for v in (scatter.operands[0], scatter.results[0]))
+    shape = list(tensor.shape)
+    shape[dimension] *= whole // shard
+    return ir.RankedTensorType.get(shape, tensor.element_type, loc=loop.op.location)
+
+
+def _unwidened(part: Deferral, loop: Loop, position: int) -> int:
+    """Bytes of carried value `position` when it is partial, in the program's own type."""
+    own = ir.RankedTensorType(loop.op.operands[position].type).element_type
+    shape = carried_type(part, loop, position).shape
+    return bytes_of(ir.RankedTensorType.get(shape, own, loc=loop.op.location))
+
+
+def kept_apart(part: Deferral, loop: Loop) -> list[int]:
+    """The carried values with a part that was never partial: from the start, or from terms that are not reduced."""
+    combiner = part.values.reduction.combiner
+    arguments = {i: loop.body.arguments[i] for i in part.positions}
+    nexts = loop.next_values.operands
+    rest = {arguments[i] for i in part.positions if not adds_nothing(loop.op.operands[i], combiner)}
+    before = -1
+    while len(rest) > before:
+        before = len(rest)
+        for value in part.order:
+            if any(
+                term in rest or (term not in part.members and not adds_nothing(term, combiner))
+                for term in part.values.terms(value)
+            ):
+                rest.add(value)
+        rest |= {arguments[i] for i in part.positions if nexts[i] in rest}
+    return [i for i in part.positions if arguments[i] in rest]
+
+
+def _rests(part: Deferral, loop: Loop) -> dict[ir.Value, ir.Value]:
+    """The members with a part that was never partial, and the value that is this part; itself: it is to be made."""
+    apart = kept_apart(part, loop)
+    combiner = part.values.reduction.combiner
+    rest = {loop.body.arguments[i]: loop.body.arguments[i] for i in apart}
+    for value in (value for value in part.order if apart and value not in rest):
+        terms = [
+            t for t in part.values.terms(value) if t in rest or not (t in part.members or adds_nothing(t, combiner))
+        ]
+        kept = list(dict.fromkeys(rest.get(term, term) for term in terms))
+        if kept:
+            alike = op_of(value).name == combiner or part.values.values[value].choices
+            same = len(kept) == 1 and (alike or is_carried_on(op_of(value), kept[0]))
+            rest[value] = kept[0] if same else value
+    return rest
+
+
+def _changed_apart(part: Deferral, loop: Loop, rest: dict[ir.Value, ir.Value]) -> list[int]:
+    """Those of `kept_apart` that the loop changes, so that it has to carry them beside the partial value."""
+    nexts = loop.next_values.operands
+    apart = [i for i in part.positions if loop.body.arguments[i] in rest]
+    return [i for i in apart if nexts[i] not in rest or rest[nexts[i]] != loop.body.arguments[i]]
+
+
+def reason_to_stay(op: ir.Operation, found: Deferrals, otherwise: Declined) -> Declined:
+    """Why the reduction `op` stays in the loop: the first obstacle on the ways that its results go; `otherwise`, if it
+    might leave.
+    """
+    if any(result in part.members for part in found.parts for result in op.results):
+        return otherwise
+    waiting: list[ir.Value] = list(op.results)
+    seen = set(waiting)
+    while waiting:
+        value = waiting.pop(0)
+        if value in found.reasons:
+            return found.reasons[value]
+        for use in value.uses:
+            stopped = found.values.stopped_at(use)
+            if stopped is not None:
+                return stopped
+            made = found.values.made_by(use)
+            if made is not None and made not in seen:
+                seen.add(made)
+                waiting.append(made)
+    return otherwise

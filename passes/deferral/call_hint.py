@@ -1,0 +1,35 @@
+"""Says which accumulators a program hands back reduced in each call, and how they need not be."""
+
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from paropt.passes.dataflow.linearity import ConvertPolicy
+from paropt.passes.dataflow.partial_values import BlockFacts, blocks_with_reductions
+from paropt.passes.deferral.call_accumulators import KeptSum, is_called_by_user, kept_sums, name_of
+from paropt.passes.ir.types import bytes_of
+from paropt.passes.support.locations import is_name
+from paropt.passes.support.remarks import Declined, Remark, missed
+
+
+def kept_sums_missed(module: ir.Operation, convert: ConvertPolicy, pass_name: str) -> list[Remark]:
+    """One remark for each program, or manual part of one, that returns arguments with reduced sums added to them."""
+    blocks = [block for block in blocks_with_reductions(module) if is_called_by_user(block)]
+    found = [kept_sums(BlockFacts(block, convert, with_branches=True)) for block in blocks]
+    return [missed(pass_name, kept[0].reductions[0], Declined(_text(kept))) for kept in found if kept]
+
+
+def _text(kept: list[KeptSum]) -> str:
+    location: Any = name_of(kept[0].argument).location
+    name = location.name_str if is_name(location) else "an argument"
+    others = len(kept) - 1
+    come = (
+        f"and {others} more argument{'s' if others > 1 else ''} come in reduced and go"
+        if others
+        else "comes in reduced and goes"
+    )
+    size = sum(bytes_of(ir.RankedTensorType(each.argument.type)) for each in kept)
+    return (
+        f"{name} {come} out reduced, with sums over devices added: {size} bytes in each call. Where an update follows "
+        "several calls, paropt.accumulate(compute_grad=..., apply_grad=..., microbatches=...) reduces once per update"
+    )

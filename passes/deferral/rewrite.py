@@ -1,0 +1,419 @@
+"""Takes reductions out of loops: a loop carries partial values, and one reduction of each follows it."""
+
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+
+from paropt.passes.dataflow.equivalent_ops import twins
+from paropt.passes.dataflow.linearity import ConvertPolicy
+from paropt.passes.dataflow.loop_invariants import Varying
+from paropt.passes.dataflow.partial_values import BlockFacts, first_source
+from paropt.passes.deferral.analysis import (
+    BYTES_PER_COLLECTIVE,
+    Cost,
+    Deferral,
+    Deferrals,
+    carried_type,
+    cost_of,
+    deferrals,
+    kept_apart,
+    made_by_branches,
+    merged,
+    movable,
+    reason_to_stay,
+)
+from paropt.passes.deferral.branch_reads import BranchRead, branch_reads
+from paropt.passes.deferral.certification import Site, certificate_of
+from paropt.passes.deferral.finite_hint import masks_missed
+from paropt.passes.deferral.last_iteration import last_trip_peeled
+from paropt.passes.deferral.policy import Policy
+from paropt.passes.deferral.select_to_branch import selects_branched, selects_taken_back
+from paropt.passes.deferral.sink_into_branches import sums_sunk, sums_taken_back
+from paropt.passes.ir.barriers import BARRIER
+from paropt.passes.ir.branches import BRANCHES
+from paropt.passes.ir.loops import WHILE, Loop, loop_around, trip_count
+from paropt.passes.rewrite.erase import erase_unread
+from paropt.passes.rewrite.loop_edits import carry, rebuilt, uncarry
+from paropt.passes.rewrite.reduce_scatter import own_shards_scattered
+from paropt.passes.rewrite.residual_split import (
+    Split,
+    closed,
+    erase_unused,
+    in_type,
+    in_type_of,
+    neutral_before,
+    split_values,
+)
+from paropt.passes.sharding.collectives import ALL_REDUCE, DEFERRED, GLOBAL_ALL_REDUCE, IN_BRANCH, REDUCTIONS, Reduction
+from paropt.passes.sharding.meshes import Mesh
+from paropt.passes.spmd.region_sums import taken_out
+from paropt.passes.support.remarks import Declined, Remark, Saved, applied, missed, require
+from paropt.passes.support.traversal import defining_op, is_within, ops_of, parent_of
+
+NAME = "defer-sync"  # the pass that this is done for, wherever it is done
+
+
+class Options(NamedTuple):
+    """What the user asked for."""
+
+    convert: ConvertPolicy
+    accumulate: ir.Type | None
+    policy: Policy
+    meshes: tuple[Mesh, ...]
+    finite: bool = False  # what is multiplied by 0
+
+
+class Possible(NamedTuple):
+    """A deferral that is legal, and worth it."""
+
+    reduction: Reduction
+    part: Deferral
+    cost: Cost
+
+
+def defer_in(root: ir.Operation, options: Options) -> list[Remark]:
+    """Defers what can be in the loops under `root`; inner loops first, and again, if something has left one around."""
+    done: list[Remark] = []
+    while True:
+        remarks = [remark for op in ops_of(root, WHILE) for remark in _defer_from(Loop(op), options)]
+        now = [remark for remark in remarks if remark.applied]
+        done += now
+        if not now or not any(is_within(op, WHILE) for op in ops_of(root, WHILE)):
+            return done + [remark for remark in remarks if not remark.applied]
+
+
+def _defer_from(loop: Loop, options: Options) -> list[Remark]:
+    """Defers what can be, one kind of reduction after the other; each rewrite makes a new loop."""
+    policy = options.policy
+    remarks = last_trip_peeled(loop, NAME, Site.of(loop, options.meshes))
+    if policy.scatters:
+        remarks += own_shards_scattered(loop, NAME)
+    tried = sunk = False
+    while True:
+        facts = _facts(loop, options)  # made anew: they do not outlive a rewrite
+        possible, stays = _possible(loop, facts, options)
+        decided = policy.chosen([(each.reduction, each.cost) for each in possible])
+        chosen = [each for each, declined in zip(possible, decided, strict=True) if declined is None]
+        if not chosen and not tried:  # what a select needs, a branch may reduce for itself
+            tried = True
+            branched, declined_selects = selects_branched(
+                loop, partial(_facts, loop, options), NAME, finite=options.finite
+            )
+            sunk = sums_sunk(loop, _facts(loop, options))
+            remarks += declined_selects
+            if sunk or branched:
+                remarks += last_trip_peeled(loop, NAME, Site.of(loop, options.meshes))
+                continue
+        if not chosen:
+            for each, declined in zip(possible, decided, strict=True):
+                assert declined is not None
+                stays += [missed(NAME, op, declined) for op in each.part.reductions]
+            remarks += sums_taken_back(loop, NAME) if sunk else []
+            remarks += selects_taken_back(loop, NAME)
+            if not options.finite:
+                stays += masks_missed(loop, NAME, partial(_defer_from, options=_if_finite(options)))
+            return remarks + stays + _elsewhere(loop)
+        if again := _reduced_again(chosen, facts):
+            remarks += again
+            continue
+        site = Site.of(loop, options.meshes)
+        of_one_kind = [each for each in chosen if each.reduction == chosen[0].reduction]
+        for each in of_one_kind:
+            remarks += _remarks(each, facts, site, options)
+            policy.held += each.cost.held
+        loop = deferred(loop, merged([each.part for each in of_one_kind]), facts)
+
+
+def _if_finite(options: Options) -> Options:
+    """The same with the option `finite`, for a trial that costs the policy nothing."""
+    return options._replace(finite=True, policy=replace(options.policy))
+
+
+def _facts(loop: Loop, options: Options) -> BlockFacts:
+    return BlockFacts(loop.body, options.convert, with_branches=True, leaves_loop=True, accumulate=options.accumulate)
+
+
+def _possible(loop: Loop, facts: BlockFacts, options: Options) -> tuple[list[Possible], list[Remark]]:
+    """What may leave the loop, and for each reduction that may not, why."""
+    stays = [missed(NAME, op, declined) for op, declined in facts.reductions.declined]
+    kinds: list[OfKind] = []
+    for reduction in facts.reductions.kinds:
+        try:
+            options.policy.require_axes(reduction, options.meshes)
+        except Declined as declined:
+            stays += [missed(NAME, op, declined) for op in movable(reduction, facts)]
+            continue
+        kinds.append(_of_kind(loop, reduction, facts, options))
+    possible = [each for kind in kinds for each in kind.worth]
+    possible += _for_fewer_collectives(possible, [each for kind in kinds for each in kind.dearer], loop)
+    leaving = _leaving(possible)
+    for kind in kinds:
+        staying = [op for op in movable(kind.found.values.reduction, facts) if op.results[0] not in leaving]
+        stays += [missed(NAME, op, reason_to_stay(op, kind.found, kind.reason)) for op in staying]
+    return possible, stays
+
+
+class OfKind(NamedTuple):
+    """What one kind of reduction may leave, the parts that are worth it, and why the others are not."""
+
+    found: Deferrals
+    worth: list[Possible]
+    reason: Declined
+    dearer: list[Possible]  # parts of which more bytes are reduced after the loop than in it
+
+
+def _for_fewer_collectives(worth: list[Possible], dearer: list[Possible], loop: Loop) -> list[Possible]:
+    """Those of `dearer` that leave as well: all, where no trip is left to reduce anything, at little cost in bytes.
+
+    Else XLA may do all that a trip reduces in one collective, of which there would be as many as before.
+    """
+    leaving = _leaving([*worth, *dearer])
+    staying = any(op.results[0] not in leaving for op in ops_of(loop.op, *REDUCTIONS))
+    if staying or not dearer:
+        return []
+    fewer = min(each.cost.fewer for each in dearer)
+    more = sum(each.cost.more for each in dearer)
+    return dearer if fewer > 0 and more <= fewer * BYTES_PER_COLLECTIVE else []
+
+
+def _of_kind(loop: Loop, reduction: Reduction, facts: BlockFacts, options: Options) -> OfKind:
+    found = deferrals(loop, reduction, facts)
+    kind = _worth(found, loop, options)
+    by_branches = made_by_branches(found, loop)
+    if not by_branches:
+        return kind
+    fewer = _worth(deferrals(loop, reduction, facts, stay_reduced=by_branches), loop, options)
+    if _leaving(fewer.worth) >= _leaving(kind.worth) and _saved(fewer.worth) >= _saved(kind.worth):
+        return fewer
+    return kind
+
+
+def _leaving(possible: list[Possible]) -> set[ir.Value]:
+    """The first results of the reductions that leave."""
+    return {op.results[0] for each in possible for op in each.part.reductions}
+
+
+def _saved(possible: list[Possible]) -> int:
+    return sum(each.cost.saved for each in possible)
+
+
+def _reduced_again(chosen: list[Possible], facts: BlockFacts) -> list[Remark]:
+    """Reduces once what the program computes twice, where only one of both is to leave the loop.
+
+    XLA finds out that both are the same, and would reduce that in each trip for the other one anyway.
+    """
+    leaving = {result for each in chosen for op in each.part.reductions for result in op.results}
+    kinds = [facts.reductions.kinds[reduction] for reduction in {each.reduction for each in chosen}]
+    mixed = [op for ops in kinds if not leaving.issuperset(op.results[0] for op in ops) for op in ops]
+    first = twins(facts.block) if mixed else {}
+    again = facts.in_order(op.results[0] for op in mixed if op.results[0] in first)
+    remarks = [applied(NAME, op, "what is computed twice is reduced once, where it is computed first") for op in again]
+    for op in again:
+        operands = list(op.operands)
+        for result in op.results:
+            result.replace_all_uses_with(first[result])
+        op.erase()
+        erase_unread(operands)
+    return remarks
+
+
+def _worth(found: Deferrals, loop: Loop, options: Options) -> OfKind:
+    kind = OfKind(found, [], Declined("no accumulator takes it"), [])
+    shared, varying = _shared(found), Varying(loop)
+    for part in found.parts:
+        cost = cost_of(part, loop, shared, varying)
+        possible = Possible(part.values.reduction, part, cost)
+        try:
+            _require_worth(cost, 1 if cost.is_less() else _trips_around(part, loop, options))
+        except Declined as declined:
+            kind = kind._replace(reason=declined)
+            if not cost.is_less() and cost.moves_less():
+                kind.dearer.append(possible)
+            continue
+        kind.worth.append(possible)
+    return kind
+
+
+def _shared(found: Deferrals) -> dict[ir.Value, int]:
+    """How many reductions of a value may leave; 0 if others may not. XLA takes several of the same value for one."""
+    leaving = frozenset().union(*(part.members for part in found.parts))
+    shared: dict[ir.Value, int] = {}
+    for op in found.reductions:
+        for operand, result in zip(op.operands, op.results, strict=True):
+            before = shared.get(operand, 0)
+            stays = result not in leaving or (operand in shared and not before)
+            shared[operand] = 0 if stays else before + 1
+    return shared
+
+
+def _trips_around(part: Deferral, loop: Loop, options: Options) -> int:
+    """How often the loop around `loop` runs, where that need not reduce either what `loop` then leaves to it; else 1.
+
+    Gradients of scanned layers may be reduced in a narrower type in each layer than in the accumulator of all.
+    """
+    around = loop_around(loop.op.block)
+    if around is None or options.policy.name == "auto":  # which decides by what each loop costs alone
+        return 1
+    facts = _facts(around, options)
+    results = [loop.op.results[i] for i in part.positions]
+    found = deferrals(around, part.values.reduction, facts, results)
+    leaving = frozenset().union(*(each.members for each in found.parts))
+    trips = trip_count(around)
+    return (2 if trips is None else trips) if leaving.issuperset(results) else 1
+
+
+def _require_worth(cost: Cost, times: int) -> None:
+    inside = sum(cost.inside.values())
+    counts = {cost.often(value) for value in cost.runs}
+    often = f"{min(counts)} times " if len(counts) == 1 else f"in all {len(cost.runs)} arrays "
+    merged = ", of values that are reduced there for others, too" if set(cost.shared.values()) != {1} else ""
+    lifted = ": what is the same in each trip, XLA reduces once" if cost.lifted else ""
+    within = f" and {cost.in_branches} in branches" if cost.within else ""
+    few = f"{cost.unwidened} bytes after the loop{within} are no fewer than {often}{inside} in it{merged}{lifted}"
+    require(cost.is_less(times), few)
+    more: list[str] = []
+    if cost.joined:
+        more.append(
+            f"{cost.joined} bytes more are moved in the loop, to put together what is split and then there twice"
+        )
+    if cost.repeated:
+        more.append(f"{cost.repeated} numbers more are multiplied in the loop, by what is then there twice")
+    require(cost.moves_less(times), " and ".join(more))
+
+
+def _remarks(done: Possible, facts: BlockFacts, site: Site, options: Options) -> list[Remark]:
+    cost = done.cost
+    remarks = []
+    for op in done.part.reductions:
+        moved = [result for result in op.results if result in done.part.members]
+        size, runs = sum(cost.inside[result] for result in moved), cost.runs[moved[0]]
+        often = "in every trip" if runs is None else f"{runs} times"
+        text = f"{size} bytes per device, now reduced after the loop and not {often} in it"
+        trip, after = sum(cost.inside.values()), sum(cost.after)
+        if after > trip:  # in the accumulator's type, or in all of an array that it is a part of
+            text += f"; {trip} bytes in a trip are {after} after them"
+        if cost.within:
+            most = "" if all(each.runs is not None for each in cost.within) else "at most "
+            text += f"; {most}{cost.in_branches} bytes are reduced in branches that need them in there"
+        if cost.held or options.policy.name == "auto":
+            text += f"; {cost.saved} bytes fewer are reduced, {cost.held} more are held"
+        certificate = certificate_of(op, done.part, cost, facts, site)
+        # What several reductions lead to is reduced after the loop once.
+        closed = cost.after if op == done.part.reductions[0] else ()
+        saved = Saved(len(moved), size, runs, len(closed), sum(closed))
+        remarks.append(applied(NAME, op, text, certificate, saved))
+    return remarks
+
+
+def _elsewhere(loop: Loop) -> list[Remark]:
+    """A remark for each all_reduce in a region within the body that is neither a branch nor a loop of its own."""
+    reason = Declined("the reduction is in a region of its own within the loop", loop.op)
+    found = ops_of(loop.op, ALL_REDUCE, GLOBAL_ALL_REDUCE)
+    inner = [op for op in found if not _is_in_body(op) and _loop_op_around(op) == loop.op]
+    exposed = taken_out(loop.op) if inner else frozenset()
+    return [missed(NAME, op, reason) for op in inner if op.results[0] not in exposed]
+
+
+def _is_in_body(op: ir.Operation) -> bool:
+    """Whether `op` is in the body of a loop, or in branches there."""
+    while parent_of(op).name in BRANCHES:
+        op = parent_of(op)
+    return loop_around(op.block) is not None
+
+
+def _loop_op_around(op: ir.Operation) -> ir.Operation:
+    while op.name != WHILE:
+        op = parent_of(op)
+    return op
+
+
+def deferred(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
+    """The loop that carries `found` partial, in place of `loop`."""
+    values = found.values
+    old = facts.in_order(found.order)
+    starts = {i: loop.op.operands[i] for i in found.positions}
+    combiner = values.reduction.combiner
+    apart = kept_apart(found, loop)
+    types = {i: carried_type(found, loop, i) for i in found.positions}
+    rests = {i: carry(loop, starts[i].type) for i in apart}
+    # Ops that are still to be split read carried values in the types that these had.
+    retyped = {i: carry(loop, type_) for i, type_ in types.items() if type_ != starts[i].type}
+    sources: dict[ir.Value, Split] = {}
+    for op in found.reductions:
+        pairs = zip(op.operands, op.results, strict=True)
+        sources |= {result: Split(operand, None) for operand, result in pairs if result in found.members}
+    for i in found.positions:
+        argument = loop.body.arguments[i]
+        sources[argument] = Split(retyped.get(i, argument), rests.get(i))
+    held = [_held(read) for read in branch_reads(values, found.order, loop.body)]
+    splits = split_values(values, sources, found.order)
+    for op in held:
+        source = first_source(op.operands[0], values) or found.reductions[0]
+        _reduce_in_branch(op, splits[op.operands[0]], source, combiner)
+
+    end = loop.next_values
+    ends = {i: splits[end.operands[i]] for i in found.positions}
+    like = {i: first_source(end.operands[i], values) or found.reductions[0] for i in found.positions}
+    with ir.InsertionPoint(end), end.location:
+        partials = {i: in_type(ends[i].partial, types[i].element_type) for i in found.positions}
+    nexts = [partials.get(i, value) for i, value in enumerate(end.operands)]
+    new_starts = list(loop.op.operands)
+    for i in found.positions:
+        new_starts[i] = neutral_before(loop.op, types[i], combiner)
+    carried: dict[int, int] = {}
+    for i, argument in rests.items():
+        position, rest = len(nexts), ends[i].rest
+        if rest is not None and rest == argument and next(argument.uses, None) is None:
+            uncarry(loop, position)  # the loop leaves it as it was: its start value will do
+            continue
+        carried[i] = position
+        nexts.append(rest if rest is not None else neutral_before(end, starts[i].type, combiner))
+        new_starts.append(starts[i])
+
+    new = rebuilt(loop, new_starts, nexts, list(carried))
+    at = ir.InsertionPoint(loop.op)
+    for i, result in enumerate(loop.op.results):
+        value = new.op.results[i]
+        if i in ends and next(result.uses, None) is not None:
+            rest = new.op.results[carried[i]] if i in carried else starts[i] if i in rests else None
+            value = closed(Split(value, rest), like[i], combiner, at, mark=DEFERRED)
+            with at, like[i].location:
+                value = in_type_of(value, result)
+        result.replace_all_uses_with(value)
+    loop.op.erase()
+    erase_unused(old)
+    for i, argument in retyped.items():
+        _replace(new, i, argument)
+    return new
+
+
+def _held(read: BranchRead) -> ir.Operation:
+    """An op in the branch that stands for the reduced value, until it is known what the partial one is then."""
+    made = defining_op(read.value)
+    behind = made is not None and made.block == read.block
+    at = ir.InsertionPoint.after(made) if made is not None and behind else ir.InsertionPoint.at_block_begin(read.block)
+    holder = read.block.owner.operation
+    with at, made.location if made is not None else holder.location:
+        held = ir.Operation.create(BARRIER, results=[read.value.type], operands=[read.value])
+    for use in read.uses:
+        use.owner.operation.operands[use.operand_number] = held.results[0]
+    return held
+
+
+def _reduce_in_branch(held: ir.Operation, split: Split, like: ir.Operation, combiner: str) -> None:
+    """Puts the reduced value in the place of the op `held`."""
+    at = ir.InsertionPoint(held)
+    value = closed(split, like, combiner, at, mark=IN_BRANCH)
+    with at, like.location:
+        held.results[0].replace_all_uses_with(in_type_of(value, held.results[0]))
+    held.erase()
+
+
+def _replace(loop: Loop, position: int, argument: ir.Value) -> None:
+    """Puts the last argument, `argument`, in the place of number `position`, which nothing reads any more."""
+    for block in (loop.condition, loop.body):
+        block.arguments[position].set_type(argument.type)
+    argument.replace_all_uses_with(loop.body.arguments[position])
+    uncarry(loop, ir.BlockArgument(argument).arg_number)

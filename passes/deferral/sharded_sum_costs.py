@@ -1,0 +1,143 @@
+"""What it saves, and costs, to hold a sum whole that a program splits, or to leave its split to what follows it."""
+
+from collections.abc import Iterable
+from math import prod
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
+
+from paropt.passes.deferral.analysis import Cost
+from paropt.passes.ir.loops import WHILE, Loop, loop_around, trip_count
+from paropt.passes.sharding.annotations import shard_bytes
+from paropt.passes.sharding.propagation import Propagated
+from paropt.passes.sharding.shardings import Axes, Sharding, mesh_behind, names_of, parts_in, unsplit, without
+from paropt.passes.spmd.exposed import made_by
+from paropt.passes.spmd.producers import SCATTER, Producer, producer_of
+from paropt.passes.spmd.sharded_sums import is_activation
+from paropt.passes.support.remarks import Declined
+from paropt.passes.support.traversal import is_within, module_of, op_of, parent_of
+
+_UNKNOWN = 2  # trips of a loop that does not tell: as few as can be worth it
+
+
+def sums_of(producers: Iterable[Producer]) -> list[list[Producer]]:
+    """The producers of each sum, in program order."""
+    found: dict[ir.Value, list[Producer]] = {}
+    for producer in producers:
+        found.setdefault(_sum_behind(producer.value), []).append(producer)
+    return list(found.values())
+
+
+def _sum_behind(value: ir.Value) -> ir.Value:
+    """What is accumulated of `value` in the end: behind the outermost loop that linear ops bring it to."""
+    waiting, seen, last = [value], {value}, value
+    while waiting:
+        for use in waiting.pop().uses:
+            user = use.owner.operation
+            if user.name == "stablehlo.return" and loop_around(user.block) is not None:
+                last = parent_of(user).results[use.operand_number]
+            new = [made for made in made_by(use) if made not in seen]
+            seen.update(new)
+            waiting += new
+    return last
+
+
+def cost_of_whole(producers: list[Producer], kept: frozenset[str], propagated: Propagated) -> Cost:
+    """Of the sum of `producers`, which stays split over the axes `kept`, when it is left unreduced over them."""
+    sizes = {}
+    for producer in producers:
+        lies = propagated.sharding_of(producer.value) or unsplit(producer.value, producer.mesh)
+        whole = Sharding(producer.mesh, without(lies.dimensions, producer.axes))
+        sizes[producer.value] = shard_bytes(producer.value, whole)
+    first = producers[0]
+    size = sizes[first.value]
+    mesh = mesh_behind(module_of(op_of(first.value)), first.mesh)
+    shards = prod(count for name, count in mesh.axes if name in kept) if mesh else 1
+    runs = {value: _runs(op_of(value)) for value in sizes}
+    return Cost(sizes, dict(runs), dict.fromkeys(sizes, 1), [size], [], size, size - size // shards, 0)
+
+
+def are_activations_costlier(found: Iterable[Producer], propagated: Propagated, alone: Propagated) -> bool:
+    """Whether loops would reduce more bytes of activations than they do as XLA `alone` splits the program.
+
+    So it may be where what follows a loop, such as experts that the axis of the examples splits, is not to decide how
+    the loop splits what it computes: what is left of that may lie so that a product adds up over devices.
+    """
+    gradients: set[ir.Value] = set()
+    added = 0.0
+    for producer in found:
+        change = _sent(producer, propagated) - _sent_alone(producer, alone) if is_within(producer.op, WHILE) else 0
+        if change and is_activation(producer.value, frozenset(), gradients):
+            added += change * _runs(producer.op)
+    return added > 0
+
+
+def _sent_alone(producer: Producer, alone: Propagated) -> float:
+    """What XLA alone has a device send for the same op; nothing, where it gathers operands that are split otherwise."""
+    try:
+        same = producer_of(producer.op, alone)
+    except Declined:
+        return 0
+    return _sent(same, alone) if same is not None else 0
+
+
+def _sent(producer: Producer, propagated: Propagated) -> float:
+    """What a device sends for the reduction of `producer`, in bytes."""
+    lies = propagated.sharding_of(producer.value) or unsplit(producer.value, producer.mesh)
+    whole = Sharding(producer.mesh, without(lies.dimensions, producer.axes))
+    devices = parts_in(module_of(producer.op), Sharding(producer.mesh, (producer.axes,)))
+    return 2 * shard_bytes(producer.value, whole) * (1 - 1 / devices)
+
+
+def are_rows_cheaper(producer: Producer, propagated: Propagated) -> bool:
+    """Whether a device gets fewer bytes of a scatter's rows than of its sum, as XLA alone sends them to split sums."""
+    op = producer.op
+    if op.name != SCATTER:
+        return False
+    table, *rows = (propagated.sharding_of(op.results[0]), *propagated.operand_shardings(op)[1:])
+    left = (
+        lies._replace(dimensions=without(lies.dimensions, producer.axes)) if lies else None for lies in (table, *rows)
+    )
+    values = (op.results[0], *op.operands[1:])
+    whole, indices, added = (shard_bytes(value, lies) for value, lies in zip(values, left, strict=True))
+    return indices + added // _parts_of_rows(producer, table) < whole
+
+
+def _parts_of_rows(producer: Producer, table: Sharding | None) -> int:
+    """Into how many parts each row is cut where the sum is split within rows, over axes that split what is added.
+
+    Devices exchange these parts then, and none has a whole row.
+    """
+    if table is None:
+        return 1
+    numbers = stablehlo.ScatterDimensionNumbers(producer.op.attributes["scatter_dimension_numbers"])
+    of_rows = {*numbers.inserted_window_dims, *numbers.input_batching_dims}
+    within = [axes for i, axes in enumerate(table.dimensions) if i not in of_rows]
+    split = tuple(tuple(axis for axis in axes if axis in producer.axes) for axes in within)
+    return parts_in(module_of(producer.op), Sharding(table.mesh, split))
+
+
+def with_rows_gathered(producer: Producer, kept: frozenset[str], propagated: Propagated) -> Producer:
+    """A scatter whose sum stays split over `kept`, as XLA alone does it: the rows are gathered over these axes first.
+
+    Each device then adds to its part of the sum, and only other axes are left to reduce over.
+    """
+    if not kept or not are_rows_cheaper(producer, propagated):
+        return producer
+
+    def left(axes: Axes) -> Axes:
+        return tuple(axis for axis in axes if not names_of([axis]) & kept)
+
+    operands = tuple(tuple(map(left, split)) for split in producer.operands)
+    return producer._replace(axes=left(producer.axes), operands=operands, shared=())
+
+
+def _runs(op: ir.Operation) -> int:
+    """How often `op` runs in one step."""
+    runs = 1
+    while op.parent is not None:
+        op = parent_of(op)
+        if op.name == WHILE:
+            trips = trip_count(Loop(op))
+            runs *= _UNKNOWN if trips is None else trips
+    return runs

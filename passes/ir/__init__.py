@@ -1,0 +1,1 @@
+"""The IR as it stands: control flow, constants, types, signatures, metadata."""

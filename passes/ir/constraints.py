@@ -1,0 +1,17 @@
+"""Sharding constraints: ops that say how a value is sharded, and return it."""
+
+from jaxlib.mlir import ir
+
+from paropt.passes.support.traversal import defining_op
+
+CONSTRAINT = "sdy.sharding_constraint"
+
+
+def unconstrained(value: ir.Value) -> ir.Value:
+    """What sharding constraints make `value` of: the same value.
+
+    JAX constrains everything, scalars too, in a manual computation that leaves axes to the partitioner.
+    """
+    while (op := defining_op(value)) is not None and op.name == CONSTRAINT:
+        value = op.operands[0]
+    return value

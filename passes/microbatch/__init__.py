@@ -1,0 +1,1 @@
+"""A whole-batch step as an accumulation loop over parts of the batch."""

@@ -1,0 +1,1 @@
+"""A step as functions of its own: prologue, body, epilogue."""

@@ -1,0 +1,80 @@
+"""Sums of what is reduced and then moved, in the same way: slices at one index of each device, transposed shards.
+
+A reduction may not be done after an op that takes other elements on each device. But where all terms of a sum are cut
+alike, the sum may be taken first, then reduced, then cut: `cut(sum(x)) + cut(sum(y)) = cut(sum(x + y))`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+
+from paropt.passes.dataflow.equivalent_ops import twins
+from paropt.passes.dataflow.linearity import is_mover
+from paropt.passes.dataflow.partial_values import BlockFacts, PartialValues
+from paropt.passes.ir.types import bytes_of
+from paropt.passes.sharding.collectives import Moved
+from paropt.passes.support.traversal import is_read_once, op_of
+
+
+class MovedSums(NamedTuple):
+    """What may be left unreduced of values that are all moved in the same way after their reduction."""
+
+    values: PartialValues  # the sources are what the ops make that move others
+    read: PartialValues  # what these ops read
+    before: "MovedSums | None"  # if that is moved itself
+
+
+def moved_sums(found: list[PartialValues], facts: BlockFacts) -> list[MovedSums]:
+    """The sums of what is moved after a reduction, whose values are `found`; and then moved again."""
+    known: dict[ir.Value, ir.Value] | None = None
+    sums: list[MovedSums] = []
+    waiting: list[tuple[PartialValues, MovedSums | None]] = [(each, None) for each in found]
+    while waiting:
+        read, before = waiting.pop(0)
+        moves = [op for op in map(op_of, read.stopped) if is_mover(op) and _may_follow(op, read)]
+        if known is None and any(len(op.operands) > 1 for op in moves):
+            known = twins(facts.block)
+        by_kind: dict[Moved, list[ir.Value]] = {}
+        for op in moves:
+            by_kind.setdefault(_moved(op, known or {}), []).append(op.results[0])
+        for kind, results in by_kind.items():
+            reduction = read.reduction._replace(moved=(*read.reduction.moved, kind))
+            sums.append(MovedSums(facts.partial_values(reduction, results), read, before))
+            waiting.append((sums[-1].values, sums[-1]))
+    return sums
+
+
+def before_moves(used: Sequence[ir.Value], sums: MovedSums | None, *, deep: bool = True) -> list[ir.Value]:
+    """The partial values that the sources `used` of `sums` are made of, in program order; if `deep`, back to the first
+    reductions.
+    """
+    if sums is None:
+        return []
+    members = frozenset(each for value in used for each in sums.read.made_of(op_of(value).operands[0]))
+    order = [value for value in sums.read.values if value in members]
+    return order + before_moves([v for v in order if sums.read.is_source(v)], sums.before) if deep else order
+
+
+def reduced_for(value: ir.Value, sums: MovedSums | None) -> list[ir.Value]:
+    """The results of reductions that the source `value` of `sums` is made of."""
+    if sums is None:
+        return [value]
+    made_of = sums.read.made_of(op_of(value).operands[0])
+    return [each for source in made_of if sums.read.is_source(source) for each in reduced_for(source, sums.before)]
+
+
+def _may_follow(op: ir.Operation, values: PartialValues) -> bool:
+    """Whether `op` moves a partial value that nothing else reads, nor what it is made of, and that is no larger."""
+    value = op.operands[0]
+    members = values.made_of(value) if not values.reduction.is_global else []
+    sources = sum(bytes_of(ir.RankedTensorType(each.type)) for each in members if values.is_source(each))
+    alone = all(is_read_once(each) for each in members)
+    return bool(members) and alone and bytes_of(ir.RankedTensorType(value.type)) <= sources
+
+
+def _moved(op: ir.Operation, known: Mapping[ir.Value, ir.Value]) -> Moved:
+    """What `op` does, told by the first of values that are computed twice."""
+    attributes = " ".join(f"{name}={op.attributes[name]}" for name in sorted(op.attributes.keys()))
+    others = tuple(known.get(value, value) for value in list(op.operands)[1:])
+    return Moved(op.name, attributes, others, (op.operands[0].type, op.results[0].type))

@@ -1,0 +1,1 @@
+"""Edits that passes share: `v = reduce(partial) + residual`, loops with other operands, dead ops."""

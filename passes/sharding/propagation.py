@@ -1,0 +1,332 @@
+"""How the values of a program for all devices lie on the mesh: Shardy's propagation, on a copy of the module."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import sdy
+from jaxlib.mlir.passmanager import PassManager
+
+from paropt.passes.ir.constants import CONSTANT
+from paropt.passes.ir.constraints import CONSTRAINT
+from paropt.passes.ir.loops import WHILE
+from paropt.passes.sharding.chlo import RULE, add_chlo_rules
+from paropt.passes.sharding.depth_first import sort_depth_first
+from paropt.passes.sharding.op_rules import Factors, parse_rule
+from paropt.passes.sharding.shardings import (
+    MANUAL,
+    SHARDING,
+    Axes,
+    Sharding,
+    closed_sharding,
+    rank_of,
+    read_sharding,
+    refines,
+    sharding_of,
+    unsplit,
+)
+from paropt.passes.sharding.shardy_input import Same, bypass, lift_unchanged, open_read_by_loops, reshape, same_values
+from paropt.passes.support.pipeline import elements_of
+from paropt.passes.support.remarks import Declined
+from paropt.passes.support.traversal import all_ops_of, defining_op, is_used, op_of, ops_of
+
+_RULES = "builtin.module(func.func(sdy-populate-op-sharding-rules))"
+_PROPAGATION = "builtin.module(sdy-propagation-pipeline)"
+# What that pipeline does besides, to no value that is asked about: it takes a third of its time.
+_NOT_ASKED_FOR = ("canonicalize", "func.func(sdy-drop-sharding-rules)", "sdy-save-module")
+_DEAD = "builtin.module(trivial-dce)"
+_DCE = "symbol-dce"  # erases functions that are not called any more
+_BROADCAST, _RESHAPE = "stablehlo.broadcast_in_dim", "stablehlo.reshape"
+_WAS = {"sdy.reshard": CONSTRAINT, _RESHAPE: _BROADCAST}  # what an op may have been in the module
+_RESHARD = "sdy.reshard"
+_INSERTS_RESHARDS = "sdy-insert-explicit-reshards"
+_BARRIER = "sdy.propagation_barrier"
+# The dimensions of their results are not those of their operands, even where the shapes are the same.
+_REORDER = frozenset(f"stablehlo.{name}" for name in ("convolution", "dot_general", "transpose"))
+
+
+class Propagated:
+    """What Shardy finds in a copy of `module`, asked about the ops of `module` itself.
+
+    How the results `forward_only` are used is not to tell how they are split. With `rules_only`, nothing is
+    propagated: only sharding rules can be asked for.
+    """
+
+    def __init__(
+        self,
+        module: ir.Operation,
+        forward_only: Sequence[ir.Value] = (),
+        *,
+        rules_only: bool = False,
+    ) -> None:
+        self._marks: dict[ir.Value, ir.Attribute] = {}  # by the first results of the module's ops
+        self._copy = module.operation.clone()
+        copies = self._marked(module, all_ops_of(self._copy) if rules_only else sort_depth_first(self._copy))
+        if not rules_only and not all(map(is_used, map(op_of, copies))):
+            copies = self._alive()
+        self._same: Same = {}  # what XLA reads in place of a value
+        if not rules_only:
+            self._same = same_values(module)
+            for result, value in same_values(self._copy).items():
+                bypass(result, value)
+        for result in forward_only:
+            if (copy := copies.get(op_of(result).results[0])) is not None:
+                _stop_backward(copy.results[ir.OpResult(result).result_number])
+        for broadcast in ops_of(self._copy, _BROADCAST):
+            reshape(broadcast)
+        loops = [loop.results[0] for loop in ops_of(module, WHILE) if len(loop.results) and loop.results[0] in copies]
+        self._unchanged = {loop: lift_unchanged(copies[loop]) for loop in loops}  # what they carry
+        opened = open_read_by_loops(self._copy)
+        for number, constraint in enumerate(opened, len(self._marks)):
+            constraint.location = self._mark(number)
+        self._opened = {constraint.location.attr for constraint in opened}
+        _ensure_main(self._copy)
+        add_chlo_rules(self._copy)
+        if rules_only:
+            run_natively(self._copy, _RULES)
+        else:
+            self._propagate()
+        self._found: dict[ir.Attribute, list[ir.Operation]] = {}  # by their marks: Shardy marks what it adds alike
+        self._copy.walk(self._find)
+
+    def _marked(self, module: ir.Operation, copies: Sequence[ir.Operation]) -> dict[ir.Value, ir.Operation]:
+        """Marks the copies of all ops but constants. Returns them by the first results of these ops."""
+        marked: dict[ir.Value, ir.Operation] = {}
+        for op, copy in zip(all_ops_of(module), copies, strict=True):
+            if op.name != CONSTANT and len(results := op.results):
+                mark = copy.location = self._mark(len(marked))
+                self._marks[result := results[0]] = mark.attr
+                marked[result] = copy
+        return marked
+
+    def _alive(self) -> dict[ir.Value, ir.Operation]:
+        """Erases from the copy what nothing reads, as XLA does first. Returns the copies of what is left."""
+        run_natively(self._copy, _DEAD)
+        left = {op.location.attr: op for op in all_ops_of(self._copy) if len(op.results)}  # not a module without a name
+        return {result: left[mark] for result, mark in self._marks.items() if mark in left}
+
+    def _propagate(self) -> None:
+        says_so = any(map(_is_unreduced, ops_of(self._copy, CONSTRAINT)))
+        before, after = propagation_pipelines(self._copy)
+        run_natively(self._copy, before)
+        for reshard in ops_of(self._copy, _RESHARD) if says_so else ():
+            if _is_unreduced(reshard):
+                self._require_split_alike(defining_op(reshard.operands[0]))
+        run_natively(self._copy, after)
+
+    def _require_split_alike(self, copy: ir.Operation | None) -> None:
+        """Declines where what the copy leaves unreduced is split in different ways: Shardy would abort the process."""
+        if copy is None or RULE not in copy.attributes:
+            return
+        rule = parse_rule(str(copy.attributes[RULE]))
+        split: dict[Factors, Axes] = {}  # what is added up
+        for factors, axes in rule.split([self._of(operand) for operand in copy.operands]):
+            if factors and rule.reduced.issuperset(factors) and split.setdefault(factors, axes) != axes:
+                raise Declined(
+                    "it is not to be reduced, but its operands are split in different ways", self._original(copy)
+                )
+
+    def _original(self, copy: ir.Operation) -> ir.Operation:
+        return op_of(next(result for result, mark in self._marks.items() if mark == copy.location.attr))
+
+    def _find(self, op: ir.Operation) -> ir.WalkResult:
+        """Notes `op` of the copy by its mark, after Shardy."""
+        self._found.setdefault(op.location.attr, []).append(op)
+        return ir.WalkResult.ADVANCE
+
+    def _marked_by(self, mark: ir.Attribute, name: str) -> ir.Operation | None:
+        """What was an op called `name` before Shardy; what Shardy puts behind it is marked like it."""
+        for op in self._found.get(mark, ()):
+            if (now := op.name) == name or _WAS.get(now) == name:
+                return op
+        return None
+
+    def _mark(self, number: int) -> ir.Location:
+        """The location of an op of the copy, by which it is found again: Shardy keeps it, but where it makes copies of
+        constants and scalars anew. To set attributes, unlike for each op, takes longer.
+        """
+        return ir.Location.file("", number, 0, self._copy.context)
+
+    def sharding_of(self, result: ir.Value) -> Sharding | None:
+        """How the op result `result` is split; None when it is not, or the copy lacks it."""
+        result = self._stands_for(result)
+        copy = self._copy_of(defining_op(result))
+        return self._of(copy.results[ir.OpResult(result).result_number]) if copy is not None else None
+
+    def _stands_for(self, result: ir.Value) -> ir.Value:
+        """The op result that XLA reads in place of `result`, which may be that itself."""
+        value = self._same.get(result, result)
+        return result if defining_op(value) is None else value
+
+    def knows(self, op: ir.Operation) -> bool:
+        """Whether the copy has `op` still: Shardy makes anew what depends on constants only."""
+        return self._copy_of(op) is not None
+
+    def listed(self, op: ir.Operation) -> ir.ArrayAttr | None:
+        """How all results of `op` are split, in order, as Shardy writes it; None when none is."""
+        if op.name == CONSTRAINT:
+            return self._constrained(op)
+        if len(op.results) == 1 and (value := self._stands_for(op.results[0])) != op.results[0]:
+            return self._listed_of(op_of(value), ir.OpResult(value).result_number)
+        copy = self._copy_of(op)
+        name = "out_shardings" if op.name == MANUAL else SHARDING
+        if copy is None or name not in copy.attributes:
+            return None
+        return ir.ArrayAttr.get(sdy.TensorShardingPerValueAttr(copy.attributes[name]).shardings, op.context)
+
+    def _listed_of(self, op: ir.Operation, number: int) -> ir.ArrayAttr | None:
+        """The same of one result alone."""
+        listed = self.listed(op)
+        if listed is None and op.name == CONSTRAINT:
+            return ir.ArrayAttr.get([op.attributes["sharding"]], op.context)
+        return listed and ir.ArrayAttr.get([listed[number]], op.context)
+
+    def _constrained(self, constraint: ir.Operation) -> ir.ArrayAttr | None:
+        """How the result of `constraint` is split; None when it is as it says: it may leave dimensions open."""
+        copy, written = self._copy_of(constraint), constraint.attributes["sharding"]
+        if copy is None or read_sharding(copy.attributes["sharding"]) == read_sharding(written):
+            return None
+        return ir.ArrayAttr.get([copy.attributes["sharding"]], constraint.context)
+
+    def wanted(self, op: ir.Operation) -> ir.ArrayAttr | None:
+        """How all that reads the results of `op` would have them split, where that was not to tell how they are."""
+        copy = self._copy_of(op)
+        if copy is None:
+            return None
+        behind = list(copy.results)
+        for barrier in self._found[copy.location.attr]:
+            made = defining_op(barrier.operands[0]) if barrier.name == _BARRIER else None
+            if made is not None and made == copy:  # else it stands behind what is read in place of the result
+                behind[ir.OpResult(barrier.operands[0]).result_number] = barrier.results[0]
+        wanted = [self._wanted(value) for value in behind]
+        if wanted.count(None) == len(wanted):
+            return None
+        alone = [self._of(result) for result in copy.results]
+        if not any(w is not None and refines(w, own) for w, own in zip(wanted, alone, strict=True)):
+            return None
+        mesh = next(sharding.mesh for sharding in wanted if sharding is not None)
+        with copy.context:
+            shardings = [
+                w if w is not None and refines(w, own) else own or unsplit(value, mesh)
+                for value, w, own in zip(behind, wanted, alone, strict=True)
+            ]
+            listed = [closed_sharding(sharding.mesh, sharding.dimensions) for sharding in shardings]
+            return ir.ArrayAttr.get(listed)
+
+    def operand_shardings(self, op: ir.Operation) -> list[Sharding | None]:
+        copy = self._copy_of(op)
+        return [self._of(operand) for operand in copy.operands] if copy is not None else []
+
+    def is_read_as_made(self, op: ir.Operation, position: int) -> bool:
+        """Whether `op` reads that operand as it was made, and no reshard of it nor a copy that Shardy made."""
+        copy = self._copy_of(op)
+        if copy is None:
+            return False
+        operand, read = self._outside(op.operands[position]), copy.operands[position]
+        owner, reader = defining_op(operand), defining_op(read)
+        if reader is not None and reader.location.attr in self._opened:
+            first = self._marked_by(reader.location.attr, CONSTRAINT) == reader  # and no reshard of what it makes
+            return bool(operand != op.operands[position] and first)
+        if owner is None:
+            return self._is_copy_of_argument(read, ir.BlockArgument(operand))
+        made = self._copy_of(owner)
+        return made is not None and bool(read == made.results[ir.OpResult(operand).result_number])
+
+    def _outside(self, value: ir.Value) -> ir.Value:
+        """What `value` is outside of the loops that carry it unchanged, and before ops that leave it as it is."""
+        while (read := self._same.get(value) or self._carried_in(value)) is not None:
+            value = read
+        return value
+
+    def _carried_in(self, value: ir.Value) -> ir.Value | None:
+        """What a loop that never changes it carries as `value`."""
+        if not isinstance(value.owner, ir.Block):
+            return None
+        loop, at = value.owner.owner.operation, ir.BlockArgument(value).arg_number
+        unchanged = len(loop.results) and at in self._unchanged.get(loop.results[0], ())
+        return loop.operands[at] if unchanged else None
+
+    def _is_copy_of_argument(self, read: ir.Value, argument: ir.BlockArgument) -> bool:
+        if not isinstance(read.owner, ir.Block) or ir.BlockArgument(read).arg_number != argument.arg_number:
+            return False
+        around, copy = argument.owner.owner.operation, read.owner.owner.operation
+        return copy.name == around.name and (not len(around.results) or self._copy_of(around) == copy)
+
+    def sharding_rule(self, op: ir.Operation) -> str:
+        """How the dimensions of operands and results of `op` belong together; "" when Shardy has no rule for it."""
+        copy = self._copy_of(op)
+        return str(copy.attributes[RULE]) if copy is not None and RULE in copy.attributes else ""
+
+    def _of(self, value: ir.Value) -> Sharding | None:
+        sharding = sharding_of(value)
+        if sharding is not None and not sharding.dimensions and rank_of(value):
+            return None  # one device has all of it, what a callback returns
+        return sharding
+
+    def _wanted(self, value: ir.Value) -> Sharding | None:
+        """How all that reads `value` is split, but for what makes one number of it; None when that differs."""
+        found: Sharding | None = None
+        for use in value.uses:
+            user = use.owner.operation
+            for result in user.results:
+                sharding = self._of(result)
+                if not rank_of(result):
+                    continue
+                alike = _shape(result) == _shape(value) and user.name not in _REORDER
+                if sharding is None or not alike or found not in (None, sharding):
+                    return None
+                found = sharding
+            if not user.results:
+                return None
+        return found
+
+    def _copy_of(self, op: ir.Operation | None) -> ir.Operation | None:
+        assert op is not None, "a result, not an argument"
+        mark = self._marks.get(op.results[0]) if len(op.results) else None
+        return self._marked_by(mark, op.name) if mark is not None else None
+
+
+def propagation_pipelines(module: ir.Operation) -> tuple[str, str]:
+    """Shardy's own pipeline, as this version of it has it, less what only tidies up: before it reshards, and then."""
+    text = str(PassManager.parse(_PROPAGATION, module.context))
+    left_out = _NOT_ASKED_FOR if ops_of(module, "func.call") else (*_NOT_ASKED_FOR, _DCE)
+    found = elements_of(text.removeprefix("builtin.module(").removesuffix(")"))
+    stages = [stage for stage in found if not stage.startswith(left_out)]
+    first = next((i for i, stage in enumerate(stages) if _INSERTS_RESHARDS in stage), len(stages))
+    before, after = (f"builtin.module({','.join(part)})" for part in (stages[:first], stages[first:]))
+    return before, after
+
+
+def run_natively(module: ir.Operation, pipeline: str) -> None:
+    """Runs Shardy's or MLIR's passes on a copy of a module: nobody needs it verified, nor what they warn of."""
+    manager = PassManager.parse(pipeline, module.context)
+    manager.enable_verifier(False)
+    silent: Any = module.context.attach_diagnostic_handler(lambda _: True)  # warnings: ops without a rule
+    with silent:
+        manager.run(module)
+
+
+def _is_unreduced(constraint: ir.Operation) -> bool:
+    return bool(read_sharding(constraint.attributes["sharding"]).unreduced)
+
+
+def _shape(value: ir.Value) -> list[int]:
+    return ir.RankedTensorType(value.type).shape
+
+
+def _stop_backward(result: ir.Value) -> None:
+    op = op_of(result)
+    with op.context, ir.InsertionPoint.after(op), op.location:
+        barrier = sdy.PropagationBarrierOp(result, int(sdy.PropagationDirection.FORWARD))
+    result.replace_all_uses_except(barrier.result, barrier.operation)
+
+
+def _ensure_main(module: ir.Operation) -> None:
+    """Shardy aborts the process when there is no function of this name."""
+    block = module.regions[0].blocks[0]
+    names = [op.operation.attributes.get("sym_name") for op in block.operations if op.operation.name == "func.func"]
+    if any(ir.StringAttr(name).value == "main" for name in names if name is not None):
+        return
+    empty = ir.Module.parse("func.func @main() { return }", module.context)
+    for op in empty.body.operations:
+        block.append(op.operation.clone())

@@ -1,0 +1,295 @@
+"""Shardings as Shardy spells them: which mesh axes split which dimension of a value."""
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from math import prod
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import sdy
+
+from paropt.passes.ir.constraints import CONSTRAINT
+from paropt.passes.sharding.meshes import Mesh, mesh_named, mesh_of
+from paropt.passes.support.memoize import Remembered
+from paropt.passes.support.traversal import defining_op, is_within, module_of
+
+MANUAL = "sdy.manual_computation"
+SHARDING = "sdy.sharding"  # the attribute
+GSPMD_SHARDING = "mhlo.sharding"
+
+Axes = tuple[str, ...]  # each as Shardy spells it: `"data"`, or the sub-axis `"data":(1)2`
+
+
+_AXIS = re.compile(r'"[^"]+"(?::\(\d+\)\d+)?')
+
+
+class Sharding(NamedTuple):
+    """How one value lies on the devices of a mesh."""
+
+    mesh: str  # `@mesh`, or the mesh spelled out
+    dimensions: tuple[Axes, ...]
+    unreduced: Axes = ()  # over these, each device holds an addend of the value
+
+    @property
+    def axes(self) -> frozenset[str]:
+        """The axes that split some dimension."""
+        return frozenset(axis for axes in self.dimensions for axis in axes)
+
+
+def axes_in(attribute: ir.Attribute) -> Axes:
+    """The axes that `attribute`, a list of axes or of lists of them, names; in order."""
+    return tuple(_AXIS.findall(str(attribute)))
+
+
+def refines(sharding: Sharding, other: Sharding | None) -> bool:
+    """Whether a value that lies as `sharding` is cut further than one that lies as `other`, and nothing is moved."""
+    if other is None:
+        return bool(sharding.axes)
+    pairs = list(zip(sharding.dimensions, other.dimensions, strict=True))
+    return sharding.axes > other.axes and all(mine[: len(theirs)] == theirs for mine, theirs in pairs)
+
+
+def parts_in(module: ir.Operation, sharding: Sharding) -> int:
+    """Into how many parts `sharding` cuts a value."""
+    if not sharding.axes:  # the usual case, and free
+        return 1
+    mesh = mesh_behind(module, sharding.mesh)
+    sizes = dict(mesh.axes) if mesh is not None else {}
+    return prod(int(axis.rpartition(")")[2]) if ":(" in axis else sizes[axis.strip('"')] for axis in sharding.axes)
+
+
+def is_even(value: ir.Value, sharding: Sharding, module: ir.Operation) -> bool:
+    """Whether `sharding` cuts each dimension of `value` into equal parts."""
+    sizes = ir.RankedTensorType(value.type).shape
+    cuts = [parts_in(module, Sharding(sharding.mesh, (over,))) if over else 1 for over in sharding.dimensions]
+    return all(size % parts == 0 for size, parts in zip(sizes, cuts, strict=True))
+
+
+def names_of(axes: Iterable[str]) -> frozenset[str]:
+    """The mesh axes that `axes` are, or are parts of."""
+    return frozenset(axis.split('"')[1] for axis in axes)
+
+
+def unsplit(value: ir.Value, mesh: str) -> Sharding:
+    """All of `value` on each device."""
+    return Sharding(mesh, ((),) * rank_of(value))
+
+
+def rank_of(value: ir.Value) -> int:
+    """0 for what is no tensor, as Shardy has it."""
+    return value.type.rank if isinstance(value.type, ir.RankedTensorType) else 0
+
+
+def without(dimensions: Sequence[Axes], axes: Axes) -> tuple[Axes, ...]:
+    """`dimensions`, split by none of `axes` nor by parts of them."""
+    return tuple(tuple(a for a in over if not names_of([a]) & names_of(axes)) for over in dimensions)
+
+
+def read_sharding(attribute: ir.Attribute) -> Sharding:
+    return _READ(attribute, attribute.context)
+
+
+def _read(attribute: ir.Attribute) -> Sharding:
+    sharding = sdy.TensorShardingAttr(attribute)
+    dimensions = [axes_in(dimension) for dimension in sharding.dimension_shardings]
+    mesh = str(sharding.mesh_or_ref).removeprefix("#sdy.")  # as it stands inside of a sharding
+    return Sharding(mesh, tuple(dimensions), _joined(sharding.unreduced_axes))
+
+
+_READ = Remembered(_read)
+
+
+def open_sharding(
+    mesh: str, dimensions: Sequence[Axes], unreduced: Axes = (), closed: Collection[int] = ()
+) -> ir.Attribute:
+    """Split at least like that, and the dimensions `closed` exactly so; by which further axes, Shardy decides.
+
+    Unreduced axes come in the mesh's order.
+    """
+    listed = (axes if i in closed else (*axes, "?") for i, axes in enumerate(dimensions))
+    dims = ", ".join("{" + ", ".join(axes) + "}" for axes in listed)
+    tail = f", unreduced={{{', '.join(unreduced)}}}" if unreduced else ""
+    return _PARSED(f"#sdy.sharding<{mesh}, [{dims}]{tail}>", ir.Context.current)
+
+
+def closed_sharding(mesh: str, dimensions: Sequence[Axes], unreduced: Axes = ()) -> ir.Attribute:
+    """Split exactly like that."""
+    dims = ", ".join("{" + ", ".join(axes) + "}" for axes in dimensions)
+    tail = f", unreduced={{{', '.join(unreduced)}}}" if unreduced else ""
+    return _PARSED(f"#sdy.sharding<{mesh}, [{dims}]{tail}>", ir.Context.current)
+
+
+def says(attribute: ir.Attribute, asked: ir.Attribute) -> bool:
+    """Whether a sharding splits each dimension as `asked` does, but where that leaves it open."""
+    own, other = map(sdy.TensorShardingAttr, (attribute, asked))
+    if own.mesh_or_ref != other.mesh_or_ref or own.unreduced_axes != other.unreduced_axes:
+        return False
+    for said, dimension in zip(own.dimension_shardings, other.dimension_shardings, strict=True):
+        wanted = sdy.DimensionShardingAttr(dimension)
+        if said != dimension and (wanted.is_closed or len(wanted.axes)):
+            return False
+    return True
+
+
+def closed_as_said(asked: ir.Attribute, said: ir.Attribute) -> ir.Attribute:
+    """The sharding `asked`; of dimensions that it leaves open, those that `said` closes are as that says."""
+    own, other = map(sdy.TensorShardingAttr, (said, asked))
+    if own.mesh_or_ref != other.mesh_or_ref or len(own.unreduced_axes):
+        return asked
+    used = names_of(read_sharding(asked).axes)
+    dimensions = list(other.dimension_shardings)
+    for i, (mine, theirs) in enumerate(zip(own.dimension_shardings, dimensions, strict=True)):
+        closed, wanted = map(sdy.DimensionShardingAttr, (mine, theirs))
+        if closed.is_closed and not wanted.is_closed and not len(wanted.axes) and not used & names_of(axes_in(mine)):
+            dimensions[i] = mine
+    return sdy.TensorShardingAttr.get(other.mesh_or_ref, dimensions, unreduced_axes=list(other.unreduced_axes))
+
+
+_PARSED = Remembered[str, ir.Attribute](ir.Attribute.parse)
+
+
+def mesh_behind(module: ir.Operation, mesh: str) -> Mesh | None:
+    """The mesh of a `Sharding`; None for the name of one that `module` lacks."""
+    if mesh.startswith("@"):
+        return mesh_named(module, mesh[1:])
+    return mesh_of(ir.Attribute.parse(f"#sdy.{mesh}", module.context))
+
+
+def in_mesh_order(module: ir.Operation, mesh: str, axes: Iterable[str]) -> Axes:
+    """`axes` in the order in which the mesh names them; parts of one from major to minor, joined where they meet."""
+    found = mesh_behind(module, mesh)
+    sizes = dict(found.axes) if found is not None else {}
+    order = list(sizes)
+    parts: list[tuple[str, int, int]] = []  # of the axis of that name: the product of the sizes before it, and its size
+    for name, before, size in sorted((_part(axis, sizes) for axis in axes), key=lambda p: (order.index(p[0]), p[1])):
+        if parts and parts[-1][0] == name and parts[-1][1] * parts[-1][2] == before:
+            _, before, joined = parts.pop()
+            size *= joined
+        parts.append((name, before, size))
+    return tuple(f'"{name}"' + ("" if size == sizes[name] else f":({before}){size}") for name, before, size in parts)
+
+
+def _part(axis: str, sizes: dict[str, int]) -> tuple[str, int, int]:
+    name, part = axis.split('"')[1], re.search(r":\((\d+)\)(\d+)", axis)
+    return (name, int(part[1]), int(part[2])) if part else (name, 1, sizes[name])
+
+
+def units_of(module: ir.Operation, mesh: str, axes: Iterable[str]) -> tuple[tuple[str, int, int], ...]:
+    """`axes` as parts of prime size, major first: of which axis, the product of the sizes before it there, its size."""
+    found = mesh_behind(module, mesh)
+    sizes = dict(found.axes) if found is not None else {}
+    units: list[tuple[str, int, int]] = []
+    for name, before, size in (_part(axis, sizes) for axis in axes):
+        while size > 1:
+            prime = next(n for n in range(2, size + 1) if size % n == 0)
+            units.append((name, before, prime))
+            before, size = before * prime, size // prime
+    return tuple(units)
+
+
+def has_part(axes: Iterable[str]) -> bool:
+    """Whether one of `axes` is a part of an axis of the mesh."""
+    return any(":(" in axis for axis in axes)
+
+
+def sharding_of(value: ir.Value) -> Sharding | None:
+    """What the module says about `value`; None when it says nothing."""
+    op = defining_op(value)
+    if op is None:
+        return _of_argument(ir.BlockArgument(value))
+    if op.name.startswith("sdy."):  # collectives, constraints and reshards
+        for name in ("out_sharding", "sharding"):
+            if name in op.attributes:
+                return read_sharding(op.attributes[name])
+    name = "out_shardings" if op.name == MANUAL else SHARDING
+    return _listed(op, name, ir.OpResult(value).result_number)
+
+
+def is_idle(constraint: ir.Operation) -> bool:
+    """Whether `constraint` says not to be reduced what the program has just said to be: XLA does nothing there."""
+    before = defining_op(constraint.operands[0])
+    if before is None or before.name not in (CONSTRAINT, MANUAL):
+        return False
+    was, now = sharding_of(constraint.operands[0]), sharding_of(constraint.results[0])
+    return was is not None and not was.unreduced and now is not None and bool(now.unreduced)
+
+
+def operand_sharding(computation: ir.Operation, position: int) -> Sharding:
+    """How the manual `computation` takes that operand."""
+    return read_sharding(_all_listed(computation, "in_shardings")[position])
+
+
+def result_shardings(computation: ir.Operation) -> list[Sharding]:
+    """How the manual `computation` returns each of its results: many at once, because one takes as long as all."""
+    return [read_sharding(sharding) for sharding in _all_listed(computation, "out_shardings")]
+
+
+def _of_argument(argument: ir.BlockArgument) -> Sharding | None:
+    op = argument.owner.owner.operation
+    match op.name:
+        case "stablehlo.while":
+            return _listed(op, SHARDING, argument.arg_number)
+        case "func.func" if "arg_attrs" in op.attributes:
+            noted = ir.DictAttr(ir.ArrayAttr(op.attributes["arg_attrs"])[argument.arg_number])
+            return read_sharding(noted[SHARDING]) if SHARDING in noted else None
+        case "sdy.manual_computation":
+            outside = operand_sharding(op, argument.arg_number)
+            return outside._replace(dimensions=without(outside.dimensions, axes_in(op.attributes["manual_axes"])))
+        case _:
+            return None
+
+
+def _listed(op: ir.Operation, name: str, position: int) -> Sharding | None:
+    attribute = op.attributes.get(name)
+    return _LISTED(attribute, attribute.context)[position] if attribute is not None else None
+
+
+def _read_listed(attribute: ir.Attribute) -> list[Sharding]:
+    return [read_sharding(sharding) for sharding in sdy.TensorShardingPerValueAttr(attribute).shardings]
+
+
+_LISTED = Remembered(_read_listed)
+
+
+def _all_listed(op: ir.Operation, name: str) -> Sequence[ir.Attribute]:
+    return sdy.TensorShardingPerValueAttr(op.attributes[name]).shardings
+
+
+def _joined(axes: Sequence[ir.Attribute]) -> Axes:
+    return tuple(axis for attribute in axes for axis in axes_in(attribute))
+
+
+def is_manual(op: ir.Operation) -> bool:
+    """Whether `op` is inside an `sdy.manual_computation`, where values are one device's."""
+    return is_within(op, MANUAL)
+
+
+def shardings_across(manual: ir.Operation) -> list[Sharding]:
+    """How the manual computation takes what it takes, and returns what it returns."""
+    return [read_sharding(s) for name in ("in", "out") for s in _all_listed(manual, f"{name}_shardings")]
+
+
+def leaves_axes(manual: ir.Operation) -> bool:
+    """Whether the manual computation has axes of its mesh that it leaves to the partitioner."""
+    shardings = shardings_across(manual)
+    if not shardings:
+        return False
+    mesh = mesh_behind(module_of(manual), shardings[0].mesh)
+    return mesh is not None and not set(mesh.names) <= names_of(axes_in(manual.attributes["manual_axes"]))
+
+
+def manual_around(op: ir.Operation) -> ir.Operation | None:
+    """The innermost `sdy.manual_computation` that `op` is in."""
+    while op.parent is not None:
+        op = op.parent.operation
+        if op.name == MANUAL:
+            return op
+    return None
+
+
+def is_all_manual(manual: ir.Operation) -> bool:
+    """Whether no axis of the mesh, which is known, is left to the partitioner, but those of size 1."""
+    axes = names_of(axes_in(manual.attributes["manual_axes"]))
+    shardings = shardings_across(manual)
+    mesh = mesh_behind(module_of(manual), shardings[0].mesh) if shardings else None
+    return mesh is not None and all(name in axes or size == 1 for name, size in mesh.axes)

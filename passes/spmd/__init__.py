@@ -1,0 +1,1 @@
+"""Reductions in global-view programs (plain `jax.jit`), where the partitioner adds them."""

@@ -1,0 +1,141 @@
+"""How a sum in a program for all devices ends: what each device holds an addend of becomes one value.
+
+A sharding constraint without `unreduced` axes asks for that. XLA:CPU and XLA:TPU make it an all_reduce even where each
+device keeps a shard only. A reduce_scatter has to be written, and only manual computations contain it:
+
+    %r = sdy.manual_computation(%u) in_shardings=[<@mesh, [{}], unreduced={"data"}>] out_shardings=[<@mesh, [{"data"}]>]
+             manual_axes={"data"} (%a) {
+      %s = reduce_scatter(%a)
+      sdy.return %s
+    }
+"""
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
+
+from paropt.passes.rewrite.residual_split import reduction
+from paropt.passes.sharding.channels import NewChannels
+from paropt.passes.sharding.collectives import ADD, ALL_REDUCE, REDUCE_SCATTER
+from paropt.passes.sharding.device_dimension import Placed, Result, all_axes, computed
+from paropt.passes.sharding.meshes import Mesh
+from paropt.passes.sharding.shardings import Axes, Sharding, closed_sharding, has_part, mesh_behind, names_of
+from paropt.passes.spmd.swaps import is_swap
+from paropt.passes.support.traversal import module_of, op_of
+
+_PERMUTE = "stablehlo.collective_permute"
+
+
+class Scatter(NamedTuple):
+    """One reduce_scatter: each device of a group over `axes` keeps a part of `dimension`.
+
+    Or, where `swapped` splits `dimension` already: devices take the sum, and exchange the parts that they have.
+    """
+
+    dimension: int
+    axes: Axes
+    swapped: Axes = ()
+
+
+def scatters(module: ir.Operation, shape: Sequence[int], start: Sharding, end: Sharding) -> list[Scatter]:
+    """The reduce_scatters that make of a value of `shape` that lies as `start` one that lies as `end`.
+
+    Empty where there is nothing to scatter, or no reduce_scatter does it: the parts are unequal, or of parts of axes.
+    """
+    mesh = mesh_behind(module, start.mesh)
+    if mesh is None or has_part((*start.axes, *end.axes, *start.unreduced)):
+        return []
+    found: list[Scatter] = []
+    for dimension, (before, after) in enumerate(zip(start.dimensions, end.dimensions, strict=True)):
+        if is_swap(mesh, shape, start, end, dimension):
+            found.append(Scatter(dimension, after, before))
+            continue
+        added = after[len(before) :]
+        if after[: len(before)] != before or not set(added) <= set(start.unreduced) - set(end.unreduced):
+            return []
+        if shape[dimension] % _count(mesh, after):
+            return []
+        found += [Scatter(dimension, added)] if added else []
+    return found
+
+
+def scattered(value: ir.Value, start: Sharding, end: Sharding, steps: Sequence[Scatter]) -> ir.Value:
+    """The sum of what devices hold of `value`, which lies as `start`: it lies as `end`. Made at the insertion point."""
+    module = module_of(op_of(value))
+    mesh = mesh_behind(module, start.mesh)
+    assert mesh is not None
+    whole = ir.RankedTensorType(value.type)
+    inside, outside = (closed_sharding(s.mesh, s.dimensions, s.unreduced) for s in (start, end))
+    channels = NewChannels(module)
+
+    def body(arguments: list[ir.Value]) -> list[ir.Value]:
+        (part,) = arguments
+        done = {axis for step in steps for axis in step.axes}
+        left = tuple(axis for axis in start.unreduced if axis not in done and axis not in end.unreduced)
+        for step in steps:
+            if step.swapped:
+                part = _swapped(_all_reduce(part, mesh, (*step.axes, *left), channels), mesh, step, channels)
+                left = ()
+            else:
+                part = _cut(part, mesh, step, channels)
+        if left:
+            part = _all_reduce(part, mesh, left, channels)
+        return [part]
+
+    given, made = Placed(value, inside, False), Result(whole, outside)
+    return computed([given], [_local(whole, mesh, start.dimensions)], [made], all_axes(mesh), body)[0]
+
+
+def summed(part: ir.Value, mesh: Mesh, axes: Axes) -> ir.Value:
+    """The sum of what devices hold of `part`, in a manual computation over `mesh`. Made at the insertion point."""
+    return _all_reduce(part, mesh, axes, NewChannels(module_of(op_of(part))))
+
+
+def _all_reduce(part: ir.Value, mesh: Mesh, axes: Sequence[str], channels: NewChannels) -> ir.Value:
+    return reduction(ALL_REDUCE, part, part.type, _attributes(mesh, axes, channels), ADD)
+
+
+def _swapped(part: ir.Value, mesh: Mesh, step: Scatter, channels: NewChannels) -> ir.Value:
+    """What the device holds of `part` that stands where this one does when the two axes of `step` are exchanged."""
+    first, second = (mesh.names.index(name) for axes in (step.swapped, step.axes) for name in names_of(axes))
+    ids = np.array(mesh.device_ids).reshape([size for _, size in mesh.axes])
+    pairs: Any = np.stack([ids, ids.swapaxes(first, second)], -1).reshape(-1, 2).astype(np.int64)
+    attributes = {
+        "source_target_pairs": ir.DenseIntElementsAttr.get(pairs),
+        "channel_handle": stablehlo.ChannelHandle.get(channels.next(), 1),
+    }
+    return ir.Operation.create(_PERMUTE, results=[part.type], operands=[part], attributes=attributes).results[0]
+
+
+def _cut(part: ir.Value, mesh: Mesh, step: Scatter, channels: NewChannels) -> ir.Value:
+    dimension, axes, _ = step
+    before = ir.RankedTensorType(part.type)
+    shape = list(before.shape)
+    shape[dimension] //= _count(mesh, axes)
+    position = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dimension)
+    attributes = {**_attributes(mesh, axes, channels), "scatter_dimension": position}
+    return reduction(REDUCE_SCATTER, part, ir.RankedTensorType.get(shape, before.element_type), attributes, ADD)
+
+
+def _attributes(mesh: Mesh, axes: Sequence[str], channels: NewChannels) -> dict[str, ir.Attribute]:
+    groups: Any = np.array(mesh.groups([name for axis in axes for name in names_of([axis])]), np.int64)
+    return {
+        "replica_groups": ir.DenseIntElementsAttr.get(groups),
+        "channel_handle": stablehlo.ChannelHandle.get(channels.next(), 1),
+        "use_global_device_ids": ir.UnitAttr.get(),
+    }
+
+
+def _local(whole: ir.RankedTensorType, mesh: Mesh, dimensions: Sequence[Axes]) -> ir.RankedTensorType:
+    """What one device holds of `whole`."""
+    shape = [size // _count(mesh, axes) for size, axes in zip(whole.shape, dimensions, strict=True)]
+    return ir.RankedTensorType.get(shape, whole.element_type)
+
+
+def _count(mesh: Mesh, axes: Axes) -> int:
+    sizes = dict(mesh.axes)
+    return prod(sizes[name] for name in names_of(axes))

@@ -1,0 +1,78 @@
+"""Complex numbers in a program for all devices, part by part: that is how XLA follows what of them is not reduced."""
+
+from collections.abc import Sequence
+
+from jaxlib.mlir import ir
+
+from paropt.passes.ir.constraints import CONSTRAINT
+from paropt.passes.ir.loops import loop_around
+from paropt.passes.ir.types import real_of
+from paropt.passes.sharding.explicit_ops import constrained
+from paropt.passes.support.traversal import defining_op
+
+_COMPLEX, _PARTS = "stablehlo.complex", ("stablehlo.real", "stablehlo.imag")
+# XLA:TPU makes real products of these before it partitions the program, and reduces each.
+_PRODUCTS = frozenset(f"stablehlo.{name}" for name in ("multiply", "dot_general", "convolution"))
+
+
+def is_complex_product(op: ir.Operation) -> bool:
+    return op.name in _PRODUCTS and real_of(op.results[0]) is not None
+
+
+def joined(parts: Sequence[ir.Value]) -> ir.Value:
+    """The complex numbers that have these parts; or the one part, of what is not complex. At the insertion point."""
+    if len(parts) == 1:
+        return parts[0]
+    shape, element = _of(parts[0])
+    return _create(_COMPLEX, ir.RankedTensorType.get(shape, ir.ComplexType.get(element)), parts)
+
+
+def parts_of(value: ir.Value) -> list[ir.Value]:
+    """The real and the imaginary part, constrained as `value` is; or `value` alone, where it is not complex."""
+    element = real_of(value)
+    if element is None:
+        return [value]
+    part = ir.RankedTensorType.get(_of(value)[0], element)
+    made = [_create(name, part, [value]) for name in _PARTS]
+    sharding = _constraint_on(value)
+    return made if sharding is None else [constrained(each, sharding) for each in made]
+
+
+def take_apart(product: ir.Operation) -> None:
+    """Makes four real products of the complex one, which a constraint says is not reduced."""
+    (use,) = product.results[0].uses
+    sharding = use.owner.operation.attributes["sharding"]
+    with product.context, ir.InsertionPoint(product), product.location:
+        x, y = (parts_of(operand) for operand in product.operands)
+        (rr, ri), (ir_, ii) = ([_product(product, a, b, sharding) for b in y] for a in x)
+        real = constrained(_create("stablehlo.subtract", rr.type, [rr, ii]), sharding)
+        imaginary = constrained(_create("stablehlo.add", ri.type, [ri, ir_]), sharding)
+        product.results[0].replace_all_uses_with(joined([real, imaginary]))
+    product.erase()
+
+
+def _product(like: ir.Operation, x: ir.Value, y: ir.Value, sharding: ir.Attribute) -> ir.Value:
+    made = like.clone()
+    made.operands[0], made.operands[1] = x, y
+    shape, element = _of(like.results[0])[0], _of(x)[1]
+    made.results[0].set_type(ir.RankedTensorType.get(shape, element, loc=like.location))
+    return constrained(made.results[0], sharding)
+
+
+def _constraint_on(value: ir.Value) -> ir.Attribute | None:
+    """The constraint that `value` is, or that a loop starts from, which carries it."""
+    op = defining_op(value)
+    if op is None:
+        argument: ir.BlockArgument = ir.BlockArgument(value)
+        loop = loop_around(argument.owner)
+        op = defining_op(loop.op.operands[argument.arg_number]) if loop is not None else None
+    return op.attributes["sharding"] if op is not None and op.name == CONSTRAINT else None
+
+
+def _of(value: ir.Value) -> tuple[list[int], ir.Type]:
+    tensor = ir.RankedTensorType(value.type)
+    return tensor.shape, tensor.element_type
+
+
+def _create(name: str, type_: ir.Type, operands: Sequence[ir.Value]) -> ir.Value:
+    return ir.Operation.create(name, results=[type_], operands=operands).results[0]

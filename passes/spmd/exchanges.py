@@ -1,0 +1,86 @@
+"""Where devices exchange parts of a value for one reader, because XLA alone decides so on some targets only."""
+
+from collections.abc import Collection, Sequence
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
+
+from paropt.passes.ir.types import tensor_of
+from paropt.passes.sharding.propagation import Propagated
+from paropt.passes.sharding.shardings import Axes, Sharding, names_of
+from paropt.passes.support.remarks import require
+from paropt.passes.support.traversal import defining_op, ops_of
+
+_SCATTER = "stablehlo.scatter"
+
+
+def exchanges(module: ir.Operation, propagated: Propagated) -> frozenset[ir.Value]:
+    """What ops on elements make of a batched scatter and of what is split over the same axes, but otherwise."""
+    waiting = [op.results[0] for op in ops_of(module, _SCATTER) if _is_batched(op)]
+    found: set[ir.Value] = set()
+    while waiting:
+        for op in (use.owner.operation for use in waiting.pop().uses):
+            if not op.results or not _is_on_elements(op):
+                continue
+            if len(op.operands) == 1:
+                waiting.append(op.results[0])
+            elif _is_exchanged(op, None, propagated):
+                found.add(op.results[0])
+    return frozenset(found)
+
+
+def require_not_exchanged(
+    op: ir.Operation, splits: Sequence[tuple[Axes, ...]], exchanged: Collection[ir.Value], propagated: Propagated
+) -> None:
+    """Declines where a batched scatter alone splits what is added up so that devices exchange parts for the sum.
+
+    So of `take_along_axis` of logits that are split by classes. XLA:TPU makes a select of that scatter before it
+    propagates shardings (`sparse-gradient-rewrite`): the select follows the classes, and the other operand is gathered.
+    `exchanged` are the `exchanges` of the module.
+    """
+    for operand, split in zip(op.operands, splits, strict=True) if exchanged else ():
+        axes = names_of(axis for over in split for axis in over)
+        exchange = _exchange_before(operand, axes, exchanged, propagated) if axes else None
+        over = ", ".join(sorted(axes))
+        require(exchange is None, f"for it, a scatter has devices exchange what is split over {over}", exchange)
+
+
+def _exchange_before(
+    value: ir.Value, axes: frozenset[str], exchanged: Collection[ir.Value], propagated: Propagated
+) -> ir.Operation | None:
+    """The op that makes one of `exchanged`, split over `axes`, on the way to `value` through ops on elements."""
+    waiting, seen = [value], {value}
+    while waiting:
+        op = defining_op(waiting.pop())
+        if op is None or not _is_on_elements(op):
+            continue
+        if op.results[0] in exchanged and _is_exchanged(op, axes, propagated):
+            return op
+        waiting += [operand for operand in op.operands if operand not in seen]
+        seen.update(op.operands)
+    return None
+
+
+def _is_exchanged(op: ir.Operation, axes: frozenset[str] | None, propagated: Propagated) -> bool:
+    """Whether one of `axes` (None: any) splits another dimension of an operand than of the result."""
+    made = propagated.sharding_of(op.results[0])
+    operands = propagated.operand_shardings(op) if made is not None else ()
+    return any(made is not None and lies is not None and _differ(made, lies, axes) for lies in operands)
+
+
+def _is_on_elements(op: ir.Operation) -> bool:
+    tensors = [tensor_of(value) for value in (op.results[0], *op.operands)]
+    shapes = {str(tensor.shape) if tensor is not None else "" for tensor in tensors}
+    return len(tensors) > 1 and len(shapes) == 1 and "" not in shapes
+
+
+def _is_batched(scatter: ir.Operation) -> bool:
+    numbers = stablehlo.ScatterDimensionNumbers(scatter.attributes["scatter_dimension_numbers"])
+    return bool(numbers.input_batching_dims)
+
+
+def _differ(one: Sharding, other: Sharding, axes: frozenset[str] | None) -> bool:
+    both = names_of(one.axes) & names_of(other.axes)
+    if axes is not None:
+        both &= axes
+    return any(both & (names_of(a) ^ names_of(b)) for a, b in zip(one.dimensions, other.dimensions, strict=True))

@@ -1,0 +1,76 @@
+"""What `expose-all-reduces` has written, in parts that have no value in common: one may stay without another."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+
+from paropt.passes.dataflow.linearity import TRACKED
+from paropt.passes.dataflow.xla_tracking import ROWS as FOLLOWED
+from paropt.passes.ir.barriers import BARRIER
+from paropt.passes.ir.branches import is_end
+from paropt.passes.ir.loops import WHILE, Loop, loop_around
+from paropt.passes.sharding.collectives import GLOBAL_REDUCE_SCATTER
+from paropt.passes.support.disjoint_sets import connected
+from paropt.passes.support.traversal import parent_of
+
+
+class Exposed(NamedTuple):
+    """Ops that stand or go together."""
+
+    sources: list[ir.Operation]  # constraints that say what is not reduced
+    all_reduces: list[ir.Operation]
+    reduce_scatters: list[ir.Operation]
+
+    @property
+    def ops(self) -> list[ir.Operation]:
+        """Those that ask for a sum come first."""
+        return [*self.all_reduces, *self.reduce_scatters, *self.sources]
+
+
+def apart(exposed: Exposed) -> list[Exposed]:
+    """`exposed` in parts, in the order of their first sources."""
+    reached = {number: list(_reached(source)) for number, source in enumerate(exposed.sources)}
+    groups = connected(list(reached), reached)
+    group_of = {value: g for g, group in enumerate(groups) for number in group for value in reached[number]}
+    if any(op.operands[0] not in group_of for op in (*exposed.all_reduces, *exposed.reduce_scatters)):
+        return [exposed]  # an op in between hides what belongs together
+    parts = [Exposed([exposed.sources[number] for number in group], [], []) for group in groups]
+    for op in exposed.all_reduces:
+        parts[group_of[op.operands[0]]].all_reduces.append(op)
+    for op in exposed.reduce_scatters:
+        parts[group_of[op.operands[0]]].reduce_scatters.append(op)
+    return parts
+
+
+def _reached(source: ir.Operation) -> Iterator[ir.Value]:
+    """What is made of the sum that `source` exposes, as far as something may be made of it while it is not reduced."""
+    yield source.operands[0]  # of another source, when it is what a reduce_scatter leaves to reduce
+    waiting: list[ir.Value] = [source.results[0]]
+    seen = set(waiting)
+    while waiting:
+        value = waiting.pop()
+        yield value
+        made = [result for use in value.uses for result in _followed_by(use)]
+        waiting += [result for result in dict.fromkeys(made) if result not in seen]
+        seen.update(made)
+
+
+def _followed_by(use: ir.OpOperand) -> list[ir.Value]:
+    """What may be made there of a value while it is not reduced."""
+    op = use.owner.operation
+    return list(op.results) if op.name in FOLLOWED else made_by(use)
+
+
+def made_by(use: ir.OpOperand) -> list[ir.Value]:
+    """What an op of `TRACKED` makes there of a value; the value itself, in a loop, or behind a branch or barrier."""
+    op, position = use.owner.operation, use.operand_number
+    if op.name == WHILE:
+        return [Loop(op).body.arguments[position], op.results[position]]
+    if is_end(op):
+        return [parent_of(op).results[position]]
+    if op.name == "stablehlo.return" and (loop := loop_around(op.block)) is not None:
+        return [loop.body.arguments[position], loop.op.results[position]]
+    if op.name == BARRIER:
+        return [op.results[position]]
+    return list(op.results) if op.name in TRACKED or op.name == GLOBAL_REDUCE_SCATTER else []

@@ -1,0 +1,199 @@
+"""The sharded parameters that a loop reads, where it reads them, and over which axes XLA all-gathers them there.
+
+A parameter that is sharded over an axis which also shards the batch is all-gathered wherever an op reads both: two
+dimensions of one result can't be sharded over the same axis.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+
+from paropt.passes.dataflow.loop_invariants import Varying
+from paropt.passes.dataflow.uniformity import ELEMENTWISE
+from paropt.passes.ir.constants import BARRIER
+from paropt.passes.ir.constraints import CONSTRAINT
+from paropt.passes.ir.loops import WHILE, Loop, loop_around, start_of
+from paropt.passes.ir.types import is_float, tensor_of
+from paropt.passes.sharding.op_rules import parse_rule
+from paropt.passes.sharding.propagation import Propagated
+from paropt.passes.sharding.shardings import Axes, Sharding, has_part, read_sharding, sharding_of
+
+_BROADCAST, _DYNAMIC_SLICE = "stablehlo.broadcast_in_dim", "stablehlo.dynamic_slice"
+# What looks up rows of a sharded table reads few of them: XLA sends these.
+_LOOKUP = "stablehlo.gather"
+CONVERT = "stablehlo.convert"
+# Ops that copy elements of their first operand, or, a barrier, of each: a convert may as well be done before them.
+_COPIES = frozenset(
+    {_DYNAMIC_SLICE, "stablehlo.reshape", "stablehlo.slice", "stablehlo.transpose", BARRIER, CONSTRAINT}
+)
+
+
+class Use(NamedTuple):
+    """Operand number `position` of `op`; it outlives edits of the operands."""
+
+    op: ir.Operation
+    position: int
+
+
+class Reading(NamedTuple):
+    """Where a loop reads a parameter: a chain of ops that copy elements of it, and what reads the last copy."""
+
+    copies: tuple[Use, ...]  # each reads the result of the one before
+    end: Use
+
+    @property
+    def first(self) -> Use:
+        """What reads the parameter itself."""
+        return self.copies[0] if self.copies else self.end
+
+    @property
+    def converted(self) -> ir.Type | None:
+        """The element type that the reader converts the parameter to; None if it reads it as it is."""
+        if self.end.op.name != CONVERT:
+            return None
+        return ir.RankedTensorType(self.end.op.results[0].type).element_type
+
+
+class Parameter(NamedTuple):
+    """An operand of a loop that it all-gathers in each trip."""
+
+    value: ir.Value  # outside of the loop
+    sharding: Sharding
+    readings: tuple[Reading, ...]
+    axes: Axes  # those over which XLA all-gathers it in the loop
+    is_invariant: bool  # or else an argument of the program that the loop changes, as over several steps
+
+
+def sharded_parameters(loop: Loop, propagated: Propagated) -> Iterator[Parameter]:
+    """The loop-carried values, sharded floats, that `loop` reads all of in each trip, and all-gathers."""
+    for position, (init, argument) in enumerate(zip(loop.op.operands, loop.body.arguments, strict=True)):
+        sharding = _sharding(init, propagated)
+        invariant = is_invariant(loop, position)
+        if sharding is None or has_part(sharding.axes) or not (invariant or _is_argument_of_program(init)):
+            continue
+        readings = tuple(_readings(argument))
+        axes = gathered_over((each.end for each in readings), sharding, propagated)
+        if axes and not any(_is_sliced_by(loop, each) for each in readings):
+            order = tuple(axis for over in sharding.dimensions for axis in over if axis in axes)
+            yield Parameter(init, sharding, readings, order, invariant)
+
+
+def is_invariant(loop: Loop, position: int) -> bool:
+    """Whether each trip hands on loop-carried value `position` as it got it."""
+    return start_of(loop.op.results[position]) is not None
+
+
+def _sharding(init: ir.Value, propagated: Propagated) -> Sharding | None:
+    """How the float tensor `init` is sharded; None if it is replicated, or no float tensor."""
+    tensor = tensor_of(init)
+    if tensor is None or not tensor.rank or not is_float(tensor.element_type):
+        return None
+    around = init.owner.owner.operation if isinstance(init.owner, ir.Block) else None
+    if around is None:
+        found = propagated.sharding_of(init)
+    elif around.name == WHILE:  # all that a loop carries as one value is sharded alike
+        found = propagated.sharding_of(around.results[ir.BlockArgument(init).arg_number])
+    else:
+        found = sharding_of(init)
+    return found if found is not None and found.axes else None
+
+
+def _is_argument_of_program(value: ir.Value) -> bool:
+    return isinstance(value.owner, ir.Block) and value.owner.owner.operation.name == "func.func"
+
+
+def _readings(argument: ir.Value) -> Iterator[Reading]:
+    """Where a loop reads what it carries as `argument`, inner loops included; handing it on is no reading."""
+    waiting: list[tuple[ir.Value, tuple[Use, ...]]] = [(argument, ())]
+    while waiting:
+        value, copies = waiting.pop()
+        for use in (Use(each.owner.operation, each.operand_number) for each in value.uses):
+            if use.op.name == WHILE and is_invariant(Loop(use.op), use.position):
+                inner = Loop(use.op)
+                carried = (inner.condition.arguments, inner.body.arguments, use.op.results)
+                waiting += [(each[use.position], copies) for each in carried]
+            elif _is_copy(use):
+                waiting.append((use.op.results[use.position if use.op.name == BARRIER else 0], (*copies, use)))
+            elif not _is_handed_on(use):
+                yield Reading(copies, use)
+
+
+def _is_copy(use: Use) -> bool:
+    return use.op.name in _COPIES and (use.position == 0 or use.op.name == BARRIER)
+
+
+def _is_handed_on(use: Use) -> bool:
+    loop = loop_around(use.op.block)
+    return loop is not None and use.op == loop.next_values and is_invariant(loop, use.position)
+
+
+def _is_sliced_by(loop: Loop, reading: Reading) -> bool:
+    """Whether each trip of `loop` itself reads another slice, as a loop over layers does of stacked parameters."""
+    slices = [use.op for use in reading.copies if use.op.name == _DYNAMIC_SLICE]
+    varying = Varying(loop) if slices else None
+    return varying is not None and any(index in varying for op in slices for index in list(op.operands)[1:])
+
+
+def gathered_over(uses: Iterable[Use], sharding: Sharding, propagated: Propagated) -> frozenset[str]:
+    """The axes of `sharding`, of what is read there, that shard another dimension of what is computed with it.
+
+    Found where it meets others, also behind ops that work on each element of it alone. None of those by which what is
+    computed is sharded as it is: so examples are read, and activations.
+    """
+    foreign, own = frozenset[str](), frozenset[str]()
+    waiting, seen = list(uses), set[tuple[ir.Value, int]]()
+    while waiting:
+        op, position = waiting.pop()
+        if not len(op.results) or op.name == _LOOKUP or (op.results[0], position) in seen:
+            continue
+        seen.add((op.results[0], position))
+        others, like = _axes_of_others(op, position, propagated)
+        foreign |= others
+        if others & sharding.axes:
+            continue  # it is gathered there: what is computed is no parameter any more
+        if op.name in ELEMENTWISE or op.name == _BROADCAST or _is_copy(Use(op, position)):
+            made = op.results[position if op.name == BARRIER else 0]
+            waiting += [Use(use.owner.operation, use.operand_number) for use in made.uses]
+        else:
+            own |= like
+    return sharding.axes & foreign - own
+
+
+def _axes_of_others(op: ir.Operation, position: int, propagated: Propagated) -> tuple[frozenset[str], frozenset[str]]:
+    """The axes that shard other operands and results of `op`: in dimensions that operand `position` lacks; and in those
+    in which they shard it, too.
+    """
+    text = propagated.sharding_rule(op)
+    if not text:
+        return frozenset(), frozenset()
+    rule = parse_rule(text)
+    own = {factor for factors in rule.operands[position] for factor in factors}
+    dimensions = [*rule.operands, *rule.results]
+    shardings = [*propagated.operand_shardings(op), *map(propagated.sharding_of, op.results)]
+    split = [
+        (number, frozenset(factors), axis)
+        for number, (dims, sharding) in enumerate(zip(dimensions, shardings, strict=True))
+        if sharding is not None
+        for factors, axes in zip(dims, sharding.dimensions, strict=True)
+        for axis in axes
+    ]
+    alike = {(factors, axis) for number, factors, axis in split if number == position}
+    others = [(factors, axis) for number, factors, axis in split if number != position]
+    foreign = frozenset(axis for factors, axis in others if own.isdisjoint(factors))
+    return foreign, frozenset(axis for factors, axis in others if (factors, axis) in alike)
+
+
+def constraint_over(reading: Reading, axes: Axes) -> ir.Operation | None:
+    """The constraint on the way to the reader that shards the copy over one of `axes`."""
+    constraints = [use.op for use in reading.copies if use.op.name == CONSTRAINT]
+    return next((op for op in constraints if read_sharding(op.attributes["sharding"]).axes & set(axes)), None)
+
+
+def narrowest(parameter: Parameter) -> ir.Type:
+    """The element type in which the loop reads the parameter: the one to which all readers convert it, if narrower."""
+    own = ir.RankedTensorType(parameter.value.type).element_type
+    types = {reading.converted for reading in parameter.readings}
+    only = types.pop() if len(types) == 1 else None
+    is_narrower = isinstance(only, ir.FloatType) and isinstance(own, ir.FloatType) and only.width < own.width
+    return only if is_narrower and only is not None else own

@@ -1,0 +1,102 @@
+"""Which operands of a product or scatter XLA gathers, or exchanges, before it multiplies or adds.
+
+Sequence parallel training splits activations by positions between layers and by features within, both over the axis
+of the tensor parallel weights. A product of the two can't have both: XLA keeps to how the result is split, where the
+other operand is split alike, and gathers what else is split over that axis. Where that is a batch of products, such as
+those of experts, devices exchange parts of what they have split otherwise for parts of the batch.
+
+A table that is split by features, over an axis that splits tokens as well, gets the gradients of its rows split like
+that: of the rows' numbers, which are few bytes, XLA gathers what the gradients lack.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+
+from paropt.passes.sharding.op_rules import Factors, parse_rule
+from paropt.passes.sharding.propagation import Propagated
+from paropt.passes.sharding.shardings import Axes, Sharding
+
+_DOT, _SCATTER = "stablehlo.dot_general", "stablehlo.scatter"
+
+_Splits = Mapping[Factors, Axes]  # of the dimensions of an operand or a result, by what Shardy's rule calls them
+
+
+class Gather(NamedTuple):
+    """How an operand lies before XLA gathers it, and after that."""
+
+    before: Sharding
+    after: Sharding
+
+
+def gathers(op: ir.Operation, propagated: Propagated) -> tuple[Gather | None, ...]:
+    """Per operand of `op`; None where it is read as it lies, or `op` is neither a product nor a scatter."""
+    nothing = (None,) * len(op.operands)
+    if op.name == _SCATTER:
+        return _indices_gathered(op, propagated)
+    if op.name != _DOT:
+        return nothing
+    lies, result = propagated.operand_shardings(op), propagated.sharding_of(op.results[0])
+    if result is None or len(lies) != 2 or None in lies:
+        return nothing
+    rule = parse_rule(propagated.sharding_rule(op))
+    made = dict(zip(rule.results[0], result.dimensions, strict=True))
+    known = [sharding for sharding in lies if sharding is not None]
+    own, other = (dict(zip(of, s.dimensions, strict=True)) for of, s in zip(rule.operands, known, strict=True))
+    return (_gather(known[0], own, other, made), _gather(known[1], other, own, made))
+
+
+def _indices_gathered(op: ir.Operation, propagated: Propagated) -> tuple[Gather | None, ...]:
+    """Of a scatter to whole columns, where what it adds is split, as its result is, over axes that split its indices.
+
+    Of rows of a table that is split by rows as well, XLA exchanges parts, and gathers less.
+    """
+    lies, result = propagated.operand_shardings(op), propagated.sharding_of(op.results[0])
+    if len(lies) != 3 or result is None:
+        return (None,) * len(op.operands)
+    _, of_indices, of_updates = lies
+    if of_indices is None or of_updates is None:
+        return (None, None, None)
+    rule = parse_rule(propagated.sharding_rule(op))
+    made = dict(zip(rule.results[0], result.dimensions, strict=True))
+    if any(made.get(dimension) for dimension in rule.results[0] if dimension not in rule.operands[2]):
+        return (None, None, None)
+    _, *read = rule.operands
+    indices, updates = (
+        dict(zip(dims, lie.dimensions, strict=True)) for dims, lie in zip(read, (of_indices, of_updates), strict=True)
+    )
+    return (None, _gather(of_indices, indices, updates, made), None)
+
+
+def is_gathered_alike(use: ir.OpOperand, gather: Gather, propagated: Propagated) -> bool:
+    """Whether XLA gathers what is used there, too, so that it lies like that."""
+    return gathers(use.owner.operation, propagated)[use.operand_number] == gather
+
+
+def _gather(lies: Sharding, own: _Splits, other: _Splits, result: _Splits) -> Gather | None:
+    """Of the operand that is split as `own`, so that what the `other` operand and the `result` allow is left of it."""
+    kept: dict[Factors, Axes] = {}
+    free: set[str] = set()  # the axes that are given up
+    for dimension, axes in own.items():
+        allowed = result.get(dimension, other.get(dimension, axes))
+        left = tuple(axis for axis, _ in takewhile(lambda pair: pair[0] == pair[1], zip(axes, allowed, strict=False)))
+        lost, wanted = axes[len(left) :], allowed[len(left) :]
+        in_use = {axis for at, over in own.items() if at != dimension for axis in over}  # not to be had for this one
+        if lost and not (_is_taken(lost, other, result) and in_use.issuperset(wanted)):
+            return None
+        kept[dimension] = left
+        free.update(lost)
+    for dimension, left in kept.items():
+        wanted = result.get(dimension, ())[len(left) :]
+        if free.issuperset(wanted):  # devices exchange parts, to have the same ones of a batch
+            kept[dimension] = (*left, *wanted)
+    found = lies._replace(dimensions=tuple(kept.values()))
+    return Gather(lies, found) if found != lies else None
+
+
+def _is_taken(axes: Sequence[str], other: _Splits, result: _Splits) -> bool:
+    """Whether all of `axes` split a dimension of both the `other` operand and the `result`."""
+    shared = [axis for dimension, over in result.items() if over == other.get(dimension) for axis in over]
+    return set(axes) <= set(shared)

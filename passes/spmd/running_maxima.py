@@ -1,0 +1,242 @@
+"""Has a loop keep a running maximum for each device, of which one is made after the loop.
+
+    %m = maximum %acc, (reduce %x)           the partitioner reduces over devices in each trip
+
+becomes
+
+    %y = reshape %x                          with a dimension for the devices over which %x is split
+    %m = maximum %accs, (reduce %y)          on each device by itself
+
+No word of Shardy says of a value that it is a device's part of a maximum, as `unreduced` does for sums: so the array
+says it. A maximum may be taken twice of the same, so that it does not matter from what each device starts.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+
+from paropt.passes.ir.induction_variable import create
+from paropt.passes.ir.loops import loop_around, trip_count
+from paropt.passes.ir.types import bytes_of, tensor_of
+from paropt.passes.rewrite.loop_edits import rebuilt
+from paropt.passes.rewrite.residual_split import neutral
+from paropt.passes.sharding.collectives import MAXIMUM, MINIMUM, combiner_of, neutral_number
+from paropt.passes.sharding.explicit_ops import constrained
+from paropt.passes.sharding.propagation import Propagated
+from paropt.passes.sharding.shardings import (
+    SHARDING,
+    Axes,
+    Sharding,
+    has_part,
+    is_even,
+    is_manual,
+    names_of,
+    open_sharding,
+    parts_in,
+)
+from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
+from paropt.passes.support.traversal import is_read_once, module_of, op_of, ops_of
+
+_REDUCE = "stablehlo.reduce"
+
+
+class Running(NamedTuple):
+    """The maximum, or minimum, that a loop keeps of what the op `reduce` makes in each trip."""
+
+    reduce: ir.Operation
+    combine: ir.Operation  # with what the loop carries
+    lies: Sharding  # how what it reads is split
+
+    @property
+    def position(self) -> int:
+        """Of the carried value."""
+        argument = next(each for each in self.combine.operands if isinstance(each.owner, ir.Block))
+        return ir.BlockArgument(argument).arg_number
+
+    @property
+    def cut(self) -> dict[int, Axes]:
+        """The dimensions that it reduces over devices, and over which."""
+        dimensions = list(ir.DenseI64ArrayAttr(self.reduce.attributes["dimensions"]))
+        return {dimension: axes for dimension in dimensions if (axes := self.lies.dimensions[dimension])}
+
+
+def extremes_by_device(
+    module: ir.Operation, pass_name: str, allowed: frozenset[str]
+) -> tuple[list[Remark], list[ir.Operation]]:
+    """Rewrites loops, inner ones first. Returns remarks, and the ops that take maxima over devices now.
+
+    `allowed` names the axes over which that may be after a loop: none, for all axes.
+    """
+    remarks: list[Remark] = []
+    told: list[ir.Operation] = []
+    while any(_shapes(module)):
+        found, stays = _running(module, allowed)
+        for running in found:
+            size = bytes_of(ir.RankedTensorType(running.reduce.results[0].type))
+            text = f"each device keeps its own in the loop: {size} bytes are reduced after it, and not in each trip"
+            remarks.append(applied(pass_name, running.reduce, text))
+            told = [op for op in told if op != running.reduce]
+            told.append(keep_by_device(running))
+        if not found:
+            kept = [(reason.op, reason) for reason in stays if reason.op is not None]
+            return remarks + [missed(pass_name, op, reason) for op, reason in kept], told + [op for op, _ in kept]
+    return remarks, told
+
+
+def _running(module: ir.Operation, allowed: frozenset[str]) -> tuple[list[Running], list[Declined]]:
+    """The maxima and minima that loops may keep for each device, and why others may not."""
+    found: list[Running] = []
+    declined: list[Declined] = []
+    try:
+        propagated = Propagated(module)
+    except Declined:  # Shardy would abort: whoever compiles this finds out
+        return found, declined
+    for op, combine in list(_shapes(module)):
+        lies = propagated.operand_shardings(op)
+        if not lies or lies[0] is None or not Running(op, combine, lies[0]).cut:
+            continue
+        running = Running(op, combine, lies[0])
+        try:
+            _require_by_device(running, allowed)
+        except Declined as reason:
+            declined.append(reason)
+            continue
+        found.append(running)
+    return found, declined
+
+
+def _shapes(module: ir.Operation) -> Iterator[tuple[ir.Operation, ir.Operation]]:
+    """Each maximum or minimum of an array that a loop combines with what it carries, and the op that combines them."""
+    for op in ops_of(module, _REDUCE):
+        if len(op.operands) != 2 or combiner_of(op) not in (MAXIMUM, MINIMUM) or is_manual(op):
+            continue
+        combine = _combined(op)
+        if loop_around(op.block) is not None and combine is not None and tensor_of(op.operands[0]) is not None:
+            yield op, combine
+
+
+def _combined(reduce: ir.Operation) -> ir.Operation | None:
+    """The op that makes of the result of `reduce`, and of what the loop around it carries, the next such value."""
+    readers = [use.owner.operation for use in reduce.results[0].uses]
+    alike = [op for op in readers if op.name == combiner_of(reduce) and op.block == reduce.block]
+    if not alike:
+        return None
+    carried = [each for each in alike[0].operands if each in list(reduce.block.arguments)]
+    return alike[0] if len(carried) == 1 else None
+
+
+def _require_by_device(running: Running, allowed: frozenset[str]) -> None:
+    op, combine = running.reduce, running.combine
+    loop = loop_around(op.block)
+    assert loop is not None, "it is asked first"
+    value, lies = op.operands[0], running.lies
+    element = ir.RankedTensorType(value.type).element_type
+    known = neutral_number(combine.name, element) is not None
+    require(known, f"no neutral element is known for a {combine.name} of {element}", op)
+    require(SHARDING not in loop.op.attributes, "the loop says how its values are sharded", loop.op)
+    argument = loop.body.arguments[running.position]
+    unread = next(loop.condition.arguments[running.position].uses, None) is None
+    alone = is_read_once(op.results[0]) and is_read_once(argument) and is_read_once(combine.results[0]) and unread
+    kept = loop.next_values.operands[running.position] == combine.results[0]
+    require(alone and kept, "the loop does more with a running maximum or minimum than keep it", op)
+    even = is_even(value, lies, module_of(op)) and not has_part([axis for axes in lies.dimensions for axis in axes])
+    require(even, "it is split into unequal parts, or over a part of an axis", op)
+    over = names_of(axis for axes in running.cut.values() for axis in axes)
+    asked = ", ".join(f"`{name}`" for name in sorted(over))
+    require(not allowed or over <= allowed, f"it is over {asked}, which option axes does not allow", op)
+    require(trip_count(loop) not in (0, 1), "in one trip it is taken over devices once, as after it", op)
+
+
+def keep_by_device(running: Running) -> ir.Operation:
+    """Rewrites the loop. Returns the op after it that takes the maximum over devices."""
+    op, combine, position = running.reduce, running.combine, running.position
+    loop = loop_around(op.block)
+    assert loop is not None, "it is asked first"
+    parts = _Parts(running)
+    with op.context:
+        with ir.InsertionPoint(combine), op.location:
+            part = parts.reduced()
+        for block in (loop.condition, loop.body):
+            block.arguments[position].set_type(part.type)
+        with ir.InsertionPoint(combine), combine.location:
+            made = create(combine.name, part.type, loop.body.arguments[position], part)
+            nexts, starts = list(loop.next_values.operands), list(loop.op.operands)
+            nexts[position] = constrained(made, parts.sharding)
+        with ir.InsertionPoint(loop.op), op.location:
+            starts[position] = constrained(neutral(part.type, combine.name), parts.sharding)
+        new = rebuilt(loop, starts, nexts)
+        with ir.InsertionPoint(loop.op), op.location:
+            whole = parts.joined(constrained(new.op.results[position], parts.sharding))
+            joined = op_of(whole)
+            whole = create(combine.name, whole.type, loop.op.operands[position], whole)
+    for i, old in enumerate(loop.op.results):
+        old.replace_all_uses_with(whole if i == position else new.op.results[i])
+    for each in (loop.op, combine, op):
+        each.erase()
+    return joined
+
+
+class _Parts:
+    """The array that has the maximum of each device: each dimension that is cut becomes one for the devices.
+
+    Where it is to be read in a loop, made at the insertion point.
+    """
+
+    def __init__(self, running: Running) -> None:
+        op = self._op = running.reduce
+        self._mesh = running.lies.mesh
+        shape = ir.RankedTensorType(op.operands[0].type).shape
+        reduced = set(ir.DenseI64ArrayAttr(op.attributes["dimensions"]))
+        self._shape: list[int] = []  # of what is read, with the dimensions for devices before those that they cut
+        self._split: list[Axes] = []
+        self._closed: list[int] = []  # the dimensions of it that are not split any further
+        self._own: list[int] = []  # those that each device reduces by itself
+        self._devices: list[int] = []  # the dimensions for devices, of what is left
+        for dimension, (size, axes) in enumerate(zip(shape, running.lies.dimensions, strict=True)):
+            count = parts_in(module_of(op), Sharding(self._mesh, (axes,))) if dimension in running.cut else 1
+            if dimension in running.cut:
+                self._devices.append(len(self._shape) - len(self._own))
+                self._closed.append(len(self._shape))
+                self._add(count, axes)
+            if dimension in reduced:
+                self._own.append(len(self._shape))
+                self._closed.append(len(self._shape))
+            self._add(size // count, () if dimension in running.cut else axes)
+        left = [axes for i, axes in enumerate(self._split) if i not in self._own]
+        with op.context:
+            self.sharding = open_sharding(self._mesh, left, closed=self._devices)
+
+    def _add(self, size: int, axes: Axes) -> None:
+        self._shape.append(size)
+        self._split.append(axes)
+
+    def reduced(self) -> ir.Value:
+        """What each device has of the maximum."""
+        value = self._op.operands[0]
+        tensor = ir.RankedTensorType.get(self._shape, ir.RankedTensorType(value.type).element_type)
+        cut = constrained(
+            create("stablehlo.reshape", tensor, value), open_sharding(self._mesh, self._split, closed=self._closed)
+        )
+        left = [size for i, size in enumerate(self._shape) if i not in self._own]
+        return self._like(cut, self._op.operands[1], self._own, left)
+
+    def joined(self, value: ir.Value) -> ir.Value:
+        """The maximum over devices."""
+        element = ir.RankedTensorType(value.type).element_type
+        combiner = combiner_of(self._op)
+        assert combiner is not None
+        start = neutral(ir.RankedTensorType.get([], element), combiner)
+        return self._like(value, start, self._devices, ir.RankedTensorType(self._op.results[0].type).shape)
+
+    def _like(self, value: ir.Value, start: ir.Value, dimensions: list[int], shape: list[int]) -> ir.Value:
+        """`value` reduced along `dimensions` by the same op."""
+        new = self._op.clone()
+        for name in list(new.attributes.keys()):
+            if name.startswith("paropt."):
+                del new.attributes[name]
+        new.operands[0], new.operands[1] = value, start
+        new.attributes["dimensions"] = ir.DenseI64ArrayAttr.get(dimensions)
+        element = ir.RankedTensorType(value.type).element_type
+        new.results[0].set_type(ir.RankedTensorType.get(shape, element, loc=self._op.location))
+        return new.results[0]

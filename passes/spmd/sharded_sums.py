@@ -1,0 +1,341 @@
+"""Over which axes a program splits the sums that it accumulates, as fully sharded training does.
+
+A sum that is left unreduced over such an axis would have to be held whole on every device.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
+
+from paropt.passes.dataflow.linearity import TRACKED
+from paropt.passes.dataflow.uniformity import ELEMENTWISE
+from paropt.passes.ir.barriers import BARRIER
+from paropt.passes.ir.branches import BRANCHES, ends_of, is_end
+from paropt.passes.ir.constraints import CONSTRAINT
+from paropt.passes.ir.loops import WHILE, Loop, loop_around, start_of
+from paropt.passes.ir.types import tensor_of
+from paropt.passes.sharding.annotations import shard_bytes
+from paropt.passes.sharding.propagation import Propagated
+from paropt.passes.sharding.shardings import Sharding, is_idle, is_manual, names_of, rank_of, read_sharding, sharding_of
+from paropt.passes.spmd.producers import PRODUCTS
+from paropt.passes.support.traversal import defining_op, is_within, ops_of, parent_of
+
+# Ops that leave a parameter what it is.
+_COPIES = frozenset({"stablehlo.convert", "stablehlo.reshape", "stablehlo.transpose"})
+_CONVERTS = frozenset({"stablehlo.convert"})
+# Ops that put sums together, and what they copy.
+_PUT_ROW = "stablehlo.dynamic_update_slice"
+_ROWS = frozenset({"stablehlo.broadcast_in_dim", _PUT_ROW})  # one is put in its place
+_PUT_TOGETHER = _COPIES | _ROWS | {"stablehlo.add", "stablehlo.concatenate", CONSTRAINT}
+# Ops of the linear table that read more than one addend: behind them a value is a sum, no longer one gradient.
+_JOINS = frozenset({"stablehlo.add", "stablehlo.subtract"})
+
+
+class _Carried(NamedTuple):
+    """One value that a loop carries."""
+
+    start: ir.Value
+    argument: ir.Value  # of the body
+    next: ir.Value
+    result: ir.Value
+
+    @property
+    def changes(self) -> bool:
+        return bool(self.next != self.argument)
+
+
+def _carried(loop: Loop) -> list[_Carried]:
+    every = zip(loop.op.operands, loop.body.arguments, loop.next_values.operands, loop.op.results, strict=True)
+    return [_Carried(*each) for each in every]
+
+
+def sharded_sums(module: ir.Operation, propagated: Propagated | None = None) -> dict[ir.Value, frozenset[str]]:
+    """For each value that an accumulated sum is made of, the axes by which the program splits that sum; no others.
+
+    A sum is split by an axis when the program says so in the loop that accumulates it (or before a sum outside of
+    loops), or when the loop also carries a value of the same shape unchanged (the parameter) that the user splits
+    by it, or of the shape of something that is put together to the sum. With `propagated`, that is not enough where
+    Shardy found that the sum is not split by it.
+    """
+    found: defaultdict[ir.Value, frozenset[str]] = defaultdict(frozenset)
+    for op in ops_of(module, CONSTRAINT):
+        axes = read_sharding(op.attributes["sharding"]).axes
+        if axes and not is_manual(op):
+            _spread(op.operands[0], axes, found, through_sums=loop_around(op.block) is not None)
+    for op in ops_of(module, WHILE):
+        if not is_manual(op):
+            for value, axes, result in _like_parameters(Loop(op)):
+                if propagated is not None:
+                    axes = _split_over(propagated.sharding_of(result), axes)
+                _spread(value, axes, found, through_sums=True)
+    return found
+
+
+def _split_over(lies: Sharding | None, axes: frozenset[str]) -> frozenset[str]:
+    return frozenset(axis for axis in axes if lies is not None and names_of([axis]) & names_of(lies.axes))
+
+
+def _like_parameters(loop: Loop) -> Iterator[tuple[ir.Value, frozenset[str], ir.Value]]:
+    """What the loop computes for its next trip, and returns, where the user splits a value of that shape, or of that of
+    something put together to it, that the loop only reads."""
+    carried = _carried(loop)
+    by_shape: defaultdict[str, frozenset[str]] = defaultdict(frozenset)
+    for each in carried:
+        if not each.changes:
+            by_shape[_shape(each.next)] |= _given_axes(each.start)
+    if not any(by_shape.values()):
+        return
+    for each in carried:
+        shapes = _shapes_of(each.next) & by_shape.keys() if each.changes else ()
+        axes = frozenset[str]().union(*(by_shape[shape] for shape in shapes))
+        if axes:
+            yield each.next, axes, each.result
+
+
+def _shapes_of(value: ir.Value) -> frozenset[str]:
+    """The shapes of what `value` is put together of: gradients may be accumulated in a row, or transposed."""
+    waiting, seen = [value], {value}
+    while waiting:
+        op = defining_op(waiting.pop())
+        terms = list(op.operands) if op is not None and op.name in _PUT_TOGETHER else []
+        waiting += [term for term in terms if term not in seen]
+        seen.update(terms)
+    return frozenset(map(_shape, seen))
+
+
+class Cut(NamedTuple):
+    """Where a sum that one op takes becomes split."""
+
+    value: ir.Value  # the sum, in the type in which it is taken
+    converts: list[ir.Operation]  # of it to other types, where only the last one becomes split
+    wholes: list[ir.Operation]  # constraints that ask for the whole of it, and that only the next one reads
+    shard: Sharding  # how it lies then
+
+
+def cut_of(value: ir.Value, propagated: Propagated, axes: frozenset[str]) -> Cut | None:
+    """Where `value` becomes split over the axes of these names: as Shardy would have it, by a constraint, or, where a
+    constraint asks for the whole of it, as automatic differentiation does of parameters that a constraint gathers,
+    where it is added to what is split.
+
+    None when something reads the whole of it, or of what is copied of it on the way to the constraint.
+    """
+    alone = propagated.sharding_of(value)
+    if alone is not None and axes <= names_of(alone.axes):
+        return Cut(value, [], [], alone)
+    user = _only_user(value)
+    converts: list[ir.Operation] = []
+    is_whole = False
+    while user is not None and (user.name in _CONVERTS or (not converts and _is_copy(user, axes))):
+        converts += [user] if user.name in _CONVERTS else []
+        is_whole |= user.name == CONSTRAINT
+        value = value if converts else user.results[0]
+        user = _only_user(user.results[0])
+    wholes: list[ir.Operation] = []
+    while user is not None and user.name == CONSTRAINT:
+        sharding = read_sharding(user.attributes["sharding"])
+        if sharding.unreduced:
+            return None
+        lies = propagated.sharding_of(user.results[0]) or sharding
+        if names_of(sharding.axes) & axes:
+            return Cut(value, converts, wholes, lies) if axes <= names_of(lies.axes) else None
+        wholes.append(user)
+        user = _only_user(user.results[0])
+    if not (wholes or is_whole) or user is None or user.name not in _JOINS:
+        return None
+    summed = propagated.sharding_of(user.results[0])  # of each addend, a device reads what it adds to its shard
+    return Cut(value, converts, wholes, summed) if summed is not None and axes <= names_of(summed.axes) else None
+
+
+def is_activation(value: ir.Value, axes: frozenset[str], others: set[ir.Value]) -> bool:
+    """Whether products, or the sum of an embedding's rows, read what is made of `value`, in its loop or the next trip:
+    it is no gradient.
+
+    How activations are gathered and scattered XLA decides with these products, which it may overlap with that.
+    The sum would stay split over `axes`. `others` are known to be none, and grow: all that is made of gradients may
+    meet in their norm.
+    """
+    waiting, seen = [value], {value}
+    while waiting:
+        for use in waiting.pop().uses:
+            user = use.owner.operation
+            if user.name in PRODUCTS or _adds_up_rows(user, use.operand_number):
+                return True
+            new = [made for made in _made_by(user, use.operand_number, axes) if made not in seen and made not in others]
+            seen.update(new)
+            waiting += new
+    others |= seen
+    return False
+
+
+def _adds_up_rows(op: ir.Operation, operand: int) -> bool:
+    """Whether that operand has the rows of a scatter: one would be a gradient, put in its place among others."""
+    if op.name != "stablehlo.scatter" or operand != len(op.operands) - 1:
+        return False
+    window = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"]).update_window_dims
+    shape = ir.RankedTensorType(op.operands[operand].type).shape
+    return any(size > 1 for dimension, size in enumerate(shape) if dimension not in window)
+
+
+def _made_by(op: ir.Operation, operand: int, axes: frozenset[str]) -> list[ir.Value]:
+    """What `op` makes of an operand; what an outermost loop returns counts as nothing of its body's, and so does what
+    the next trip makes of a parameter that is updated: of what the user splits over one of `axes`.
+    """
+    if op.name == WHILE:
+        return [Loop(op).body.arguments[operand], op.results[operand]]
+    if is_end(op):
+        return [parent_of(op).results[operand]]
+    if op.name != "stablehlo.return":
+        return list(op.results)
+    loop = loop_around(op.block)
+    if loop is None:
+        return list(parent_of(op).results)
+    inner = [loop.op.results[operand]] if is_within(loop.op, WHILE) else []
+    updated = _is_parameter(loop.op.operands[operand], axes)
+    return inner if updated else [loop.body.arguments[operand], *inner]
+
+
+def _is_copy(op: ir.Operation, axes: frozenset[str]) -> bool:
+    """Whether `op` copies what it reads, not split over `axes`: in JAX's explicit mode each op is constrained."""
+    if op.name != CONSTRAINT:
+        return op.name in _COPIES
+    sharding = read_sharding(op.attributes["sharding"])
+    return not names_of(sharding.axes) & axes and (not sharding.unreduced or is_idle(op))
+
+
+def _only_user(value: ir.Value) -> ir.Operation | None:
+    uses = list(value.uses)
+    return uses[0].owner.operation if len(uses) == 1 else None
+
+
+def whole_sums(module: ir.Operation, split: dict[ir.Value, frozenset[str]]) -> list[ir.Value]:
+    """The results of loops, not in other loops, that are no sums that the program splits, which are all of `split`, nor
+    rows that the next loop reads one by one, as a backward pass does activations.
+    """
+    found: list[ir.Value] = []
+    for loop in _outermost_loops(module):
+        for each in _carried(loop):
+            is_sum = each.changes and not split.get(each.next) and tensor_of(each.next) is not None  # and no token
+            if is_sum and not (_is_row_put_in(each) and _is_for_loops(each.result)):
+                found.append(each.result)
+    return found
+
+
+def _outermost_loops(module: ir.Operation) -> Iterator[Loop]:
+    for op in ops_of(module, WHILE):
+        if not is_manual(op) and not is_within(op, WHILE):
+            yield Loop(op)
+
+
+def are_layers_sharded(module: ir.Operation, propagated: Propagated) -> bool:
+    """Whether a loop over layers, not in another loop, reads parameters most bytes of which the user splits over axes
+    that split its activations, too: XLA gathers these. What follows such a loop are more layers.
+    """
+    for loop in _outermost_loops(module):
+        arrays = [each for each in _carried(loop) if rank_of(each.start)]
+        over = _axes_of_activations([each for each in arrays if each.changes], propagated)
+        read = [(shard_bytes(each.start, None), _given_axes(each.start)) for each in arrays if not each.changes]
+        split = sum(size for size, axes in read if names_of(axes) & over)
+        if 2 * split > sum(size for size, _ in read):
+            return True
+    return False
+
+
+def _axes_of_activations(changed: list[_Carried], propagated: Propagated) -> frozenset[str]:
+    """The mesh axes that split the activations among what a loop changes; none where it adds up others beside them.
+
+    It may put rows of others in their place: activations that a backward pass reads, or gradients of layers.
+    """
+    activations, others = list[ir.Value](), list[_Carried]()
+    for each in changed:
+        if is_activation(each.argument, frozenset(), set()):
+            activations.append(each.result)
+        else:
+            others.append(each)
+    if not all(map(_is_row_put_in, others)):
+        return frozenset()
+    lies = [propagated.sharding_of(activation) for activation in activations]
+    return names_of(axis for sharding in lies if sharding is not None for axis in sharding.axes)
+
+
+def _is_row_put_in(carried: _Carried) -> bool:
+    op = defining_op(carried.next)
+    return op is not None and op.name == _PUT_ROW and bool(op.operands[0] == carried.argument)
+
+
+def _is_for_loops(result: ir.Value) -> bool:
+    """Whether nothing but loops, which leave it as it is, reads `result`."""
+    uses = [(use.owner.operation, use.operand_number) for use in result.uses]
+    return bool(uses) and all(
+        user.name == WHILE and start_of(user.results[operand]) is not None for user, operand in uses
+    )
+
+
+def _given_axes(value: ir.Value) -> frozenset[str]:
+    """The axes by which the user splits `value`, or what it is computed from element by element, or starts as.
+
+    Parameters may be averages of others, or come from fewer bits, or from an earlier step. Propagation may split more.
+    """
+    found = [sharding_of(origin) for origin in _origins(value, _COPIES)]
+    return frozenset(axis for given in found if given is not None for axis in given.axes)
+
+
+def _is_parameter(value: ir.Value, axes: frozenset[str]) -> bool:
+    """Whether `value` comes, element by element, from an argument that the user splits over one of `axes`."""
+    arguments = [origin for origin in _origins(value, _COPIES | {CONSTRAINT}) if isinstance(origin.owner, ir.Block)]
+    return any(given is not None and names_of(given.axes) & axes for given in map(sharding_of, arguments))
+
+
+def _origins(value: ir.Value, copies: frozenset[str]) -> list[ir.Value]:
+    """What `value` is computed from element by element, as far as that can be followed, through `copies` too."""
+    waiting, seen, found = [value], {value}, list[ir.Value]()
+    while waiting:
+        value = waiting.pop()
+        sources = _sources(value, copies)
+        found += [] if sources else [value]
+        waiting += [source for source in sources if source not in seen]
+        seen.update(sources)
+    return found
+
+
+def _sources(value: ir.Value, copies: frozenset[str]) -> list[ir.Value]:
+    """What `value` is computed from in its place, or starts as; none of what is computed otherwise."""
+    op, block = defining_op(value), value.owner
+    if op is None:
+        loop = loop_around(block) if isinstance(block, ir.Block) else None
+        return [loop.op.operands[ir.BlockArgument(value).arg_number]] if loop is not None else []
+    if op.name in copies:
+        return list(op.operands)
+    if op.name in ELEMENTWISE:
+        return [operand for operand in op.operands if _shape(operand) == _shape(value)]
+    if op.name in BRANCHES:
+        return [end.operands[ir.OpResult(value).result_number] for end in ends_of(op)]
+    return [op.operands[ir.OpResult(value).result_number]] if op.name in (WHILE, BARRIER) else []
+
+
+def _shape(value: ir.Value) -> str:
+    tensor = tensor_of(value)
+    return str(tensor.shape) if tensor is not None else ""  # a token, with which callbacks are ordered
+
+
+def _spread(
+    value: ir.Value, axes: frozenset[str], found: defaultdict[ir.Value, frozenset[str]], *, through_sums: bool
+) -> None:
+    """Notes `axes` for all that `value` is made of by linear ops, in its loop and the loops and branches in it."""
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if axes <= found[value]:
+            continue
+        found[value] |= axes
+        op = defining_op(value)
+        if op is None or is_manual(op):
+            continue
+        if op.name == WHILE:
+            waiting.append(Loop(op).next_values.operands[ir.OpResult(value).result_number])
+        elif op.name in BRANCHES:
+            waiting += [end.operands[ir.OpResult(value).result_number] for end in ends_of(op)]
+        elif op.name in TRACKED and (through_sums or op.name not in _JOINS):
+            waiting += op.operands

@@ -1,0 +1,53 @@
+"""Products that XLA computes as their operands lie, and moves to where their results belong.
+
+Where Shardy has the gradient of a parameter split over the axis of the examples, and an operand splits the same
+dimension over another axis of that size, XLA's partitioner does not gather the operand: each device computes the part
+that it has the columns for, and what devices have added up is exchanged.
+"""
+
+from collections.abc import Sequence
+
+from jaxlib.mlir import ir
+
+from paropt.passes.sharding.meshes import Mesh
+from paropt.passes.sharding.op_rules import parse_rule
+from paropt.passes.sharding.propagation import Propagated
+from paropt.passes.sharding.shardings import Sharding, has_part, mesh_behind, names_of
+from paropt.passes.spmd.producers import Producer
+from paropt.passes.support.traversal import module_of
+
+_PRODUCT = "stablehlo.dot_general"
+
+
+def as_operands_lie(producer: Producer, whole: Sharding, shard: Sharding, propagated: Propagated) -> Sharding | None:
+    """How the sum of a product lies when each device computes it of the columns that it has; None: as `whole`.
+
+    `whole` is how it would lie if operands were gathered, and `shard` how it is to lie when its sum is taken.
+    """
+    op = producer.op
+    mesh = mesh_behind(module_of(op), whole.mesh)
+    if op.name != _PRODUCT or mesh is None:
+        return None
+    rule = parse_rule(propagated.sharding_rule(op))
+    shape = ir.RankedTensorType(producer.value.type).shape
+    splits = dict(rule.split(propagated.operand_shardings(op)))
+    for dimension, factors in enumerate(rule.results[0]):
+        axes = splits.get(factors, ())
+        free = names_of(axes).isdisjoint(names_of(shard.axes))
+        start = whole._replace(dimensions=(*whole.dimensions[:dimension], axes, *whole.dimensions[dimension + 1 :]))
+        if free and is_swap(mesh, shape, start, shard, dimension):
+            return start
+    return None
+
+
+def is_swap(mesh: Mesh, shape: Sequence[int], start: Sharding, end: Sharding, dimension: int) -> bool:
+    """Whether a value that lies as `start` lies as `end` when its sum is taken over the axis that then splits
+    `dimension`, and devices have exchanged their parts along that axis and the one that split it before.
+    """
+    before, after = start.dimensions[dimension], end.dimensions[dimension]
+    if len(before) != 1 or len(after) != 1 or has_part((*before, *after)):
+        return False
+    summed = after[0] in start.unreduced and after[0] not in end.unreduced
+    sizes = dict(mesh.axes)
+    count, others = (sizes[name] for axes in (before, after) for name in names_of(axes))
+    return summed and count == others and not shape[dimension] % count

@@ -1,0 +1,80 @@
+"""Edits that say how values are sharded."""
+
+from collections.abc import Sequence
+
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import sdy
+
+from paropt.passes.ir.loops import WHILE, Loop, loop_around
+from paropt.passes.sharding.explicit_ops import constrained
+from paropt.passes.state.contract import Placements
+from paropt.passes.support.traversal import defining_op
+
+
+def sharding_attribute(mesh: str, dimensions: Sequence[Sequence[str]], context: ir.Context) -> ir.Attribute:
+    """An `sdy.sharding` on the mesh of this name, each dimension cut by these axes."""
+    cuts = [", ".join(_quoted(axis, context) for axis in axes) for axes in dimensions]
+    listed = ", ".join(f"{{{cut}}}" for cut in cuts)
+    return ir.Attribute.parse(f"#sdy.sharding<{ir.FlatSymbolRefAttr.get(mesh, context)}, [{listed}]>", context)
+
+
+def constrain_sum(
+    loop: Loop, position: int, sharding: ir.Attribute, placements: Placements, *, also_after: bool
+) -> None:
+    """Shards a carried value, from its first value to what is made of it, where nothing says how it is sharded.
+
+    What reads it behind the loop has no say in how the loop carries it. `also_after`: it reads it sharded like that.
+    """
+    start, following = loop.op.operands[position], loop.next_values.operands[position]
+    for reader, operand, value in ((loop.op, position, start), (loop.next_values, position, following)):
+        if placements.of_value(value) is None:
+            with ir.InsertionPoint(reader), reader.location:
+                reader.operands[operand] = constrained(value, sharding)
+    if placements.of_sum(loop, position) is None:
+        result = loop.op.results[position]
+        readers = [(use.owner.operation, use.operand_number) for use in result.uses]
+        with ir.InsertionPoint.after(loop.op), loop.op.location:
+            behind = constrained(result, sharding) if also_after else _stop_backward(result)
+        for reader, operand in readers:
+            reader.operands[operand] = behind
+
+
+def _stop_backward(result: ir.Value) -> ir.Value:
+    return sdy.PropagationBarrierOp(result, int(sdy.PropagationDirection.FORWARD)).result
+
+
+def gather_at_uses(value: ir.Value, dimensions: Sequence[Sequence[str]], mesh: str) -> int:
+    """Every op that reads `value` in a loop reads it cut like that; of layers in one array, one at a time is gathered.
+
+    Returns the number of constraints.
+    """
+    count, readers = 0, list[ir.OpOperand]()
+    for use in value.uses:
+        op, position = use.owner.operation, use.operand_number
+        if op.name == WHILE:
+            loop = Loop(op)
+            if loop.next_values.operands[position] == loop.body.arguments[position]:
+                count += gather_at_uses(loop.body.arguments[position], dimensions, mesh)
+        elif op.name == "stablehlo.dynamic_slice" and not dimensions[0]:
+            count += _gather(op.results[0], list(op.results[0].uses), dimensions, mesh)
+        elif loop_around(op.block) is not None and op.name != "stablehlo.return":
+            readers.append(use)
+    return count + _gather(value, readers, dimensions, mesh)
+
+
+def _gather(value: ir.Value, readers: Sequence[ir.OpOperand], dimensions: Sequence[Sequence[str]], mesh: str) -> int:
+    if not readers:
+        return 0
+    places = [(use.owner.operation, use.operand_number) for use in readers]
+    op = defining_op(value)
+    block = ir.BlockArgument(value).owner if op is None else op.block
+    point = ir.InsertionPoint.after(op) if op is not None else ir.InsertionPoint.at_block_begin(block)
+    with point, places[0][0].location:
+        whole = constrained(value, sharding_attribute(mesh, dimensions, value.context))
+    for reader, position in places:
+        reader.operands[position] = whole
+    return 1
+
+
+def _quoted(axis: str, context: ir.Context) -> str:
+    return str(sdy.AxisRefAttr.get(axis, context=context)).removeprefix("#sdy<axis_ref").removesuffix(">")

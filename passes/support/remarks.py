@@ -1,0 +1,130 @@
+"""What a pass decided, and why: remarks, and `require`, which declines a rewrite."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jaxlib.mlir import ir
+
+from paropt.passes.support.locations import is_call_site, is_fused, is_name, is_position
+
+if TYPE_CHECKING:
+    from paropt.passes.support.certificate import Certificate
+
+
+class Source(NamedTuple):
+    """Where an op comes from: a position in the user's program or in the module's text."""
+
+    file: str  # "-" for text from stdin, "" when the op has no position
+    line: int
+    column: int
+    scope: str  # JAX's name stack (`jit(step)/while/body/psum`), "" for text
+
+    def __str__(self) -> str:
+        position = f"{self.file}:{self.line}:{self.column}" if self.file else "<unknown location>"
+        return f"{position} ({self.scope})" if self.scope else position
+
+
+def source_of(location: Any) -> Source:
+    """The innermost position of `location` (an `ir.Location`), and the names around it.
+
+    JAX wraps positions in names (its name stack), call sites (callee first) and fused lists (first one counts).
+    """
+    scope = ""
+    while True:
+        if is_position(location):
+            return Source(location.filename, location.start_line, location.start_col, scope)
+        if is_name(location):
+            # The outermost name is JAX's name stack (`psum:` only repeats its end); the next one is only the Python
+            # function's name.
+            if not location.name_str.endswith(":"):
+                scope = scope or location.name_str
+            location = location.child_loc
+        elif is_call_site(location):
+            location = location.callee
+        elif is_fused(location) and location.locations:
+            location = location.locations[0]
+        else:
+            return Source("", 0, 0, scope)
+
+
+class Declined(Exception):  # noqa: N818  an answer, not an error
+    """A pass found its shape but will not rewrite it."""
+
+    def __init__(self, reason: str, op: ir.Operation | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.op = op  # the op to blame, when it is not the one being rewritten
+
+
+class RefusedError(ValueError):
+    """A pass will not run on this module; the message says why, and what would be right, in one line."""
+
+
+def require(holds: bool, why_not: str, op: ir.Operation | ir.OpView | None = None) -> None:
+    """Declines the rewrite with `why_not` unless `holds`; `op` is the op to blame."""
+    if not holds:
+        raise Declined(why_not, op.operation if op is not None else None)
+
+
+class Saved(NamedTuple):
+    """What a rewrite made of reductions: arrays, and bytes per device, those of a trip where they were in a loop."""
+
+    arrays: int
+    bytes: int
+    trips: int | None  # how often each was reduced; 1 outside of loops, None when not known
+    arrays_after: int
+    bytes_after: int
+
+
+@dataclass(frozen=True, repr=False)
+class Remark:
+    """One decision of one pass, at one op: what `--remarks` prints."""
+
+    pass_name: str
+    op: str  # the kind of op, as in `stablehlo.add`
+    source: Source
+    applied: bool
+    text: str  # what was done; for a missed rewrite, the reason
+    certificate: "Certificate | None" = None  # of a reduction that moved: why it may
+    saved: Saved | None = None
+    count: int = field(default=1, compare=False)  # of equal decisions that this one stands for
+
+    def __str__(self) -> str:
+        return f"{self.source}: remark: {self.message}{f' ({self.count} times)' if self.count > 1 else ''}"
+
+    def __repr__(self) -> str:
+        """One line, without the certificate: a notebook shows a tuple of them."""
+        return f"<{self}>"
+
+    @property
+    def message(self) -> str:
+        """The remark without its position: what `expected-remark` matches."""
+        verdict = "applied" if self.applied else "missed"
+        return f"[{self.pass_name}] {self.op} {verdict}: {self.text}"
+
+
+def applied(
+    pass_name: str,
+    op: ir.Operation,
+    text: str,
+    certificate: "Certificate | None" = None,
+    saved: Saved | None = None,
+) -> Remark:
+    return Remark(pass_name, op.name, source_of(op.location), True, text, certificate, saved)
+
+
+def merged(remarks: Iterable[Remark]) -> list[Remark]:
+    """Equal ones once, in their order, with how many there were."""
+    counts: dict[Remark, int] = {}
+    for remark in remarks:
+        counts[remark] = counts.get(remark, 0) + remark.count
+    return [replace(remark, count=count) for remark, count in counts.items()]
+
+
+def missed(pass_name: str, op: ir.Operation, declined: Declined) -> Remark:
+    """The remark for `declined`: it names the op to blame and its position when that is not `op` itself."""
+    text = declined.reason
+    if declined.op is not None and declined.op != op:
+        text += f" ({declined.op.name} at {source_of(declined.op.location)})"
+    return Remark(pass_name, op.name, source_of(op.location), applied=False, text=text)

@@ -1,0 +1,1 @@
+"""Micro-batches written as a Python loop: isomorphic subgraphs, and the loop made of them."""
