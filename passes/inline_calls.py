@@ -36,7 +36,7 @@ ENTRY_ONLY = frozenset(
 )
 # What all functions may grow to, together, before calls are inlined: Python visits each op some 100 times after that.
 MOST_OPS = 2_000_000
-_APART = "paropt.apart"  # on a constraint that keeps two reshapes apart, while calls are inlined
+_APART = "paropt.process.subprocesses"  # on a constraint that keeps two reshapes apart, while calls are inlined
 OF_A_FUNCTION = frozenset({"sym_name", "sym_visibility", "function_type", "arg_attrs", "res_attrs", "no_inline"})
 
 

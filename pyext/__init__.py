@@ -9,17 +9,20 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from paropt import targets as targets
     from paropt.accumulate import accumulate as accumulate
     from paropt.accumulate import manifest as manifest
     from paropt.audit import audit as audit
     from paropt.check import check as check
+    from paropt.clusters import gpus as gpus
+    from paropt.clusters import targets as targets
+    from paropt.hook import fallback as fallback
     from paropt.jit import enabled as enabled
     from paropt.jit import jit as jit
     from paropt.jit import remarks as remarks
     from paropt.markers import mark_gradient as mark_gradient
-    from paropt.modules import optimize as optimize
+    from paropt.modules.modules import optimize as optimize
     from paropt.policies import policies as policies
+    from paropt.reports import json_form as report_json  # noqa: F401
 
 _MODULE_OF = {
     "accumulate": "paropt.accumulate",
@@ -29,18 +32,24 @@ _MODULE_OF = {
     "jit": "paropt.jit",
     "manifest": "paropt.accumulate",
     "mark_gradient": "paropt.markers",
-    "optimize": "paropt.modules",
+    "optimize": "paropt.modules.modules",
     "policies": "paropt.policies",
     "remarks": "paropt.jit",
 }
 
 
-_FILES = ("targets",)  # named as they are
+# Modules that are public by these names, wherever they are.
+_MODULES = {
+    "fallback": "paropt.hook.fallback",
+    "gpus": "paropt.clusters.gpus",
+    "report_json": "paropt.reports.json_form",
+    "targets": "paropt.clusters.targets",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _FILES:
-        return importlib.import_module(f"paropt.{name}")
+    if name in _MODULES:
+        return importlib.import_module(_MODULES[name])
     if name not in _MODULE_OF:
         raise AttributeError(f"module `paropt` has no attribute `{name}`")
     value = getattr(importlib.import_module(_MODULE_OF[name]), name)
@@ -49,7 +58,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULE_OF, *_FILES})
+    return sorted({*globals(), *_MODULE_OF, *_MODULES})
 
 
 class _Package(ModuleType):

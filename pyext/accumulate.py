@@ -11,18 +11,18 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 from jaxlib.mlir import ir
 
-from paropt.donation import Donate
+from paropt.hook.donation import Donate
+from paropt.hook.lowering import is_foreign, static_of, without_static
+from paropt.hook.step_programs import AccumulateError, Programs, Stream, mesh_of, trimmed
 from paropt.jit import note_remarks
-from paropt.lowering import is_foreign, static_of, without_static
 from paropt.markers import mark_gradient
-from paropt.modules import callback_of, optimize
+from paropt.modules.modules import callback_of, optimize
 from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.outline import manifest as manifests
 from paropt.passes.outline.manifest import Manifest
 from paropt.passes.support.remarks import Remark, source_of
 from paropt.passes.support.traversal import ops_of
-from paropt.step_programs import AccumulateError, Programs, Stream, mesh_of, trimmed
-from paropt.tags import gaps
+from paropt.verify.tags import gaps
 
 Sync = Literal["apart", "last", "apply", "every"]
 Step = Callable[..., Any]

@@ -7,12 +7,12 @@ in docs/audit.md.
 from collections.abc import Sequence
 from typing import Any
 
-from paropt.census import census
-from paropt.comparison import AuditComparison, AuditReport
-from paropt.participants import Layout, devices_of
+from paropt.base.wording import size_text
+from paropt.hlo.census import SYNC_KINDS, census
+from paropt.hlo.participants import Layout, devices_of
 from paropt.passes.support.remarks import Remark
-from paropt.report_text import size_text
-from paropt.totals import SYNC_KINDS, Audit, Total
+from paropt.reports.comparison import AuditComparison, AuditReport
+from paropt.reports.totals import Audit, Total
 
 __all__ = ["SYNC_KINDS", "Audit", "AuditComparison", "AuditReport", "Total", "audit", "size_text"]
 
@@ -48,7 +48,7 @@ def audit(
         return _audit(program, Layout() if mesh is None else Layout.of_mesh(mesh))
     if mesh is not None:
         raise TypeError("paropt.audit: `mesh` is for programs that are compiled; this one names its meshes itself")
-    from paropt.target_audits import name_of
+    from paropt.reports.target_audits import name_of
 
     before = _lowered(program, args, kwargs)
     if targets is not None:
@@ -68,7 +68,7 @@ def audit(
 
 
 def _audit_of_lowered(lowered: Any) -> Audit:
-    from paropt.targets import lowered_for
+    from paropt.clusters.targets import lowered_for
 
     layout = Layout.of_module(lowered.compiler_ir(), devices_of(lowered_for(lowered)))
     return _audit(lowered.compile(), layout)
@@ -76,7 +76,7 @@ def _audit_of_lowered(lowered: Any) -> Audit:
 
 def _lowered(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The `jax.stages.Lowered` of a function for its arguments."""
-    from paropt.lowering import lowered_for_arguments, lowered_of
+    from paropt.hook.lowering import lowered_for_arguments, lowered_of
 
     lowered = lowered_of(program)
     if lowered is not None:
@@ -100,9 +100,9 @@ def _rewritten(program: Any, lowered: Any, passes: str) -> tuple[Any, tuple[Rema
 
 
 def _for_targets(program: Any, before: Any, passes: str, names: Sequence[Any]) -> AuditReport:
+    from paropt.clusters.targets import get
     from paropt.jit import copied
-    from paropt.target_audits import compare, label_reducers
-    from paropt.targets import get
+    from paropt.reports.target_audits import compare, label_reducers
 
     found = [get(name) if isinstance(name, str) else name for name in names]
     after, remarks = _rewritten(program, before, passes) if passes.strip() else (before, ())
@@ -114,7 +114,7 @@ def _for_targets(program: Any, before: Any, passes: str, names: Sequence[Any]) -
 
 
 def _differences(before: Any, after: Any, alone: Audit, audited: Audit) -> tuple[str, ...]:
-    from paropt.verification import differences
+    from paropt.verify.verification import differences
 
     was, rewritten = (lowered.compiler_ir().operation for lowered in (before, after))
     return tuple(differences(was, rewritten, audited.collectives, alone.collectives))

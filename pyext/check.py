@@ -9,19 +9,19 @@ from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.apart import ChildDiedError, ask, command, last_line
-from paropt.device_grid import device_grid
-from paropt.modules import bytecode_of, callback_of, parse
+from paropt.base.device_grid import device_grid
+from paropt.base.wording import counted
+from paropt.modules.modules import bytecode_of, callback_of, parse
 from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.support.context import make_context
 from paropt.passes.support.pipeline import Pipeline
 from paropt.passes.support.remarks import source_of
-from paropt.wording import counted
+from paropt.process.subprocesses import ChildDiedError, ask, command, last_line
 
 SEEDS = 3  # sets of data
 _BITS = 1e-9  # stands for what is allowed where nothing is
 SECONDS = 600  # for all runs: a program whose devices wait for each other has no end
-_COMMAND = command("paropt.check_apart")
+_COMMAND = command("paropt.numeric.check_apart")
 _FORCED = re.compile(r"--xla_force_host_platform_device_count=\d+")
 
 
@@ -141,8 +141,8 @@ def _module(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tupl
             return bytecode_of(program), None
         data = program if isinstance(program, bytes) else program.encode()
         return bytecode_of(parse(data, "-", make_context())), None
+    from paropt.hook.lowering import lowered_for_arguments, lowered_of
     from paropt.jit import Jitted
-    from paropt.lowering import lowered_for_arguments, lowered_of
 
     lowered = lowered_of(program)
     if lowered is not None:

@@ -1,7 +1,7 @@
 """par-opt: run passes over StableHLO modules, with the conventions of mlir-opt.
 
-This process only reads the command line and the input. All that needs MLIR runs in a forked child (`paropt.driver`),
-so that an abort in native code ends in one line and exit status 1 instead of a lost process.
+This process only reads the command line and the input. All that needs MLIR runs in a forked child
+(`paropt.command.driver`), so that an abort in native code ends in one line and exit status 1 instead of a lost process.
 """
 
 import argparse
@@ -9,8 +9,8 @@ import os
 import sys
 from pathlib import Path
 
-from paropt.crashes import Progress, run_apart, signal_name
-from paropt.options import UnknownOptionError, UsageError, normalized, option_parser, unknown_argument
+from paropt.command.options import UnknownOptionError, UsageError, normalized, option_parser, unknown_argument
+from paropt.process.crashes import Progress, run_apart, signal_name
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -29,7 +29,7 @@ def main(argv: list[str] | None = None) -> int:
     progress = Progress()
 
     def work() -> int:
-        from paropt import driver  # here, in the child: loading MLIR takes 0.15 s and is what may crash
+        from paropt.command import driver  # here, in the child: loading MLIR takes 0.15 s and is what may crash
 
         return driver.run(options, data, progress)
 
@@ -155,7 +155,7 @@ def _died(number: int, options: argparse.Namespace, data: bytes, progress: Progr
         return 1
 
     def reproduce() -> int:
-        from paropt import driver
+        from paropt.command import driver
 
         return driver.write_crash_reproducer(options, data, chunk)
 

@@ -22,16 +22,16 @@ import jax
 from jax.extend import source_info_util
 from jaxlib.mlir import ir
 
-from paropt import targets
-from paropt.donation import Donate, given_away
-from paropt.fallback import Fallback, Setback, reason_of
-from paropt.jit_arguments import JitArguments, Spec, any_traced, spec_of
-from paropt.lowering import donated_of, lowered_of, require_own, without_static
-from paropt.modules import bytecode_of, type_of_main
+from paropt.clusters import targets
+from paropt.hook.donation import Donate, given_away
+from paropt.hook.fallback import Fallback, Setback, reason_of
+from paropt.hook.jit_arguments import JitArguments, Spec, any_traced, spec_of
+from paropt.hook.lowering import donated_of, lowered_of, require_own, without_static
+from paropt.modules.modules import bytecode_of, type_of_main
+from paropt.modules.summary import Remarks, with_nothing_found
 from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.support.pipeline import Pipeline, PipelineError
 from paropt.passes.support.remarks import Remark, source_of
-from paropt.summary import Remarks, with_nothing_found
 
 _UNKNOWN_JAX = f"paropt needs jax 0.10 to 0.12: it does not know how jax {jax.__version__} lowers programs"
 try:

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from paropt.audit import audit
-from paropt.comparison import AuditReport
+from paropt.base.wording import size_text
+from paropt.hlo.census import SYNC_KINDS
+from paropt.hlo.traffic import Traffic, traffic
 from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.support.byte_sizes import EXPECTED, byte_count
 from paropt.passes.support.pipeline import Pipeline
-from paropt.report_text import size_text
-from paropt.totals import SYNC_KINDS, Audit, Traffic, traffic
+from paropt.reports.comparison import AuditReport
+from paropt.reports.totals import Audit
 
 ALONE = "XLA alone"
 _DEFAULT = "policy=keep-shards"  # of the passes
@@ -115,7 +117,7 @@ def policies(
     and TypeError for another program, all before anything is compiled; TargetError when the target does not tell how
     much memory a program takes.
     """
-    from paropt import targets
+    from paropt.clusters import targets
 
     budget = _bytes(memory_budget)
     targets.get(target).require_compiler()
@@ -135,7 +137,7 @@ def _bytes(budget: int | str | None) -> int | None:
 
 class _Comparison:
     def __init__(self, program: Any, args: Any, kwargs: Any, target: str, passes: str) -> None:
-        from paropt.lowering import lowered_for_arguments, lowered_of
+        from paropt.hook.lowering import lowered_for_arguments, lowered_of
 
         lowered = lowered_of(program)
         if lowered is None and not callable(program):
@@ -167,7 +169,7 @@ class _Comparison:
         return Choice(policy, passes, self._audit(passes))
 
     def _audit(self, passes: str) -> Audit:
-        from paropt.targets import TargetError
+        from paropt.clusters.targets import TargetError
 
         report = audit(self._lowered, passes=passes, targets=[self._target])
         assert isinstance(report, AuditReport), "it has targets"

@@ -10,10 +10,10 @@ from programs.catalog import MATRIX
 from programs.program import Program, Sizes
 
 import paropt
-from paropt import targets
 from paropt.audit import SYNC_KINDS, Audit
-from paropt.census import Collective, census
-from paropt.hlo import HloError
+from paropt.clusters import targets
+from paropt.hlo.census import Collective, census
+from paropt.hlo.parser import HloError
 
 TARGETS = ("cpu:8", "tpu:v5e:2x4", "gpu:h100:1x1x8")
 SIZES = Sizes(width=128, layers=3, micro_batches=4, examples=64, vocabulary=256, sequence=16, heads=4)

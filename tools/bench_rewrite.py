@@ -16,13 +16,13 @@ from programs.patterns import ADDED, UNROLLED, Pattern
 from programs.program import Devices, Program, Sizes
 
 import paropt
-from paropt import targets
-from paropt.census import census
+from paropt.clusters import targets
+from paropt.hlo.census import census
 from paropt.passes.sharding.propagation import Propagated, propagation_pipelines, run_natively
 from paropt.passes.support.context import make_context
 from paropt.passes.support.pipeline import Pipeline
-from paropt.tags import gaps
-from paropt.verification import prediction
+from paropt.verify.tags import gaps
+from paropt.verify.verification import prediction
 
 PASSES = "grad-sync"
 

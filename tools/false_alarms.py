@@ -21,7 +21,7 @@ from bench_counts import SIZES, TARGETS
 from programs.catalog import MATRIX
 
 import paropt
-from paropt import targets
+from paropt.clusters import targets
 
 PIPELINES = ("grad-sync", "grad-sync{policy=defer}")
 

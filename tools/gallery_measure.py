@@ -37,11 +37,11 @@ from gallery_programs.program import Driven, Program  # noqa: E402
 from jax.sharding import Mesh, NamedSharding  # noqa: E402
 
 import paropt  # noqa: E402
-from paropt import targets  # noqa: E402
 from paropt.audit import Audit  # noqa: E402
-from paropt.census import Collective, sent_per_byte  # noqa: E402
-from paropt.comparison import AuditComparison  # noqa: E402
+from paropt.clusters import targets  # noqa: E402
+from paropt.hlo.census import Collective, sent_per_byte  # noqa: E402
 from paropt.passes.outline.functions import ACCUMULATE, MICRO_BATCH  # noqa: E402
+from paropt.reports.comparison import AuditComparison  # noqa: E402
 
 START = "gallery: "  # of a line with results: packages print, too
 

@@ -29,16 +29,16 @@ from numeric import oracle
 from programs.catalog import MATRIX
 from programs.program import Sizes
 
-from paropt.census import Collective, census
-from paropt.participants import Layout
+from paropt.hlo.census import Collective, census
+from paropt.hlo.participants import Layout
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.sharding.shardings import closed_sharding
 from paropt.passes.support.context import make_context
 from paropt.passes.support.traversal import defining_op, ops_of
-from paropt.predictions import Prediction, prediction
-from paropt.tags import gaps, sharding_by
-from paropt.totals import Audit
-from paropt.verification import mismatches
+from paropt.reports.totals import Audit
+from paropt.verify.predictions import Prediction, prediction
+from paropt.verify.tags import gaps, sharding_by
+from paropt.verify.verification import mismatches
 
 PROGRAMS = (
     *(f"plain_mlp_p{n}" for n in (0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 14)),

@@ -15,7 +15,7 @@ from frontend.doc_snippets import ROOT, Block, Training, blocks, pages
 from jax.sharding import NamedSharding, PartitionSpec
 
 import paropt
-from paropt import targets
+from paropt.clusters import targets
 from paropt.passes.support.pipeline import Pipeline
 from paropt.passes.support.registry import PASSES
 

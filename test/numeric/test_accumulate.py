@@ -19,8 +19,8 @@ from programs.whole_batch import whole_batch
 from unit.tools import ROOT
 
 import paropt
-from paropt.fallback import VerificationError
-from paropt.totals import SYNC_KINDS
+from paropt.hlo.census import SYNC_KINDS
+from paropt.hook.fallback import VerificationError
 
 COUNT = 4
 MESH = data_mesh()
@@ -329,7 +329,7 @@ def test_examples_of_the_docs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_what_xla_loses_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paropt.step_programs.census", lambda *_: ())
+    monkeypatch.setattr("paropt.hook.step_programs.census", lambda *_: ())
     state, batch = data()
     train = paropt.accumulate(compute_grad=compute_grad, apply_grad=apply_grad, microbatches=COUNT)
     with pytest.raises(VerificationError, match="XLA lost what sync_grad says of its sums: a reduction of 32 elements"):

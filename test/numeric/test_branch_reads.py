@@ -13,7 +13,7 @@ from jax.sharding import PartitionSpec as P
 from numeric.user_steps import integers
 
 import paropt
-from paropt.census import Collective
+from paropt.hlo.census import Collective
 
 STEPS, MICRO_BATCHES, WIDTH = 2, 4, 8
 TRIPS = STEPS * MICRO_BATCHES
@@ -179,7 +179,7 @@ def arguments(loop: Loop, mesh: Mesh, weights: P) -> Values:
 
 def sums(compiled: Any) -> list[Collective]:
     kinds = ("all-reduce", "reduce-scatter")
-    return [c for c in paropt.census.census(compiled.as_text()) if c.kind in kinds]
+    return [c for c in paropt.hlo.census.census(compiled.as_text()) if c.kind in kinds]
 
 
 @pytest.mark.parametrize("form", [explicit, plain])

@@ -10,11 +10,11 @@ import pytest
 from numeric.oracle import assert_same, optimized, optimized_hlo
 from unit.clusters import available
 
-from paropt.census import Collective, census
+from paropt.clusters.targets import TargetError, get
+from paropt.hlo.census import Collective, census
 from paropt.passes import annotate_unreduced
 from paropt.passes.dataflow import xla_tracking as followed
 from paropt.passes.dataflow.linearity import ROWS
-from paropt.targets import TargetError, get
 
 TRIPS = 6
 

@@ -16,7 +16,7 @@ from unit.clusters import available
 
 import paropt
 from paropt.audit import audit
-from paropt.targets import get
+from paropt.clusters.targets import get
 
 SIZES = Sizes(width=32)
 # Stacked, of f32: a norm's scale, and two matrices.

@@ -17,7 +17,7 @@ from numeric.user_steps import integers
 from unit.clusters import available
 
 import paropt
-from paropt.targets import get
+from paropt.clusters.targets import get
 
 Carried = tuple[jax.Array, ...]
 

@@ -13,8 +13,8 @@ from numeric.user_steps import EXAMPLES, MESH, MICRO_BATCHES, WIDTH, Case, compa
 from unit.clusters import available
 
 import paropt
-from paropt.census import census
-from paropt.targets import get
+from paropt.clusters.targets import get
+from paropt.hlo.census import census
 
 # Features whose examples are all of one sign, with starts below them and above: what zero would change is among them.
 START = np.resize(np.float32([-100, 0, 100]), WIDTH)

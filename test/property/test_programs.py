@@ -21,7 +21,7 @@ from property.programs import programs
 
 import paropt.passes  # noqa: F401  registers every pass
 from paropt.audit import SYNC_KINDS
-from paropt.census import census
+from paropt.hlo.census import census
 from paropt.passes.support.context import make_context
 from paropt.passes.support.registry import PASSES, PIPELINES
 from paropt.passes.support.traversal import all_ops_of, is_used, ops_of, users_of

@@ -15,7 +15,7 @@ from property.sharded_models import KINDS, MESHES, Layer, Plan, plans, program_o
 from property.test_programs import samples
 
 import paropt
-from paropt.fallback import VerificationError
+from paropt.hook.fallback import VerificationError
 
 # By day; by night more: see conftest.py. Each takes seconds: failures are made small only by night, when there is time.
 STEPS = 40

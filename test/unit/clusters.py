@@ -2,7 +2,7 @@
 
 import pytest
 
-from paropt import targets
+from paropt.clusters import targets
 
 
 def available(name: str) -> targets.Target:

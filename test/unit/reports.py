@@ -2,11 +2,11 @@
 
 import dataclasses
 
-from paropt.census import Collective, Loop
-from paropt.comparison import AuditComparison, AuditReport
-from paropt.hlo import Array
+from paropt.hlo.census import Collective, Loop
+from paropt.hlo.parser import Array
 from paropt.passes.support.remarks import Remark, Source
-from paropt.totals import Audit
+from paropt.reports.comparison import AuditComparison, AuditReport
+from paropt.reports.totals import Audit
 
 W = Array("f32", (64, 64))  # 16384 bytes
 V = Array("bf16", (64,))  # 128 bytes

@@ -14,11 +14,11 @@ from numeric.whole import whole_results
 from programs.program import mesh_of
 
 import paropt
-from paropt.contract import broken
+from paropt.clusters.targets import memory_of
+from paropt.modules.contract import broken
 from paropt.passes.state.role_rules import RuleError, load, parse
 from paropt.passes.state.rule_presets import PRESETS
 from paropt.passes.support.pipeline import PipelineError
-from paropt.targets import memory_of
 
 WIDTH, HIDDEN, MICRO_BATCHES, EXAMPLES = 64, 256, 4, 16
 PARAMETERS = 2 * WIDTH * HIDDEN * 4  # bytes

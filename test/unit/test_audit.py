@@ -13,9 +13,9 @@ from programs.catalog import INTEGER_MLPS, MLPS, PROGRAMS, TRANSFORMERS
 from programs.program import Sizes, data_mesh
 
 from paropt.audit import Audit, AuditComparison, audit, size_text
-from paropt.census import Collective, Loop, census
-from paropt.hlo import HloError
-from paropt.totals import traffic
+from paropt.hlo.census import Collective, Loop, census
+from paropt.hlo.parser import HloError
+from paropt.hlo.traffic import traffic
 
 SAVED = Path(__file__).parent / "hlo"
 

@@ -7,10 +7,10 @@ import pytest
 from unit.reports import UNKNOWN, S, V, W, collective, comparison, example, report
 from unit.tools import ROOT
 
-from paropt.baseline import BaselineError, compared, counterpart
-from paropt.budgets import Budget, BudgetError
-from paropt.census import KINDS
-from paropt.metrics import METRICS, Bounds
+from paropt.hlo.census import KINDS
+from paropt.reports.baseline import BaselineError, compared, counterpart
+from paropt.reports.budgets import Budget, BudgetError
+from paropt.reports.metrics import METRICS, Bounds
 
 SIZE = 64 * 64 * 4
 

@@ -4,8 +4,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from paropt.check_data import Argument, drawn, perturbed
-from paropt.check_tolerance import Result
+from paropt.numeric.data import Argument, drawn, perturbed
+from paropt.numeric.tolerance import Result
 
 NAN, INF = np.nan, np.inf
 EXACT: list[np.ndarray] | None = None

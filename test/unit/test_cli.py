@@ -17,15 +17,16 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jaxlib.mlir import ir
 
-from paropt import cli, listing, options
-from paropt.expectations import expectations, mismatches
-from paropt.modules import Diagnostic, ModuleError, bytecode_of, optimize, parse
+from paropt import cli
+from paropt.command import listing, options
+from paropt.command.expectations import expectations, mismatches
+from paropt.command.reproducer import pipeline_of, reproducer
+from paropt.modules.modules import Diagnostic, ModuleError, bytecode_of, optimize, parse
 from paropt.passes.support.context import make_context
 from paropt.passes.support.pipeline import PipelineError
 from paropt.passes.support.plugins import load_plugin
 from paropt.passes.support.registry import PIPELINES, NamedPipeline
 from paropt.passes.support.remarks import Source
-from paropt.reproducer import pipeline_of, reproducer
 
 PAR_OPT = Path(sys.executable).with_name("par-opt")
 INPUTS = Path(__file__).parent.parent / "par-opt" / "Inputs"
@@ -78,7 +79,7 @@ def test_no_jax_in_par_opt() -> None:
         import sys
         from paropt import cli
         assert "jaxlib" not in sys.modules, "the parent process loads MLIR"
-        import paropt.driver
+        import paropt.command.driver
         assert "jax" not in sys.modules"""
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 

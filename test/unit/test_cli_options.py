@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from unit.test_cli import par_opt
 
-from paropt import cli, options
+from paropt import cli
+from paropt.command import options
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from programs.catalog import MATRIX
 from programs.program import mesh_of
 
 import paropt
-from paropt.contract import broken
+from paropt.modules.contract import broken
 from paropt.passes.ir.signature import signatures
 from paropt.passes.state.aliases import Aliases
 from paropt.passes.state.contract import Placements, breaks, gradients_of, states_of

@@ -7,7 +7,7 @@ from programs.catalog import MATRIX
 from programs.program import Sizes
 
 import paropt
-from paropt.device_grid import device_grid
+from paropt.base.device_grid import device_grid
 from paropt.passes.support.context import make_context
 
 MESHES = '  sdy.mesh @pair = <["model"=2]>\n  sdy.mesh @all = <["data"=4, "model"=2]>\n  sdy.mesh @one = <[], device_ids=[0]>\n'

@@ -13,7 +13,7 @@ from programs.catalog import PROGRAMS
 from unit.clusters import available
 
 import paropt
-from paropt import targets
+from paropt.clusters import targets
 from paropt.jit import rewritten
 from paropt.passes.support.pipeline import Pipeline
 

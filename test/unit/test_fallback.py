@@ -17,20 +17,20 @@ from jaxlib.mlir import ir
 from unit.jit_passes import seen as seen
 
 import paropt
-from paropt import compile_apart
-from paropt.census import census
-from paropt.comparison import AuditComparison, AuditReport
-from paropt.fallback import VerificationError
-from paropt.modules import bytecode_of
+from paropt.clusters import compile_apart
+from paropt.clusters.targets import TargetError
+from paropt.hlo.census import census
+from paropt.hlo.traffic import traffic
+from paropt.hook.fallback import VerificationError
+from paropt.modules.modules import bytecode_of
 from paropt.passes.support.context import make_context
 from paropt.passes.support.registry import register
 from paropt.passes.support.remarks import Remark
 from paropt.passes.support.traversal import ops_of
-from paropt.tags import tags_of
-from paropt.targets import TargetError
-from paropt.totals import traffic
+from paropt.reports.comparison import AuditComparison, AuditReport
+from paropt.verify.tags import tags_of
 
-jit_file, fallback_file = importlib.import_module("paropt.jit"), importlib.import_module("paropt.fallback")
+jit_file, fallback_file = importlib.import_module("paropt.jit"), importlib.import_module("paropt.hook.fallback")
 
 BATCHES = np.arange(4 * 16 * 8, dtype=np.float32).reshape(4, 16, 8) % 7
 WEIGHTS = np.arange(64, dtype=np.float32).reshape(8, 8) % 5

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from paropt import hlo
-from paropt.replica_groups import read_groups
-from paropt.trip_counts import Scope
+from paropt.hlo import parser as hlo
+from paropt.hlo.replica_groups import read_groups
+from paropt.hlo.trip_counts import Scope
 
 SAVED = sorted((Path(__file__).parent / "hlo").glob("*.txt"))
 

@@ -16,7 +16,7 @@ from unit.jit_passes import seen as seen
 from unit.test_fallback import arguments, compiler_loses_tag, expected, fresh
 
 import paropt
-from paropt.jit_arguments import JitArguments
+from paropt.hook.jit_arguments import JitArguments
 
 jit_file = importlib.import_module("paropt.jit")
 PASSES = "canonicalize"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from paropt import readable
-from paropt.modules import MAX_NESTING, ModuleError, bytecode_of, optimize, parse
+from paropt.modules import readable
+from paropt.modules.modules import MAX_NESTING, ModuleError, bytecode_of, optimize, parse
 from paropt.passes.support.context import make_context
 
 # A program with what jax writes: aliases, shardings, regions, strings, locations.
@@ -41,7 +41,7 @@ module @jit_step attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 
 # Runs par-opt on each file named on stdin, in one process that has MLIR loaded: a fork for each costs some ms.
 BATCH = """
 import json, os, sys, tempfile
-import paropt.driver
+import paropt.command.driver
 from paropt import cli
 for line in sys.stdin:
     path = line.rstrip("\\n")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from paropt.census import census
-from paropt.verification import Prediction, mismatches
+from paropt.hlo.census import census
+from paropt.verify.verification import Prediction, mismatches
 
 # As XLA:TPU gathers an array of one dimension, some layouts left out.
 WHOLE = """HloModule m, num_partitions=8

@@ -8,8 +8,8 @@ from jax.sharding import PartitionSpec
 from unit.test_targets import available
 
 import paropt
-from paropt.census import census
-from paropt.comparison import AuditReport
+from paropt.hlo.census import census
+from paropt.reports.comparison import AuditReport
 
 TEXT = """HloModule test, num_partitions=8
 

@@ -15,12 +15,12 @@ from jax.sharding import NamedSharding, PartitionSpec
 from programs.program import Devices, mesh_of
 
 import paropt
-from paropt import hlo
-from paropt.census import census
-from paropt.mesh_axes import Part, axes_of_groups, axes_of_pairs, groups_along
-from paropt.participants import Device, Layout, Participants
+from paropt.hlo import parser as hlo
+from paropt.hlo.census import census
+from paropt.hlo.mesh_axes import Part, axes_of_groups, axes_of_pairs, groups_along
+from paropt.hlo.participants import Device, Layout, Participants
+from paropt.hlo.replica_groups import read_groups, read_pairs, read_slice_groups
 from paropt.passes.sharding.meshes import Mesh
-from paropt.replica_groups import read_groups, read_pairs, read_slice_groups
 
 SAVED = Path(__file__).parent / "hlo"
 

@@ -8,7 +8,7 @@ import paropt
 from paropt.passes.support.byte_sizes import byte_count
 from paropt.passes.support.pipeline import Pipeline, PipelineError
 from paropt.policies import Choice, Policies
-from paropt.totals import Audit
+from paropt.reports.totals import Audit
 
 ONCE, IN_LOOP = collective(loops=()), collective()
 GATHER = collective(kind="all-gather", loops=())

@@ -13,11 +13,10 @@ from programs.program import Sizes, data_mesh
 from unit.reports import FILE, LOOP, MOVED, READ, UNKNOWN, S, V, W, collective, comparison, example, remark
 
 from paropt.audit import AuditComparison, AuditReport, audit
-from paropt.census import Loop
-from paropt.origins import Origin
+from paropt.hlo.census import SYNC_KINDS, Loop
+from paropt.hlo.origins import Origin
 from paropt.passes.support.remarks import Remark
-from paropt.reasons import Explanations, combined_names
-from paropt.totals import SYNC_KINDS
+from paropt.reports.reasons import Explanations, combined_names
 
 NEXT_LOOP = Loop("jit(step)/while/body/closed_call/while", 3)
 

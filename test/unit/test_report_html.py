@@ -15,9 +15,9 @@ import pytest
 from unit.reports import UNKNOWN, S, V, W, collective, comparison, example, report
 
 from paropt.audit import AuditComparison
-from paropt.comparison import AuditReport
-from paropt.lanes import COLORS, Bar, bars_text, lanes
-from paropt.totals import Audit
+from paropt.reports.comparison import AuditReport
+from paropt.reports.lanes import COLORS, Bar, bars_text, lanes
+from paropt.reports.totals import Audit
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 # No sandbox: CI runs as root. The rest keeps the browser from looking up hosts at its start.

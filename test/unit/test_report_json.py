@@ -9,12 +9,12 @@ import pytest
 from unit.reports import FILE, UNKNOWN, S, collective, comparison, example, report
 from unit.tools import ROOT
 
-from paropt.baseline import compared
-from paropt.census import KINDS
-from paropt.comparison import AuditComparison, AuditReport
-from paropt.origins import Origin
-from paropt.report_json import ReportError, loads
-from paropt.totals import Audit
+from paropt.hlo.census import KINDS
+from paropt.hlo.origins import Origin
+from paropt.reports.baseline import compared
+from paropt.reports.comparison import AuditComparison, AuditReport
+from paropt.reports.json_form import ReportError, loads
+from paropt.reports.totals import Audit
 
 SCHEMA = json.loads((ROOT / "docs/audit-schema.json").read_text())
 

@@ -5,7 +5,7 @@ from programs.catalog import MATRIX
 from unit.clusters import available
 
 from paropt.audit import audit
-from paropt.targets import get
+from paropt.clusters.targets import get
 
 
 def reduced(name: str, passes: str, target: str) -> tuple[int, int]:

@@ -7,12 +7,12 @@ from unit.test_audit import GROUPS, SAVED, facts, rows_of
 from unit.test_targets import available, shapes
 
 import paropt
-from paropt.census import census
-from paropt.hlo import HloError
-from paropt.participants import Device, Layout
+from paropt.hlo.census import census
+from paropt.hlo.parser import HloError
+from paropt.hlo.participants import Device, Layout
 from paropt.passes.sharding.meshes import Mesh
-from paropt.target_audits import audit_on
-from paropt.totals import Audit
+from paropt.reports.target_audits import audit_on
+from paropt.reports.totals import Audit
 
 
 def test_rows_of_real_text_of_two_tpu_slices() -> None:

@@ -14,8 +14,8 @@ from jaxlib.mlir import ir
 from numeric.user_steps import BYTES, CLASSES, EXAMPLES, MESH, MICRO_BATCHES, WIDTH, accumulated, integers, placed
 
 import paropt
+from paropt.modules.summary import Remarks
 from paropt.passes.support.remarks import Remark, Source, merged
-from paropt.summary import Remarks
 
 W = placed(integers(WIDTH, CLASSES))
 BATCHES = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, "data")

@@ -22,14 +22,14 @@ from programs.program import DEFAULT
 from unit.clusters import available
 
 import paropt
-from paropt import compile_apart, targets
-from paropt.gpus import GPUS, target_config
-from paropt.hlo import Array
-from paropt.modules import ModuleError
-from paropt.participants import Device, devices_of
+from paropt.clusters import compile_apart, targets
+from paropt.clusters.gpus import GPUS, target_config
+from paropt.clusters.targets import TargetError
+from paropt.hlo.parser import Array
+from paropt.hlo.participants import Device, devices_of
+from paropt.modules.modules import ModuleError
 from paropt.passes.support.context import make_context
-from paropt.target_audits import audit_on
-from paropt.targets import TargetError
+from paropt.reports.target_audits import audit_on
 
 CLUSTERS = ("cpu:8", "tpu:v5e:2x4", "gpu:h100:1x1x8")
 HEAD = "module @m attributes {mhlo.num_partitions = %d : i32, mhlo.num_replicas = 1 : i32}"

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 from jaxlib.mlir import ir
 
-from paropt.census import Collective, Loop
-from paropt.fallback import Fallback
-from paropt.hlo import Array
+from paropt.hlo.census import Collective, Loop
+from paropt.hlo.parser import Array
+from paropt.hook.fallback import Fallback
 from paropt.passes.inline_calls import inline_calls
 from paropt.passes.support.context import make_context
-from paropt.tags import gaps, tags_of
-from paropt.verification import Key, Prediction, Reduced, differences, mismatches, prediction
+from paropt.verify.tags import gaps, tags_of
+from paropt.verify.verification import Key, Prediction, Reduced, differences, mismatches, prediction
 
 LOOP = Loop("while", 4)
 DATA, MODEL = frozenset({"data"}), frozenset({"model"})

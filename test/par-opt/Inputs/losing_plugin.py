@@ -4,7 +4,7 @@ from jaxlib.mlir import ir
 
 from paropt.passes.support.registry import register
 from paropt.passes.support.remarks import Remark
-from paropt.tags import tags_of
+from paropt.verify.tags import tags_of
 
 
 @register

@@ -1,0 +1,14 @@
+"""Words for numbers, in messages and reports."""
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 run`, `2 runs`."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def size_text(size: float) -> str:
+    """Bytes in the largest decimal unit that fits, three digits: `4.19 MB`."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= factor:
+            return f"{size / factor:.3g} {unit}"
+    return f"{size:.0f} B"

@@ -1,0 +1,1 @@
+"""What the command `par-opt` does: its options, its driver, its texts."""

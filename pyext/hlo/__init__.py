@@ -1,0 +1,1 @@
+"""Optimized HLO, read: instructions, collectives with their loops, participants and origins."""

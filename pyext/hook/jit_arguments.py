@@ -1,0 +1,67 @@
+"""What `paropt.jit` hands on to `jax.jit`, and what it keeps: which passes to run, and how."""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+import jax
+
+from paropt.clusters import targets
+from paropt.hook.donation import Donate, with_donation
+from paropt.passes.support.context import make_context
+from paropt.passes.support.pipeline import Pipeline
+
+
+class JitArguments(TypedDict, total=False):
+    """The keyword arguments of `jax.jit`."""
+
+    in_shardings: Any
+    out_shardings: Any
+    static_argnums: int | Sequence[int] | None
+    static_argnames: str | Sequence[str] | None
+    donate_argnums: int | Sequence[int] | None
+    donate_argnames: str | Sequence[str] | None
+    keep_unused: bool
+    device: jax.Device | None
+    backend: str | None
+    inline: Any
+    compiler_options: dict[str, Any] | None
+
+
+@dataclass(eq=False)
+class Spec:
+    """What to run. There is one object per pipeline, compared by identity: jax hashes it on every call."""
+
+    pipeline: Pipeline
+    strict: bool
+    apart: bool | str
+    compare: bool
+    reached: bool = False  # by the lowering of some program
+
+
+def spec_of(
+    passes: str | Pipeline,
+    strict: bool,
+    apart: bool | str = False,
+    donate: Donate | None = None,
+    compare: bool = False,
+) -> Spec | None:
+    """None for no passes. That is also the context's value outside every block: such programs are plain jax's."""
+    if not isinstance(passes, str | Pipeline):
+        raise TypeError(f"passes: expected pipeline text or a Pipeline, got {type(passes).__name__}")
+    pipeline = with_donation(Pipeline.parse(passes) if isinstance(passes, str) else passes, donate)
+    if isinstance(apart, str):
+        targets.get(apart)
+    return _checked_spec(pipeline, strict, apart, compare) if pipeline.stages else None
+
+
+@functools.cache
+def _checked_spec(pipeline: Pipeline, strict: bool, apart: bool | str, compare: bool) -> Spec:
+    context = make_context()  # has to outlive the manager
+    pipeline.manager(context, [])  # raises for a stage that MLIR does not know
+    return Spec(pipeline, strict, apart, compare)
+
+
+def any_traced(leaves: Sequence[Any]) -> bool:
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)

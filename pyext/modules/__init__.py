@@ -1,0 +1,1 @@
+"""Modules read, rewritten and written, and what is said of that."""

@@ -1,0 +1,140 @@
+"""Remarks as they are read: a summary of what the passes saved, then each decision once. Never imports jax."""
+
+import re
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+
+from paropt.passes.sharding.collectives import REDUCTIONS
+from paropt.passes.spmd.unsynced import reason
+from paropt.passes.support.pipeline import Pipeline
+from paropt.passes.support.remarks import Declined, Remark, Saved, merged, missed
+
+_DEFER, _FUSE, _INLINE, _ANNOTATE = "defer-sync", "fuse-all-reduces", "inline-calls", "annotate-unreduced"
+
+# The passes that say something wherever there is a sum over devices.
+_OF_SUMS = frozenset({_DEFER, _FUSE, _ANNOTATE, "expose-all-reduces", "simplify-all-reduces", "compose-all-reduces"})
+
+
+class Remarks(tuple[Remark, ...]):
+    """What passes decided, in order. As text: a summary first, and no word on calls that were inlined."""
+
+    __slots__ = ()
+
+    @property
+    def summary(self) -> str:
+        """One line on the reductions that moved; "" where there were none."""
+        return summary(self)
+
+    @property
+    def shown(self) -> "Remarks":
+        """Those worth reading: without inlined calls, and without what tells again where a reduction went."""
+        return Remarks(shown(self))
+
+    def matching(self, pattern: str) -> "Remarks":
+        """Those of the passes whose name matches a regular expression: `--remarks-filter` of par-opt."""
+        return Remarks(remark for remark in self if re.search(pattern, remark.pass_name))
+
+    def __str__(self) -> str:
+        return "\n".join([line for line in (self.summary, *map(str, self.shown)) if line])
+
+
+def with_nothing_found(remarks: Iterable[Remark], module: ir.Operation, pipeline: Pipeline) -> list[Remark]:
+    """`remarks`, each once; and where the pipeline was to synchronise but found no sum over devices, one on that."""
+    found = merged(remarks)
+    if not is_of_sums(pipeline) or any(remark.pass_name in _OF_SUMS for remark in found):
+        return found
+    return [*found, missed("paropt", module, Declined(f"the program has nothing to synchronise: {reason(module)}"))]
+
+
+def is_of_sums(pipeline: Pipeline) -> bool:
+    """Whether it is a whole pipeline for gradients, as `grad-sync` is, and not a pass alone."""
+    return {_INLINE, _DEFER} <= set(pipeline.pass_names)
+
+
+def summary(remarks: Iterable[Remark]) -> str:
+    """How many reduced arrays left loops or became fewer, and the bytes, per device and step, before and after."""
+    found = list(remarks)
+    moved = _journeys([remark for remark in found if remark.pass_name == _DEFER and remark.saved is not None])
+    fused = [remark for remark in found if remark.pass_name == _FUSE and remark.saved is not None]
+    stayed = {(r.source, r.op) for r in found if r.pass_name == _DEFER and not r.applied and r.op in REDUCTIONS}
+    parts = []
+    if moved or stayed:
+        count = sum(n * s.arrays for n, s in moved)
+        verb = f"leave{'s' * (count + len(stayed) == 1)}"
+        parts.append(f"{count} of {_arrays(count + len(stayed))} {verb} the loop{_in_loops(moved)}")
+    if fused:
+        saved = [(remark.count, _saved(remark)) for remark in fused]
+        before, after = sum(n * s.arrays for n, s in saved), sum(n * s.arrays_after for n, s in saved)
+        sizes = _size(sum(n * s.bytes for n, s in saved)), _size(sum(n * s.bytes_after for n, s in saved))
+        verb = f"become{'s' * (before == 1)} {after if after < before else 'smaller'}"
+        parts.append(f"{_arrays(before)} {verb}: {sizes[0]} -> {sizes[1]}")
+    return "; ".join(parts)
+
+
+def shown(remarks: Iterable[Remark], asked_for: Collection[str] = ()) -> list[Remark]:
+    """`remarks` without inlined calls, and without those on where a sum is reduced whose move is told already.
+
+    All are there of the passes that are `asked_for` by name.
+    """
+    found = list(remarks)
+    moved = {remark.source for remark in found if remark.pass_name == _DEFER and remark.applied}
+
+    def is_shown(remark: Remark) -> bool:
+        told = remark.pass_name == _INLINE or (remark.pass_name == _ANNOTATE and remark.source in moved)
+        return not (told and remark.applied) or remark.pass_name in asked_for
+
+    return [remark for remark in found if is_shown(remark)]
+
+
+def _saved(remark: Remark) -> Saved:
+    assert remark.saved is not None
+    return remark.saved
+
+
+def _arrays(count: int) -> str:
+    return f"{count} reduced array{'s' * (count != 1)}"
+
+
+class _Journey(NamedTuple):
+    """An array that left a loop, or one loop after the other."""
+
+    times: int  # that there is one
+    saved: Saved
+
+
+def _journeys(moved: list[Remark]) -> list[_Journey]:
+    found: list[_Journey] = []
+    arrived: dict[object, int] = {}  # by where it is now: which of `found`
+    for remark in moved:
+        saved, certificate = _saved(remark), remark.certificate
+        assert certificate is not None, "a reduction that moved has one"
+        inner = arrived.pop((remark.source, certificate.moved_from), None) if certificate.moved_from else None
+        if inner is None:
+            inner = len(found)
+            found.append(_Journey(remark.count, saved))
+        else:
+            before = found[inner].saved
+            trips = None if before.trips is None or saved.trips is None else before.trips * saved.trips
+            after = {"arrays_after": saved.arrays_after, "bytes_after": saved.bytes_after}
+            found[inner] = found[inner]._replace(saved=before._replace(trips=trips, **after))
+        arrived[remark.source, certificate.moved_to] = inner
+    return found
+
+
+def _in_loops(moved: list[_Journey]) -> str:
+    """`: 1.9 MB x 4 -> 441 kB x 1`; the trips are left out where they are not the same for all, or not known."""
+    if not moved:
+        return ""
+    trip, after = sum(n * s.bytes for n, s in moved), sum(n * s.bytes_after for n, s in moved)
+    trips = {s.trips for _, s in moved}
+    if len(trips) > 1 or None in trips:
+        return f": {_size(trip)} in each trip -> {_size(after)} x 1"
+    return f": {_size(trip)} x {trips.pop()} -> {_size(after)} x 1"
+
+
+def _size(size: int) -> str:
+    from paropt.base.wording import size_text  # here: most runs do not need the reports
+
+    return size_text(size)

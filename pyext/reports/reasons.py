@@ -1,0 +1,114 @@
+"""Which remarks explain a collective of an executable: those about the ops that XLA made it of."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from paropt.hlo.census import KINDS, Collective
+from paropt.hlo.origins import Origin
+from paropt.passes.support.remarks import Remark
+
+_COLLECTIVE_OPS = frozenset(f"{dialect}.{kind.replace('-', '_')}" for kind in KINDS for dialect in ("stablehlo", "sdy"))
+_LOOP = "while"
+
+
+class Reason(NamedTuple):
+    """A remark about collectives, without its place."""
+
+    pass_name: str
+    applied: bool
+    text: str
+
+
+class Explanations:
+    """Finds remarks by what collectives are labelled with."""
+
+    def __init__(self, remarks: Iterable[Remark]) -> None:
+        self._by_line: dict[tuple[str, int], list[Remark]] = defaultdict(list)
+        self._by_scope: dict[str, list[Remark]] = defaultdict(list)
+        self._by_loop: dict[str, list[Remark]] = defaultdict(list)
+        for remark in remarks:
+            source = remark.source
+            self._by_line[source.file, source.line].append(remark)
+            self._by_scope[source.scope].append(remark)
+            if remark.applied and remark.op in _COLLECTIVE_OPS:
+                for loop in _loops_around(source.scope):
+                    self._by_loop[loop].append(remark)
+
+    def of(self, collective: Collective, *, is_new: bool = False) -> Iterator[Remark]:
+        """The remarks about the op that `collective` comes from, or the ops.
+
+        Same file and line, and a collective or the same name stack: one line of Python makes many ops. Where a remark
+        has no position, or XLA combined collectives and kept the names of all and the line of one, the name stack
+        alone. What `is_new` after a loop, and has the loop's label, is what passes took out of it.
+        """
+        own = Origin(collective.op_name, collective.source_file, collective.source_line)
+        found = [remark for label in collective.origins or (own,) for remark in self._about(label, is_new)]
+        yield from {id(remark): remark for remark in found}.values()
+
+    def _about(self, label: Origin, is_new: bool) -> Iterator[Remark]:
+        names = combined_names(label.op_name)
+        for name in names:
+            for scope in filter(None, _ends(name)):
+                found = self._by_scope.get(scope, ())
+                yield from (remark for remark in found if len(names) > 1 or not remark.source.line)
+            if is_new and name.endswith(_LOOP):
+                for loop in _ends(name):
+                    yield from self._by_loop.get(loop, ())
+        if not label.source_line:
+            return
+        scopes = {"", *(end for name in names for end in _ends(name))}
+        for remark in self._by_line.get((label.source_file, label.source_line), ()):
+            if remark.op in _COLLECTIVE_OPS or remark.source.scope in scopes:
+                yield remark
+
+
+def combined_names(op_name: str) -> list[str]:
+    """The names in that of ops which XLA combined: `loop/(a/psum:b/psum)` is `loop/a/psum` and `loop/b/psum`."""
+    opened: list[int] = []
+    for place, character in enumerate(op_name):
+        if character == "(":
+            opened.append(place)
+        elif character == ")" and opened:
+            start = opened.pop()
+            parts = _parts(op_name[start + 1 : place])
+            if len(parts) > 1:
+                written_out = (op_name[:start] + part + op_name[place + 1 :] for part in parts)
+                return list(dict.fromkeys(name for each in written_out for name in combined_names(each)))
+    return _parts(op_name)
+
+
+def _parts(text: str) -> list[str]:
+    """`text` at the colons that are in no parentheses; one at the end is no separator."""
+    parts, depth = [""], 0
+    for place, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if character == ":" and depth == 0 and place + 1 < len(text):
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
+
+
+def _ends(name: str) -> Iterator[str]:
+    """`name` and what it is less its first parts: XLA's names start further out than those of a remark."""
+    yield name
+    for place, character in enumerate(name):
+        if character == "/":
+            yield name[place + 1 :]
+
+
+def _loops_around(scope: str) -> Iterator[str]:
+    """The names of the loops in whose bodies an op with this name stack is."""
+    start = scope.find(f"{_LOOP}/body")
+    while start >= 0:
+        yield scope[: start + len(_LOOP)]
+        start = scope.find(f"{_LOOP}/body", start + 1)
+
+
+def reasons(remarks: Iterable[Remark], is_gone: bool) -> tuple[Reason, ...]:
+    """What the passes said of collectives: of those that are gone, how; of others, first why they stayed."""
+    found = dict.fromkeys(Reason(remark.pass_name, remark.applied, remark.text) for remark in remarks)
+    applied = [reason for reason in found if reason.applied]
+    missed = [reason for reason in found if not reason.applied]
+    return tuple(applied or missed if is_gone else [*missed, *applied])

@@ -1,0 +1,78 @@
+"""Modules compiled for targets, and counted."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from paropt.hlo.census import census
+from paropt.hlo.participants import Layout
+from paropt.passes.support.context import make_context
+from paropt.passes.support.remarks import Remark, source_of
+from paropt.passes.support.traversal import ops_of
+from paropt.reports.comparison import AuditComparison
+from paropt.reports.totals import Audit
+from paropt.verify.verification import differences
+
+
+def compare(target: Any, before: Any, after: Any, passes: str, remarks: Iterable[Remark]) -> AuditComparison:
+    """The audits of a program before and after `passes`, compiled for `target`; without passes, compiled once."""
+    audited = audit_on(target, after)
+    alone = audit_on(target, before) if passes else audited
+    modules = _module_of(before), _module_of(after)
+    wrong = differences(*modules, audited.collectives, alone.collectives) if passes else ()
+    return AuditComparison(
+        before=alone,
+        after=audited,
+        passes=passes,
+        target=target.name,
+        remarks=tuple(dict.fromkeys(remarks)),
+        mismatches=tuple(wrong),
+        module=name_of(_module_of(after)),
+    )
+
+
+def name_of(module: ir.Operation) -> str:
+    return ir.StringAttr(module.attributes["sym_name"]).value if "sym_name" in module.attributes else ""
+
+
+def _module_of(program: Any) -> ir.Operation:
+    return (program.compiler_ir() if hasattr(program, "compiler_ir") else program).operation
+
+
+def with_names(bytecode: bytes) -> ir.Module:
+    """The module in `bytecode`, its ops named: XLA keeps the position of an op only together with a name."""
+    context = make_context(allow_unregistered_dialects=True)
+
+    def name(op: ir.Operation) -> ir.WalkResult:
+        source = source_of(op.location)
+        if source.line and not source.scope:
+            position = ir.Location.file(source.file, source.line, source.column, context=context)
+            op.location = ir.Location.name(op.name.rpartition(".")[2], position, context=context)
+        return ir.WalkResult.ADVANCE
+
+    module = ir.Module.parse(bytecode, context)
+    module.operation.walk(name)
+    label_reducers(module)
+    return module
+
+
+def label_reducers(module: ir.Module) -> None:
+    """Gives what collectives reduce with their own position, where XLA may drop that of the collective.
+
+    jax has traced the reducer before, for the first collective of its kind, and has left the position of that one.
+    """
+    for collective in ops_of(module.operation, "stablehlo.all_reduce", "stablehlo.reduce_scatter"):
+        block = collective.regions[0].blocks[0]
+        for argument in block.arguments:
+            argument.set_location(collective.location)
+        for op in block.operations:
+            op.location = collective.location
+
+
+def audit_on(target: Any, program: Any) -> Audit:
+    """The audit of the executable that `target` makes of `program`, a module or a `jax.stages.Lowered`."""
+    compiled = target.compile(program)
+    module = program if isinstance(program, ir.Module) else program.compiler_ir()
+    layout = Layout.of_module(module, compiled.devices)
+    return Audit(census(compiled.hlo, layout), compiled.memory.peak if compiled.memory else None)

@@ -1,0 +1,387 @@
+"""What the executable of a module should reduce, and what it may, from the constraints and shardings of the module."""
+
+import functools
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import combinations
+from math import inf, prod
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+
+from paropt.hlo.participants import Layout
+from paropt.passes.dataflow.side_effects import is_repeatable
+from paropt.passes.ir.constraints import CONSTRAINT
+from paropt.passes.ir.loops import WHILE, Loop, trip_count
+from paropt.passes.ir.types import tensor_of
+from paropt.passes.sharding.annotations import place_of
+from paropt.passes.sharding.collectives import ALL_REDUCE, GLOBAL_ALL_REDUCE, REDUCE_SCATTER
+from paropt.passes.sharding.op_rules import Factors, parse_rule
+from paropt.passes.sharding.propagation import Propagated
+from paropt.passes.sharding.shardings import SHARDING, Sharding, is_manual, mesh_behind, names_of
+from paropt.passes.spmd.producers import ROWS
+from paropt.passes.support.remarks import source_of
+from paropt.passes.support.traversal import defining_op, ops_of, parent_of, users_of
+from paropt.verify.tags import sharding_by, tags_of
+
+_ANY_GROUP = 0
+
+# Ops after which the partitioner may add a reduction, if a dimension that they add up or look things up in is split.
+_COMMUNICATE = (
+    *ROWS,
+    "stablehlo.cholesky",
+    "stablehlo.concatenate",
+    "stablehlo.dynamic_slice",
+    "stablehlo.dynamic_update_slice",
+    "stablehlo.fft",
+    "stablehlo.gather",
+    "stablehlo.pad",
+    "stablehlo.reduce_window",
+    "stablehlo.reverse",
+    "stablehlo.select_and_scatter",
+    "stablehlo.slice",
+    "stablehlo.sort",
+    "stablehlo.triangular_solve",
+)
+_EXPLICIT = (ALL_REDUCE, REDUCE_SCATTER, GLOBAL_ALL_REDUCE, "sdy.reduce_scatter")
+
+
+class Key(NamedTuple):
+    """What tells reductions apart in an executable. Types do not: compilers convert."""
+
+    elements: int  # per device
+    group: int  # devices that take part together
+    axes: frozenset[str] = frozenset()  # that these span; empty when not known
+
+
+class Reduced(NamedTuple):
+    """A reduction, or a range of those that an executable may contain."""
+
+    fewest: int  # elements per device
+    most: int
+    group: int
+    in_loop: bool
+    times: float  # per step
+    axes: frozenset[str] = frozenset()  # as in Key
+    name: str = ""  # in the executable, and where it comes from
+
+    def fits(self, key: Key) -> bool:
+        return self.fewest <= key.elements <= self.most and self.is_over(key.group, key.axes)
+
+    def stacked(self) -> "Reduced":
+        """What a compiler makes of a sum in a loop that only writes it to an array: it reduces that, after the loop."""
+        times = int(self.times)
+        return self._replace(fewest=self.fewest * times, most=self.most * times, in_loop=False, times=1.0)
+
+    def is_over(self, group: int, axes: frozenset[str]) -> bool:
+        return self.group in (_ANY_GROUP, group) and (not self.axes or not axes or self.axes == axes)
+
+
+class Moved(NamedTuple):
+    """Reductions that the module takes out of loops."""
+
+    times: float = 0.0  # per step, that XLA alone runs them in the loops
+    places: tuple[str, ...] = ()  # the locations of the ops that add up
+
+    def __add__(self, other: "Moved") -> "Moved":  # type: ignore[override]  # not as tuples are added
+        return Moved(self.times + other.times, (*self.places, *other.places))
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the executable of a module reduces, if its compiler loses nothing."""
+
+    unreduced: dict[Key, str]  # what would be reduced if it lost a constraint, and where one such value is
+    closings: tuple[Reduced, ...]  # what the module asks for
+    kept: tuple[Reduced, ...]  # what the compiler has to add behind an op whose sum is unreduced over other axes only
+    others: tuple[Reduced, ...]  # what the compiler may add, the former included
+    in_loops: frozenset[Key]  # of the first, those that a loop would reduce: a sum after loops is reduced there
+    moved: Mapping[Key, Moved] = field(default_factory=dict)
+
+    def without_axes(self) -> "Prediction":
+        """For an executable that does not tell over which axes it reduces, but only over how many devices."""
+        unreduced = {key._replace(axes=frozenset()): place for key, place in self.unreduced.items()}
+        in_loops = frozenset(key._replace(axes=frozenset()) for key in self.in_loops)
+        closings, kept, others = (
+            tuple(reduced._replace(axes=frozenset()) for reduced in each)
+            for each in (self.closings, self.kept, self.others)
+        )
+        moved: defaultdict[Key, Moved] = defaultdict(Moved)
+        for key, each in self.moved.items():
+            moved[key._replace(axes=frozenset())] += each
+        return Prediction(unreduced, closings, kept, others, in_loops, moved)
+
+
+def prediction(module: ir.Operation) -> Prediction:
+    """What the executable of `module` should reduce. It costs a propagation of shardings on a copy."""
+    return _Predictor(module).prediction()
+
+
+class _Predictor:
+    def __init__(self, module: ir.Operation) -> None:
+        self._module = module
+        self._propagated = Propagated(module)
+        self._trip_counts: dict[ir.Value, float] = {}  # by the first result of a loop
+        self._sizes: dict[str, dict[str, int]] = {}  # of the axes of a mesh
+        self._calls: defaultdict[str, list[ir.Operation]] = defaultdict(list)  # of functions
+        for call in ops_of(module, "func.call"):
+            self._calls[ir.FlatSymbolRefAttr(call.attributes["callee"]).value].append(call)
+        self._has_one_mesh = len(Layout.of_module(module).meshes) == 1  # axes of another may span the same devices
+
+    def prediction(self) -> Prediction:
+        unreduced: dict[Key, str] = {}
+        in_loops: set[Key] = set()
+        moved: defaultdict[Key, Moved] = defaultdict(Moved)
+        for op in tags_of(self._module):
+            sharding = sharding_by(op)
+            key = Key(self._elements(op.operands[0], sharding), *self._over(sharding.mesh, sharding.unreduced))
+            if key.group > 1:
+                unreduced.setdefault(key, str(source_of(op.location)))
+                in_loop, times = self._place(op)
+                in_loops.update([key] if in_loop else [])
+                if in_loop and _adds_up(op.operands[0]):
+                    moved[key] += Moved(times, (place_of(op),))
+        closings = [self._closing(*found) for found in _closings(self._module)]
+        rows = [op for op in ops_of(self._module, *ROWS) if not is_manual(op) and _unreduced_behind(op)]
+        kept = [reduced for op in rows for reduced in self._added(op)]
+        others = tuple(self._others())
+        return Prediction(unreduced, tuple(closings), tuple(kept), others, frozenset(in_loops), moved)
+
+    def _closing(self, op: ir.Operation, tag: ir.Operation) -> Reduced:
+        """What `op` asks for, the sum of what `tag` says is not reduced."""
+        given, wanted = sharding_by(tag), sharding_by(op)
+        sizes = [self._elements(op.operands[0], sharding) for sharding in (given, wanted)]
+        # Where the sum is split further, it may be split first.
+        group, axes = self._over(given.mesh, given.unreduced)
+        return Reduced(min(sizes), sizes[0], group, *self._place(op), axes)
+
+    def _others(self) -> Iterator[Reduced]:
+        for op in ops_of(self._module, *_EXPLICIT):
+            yield from (self._part_of(op, value) for value in op.operands)
+        for op in ops_of(self._module, *_COMMUNICATE):
+            if not is_manual(op):
+                yield from self._added(op)
+                yield from self._added_in_steps(op)
+                yield from self._added_in_dispute(op)
+            elif op.name in ROWS:  # over axes that are not manual
+                yield from (self._part_of(op, value) for value in op.results)
+        for op in ops_of(self._module, "stablehlo.composite"):  # what it is made of, XLA decides
+            yield from (self._part_of(op, value) for value in op.results)
+        for op in ops_of(self._module, "stablehlo.custom_call"):
+            is_split = any(s is not None and s.axes for s in self._propagated.operand_shardings(op))
+            if is_split or SHARDING in op.attributes:  # one device's callback: the others get its results by a sum
+                yield from (self._part_of(op, value) for value in op.results)
+
+    def _added(self, op: ir.Operation) -> Iterator[Reduced]:
+        """What the partitioner may reduce behind `op`, besides what a tag there takes out of its hands."""
+        return self._reduced_over(op, frozenset().union(*self._apart(op)))
+
+    def _added_in_steps(self, op: ir.Operation) -> Iterator[Reduced]:
+        """The same, where each dimension that is added up gets a reduction of its own, or is split as one operand is.
+
+        Or where it is summed over the axes that split the result, too, before that is cut, and then over the others;
+        or over each of them by itself.
+        """
+        together = frozenset().union(*self._apart(op))
+        cut = frozenset().union(*(s.axes for s in map(self._propagated.sharding_of, op.results) if s is not None))
+        each = [frozenset([axis]) for axis in sorted(together & cut)]
+        steps = [*self._apart(op), *self._apart(op, by_operand=True), together & cut, together - cut, *each]
+        for axes in dict.fromkeys(steps):
+            if axes and axes != together:
+                yield from self._reduced_over(op, axes)
+
+    def _added_in_dispute(self, op: ir.Operation) -> Iterator[Reduced]:
+        """What XLA may reduce where an axis splits what `op` adds up, and more: it splits the former over free axes.
+
+        Outside loops over any devices; a lost constraint shows in loops, and there it may be over the free axes only.
+        """
+        shardings = (*self._propagated.operand_shardings(op), *map(self._propagated.sharding_of, op.results))
+        if op.name not in ROWS or not _is_disputed(self._propagated.sharding_rule(op), shardings):
+            return
+        if not self._place(op)[0]:
+            yield from (self._part_of(op, value) for value in op.results)
+            return
+        for axes in self._free(shardings):
+            yield from self._reduced_over(op, axes)
+
+    def _free(self, shardings: Iterable[Sharding | None]) -> Iterator[frozenset[str]]:
+        """The sets of mesh axes that split nothing of what has these shardings."""
+        given = [sharding for sharding in shardings if sharding is not None]
+        mesh = mesh_behind(self._module, given[0].mesh)
+        taken = names_of(axis for sharding in given for axis in sharding.axes)
+        free = [f'"{name}"' for name, _ in mesh.axes if name not in taken] if mesh is not None else []
+        for count in range(1, len(free) + 1):
+            yield from map(frozenset, combinations(free, count))
+
+    def _apart(self, op: ir.Operation, *, by_operand: bool = False) -> list[frozenset[str]]:
+        """The axes over which `op` adds up or looks things up, and no tag says that it does not, by dimension."""
+        lies = tuple(self._propagated.operand_shardings(op))
+        rule = self._propagated.sharding_rule(op)
+        listed: list[tuple[Sharding | None, ...]] = [lies]
+        if by_operand:
+            listed = [tuple(own if i == j else None for j in range(len(lies))) for i, own in enumerate(lies)]
+        split = [axes for shardings in listed for axes in _axes_apart(rule, shardings)]
+        done = names_of(_unreduced_behind(op))
+        left = [frozenset(axis for axis in axes if not names_of([axis]) & done) for axes in split]
+        return [axes for axes in left if axes]
+
+    def _reduced_over(self, op: ir.Operation, axes: frozenset[str]) -> Iterator[Reduced]:
+        lies = (*self._propagated.operand_shardings(op), *map(self._propagated.sharding_of, op.results))
+        meshes = {sharding.mesh for sharding in lies if sharding is not None}
+        if not meshes or not axes:
+            return
+        mesh = meshes.pop()
+        for value in op.results:
+            tensor = tensor_of(value)
+            if tensor is None or meshes:  # XLA moves all to one of them
+                yield self._part_of(op, value)
+                continue
+            split = self._propagated.sharding_of(value) or Sharding(mesh, ((),) * len(tensor.shape))
+            whole = Sharding(
+                mesh, tuple(tuple(a for a in dimension if a not in axes) for dimension in split.dimensions)
+            )
+            sizes = [self._elements(value, split), self._elements(value, whole), self._as_operands(op, value, axes)]
+            if _splits_twice(self._propagated.sharding_rule(op), lies):
+                sizes.append(prod(tensor.shape))
+            group, over = self._over(mesh, axes)
+            yield Reduced(min(sizes), max(sizes), group, *self._place(op), over)
+
+    def _as_operands(self, op: ir.Operation, value: ir.Value, axes: frozenset[str]) -> int:
+        """How much of `value` each device reduces that splits it as its operands are, and cuts its part out later."""
+        text, position = self._propagated.sharding_rule(op), ir.OpResult(value).result_number
+        if not text:
+            return 1
+        rule = parse_rule(text)
+        lies = self._propagated.operand_shardings(op)
+        mesh = next(sharding.mesh for sharding in lies if sharding is not None)
+        parts: dict[Factors, int] = {}
+        for factors, over in rule.split(lies):
+            split = self._devices(mesh, [axis for axis in over if axis not in axes])
+            parts[factors] = min(split, parts.get(factors, split))
+        shape = ir.RankedTensorType(value.type).shape
+        return prod(
+            -(-size // parts.get(factors, 1)) for size, factors in zip(shape, rule.results[position], strict=True)
+        )
+
+    def _part_of(self, op: ir.Operation, value: ir.Value) -> Reduced:
+        """A reduction of `value` or of a part of it, over any devices."""
+        tensor = tensor_of(value)
+        return Reduced(1, prod(tensor.shape) if tensor is not None else sys.maxsize, _ANY_GROUP, *self._place(op))
+
+    def _place(self, op: ir.Operation) -> tuple[bool, float]:
+        """Whether `op` is in a loop, and how often it runs per step: infinitely often where nobody knows."""
+        in_loop, times = False, 1.0
+        while op.parent is not None:
+            op = parent_of(op)
+            if op.name == WHILE:
+                in_loop, times = True, times * self._trips(op)
+            if op.name == "func.func" and (calls := self._calls.get(ir.StringAttr(op.attributes["sym_name"]).value)):
+                places = [self._place(call) for call in calls]
+                in_loop = in_loop or any(inside for inside, _ in places)
+                times *= sum(often for _, often in places)
+        return in_loop, times
+
+    def _trips(self, loop: ir.Operation) -> float:
+        first = loop.results[0]
+        if first not in self._trip_counts:  # finding out takes as long as the body
+            count = trip_count(Loop(loop))
+            self._trip_counts[first] = inf if count is None else max(1, count)
+        return self._trip_counts[first]
+
+    def _elements(self, value: ir.Value, sharding: Sharding) -> int:
+        """Of `value` on one device; dimensions that do not divide are padded."""
+        tensor = tensor_of(value)
+        assert tensor is not None, "a sharding is of a static shape"
+        parts = [self._devices(sharding.mesh, axes) for axes in sharding.dimensions]
+        return prod(-(-length // part) for length, part in zip(tensor.shape, parts, strict=True))
+
+    def _over(self, mesh: str, axes: Iterable[str]) -> tuple[int, frozenset[str]]:
+        """How many devices `axes` span, and the axes by which a census tells these groups from others."""
+        spanned = [axis for axis in axes if self._devices(mesh, [axis]) > 1]
+        names = frozenset(axis.replace('"', "") for axis in spanned)
+        return self._devices(mesh, spanned), names if self._has_one_mesh else frozenset()
+
+    def _devices(self, mesh: str, axes: Iterable[str]) -> int:
+        """How many devices `axes` span."""
+        if mesh not in self._sizes:
+            found = mesh_behind(self._module, mesh)
+            assert found is not None, "the module verifies"
+            self._sizes[mesh] = dict(found.axes)
+        return prod(_size(axis, self._sizes[mesh]) for axis in axes)
+
+
+def _size(axis: str, sizes: dict[str, int]) -> int:
+    whole, _, part = axis.partition(")")  # of an axis, or `"data":(1)2`, of a part of it
+    return int(part) if part else sizes[whole.strip('"')]
+
+
+def _closings(module: ir.Operation) -> Iterator[tuple[ir.Operation, ir.Operation]]:
+    """The constraints that ask for a sum, and those before them, which say that it is not taken yet."""
+    for op in ops_of(module, CONSTRAINT):
+        tag = defining_op(op.operands[0])
+        if tag is None or tag.name != CONSTRAINT or not sharding_by(tag).unreduced or sharding_by(op).unreduced:
+            continue
+        if _is_read(op):
+            yield op, tag
+
+
+def _is_read(op: ir.Operation) -> bool:
+    """Whether more than dead code reads `op`: XLA erases the sum of what a loop carries and nobody reads after it."""
+    waiting, seen = [op], {op.results[0]}
+    while waiting:
+        for user in users_of(waiting.pop()):
+            if not len(user.results) or not is_repeatable(user):
+                return True
+            if user.results[0] not in seen:
+                seen.add(user.results[0])
+                waiting.append(user)
+    return False
+
+
+def _adds_up(value: ir.Value) -> bool:
+    op = defining_op(value)
+    return op is not None and op.name in ROWS
+
+
+def _unreduced_behind(op: ir.Operation) -> set[str]:
+    return {axis for user in users_of(op) if user.name == CONSTRAINT for axis in sharding_by(user).unreduced}
+
+
+@functools.lru_cache(4096)  # programs have few different ones, of many ops
+def _axes_apart(rule_text: str, shardings: tuple[Sharding | None, ...]) -> list[frozenset[str]]:
+    """The axes that split what the op with this rule adds up or looks things up in, dimension by dimension."""
+    if not rule_text:
+        return []
+    rule = parse_rule(rule_text)
+    found: dict[Factors, frozenset[str]] = {}  # by dimension
+    for factors, axes in rule.split(shardings):
+        if (rule.reduced | rule.moved).intersection(factors):
+            found[factors] = found.get(factors, frozenset()) | set(axes)
+    return list(found.values())
+
+
+@functools.lru_cache(4096)
+def _dimensions_split(text: str, shardings: tuple[Sharding | None, ...]) -> tuple[frozenset[Factors], ...]:
+    """Of each axis, the dimensions of operands and results that it splits, of the op with this rule."""
+    if not text:
+        return ()
+    rule = parse_rule(text)
+    split: dict[str, set[Factors]] = defaultdict(set)
+    for sharding, dimensions in zip(shardings, (*rule.operands, *rule.results), strict=True):
+        for factors, axes in zip(dimensions, sharding.dimensions if sharding is not None else (), strict=False):
+            for axis in axes:
+                split[axis].add(factors)
+    return tuple(map(frozenset, split.values()))
+
+
+def _splits_twice(text: str, shardings: tuple[Sharding | None, ...]) -> bool:
+    """Whether an axis splits several dimensions of the op with this rule: XLA puts all but one together first."""
+    return any(len(dimensions) > 1 for dimensions in _dimensions_split(text, shardings))
+
+
+def _is_disputed(text: str, shardings: tuple[Sharding | None, ...]) -> bool:
+    """Whether an axis splits what the op with this rule adds up, and another dimension."""
+    split = [frozenset().union(*dimensions) for dimensions in _dimensions_split(text, shardings)]
+    return any(len(factors) > 1 and factors & parse_rule(text).reduced for factors in split)

@@ -1,0 +1,191 @@
+"""Does an executable reduce what its module says, and as often?
+
+`annotate-unreduced` tells XLA by sharding constraints which values are not reduced yet. A compiler that loses one of
+them computes something else, without a word: a value is reduced in a loop where nothing asks for it, or nowhere.
+Either shows in what the executable communicates. docs/jit.md says what this finds.
+"""
+
+from collections.abc import Iterable, Iterator
+from math import inf
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+
+from paropt.hlo.census import SYNC_KINDS, Collective
+from paropt.verify.predictions import Key, Prediction, Reduced, prediction
+from paropt.verify.tags import adds_tags, gaps, known_of
+
+
+class Mismatch(NamedTuple):
+    """Where what an executable reduces is not what was predicted."""
+
+    text: str
+    key: Key  # of the values in doubt; 0 elements for any
+
+    def is_of(self, key: Key) -> bool:
+        known = self.key.elements in (0, key.elements) and self.key.group == key.group
+        return known and (not self.key.axes or not key.axes or self.key.axes == key.axes)
+
+
+def differences(
+    before: ir.Operation, after: ir.Operation, collectives: Iterable[Collective], alone: Iterable[Collective] = ()
+) -> list[str]:
+    """In words, where the executable with these collectives is not what the module `after` says; empty when it is.
+
+    `alone` are those of the executable of `before`. Of a module in which the passes that were run on `before` tagged
+    nothing, only gaps are told that were not there.
+    """
+    known = known_of(before)
+    wrong = gaps(after, known.gaps)
+    if not adds_tags(after, known):
+        return wrong
+    return [*wrong, *mismatches(prediction(after), collectives, alone)]
+
+
+def mismatches(predicted: Prediction, collectives: Iterable[Collective], alone: Iterable[Collective] = ()) -> list[str]:
+    """In words, where what an executable reduces is not what was predicted; empty when it fits."""
+    return [mismatch.text for mismatch in doubts(predicted, collectives, alone)]
+
+
+def doubts(
+    predicted: Prediction, collectives: Iterable[Collective], alone: Iterable[Collective] = ()
+) -> list[Mismatch]:
+    """Where what an executable reduces is not what was predicted; empty when it fits.
+
+    Compilers unroll loops, move reductions out of them, and concatenate arrays. So arrays are counted by how often they
+    run, or not by place; and some that are too few may be in arrays that nothing explains. What the compiler reduces in
+    the program as it was, `alone`, besides what has moved, it may reduce in this one.
+    """
+    found, by_itself = (
+        [reduced for c in each if c.kind in SYNC_KINDS for reduced in _reduced_by(c)] for each in (collectives, alone)
+    )
+    if any(reduced.group > 1 and not reduced.axes for reduced in (*found, *by_itself)):
+        predicted = predicted.without_axes()
+    outside = [reduced for reduced in found if not reduced.in_loop]
+    closings = [closing for closing in predicted.closings if not closing.in_loop]
+    return [
+        *_unasked(predicted, found, by_itself),
+        *_lacking(closings, outside, predicted.others),
+        *_lacking(predicted.kept, found, predicted.closings),
+    ]
+
+
+def _unasked(predicted: Prediction, found: list[Reduced], alone: list[Reduced]) -> Iterator[Mismatch]:
+    """Reductions that nothing in the module asks for, and a lost constraint would cause."""
+    allowed = [*predicted.closings, *predicted.others]
+    stacked = [reduced.stacked() for reduced in predicted.others if reduced.in_loop and reduced.times < inf]
+    for key, place in predicted.unreduced.items():
+        for runs, asked, where in _counted(key, found, [*allowed, *stacked], key in predicted.in_loops):
+            if runs > asked and not (key in predicted.in_loops and _is_alike_alone(key, predicted, found, alone)):
+                what = f"{_named(key)} runs {runs:g} times {where}, not {asked:g} times"
+                yield Mismatch(f"{what}: maybe the value at {place}{_seen(key, found)}", key)
+                break
+    for group, axes in dict.fromkeys((key.group, key.axes) for key in predicted.unreduced if key in predicted.in_loops):
+        there = [reduced for reduced in found if reduced.in_loop and reduced.is_over(group, axes)]
+        unknown = [reduced for reduced in there if not _is_explained(reduced, allowed)]
+        explained = sum(reduced.most * reduced.times for reduced in there if reduced not in unknown)
+        alike = [reduced for reduced in allowed if reduced.in_loop and reduced.is_over(group, axes)]
+        asked = sum(reduced.most * reduced.times for reduced in alike)
+        if sum(reduced.most * reduced.times for reduced in unknown) <= max(0, asked - explained):
+            continue
+        if not _are_alike_alone(unknown, predicted, there, [each for each in alone if each.is_over(group, axes)]):
+            text = f"{_named(_key(unknown[0]))} runs in loops, which no value of the module explains"
+            yield Mismatch(f"{text}{_seen(_key(unknown[0]), unknown)}", Key(0, group, axes))
+
+
+def _is_alike_alone(key: Key, predicted: Prediction, found: list[Reduced], alone: list[Reduced]) -> bool:
+    """Whether the compiler reduces what is alike as often in the program as it was, besides what has moved."""
+    moved = predicted.moved[key].times if key in predicted.moved else 0.0
+    inside, everywhere = (_times(key, found, place) for place in (True, False))
+    asked = min(_times(key, predicted.closings, False), everywhere - inside)
+    is_in_loops = inside + moved <= _times(key, alone, True)
+    return is_in_loops and everywhere - asked + moved <= _times(key, alone, False)
+
+
+def _are_alike_alone(unknown: list[Reduced], predicted: Prediction, found: list[Reduced], alone: list[Reduced]) -> bool:
+    """The same of arrays of a size that nothing has, where all that loops reduce is less by what has moved, too."""
+    inside = [reduced for reduced in alone if reduced.in_loop]
+    if any(_times(_key(each), found, True) > _times(_key(each), inside, True) for each in unknown):
+        return False
+    moved = sum(key.elements * each.times for key, each in predicted.moved.items() if unknown[0].is_over(*key[1:]))
+    return _volume(found) + moved <= _volume(inside)
+
+
+def _volume(reductions: Iterable[Reduced]) -> float:
+    return sum(reduced.most * reduced.times for reduced in reductions)
+
+
+def _seen(key: Key, found: Iterable[Reduced]) -> str:
+    """What in the executable is alike, in words; those in loops first."""
+    names = [each.name for each in sorted(found, key=lambda each: not each.in_loop) if each.fits(key)]
+    return f" ({names[0]})" if names else ""
+
+
+def _counted(key: Key, found: list[Reduced], allowed: list[Reduced], in_loops: bool) -> list[tuple[float, float, str]]:
+    """How often what is alike runs and may run, and where: in loops and in all, or else only after loops."""
+    inside, everywhere = ((_times(key, found, place), _times(key, allowed, place)) for place in (True, False))
+    if in_loops:
+        return [(*inside, "in loops"), (*everywhere, "in all")]
+    after = _times(key, [reduced for reduced in allowed if not reduced.in_loop], False)
+    return [(everywhere[0] - inside[0], max(after, everywhere[1] - inside[0]), "after loops")]
+
+
+def _lacking(asked: Iterable[Reduced], found: list[Reduced], others: Iterable[Reduced]) -> Iterator[Mismatch]:
+    """What of `asked` is not among `found`, where `others` may be, too."""
+    others = tuple(others)
+    for group, axes in dict.fromkeys((reduced.group, reduced.axes) for reduced in asked if reduced.group > 1):
+        unused = [reduced for reduced in found if reduced.is_over(group, axes)]
+        lacking = []
+        of_group = [reduced for reduced in asked if (reduced.group, reduced.axes) == (group, axes)]
+        for reduced in sorted(of_group, key=lambda r: r.most - r.fewest):  # those that fit least first
+            one = next((there for there in unused if reduced.fits(_key(there))), None)
+            if one is None:
+                lacking.append(reduced)
+            else:
+                unused.remove(one)
+        unknown = sum(there.most for there in unused if not _is_explained(there, others))
+        there_too = [reduced for reduced in of_group if reduced not in lacking]
+        joined = any(_is_joined(there, lacking, [*there_too, *others]) for there in unused)
+        if sum(reduced.fewest for reduced in lacking) > unknown and not joined:
+            text = f"{_named(_key(lacking[0]))} is missing, one of {len(lacking)}"
+            yield Mismatch(text, Key(0, group, axes))
+
+
+def _is_joined(found: Reduced, arrays: list[Reduced], others: list[Reduced]) -> bool:
+    """Whether `found` may be all of `arrays` in one, and some of the `others` with them."""
+    alike = [reduced for reduced in others if reduced.in_loop == found.in_loop and reduced.is_over(*_key(found)[1:])]
+    rest = found.most - sum(reduced.most for reduced in arrays)
+    return rest == 0 or (0 < rest <= sum(reduced.most for reduced in alike) and not _is_explained(found, alike))
+
+
+def _is_explained(found: Reduced, predicted: Iterable[Reduced]) -> bool:
+    return any(reduced.fits(_key(found)) for reduced in predicted)
+
+
+def _named(key: Key) -> str:
+    return f"a reduction of {key.elements} elements over {key.group} devices"
+
+
+def _key(reduced: Reduced) -> Key:
+    return Key(reduced.most, reduced.group, reduced.axes)
+
+
+def _times(key: Key, reductions: Iterable[Reduced], in_loop: bool) -> float:
+    return sum(reduced.times for reduced in reductions if reduced.fits(key) and reduced.in_loop >= in_loop)
+
+
+def _reduced_by(collective: Collective) -> Iterator[Reduced]:
+    times = collective.executions
+    axes = frozenset(collective.axes)
+    joined = collective.joined or (False,) * len(collective.arrays)
+    for array, is_joined in zip(collective.arrays, joined, strict=True):
+        if is_joined:
+            continue  # an all-gather
+        size = array.elements
+        runs = 1 if times is None else times
+        yield Reduced(size, size, collective.group, collective.depth > 0, runs, axes, _name(collective))
+
+
+def _name(collective: Collective) -> str:
+    place = f" of {collective.source_file}:{collective.source_line}" if collective.source_file else ""
+    return f"{collective.name}{place}"
