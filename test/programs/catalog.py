@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 import jax.numpy as jnp
-from programs import explicit, models, plain
+from programs import explicit, large, models, plain
 from programs.models import half
 from programs.patterns import (
     ADDED,
@@ -63,6 +63,9 @@ LAYERS: dict[str, Builder] = {
     "blocks_p18": partial(plain.hybrid_sharded_layers, models.blocks),
     "half_blocks_p17": partial(plain.sharded_layers, half(models.blocks)),
     "half_blocks_p18": partial(plain.hybrid_sharded_layers, half(models.blocks)),
+    "llama_p19": large.fully_sharded_tensor_parallel,
+    "experts_p20": large.expert_fully_sharded,
+    "adapters_p21": large.adapted,
 }
 
 # How users of shard_map sum gradients, where it is not by a psum of the tree.

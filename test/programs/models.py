@@ -51,9 +51,9 @@ def mlp(sizes: Sizes, integers: bool = False, *, stacked: bool = False) -> Model
         else:
             for layer in layers:
                 x = activation(x @ layer)
-        return _squared_error(x, y)
+        return squared_error(x, y)
 
-    return Model(weights if stacked else list(weights), _vectors(sizes, integers), loss, _tolerance(sizes, integers))
+    return Model(weights if stacked else list(weights), vectors(sizes, integers), loss, tolerance(sizes, integers))
 
 
 def stacked_mlp(sizes: Sizes, integers: bool = False) -> Model:
@@ -77,9 +77,9 @@ def blocks(sizes: Sizes, integers: bool = False, *, on_batch: Step = same) -> Mo
 
     def loss(layers: Tree, x: jax.Array, y: jax.Array) -> jax.Array:
         x, _ = lax.scan(jax.checkpoint(block), on_batch(cast(x, sizes.dtype)), layers)
-        return _squared_error(x, y)
+        return squared_error(x, y)
 
-    return Model(stacked, _vectors(sizes, integers), loss, _tolerance(sizes, integers))
+    return Model(stacked, vectors(sizes, integers), loss, tolerance(sizes, integers))
 
 
 def tied(sizes: Sizes, integers: bool = False) -> Model:
@@ -88,10 +88,10 @@ def tied(sizes: Sizes, integers: bool = False) -> Model:
 
     def loss(tied: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
         tied, x = cast((tied, x), sizes.dtype)
-        return _squared_error(activation(x @ tied) @ tied.T, y)
+        return squared_error(activation(x @ tied) @ tied.T, y)
 
     weights = values(0, (sizes.width, sizes.width), integers)
-    return Model(weights, _vectors(sizes, integers), loss, _tolerance(sizes, integers))
+    return Model(weights, vectors(sizes, integers), loss, tolerance(sizes, integers))
 
 
 def embedding(sizes: Sizes, integers: bool = False) -> Model:
@@ -105,9 +105,9 @@ def embedding(sizes: Sizes, integers: bool = False) -> Model:
 
     def loss(parameters: Tree, tokens: jax.Array, y: jax.Array) -> jax.Array:
         parameters = cast(parameters, sizes.dtype)
-        return _squared_error(activation(parameters["table"][tokens] @ parameters["layer"]), y)
+        return squared_error(activation(parameters["table"][tokens] @ parameters["layer"]), y)
 
-    return Model(parameters, (tokens, _vectors(sizes, integers)[1]), loss, _tolerance(sizes, integers))
+    return Model(parameters, (tokens, vectors(sizes, integers)[1]), loss, tolerance(sizes, integers))
 
 
 def split_mlp(sizes: Sizes, reduce: Step = same) -> Model:
@@ -128,9 +128,9 @@ def split_mlp(sizes: Sizes, reduce: Step = same) -> Model:
         layers, x = cast((layers, x), sizes.dtype)
         for layer in layers:
             x = x + reduce(jnp.tanh(x @ layer["up"]) @ layer["down"])
-        return _squared_error(x, y)
+        return squared_error(x, y)
 
-    return Model(layers, _vectors(sizes), loss, _tolerance(sizes), specs)
+    return Model(layers, vectors(sizes), loss, tolerance(sizes), specs)
 
 
 def experts(sizes: Sizes, to_experts: Step = same, to_examples: Step = same) -> Model:
@@ -154,10 +154,10 @@ def experts(sizes: Sizes, to_experts: Step = same, to_examples: Step = same) -> 
         sent = to_experts(jnp.einsum("gse,gsd->egsd", chosen.astype(sizes.dtype), tokens))
         hidden = jnp.tanh(jnp.einsum("egsd,edf->egsf", sent, up))
         received = to_examples(jnp.einsum("egsf,efd->egsd", hidden, down))
-        return _squared_error(jnp.einsum("egsd,gse->gsd", received.astype(x.dtype), gate * chosen), y)
+        return squared_error(jnp.einsum("egsd,gse->gsd", received.astype(x.dtype), gate * chosen), y)
 
     shape = (sizes.micro_batches, sizes.examples, sizes.sequence, sizes.width)
-    return Model(parameters, (values(3, shape), values(4, shape)), loss, _tolerance(sizes), specs)
+    return Model(parameters, (values(3, shape), values(4, shape)), loss, tolerance(sizes), specs)
 
 
 def transformer(sizes: Sizes, *, is_tied: bool = False, is_scanned: bool = False, reduce: Step = same) -> Model:
@@ -181,7 +181,7 @@ def transformer(sizes: Sizes, *, is_tied: bool = False, is_scanned: bool = False
     specs = jax.tree.map(lambda leaf: PartitionSpec(), parameters)
     if not is_scanned:
         specs["layers"] = [layer | decoder.SPLIT_BLOCK for layer in specs["layers"]]
-    return Model(parameters, (tokens,), loss, _tolerance(sizes), specs)
+    return Model(parameters, (tokens,), loss, tolerance(sizes), specs)
 
 
 def scanned_transformer(sizes: Sizes) -> Model:
@@ -209,16 +209,16 @@ def values(seed: int, shape: tuple[int, ...], integers: bool = False) -> jax.Arr
     return jax.random.normal(key, shape) / jnp.sqrt(shape[-1])
 
 
-def _vectors(sizes: Sizes, integers: bool = False) -> tuple[jax.Array, jax.Array]:
+def vectors(sizes: Sizes, integers: bool = False) -> tuple[jax.Array, jax.Array]:
     shape = (sizes.micro_batches, sizes.examples, sizes.width)
     return values(101, shape, integers), values(102, shape, integers)
 
 
-def _squared_error(x: jax.Array, y: jax.Array) -> jax.Array:
+def squared_error(x: jax.Array, y: jax.Array) -> jax.Array:
     return 0.5 * jnp.sum((x.astype(jnp.float32) - y.astype(jnp.float32)) ** 2)
 
 
-def _tolerance(sizes: Sizes, integers: bool = False) -> float:
+def tolerance(sizes: Sizes, integers: bool = False) -> float:
     if sizes.dtype == jnp.bfloat16:
         return 2.0**-6  # sums in bf16 round at 2^-8
     return 0.0 if integers else 1e-5

@@ -6,7 +6,7 @@ No reduction of gradients is written in them: XLA adds them when it splits the p
 from collections.abc import Callable
 
 import jax
-from jax.sharding import PartitionSpec
+from jax.sharding import Mesh, PartitionSpec
 from programs import steps
 from programs.models import Model, Step, same
 from programs.patterns import ADDED, Gradient, Pattern, Result
@@ -24,7 +24,7 @@ HIERARCHICAL = "gradients are scattered over `data` in the loop, once over `repl
 def data_parallel(build: Build, pattern: Pattern, sizes: Sizes = DEFAULT, devices: Devices = None) -> Program:
     """Parameters on all devices: P0 to P5, P8 to P10, P12 and P13."""
     model = build(sizes)
-    return _program(model, pattern, steps.data_parallel(model, mesh_of(devices, data=-1)))
+    return program(model, pattern, steps.data_parallel(model, mesh_of(devices, data=-1)))
 
 
 def fully_sharded(build: Build, sizes: Sizes = DEFAULT, devices: Devices = None) -> Program:
@@ -32,7 +32,7 @@ def fully_sharded(build: Build, sizes: Sizes = DEFAULT, devices: Devices = None)
     model, mesh = build(sizes), mesh_of(devices, data=-1)
     specs = split(model.parameters, "data", mesh.size)
     layout = Layout(mesh, ("data",), specs, replicated(specs), frozenset({mesh.size}))
-    return _program(model, ADDED, layout, gather=True, expected=SPLIT)
+    return program(model, ADDED, layout, gather=True, expected=SPLIT)
 
 
 def hybrid_sharded(build: Build, sizes: Sizes = DEFAULT, devices: Devices = None) -> Program:
@@ -41,7 +41,7 @@ def hybrid_sharded(build: Build, sizes: Sizes = DEFAULT, devices: Devices = None
     specs = split(model.parameters, "data", mesh.shape["data"])
     groups = frozenset({2, mesh.shape["data"], mesh.size})
     layout = Layout(mesh, ("replica", "data"), specs, replicated(specs), groups)
-    return _program(model, ADDED, layout, gather=True, expected=HIERARCHICAL)
+    return program(model, ADDED, layout, gather=True, expected=HIERARCHICAL)
 
 
 def sharded_layers(build: Build, sizes: Sizes = DEFAULT, devices: Devices = None) -> Program:
@@ -50,7 +50,7 @@ def sharded_layers(build: Build, sizes: Sizes = DEFAULT, devices: Devices = None
     model = build(sizes, on_batch=lambda x: constrained(x, PartitionSpec("data"), mesh))
     specs = split(model.parameters, "data", mesh.size)
     layout = Layout(mesh, ("data",), specs, replicated(specs), frozenset({mesh.size}))
-    return _program(model, ADDED, layout, expected=SPLIT, reference=steps.definition(build(sizes), ADDED))
+    return program(model, ADDED, layout, expected=SPLIT, reference=steps.definition(build(sizes), ADDED))
 
 
 def hybrid_sharded_layers(build: Build, sizes: Sizes = DEFAULT, devices: Devices = None) -> Program:
@@ -60,7 +60,7 @@ def hybrid_sharded_layers(build: Build, sizes: Sizes = DEFAULT, devices: Devices
     specs = split(model.parameters, "data", mesh.shape["data"])
     groups = frozenset({2, mesh.shape["data"], mesh.size})
     layout = Layout(mesh, ("replica", "data"), specs, replicated(specs), groups)
-    return _program(model, ADDED, layout, expected=HIERARCHICAL, reference=steps.definition(build(sizes), ADDED))
+    return program(model, ADDED, layout, expected=HIERARCHICAL, reference=steps.definition(build(sizes), ADDED))
 
 
 def zero1(build: Build, sizes: Sizes = DEFAULT, devices: Devices = None) -> Program:
@@ -93,30 +93,35 @@ def tensor_parallel(build: Build, sizes: Sizes = DEFAULT, devices: Devices = Non
     """P14: blocks split over `model`, examples over `data`."""
     model, mesh = build(sizes), mesh_of(devices, data=-1, model=2)
     groups = frozenset({mesh.shape["data"], mesh.size})
-    return _program(model, ADDED, Layout(mesh, ("data",), model.specs, model.specs, groups))
+    return program(model, ADDED, Layout(mesh, ("data",), model.specs, model.specs, groups))
 
 
 def expert_parallel(build: Build, sizes: Sizes = DEFAULT, devices: Devices = None) -> Program:
     """P15: experts split over `expert`, examples over both axes."""
     mesh = mesh_of(devices, replica=-1, expert=2)
-    by_example, by_expert = PartitionSpec(None, "replica", "expert"), PartitionSpec("expert", "replica")
+    model = build(sizes, **exchanges(mesh, "replica"))
+    groups = frozenset({mesh.shape["replica"], mesh.size})
+    layout = Layout(mesh, ("replica", "expert"), model.specs, model.specs, groups)
+    return program(model, ADDED, layout, reference=steps.definition(build(sizes), ADDED))
+
+
+def exchanges(mesh: Mesh, data: str) -> dict[str, Step]:
+    """Of `models.experts`: from devices that have examples, over the axes `data` and `expert`, to experts, and back."""
+    by_example, by_expert = PartitionSpec(None, data, "expert"), PartitionSpec("expert", data)
 
     def exchange(start: PartitionSpec, end: PartitionSpec) -> Step:
         """Between two splits of (experts, examples, ...): one all-to-all, if examples have a dimension per axis."""
 
         def exchanged(x: jax.Array) -> jax.Array:
-            apart = x.reshape(x.shape[0], mesh.shape["replica"], -1, *x.shape[2:])
+            apart = x.reshape(x.shape[0], mesh.shape[data], -1, *x.shape[2:])
             return constrained(constrained(apart, start, mesh), end, mesh).reshape(x.shape)
 
         return exchanged
 
-    model = build(sizes, to_experts=exchange(by_example, by_expert), to_examples=exchange(by_expert, by_example))
-    groups = frozenset({mesh.shape["replica"], mesh.size})
-    layout = Layout(mesh, ("replica", "expert"), model.specs, model.specs, groups)
-    return _program(model, ADDED, layout, reference=steps.definition(build(sizes), ADDED))
+    return {"to_experts": exchange(by_example, by_expert), "to_examples": exchange(by_expert, by_example)}
 
 
-def _program(
+def program(
     model: Model,
     pattern: Pattern,
     layout: Layout,

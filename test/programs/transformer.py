@@ -77,17 +77,17 @@ def loss(
         for layer in parameters["layers"]:
             x = _block(config, layer, x, reduce)
     head = parameters["embedding"].T if config.is_tied else parameters["head"]
-    logits = (_rms_norm(x, parameters["norm"]) @ head).astype(jnp.float32)
+    logits = (rms_norm(x, parameters["norm"]) @ head).astype(jnp.float32)
     targets = jax.nn.one_hot(tokens[:, 1:], config.vocabulary)
     return -jnp.mean(jnp.sum(jax.nn.log_softmax(logits) * targets, axis=-1))
 
 
 def _block(config: Config, layer: Tree, x: jax.Array, reduce: Callable[[jax.Array], jax.Array]) -> jax.Array:
-    x = x + reduce(_attention(config, layer, _rms_norm(x, layer["attention_norm"])))
-    return x + reduce(jax.nn.gelu(_rms_norm(x, layer["mlp_norm"]) @ layer["up"]) @ layer["down"])
+    x = x + reduce(_attention(config, layer, rms_norm(x, layer["attention_norm"])))
+    return x + reduce(jax.nn.gelu(rms_norm(x, layer["mlp_norm"]) @ layer["up"]) @ layer["down"])
 
 
-def _rms_norm(x: jax.Array, scale: jax.Array) -> jax.Array:
+def rms_norm(x: jax.Array, scale: jax.Array) -> jax.Array:
     return x * lax.rsqrt(jnp.mean(x * x, axis=-1, keepdims=True) + 1e-6) * scale
 
 
@@ -96,14 +96,14 @@ def _attention(config: Config, layer: Tree, x: jax.Array) -> jax.Array:
     examples, length, width = x.shape
     qkv = jnp.einsum("bld,dcf->blcf", x, layer["qkv"])
     heads = qkv.reshape(examples, length, 3, -1, width // config.heads)
-    q, k, v = _rotated(heads[:, :, 0]), _rotated(heads[:, :, 1]), heads[:, :, 2]
+    q, k, v = rotated(heads[:, :, 0]), rotated(heads[:, :, 1]), heads[:, :, 2]
     scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) / jnp.sqrt(q.shape[-1]).astype(x.dtype)
     visible = jnp.tril(jnp.ones((length, length), bool))
     weights = jax.nn.softmax(jnp.where(visible, scores.astype(jnp.float32), -1e30)).astype(x.dtype)
     return jnp.einsum("bhqk,bkhd->bqhd", weights, v).reshape(examples, length, -1) @ layer["out"]
 
 
-def _rotated(x: jax.Array) -> jax.Array:
+def rotated(x: jax.Array) -> jax.Array:
     """Rotary position embedding of (examples, length, heads, features)."""
     length, half = x.shape[1], x.shape[-1] // 2
     frequencies = 10000.0 ** (-jnp.arange(half) / half)
