@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jaxlib.mlir import ir
 from numeric.oracle import results
-from unit.test_device_numbers import ADD, CHANNEL, FLAT, I32, is_uniform
+from unit.test_device_ids import ADD, CHANNEL, FLAT, I32, is_uniform
 
 from paropt.passes.dataflow.correspondence import KEPT, keeps_groups_equal
 from paropt.passes.dataflow.uniformity import Uniformity

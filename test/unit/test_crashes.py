@@ -7,7 +7,7 @@ import sys
 # In a process of its own: par-opt forks before jaxlib and its threads are there, and so must this.
 _INTERRUPTED = """
 import os, signal
-from paropt.crashes import run_apart
+from paropt.process.crashes import run_apart
 
 def interrupted_with_its_parent():
     os.kill(os.getppid(), signal.SIGINT)
