@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Literal
 
 from jaxlib.mlir import ir
 
@@ -45,7 +45,7 @@ from paropt.passes.spmd.scatter_rows import rows_apart
 from paropt.passes.spmd.shard_map_sums import terms_apart
 from paropt.passes.spmd.sharded_sums import are_layers_sharded, cut_of, is_activation, sharded_sums, whole_sums
 from paropt.passes.spmd.swaps import as_operands_lie
-from paropt.passes.support.registry import Bytes, OnlyWith, register
+from paropt.passes.support.registry import Bytes, On, OnlyWith, register
 from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.support.traversal import module_of, ops_of
 
@@ -67,6 +67,13 @@ def expose_all_reduces(
         Bytes, "With policy=auto, and only then: bytes per device that sums may take more.", OnlyWith("policy", "auto")
     ] = 0,
     axes: Annotated[str, "Mesh axes over which reductions may move, separated by commas; empty: all."] = "",
+    scatters: Annotated[
+        Literal["written", "left"],
+        "Sums that are reduced in every iteration as before, and split: write the reduce_scatter, or leave it to the "
+        "compiler, as is the default on GPU. XLA:GPU makes one itself; of one that is written it takes the first "
+        "out of a loop over layers, whose buffers are then there twice.",
+        On("gpu", "left"),
+    ] = "written",
 ) -> list[Remark]:
     """Write into a program for all devices the reductions that the partitioner would add to it.
 
@@ -87,7 +94,8 @@ def expose_all_reduces(
     the passes after this one have not moved, `annotate-unreduced` takes back.
 
     A sum that the program splits, as fully sharded training does, is written as the `sdy.reduce_scatter` that it is,
-    where a constraint cuts it: XLA:CPU and XLA:TPU reduce the whole of it in each iteration, and cut that. Activations,
+    where a constraint cuts it: XLA:CPU and XLA:TPU reduce the whole of it in each iteration, and cut that (option
+    `scatters`). Activations,
     which products read, are left to XLA: it may move their shards while it multiplies. Where an operand of a product
     splits what its sum has over another axis than the sum, which is over as many devices and adds up, XLA gathers none:
     devices compute the columns that they have, and exchange the sums. That is noted of the product.
@@ -145,6 +153,7 @@ def expose_all_reduces(
 
     - the program does not split the sum over these axes, as fully sharded training does (or `policy=defer`)
     - the option `axes` allows it
+    - a sum that is scattered in every iteration as before is not left to the compiler (option `scatters`)
     - a loop that keeps a maximum or minimum makes more than one trip
     - the compiler has not lost what was said of its sum before (attribute `paropt.left_out` of the module)
     - of complex numbers, it allows all axes (a product becomes four of real numbers, each reduced over the others)
@@ -209,7 +218,7 @@ def expose_all_reduces(
             exposed.append((producer, _movable(producer, over, policy, allowed), scattering))
         except Declined as reason:
             remarks.append(missed(NAME, producer.op, reason))
-            if scattering is not None:
+            if scattering is not None and scatters == "written":
                 exposed.append((producer, (), scattering))
     note_shardings(module, [(producer.value, moved) for producer, moved, _ in exposed], propagated)
     note_gathers(module, [producer for producer, _, _ in exposed], propagated)

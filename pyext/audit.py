@@ -90,27 +90,34 @@ def _lowered(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     return lowered_for_arguments(program, args, kwargs)
 
 
-def _rewritten(program: Any, lowered: Any, passes: str) -> tuple[Any, tuple[Remark, ...]]:
-    """`lowered`, which was made of `program`, after the passes, and their remarks."""
+def _rewritten(program: Any, lowered: Any, passes: str, platform: str | None = None) -> tuple[Any, tuple[Remark, ...]]:
+    """`lowered`, which was made of `program`, after the passes for `platform`, and their remarks."""
     from paropt.jit import Jitted, rewritten
 
     if isinstance(program, Jitted):
         raise TypeError("paropt.audit: with `passes`, give the function or jax.jit of it; this has passes already")
-    return rewritten(lowered, passes)
+    return rewritten(lowered, passes, platform)
 
 
 def _for_targets(program: Any, before: Any, passes: str, names: Sequence[Any]) -> AuditReport:
+    """The passes run once for each platform of these targets."""
     from paropt.clusters.targets import get
-    from paropt.jit import copied
+    from paropt.hook.lowering import copied, platform_of
     from paropt.reports.target_audits import compare, label_reducers
 
-    found = [get(name) if isinstance(name, str) else name for name in names]
-    after, remarks = _rewritten(program, before, passes) if passes.strip() else (before, ())
-    before, after = copied(before), copied(after)
-    lowered: Any
-    for lowered in (before, after):
+    def labelled(lowered: Any) -> Any:
         label_reducers(lowered.compiler_ir())
-    return AuditReport(tuple(compare(target, before, after, passes, remarks) for target in found))
+        return lowered
+
+    found = [get(name) if isinstance(name, str) else name for name in names]
+    alone = labelled(copied(before))
+    after: dict[str, tuple[Any, tuple[Remark, ...]]] = {}
+    for platform in dict.fromkeys(platform_of([target.platform]) for target in found):
+        made, remarks = _rewritten(program, before, passes, platform) if passes.strip() else (before, ())
+        after[platform] = labelled(copied(made)), remarks
+    return AuditReport(
+        tuple(compare(t, alone, after[p][0], passes, after[p][1]) for t in found for p in [platform_of([t.platform])])
+    )
 
 
 def _differences(before: Any, after: Any, alone: Audit, audited: Audit) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ without, or with other ones never meet.
 """
 
 import contextlib
-import copy
 import functools
 import inspect
 import operator
@@ -26,19 +25,28 @@ from paropt.clusters import targets
 from paropt.hook.donation import Donate, given_away
 from paropt.hook.fallback import Fallback, Setback, reason_of
 from paropt.hook.jit_arguments import JitArguments, Spec, any_traced, spec_of
-from paropt.hook.lowering import donated_of, lowered_of, require_own, without_static
-from paropt.modules.modules import bytecode_of, type_of_main
+from paropt.hook.lowering import (
+    UNKNOWN_JAX,
+    copied,
+    donated_of,
+    lowered_of,
+    platform_of,
+    platform_of_lowered,
+    require_own,
+    with_module,
+    without_static,
+)
+from paropt.modules.modules import type_of_main
 from paropt.modules.summary import Remarks, with_nothing_found
 from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.support.pipeline import Pipeline, PipelineError
 from paropt.passes.support.remarks import Remark, source_of
 
-_UNKNOWN_JAX = f"paropt needs jax 0.10 to 0.12: it does not know how jax {jax.__version__} lowers programs"
 try:
     from jax._src.interpreters import mlir as _mlir
     from jax._src.interpreters import pxla as _pxla
 except ImportError as error:
-    raise ImportError(_UNKNOWN_JAX) from error
+    raise ImportError(UNKNOWN_JAX) from error
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -130,7 +138,7 @@ def enabled(
     """
     spec = spec_of(passes, strict, apart, compare=compare)
     if not _hooked:
-        warnings.warn(f"paropt.enabled has no effect. {_UNKNOWN_JAX}", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"paropt.enabled has no effect. {UNKNOWN_JAX}", RuntimeWarning, stacklevel=2)
     return _within(spec)
 
 
@@ -259,7 +267,7 @@ def _module_of(lowered: jax.stages.Lowered) -> ir.Module:
 
 
 def _warn_not_reached() -> None:
-    warnings.warn(f"the program was compiled without its passes. {_UNKNOWN_JAX}", RuntimeWarning, stacklevel=4)
+    warnings.warn(f"the program was compiled without its passes. {UNKNOWN_JAX}", RuntimeWarning, stacklevel=4)
 
 
 @contextlib.contextmanager
@@ -275,7 +283,9 @@ _remarks: weakref.WeakKeyDictionary[ir.Module, Remarks] = weakref.WeakKeyDiction
 _fallbacks: weakref.WeakKeyDictionary[ir.Module, tuple[Spec, Fallback]] = weakref.WeakKeyDictionary()
 
 
-def _rewritten(fresh: Callable[[], T], module_of: Callable[[T], ir.Module], spec: Spec, donated: Sequence[bool]) -> T:
+def _rewritten(
+    fresh: Callable[[], T], module_of: Callable[[T], ir.Module], spec: Spec, donated: Sequence[bool], platform: str
+) -> T:
     """What `fresh` makes, its module rewritten in place; if the passes fail, what it makes, with a warning.
 
     A pass that fails may leave the module half rewritten. So `fresh` is called again, which costs nothing until it
@@ -284,10 +294,11 @@ def _rewritten(fresh: Callable[[], T], module_of: Callable[[T], ir.Module], spec
     spec.reached = True
     made = fresh()
     module = module_of(made)
-    rerun = functools.partial(_run, spec.pipeline, donated=donated)
+    pipeline = spec.pipeline.on(platform)
+    rerun = functools.partial(_run, pipeline, donated=donated)
     fallback = Fallback(module, strict=spec.strict, compare=spec.compare, rerun=rerun)
     try:
-        found = _run(spec.pipeline, module, donated)
+        found = _run(pipeline, module, donated)
         if fallback.is_needed(module):
             _fallbacks[module] = spec, fallback
     except PipelineError:  # the user's mistake, told in one line, and no defect
@@ -367,8 +378,9 @@ def _hook_lowering(lower: Callable[..., Any]) -> Callable[..., Any]:
         spec = _passes.value
         if spec is None:
             return lower(*args, **kwargs)
+        module, donated = operator.attrgetter("module"), kwargs.get("donated_args", ())
         return _rewritten(
-            lambda: lower(*args, **kwargs), operator.attrgetter("module"), spec, kwargs.get("donated_args", ())
+            lambda: lower(*args, **kwargs), module, spec, donated, platform_of(kwargs.get("platforms", ()))
         )
 
     return lower_and_rewrite
@@ -433,7 +445,7 @@ class _LoweredAhead(jax.stages.Lowered):
 
     def compile(self, *args: Any, **kwargs: Any) -> jax.stages.Compiled:
         def compiled(module: ir.Module) -> jax.stages.Compiled:
-            return jax.stages.Lowered.compile(_with_module(self, module), *args, **kwargs)
+            return jax.stages.Lowered.compile(with_module(self, module), *args, **kwargs)
 
         module = _module_of(self)
         if module not in _fallbacks:
@@ -444,7 +456,8 @@ class _LoweredAhead(jax.stages.Lowered):
 
 def _rewritten_copy(lowered: jax.stages.Lowered, spec: Spec) -> jax.stages.Lowered:
     """`lowered` is shared by all users of jax's caches: its module must stay as it is."""
-    result = _rewritten(lambda: copied(lowered), _module_of, spec, donated_of(lowered))
+    platform = platform_of_lowered(lowered)
+    result = _rewritten(lambda: copied(lowered), _module_of, spec, donated_of(lowered), platform)
     result.__class__ = _LoweredAhead
     return result
 
@@ -454,34 +467,21 @@ def note_remarks(lowered: jax.stages.Lowered, found: Sequence[Remark]) -> None:
     _remarks[_module_of(lowered)] = Remarks(found)
 
 
-def rewritten(lowered: jax.stages.Lowered, passes: str | Pipeline) -> tuple[jax.stages.Lowered, Remarks]:
+def rewritten(
+    lowered: jax.stages.Lowered, passes: str | Pipeline, platform: str | None = None
+) -> tuple[jax.stages.Lowered, Remarks]:
     """`lowered` with the passes run on a copy of its module, and what they decided. Raises what a pass raises.
 
-    Whether it compiles to what it says is the caller's business.
+    It is for devices of `platform` (cpu, tpu or gpu), or of the one that it is lowered for. Whether it compiles to what
+    it says is the caller's business.
     """
     pipeline = Pipeline.parse(passes) if isinstance(passes, str) else passes
     if not pipeline.stages:
         return lowered, Remarks()
     result = copied(lowered)
+    pipeline = pipeline.on(platform_of_lowered(lowered) if platform is None else platform)
     found = _remarks[_module_of(result)] = _run(pipeline, _module_of(result), donated_of(lowered))
     return result, found
-
-
-def copied(lowered: jax.stages.Lowered) -> jax.stages.Lowered:
-    """`lowered` with a copy of its module, which may be changed before `compile`."""
-    if not hasattr(getattr(lowered, "_lowering", None), "_hlo"):
-        raise RuntimeError(_UNKNOWN_JAX)
-    module = _module_of(lowered)
-    return _with_module(lowered, ir.Module.parse(bytecode_of(module), module.context))
-
-
-def _with_module(lowered: jax.stages.Lowered, module: ir.Module) -> jax.stages.Lowered:
-    lowering: Any = copy.copy(lowered._lowering)
-    lowering._hlo = module
-    lowering._executable = None
-    result = copy.copy(lowered)
-    result._lowering = lowering
-    return result
 
 
 # Where a program is what jax made of a function, such as `jax.shard_map(step)`, remarks name the line that calls it.
@@ -496,4 +496,4 @@ if _hooked:
     _executable: Any = _pxla.UnloadedMeshExecutable
     setattr(_executable, _COMPILING, staticmethod(_hook_compiling(getattr(_executable, _COMPILING))))
 else:
-    warnings.warn(f"paropt.jit compiles ahead of time, with slower calls. {_UNKNOWN_JAX}", RuntimeWarning, stacklevel=2)
+    warnings.warn(f"paropt.jit compiles ahead of time, with slower calls. {UNKNOWN_JAX}", RuntimeWarning, stacklevel=2)

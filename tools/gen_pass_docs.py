@@ -37,7 +37,8 @@ def section(declared: Pass) -> str:
 
 
 def row(option: Option) -> str:
-    return f"| `{option.name}` | {option.expects} | `{option.spell(option.default)}` | {option.help} |"
+    elsewhere = "".join(f", on {each.platform} `{option.spell(each.default)}`" for each in option.elsewhere)
+    return f"| `{option.name}` | {option.expects} | `{option.spell(option.default)}`{elsewhere} | {option.help} |"
 
 
 def pipeline(named: NamedPipeline) -> str:

@@ -55,6 +55,16 @@ class Stage:
         assert found is not None, "it matches any text"
         return found[1]
 
+    def on(self, platform: str) -> "Stage":
+        """The same with the options that have another default on `platform`, as far as they are not given."""
+        if self.declared is None:
+            return self
+        given = dict(self.options)
+        defaults = {
+            o.name: each.default for o in self.declared.options for each in o.elsewhere if each.platform == platform
+        }
+        return replace(self, options=tuple((given | {n: v for n, v in defaults.items() if n not in given}).items()))
+
     def parts(self) -> list["Stage"]:
         """The same with one pass in each part: `func.func(a,b)` is `func.func(a)`, then `func.func(b)`."""
         nested = _NESTED.fullmatch(self.native)
@@ -133,6 +143,10 @@ class Pipeline:
 
     def __str__(self) -> str:
         return ",".join(map(str, self.stages))
+
+    def on(self, platform: str) -> "Pipeline":
+        """The same for programs of `platform` (cpu, tpu or gpu): options that are not given may differ there."""
+        return Pipeline(tuple(stage.on(platform) for stage in self.stages))
 
     def steps(self) -> list["Pipeline"]:
         """The same, one pass each: for who needs to know which pass runs, or prints around some of them only."""

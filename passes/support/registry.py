@@ -29,6 +29,13 @@ class OnlyWith(NamedTuple):
     value: str
 
 
+class On(NamedTuple):
+    """Of an option that has another default for programs of this platform: cpu, tpu or gpu. See `Pipeline.on`."""
+
+    platform: str
+    default: Any
+
+
 @dataclass(frozen=True)
 class Option:
     """A keyword-only parameter of a pass function, as the command line sees it."""
@@ -38,6 +45,7 @@ class Option:
     default: Any
     help: str
     needs: OnlyWith | None = None
+    elsewhere: tuple[On, ...] = ()
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -154,4 +162,5 @@ def _option(parameter: inspect.Parameter, hint: Any) -> Option:
     if kind not in (bool, int, float, str) and get_origin(kind) is not Literal:
         raise ValueError(f"option `{name}` has type {kind}; options are bool, int, float, str or Literal")
     needs = next((note for note in notes if isinstance(note, OnlyWith)), None)
-    return Option(name, Size if Size in notes else kind, parameter.default, text, needs)
+    elsewhere = tuple(note for note in notes if isinstance(note, On))
+    return Option(name, Size if Size in notes else kind, parameter.default, text, needs, elsewhere)

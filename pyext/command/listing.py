@@ -55,7 +55,8 @@ def _entry(declared: Pass) -> Iterator[str]:
 
 
 def _values(option: Option) -> str:
-    return f"{option.expects}; default: {option.spell(option.default)}"
+    elsewhere = "".join(f", {option.spell(each.default)} on {each.platform}" for each in option.elsewhere)
+    return f"{option.expects}; default: {option.spell(option.default)}{elsewhere}"
 
 
 def _row(left: str, right: str) -> list[str]:

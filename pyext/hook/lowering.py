@@ -1,8 +1,18 @@
 """Programs as users have them, lowered: functions, what `jax.jit` makes of them, and what wraps that (equinox does)."""
 
+import copy
+from collections.abc import Iterable
 from typing import Any
 
 import jax
+from jaxlib.mlir import ir
+
+from paropt.clusters.targets import lowered_for
+from paropt.modules.modules import bytecode_of
+
+UNKNOWN_JAX = f"paropt needs jax 0.10 to 0.12: it does not know how jax {jax.__version__} lowers programs"
+
+_KINDS = {"cuda": "gpu", "rocm": "gpu"}  # as GPUs are called where a program is lowered for one kind of them
 
 
 def lowered_of(program: Any) -> jax.stages.Lowered | None:
@@ -46,6 +56,34 @@ def donated_of(lowered: Any) -> list[bool]:
     flags = [argument.donated for argument in jax.tree.leaves(lowered.args_info)]
     kept = lowered._lowering.compile_args.get("kept_var_idx", range(len(flags)))
     return [flag for number, flag in enumerate(flags) if number in kept]
+
+
+def platform_of(names: Iterable[str]) -> str:
+    """cpu, tpu or gpu, from jax's names of the platforms that a program is lowered for; "" where there are several."""
+    kinds = {_KINDS.get(name, name) for name in names}
+    return kinds.pop() if len(kinds) == 1 else ""
+
+
+def platform_of_lowered(lowered: Any) -> str:
+    """The same of a program that jax has lowered; "" where it left the devices open."""
+    return platform_of(device.platform for device in lowered_for(lowered))
+
+
+def copied(lowered: jax.stages.Lowered) -> jax.stages.Lowered:
+    """`lowered` with a copy of its module, which may be changed before `compile`."""
+    if not hasattr(getattr(lowered, "_lowering", None), "_hlo"):
+        raise RuntimeError(UNKNOWN_JAX)
+    module: Any = lowered.compiler_ir()
+    return with_module(lowered, ir.Module.parse(bytecode_of(module), module.context))
+
+
+def with_module(lowered: jax.stages.Lowered, module: ir.Module) -> jax.stages.Lowered:
+    lowering: Any = copy.copy(lowered._lowering)
+    lowering._hlo = module
+    lowering._executable = None
+    result = copy.copy(lowered)
+    result._lowering = lowering
+    return result
 
 
 def lowered_for_arguments(program: Any, args: Any, kwargs: Any) -> jax.stages.Lowered:

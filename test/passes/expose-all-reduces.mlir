@@ -5,6 +5,7 @@
 // RUN: %par-opt %s --passes='expose-all-reduces{policy=every}' --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=EVERY-REMARK
 // RUN: %par-opt %s --passes='expose-all-reduces{axes=data}' --split-input-file | FileCheck %s --check-prefix=AXES
 // RUN: %par-opt %s --passes='expose-all-reduces{axes=data}' --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=AXES-REMARK
+// RUN: %par-opt %s --passes='expose-all-reduces{scatters=left}' --split-input-file | FileCheck %s --check-prefix=LEFT
 // RUN: %par-opt %s --passes='expose-all-reduces{policy=auto memory-budget=23}' --split-input-file | FileCheck %s --check-prefix=AUTO
 // RUN: %par-opt %s --passes='expose-all-reduces{policy=auto memory-budget=23}' --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=AUTO-REMARK
 // RUN: %par-opt %s --passes='expose-all-reduces{policy=auto memory-budget=900}' --split-input-file | FileCheck %s --check-prefix=ENOUGH
@@ -583,6 +584,9 @@ func.func public @two_axes(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@m
 // EVERY-NOT:       sdy.all_reduce
 // EVERY:           return
 // The reduction over "data" splits the sum: it is written as the reduce_scatter that it is.
+// Over "replica" it moves, and is scattered over "data" before, whatever the option says.
+// LEFT-LABEL:    func.func public @split_gradient(
+// LEFT:            sdy.reduce_scatter
 // CHECK-LABEL:   func.func public @split_gradient(
 // CHECK:             %[[P:.*]] = stablehlo.dot_general
 // CHECK-NEXT:        %[[U:.*]] = sdy.sharding_constraint %[[P]] <@mesh, [{}, {}], unreduced={"replica", "data"}> {paropt.operands
@@ -591,6 +595,32 @@ func.func public @two_axes(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@m
 // CHECK-NEXT:        %[[R:.*]] = sdy.all_reduce {"replica"} %[[V]]
 // CHECK-NEXT:        sdy.sharding_constraint %[[R]] <@mesh, [{"data"}, {}]> :
 func.func public @split_gradient(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}) -> tensor<4x4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4x4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %g = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+    %c = sdy.sharding_constraint %g <@mesh, [{"data"}, {}]> : tensor<4x4xf32>
+    %n = stablehlo.add %acc, %c : tensor<4x4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4x4xf32>
+  }
+  return %w#1 : tensor<4x4xf32>
+}
+
+// Worth it when: a sum that is scattered in every iteration as before is not left to the compiler (option `scatters`)
+// CHECK-LABEL:   func.func public @scattered_as_before(
+// CHECK:             sdy.reduce_scatter
+// LEFT-LABEL:    func.func public @scattered_as_before(
+// LEFT-NOT:        unreduced
+// LEFT-NOT:        sdy.reduce_scatter
+// LEFT:            return
+func.func public @scattered_as_before(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
   %four = stablehlo.constant dense<4> : tensor<i32>

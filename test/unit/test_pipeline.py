@@ -241,3 +241,11 @@ def test_printing_is_off_unless_asked_for(capfd: pytest.CaptureFixture[str]) -> 
     assert capfd.readouterr().err == ""
     pipeline.manager(context, [], printing=Printing(before=frozenset({"cse"}))).run(module.operation)
     assert "IR Dump Before CSEPass" in capfd.readouterr().err
+
+
+def test_options_that_differ_by_platform_are_set_where_they_are_not_given() -> None:
+    pipeline = Pipeline.parse("inline-calls,expose-all-reduces,func.func(cse)")
+    assert str(pipeline.on("gpu")) == "inline-calls,expose-all-reduces{scatters=left},func.func(cse)"
+    assert pipeline.on("cpu") == pipeline.on("") == pipeline
+    given = Pipeline.parse("expose-all-reduces{scatters=written}")
+    assert given.on("gpu") == given
