@@ -7,13 +7,13 @@ from jaxlib.mlir import ir
 from paropt.passes.dataflow.linearity import ConvertPolicy
 from paropt.passes.deferral.call_hint import kept_sums_missed
 from paropt.passes.deferral.guard import reset_sums_skipped
-from paropt.passes.deferral.policy import Policy, PolicyName, axes_named
+from paropt.passes.deferral.policy import Policy, PolicyName
 from paropt.passes.deferral.rewrite import NAME, Options, defer_in
 from paropt.passes.ir.types import FloatName, float_type
 from paropt.passes.rewrite.wire import set_wire_type
 from paropt.passes.sharding.channels import ChannelRanks
 from paropt.passes.sharding.collectives import REDUCTIONS
-from paropt.passes.sharding.meshes import meshes_of
+from paropt.passes.sharding.meshes import MeshAxes, axes_named, meshes_of
 from paropt.passes.support.registry import Bytes, OnlyWith, register
 from paropt.passes.support.remarks import Remark
 from paropt.passes.support.traversal import ops_of
@@ -49,7 +49,7 @@ def defer_sync(
         "Take what is multiplied by 0 for 0, even if it is infinite or no number: an update that is multiplied by 0 in "
         "all but some trips, as by optax.MultiSteps, is computed in these alone.",
     ] = False,
-    axes: Annotated[str, "Move only reductions over these mesh axes, as in 'data,replica'; default: all."] = "",
+    axes: Annotated[MeshAxes, "Move only reductions over these mesh axes, as in 'data,replica'; default: all."] = "",
 ) -> list[Remark]:
     """Accumulate on each device and reduce once after the loop, instead of in every iteration.
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from jaxlib.mlir import ir
 
-from paropt.passes.deferral.policy import HOLDS_SUMS, Policy, PolicyName, axes_named
+from paropt.passes.deferral.policy import HOLDS_SUMS, Policy, PolicyName
 from paropt.passes.deferral.rewrite import Options, defer_in
 from paropt.passes.deferral.sharded_sum_costs import (
     are_activations_costlier,
@@ -19,7 +19,7 @@ from paropt.passes.ir.types import real_of
 from paropt.passes.rewrite.wire import set_wire_type
 from paropt.passes.sharding.annotations import LEFT_OUT, place_of
 from paropt.passes.sharding.collectives import global_reduction
-from paropt.passes.sharding.meshes import has_mesh, meshes_of
+from paropt.passes.sharding.meshes import MeshAxes, axes_named, has_mesh, meshes_of
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import (
     GSPMD_SHARDING,
@@ -66,7 +66,7 @@ def expose_all_reduces(
     memory_budget: Annotated[
         Bytes, "With policy=auto, and only then: bytes per device that sums may take more.", OnlyWith("policy", "auto")
     ] = 0,
-    axes: Annotated[str, "Mesh axes over which reductions may move, separated by commas; empty: all."] = "",
+    axes: Annotated[MeshAxes, "Mesh axes over which reductions may move, separated by commas; empty: all."] = "",
     scatters: Annotated[
         Literal["written", "left"],
         "Sums that are reduced in every iteration as before, and split: write the reduce_scatter, or leave it to the "

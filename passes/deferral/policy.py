@@ -32,10 +32,7 @@ class Policy:
         """Declines unless `axes` are not restricted, or have those over which `reduction` reduces."""
         if not self.axes:
             return
-        known = list(dict.fromkeys(name for mesh in meshes for name in mesh.names))
-        unknown = [axis for axis in self.axes if axis not in known]
-        names = f"the axes are {', '.join(known)}" if known else "the module has no mesh"
-        require(not unknown, f"no mesh has an axis `{', '.join(unknown)}`: {names}")
+        require(bool(meshes), "option axes names axes of a mesh, and the module has none")
         over = axes_of(reduction, meshes)
         require(over is not None, "its replica groups are not those of mesh axes, which option axes asks for")
         assert over is not None
@@ -67,8 +64,3 @@ class Policy:
             numbers = f"it would save {costs[i].saved} bytes of reductions and hold {costs[i].held} more"
             decided[i] = Declined(f"{numbers}, and {max(left, 0)} are left of a budget of {self.memory_budget}")
         return decided
-
-
-def axes_named(text: str) -> tuple[str, ...]:
-    """The axes in the value of the option, as in `data,replica`."""
-    return tuple(name for name in (part.strip() for part in text.split(",")) if name)

@@ -1,14 +1,17 @@
 """Device meshes: which devices share the coordinates of which axes."""
 
+import difflib
+import re
 from collections.abc import Sequence
 from math import prod
-from typing import NamedTuple
+from typing import Annotated, NamedTuple, TypeAlias
 
 import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
 from paropt.passes.support.memoize import Remembered
+from paropt.passes.support.registry import AxisNames, Check
 
 _MESH = "sdy.mesh"
 
@@ -59,6 +62,30 @@ def meshes_of(module: ir.Operation) -> dict[str, Mesh]:
         for op in ops
         if op.name == _MESH and not is_maximal(op.attributes["mesh"])
     }
+
+
+def axes_named(text: str) -> tuple[str, ...]:
+    """The axes in the value of an option, as in `data,replica`."""
+    return tuple(name for name in (part.strip() for part in text.split(",")) if name)
+
+
+def unknown_axis(axes: Sequence[str], module: ir.Operation) -> str | None:
+    """What is wrong with the first of `axes` that no mesh of `module` has, with the names that there are; or None.
+
+    Nothing is wrong where nobody has named an axis: JAX calls those of a sharding without a mesh `_axis_0` and so on.
+    """
+    known = list(dict.fromkeys(name for mesh in meshes_of(module).values() for name in mesh.names))
+    unknown = next((axis for axis in axes if axis not in known), None)
+    if unknown is None or all(map(_NAMED_BY_JAX.fullmatch, known)):
+        return None
+    near = difflib.get_close_matches(unknown, known, n=1)
+    hint = f"did you mean `{near[0]}`? The" if near else "the"
+    return f"no mesh of the module has an axis `{unknown}`; {hint} axes are {', '.join(known)}"
+
+
+_NAMED_BY_JAX = re.compile(r"_axis_\d+")
+
+MeshAxes: TypeAlias = Annotated[str, AxisNames, Check(lambda text, module: unknown_axis(axes_named(text), module))]
 
 
 def mesh_named(module: ir.Operation, name: str) -> Mesh | None:

@@ -80,6 +80,7 @@ class Stage:
         run, inlines = functools.partial(self.declared.run, **arguments), self.declared.inlines
 
         def call(module: ir.Operation, _pass: object) -> None:
+            _require_fitting(self, module.operation)
             if inlines and ops_of(module.operation, "func.call"):
                 remarks.extend(PASSES["inline-calls"].run(module.operation))
             decided = run(module.operation)
@@ -261,6 +262,17 @@ def _complete(written: str, stage: Stage) -> Stage:
         if is_asked and option.name not in given:
             raise PipelineError(f"{written}: {other}={value} takes option `{option.name}`: {option.expects}")
     return stage
+
+
+def _require_fitting(stage: Stage, module: ir.Operation) -> None:
+    """Raises PipelineError where the value of an option does not fit `module`, as an axis that no mesh of it has."""
+    assert stage.declared is not None
+    complaints = {option.name: option.complaint for option in stage.declared.options}
+    for name, value in stage.options:
+        complaint = complaints[name]
+        wrong = complaint(value, module) if complaint is not None else None
+        if wrong:
+            raise PipelineError(f"{name}={value}: {wrong}")
 
 
 def _taken(owner: str, declared: Pass, pairs: list[tuple[str, str | None]]) -> Iterator[tuple[str, Any]]:

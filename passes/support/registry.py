@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, get_args, get_origin, get_type_hints, overload
 
+from jaxlib.mlir import ir
+
 from paropt.passes.support.byte_sizes import EXPECTED, byte_count
 from paropt.passes.support.remarks import Remark
 
@@ -17,6 +19,19 @@ PIPELINES: dict[str, "NamedPipeline"] = {}
 
 class Size:
     """The type of an option that is a number of bytes, which may be written with a unit."""
+
+
+class AxisNames:
+    """The type of an option that names axes of the mesh, as `data,replica`; empty for none."""
+
+
+Complaint: TypeAlias = Callable[[Any, ir.Operation], str | None]
+
+
+class Check(NamedTuple):
+    """Of an option whose value is checked against the module before the pass runs: what is wrong with it, or None."""
+
+    complaint: Complaint
 
 
 Bytes: TypeAlias = Annotated[int, Size]
@@ -36,16 +51,28 @@ class On(NamedTuple):
     default: Any
 
 
+_EXPECTED = {
+    bool: "true or false",
+    int: "an integer",
+    float: "a number",
+    str: "text",
+    Size: EXPECTED,
+    AxisNames: "names of mesh axes, separated by commas",
+}
+_PARSED: dict[type, Callable[[str], Any]] = {Size: byte_count, AxisNames: str}
+
+
 @dataclass(frozen=True)
 class Option:
     """A keyword-only parameter of a pass function, as the command line sees it."""
 
     name: str  # kebab-case, as typed
-    type: Any  # bool, int, float, str, Size, or a Literal of strings
+    type: Any  # bool, int, float, str, Size, AxisNames, or a Literal of strings
     default: Any
     help: str
     needs: OnlyWith | None = None
     elsewhere: tuple[On, ...] = ()
+    complaint: Complaint | None = None
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -57,7 +84,7 @@ class Option:
         """What a value must look like, in words."""
         if self.choices:
             return "one of " + ", ".join(self.choices)
-        return {bool: "true or false", int: "an integer", float: "a number", str: "text", Size: EXPECTED}[self.type]
+        return _EXPECTED[self.type]
 
     def parse(self, text: str) -> Any:
         """The value that `text` spells; ValueError when it spells none."""
@@ -70,7 +97,7 @@ class Option:
             if text not in ("true", "false"):
                 raise ValueError(text)
             return text == "true"
-        return byte_count(text) if self.type is Size else self.type(text)
+        return _PARSED.get(self.type, self.type)(text)
 
     def spell(self, value: Any) -> str:
         """The text that `parse` turns back into `value`."""
@@ -163,4 +190,6 @@ def _option(parameter: inspect.Parameter, hint: Any) -> Option:
         raise ValueError(f"option `{name}` has type {kind}; options are bool, int, float, str or Literal")
     needs = next((note for note in notes if isinstance(note, OnlyWith)), None)
     elsewhere = tuple(note for note in notes if isinstance(note, On))
-    return Option(name, Size if Size in notes else kind, parameter.default, text, needs, elsewhere)
+    check = next((note.complaint for note in notes if isinstance(note, Check)), None)
+    special = next((each for each in _PARSED if each in notes), kind)
+    return Option(name, special, parameter.default, text, needs, elsewhere, check)

@@ -8,7 +8,8 @@
 // RUN: %par-opt %s --passes='defer-sync{policy=auto memory-budget=130}' --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=BUDGET
 // RUN: %par-opt %s --passes='defer-sync{policy=defer axes=replica}' --split-input-file | FileCheck %s --check-prefix=AXES
 // RUN: %par-opt %s --passes='defer-sync{policy=defer axes=replica}' --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=OVER
-// RUN: %par-opt %s --passes=defer-sync{axes=pod} --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=UNKNOWN
+// RUN: not %par-opt %s --passes=defer-sync{axes=replic} --split-input-file 2>&1 >/dev/null | FileCheck %s --check-prefix=UNKNOWN
+// RUN: not %par-opt %s --passes=expose-all-reduces{axes=pod} --split-input-file 2>&1 >/dev/null | FileCheck %s --check-prefix=FAR
 
 #all = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>
 
@@ -35,7 +36,7 @@ module attributes {mhlo.num_replicas = 8 : i32} {
 // AXES:           stablehlo.reduce_scatter
 // AXES:           stablehlo.return %{{.*}}, %{{.*}} : tensor<i32>
 // BUDGET-DAG: [defer-sync] stablehlo.reduce_scatter applied: 64 bytes per device, now reduced after the loop and not 4 times in it; 192 bytes fewer are reduced, 56 more are held
-// OVER-DAG: [defer-sync] stablehlo.reduce_scatter missed: no mesh has an axis `replica`: the module has no mesh
+// OVER-DAG: [defer-sync] stablehlo.reduce_scatter missed: option axes names axes of a mesh, and the module has none
 func.func public @sharded(%x: tensor<16xf32>) -> tensor<2xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -271,7 +272,8 @@ sdy.mesh @mesh = <["replica"=4, "data"=2]>
 // AXES:           stablehlo.return %{{.*}}, %{{.*}} : tensor<i32>
 // AXES:           "stablehlo.all_reduce"(%{{.*}}#1)
 // OVER-DAG: [defer-sync] stablehlo.reduce_scatter missed: it reduces over data, and option axes is replica
-// UNKNOWN-DAG: [defer-sync] stablehlo.all_reduce missed: no mesh has an axis `pod`: the axes are replica, data
+// UNKNOWN: {{^}}par-opt: error: axes=replic: no mesh of the module has an axis `replic`; did you mean `replica`? The axes are replica, data{{$}}
+// FAR: {{^}}par-opt: error: axes=pod: no mesh of the module has an axis `pod`; the axes are replica, data{{$}}
 func.func public @hierarchical(%x: tensor<8x8xf32>) -> tensor<8x4xf32> {
   %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"replica", "data"}, {}]>] out_shardings=[<@mesh, [{"replica", "data"}, {}]>] manual_axes={"replica", "data"} (%g: tensor<1x8xf32>) {
     %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -1390,7 +1392,7 @@ func.func public @untiled_of_nothing(%x: tensor<8x0xf32>) -> tensor<0xf32> {
 // -----
 
 module attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {
-sdy.mesh @mesh = <["data"=4, "model"=2]>
+sdy.mesh @mesh = <["replica"=4, "model"=2]>
 
 // The partitioner may split the rows over `model`: joined, they would be moved.
 // DEFER-LABEL:   func.func public @rows_that_are_split
@@ -1401,7 +1403,7 @@ sdy.mesh @mesh = <["data"=4, "model"=2]>
 // DEFER:           return
 // WHY-DAG: [defer-sync] stablehlo.reduce_scatter missed: a reduce_scatter may not cross stablehlo.reshape where a mesh axis is left to the partitioner
 func.func public @rows_that_are_split(%x: tensor<16x8xf32>) -> tensor<32xf32> {
-  %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"data"}, {"model"}]>] out_shardings=[<@mesh, [{"data"}]>] manual_axes={"data"} (%g: tensor<4x8xf32>) {
+  %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"replica"}, {"model"}]>] out_shardings=[<@mesh, [{"replica"}]>] manual_axes={"replica"} (%g: tensor<4x8xf32>) {
     %zero = stablehlo.constant dense<0> : tensor<i32>
     %one = stablehlo.constant dense<1> : tensor<i32>
     %four = stablehlo.constant dense<4> : tensor<i32>

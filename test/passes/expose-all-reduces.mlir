@@ -1953,13 +1953,13 @@ func.func public @all_rows_of_a_table(%rows: tensor<16x1xi32> {sdy.sharding = #s
 
 // -----
 
-sdy.mesh @mesh = <["a"=2, "b"=2, "c"=2]>
+sdy.mesh @mesh = <["data"=2, "b"=2, "c"=2]>
 
 // The axis that splits the columns of both splits the rows of the result, and what is wanted for its columns splits the examples:
 // XLA gathers the columns of one, once.
 // CHECK-LABEL:   func.func public @gathered_columns(
-// CHECK:           stablehlo.dot_general {{.*}}paropt.gathered = [unit, [#sdy.sharding<@mesh, [{"a", "b"}, {"c"}]>, #sdy.sharding<@mesh, [{"a", "b"}, {}]>]]
-func.func public @gathered_columns(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"a", "b"}, {"c"}]>}, %y: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"a", "b"}, {"c"}]>}) -> tensor<8x8xf32> {
+// CHECK:           stablehlo.dot_general {{.*}}paropt.gathered = [unit, [#sdy.sharding<@mesh, [{"data", "b"}, {"c"}]>, #sdy.sharding<@mesh, [{"data", "b"}, {}]>]]
+func.func public @gathered_columns(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data", "b"}, {"c"}]>}, %y: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data", "b"}, {"c"}]>}) -> tensor<8x8xf32> {
   %p = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
   %c = sdy.sharding_constraint %p <@mesh, [{"c"}, {"b"}]> : tensor<8x8xf32>
   return %c : tensor<8x8xf32>
@@ -2000,12 +2000,12 @@ func.func public @exchanged_experts(%x: tensor<16x4x8xf32> {sdy.sharding = #sdy.
 
 // -----
 
-sdy.mesh @mesh = <["a"=2, "b"=2, "c"=2]>
+sdy.mesh @mesh = <["data"=2, "b"=2, "c"=2]>
 
 // What is wanted for its columns is free: XLA may split them anew instead.
 // CHECK-LABEL:   func.func public @columns_to_be_split(
 // CHECK-NOT:       paropt.gathered
-func.func public @columns_to_be_split(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"a"}, {"c"}]>}, %y: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"a"}, {"c"}]>}) -> tensor<8x8xf32> {
+func.func public @columns_to_be_split(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"c"}]>}, %y: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"c"}]>}) -> tensor<8x8xf32> {
   %p = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
   %c = sdy.sharding_constraint %p <@mesh, [{"c"}, {"b"}]> : tensor<8x8xf32>
   return %c : tensor<8x8xf32>

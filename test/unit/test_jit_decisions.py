@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax._src.sharding_impls import GSPMDSharding
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from jaxlib.mlir import ir
 from unit.jit_passes import COSINE, same, wave, x
 from unit.jit_passes import seen as seen
@@ -50,6 +52,33 @@ def test_a_wrong_pipeline_is_reported_where_it_is_written(use: Any) -> None:
         use("sine-to-cosine{quick=true}")
     with pytest.raises(TypeError, match="expected pipeline text or a Pipeline, got list"):
         use(["sine-to-cosine"])
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_an_axis_that_no_mesh_has_is_an_error(strict: bool) -> None:
+    mesh = jax.make_mesh((4, 2), ("data", "model"), axis_types=(AxisType.Auto,) * 2)
+    batch = jax.device_put(x, NamedSharding(mesh, PartitionSpec("data")))
+    with pytest.raises(PipelineError) as raised:
+        paropt.jit(wave, passes="grad-sync{axes=dta}", strict=strict)(batch)
+    assert str(raised.value) == (
+        "axes=dta: no mesh of the module has an axis `dta`; did you mean `data`? The axes are data, model"
+    )
+    with (
+        paropt.enabled("grad-sync{axes='model, pod'}", strict=strict),
+        pytest.raises(PipelineError, match="`pod`; the"),
+    ):
+        jax.jit(wave).lower(batch)
+
+
+def test_programs_for_which_nobody_named_axes_pass() -> None:
+    """As those that jax compiles beside a step: for arrays on one device, and for shardings without a mesh."""
+    mesh = jax.make_mesh((8,), ("data",), axis_types=(AxisType.Auto,))
+    unnamed = NamedSharding(mesh, PartitionSpec("data"))._to_xla_hlo_sharding(1)
+    batch = jax.device_put(x, GSPMDSharding(tuple(mesh.devices.flat), unnamed))
+    with paropt.enabled("grad-sync{axes=dta}", strict=True):
+        assert "_axis_0" in jax.jit(wave).lower(batch).as_text()
+        same(jax.jit(wave)(x), 2 * np.sin(x))
+        jnp.asarray(x).astype(jnp.int32), jax.random.normal(jax.random.key(0), (8,))
 
 
 DEFECTS = [
