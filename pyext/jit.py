@@ -111,7 +111,7 @@ def jit(
     and that is what runs, with a RuntimeWarning, where it sends fewer bytes: a second compilation.
 
     Raises PipelineError or TargetError, here and not at the first call, when `passes` is not a pipeline or `apart` not
-    a target; at the first call, when an option does not fit the program, as an axis that its mesh has not.
+    a target, or one not known to its compiler; at the first call, when an option does not fit the program's mesh.
     """
     spec = spec_of(passes, strict, apart, donate, compare)
 

@@ -68,6 +68,10 @@ class Target(ABC):
     def require_compiler(self) -> None:
         """Raises TargetError when the compiler is not installed. Loads nothing."""
 
+    def require_known(self) -> None:
+        """Raises TargetError when the compiler is not installed or does not know the cluster."""
+        self.require_compiler()
+
     @abstractmethod
     def make_devices(self) -> list[Any]:
         """The devices, made by native code that may abort the process: see `devices`. Raises TargetError."""
@@ -78,7 +82,7 @@ class Target(ABC):
 
         Raises TargetError when the compiler is not installed or does not know the cluster.
         """
-        self.require_compiler()
+        self.require_known()
         return tuple(self.make_devices())
 
     def mesh(self, sizes: Mapping[str, int]) -> Any:
@@ -148,13 +152,12 @@ class CpuTarget(Target):
 class AbsentTarget(Target):
     """A cluster whose devices are not there, and are described by a compiler that is a plugin of jax."""
 
-    @cached_property
-    def devices(self) -> tuple[Any, ...]:
+    def require_known(self) -> None:
+        """As for other targets, by a child process: a description may kill the compiler. That takes seconds."""
         from paropt.clusters.compile_apart import require_devices
 
-        self.require_compiler()
-        require_devices(self.name, self._environment())  # a description that kills the compiler kills a child
-        return tuple(self.make_devices())
+        super().require_known()
+        require_devices(self.name, self._environment())
 
 
 @dataclass(frozen=True)

@@ -52,8 +52,14 @@ def spec_of(
         raise TypeError(f"passes: expected pipeline text or a Pipeline, got {type(passes).__name__}")
     pipeline = with_donation(Pipeline.parse(passes) if isinstance(passes, str) else passes, donate)
     if isinstance(apart, str):
-        targets.get(apart)
+        _require_known(targets.get(apart))
     return _checked_spec(pipeline, strict, apart, compare) if pipeline.stages else None
+
+
+@functools.cache
+def _require_known(target: targets.Target) -> None:
+    """Raises TargetError when this cannot be compiled for here. The compiler is asked until it knows the target."""
+    target.require_known()
 
 
 @functools.cache

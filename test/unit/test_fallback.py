@@ -358,6 +358,10 @@ def test_a_compiler_that_dies_kills_the_child(monkeypatch: pytest.MonkeyPatch) -
 def test_a_wrong_target_is_reported_where_it_is_written() -> None:
     with pytest.raises(TargetError, match="no target `tpv:v5e`"):
         paropt.jit(fresh(), apart="tpv:v5e")
+    with pytest.raises(TargetError, match=r"^tpu:v9:2x2"):  # libtpu does not know it, or is not installed
+        paropt.jit(fresh(), apart="tpu:v9:2x2")
+    with pytest.raises(TargetError, match=r"^tpu:v9:2x2"):
+        paropt.enabled(apart="tpu:v9:2x2")
 
 
 # ---- audits
