@@ -11,7 +11,6 @@ import functools
 import inspect
 import operator
 import types
-import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -36,6 +35,7 @@ from paropt.hook.lowering import (
     with_module,
     without_static,
 )
+from paropt.hook.user_warnings import warn
 from paropt.modules.modules import type_of_main
 from paropt.modules.summary import Remarks, with_nothing_found
 from paropt.passes import DEFAULT_PIPELINE
@@ -138,7 +138,7 @@ def enabled(
     """
     spec = spec_of(passes, strict, apart, compare=compare)
     if not _hooked:
-        warnings.warn(f"paropt.enabled has no effect. {UNKNOWN_JAX}", RuntimeWarning, stacklevel=2)
+        warn(f"paropt.enabled has no effect. {UNKNOWN_JAX}")
     return _within(spec)
 
 
@@ -267,7 +267,7 @@ def _module_of(lowered: jax.stages.Lowered) -> ir.Module:
 
 
 def _warn_not_reached() -> None:
-    warnings.warn(f"the program was compiled without its passes. {UNKNOWN_JAX}", RuntimeWarning, stacklevel=4)
+    warn(f"the program was compiled without its passes. {UNKNOWN_JAX}")
 
 
 @contextlib.contextmanager
@@ -323,9 +323,9 @@ def _run(pipeline: Pipeline, module: ir.Module, donated: Sequence[bool]) -> Rema
 
 def _failure(spec: Spec, module: ir.Module, setback: Setback) -> Remark:
     """The remark that says why the program, or some of it, stays as it was; the same words are the warning."""
-    text = f"`{spec.pipeline}` {setback.verdict}, {setback.stays} stays as it was: {setback.reason}"
+    text = f"`{spec.pipeline.title}` {setback.verdict}, {setback.stays} stays as it was: {setback.reason}"
     name = ir.StringAttr(module.operation.attributes["sym_name"]).value
-    warnings.warn(f"paropt: {name}: {text} (strict=True raises it)", RuntimeWarning, stacklevel=2)
+    warn(f"paropt: {name}: {text} (strict=True raises it)")
     return Remark("paropt", module.operation.name, source_of(module.operation.location), applied=False, text=text)
 
 
@@ -496,4 +496,4 @@ if _hooked:
     _executable: Any = _pxla.UnloadedMeshExecutable
     setattr(_executable, _COMPILING, staticmethod(_hook_compiling(getattr(_executable, _COMPILING))))
 else:
-    warnings.warn(f"paropt.jit compiles ahead of time, with slower calls. {UNKNOWN_JAX}", RuntimeWarning, stacklevel=2)
+    warn(f"paropt.jit compiles ahead of time, with slower calls. {UNKNOWN_JAX}")

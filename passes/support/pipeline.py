@@ -7,7 +7,7 @@ import difflib
 import functools
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jaxlib.mlir import ir
@@ -133,6 +133,7 @@ class Pipeline:
     """An ordered list of stages. `str` of it is pipeline text that parses to an equal pipeline."""
 
     stages: tuple[Stage, ...]
+    written: str = field(default="", compare=False)  # what it was read from, in one line, with named pipelines
 
     @classmethod
     def parse(cls, text: str) -> "Pipeline":
@@ -140,14 +141,19 @@ class Pipeline:
 
         Raises PipelineError for an unknown pass or option, a bad value, or unbalanced braces.
         """
-        return cls(tuple(_stages(_without_anchor(text.strip()), ())))
+        return cls(tuple(_stages(_without_anchor(text.strip()), ())), " ".join(text.split()))
 
     def __str__(self) -> str:
         return ",".join(map(str, self.stages))
 
     def on(self, platform: str) -> "Pipeline":
         """The same for programs of `platform` (cpu, tpu or gpu): options that are not given may differ there."""
-        return Pipeline(tuple(stage.on(platform) for stage in self.stages))
+        return replace(self, stages=tuple(stage.on(platform) for stage in self.stages))
+
+    @property
+    def title(self) -> str:
+        """What to call it in a message: as its user wrote it."""
+        return self.written or str(self)
 
     def steps(self) -> list["Pipeline"]:
         """The same, one pass each: for who needs to know which pass runs, or prints around some of them only."""

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from jaxlib.mlir import ir
@@ -24,8 +25,8 @@ def with_donation(pipeline: Pipeline, donate: Donate | None) -> Pipeline:
         raise ValueError(f"donate: expected 'state' or None, got {donate!r}; {where}")
     (stage,) = Pipeline.parse(f"{_PASS}{{donate={donate}}}").stages
     if not _annotates(pipeline):
-        return Pipeline((*pipeline.stages, stage))
-    return Pipeline(tuple(stage if old.name == _PASS else old for old in pipeline.stages))
+        return replace(pipeline, stages=(*pipeline.stages, stage))
+    return replace(pipeline, stages=tuple(stage if old.name == _PASS else old for old in pipeline.stages))
 
 
 @contextlib.contextmanager

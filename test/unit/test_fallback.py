@@ -136,6 +136,7 @@ def falls_back(f: Any, reason: str) -> None:
     with pytest.warns(RuntimeWarning, match=f"jit_step: .* the program stays as it was: .*{reason}") as caught:
         result = f(*arguments())
     assert len(caught) == 1 and "\n" not in str(caught[0].message)
+    assert caught[0].filename == __file__ and "inline-calls" not in str(caught[0].message)
     np.testing.assert_array_equal(np.asarray(result), expected())
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # it is in jax's caches

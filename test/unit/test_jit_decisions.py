@@ -1,5 +1,6 @@
 """`paropt.remarks`, and what happens when the pipeline or a pass is wrong."""
 
+import linecache
 import warnings
 from typing import Any
 
@@ -118,6 +119,14 @@ def test_a_defect_leaves_the_program_as_it_was(passes: str, reason: str, error: 
     strict = paropt.jit(f, passes=passes, strict=True)
     with pytest.raises(error):
         strict(x, x)
+
+
+@pytest.mark.parametrize("donate", [None, "state"])
+def test_the_warning_has_the_users_words_and_line(donate: Any) -> None:
+    f = paropt.jit(lambda x: jnp.sin(x) * 2, passes=f"grad-sync,\n {COSINE}{{fail-after=1}}", donate=donate)
+    with pytest.warns(RuntimeWarning, match=rf"`grad-sync, {COSINE}{{fail-after=1}}` failed") as caught:
+        f(x)
+    assert linecache.getline(caught[0].filename, caught[0].lineno).strip() == "f(x)"
 
 
 def test_strict_and_forgiving_do_not_share_programs() -> None:
