@@ -33,8 +33,15 @@ class Remarks(tuple[Remark, ...]):
         return Remarks(shown(self))
 
     def matching(self, pattern: str) -> "Remarks":
-        """Those of the passes whose name matches a regular expression: `--remarks-filter` of par-opt."""
-        return Remarks(remark for remark in self if re.search(pattern, remark.pass_name))
+        """Those of the passes whose name matches a regular expression: `--remarks-filter` of par-opt.
+
+        Raises ValueError, with the position, for what is no regular expression.
+        """
+        try:
+            wanted = re.compile(pattern)
+        except re.error as error:
+            raise ValueError(f"Remarks.matching: {pattern!r} is no regular expression: {error}") from error
+        return Remarks(remark for remark in self if wanted.search(remark.pass_name))
 
     def __str__(self) -> str:
         return "\n".join([line for line in (self.summary, *map(str, self.shown)) if line])

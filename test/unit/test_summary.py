@@ -77,6 +77,14 @@ def test_each_array_is_told_once_and_inlining_not_at_all() -> None:
     assert {remark.pass_name for remark in remarks.matching("^inline-|defer")} == {"inline-calls", "defer-sync"}
 
 
+def test_a_pattern_that_is_no_regular_expression() -> None:
+    with pytest.raises(ValueError) as raised:
+        Remarks().matching("expose(")
+    assert str(raised.value) == (
+        "Remarks.matching: 'expose(' is no regular expression: missing ), unterminated subpattern at position 6"
+    )
+
+
 def test_merged_remarks_carry_counts() -> None:
     remark = Remark("a-pass", "stablehlo.add", Source("f.py", 1, 2, ""), applied=True, text="done")
     (one,) = merged([remark, remark, remark])
