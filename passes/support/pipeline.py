@@ -245,9 +245,7 @@ def _expanded(name: str, options: str | None, within: tuple[str, ...]) -> Iterat
     stages = list(_stages(PIPELINES[name].stages, (*within, name)))
     pairs = list(_pairs(name, options or ""))
     known = {option.name for stage in stages if stage.declared for option in stage.declared.options}
-    for option, _ in pairs:
-        if option not in known:
-            raise PipelineError(f"no pass in {name} has an option `{option}`{_hint(option, sorted(known))}")
+    _require_known(f"no pass in {name} has an option", pairs, sorted(known))
     for stage in stages:
         if stage.declared:
             given = {**dict(stage.options), **dict(_taken(name, stage.declared, pairs))}
@@ -331,10 +329,23 @@ def _without_anchor(text: str) -> str:
 
 def _options(declared: Pass, text: str) -> Iterator[tuple[str, Any]]:
     known = {o.name: o for o in declared.options}
-    for name, value in _pairs(declared.name, text):
-        if name not in known:
-            raise PipelineError(f"{declared.name} has no option `{name}`{_hint(name, list(known))}")
+    pairs = list(_pairs(declared.name, text))
+    _require_known(f"{declared.name} has no option", pairs, list(known))
+    for name, value in pairs:
         yield name, _value(declared.name, known[name], value)
+
+
+def _require_known(complaint: str, pairs: list[tuple[str, str | None]], known: list[str]) -> None:
+    """Raises PipelineError, with the `complaint` and what would be right, for the first option that is not `known`."""
+    before: tuple[str, str | None] = ("", None)
+    for name, value in pairs:
+        if name in known:
+            before = name, value
+            continue
+        hint = _hint(name, known)
+        if value is None and before[1] is not None and not difflib.get_close_matches(name, known, n=1):
+            hint = f"; a value with a space is in quotes: {before[0]}='{_unquoted(before[1])} {name}'"
+        raise PipelineError(f"{complaint} `{name}`{hint}")
 
 
 def _pairs(owner: str, text: str) -> Iterator[tuple[str, str | None]]:

@@ -105,3 +105,10 @@ def test_a_budget_that_is_no_size_is_told_of_the_pipeline_that_was_written(budge
     with pytest.raises(PipelineError) as raised:
         Pipeline.parse(f"grad-sync{{policy=auto memory-budget={budget}}}")
     assert str(raised.value) == f"grad-sync{{memory-budget={budget}}}: expected a number of bytes, such as 60GiB"
+
+
+def test_a_budget_with_a_space_is_in_quotes() -> None:
+    with pytest.raises(
+        PipelineError, match=r"has an option `GiB`; a value with a space is in quotes: memory-budget='2 GiB'$"
+    ):
+        Pipeline.parse("grad-sync{policy=auto memory-budget=2 GiB}")
