@@ -12,15 +12,17 @@ says it. A maximum may be taken twice of the same, so that it does not matter fr
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
 from paropt.passes.ir.induction_variable import create
 from paropt.passes.ir.loops import loop_around, trip_count
-from paropt.passes.ir.types import bytes_of, tensor_of
+from paropt.passes.ir.types import tensor_of
 from paropt.passes.rewrite.loop_edits import rebuilt
 from paropt.passes.rewrite.residual_split import neutral
+from paropt.passes.sharding.annotations import shard_bytes
 from paropt.passes.sharding.collectives import MAXIMUM, MINIMUM, combiner_of, neutral_number
 from paropt.passes.sharding.explicit_ops import constrained
 from paropt.passes.sharding.propagation import Propagated
@@ -35,7 +37,7 @@ from paropt.passes.sharding.shardings import (
     open_sharding,
     parts_in,
 )
-from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
+from paropt.passes.support.remarks import Declined, Remark, Saved, applied, missed, require
 from paropt.passes.support.traversal import is_read_once, module_of, op_of, ops_of
 
 _REDUCE = "stablehlo.reduce"
@@ -69,19 +71,39 @@ def extremes_by_device(
     `allowed` names the axes over which that may be after a loop: none, for all axes.
     """
     remarks: list[Remark] = []
-    told: list[ir.Operation] = []
+    moved: list[tuple[ir.Operation, int]] = []  # the op after the last loop, and which remark counts what it saves
     while any(_shapes(module)):
         found, stays = _running(module, allowed)
         for running in found:
-            size = bytes_of(ir.RankedTensorType(running.reduce.results[0].type))
-            text = f"each device keeps its own in the loop: {size} bytes are reduced after it, and not in each trip"
-            remarks.append(applied(pass_name, running.reduce, text))
-            told = [op for op in told if op != running.reduce]
-            told.append(keep_by_device(running))
+            before = next((i for op, i in moved if op == running.reduce), None)
+            saved = _saved(running, remarks[before].saved if before is not None else None)
+            text = (
+                f"each device keeps its own in the loop: {saved.bytes} bytes are reduced after it, and not in each trip"
+            )
+            moved = [(op, i) for op, i in moved if i != before]
+            if before is not None:
+                remarks[before] = replace(remarks[before], saved=None)
+            remarks.append(applied(pass_name, running.reduce, text, saved=saved))
+            moved.append((keep_by_device(running), len(remarks) - 1))
         if not found:
             kept = [(reason.op, reason) for reason in stays if reason.op is not None]
-            return remarks + [missed(pass_name, op, reason) for op, reason in kept], told + [op for op, _ in kept]
-    return remarks, told
+            remarks += [missed(pass_name, op, reason) for op, reason in kept]
+            return remarks, [op for op, _ in [*moved, *kept]]
+    return remarks, [op for op, _ in moved]
+
+
+def _saved(running: Running, inside: Saved | None) -> Saved:
+    """What it saves to leave this loop and, where it has left one in there, both."""
+    loop = loop_around(running.reduce.block)
+    assert loop is not None, "it is asked first"
+    reduced = set(ir.DenseI64ArrayAttr(running.reduce.attributes["dimensions"]))
+    left = tuple(axes for i, axes in enumerate(running.lies.dimensions) if i not in reduced)
+    size = shard_bytes(running.reduce.results[0], running.lies._replace(dimensions=left))
+    trips = trip_count(loop)
+    if inside is None:
+        return Saved(1, size, trips, 1, size)
+    both = None if trips is None or inside.trips is None else trips * inside.trips
+    return inside._replace(trips=both)
 
 
 def _running(module: ir.Operation, allowed: frozenset[str]) -> tuple[list[Running], list[Declined]]:

@@ -12,9 +12,10 @@ from paropt.passes.support.pipeline import Pipeline
 from paropt.passes.support.remarks import Declined, Remark, Saved, merged, missed
 
 _DEFER, _FUSE, _INLINE, _ANNOTATE = "defer-sync", "fuse-all-reduces", "inline-calls", "annotate-unreduced"
+_EXPOSE = "expose-all-reduces"
 
 # The passes that say something wherever there is a sum over devices.
-_OF_SUMS = frozenset({_DEFER, _FUSE, _ANNOTATE, "expose-all-reduces", "simplify-all-reduces", "compose-all-reduces"})
+_OF_SUMS = frozenset({_DEFER, _FUSE, _ANNOTATE, _EXPOSE, "simplify-all-reduces", "compose-all-reduces"})
 
 
 class Remarks(tuple[Remark, ...]):
@@ -64,6 +65,7 @@ def summary(remarks: Iterable[Remark]) -> str:
     """How many reduced arrays left loops or became fewer, and the bytes, per device and step, before and after."""
     found = list(remarks)
     moved = _journeys([remark for remark in found if remark.pass_name == _DEFER and remark.saved is not None])
+    moved += [_Journey(r.count, r.saved) for r in found if r.pass_name == _EXPOSE and r.saved is not None]
     fused = [remark for remark in found if remark.pass_name == _FUSE and remark.saved is not None]
     stayed = {(r.source, r.op) for r in found if r.pass_name == _DEFER and not r.applied and r.op in REDUCTIONS}
     parts = []

@@ -18,6 +18,7 @@ from paropt.modules.summary import Remarks
 from paropt.passes.support.remarks import Remark, Source, merged
 
 W = placed(integers(WIDTH, CLASSES))
+BOTH = BYTES + 4 * WIDTH  # a gradient, and a maximum of each feature
 BATCHES = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, "data")
 
 
@@ -41,6 +42,20 @@ def nested(w: jax.Array, batches: jax.Array) -> jax.Array:
     return lax.scan(outer, jnp.zeros_like(w), jnp.stack([batches, batches, batches]))[0]
 
 
+def with_a_maximum(w: jax.Array, batches: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def trip(carry: tuple[jax.Array, jax.Array], x: jax.Array) -> tuple[tuple[jax.Array, jax.Array], None]:
+        return (carry[0] + jax.grad(loss)(w, x), jnp.maximum(carry[1], jnp.max(x, axis=0))), None
+
+    return lax.scan(trip, (jnp.zeros_like(w), jnp.zeros(WIDTH)), batches)[0]
+
+
+def maximum_in_two_loops(w: jax.Array, batches: jax.Array) -> jax.Array:
+    def outer(m: jax.Array, sign: jax.Array) -> tuple[jax.Array, None]:
+        return lax.scan(lambda m, x: (jnp.maximum(m, jnp.max(sign * x, axis=0)), None), m, batches)[0], None
+
+    return lax.scan(outer, jnp.zeros(WIDTH), jnp.asarray([-1.0, 0.0, 1.0]))[0]
+
+
 def read_in_each_trip(w: jax.Array, batches: jax.Array) -> jax.Array:
     def trip(w: jax.Array, x: jax.Array) -> tuple[jax.Array, None]:
         return w - jnp.tanh(jax.grad(loss)(w, x)), None
@@ -57,6 +72,11 @@ def told(step: Callable[..., Any], *args: Any, passes: str = "grad-sync") -> Rem
     [
         (scanned, f"1 of 1 reduced array leaves the loop: {BYTES} B x {MICRO_BATCHES} -> {BYTES} B x 1"),
         (nested, f"1 of 1 reduced array leaves the loop: {BYTES} B x {3 * MICRO_BATCHES} -> {BYTES} B x 1"),
+        (with_a_maximum, f"2 of 2 reduced arrays leave the loop: {BOTH} B x {MICRO_BATCHES} -> {BOTH} B x 1"),
+        (
+            maximum_in_two_loops,
+            f"1 of 1 reduced array leaves the loop: {4 * WIDTH} B x {3 * MICRO_BATCHES} -> {4 * WIDTH} B x 1",
+        ),
         (unrolled, f"{MICRO_BATCHES} reduced arrays become 1: {MICRO_BATCHES * BYTES} B -> {BYTES} B"),
         (read_in_each_trip, "0 of 1 reduced array leaves the loop"),
     ],
