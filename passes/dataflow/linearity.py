@@ -17,7 +17,7 @@ from paropt.passes.ir.constants import is_zero, scalar_of
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.types import is_float, tensor_of, unsqueezes, widens
 from paropt.passes.sharding.annotations import is_source
-from paropt.passes.sharding.collectives import ADD, REDUCE_SCATTER, Reduction, combiner_of, neutral_number
+from paropt.passes.sharding.collectives import ADD, REDUCE_SCATTER, Reduction, combiner_of, neutral_number, not_a_sum
 from paropt.passes.sharding.shardings import SHARDING, is_all_manual, manual_around
 from paropt.passes.support.remarks import require
 from paropt.passes.support.traversal import defining_op, users_of
@@ -221,7 +221,7 @@ def _selected(op: ir.Operation, crossing: Crossing) -> Addends:
 
 
 def _summed(op: ir.Operation, _: Crossing) -> Addends:
-    require(len(op.operands) == 2 and combiner_of(op) == ADD, "a reduce does more than add", op)
+    require(len(op.operands) == 2 and combiner_of(op) == ADD, not_a_sum(op), op)
     require(is_zero(op.operands[1]), "a reduce starts from a value that is not zero", op)
     return (0,)
 

@@ -269,6 +269,14 @@ def combiner_of(op: ir.Operation) -> str | None:
     return None
 
 
+def not_a_sum(op: ir.Operation) -> str:
+    """Why `op`, which has a reducer and is no sum, is not linear."""
+    kind, combiner = op.name.removeprefix("stablehlo."), combiner_of(op)
+    if combiner in (None, ADD):  # of several arrays, such as that of `jax.numpy.argmax`
+        return f"a {kind} does more than add"
+    return f"a {kind} applies {combiner}, and only a sum is linear"
+
+
 def _reducer_type(op: ir.Operation) -> ir.Type:
     return ir.RankedTensorType(op.regions[0].blocks[0].arguments[0].type).element_type
 

@@ -15,7 +15,7 @@ from paropt.passes.ir.constants import is_zero, scalar_of
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import WHILE
 from paropt.passes.sharding.annotations import is_source
-from paropt.passes.sharding.collectives import ADD, combiner_of
+from paropt.passes.sharding.collectives import ADD, combiner_of, not_a_sum
 from paropt.passes.sharding.op_rules import Factors, ShardingRule, parse_rule
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import (
@@ -66,13 +66,13 @@ class Row(NamedTuple):
 
 def _adds_from_zero(op: ir.Operation) -> None:
     require_real(op)
-    require(len(op.operands) == 2 and combiner_of(op) == ADD, "a reduce does more than add", op)
+    require(len(op.operands) == 2 and combiner_of(op) == ADD, not_a_sum(op), op)
     require(is_zero(op.operands[1]), "a reduce starts from a value that is not zero", op)
 
 
 def _adds_to_zeros(op: ir.Operation) -> None:
     require_real(op)
-    require(len(op.operands) == 3 and combiner_of(op) == ADD, "a scatter does more than add", op)
+    require(len(op.operands) == 3 and combiner_of(op) == ADD, not_a_sum(op), op)
     require(is_zero(op.operands[0]), "a scatter adds to values that are not zero", op)
 
 

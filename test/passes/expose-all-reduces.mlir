@@ -133,7 +133,7 @@ func.func public @rows(%i: tensor<16x1xui8> {sdy.sharding = #sdy.sharding<@mesh,
 // Legal when: the op is a product, or a sum from zero, or a constraint that says of what others ask for that it is not reduced
 // CHECK-LABEL:   func.func public @largest
 // CHECK-NOT:       sdy.all_reduce
-// REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: a reduce does more than add
+// REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: a reduce applies stablehlo.maximum, and only a sum is linear
 func.func public @largest(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4xf32> {
   %none = stablehlo.constant dense<0xFF800000> : tensor<f32>
   %g = stablehlo.reduce(%x init: %none) applies stablehlo.maximum across dimensions = [0] : (tensor<16x4xf32>, tensor<f32>) -> tensor<4xf32>
@@ -151,7 +151,7 @@ func.func public @sum_from_one(%x: tensor<16x4xf32> {sdy.sharding = #sdy.shardin
 
 // CHECK-LABEL:   func.func public @largest_rows
 // CHECK-NOT:       sdy.all_reduce
-// REMARK-DAG: [expose-all-reduces] stablehlo.scatter missed: a scatter does more than add
+// REMARK-DAG: [expose-all-reduces] stablehlo.scatter missed: a scatter applies stablehlo.maximum, and only a sum is linear
 func.func public @largest_rows(%i: tensor<16x1xui8> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<9x4xf32> {
   %zeros = stablehlo.constant dense<0.0> : tensor<9x4xf32>
   %g = "stablehlo.scatter"(%zeros, %i, %x) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({

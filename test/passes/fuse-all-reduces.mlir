@@ -916,7 +916,7 @@ func.func public @pad_with_ones(%x: tensor<4xf32>, %y: tensor<8xf32>) -> tensor<
 // CHECK-LABEL:   func.func public @reduce_by_maximum
 // CHECK-COUNT-2:   stablehlo.all_reduce
 // CHECK-NOT:       stablehlo.all_reduce
-// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: a reduce does more than add
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: a reduce applies stablehlo.maximum, and only a sum is linear
 func.func public @reduce_by_maximum(%x: tensor<2x4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
   %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<2x4xf32>) -> tensor<2x4xf32>
@@ -942,7 +942,7 @@ func.func public @reduce_from_one(%x: tensor<2x4xf32>, %y: tensor<4xf32>) -> ten
 // CHECK-LABEL:   func.func public @cumulative_maximum
 // CHECK-COUNT-2:   stablehlo.all_reduce
 // CHECK-NOT:       stablehlo.all_reduce
-// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: a reduce does more than add
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: a reduce_window applies stablehlo.maximum, and only a sum is linear
 func.func public @cumulative_maximum(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
   %low = stablehlo.constant dense<-1.0e9> : tensor<f32>
   %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>

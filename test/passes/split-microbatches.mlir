@@ -298,7 +298,7 @@ func.func public @own_filters(%x: tensor<8x6x1xf32>, %w: tensor<3x1x8xf32>) -> t
 
 // CHECK-LABEL:   func.func public @product
 // CHECK-NOT:     stablehlo.while
-// REMARK-DAG: [split-microbatches] stablehlo.reduce missed: a reduce does more than add
+// REMARK-DAG: [split-microbatches] stablehlo.reduce missed: a reduce applies stablehlo.multiply, and only a sum is linear
 func.func public @product(%x: tensor<8xf32>) -> tensor<f32> {
   %one = stablehlo.constant dense<1.0> : tensor<f32>
   %s = stablehlo.reduce(%x init: %one) applies stablehlo.multiply across dimensions = [0] : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
