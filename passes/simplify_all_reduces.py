@@ -56,7 +56,8 @@ def simplify_all_reduces(module: ir.Operation) -> list[Remark]:
         %m = divide %r, %eight
         %next = add %acc, %m
 
-    A maximum, minimum, and, or of what is the same on all devices is that itself.
+    A maximum, minimum, and, or of what is the same on all devices is that itself. So is a reduction over groups of one
+    device each, as over a mesh axis of size 1: it goes without a remark, as nothing is sent.
 
     Legal when:
 
@@ -80,6 +81,9 @@ def simplify_all_reduces(module: ir.Operation) -> list[Remark]:
 
     Sources: XLA `AllReduceSimplifier`, by `HloReplicationAnalysis`.
     """
+    for op in ops_of(module, ALL_REDUCE):
+        if _is_of_one_device(op):
+            _replace(op, 1)
     done: list[Remark] = []
     while True:  # what one leaves may be all that another reduces
         blocks: dict[ir.Block, list[ir.Operation]] = {}
@@ -115,10 +119,22 @@ def _simplify(block: ir.Block, all_reduces: list[ir.Operation]) -> list[Remark]:
             remarks.append(missed(NAME, op, declined))
     for op, factor in factors:
         remarks.append(applied(NAME, op, f"all devices of a group have the same: it is that, {factor} times"))
-        for operand, result in zip(op.operands, op.results, strict=True):
-            result.replace_all_uses_with(_times(operand, factor, op))
-        op.erase()
+        _replace(op, factor)
     return remarks
+
+
+def _is_of_one_device(op: ir.Operation) -> bool:
+    """Whether each device reduces what it has itself, and nothing else."""
+    try:
+        return _group_size(op, reduction_of(op)) == 1
+    except Declined:
+        return False
+
+
+def _replace(op: ir.Operation, factor: int) -> None:
+    for operand, result in zip(op.operands, op.results, strict=True):
+        result.replace_all_uses_with(_times(operand, factor, op))
+    op.erase()
 
 
 def _take_out_terms(block: ir.Block) -> list[Remark]:

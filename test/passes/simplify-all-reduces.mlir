@@ -6,6 +6,7 @@
 #pairs = dense<[[0, 1], [2, 3], [4, 5], [6, 7]]> : tensor<4x2xi64>
 #across = dense<[[0, 4], [1, 5], [2, 6], [3, 7]]> : tensor<4x2xi64>
 #uneven = dense<[[0, 1, 2, -1], [4, 5, 6, 7], [3, -1, -1, -1]]> : tensor<3x4xi64>
+#alone = dense<[[0], [1], [2], [3], [4], [5], [6], [7]]> : tensor<8x1xi64>
 #everyone = dense<> : tensor<0x0xi64>
 
 module attributes {mhlo.num_replicas = 8 : i32} {
@@ -27,6 +28,16 @@ func.func public @twice(%x: tensor<4xf32>) -> tensor<4xf32> {
   %b = "stablehlo.all_reduce"(%n) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
   %c = "stablehlo.all_reduce"(%b) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
   return %c : tensor<4xf32>
+}
+
+// A mesh axis of size 1: nothing is sent, and no remark is made.
+// CHECK-LABEL: func.func public @one_device_each
+// CHECK-SAME:    (%[[X:.*]]: tensor<4xf32>, %[[Y:.*]]: tensor<4xf32>)
+// CHECK-NEXT:    return %[[X]], %[[Y]]
+func.func public @one_device_each(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %a:2 = "stablehlo.all_reduce"(%x, %y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #alone} : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  %b = "stablehlo.all_reduce"(%a#0) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.multiply %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #alone} : (tensor<4xf32>) -> tensor<4xf32>
+  return %b, %a#1 : tensor<4xf32>, tensor<4xf32>
 }
 
 // Groups of four and pairs within what was reduced, several arrays, a maximum, and integers; in a loop, of what is reduced before it.

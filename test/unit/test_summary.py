@@ -163,3 +163,19 @@ def test_other_loops_are_no_loops_over_micro_batches() -> None:
         found[index] = [each.dimension for each in misplaced_arguments(module.operation)]
     assert found == {"%zero": [], "%i": [0]}
     assert MESH.shape == {"data": 8}
+
+
+def test_a_sum_over_an_axis_of_size_1_is_no_sum() -> None:
+    """As in Levanter's loss, which sums over all axes of its mesh, replicas among them."""
+    mesh = jax.make_mesh((1, 8), ("replica", "data"), axis_types=(AxisType.Auto,) * 2)
+
+    def step(w: jax.Array, batches: jax.Array) -> jax.Array:
+        def loss(w: jax.Array, x: jax.Array) -> jax.Array:
+            return lax.psum(((x @ w) ** 2).sum(), "replica")
+
+        mapped = jax.shard_map(loss, mesh=mesh, in_specs=(P(), P()), out_specs=P(), check_vma=False)
+        return lax.scan(lambda total, x: (total + mapped(w, x), None), jnp.float32(0), batches)[0]
+
+    weights = jax.device_put(np.asarray(W), NamedSharding(mesh, P()))
+    remarks = told(step, weights, jax.device_put(WHOLE, NamedSharding(mesh, P())))
+    assert [remark for remark in remarks.shown if remark.pass_name != "paropt"] == [] and remarks.summary == ""
