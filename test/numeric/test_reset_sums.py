@@ -192,6 +192,24 @@ def test_multi_steps_in_place(form: str) -> None:
     ]
 
 
+@pytest.mark.parametrize("form", ["explicit", "plain"])
+def test_programs_for_micro_batches_ask_too(form: str) -> None:
+    """What `accumulate_grad` has reduced in its branch is not reduced again, unless the last micro-batch took another."""
+    optimizer = optax.MultiSteps(optax.sgd(0.25, momentum=0.5), MICRO_BATCHES, use_grad_mean=False)
+    step, (params, state, xs) = accumulating(optimizer, mesh_of_data(), form)
+    for trips in (MICRO_BATCHES, MICRO_BATCHES + 1):
+        args = params, state, xs[:trips]
+        train = paropt.accumulate(step, microbatches=trips, passes="grad-sync{finite=true}", donate=None)
+        for want, got in zip(jax.tree.leaves(step(*args)), jax.tree.leaves(train(*args)), strict=True):
+            np.testing.assert_allclose(want, got, rtol=1e-5, atol=1e-5)
+        found = {name: sums(lowered.compile()) for name, lowered in train.lower(*args).items()}
+        after = "sync_grad" if form == "explicit" else "apply_grad"
+        assert {name: [(c.at_most, c.payload) for c in there] for name, there in found.items() if there} == {
+            "accumulate_grad": [(True, 2 * BYTES)],
+            after: [(True, 2 * BYTES)],
+        }
+
+
 def of_groups(mesh: Mesh, combine: Callable[..., jax.Array], start: float) -> Callable[..., Any]:
     """What each half of the devices adds up, and counts for itself."""
 
