@@ -36,7 +36,7 @@ from paropt.passes.ir.branches import BRANCHES
 from paropt.passes.ir.loops import WHILE, Loop, loop_around, trip_count
 from paropt.passes.rewrite.erase import erase_unread
 from paropt.passes.rewrite.loop_edits import carry, rebuilt, uncarry
-from paropt.passes.rewrite.reduce_scatter import own_shards_scattered
+from paropt.passes.rewrite.reduce_scatter import own_shards_scattered, shard_kept
 from paropt.passes.rewrite.residual_split import (
     Split,
     closed,
@@ -151,7 +151,7 @@ def _possible(loop: Loop, facts: BlockFacts, options: Options) -> tuple[list[Pos
     leaving = _leaving(possible)
     for kind in kinds:
         staying = [op for op in movable(kind.found.values.reduction, facts) if op.results[0] not in leaving]
-        stays += [missed(NAME, op, reason_to_stay(op, kind.found, kind.reason)) for op in staying]
+        stays += [missed(NAME, op, shard_kept(op, reason_to_stay(op, kind.found, kind.reason))) for op in staying]
     return possible, stays
 
 

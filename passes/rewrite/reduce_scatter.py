@@ -50,6 +50,21 @@ def own_shards_scattered(loop: Loop, pass_name: str) -> list[Remark]:
     return remarks
 
 
+def shard_kept(op: ir.Operation, declined: Declined) -> Declined:
+    """Why `op` stays in a loop: where it is `declined` for a cut by which each device reads its shard, that says so."""
+    cut = _only_cut(op) if op.name == ALL_REDUCE else None
+    if cut is None or declined.op != cut:
+        return declined
+    try:
+        _require_alone(op)
+        _shards(cut, reduction_of(op))
+    except Declined:
+        return declined
+    return Declined(
+        "each device reads one shard: its accumulator would have to be unscattered (option policy=defer allows it)"
+    )
+
+
 def _sizes(shards: Shards) -> str:
     among = f"{len(shards.scattered[0])} devices"
     return among if len(shards.summed[0]) == 1 else f"{among}, and the shards summed over {len(shards.summed[0])}"

@@ -8,6 +8,7 @@
 // RUN: %par-opt %s --passes='defer-sync{policy=auto memory-budget=130}' --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=BUDGET
 // RUN: %par-opt %s --passes='defer-sync{policy=defer axes=replica}' --split-input-file | FileCheck %s --check-prefix=AXES
 // RUN: %par-opt %s --passes='defer-sync{policy=defer axes=replica}' --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=OVER
+// RUN: %par-opt %s --passes=defer-sync --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=KEPT
 // RUN: not %par-opt %s --passes=defer-sync{axes=replic} --split-input-file 2>&1 >/dev/null | FileCheck %s --check-prefix=UNKNOWN
 // RUN: not %par-opt %s --passes=expose-all-reduces{axes=pod} --split-input-file 2>&1 >/dev/null | FileCheck %s --check-prefix=FAR
 
@@ -360,6 +361,7 @@ func.func public @over_no_axes(%x: tensor<8x8xf32>) -> tensor<8x4xf32> {
 // EVERY-NOT:       stablehlo.all_reduce
 // EVERY:           return
 // OWN-DAG: [defer-sync] stablehlo.all_reduce applied: each device reads one shard: scattered over 2 devices
+// KEPT-DAG: [defer-sync] stablehlo.all_reduce missed: each device reads one shard: its accumulator would have to be unscattered (option policy=defer allows it)
 // DEFER-LABEL:   func.func public @own_shard
 // DEFER:           } do {
 // DEFER-NOT:       stablehlo.{{all_reduce|reduce_scatter}}
@@ -561,6 +563,7 @@ func.func public @own_shard_of_odd_size(%x: tensor<8x8xf32>) -> tensor<8x4xf32> 
 }
 
 // Another shard in each trip: which one is uniform, so the sum itself may leave.
+// KEPT-DAG: [defer-sync] stablehlo.all_reduce missed: an index is not proven uniform over the replica groups
 // EVERY-LABEL:   func.func public @shard_of_an_unknown_device
 // EVERY:           } do {
 // EVERY-NOT:       stablehlo.reduce_scatter
