@@ -154,6 +154,16 @@ def test_cost_may_only_shrink() -> None:
     assert_no_costlier(REDUCED.replace("4xf32", "8xf32"), halves)  # bytes decide
 
 
+def test_bytes_may_grow_only_where_no_reduction_is_left_in_a_loop() -> None:
+    few, many = (REDUCED.replace("4xf32", f"{count}xf32") for count in (1000, 1033))
+    assert_no_costlier(LOOPED, few)  # 4,000 bytes, for one collective fewer
+    with pytest.raises(AssertionError, match=r"the bytes of .* grew from 4128 to 4132"):
+        assert_no_costlier(LOOPED, many)
+    stays = LOOPED.replace("@main", "@other")
+    with pytest.raises(AssertionError, match=r"the bytes of .* grew from 64 to 4032"):
+        assert_no_costlier(LOOPED + stays, few + stays)
+
+
 LIT = """// RUN: %par-opt %s --passes='a{b=1 c=2},d' | FileCheck %s
 // RUN: %par-opt %s --passes='a{b=1 c=2},d' --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
 // RUN: not %par-opt %s --passes=wrong
