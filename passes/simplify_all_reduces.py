@@ -81,9 +81,11 @@ def simplify_all_reduces(module: ir.Operation) -> list[Remark]:
 
     Sources: XLA `AllReduceSimplifier`, by `HloReplicationAnalysis`.
     """
-    for op in ops_of(module, ALL_REDUCE):
-        if _is_of_one_device(op):
-            _replace(op, 1)
+    found = ops_of(module, ALL_REDUCE)
+    if not found:
+        return []
+    for op in filter(_is_of_one_device, found):
+        _replace(op, 1)
     done: list[Remark] = []
     while True:  # what one leaves may be all that another reduces
         blocks: dict[ir.Block, list[ir.Operation]] = {}
