@@ -7,10 +7,10 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 
 from paropt.passes.dataflow.unreduced import Unreduced
-from paropt.passes.dataflow.xla_tracking import ROWS as FOLLOWED
 from paropt.passes.dataflow.xla_tracking import UNEQUAL_PARTS
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import loop_around
+from paropt.passes.ir.op_table import is_tracked_on_condition
 from paropt.passes.sharding.annotations import is_source, noted_sharding, shard_bytes, wanted_sharding
 from paropt.passes.sharding.collectives import GLOBAL_REDUCE_SCATTER, Reduction, global_reduction
 from paropt.passes.sharding.explicit_ops import constrained
@@ -227,7 +227,7 @@ def _write(plan: Plan) -> list[Remark]:
     products = [op_of(op.operands[0]) for op in starts]
     for value, addends in found.addends.items():
         products.append(op_of(value))
-        if op_of(value).name in FOLLOWED:
+        if is_tracked_on_condition(op_of(value)):
             pin_others(op_of(value), addends, found.values[value].place[0])
     sliced = [op for op in map(op_of, found.addends) if has_slices(op)]
     products = [op for op in products if is_complex_product(op)]

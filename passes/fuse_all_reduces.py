@@ -5,9 +5,10 @@ from typing import Annotated
 
 from jaxlib.mlir import ir
 
-from paropt.passes.dataflow.linearity import ROWS, ConvertPolicy
+from paropt.passes.dataflow.linearity import ConvertPolicy
 from paropt.passes.dataflow.min_cut import Placement, may_move
 from paropt.passes.dataflow.partial_values import BlockFacts, PartialValues, blocks_with_reductions, first_source
+from paropt.passes.ir.op_table import adds, is_linear
 from paropt.passes.ir.types import bytes_of
 from paropt.passes.reductions.moved_sums import MovedSums, before_moves, moved_sums, reduced_for
 from paropt.passes.rewrite.residual_split import Split, closed, erase_unused, moved_like, split_values
@@ -216,7 +217,7 @@ def _explain(facts: BlockFacts, found: list[PartialValues]) -> list[Remark]:
             return False
         terms = [origin for operand in op.operands for origin in origins[operand]]
         combiners = {origin.combiner for origin in terms if isinstance(origin, Reduction)}
-        return op.name in combiners or op.name in ("stablehlo.add", "stablehlo.subtract")
+        return op.name in combiners or adds(op)
 
     for op in facts.readers(origins, is_sum):
         lhs, rhs = (origins[operand] for operand in op.operands)
@@ -253,12 +254,12 @@ def _origins(facts: BlockFacts, found: list[PartialValues]) -> dict[ir.Value, li
             origins.setdefault(result, []).append(declined)
     for partial in found:
         for value, declined in partial.stopped.items():
-            if op_of(value).name in ROWS:
+            if is_linear(op_of(value)):
                 origins.setdefault(value, []).append(declined)
 
     def reached(op: ir.Operation) -> list[ir.Value]:
         reasons = [o for operand in op.operands for o in origins.get(operand, []) if isinstance(o, Declined)]
-        if op.name not in ROWS or op.results[0] in origins or not reasons:
+        if not is_linear(op) or op.results[0] in origins or not reasons:
             return []
         origins[op.results[0]] = [reasons[0]]
         return [op.results[0]]

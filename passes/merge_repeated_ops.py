@@ -6,6 +6,7 @@ from jaxlib.mlir import ir
 
 from paropt.passes.dataflow.equivalent_ops import twins
 from paropt.passes.dataflow.unreduced import said_unreduced
+from paropt.passes.ir.op_table import pads
 from paropt.passes.sharding.meshes import has_mesh
 from paropt.passes.sharding.propagation import Propagated, run_natively
 from paropt.passes.spmd.producers import PRODUCTS
@@ -14,8 +15,6 @@ from paropt.passes.support.remarks import Declined, Remark, applied, missed, req
 from paropt.passes.support.traversal import op_of, ops_of, reads, users_of
 
 NAME = "merge-repeated-ops"
-
-_PADS = ("stablehlo.pad", "stablehlo.reduce_window", "stablehlo.select_and_scatter")
 
 
 @register
@@ -115,8 +114,8 @@ def _is_said_unreduced(*ops: ir.Operation) -> bool:
 
 def _is_padded(one: ir.Operation, op: ir.Operation, propagated: Propagated) -> bool:
     """Whether something pads a result that is split, perhaps not with zeros: devices need what is around their part."""
-    pads = any(user.name in _PADS for each in (one, op) for user in users_of(each))
-    return pads and any(lies is not None and any(lies.dimensions) for lies in map(propagated.sharding_of, op.results))
+    padded = any(pads(user) for each in (one, op) for user in users_of(each))
+    return padded and any(lies is not None and any(lies.dimensions) for lies in map(propagated.sharding_of, op.results))
 
 
 def _of_products(remarks: Iterable[Remark]) -> list[Remark]:

@@ -2,22 +2,17 @@
 
 from jaxlib.mlir import ir
 
+from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import WHILE, Loop, trip_count
+from paropt.passes.ir.op_table import keeps_elements
 from paropt.passes.rewrite.peel import peel_last
-from paropt.passes.sharding.collectives import ALL_REDUCE, REDUCE_SCATTER
+from paropt.passes.sharding.collectives import PER_DEVICE
 from paropt.passes.support.registry import register
 from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.support.traversal import defining_op, op_of, ops_of
 
 NAME = "peel-last-sync"
-# Ops that may stand between the loop and a reduction: they wait for one array each, or are what buckets are made of.
-_PASSED = (
-    "sdy.sharding_constraint",
-    "stablehlo.concatenate",
-    "stablehlo.convert",
-    "stablehlo.reshape",
-    "stablehlo.transpose",
-)
+_CONCATENATE = "stablehlo.concatenate"
 
 
 @register
@@ -90,8 +85,13 @@ def _reductions_of(loop: Loop) -> list[ir.Value]:
         value = waiting.pop()
         for use in value.uses:
             op = use.owner.operation
-            if op.name in (ALL_REDUCE, REDUCE_SCATTER):
+            if op.name in PER_DEVICE:
                 found[op.results[0]] = None
-            elif op.name in _PASSED:
+            elif _may_stand_between(op):
                 waiting.append(op.results[0])
     return [value for value in found if op_of(value).block == loop.op.block]
+
+
+def _may_stand_between(op: ir.Operation) -> bool:
+    """Whether `op` may, between the loop and a reduction: it waits for one array, or is what buckets are made of."""
+    return keeps_elements(op) or op.name == CONSTRAINT or op.name == _CONCATENATE

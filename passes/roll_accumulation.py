@@ -8,9 +8,9 @@ from jaxlib.mlir import ir
 from paropt.passes.dataflow.unreduced import said_unreduced
 from paropt.passes.ir.constants import is_zero
 from paropt.passes.ir.constraints import CONSTRAINT
+from paropt.passes.ir.op_table import is_collective, says_sharding
 from paropt.passes.ir.types import bytes_of
-from paropt.passes.sharding.collectives import ADD, COLLECTIVES, MAXIMUM, MINIMUM
-from paropt.passes.sharding.shardings import MANUAL
+from paropt.passes.sharding.collectives import ADD, MAXIMUM, MINIMUM
 from paropt.passes.support.registry import register
 from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.support.traversal import defining_op, nested
@@ -244,7 +244,7 @@ def _require_legal(copies: Copies, sums: Sequence[Accumulation], order: Order) -
         apart = value not in late and value not in copies.places
         require(apart, "a copy reads what is computed from another copy", defining_op(value))
     for group in copies.groups:
-        lacks = group.ops[-1] is None and any(op.name in COLLECTIVES for op in (group.first, *nested(group.first)))
+        lacks = group.ops[-1] is None and any(map(is_collective, (group.first, *nested(group.first))))
         require(not lacks, "the last copy lacks a collective of the others", group.first)
     for sum_ in sums:
         element = ir.RankedTensorType(sum_.terms[0].type).element_type
@@ -283,7 +283,7 @@ def _unreduced(rolling: Rolling) -> set[int]:
     found: set[int] = set()
     for number in sorted(range(len(groups)), key=lambda i: rolling.order.position(groups[i].first)):
         op, operands = groups[number].first, [sources[values] for values in groups[number].operands]
-        if op.name in (CONSTRAINT, MANUAL):
+        if says_sharding(op):
             partial = any(map(said_unreduced, op.results))
         else:
             partial = any(_is_partial(source, groups, found) for source in operands)

@@ -5,12 +5,12 @@ import itertools
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-from paropt.passes.dataflow.uniformity import ELEMENTWISE, Uniformity
+from paropt.passes.dataflow.uniformity import Uniformity
 from paropt.passes.ir.constants import CONSTANT
+from paropt.passes.ir.op_table import is_elementwise, is_same_in_group, keeps_elements, ops_with
 from paropt.passes.reductions.uniform_terms import SUBTRACT, UniformTerm, uniform_terms
 from paropt.passes.sharding.collectives import (
     ADD,
-    ALL_GATHER,
     ALL_REDUCE,
     IDEMPOTENT,
     Reduction,
@@ -23,8 +23,7 @@ from paropt.passes.support.traversal import defining_op, op_of, ops_of
 
 NAME = "simplify-all-reduces"
 
-_LOOKED_THROUGH = ELEMENTWISE | {f"stablehlo.{name}" for name in ("broadcast_in_dim", "reshape", "transpose")}
-_GATHERED = (ALL_REDUCE, ALL_GATHER)
+_BROADCAST = "stablehlo.broadcast_in_dim"
 _MOST_VALUES = 64  # that are looked at for each reduction
 
 
@@ -168,7 +167,7 @@ def _take_out_terms(block: ir.Block) -> list[Remark]:
 def _require_own_mean(found: UniformTerm, reduction: Reduction) -> None:
     """Declines unless the term adds to the result, on each device, what it adds to what is reduced."""
     op = found.all_reduce
-    fits = found.combined_by <= ({ADD, SUBTRACT} if reduction.is_sum else {reduction.combiner})
+    fits = found.combined_by <= ({*ops_with("sum")} if reduction.is_sum else {reduction.combiner})
     require(fits, f"{' and '.join(sorted(found.combined_by))} does not commute with the reduction", op)
     if reduction.is_sum:
         count = _group_size(op, reduction)
@@ -203,15 +202,19 @@ def _made_of(value: ir.Value) -> list[ir.Operation]:
     found: list[ir.Operation] = []
     while waiting and len(seen) <= _MOST_VALUES:
         op = defining_op(each := waiting.pop())
-        if op is not None and op.name in _GATHERED:
+        if op is not None and is_same_in_group(op):
             found.append(op)
-        elif op is not None and op.name in _LOOKED_THROUGH:
+        elif op is not None and _is_looked_through(op):
             new = dict.fromkeys(operand for operand in op.operands if operand not in seen)
             waiting += new
             seen.update(new)
         elif (op is None or op.name != CONSTANT) and ir.RankedTensorType(each.type).shape:
             return []
     return found if not waiting else []
+
+
+def _is_looked_through(op: ir.Operation) -> bool:
+    return is_elementwise(op) or keeps_elements(op) or op.name == _BROADCAST
 
 
 def _factor(op: ir.Operation, reduction: Reduction) -> int:

@@ -13,34 +13,20 @@ from collections.abc import Iterator
 import numpy as np
 from jaxlib.mlir import ir
 
-from paropt.passes.sharding.collectives import (
-    ALL_GATHER,
-    ALL_REDUCE,
-    REDUCE_SCATTER,
-    Groups,
-    Reduction,
-    replica_count,
-    replica_groups,
-    works_like,
-)
+from paropt.passes.ir.op_table import counts_partitions, depends_on_place, is_same_in_group
+from paropt.passes.sharding.collectives import Groups, Reduction, replica_count, replica_groups, works_like
 from paropt.passes.support.traversal import module_of
 
-_ALL_TO_ALL, _PERMUTE = "stablehlo.all_to_all", "stablehlo.collective_permute"
-
-# What decides, but for attributes, what a device gets: why, and of which.
-_OPERANDS = ("the operands of its group, in order", (ALL_REDUCE, ALL_GATHER))
-_OPERANDS_AND_PLACE = ("the same, and its place in the group", (REDUCE_SCATTER, _ALL_TO_ALL))
-_SOURCE = ("the operand of its source, or that it has none", (_PERMUTE,))
-# These have no `use_global_device_ids`: with a channel, their ids count partitions, of each replica by itself.
-_COUNT_PARTITIONS = (_ALL_TO_ALL, _PERMUTE)
-KEPT = frozenset(name for _, names in (_OPERANDS, _OPERANDS_AND_PLACE, _SOURCE) for name in names)
+# What a device gets of it is the operand of its source, or that it has none.
+_PERMUTE = "stablehlo.collective_permute"
 
 _Read = tuple[tuple[int, ...], int | None]  # the groups of `reduction` whose operands a device gets, and its place
 
 
 def keeps_groups_equal(op: ir.Operation, reduction: Reduction) -> bool:
     """Whether the collective `op` gives one result to all devices of each group of `reduction`, if they read one."""
-    if op.name not in KEPT or not reduction.groups or not _counts_like(op, reduction):
+    known = is_same_in_group(op) or depends_on_place(op) or op.name == _PERMUTE
+    if not known or not reduction.groups or not _counts_like(op, reduction):
         return False
     number = {device: i for i, group in enumerate(reduction.groups) for device in group}
     reads = _reads(op, number)
@@ -52,9 +38,9 @@ def keeps_groups_equal(op: ir.Operation, reduction: Reduction) -> bool:
 
 def _counts_like(op: ir.Operation, reduction: Reduction) -> bool:
     """Whether the ids in `op` mean what those of `reduction` do, and say which place each device has."""
-    if op.name in _COUNT_PARTITIONS and reduction.global_ids:
+    if counts_partitions(op) and reduction.global_ids:  # they have no `use_global_device_ids`
         return works_like(op, reduction._replace(global_ids=False)) and replica_count(module_of(op)) == 1
-    if op.name in _OPERANDS[1]:
+    if is_same_in_group(op):
         return works_like(op, reduction)
     # With a channel and ids of replicas, a place is taken by all partitions of a replica.
     return works_like(op, reduction) and reduction.crosses_partitions == reduction.global_ids
@@ -62,7 +48,7 @@ def _counts_like(op: ir.Operation, reduction: Reduction) -> bool:
 
 def _reads(op: ir.Operation, number: dict[int, int]) -> dict[int, _Read] | None:
     """Of each device, the numbers of the groups of the devices that it gets something of; None when one is in none."""
-    if op.name in _SOURCE[1]:
+    if op.name == _PERMUTE:
         pairs = np.array(op.attributes["source_target_pairs"]).tolist()
         if not all(source in number for source, _ in pairs):
             return None
@@ -71,8 +57,7 @@ def _reads(op: ir.Operation, number: dict[int, int]) -> dict[int, _Read] | None:
     groups = replica_groups(op) or ()
     if not all(device in number for group in groups for device in group):
         return None
-    has_place = op.name in _OPERANDS_AND_PLACE[1]
-    return dict(_in_groups(groups, number, has_place=has_place))
+    return dict(_in_groups(groups, number, has_place=depends_on_place(op)))
 
 
 def _in_groups(groups: Groups, number: dict[int, int], *, has_place: bool) -> Iterator[tuple[int, _Read]]:

@@ -17,11 +17,10 @@ from paropt.passes.sharding.shardings import MANUAL, axes_in, mesh_behind, names
 from paropt.passes.support.traversal import module_of
 
 PARTITION_ID, REPLICA_ID = "stablehlo.partition_id", "stablehlo.replica_id"
-NUMBERS = (PARTITION_ID, REPLICA_ID)
 
 
 class DeviceNumbers:
-    """Integers made of `NUMBERS` and constants, on each device of the groups of `reduction`. Holds live values.
+    """Integers made of device ids and constants, on each device of the groups of `reduction`. Holds live values.
 
     In a loop they are the same in each trip, because nothing else is known of what a loop carries than what it
     carries unchanged.
@@ -43,7 +42,7 @@ class DeviceNumbers:
         return value in self._known
 
     def learn(self, op: ir.Operation) -> None:
-        """Takes note of what `op`, one of `NUMBERS`, gives each device, if that is known."""
+        """Takes note of what `op`, a device id, gives each device, if that is known."""
         numbers = self._numbers[op.name]
         if numbers and (op.name == REPLICA_ID or _is_per_device(op)):
             self._known[op.results[0]] = np.array(numbers, np.uint32)

@@ -1,4 +1,4 @@
-"""Which ops a reduction may cross: the linear transfer table.
+"""Which ops a reduction may cross: the laws to which rows of the op table refer.
 
 `f` may be crossed when `f(reduce(x), c) = reduce(f(x, c))`: for a sum, when `f` is linear in the operands that are
 partial and the others (factors, indices, predicates) are equal on all devices of each group.
@@ -10,11 +10,18 @@ from typing import Literal, NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.dataflow.xla_tracking import ROWS as FOLLOWED
 from paropt.passes.dataflow.xla_tracking import require_followed
-from paropt.passes.ir.barriers import BARRIER
 from paropt.passes.ir.constants import is_zero, scalar_of
 from paropt.passes.ir.constraints import CONSTRAINT
+from paropt.passes.ir.op_table import (
+    ROWS,
+    adds,
+    is_linear,
+    is_shardwise,
+    is_tracked_on_condition,
+    looks_up,
+    only_copies,
+)
 from paropt.passes.ir.types import is_float, tensor_of, unsqueezes, widens
 from paropt.passes.sharding.annotations import is_source
 from paropt.passes.sharding.collectives import ADD, REDUCE_SCATTER, Reduction, combiner_of, neutral_number, not_a_sum
@@ -22,7 +29,6 @@ from paropt.passes.sharding.shardings import SHARDING, is_all_manual, manual_aro
 from paropt.passes.support.remarks import require
 from paropt.passes.support.traversal import defining_op, users_of
 
-_SUBTRACT = "stablehlo.subtract"
 _RESHAPE = "stablehlo.reshape"
 
 # What a reduction may do to the element type on its way; see the `convert` row.
@@ -43,14 +49,8 @@ class Crossing(NamedTuple):
 Addends = tuple[int, ...]
 
 
-class Row(NamedTuple):
-    """One op: which operands may be addends, and when."""
-
-    op: str
-    addends: Callable[[ir.Operation, Crossing], Addends]  # the linear operands; raises Declined
-    moves_data: bool  # only copies and reorders elements, so it may be crossed whatever the reducer
-    elementwise: bool  # keeps the shape, so a reduce_scatter may cross it too; see `_require_shards_kept` for others
-    reason: str
+# The operands in which an op is linear; raises Declined where it is not.
+Law = Callable[[ir.Operation, Crossing], Addends]
 
 
 def addends_of(op: ir.Operation, crossing: Crossing) -> Addends:
@@ -60,24 +60,24 @@ def addends_of(op: ir.Operation, crossing: Crossing) -> Addends:
     """
     name = op.name
     combines = name == crossing.reduction.combiner
-    row = _COMBINE if combines else ROWS.get(name)
-    require(row is not None, f"{name} does not commute with the reduction", op)
-    assert row is not None
+    require(combines or is_linear(op), f"{name} does not commute with the reduction", op)
+    law = _every if combines else LAWS[ROWS[name].law]
     shapes = [tensor_of(value) for value in (*op.operands, *op.results)]
     require(None not in shapes, f"{name} has a dynamic shape", op)
-    addends = row.addends(op, crossing)
+    addends = law(op, crossing)
     if crossing.reduction.is_global:
-        leaves = crossing.leaves_loop or name not in FOLLOWED
+        leaves = crossing.leaves_loop or not is_tracked_on_condition(op)
         require(leaves, f"{name} is crossed in a program for all devices by what leaves a loop only", op)
         require_followed(op, addends, crossing.reduction.place[1])
         adds_up = any(is_source(user) for user in users_of(op))
         require(not adds_up, f"{name} adds up over axes itself, in a program for all devices", op)
     scattered, moved = crossing.reduction.scatter_dimension, crossing.reduction.moved
-    fits = row.elementwise or not moved
+    shardwise = combines or is_shardwise(op)
+    fits = shardwise or not moved
     require(fits, f"{name} is not elementwise: it may not be done before what is reduced is moved", op)
-    if scattered is not None and not row.elementwise:
+    if scattered is not None and not shardwise:
         _require_shards_kept(op, scattered)
-    require(crossing.reduction.is_sum or combines or row.moves_data, f"{name} is linear for sums only", op)
+    require(crossing.reduction.is_sum or combines or only_copies(op), f"{name} is linear for sums only", op)
     if not combines and len(addends) > 1:  # which stands for those of them that are not partial
         element = ir.RankedTensorType(op.results[0].type).element_type
         combiner = crossing.reduction.combiner
@@ -111,10 +111,6 @@ def _every(op: ir.Operation, _: Crossing) -> Addends:
     return tuple(range(len(op.operands)))
 
 
-def _first(_: ir.Operation, __: Crossing) -> Addends:
-    return (0,)
-
-
 def _difference(op: ir.Operation, _: Crossing) -> Addends:
     """Compensated sums keep what `(s + x) - s` differs from `x` by, which no sum in another order has."""
     left, right = op.operands
@@ -127,7 +123,7 @@ def _difference(op: ir.Operation, _: Crossing) -> Addends:
 def _has_term(value: ir.Value, term: ir.Value) -> bool:
     """Whether `value` is a sum or difference of `term` and something."""
     op = defining_op(value)
-    return op is not None and op.name in (ADD, _SUBTRACT) and any(operand == term for operand in op.operands)
+    return op is not None and adds(op) and any(operand == term for operand in op.operands)
 
 
 def _factor(op: ir.Operation, crossing: Crossing) -> Addends:
@@ -263,41 +259,23 @@ def _held(op: ir.Operation, crossing: Crossing) -> Addends:
     return tuple(sorted(crossing.partial))
 
 
-_COMBINE = Row("", _every, moves_data=False, elementwise=True, reason="combining is associative and commutative")
-
-# One row, one reason. An op without a row is not crossed.
-_TABLE = (
-    Row(_SUBTRACT, _difference, False, True, "sum(x) - sum(y) = sum(x - y)"),
-    Row("stablehlo.negate", _every, False, True, "-sum(x) = sum(-x)"),
-    Row("stablehlo.multiply", _factor, False, True, "c * sum(x) = sum(c * x)"),
-    Row("stablehlo.divide", _dividend, False, True, "sum(x) / c = sum(x / c)"),
-    Row("stablehlo.convert", _converted, True, True, "a wider float type holds every value, so nothing is lost"),
-    Row(_RESHAPE, _every, True, False, "the same elements in another shape"),
-    Row("stablehlo.transpose", _every, True, False, "the same elements in another order"),
-    Row("stablehlo.reverse", _every, True, False, "the same elements in another order"),
-    Row("stablehlo.broadcast_in_dim", _copied, True, False, "each element several times"),
-    Row("stablehlo.slice", _every, True, False, "some of the elements"),
-    Row("stablehlo.pad", _padded, False, False, "zero is the sum of zeros"),
-    Row("stablehlo.concatenate", _every, True, False, "each element belongs to one operand"),
-    Row("stablehlo.select", _selected, True, False, "all devices of a group take the same elements"),
-    Row("stablehlo.dynamic_slice", _sliced, True, False, "all devices of a group take the same elements"),
-    Row("stablehlo.dynamic_update_slice", _updated, True, False, "each element belongs to one operand"),
-    Row("stablehlo.gather", _sliced, True, False, "all devices of a group take the same elements"),
-    Row("stablehlo.scatter", _scattered, False, False, "all devices of a group add to, or replace, the same elements"),
-    Row("stablehlo.reduce", _summed, False, False, "a sum of sums, in another order"),
-    Row("stablehlo.reduce_window", _summed, False, False, "sums of sums, in another order: a cumulative sum is one"),
-    Row("stablehlo.dot_general", _product, False, False, "sum(x) . c = sum(x . c)"),
-    Row("stablehlo.convolution", _product, False, False, "a convolution is linear in either operand"),
-    Row("stablehlo.real", _every, False, True, "the real part of a sum is the sum of the real parts"),
-    Row("stablehlo.imag", _every, False, True, "the imaginary part of a sum is the sum of the imaginary parts"),
-    Row("stablehlo.complex", _every, False, False, "the parts of a sum are the sums of the parts"),
-    Row(BARRIER, _held, True, True, "each result is the operand in its place"),
-    Row(CONSTRAINT, _every, True, False, "the same value; it says how other axes shard it"),
-)
-ROWS = {row.op: row for row in _TABLE}
-# In a program for all devices: what may stand between an op that adds up over devices and its reduction, however values
-# are split. See followed.py for the others.
-TRACKED = frozenset((*ROWS, ADD)) - frozenset(FOLLOWED)
+# By the names that the rows of the op table have for them.
+LAWS: dict[str, Law] = {
+    "every": _every,
+    "difference": _difference,
+    "factor": _factor,
+    "dividend": _dividend,
+    "converted": _converted,
+    "copied": _copied,
+    "padded": _padded,
+    "selected": _selected,
+    "sliced": _sliced,
+    "updated": _updated,
+    "scattered": _scattered,
+    "summed": _summed,
+    "product": _product,
+    "held": _held,
+}
 
 
 def is_mover(op: ir.Operation) -> bool:
@@ -305,12 +283,11 @@ def is_mover(op: ir.Operation) -> bool:
 
     Wherever to: what its other operands are on each device is no matter, if they are the same for both.
     """
-    row = ROWS.get(op.name)
-    moves = row is not None and row.moves_data and not row.elementwise and op.name != CONSTRAINT
-    alone = row is not None and (len(op.operands) == 1 or row.addends is _sliced)  # the others are indices
+    moves = only_copies(op) and not is_shardwise(op) and op.name != CONSTRAINT
+    alone = len(op.operands) == 1 or looks_up(op)  # the others are indices
     return moves and alone and all(tensor_of(value) is not None for value in (*op.operands, *op.results))
 
 
 def law_of(op: str, reduction: Reduction) -> str:
     """Why `reduction` may cross ops called `op`."""
-    return _COMBINE.reason if op == reduction.combiner else ROWS[op].reason
+    return "combining is associative and commutative" if op == reduction.combiner else ROWS[op].reason

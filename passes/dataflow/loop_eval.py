@@ -5,7 +5,7 @@ are, from outside of it), and of values that the caller knows. Everything else i
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxlib.mlir import ir
@@ -45,7 +45,8 @@ def evaluated(value: ir.Value, known: Known, depth: int = 0, *, of_devices: bool
         return carried if carried is None else known.setdefault(value, carried)
     if op is None or not is_computed(op, of_devices=of_devices):
         return None
-    if op.name in _ARITHMETIC and not np.issubdtype(dtype, np.integer):
+    rule = _RULES[op.name]
+    if rule.rounds and not np.issubdtype(dtype, np.integer):
         return None  # how XLA rounds is its own affair
     operands = []
     for operand in op.operands:
@@ -54,7 +55,7 @@ def evaluated(value: ir.Value, known: Known, depth: int = 0, *, of_devices: bool
             return None
         operands.append(number)
     with np.errstate(all="ignore"):  # integers wrap
-        result = _FUNCTIONS[op.name](op, operands)
+        result = rule.function(op, operands)
     if result is None:
         return None
     array = np.asarray(result, dtype)
@@ -64,7 +65,8 @@ def evaluated(value: ir.Value, known: Known, depth: int = 0, *, of_devices: bool
 
 def is_computed(op: ir.Operation, *, of_devices: bool = False) -> bool:
     """Whether it is known what ops like `op` make of numbers: with `of_devices`, of one for each device."""
-    return op.name in _FUNCTIONS and not (of_devices and op.name in _BY_SHAPE)
+    rule = _RULES.get(op.name)
+    return rule is not None and not (of_devices and rule.by_shape)
 
 
 def trips_of(loop: Loop) -> list[Known] | None:
@@ -195,29 +197,36 @@ _COMPARISONS = {
     "GE": np.greater_equal,
 }
 
-_ARITHMETIC = {f"stablehlo.{name}" for name in ("add", "subtract", "multiply", "divide", "remainder")}
-_BY_SHAPE = {f"stablehlo.{name}" for name in ("iota", "broadcast_in_dim", "dynamic_slice")}
-_FUNCTIONS: dict[str, Callable[[ir.Operation, list[np.ndarray]], Any]] = {
-    "stablehlo.constant": _constant,
-    "stablehlo.iota": _iota,
-    "stablehlo.broadcast_in_dim": _broadcast,
-    "stablehlo.dynamic_slice": _dynamic_slice,
-    "stablehlo.compare": _compare,
-    "stablehlo.divide": _quotient,
-    "stablehlo.remainder": _remainder,
-    "stablehlo.reshape": lambda _, operands: operands[0],  # `evaluated` gives it its shape
-    CONSTRAINT: lambda _, operands: operands[0],
-    "stablehlo.convert": _converted,
-    "stablehlo.add": _plain(np.add),
-    "stablehlo.subtract": _plain(np.subtract),
-    "stablehlo.multiply": _plain(np.multiply),
-    "stablehlo.maximum": _plain(np.maximum),
-    "stablehlo.minimum": _plain(np.minimum),
-    "stablehlo.clamp": lambda _, operands: np.minimum(np.maximum(operands[1], operands[0]), operands[2]),
-    "stablehlo.and": _plain(np.bitwise_and),
-    "stablehlo.or": _plain(np.bitwise_or),
-    "stablehlo.not": _plain(np.bitwise_not),
-    "stablehlo.xor": _plain(np.bitwise_xor),
-    "stablehlo.sign": _sign,
-    "stablehlo.select": _plain(np.where),
+
+class _Rule(NamedTuple):
+    """What an op makes of numbers: None where that is not known."""
+
+    function: Callable[[ir.Operation, list[np.ndarray]], Any]
+    rounds: bool = False  # floats
+    by_shape: bool = False  # of its operands, or its result
+
+
+_RULES = {
+    "stablehlo.constant": _Rule(_constant),
+    "stablehlo.iota": _Rule(_iota, by_shape=True),
+    "stablehlo.broadcast_in_dim": _Rule(_broadcast, by_shape=True),
+    "stablehlo.dynamic_slice": _Rule(_dynamic_slice, by_shape=True),
+    "stablehlo.compare": _Rule(_compare),
+    "stablehlo.divide": _Rule(_quotient, rounds=True),
+    "stablehlo.remainder": _Rule(_remainder, rounds=True),
+    "stablehlo.reshape": _Rule(_plain(lambda operand: operand)),  # `evaluated` gives it its shape
+    CONSTRAINT: _Rule(_plain(lambda operand: operand)),
+    "stablehlo.convert": _Rule(_converted),
+    "stablehlo.add": _Rule(_plain(np.add), rounds=True),
+    "stablehlo.subtract": _Rule(_plain(np.subtract), rounds=True),
+    "stablehlo.multiply": _Rule(_plain(np.multiply), rounds=True),
+    "stablehlo.maximum": _Rule(_plain(np.maximum)),
+    "stablehlo.minimum": _Rule(_plain(np.minimum)),
+    "stablehlo.clamp": _Rule(_plain(lambda least, x, most: np.minimum(np.maximum(x, least), most))),
+    "stablehlo.and": _Rule(_plain(np.bitwise_and)),
+    "stablehlo.or": _Rule(_plain(np.bitwise_or)),
+    "stablehlo.not": _Rule(_plain(np.bitwise_not)),
+    "stablehlo.xor": _Rule(_plain(np.bitwise_xor)),
+    "stablehlo.sign": _Rule(_sign),
+    "stablehlo.select": _Rule(_plain(np.where)),
 }

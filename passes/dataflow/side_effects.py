@@ -2,25 +2,10 @@
 
 from jaxlib.mlir import ir
 
-from paropt.passes.dataflow.uniformity import DETERMINISTIC
+from paropt.passes.ir.op_table import only_computes
 from paropt.passes.ir.types import tensor_of
-from paropt.passes.sharding.collectives import COLLECTIVES
 from paropt.passes.support.remarks import require
 from paropt.passes.support.traversal import nested
-
-# Ops that may be done in a loop although they are not in the table of deterministic ops: why, and which.
-_REPEATABLE = (
-    ("one device's arithmetic", "cholesky dot fft triangular_solve batch_norm_grad batch_norm_inference round"),
-    ("a number of the device, the same in every copy", "partition_id replica_id"),
-)
-
-
-REPEATABLE = (
-    DETERMINISTIC
-    | set(COLLECTIVES)
-    | {f"stablehlo.{name}" for _, names in _REPEATABLE for name in names.split()}
-    | {"sdy.manual_computation", "sdy.reshard"}
-)
 
 
 def require_repeatable(op: ir.Operation) -> None:
@@ -38,7 +23,7 @@ def is_repeatable(op: ir.Operation) -> bool:
 
 def is_plain(op: ir.Operation) -> bool:
     """Whether `op` itself, whatever is in its regions, only computes results."""
-    return op.name in REPEATABLE or op.name.startswith("chlo.") or _is_plain_custom_call(op)
+    return only_computes(op) or op.name.startswith("chlo.") or _is_plain_custom_call(op)
 
 
 def _is_plain_custom_call(op: ir.Operation) -> bool:

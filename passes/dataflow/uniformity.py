@@ -12,48 +12,14 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
 from paropt.passes.dataflow.correspondence import keeps_groups_equal
-from paropt.passes.dataflow.device_ids import NUMBERS, DeviceNumbers
+from paropt.passes.dataflow.device_ids import DeviceNumbers
 from paropt.passes.ir.barriers import BARRIER, before_barrier, made_of
-from paropt.passes.sharding.chlo import CHLO
-from paropt.passes.sharding.collectives import ALL_GATHER, ALL_REDUCE, Reduction, reduced_over, replica_count
+from paropt.passes.ir.op_table import is_deterministic, is_device_id, is_same_in_group
+from paropt.passes.sharding.collectives import Reduction, reduced_over, replica_count
 from paropt.passes.sharding.meshes import Mesh, mesh_named, mesh_of
 from paropt.passes.sharding.shardings import MANUAL
 from paropt.passes.support.remarks import require, source_of
 from paropt.passes.support.traversal import defining_op, module_of, parent_of, terminator_of
-
-# Ops whose results depend on nothing but their operands, and on what their regions read: why, and which.
-_ELEMENTWISE = (
-    "each element of the result is a function of the elements in its place",
-    "abs add and atan2 bitcast_convert cbrt ceil clamp compare complex convert cosine count_leading_zeros divide "
-    "exponential exponential_minus_one floor imag is_finite log log_plus_one logistic maximum minimum multiply "
-    "negate not or popcnt power real reduce_precision remainder round_nearest_afz round_nearest_even rsqrt select "
-    "shift_left shift_right_arithmetic shift_right_logical sign sine sqrt subtract tan tanh xor",
-)
-_DETERMINISTIC = (
-    _ELEMENTWISE,
-    (
-        "elements are moved to places that operands and attributes say",
-        "broadcast_in_dim concatenate dynamic_slice dynamic_update_slice gather pad reshape reverse slice transpose",
-    ),
-    (
-        "arithmetic on one device, in an order that is the same on all",
-        "convolution dot_general map reduce reduce_window scatter select_and_scatter sort",
-    ),
-    ("no operands, or results that are operands", "constant iota optimization_barrier"),
-    ("a counter-based generator, whose state is an operand", "rng_bit_generator"),
-    ("control flow: `Uniformity` follows what it carries and on what it depends", "while case if return"),
-)
-ELEMENTWISE = frozenset(f"stablehlo.{name}" for name in _ELEMENTWISE[1].split())
-DETERMINISTIC = (
-    frozenset(f"stablehlo.{name}" for _, names in _DETERMINISTIC for name in names.split())
-    | frozenset(CHLO)
-    | {
-        "sdy.sharding_constraint",  # its operand
-        "sdy.return",
-        "func.return",
-        "func.func",
-    }
-)
 
 _RETURN = "stablehlo.return"
 _MOST_VALUES, _MOST_ORIGINS = 500, 4  # that an explanation goes through, and names
@@ -125,7 +91,7 @@ class Uniformity:
         if op is not None:
             if self._restores(op):
                 return f"{op.name} at {source_of(op.location)}, which all devices of a group get", []
-            if op.name in NUMBERS:
+            if is_device_id(op):
                 return f"{op.name} at {source_of(op.location)}, of which all devices of a group make the same", []
             if op.name == BARRIER:
                 return "", [op.operands[before_barrier(value)]]
@@ -160,7 +126,7 @@ class Uniformity:
         def visit(op: ir.Operation) -> ir.WalkResult:
             if op.name == MANUAL:
                 self._seed_manual(op)
-            elif op.name not in DETERMINISTIC and not self._restores(op) and not self._is_made_alike(op):
+            elif not is_deterministic(op) and not self._restores(op) and not self._is_made_alike(op):
                 self._mark(op.results, Cause(f"{op.name} may give each device another result", op))
             return ir.WalkResult.ADVANCE
 
@@ -193,11 +159,11 @@ class Uniformity:
 
     def _restores(self, op: ir.Operation) -> bool:
         """Whether `op` gives every device of a group the same result, whatever it reads."""
-        return op.name in (ALL_REDUCE, ALL_GATHER) and reduced_over(op, self._reduction)
+        return is_same_in_group(op) and reduced_over(op, self._reduction)
 
     def _is_made_alike(self, op: ir.Operation) -> bool:
         """Whether `op` gives the devices of each group the same, by their numbers or if its operands are the same."""
-        if op.name not in NUMBERS:
+        if not is_device_id(op):
             return keeps_groups_equal(op, self._reduction)
         if self._numbers is None:  # made for the first only: most programs have none
             self._numbers = DeviceNumbers(module_of(op), self._reduction)

@@ -10,10 +10,10 @@ from paropt.passes.dataflow.linearity import Crossing, addends_of
 from paropt.passes.ir.barriers import BARRIER, before_barrier, made_of
 from paropt.passes.ir.branches import BRANCHES, ends_of, is_end
 from paropt.passes.ir.constants import is_zero
-from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import WHILE, Loop, loop_around
+from paropt.passes.ir.op_table import says_sharding
 from paropt.passes.sharding.collectives import GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER, Reduction, reduction_of
-from paropt.passes.sharding.shardings import MANUAL, Axes, sharding_of
+from paropt.passes.sharding.shardings import Axes, sharding_of
 from paropt.passes.support.remarks import require
 from paropt.passes.support.traversal import defining_op, op_of, parent_of
 
@@ -31,7 +31,7 @@ def said_unreduced(value: ir.Value) -> Axes:
         op = argument.owner.owner.operation
         said = sharding_of(value) if op.name == "func.func" else None
     else:
-        said = sharding_of(value) if op.name in (CONSTRAINT, MANUAL) else None
+        said = sharding_of(value) if says_sharding(op) else None
     return said.unreduced if said is not None else ()
 
 

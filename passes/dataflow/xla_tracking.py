@@ -12,6 +12,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from paropt.passes.ir.barriers import made_of
+from paropt.passes.ir.op_table import ops_with
 from paropt.passes.ir.types import real_of
 from paropt.passes.sharding.annotations import MOVES, noted_operands, noted_sharding
 from paropt.passes.sharding.shardings import Axes, Sharding, names_of
@@ -93,12 +94,9 @@ ROWS = {row.op: row for row in _TABLE}
 
 # XLA:TPU has no complex numbers: it makes ops on their parts of these, and forgets or confuses what it was told.
 # Products are written as products of parts instead.
-_SUMS = ("reduce", "reduce_window", "scatter")
-_REASONS = {
-    "divide": "XLA:TPU reduces a quotient of complex numbers itself, whatever it is told",
-    **dict.fromkeys(_SUMS, "XLA:TPU aborts at a sum within arrays of complex numbers that is not reduced"),
-}
-LEFT = {f"stablehlo.{name}": reason for name, reason in _REASONS.items()}
+_QUOTIENT = "XLA:TPU reduces a quotient of complex numbers itself, whatever it is told"
+_SUM = "XLA:TPU aborts at a sum within arrays of complex numbers that is not reduced"
+LEFT = {op: _QUOTIENT if op == "stablehlo.divide" else _SUM for op in ops_with("real-only")}
 
 
 def require_real(op: ir.Operation) -> None:

@@ -11,16 +11,12 @@ from jaxlib.mlir import ir
 
 from paropt.passes.dataflow.partial_values import BlockFacts, PartialValues
 from paropt.passes.deferral.counter_selects import MULTIPLY, SELECT, is_mask, scalar_under
-from paropt.passes.ir.branches import BRANCHES
 from paropt.passes.ir.constants import is_constant
-from paropt.passes.ir.constraints import CONSTRAINT
+from paropt.passes.ir.op_table import is_branch, keeps_sum, scales
 from paropt.passes.sharding.collectives import DEFERRED, REDUCTIONS
 from paropt.passes.support.traversal import defining_op, op_of, terminator_of
 
 _ADD = "stablehlo.add"
-_SCALING = (MULTIPLY, "stablehlo.divide")
-# What keeps a value, adds to it, or scales it by what is not the same in each call.
-_KEEPING = (_ADD, "stablehlo.subtract", "stablehlo.convert", "stablehlo.reshape", SELECT, CONSTRAINT)
 
 
 class KeptSum(NamedTuple):
@@ -77,8 +73,8 @@ def _carried_on(argument: ir.Value, order: Collection[ir.Value], values: Partial
         if found.isdisjoint(values.terms(value)):
             continue
         op = op_of(value)
-        scaled = op.name in _SCALING and not any(map(is_constant, op.operands))
-        if not scaled and op.name not in (*_KEEPING, *BRANCHES):
+        scaled = scales(op) and not any(map(is_constant, op.operands))  # by what is not the same in each call
+        if not scaled and not keeps_sum(op) and not is_branch(op):
             return set()
         found.add(value)
     return found

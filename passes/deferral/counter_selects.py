@@ -19,16 +19,15 @@ from paropt.passes.dataflow.side_effects import is_plain
 from paropt.passes.ir.branches import BRANCHES, chosen, ends_of
 from paropt.passes.ir.constants import is_constant, scalar_of
 from paropt.passes.ir.loops import Loop
+from paropt.passes.ir.op_table import is_collective, is_exposed, is_predicate
 from paropt.passes.ir.types import is_float
 from paropt.passes.sharding.annotations import MOVES
-from paropt.passes.sharding.collectives import COLLECTIVES, GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER
 from paropt.passes.support.remarks import require
 from paropt.passes.support.traversal import defining_op, is_in, nested, op_of, ops_of, parent_of, reads
 
 SELECT, MULTIPLY = "stablehlo.select", "stablehlo.multiply"
 _CONVERT = "stablehlo.convert"
 _OURS = "paropt"
-_ROOTS = ("stablehlo.compare", "stablehlo.and", "stablehlo.or")
 
 
 Sides = tuple[ir.Value | None, ir.Value | None]  # None: zeros
@@ -207,7 +206,7 @@ def is_mask(factor: ir.Value) -> bool:
 def _root(predicate: ir.Value) -> ir.Value | None:
     """The truth value that `predicate` depends on and nothing else."""
     value = predicate
-    while (op := defining_op(value)) is not None and op.name not in _ROOTS:
+    while (op := defining_op(value)) is not None and not is_predicate(op):
         read = [operand for operand in op.operands if not is_constant(operand)]
         if len(set(read)) != 1:
             return None
@@ -282,8 +281,7 @@ def made_of_selected(selection: Selection, moved: Collection[ir.Operation], loop
 
 def _may_move(op: ir.Operation) -> bool:
     """Whether `op` may be done in some trips only: it computes its results, on each device by itself."""
-    exposed = (GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER)  # of a program for all devices
-    return all(each.name in exposed or (is_plain(each) and each.name not in COLLECTIVES) for each in (op, *nested(op)))
+    return all(is_exposed(each) or (is_plain(each) and not is_collective(each)) for each in (op, *nested(op)))
 
 
 def in_block(op: ir.Operation, block: ir.Block) -> ir.Operation:

@@ -7,18 +7,10 @@ from paropt.passes.dataflow.side_effects import is_plain
 from paropt.passes.deferral.certification import Site, peel_certificate
 from paropt.passes.ir.branches import BRANCHES, ends_of
 from paropt.passes.ir.loops import Loop
-from paropt.passes.sharding.collectives import (
-    ALL_REDUCE,
-    GLOBAL_ALL_REDUCE,
-    GLOBAL_REDUCE_SCATTER,
-    REDUCE_SCATTER,
-    REDUCTIONS,
-)
+from paropt.passes.ir.op_table import is_exposed
+from paropt.passes.sharding.collectives import PER_DEVICE, REDUCTIONS
 from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.support.traversal import is_defined_in, nested, ops_of
-
-_PER_DEVICE = (ALL_REDUCE, REDUCE_SCATTER)
-_EXPOSED = (GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER)
 
 
 def last_trip_peeled(loop: Loop, pass_name: str, site: Site) -> list[Remark]:
@@ -28,7 +20,7 @@ def last_trip_peeled(loop: Loop, pass_name: str, site: Site) -> list[Remark]:
     """
     own = any(op.block == loop.body for op in ops_of(loop.op, *REDUCTIONS))
     branches = [op for op in ops_of(loop.op, *BRANCHES) if op.block == loop.body]
-    candidates = [op for op in branches if ops_of(op, *_PER_DEVICE) or (own and _only_computes(op))]
+    candidates = [op for op in branches if ops_of(op, *PER_DEVICE) or (own and _only_computes(op))]
     if not candidates:
         return []
     trips = trips_of(loop)
@@ -37,7 +29,7 @@ def last_trip_peeled(loop: Loop, pass_name: str, site: Site) -> list[Remark]:
         last = _only_in_last_trip(branch, trips)
         if last is None:
             continue
-        reductions = ops_of(branch, *_PER_DEVICE)
+        reductions = ops_of(branch, *PER_DEVICE)
         try:
             _require_peelable(branch, last, loop)
             proofs = [peel_certificate(op, branch, site) for op in reductions]
@@ -53,7 +45,7 @@ def last_trip_peeled(loop: Loop, pass_name: str, site: Site) -> list[Remark]:
 
 def _only_computes(branch: ir.Operation) -> bool:
     """Whether the branches compute their results, and sums that the partitioner takes, and do nothing else."""
-    return all(op.name in _EXPOSED or is_plain(op) for op in nested(branch))
+    return all(is_exposed(op) or is_plain(op) for op in nested(branch))
 
 
 def _only_in_last_trip(branch: ir.Operation, trips: list[Known] | None) -> int | None:
@@ -68,7 +60,7 @@ def _only_in_last_trip(branch: ir.Operation, trips: list[Known] | None) -> int |
 
 
 def _reduces(block: ir.Block) -> bool:
-    return any(op.operation.name in _PER_DEVICE or ops_of(op.operation, *_PER_DEVICE) for op in block.operations)
+    return any(op.operation.name in PER_DEVICE or ops_of(op.operation, *PER_DEVICE) for op in block.operations)
 
 
 def _require_peelable(branch: ir.Operation, last: int, loop: Loop) -> None:

@@ -2,15 +2,16 @@
 
 from jaxlib.mlir import ir
 
+from paropt.passes.ir.op_table import is_branch, ops_with
 from paropt.passes.support.traversal import parent_of, terminator_of
 
 IF, CASE = "stablehlo.if", "stablehlo.case"
-BRANCHES = (IF, CASE)
+BRANCHES = ops_with("branch")
 
 
 def is_end(op: ir.Operation) -> bool:
     """Whether `op` ends a branch, so that its operands become results of the if or case."""
-    return op.name == "stablehlo.return" and parent_of(op).name in BRANCHES
+    return op.name == "stablehlo.return" and is_branch(parent_of(op))
 
 
 def ends_of(op: ir.Operation) -> list[ir.Operation]:

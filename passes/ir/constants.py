@@ -7,11 +7,11 @@ from jaxlib.mlir import ir
 from paropt.passes.ir.barriers import BARRIER
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import loop_around
+from paropt.passes.ir.op_table import keeps_elements, may_squeeze
 from paropt.passes.support.traversal import defining_op
 
 CONSTANT = "stablehlo.constant"
-# Ops that only copy or reshape what they read: a splat stays a splat, a constant a constant.
-_COPIES = ("stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.convert", "stablehlo.transpose", CONSTRAINT)
+_BROADCAST = "stablehlo.broadcast_in_dim"
 _COMPLEX_ZERO = " dense<(0.000000e+00,0.000000e+00)> "
 
 
@@ -40,7 +40,7 @@ def scalar_of(value: ir.Value) -> ir.Value | None:
             return value if _splat(op) is not None else None
         if not ir.RankedTensorType(value.type).shape:
             return value
-        if op.name not in ("stablehlo.broadcast_in_dim", "stablehlo.reshape", CONSTRAINT):
+        if not may_squeeze(op) and op.name != CONSTRAINT:
             return None
         value = op.operands[0]
     return value if not ir.RankedTensorType(value.type).shape else None
@@ -59,9 +59,14 @@ def splat_of(op: ir.Operation) -> ir.Attribute | None:
 def _constant_of(value: ir.Value) -> ir.Operation | None:
     """The constant that `value` is a copy of."""
     op = defining_op(value)
-    while op is not None and (op.name in _COPIES or (op.name == BARRIER and len(op.operands) == 1)):
+    while op is not None and (_is_copy(op) or (op.name == BARRIER and len(op.operands) == 1)):
         op = defining_op(op.operands[0])
     return op if op is not None and op.name == CONSTANT else None
+
+
+def _is_copy(op: ir.Operation) -> bool:
+    """Whether `op` makes a splat of a splat, and a constant of a constant."""
+    return keeps_elements(op) or op.name == _BROADCAST or op.name == CONSTRAINT
 
 
 def _splat(constant: ir.Operation) -> int | float | None:

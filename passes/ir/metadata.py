@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from jaxlib.mlir import ir
 
 from paropt.passes.ir.gradient_marks import ATTRIBUTES as METADATA
+from paropt.passes.ir.op_table import drops_metadata
 
 # Shardings as Shardy writes them into a module that is sent on, and our own marks.
 _PREFIXES = ("xla.sdy.", "paropt.")
@@ -45,9 +46,6 @@ _OF_PLACES = frozenset(row.key for row in _BINDINGS if row.places)
 _OF_EQUALS = frozenset(row.key for row in _BINDINGS if row.equals)
 # Written on the calls themselves, and of no meaning for an op.
 _ONLY_OF_CALLS = frozenset({"inlineable"})
-
-# Ops that XLA makes nothing of, or copies at will: metadata on them tells it nothing.
-_WITHOUT = ("stablehlo.constant", "func.return")
 
 
 def metadata_of(op: ir.Operation) -> dict[str, ir.Attribute]:
@@ -91,7 +89,7 @@ def hints_of(op: ir.Operation) -> dict[str, ir.Attribute]:
 def add_hints(ops: Iterable[ir.Operation], hints: Mapping[str, ir.Attribute]) -> None:
     """Puts `hints` on `ops`; what an op says itself counts, as in JAX and in XLA's `CallInliner`."""
     for op in ops:
-        if hints and op.name not in _WITHOUT and not op.name.startswith("sdy."):
+        if hints and not drops_metadata(op) and not op.name.startswith("sdy."):
             op.attributes[METADATA] = ir.DictAttr.get({**hints, **metadata_of(op)}, op.context)
 
 

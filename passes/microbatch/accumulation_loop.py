@@ -10,10 +10,10 @@ from contextlib import contextmanager
 
 from jaxlib.mlir import ir
 
-from paropt.passes.dataflow.uniformity import DETERMINISTIC
 from paropt.passes.ir.constants import CONSTANT, splat_of
 from paropt.passes.ir.induction_variable import Counter, constant, create
 from paropt.passes.ir.loops import WHILE, Loop
+from paropt.passes.ir.op_table import is_deterministic
 from paropt.passes.microbatch.batch_sums import Sums
 from paropt.passes.microbatch.batching import IOTA, Batching, Fact, Needs, Role, View
 from paropt.passes.microbatch.examples import Batch
@@ -299,5 +299,5 @@ class _Parts:
             if replaced and not is_used(op):
                 op.erase()
         for op in reversed(self._made):
-            if op.name in DETERMINISTIC and not is_used(op):
+            if is_deterministic(op) and not is_used(op):
                 op.erase()

@@ -13,13 +13,13 @@ from jaxlib.mlir import ir
 
 from paropt.passes.dataflow.linearity import Crossing, addends_of
 from paropt.passes.dataflow.side_effects import is_repeatable
-from paropt.passes.dataflow.uniformity import DETERMINISTIC
 from paropt.passes.ir.barriers import BARRIER
 from paropt.passes.ir.constants import CONSTANT, is_zero, splat_of
 from paropt.passes.ir.gradient_marks import mark_of
 from paropt.passes.ir.loops import WHILE, Loop
-from paropt.passes.microbatch.examples import RANDOM, Batch, Examples, is_extreme
-from paropt.passes.sharding.collectives import ADD, ALL_REDUCE, REDUCE_SCATTER, Reduction, combiner_of
+from paropt.passes.ir.op_table import carries_operands, is_cheap, is_costly, is_deterministic, is_random, looks_up
+from paropt.passes.microbatch.examples import Batch, Examples, is_extreme
+from paropt.passes.sharding.collectives import ADD, ALL_REDUCE, PER_DEVICE, Reduction, combiner_of
 from paropt.passes.support.remarks import Declined, require, source_of
 from paropt.passes.support.traversal import captured, defining_op, parent_of
 
@@ -42,21 +42,6 @@ Needs = dict[int, Batch]  # the operands of an op that are to be cut into parts,
 _LATE = (Role.SUM, Role.EXTREME, Role.AFTER)
 # Linear in the sum over the parts: the sum that the loop takes.
 _OVER_PARTS = Reduction(ALL_REDUCE, ADD, (), False, False, None, "")
-_OVER_DEVICES = (ALL_REDUCE, REDUCE_SCATTER)  # linear, too: sums over devices of sums over parts
-# Outside of loops these rather follow the sum: one reduction of it, then the slice that belongs to the device.
-_RATHER_AFTER = (*_OVER_DEVICES, "stablehlo.dynamic_slice", "stablehlo.gather")
-# What is done once for the whole batch, before the loop, costs little without these.
-_COSTLY = frozenset(
-    f"stablehlo.{name}" for name in "dot_general convolution while case if sort scatter rng_bit_generator".split()
-)
-# What is done again for each part, rather than cut from what was done for all: it costs nothing more.
-_REPEATED = frozenset(
-    f"stablehlo.{name}"
-    for name in "abs add and bitcast_convert broadcast_in_dim clamp compare convert cosine divide exponential floor "
-    "iota is_finite log log_plus_one logistic maximum minimum multiply negate not or power reduce_precision remainder "
-    "reshape rsqrt select shift_left shift_right_arithmetic shift_right_logical sign sine slice sqrt subtract tanh "
-    "transpose xor".split()
-)
 _DEEPEST = 200  # ops in a row that are done again
 
 
@@ -129,7 +114,7 @@ class Batching:
             return
         if not any(isinstance(fact, Batch) for fact in facts):
             self._visit_without_batch(op, facts)
-        elif facts & {Role.AFTER, Role.EXTREME} or (Role.SUM in facts and op.name not in (WHILE, BARRIER)):
+        elif facts & {Role.AFTER, Role.EXTREME} or (Role.SUM in facts and not carries_operands(op)):
             self._mixed(op, reads)
         elif op.name == WHILE:
             self._visit_loop(Loop(op))
@@ -181,9 +166,11 @@ class Batching:
         sums = frozenset(i for i, value in enumerate(op.operands) if self.facts.get(value) == Role.SUM)
         if not sums or mark_of(op) is not None:
             return False
-        if op.name in _RATHER_AFTER and not self._depth:
+        over_devices = op.name in PER_DEVICE  # linear, too: sums over devices of sums over parts
+        # Outside of loops it rather follows the sum: one reduction of that, then the slice that belongs to the device.
+        if (over_devices or looks_up(op)) and not self._depth:
             return False
-        if op.name in _OVER_DEVICES:
+        if over_devices:
             return combiner_of(op) == ADD and len(sums) == len(op.operands)
         try:  # what is read of other values is the same for all parts
             addends = addends_of(op, Crossing(_OVER_PARTS, "widening", None, sums, lambda *_: None))
@@ -265,7 +252,7 @@ class Batching:
             require(is_argument, "an argument of a loop's condition is read beside examples")
             self.views[view] = None
             return
-        drawn = op.name in RANDOM and not self._random
+        drawn = is_random(op) and not self._random
         require(not drawn, "random numbers of all examples are drawn at once (option random=before allows it)", op)
         if op.name == WHILE and self._cuts_loops and value not in self.facts:
             self._cut[Loop(op).body.arguments[ir.OpResult(value).result_number]] = batch
@@ -284,7 +271,7 @@ class Batching:
             return {} if not counts or (is_integer and batch.inner == 1) else None
         if op.name == CONSTANT:
             return {} if splat_of(op) is not None else None
-        if op.name not in _REPEATED:
+        if not is_cheap(op):
             return None
         try:
             needs = self._examples.of_result(op, batch).operands
@@ -320,7 +307,7 @@ class Batching:
                 if value in self._state or value.owner != self._block:
                     return None
                 continue
-            is_cheap = op.block == self._block and op.name not in _COSTLY and op.name in DETERMINISTIC
+            is_cheap = op.block == self._block and is_deterministic(op) and not is_costly(op)
             if not is_cheap or self.facts.get(value) == Role.SAME:
                 return None
             fresh = [operand for operand in op.operands if operand not in found]

@@ -10,15 +10,13 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-from paropt.passes.dataflow.uniformity import DETERMINISTIC
+from paropt.passes.ir.op_table import is_deterministic, kind_of
 from paropt.passes.ir.types import is_number, tensor_of
 from paropt.passes.sharding.collectives import IDEMPOTENT, combiner_of
 from paropt.passes.sharding.op_rules import Factors, ShardingRule, parse_rule, plain_rule
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.spmd.producers import ROWS
 from paropt.passes.support.remarks import require
-
-RANDOM = ("stablehlo.rng", "stablehlo.rng_bit_generator")
 
 
 class Batch(NamedTuple):
@@ -50,10 +48,7 @@ _PLAIN: dict[str, Callable[[ir.Operation], list[int]]] = {
     "stablehlo.all_to_all": _numbers("split_dimension", "concat_dimension"),
 }
 # What is known of ops that run another program, or draw numbers, is not what is asked here.
-_TREATED = (DETERMINISTIC | _PLAIN.keys()) - {
-    "stablehlo.while", "stablehlo.case", "stablehlo.if", "stablehlo.constant", "stablehlo.iota",
-    "stablehlo.optimization_barrier", "stablehlo.rng_bit_generator",
-}  # fmt: skip
+_NOT_TREATED = ("control", "source", "barrier", "random")
 # Ops that write somewhere into their first operand: which operand is written. Elsewhere they count from its start.
 _WRITTEN = {"stablehlo.dynamic_update_slice": 1, "stablehlo.scatter": 2}
 
@@ -82,7 +77,7 @@ class Examples:
 
     def _rule(self, op: ir.Operation) -> ShardingRule:
         hint = " (inline-calls replaces it)" if op.name == "func.call" else ""
-        require(op.name in _TREATED, f"{op.name} is not known to treat the examples one by one{hint}", op)
+        require(_is_treated(op), f"{op.name} is not known to treat the examples one by one{hint}", op)
         shapes = [tensor_of(value) for value in (*op.operands, *op.results)]
         require(None not in shapes, f"{op.name} has a dynamic shape", op)
         if op.name in _PLAIN:
@@ -134,6 +129,11 @@ class Examples:
         for each in dims[dimension]:
             length *= rule.sizes[each]
         return Batch(dimension, length // self.size)
+
+
+def _is_treated(op: ir.Operation) -> bool:
+    """Whether it is known how `op` treats examples, if Shardy or `_PLAIN` has a rule for it."""
+    return op.name in _PLAIN or (is_deterministic(op) and kind_of(op) not in _NOT_TREATED)
 
 
 def is_extreme(op: ir.Operation) -> bool:

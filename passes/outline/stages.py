@@ -8,20 +8,16 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.dataflow.uniformity import DETERMINISTIC
 from paropt.passes.ir.constants import is_constant
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import Loop
+from paropt.passes.ir.op_table import has_effect, is_deterministic
 from paropt.passes.ir.types import tensor_of
 from paropt.passes.sharding.collectives import REDUCTIONS
 from paropt.passes.sharding.shardings import read_sharding
 from paropt.passes.support.traversal import captured, defining_op, op_of, ops_of, terminator_of
 
 DYNAMIC_SLICE, RESHAPE = "stablehlo.dynamic_slice", "stablehlo.reshape"
-
-
-# Ops that may do something though nothing reads their results.
-_EFFECTS = ("stablehlo.custom_call", "stablehlo.infeed", "stablehlo.outfeed", "stablehlo.recv", "stablehlo.send")
 
 
 class Stages(NamedTuple):
@@ -60,7 +56,7 @@ def stages_of(loop: Loop, *, with_closing: bool) -> Stages:
     start = _start(ops[:at], loop)
     closing = _closing(ops[at + 1 :], loop) if with_closing else []
     apart = {op.results[0] for op in (*start, *closing, loop.op) if len(op.results)}
-    effects = [op for op in ops if not len(op.results) or op.name in _EFFECTS]
+    effects = [op for op in ops if not len(op.results) or has_effect(op)]
     read = [value for op in effects for value in (*op.results, *reads_of(op))]
     used = {
         op.results[0] for op in needed(ops, [*terminator_of(loop.op.block).operands, *read]) if len(op.results)
@@ -155,7 +151,7 @@ class _Counting:
             return True
         if value not in self._known:
             op, tensor = defining_op(value), tensor_of(value)
-            arithmetic = op is not None and op.name in DETERMINISTIC and not len(op.regions)  # no callback, no index
+            arithmetic = op is not None and is_deterministic(op) and not len(op.regions)  # no callback, no index
             scalar = arithmetic and tensor is not None and not tensor.shape
             self._known[value] = scalar and all(self.counts(operand) for operand in op_of(value).operands)
         return self._known[value]

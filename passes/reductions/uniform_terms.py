@@ -10,12 +10,12 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 
 from paropt.passes.ir.loops import loop_around
+from paropt.passes.ir.op_table import adds, is_extreme
 from paropt.passes.rewrite.scale import scale_of
-from paropt.passes.sharding.collectives import ADD, ALL_REDUCE, MAXIMUM, MINIMUM
+from paropt.passes.sharding.collectives import ALL_REDUCE
 from paropt.passes.support.traversal import defining_op, op_of
 
 SUBTRACT = "stablehlo.subtract"
-_COMBINED = (ADD, SUBTRACT, MAXIMUM, MINIMUM)
 
 
 class UniformTerm(NamedTuple):
@@ -55,7 +55,7 @@ def _term_from(origin: ir.Value) -> UniformTerm | None:
     term, _ = _scaled(origin)
     factor, value = Fraction(1), term
     combined: list[ir.Operation] = []
-    while (use := _only_use(value)) is not None and use.owner.operation.name in _COMBINED:
+    while (use := _only_use(value)) is not None and _combines(use.owner.operation):
         op = use.owner.operation
         combined.append(op)
         is_subtracted = op.name == SUBTRACT and use.operand_number == 1
@@ -68,6 +68,10 @@ def _term_from(origin: ir.Value) -> UniformTerm | None:
     made = defining_op(origin)
     names = frozenset(op.name for op in combined)
     return UniformTerm(term, made, combined[0], names, reduction, factor * number, end)
+
+
+def _combines(op: ir.Operation) -> bool:
+    return adds(op) or is_extreme(op)
 
 
 def _scaled(value: ir.Value) -> tuple[ir.Value, Fraction]:
@@ -106,7 +110,7 @@ def _is_carried_on(first: UniformTerm, position: int, found: dict[ir.Value, Unif
             return use.operand_number == position
         if value in found:
             value = found[value].end
-        elif op.name in _COMBINED or _number(use) is not None:
+        elif _combines(op) or _number(use) is not None:
             value = op.results[0]
         else:
             return False

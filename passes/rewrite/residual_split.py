@@ -15,6 +15,7 @@ from paropt.passes.ir.barriers import BARRIER, before_barrier, made_of
 from paropt.passes.ir.branches import BRANCHES, ends_of
 from paropt.passes.ir.constants import scalar_of
 from paropt.passes.ir.loops import WHILE, Loop, is_carried_on
+from paropt.passes.ir.op_table import is_widenable
 from paropt.passes.ir.types import is_float, widens
 from paropt.passes.rewrite.loop_edits import carry, rebuilt
 from paropt.passes.sharding.annotations import notes_of_results
@@ -31,13 +32,6 @@ from paropt.passes.sharding.shardings import SHARDING
 from paropt.passes.support.traversal import is_used, op_of
 
 SUBTRACT, NEGATE, CONVERT = "stablehlo.subtract", "stablehlo.negate", "stablehlo.convert"
-
-# Ops that do in a wider float type what they do in theirs. The others work in their own type.
-_WIDENED = {
-    f"stablehlo.{name}"
-    for name in "add subtract maximum minimum multiply divide negate reshape transpose reverse broadcast_in_dim slice "
-    "pad concatenate select dynamic_slice dynamic_update_slice gather".split()
-}
 
 
 class Split(NamedTuple):
@@ -347,7 +341,7 @@ def _on(
             new.operands[i] = part
         if before_reduction:
             _widen(new, op, filled, values.reduction)
-        if op.name in _WIDENED and element != _element(op.results[0]):
+        if is_widenable(op) and element != _element(op.results[0]):
             _retype(new, filled, element)
         return new.results[0]
 
@@ -359,7 +353,7 @@ def _of_one_type(op: ir.Operation, parts: dict[int, ir.Value | None]) -> dict[in
     wide = [_element(part) for part in parts.values() if part is not None and _element(part) != own]
     if not wide:
         return parts
-    element = wide[0] if op.name in _WIDENED or op.name == CONVERT else own
+    element = wide[0] if is_widenable(op) or op.name == CONVERT else own
     return {i: None if part is None else in_type(part, element) for i, part in parts.items()}
 
 

@@ -7,9 +7,10 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from paropt.passes.ir.constants import CONSTANT, scalar_of, splat_of
+from paropt.passes.ir.op_table import scales
 from paropt.passes.support.traversal import defining_op
 
-_MULTIPLY, _DIVIDE = "stablehlo.multiply", "stablehlo.divide"
+_MULTIPLY = "stablehlo.multiply"
 
 
 class Scale(NamedTuple):
@@ -27,7 +28,7 @@ class Scale(NamedTuple):
 
 def scale_of(op: ir.Operation) -> Scale | None:
     """What `op` multiplies or divides by a constant number; None when it does something else."""
-    if op.name not in (_MULTIPLY, _DIVIDE):
+    if not scales(op):
         return None
     for operand in (0, 1) if op.name == _MULTIPLY else (0,):
         scalar = scalar_of(op.operands[1 - operand])

@@ -5,18 +5,18 @@ from collections import defaultdict
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-from paropt.passes.sharding.collectives import ALL_REDUCE, COLLECTIVES, partition_count
+from paropt.passes.ir.op_table import ops_with
+from paropt.passes.sharding.collectives import ALL_REDUCE, partition_count
 from paropt.passes.support.traversal import ops_of
 
 _HANDLE = "channel_handle"
-_WITH_CHANNELS = (*COLLECTIVES, "stablehlo.send", "stablehlo.recv")
 
 
 class NewChannels:
     """Handles that no op of the module has."""
 
     def __init__(self, module: ir.Operation) -> None:
-        used = [_handle(op) for op in ops_of(module, *_WITH_CHANNELS) if _HANDLE in op.attributes]
+        used = [_handle(op) for op in ops_of(module, *ops_with("channel")) if _HANDLE in op.attributes]
         self._last = max((channel.handle for channel in used), default=0)
 
     def next(self) -> int:

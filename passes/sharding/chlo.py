@@ -3,30 +3,27 @@
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
+from paropt.passes.ir.op_table import ops_of_kind
 from paropt.passes.ir.types import tensor_of
 from paropt.passes.support.traversal import ops_of
 
 RULE = "sdy.sharding_rule"
 
 # An element of a result is a function of the elements in its place, except along these dimensions.
-_ELEMENTWISE = (
-    "acos acosh asin asinh atan atanh bessel_i1e conj cosh digamma erf erf_inv erfc is_inf lgamma next_after "
-    "polygamma sinh square tan zeta"
-)
-CHLO: dict[str, tuple[int, ...]] = {f"chlo.{name}": () for name in _ELEMENTWISE.split()} | {"chlo.top_k": (-1,)}
+_APART = {"chlo.top_k": (-1,)}
 
 
 def add_chlo_rules(module: ir.Operation) -> None:
     """Tells Shardy about the ops of chlo in `module`, so that it does not stop at them where XLA does not."""
-    for op in ops_of(module, *CHLO):
+    for op in ops_of(module, *ops_of_kind("chlo")):
         if tensor_of(op.operands[0]) is not None:  # a rule has sizes
             op.attributes[RULE] = _rule(op)
 
 
 def _rule(op: ir.Operation) -> ir.Attribute:
-    """The sharding rule of what XLA makes of `op`, one of CHLO."""
+    """The sharding rule of what XLA makes of `op`, one of CHLO's."""
     shape = list(ir.RankedTensorType(op.operands[0].type).shape)
-    apart = [dimension % len(shape) for dimension in CHLO[op.name]]
+    apart = [dimension % len(shape) for dimension in _APART.get(op.name, ())]
     with op.context:
         mapping = sdy.TensorMappingAttr.get([sdy.DimMappingAttr.get([i]) for i in range(len(shape))])
         operands, results = [mapping] * len(op.operands), [mapping] * len(op.results)

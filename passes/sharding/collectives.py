@@ -12,6 +12,7 @@ from jaxlib.mlir.dialects import stablehlo
 
 from paropt.passes.ir.constraints import CONSTRAINT, unconstrained
 from paropt.passes.ir.metadata import METADATA, group_of, told_apart_by
+from paropt.passes.ir.op_table import ops_of_kind, ops_with
 from paropt.passes.ir.types import is_number, tensor_of
 from paropt.passes.sharding.meshes import Mesh, mesh_named
 from paropt.passes.sharding.shardings import SHARDING, axes_in, names_of, read_sharding
@@ -24,34 +25,18 @@ REDUCE_SCATTER = "stablehlo.reduce_scatter"
 GLOBAL_ALL_REDUCE = "sdy.all_reduce"
 GLOBAL_REDUCE_SCATTER = "sdy.reduce_scatter"
 
-REDUCTIONS = (ALL_REDUCE, REDUCE_SCATTER, GLOBAL_ALL_REDUCE)
+REDUCTIONS = ops_with("reduction")
+PER_DEVICE = tuple(op for op in REDUCTIONS if op in ops_of_kind("collective"))  # the others are global
 ALL_GATHER = "stablehlo.all_gather"
-# In a program of one device: what all devices of a group do at the same time.
-COLLECTIVES = (
-    ALL_GATHER,
-    ALL_REDUCE,
-    "stablehlo.all_to_all",
-    "stablehlo.collective_broadcast",
-    "stablehlo.collective_permute",
-    REDUCE_SCATTER,
-)
 
 ADD, MAXIMUM, MINIMUM = "stablehlo.add", "stablehlo.maximum", "stablehlo.minimum"
 
 Groups = tuple[tuple[int, ...], ...]
 
-# The ops that a reduction may combine with; each is associative and commutative (floats: up to rounding).
-COMBINERS = (
-    ADD,
-    "stablehlo.multiply",
-    MAXIMUM,
-    MINIMUM,
-    "stablehlo.and",
-    "stablehlo.or",
-)
-
-# Those for which it does not matter how often they combine a value.
-IDEMPOTENT = (MAXIMUM, MINIMUM, "stablehlo.and", "stablehlo.or")
+# What a reducer may do: anything known; return one of its operands; combine a value, no matter how often.
+COMBINERS = frozenset(ops_with("combines"))
+EXTREMES = frozenset(ops_with("extreme"))
+IDEMPOTENT = frozenset(ops_with("idempotent"))
 
 # On a reduction that a running pass took out of a loop.
 DEFERRED = "paropt_deferred"
@@ -160,7 +145,7 @@ def reduction_of(op: ir.Operation) -> Reduction:
         same = given.element_type == reduced.element_type == _reducer_type(op)
         require(same, "the reducer works in another element type than its operand")
     element = ir.RankedTensorType(op.results[0].type).element_type
-    require(is_number(element) or combiner not in (ADD, "stablehlo.multiply"), "a sum of i1 is not linear")
+    require(is_number(element) or combiner in IDEMPOTENT, "a sum of i1 is not linear")
     groups = replica_groups(op)
     require(groups is not None, "the replica groups are not known")
     group = group_of(op)
@@ -285,7 +270,7 @@ def neutral_number(combiner: str, element: ir.Type) -> int | float | None:
     """The number that `combiner` leaves every other as it is; None when `element` has none, or none is known here."""
     if combiner == ADD:
         return 0
-    if combiner not in (MAXIMUM, MINIMUM):
+    if combiner not in EXTREMES:
         return None
     sign = -1 if combiner == MAXIMUM else 1
     if isinstance(element, ir.F64Type | ir.F32Type | ir.F16Type | ir.BF16Type):

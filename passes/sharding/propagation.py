@@ -10,6 +10,7 @@ from jaxlib.mlir.passmanager import PassManager
 from paropt.passes.ir.constants import CONSTANT
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import WHILE
+from paropt.passes.ir.op_table import is_contraction
 from paropt.passes.sharding.chlo import RULE, add_chlo_rules
 from paropt.passes.sharding.depth_first import sort_depth_first
 from paropt.passes.sharding.op_rules import Factors, parse_rule
@@ -41,8 +42,7 @@ _WAS = {"sdy.reshard": CONSTRAINT, _RESHAPE: _BROADCAST}  # what an op may have 
 _RESHARD = "sdy.reshard"
 _INSERTS_RESHARDS = "sdy-insert-explicit-reshards"
 _BARRIER = "sdy.propagation_barrier"
-# The dimensions of their results are not those of their operands, even where the shapes are the same.
-_REORDER = frozenset(f"stablehlo.{name}" for name in ("convolution", "dot_general", "transpose"))
+_TRANSPOSE = "stablehlo.transpose"
 
 
 class Propagated:
@@ -272,7 +272,7 @@ class Propagated:
                 sharding = self._of(result)
                 if not rank_of(result):
                     continue
-                alike = _shape(result) == _shape(value) and user.name not in _REORDER
+                alike = _shape(result) == _shape(value) and not _reorders(user)
                 if sharding is None or not alike or found not in (None, sharding):
                     return None
                 found = sharding
@@ -284,6 +284,11 @@ class Propagated:
         assert op is not None, "a result, not an argument"
         mark = self._marks.get(op.results[0]) if len(op.results) else None
         return self._marked_by(mark, op.name) if mark is not None else None
+
+
+def _reorders(op: ir.Operation) -> bool:
+    """Whether the dimensions of the result are not those of the operands, even where the shapes are the same."""
+    return is_contraction(op) or op.name == _TRANSPOSE
 
 
 def propagation_pipelines(module: ir.Operation) -> tuple[str, str]:

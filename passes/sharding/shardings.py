@@ -8,7 +8,7 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
-from paropt.passes.ir.constraints import CONSTRAINT
+from paropt.passes.ir.op_table import says_sharding
 from paropt.passes.sharding.meshes import Mesh, mesh_named, mesh_of
 from paropt.passes.support.memoize import Remembered
 from paropt.passes.support.traversal import defining_op, is_within, module_of
@@ -208,7 +208,7 @@ def sharding_of(value: ir.Value) -> Sharding | None:
 def is_idle(constraint: ir.Operation) -> bool:
     """Whether `constraint` says not to be reduced what the program has just said to be: XLA does nothing there."""
     before = defining_op(constraint.operands[0])
-    if before is None or before.name not in (CONSTRAINT, MANUAL):
+    if before is None or not says_sharding(before):
         return False
     was, now = sharding_of(constraint.operands[0]), sharding_of(constraint.results[0])
     return was is not None and not was.unreduced and now is not None and bool(now.unreduced)

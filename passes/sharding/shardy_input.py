@@ -13,14 +13,13 @@ from jaxlib.mlir import ir
 from paropt.passes.ir.constants import CONSTANT, splat_of
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import WHILE, Loop
+from paropt.passes.ir.op_table import keeps_elements
 from paropt.passes.ir.types import unsqueezes
 from paropt.passes.sharding.shardings import MANUAL, open_sharding, rank_of, sharding_of
 from paropt.passes.support.traversal import defining_op, op_of, ops_of, parent_of
 
-_BROADCAST, _RESHAPE, _CUSTOM_CALL = (f"stablehlo.{name}" for name in ("broadcast_in_dim", "reshape", "custom_call"))
-_TRANSPOSE, _COMPLEX = "stablehlo.transpose", "stablehlo.complex"
-# What MHLO's folders make constants of, when they read constants.
-_FOLDED = frozenset((_BROADCAST, _RESHAPE, _TRANSPOSE, "stablehlo.convert"))
+_BROADCAST, _RESHAPE, _TRANSPOSE = "stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.transpose"
+_COMPLEX, _CUSTOM_CALL = "stablehlo.complex", "stablehlo.custom_call"
 
 Same = dict[ir.Value, ir.Value]  # of the results of ops that leave a value as it is: that value
 
@@ -56,7 +55,7 @@ def _is_number(value: ir.Value, number: int) -> bool:
 def _number(value: ir.Value) -> Any:
     """The attribute of the one number that `value` is full of; None of complex ones, which XLA does not fold."""
     made = defining_op(value)
-    while made is not None and made.name in _FOLDED:
+    while made is not None and (keeps_elements(made) or made.name == _BROADCAST):  # as MHLO's folders do
         made = defining_op(made.operands[0])
     return splat_of(made) if made is not None and made.name == CONSTANT else None
 

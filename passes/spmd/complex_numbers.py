@@ -6,17 +6,18 @@ from jaxlib.mlir import ir
 
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import loop_around
+from paropt.passes.ir.op_table import is_contraction
 from paropt.passes.ir.types import real_of
 from paropt.passes.sharding.explicit_ops import constrained
 from paropt.passes.support.traversal import defining_op
 
 _COMPLEX, _PARTS = "stablehlo.complex", ("stablehlo.real", "stablehlo.imag")
-# XLA:TPU makes real products of these before it partitions the program, and reduces each.
-_PRODUCTS = frozenset(f"stablehlo.{name}" for name in ("multiply", "dot_general", "convolution"))
+_MULTIPLY = "stablehlo.multiply"
 
 
 def is_complex_product(op: ir.Operation) -> bool:
-    return op.name in _PRODUCTS and real_of(op.results[0]) is not None
+    """Whether XLA:TPU makes real products of `op` before it partitions the program, and reduces each."""
+    return (is_contraction(op) or op.name == _MULTIPLY) and real_of(op.results[0]) is not None
 
 
 def joined(parts: Sequence[ir.Value]) -> ir.Value:

@@ -5,11 +5,10 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.dataflow.linearity import TRACKED
-from paropt.passes.dataflow.xla_tracking import ROWS as FOLLOWED
 from paropt.passes.ir.barriers import BARRIER
 from paropt.passes.ir.branches import is_end
 from paropt.passes.ir.loops import WHILE, Loop, loop_around
+from paropt.passes.ir.op_table import is_tracked, is_tracked_on_condition
 from paropt.passes.sharding.collectives import GLOBAL_REDUCE_SCATTER
 from paropt.passes.support.disjoint_sets import connected
 from paropt.passes.support.traversal import parent_of
@@ -59,11 +58,11 @@ def _reached(source: ir.Operation) -> Iterator[ir.Value]:
 def _followed_by(use: ir.OpOperand) -> list[ir.Value]:
     """What may be made there of a value while it is not reduced."""
     op = use.owner.operation
-    return list(op.results) if op.name in FOLLOWED else made_by(use)
+    return list(op.results) if is_tracked_on_condition(op) else made_by(use)
 
 
 def made_by(use: ir.OpOperand) -> list[ir.Value]:
-    """What an op of `TRACKED` makes there of a value; the value itself, in a loop, or behind a branch or barrier."""
+    """What a tracked op makes there of a value; the value itself, in a loop, or behind a branch or barrier."""
     op, position = use.owner.operation, use.operand_number
     if op.name == WHILE:
         return [Loop(op).body.arguments[position], op.results[position]]
@@ -73,4 +72,4 @@ def made_by(use: ir.OpOperand) -> list[ir.Value]:
         return [loop.body.arguments[position], loop.op.results[position]]
     if op.name == BARRIER:
         return [op.results[position]]
-    return list(op.results) if op.name in TRACKED or op.name == GLOBAL_REDUCE_SCATTER else []
+    return list(op.results) if is_tracked(op) or op.name == GLOBAL_REDUCE_SCATTER else []

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.dataflow.xla_tracking import ROWS as FOLLOWED
 from paropt.passes.dataflow.xla_tracking import is_followed
 from paropt.passes.ir.branches import BRANCHES
 from paropt.passes.ir.constraints import CONSTRAINT
+from paropt.passes.ir.op_table import is_end, is_tracked_on_condition, says_sharding
 from paropt.passes.sharding.annotations import (
     ALONE,
     GATHERED,
@@ -35,7 +35,6 @@ from paropt.passes.sharding.collectives import GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_
 from paropt.passes.sharding.explicit_ops import all_reduce, constrained
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import (
-    MANUAL,
     Axes,
     Sharding,
     axes_in,
@@ -54,7 +53,6 @@ from paropt.passes.spmd.producers import SCATTER, Producer
 from paropt.passes.spmd.sharded_sums import Cut
 from paropt.passes.support.traversal import defining_op, is_read_once, module_of, op_of, ops_of
 
-_ENDS = ("stablehlo.return", "func.return", "sdy.return")
 _WHOLE = "paropt.whole"  # of a reduce_scatter: the constraint that stood there
 
 
@@ -190,7 +188,7 @@ def _note_shardings(values: list[ir.Value], axes: Axes, propagated: Propagated) 
                 names.add(op.name)
         for use in value.uses:
             user = use.owner.operation
-            if user.name not in FOLLOWED:
+            if not is_tracked_on_condition(user):
                 results = made_by(use)
             else:
                 names.add(user.name)
@@ -299,11 +297,11 @@ def _keep_for_others(value: ir.Value) -> None:
         return
     read = op.operands[0]
     uses = [use for use in read.uses if use.owner.operation != op]
-    if any(use.owner.operation.name in (CONSTRAINT, MANUAL) for use in uses):  # then it does not
+    if any(says_sharding(use.owner.operation) for use in uses):  # then it does not
         return
     for use in uses:
         user = use.owner.operation
-        unchanged = user.name in _ENDS and defining_op(read) is None  # a loop would change what it only reads
+        unchanged = is_end(user) and defining_op(read) is None  # a loop would change what it only reads
         if user.block == op.block and op.is_before_in_block(user) and not unchanged:
             user.operands[use.operand_number] = value
 
@@ -334,7 +332,7 @@ def _pin(op: ir.Operation, position: int, split: ir.Attribute, *, for_all: bool)
         op_of(pinned).attributes[ALONE] = alone
         remember(module_of(op), {CONSTRAINT})
     for reader, number in readers:
-        if made is not None or reader.name not in _ENDS:  # else a loop would change what it only reads
+        if made is not None or not is_end(reader):  # else a loop would change what it only reads
             reader.operands[number] = pinned
 
 

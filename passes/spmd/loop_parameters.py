@@ -10,10 +10,10 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 
 from paropt.passes.dataflow.loop_invariants import Varying
-from paropt.passes.dataflow.uniformity import ELEMENTWISE
 from paropt.passes.ir.constants import BARRIER
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import WHILE, Loop, loop_around, start_of
+from paropt.passes.ir.op_table import is_elementwise, is_identity, takes_block
 from paropt.passes.ir.types import is_float, tensor_of
 from paropt.passes.sharding.op_rules import parse_rule
 from paropt.passes.sharding.propagation import Propagated
@@ -23,10 +23,6 @@ _BROADCAST, _DYNAMIC_SLICE = "stablehlo.broadcast_in_dim", "stablehlo.dynamic_sl
 # What looks up rows of a sharded table reads few of them: XLA sends these.
 _LOOKUP = "stablehlo.gather"
 CONVERT = "stablehlo.convert"
-# Ops that copy elements of their first operand, or, a barrier, of each: a convert may as well be done before them.
-_COPIES = frozenset(
-    {_DYNAMIC_SLICE, "stablehlo.reshape", "stablehlo.slice", "stablehlo.transpose", BARRIER, CONSTRAINT}
-)
 
 
 class Use(NamedTuple):
@@ -120,7 +116,9 @@ def _readings(argument: ir.Value) -> Iterator[Reading]:
 
 
 def _is_copy(use: Use) -> bool:
-    return use.op.name in _COPIES and (use.position == 0 or use.op.name == BARRIER)
+    """Whether what is used there is copied, in part perhaps: a convert may as well be done before."""
+    copies = takes_block(use.op) or is_identity(use.op)
+    return copies and (use.position == 0 or use.op.name == BARRIER)
 
 
 def _is_handed_on(use: Use) -> bool:
@@ -152,7 +150,7 @@ def gathered_over(uses: Iterable[Use], sharding: Sharding, propagated: Propagate
         foreign |= others
         if others & sharding.axes:
             continue  # it is gathered there: what is computed is no parameter any more
-        if op.name in ELEMENTWISE or op.name == _BROADCAST or _is_copy(Use(op, position)):
+        if is_elementwise(op) or op.name == _BROADCAST or _is_copy(Use(op, position)):
             made = op.results[position if op.name == BARRIER else 0]
             waiting += [Use(use.owner.operation, use.operand_number) for use in made.uses]
         else:

@@ -13,6 +13,7 @@ from paropt.passes.dataflow.unreduced import said_unreduced
 from paropt.passes.ir.barriers import BARRIER
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import WHILE, loop_around
+from paropt.passes.ir.op_table import is_cloned, is_contraction
 from paropt.passes.sharding.annotations import ALONE, OPERANDS, noted_alone
 from paropt.passes.sharding.explicit_ops import constrained
 from paropt.passes.sharding.propagation import Propagated
@@ -21,10 +22,7 @@ from paropt.passes.spmd.global_form import noted_ops, remember, sources, take_ba
 from paropt.passes.support.remarks import Declined
 from paropt.passes.support.traversal import all_ops_of, is_used, op_of, parent_of
 
-# What else there is follows how these are split, mostly.
-_FIRST = frozenset(f"stablehlo.{name}" for name in ("convolution", "dot_general", "gather"))
-# Never held: Shardy makes a copy of a constant for each reader, and what loops carry is held where it is made.
-_LEFT = frozenset(f"stablehlo.{name}" for name in ("broadcast_in_dim", "constant", "iota", "while"))
+_GATHER = "stablehlo.gather"
 _ROUNDS = 6  # what is held may move what is not
 
 
@@ -50,8 +48,14 @@ def note_alone(module: ir.Operation, *propagated: Propagated) -> None:
 
 
 def _is_noted(op: ir.Operation) -> bool:
-    named = op.name.startswith(("stablehlo.", "chlo.")) and op.name not in _LEFT
+    """Not what Shardy makes a copy of for each reader, nor what loops carry, which is held where it is made."""
+    named = op.name.startswith(("stablehlo.", "chlo.")) and not is_cloned(op) and op.name != WHILE
     return named and (op.name == BARRIER or len(op.results) == 1) and any(map(rank_of, op.results))
+
+
+def _leads(op: ir.Operation) -> bool:
+    """Whether what else there is follows how the result of `op` is split, mostly."""
+    return is_contraction(op) or op.name == _GATHER
 
 
 def unlike_alone(module: ir.Operation) -> list[ir.Operation]:
@@ -114,7 +118,7 @@ def hold(module: ir.Operation) -> list[ir.Operation]:
             break
         if not changed:
             break
-        for change in [each for each in changed if op_of(each.result).name in _FIRST] or changed:
+        for change in [each for each in changed if _leads(op_of(each.result))] or changed:
             _hold(change)
             op = op_of(change.result)
             held[op.results[0]] = op
@@ -154,7 +158,7 @@ def _change(result: ir.OpResult, alone: Sharding | None, propagated: Propagated)
         return None
     unsplit = ((),) * rank_of(result)
     wanted = alone.dimensions if alone is not None else unsplit
-    if op_of(result).name not in _FIRST and not any(wanted):
+    if not _leads(op_of(result)) and not any(wanted):
         return None  # XLA may drop the op, as a sum with zero: to constrain it would gather its operand
     return Change(result, known.mesh, wanted) if wanted != (now.dimensions if now is not None else unsplit) else None
 

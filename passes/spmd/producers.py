@@ -14,6 +14,7 @@ from paropt.passes.dataflow.xla_tracking import always, require_one_group, requi
 from paropt.passes.ir.constants import is_zero, scalar_of
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import WHILE
+from paropt.passes.ir.op_table import ops_with
 from paropt.passes.sharding.annotations import is_source
 from paropt.passes.sharding.collectives import ADD, combiner_of, not_a_sum
 from paropt.passes.sharding.op_rules import Factors, ShardingRule, parse_rule
@@ -40,7 +41,7 @@ from paropt.passes.support.remarks import Declined, require
 from paropt.passes.support.traversal import is_within, module_of, ops_of
 
 _CONVOLUTION, _DOT, SCATTER = "stablehlo.convolution", "stablehlo.dot_general", "stablehlo.scatter"
-PRODUCTS = (_CONVOLUTION, _DOT)  # they add up products
+PRODUCTS = ops_with("contraction")
 
 
 class Producer(NamedTuple):

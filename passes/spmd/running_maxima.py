@@ -23,7 +23,7 @@ from paropt.passes.ir.types import tensor_of
 from paropt.passes.rewrite.loop_edits import rebuilt
 from paropt.passes.rewrite.residual_split import neutral
 from paropt.passes.sharding.annotations import shard_bytes
-from paropt.passes.sharding.collectives import MAXIMUM, MINIMUM, combiner_of, neutral_number
+from paropt.passes.sharding.collectives import EXTREMES, combiner_of, neutral_number
 from paropt.passes.sharding.explicit_ops import constrained
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import (
@@ -131,7 +131,7 @@ def _running(module: ir.Operation, allowed: frozenset[str]) -> tuple[list[Runnin
 def _shapes(module: ir.Operation) -> Iterator[tuple[ir.Operation, ir.Operation]]:
     """Each maximum or minimum of an array that a loop combines with what it carries, and the op that combines them."""
     for op in ops_of(module, _REDUCE):
-        if len(op.operands) != 2 or combiner_of(op) not in (MAXIMUM, MINIMUM) or is_manual(op):
+        if len(op.operands) != 2 or combiner_of(op) not in EXTREMES or is_manual(op):
             continue
         combine = _combined(op)
         if loop_around(op.block) is not None and combine is not None and tensor_of(op.operands[0]) is not None:

@@ -10,12 +10,10 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-from paropt.passes.dataflow.linearity import TRACKED
-from paropt.passes.dataflow.uniformity import ELEMENTWISE
-from paropt.passes.ir.barriers import BARRIER
 from paropt.passes.ir.branches import BRANCHES, ends_of, is_end
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import WHILE, Loop, loop_around, start_of
+from paropt.passes.ir.op_table import adds, assembles, carries_operands, is_elementwise, is_tracked, keeps_elements
 from paropt.passes.ir.types import tensor_of
 from paropt.passes.sharding.annotations import shard_bytes
 from paropt.passes.sharding.propagation import Propagated
@@ -23,15 +21,8 @@ from paropt.passes.sharding.shardings import Sharding, is_idle, is_manual, names
 from paropt.passes.spmd.producers import PRODUCTS
 from paropt.passes.support.traversal import defining_op, is_within, ops_of, parent_of
 
-# Ops that leave a parameter what it is.
-_COPIES = frozenset({"stablehlo.convert", "stablehlo.reshape", "stablehlo.transpose"})
-_CONVERTS = frozenset({"stablehlo.convert"})
-# Ops that put sums together, and what they copy.
+_CONVERT = "stablehlo.convert"
 _PUT_ROW = "stablehlo.dynamic_update_slice"
-_ROWS = frozenset({"stablehlo.broadcast_in_dim", _PUT_ROW})  # one is put in its place
-_PUT_TOGETHER = _COPIES | _ROWS | {"stablehlo.add", "stablehlo.concatenate", CONSTRAINT}
-# Ops of the linear table that read more than one addend: behind them a value is a sum, no longer one gradient.
-_JOINS = frozenset({"stablehlo.add", "stablehlo.subtract"})
 
 
 class _Carried(NamedTuple):
@@ -100,10 +91,15 @@ def _shapes_of(value: ir.Value) -> frozenset[str]:
     waiting, seen = [value], {value}
     while waiting:
         op = defining_op(waiting.pop())
-        terms = list(op.operands) if op is not None and op.name in _PUT_TOGETHER else []
+        terms = list(op.operands) if op is not None and _puts_together(op) else []
         waiting += [term for term in terms if term not in seen]
         seen.update(terms)
     return frozenset(map(_shape, seen))
+
+
+def _puts_together(op: ir.Operation) -> bool:
+    """Whether the result of `op` is put together of its operands, or copies one of them."""
+    return assembles(op) or keeps_elements(op) or op.name == CONSTRAINT
 
 
 class Cut(NamedTuple):
@@ -128,8 +124,8 @@ def cut_of(value: ir.Value, propagated: Propagated, axes: frozenset[str]) -> Cut
     user = _only_user(value)
     converts: list[ir.Operation] = []
     is_whole = False
-    while user is not None and (user.name in _CONVERTS or (not converts and _is_copy(user, axes))):
-        converts += [user] if user.name in _CONVERTS else []
+    while user is not None and (user.name == _CONVERT or (not converts and _is_copy(user, axes))):
+        converts += [user] if user.name == _CONVERT else []
         is_whole |= user.name == CONSTRAINT
         value = value if converts else user.results[0]
         user = _only_user(user.results[0])
@@ -143,7 +139,7 @@ def cut_of(value: ir.Value, propagated: Propagated, axes: frozenset[str]) -> Cut
             return Cut(value, converts, wholes, lies) if axes <= names_of(lies.axes) else None
         wholes.append(user)
         user = _only_user(user.results[0])
-    if not (wholes or is_whole) or user is None or user.name not in _JOINS:
+    if not (wholes or is_whole) or user is None or not adds(user):
         return None
     summed = propagated.sharding_of(user.results[0])  # of each addend, a device reads what it adds to its shard
     return Cut(value, converts, wholes, summed) if summed is not None and axes <= names_of(summed.axes) else None
@@ -200,7 +196,7 @@ def _made_by(op: ir.Operation, operand: int, axes: frozenset[str]) -> list[ir.Va
 def _is_copy(op: ir.Operation, axes: frozenset[str]) -> bool:
     """Whether `op` copies what it reads, not split over `axes`: in JAX's explicit mode each op is constrained."""
     if op.name != CONSTRAINT:
-        return op.name in _COPIES
+        return keeps_elements(op)
     sharding = read_sharding(op.attributes["sharding"])
     return not names_of(sharding.axes) & axes and (not sharding.unreduced or is_idle(op))
 
@@ -278,41 +274,41 @@ def _given_axes(value: ir.Value) -> frozenset[str]:
 
     Parameters may be averages of others, or come from fewer bits, or from an earlier step. Propagation may split more.
     """
-    found = [sharding_of(origin) for origin in _origins(value, _COPIES)]
+    found = [sharding_of(origin) for origin in _origins(value)]
     return frozenset(axis for given in found if given is not None for axis in given.axes)
 
 
 def _is_parameter(value: ir.Value, axes: frozenset[str]) -> bool:
     """Whether `value` comes, element by element, from an argument that the user splits over one of `axes`."""
-    arguments = [origin for origin in _origins(value, _COPIES | {CONSTRAINT}) if isinstance(origin.owner, ir.Block)]
+    arguments = [origin for origin in _origins(value, through_constraints=True) if isinstance(origin.owner, ir.Block)]
     return any(given is not None and names_of(given.axes) & axes for given in map(sharding_of, arguments))
 
 
-def _origins(value: ir.Value, copies: frozenset[str]) -> list[ir.Value]:
-    """What `value` is computed from element by element, as far as that can be followed, through `copies` too."""
+def _origins(value: ir.Value, *, through_constraints: bool = False) -> list[ir.Value]:
+    """What `value` is computed from element by element, as far as that can be followed."""
     waiting, seen, found = [value], {value}, list[ir.Value]()
     while waiting:
         value = waiting.pop()
-        sources = _sources(value, copies)
+        sources = _sources(value, through_constraints=through_constraints)
         found += [] if sources else [value]
         waiting += [source for source in sources if source not in seen]
         seen.update(sources)
     return found
 
 
-def _sources(value: ir.Value, copies: frozenset[str]) -> list[ir.Value]:
+def _sources(value: ir.Value, *, through_constraints: bool) -> list[ir.Value]:
     """What `value` is computed from in its place, or starts as; none of what is computed otherwise."""
     op, block = defining_op(value), value.owner
     if op is None:
         loop = loop_around(block) if isinstance(block, ir.Block) else None
         return [loop.op.operands[ir.BlockArgument(value).arg_number]] if loop is not None else []
-    if op.name in copies:
+    if keeps_elements(op) or (through_constraints and op.name == CONSTRAINT):
         return list(op.operands)
-    if op.name in ELEMENTWISE:
+    if is_elementwise(op):
         return [operand for operand in op.operands if _shape(operand) == _shape(value)]
     if op.name in BRANCHES:
         return [end.operands[ir.OpResult(value).result_number] for end in ends_of(op)]
-    return [op.operands[ir.OpResult(value).result_number]] if op.name in (WHILE, BARRIER) else []
+    return [op.operands[ir.OpResult(value).result_number]] if carries_operands(op) else []
 
 
 def _shape(value: ir.Value) -> str:
@@ -337,5 +333,5 @@ def _spread(
             waiting.append(Loop(op).next_values.operands[ir.OpResult(value).result_number])
         elif op.name in BRANCHES:
             waiting += [end.operands[ir.OpResult(value).result_number] for end in ends_of(op)]
-        elif op.name in TRACKED and (through_sums or op.name not in _JOINS):
+        elif is_tracked(op) and (through_sums or not adds(op)):  # behind a sum, it is no longer one gradient
             waiting += op.operands

@@ -11,6 +11,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
 from paropt.passes.ir.loops import WHILE, Loop
+from paropt.passes.ir.op_table import is_annotation
 from paropt.passes.ir.signature import Signature, Slot, signatures
 from paropt.passes.sharding.distributions import Distribution, distribution_of
 from paropt.passes.sharding.meshes import Mesh, meshes_of
@@ -21,7 +22,6 @@ from paropt.passes.state.updates import ancestors
 from paropt.passes.support.traversal import defining_op, ops_of
 
 _MEMORY = "mhlo.memory_kind"
-_CONSTRAINTS = ("sdy.sharding_constraint", "sdy.reshard")
 
 
 class State(NamedTuple):
@@ -82,12 +82,12 @@ class Placements:
         """Of a value that the loop carries: as said of it, or else of the one use that is made of it afterwards."""
         result = loop.op.results[position]
         readers = [use.owner.operation for use in result.uses]
-        if len(readers) == 1 and readers[0].name in _CONSTRAINTS:
+        if len(readers) == 1 and is_annotation(readers[0]):
             return self.of_value(readers[0].results[0])
         return self.of_value(result)
 
     def _of_result(self, op: ir.Operation, number: int) -> Distribution | None:
-        if op.name in _CONSTRAINTS:
+        if is_annotation(op):
             return self._known(op.attributes["sharding"])
         if op.name == MANUAL:
             return self._known(sdy.TensorShardingPerValueAttr(op.attributes["out_shardings"]).shardings[number])
@@ -200,7 +200,7 @@ def _carry_breaks(loop: Loop, placements: Placements) -> Iterator[Break]:
 def _unconstrained(value: ir.Value) -> ir.Value:
     """What `value` is, but for the sharding that was asked of it."""
     op = defining_op(value)
-    while op is not None and op.name in _CONSTRAINTS:
+    while op is not None and is_annotation(op):
         value = op.operands[0]
         op = defining_op(value)
     return value

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 from jaxlib.mlir import ir
 
+from paropt.passes.ir.op_table import returns_of_regions
 from paropt.passes.ir.signature import Signature
 from paropt.passes.support.traversal import defining_op, op_of, parent_of, terminator_of
 
 _MOST_VALUES = 256  # looked at for one result: a new value is near the old one
-_REGION_OPS = ("stablehlo.case", "stablehlo.if", "sdy.manual_computation")
 
 
 def distances(signature: Signature, result: int) -> dict[int, int]:
@@ -60,7 +60,7 @@ def _behind(value: ir.Value) -> Iterator[ir.Value]:
             yield around.operands[value.arg_number]
         return
     op, position = op_of(value), ir.OpResult(value).result_number
-    if op.name in _REGION_OPS:
+    if returns_of_regions(op):
         for region in op.regions:
             yield terminator_of(region.blocks[0]).operands[position]
     elif [operand.type for operand in op.operands] == [result.type for result in op.results]:

@@ -11,13 +11,12 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 
 from paropt.passes.ir.constants import CONSTANT, splat_of
+from paropt.passes.ir.op_table import is_identity, may_squeeze
 from paropt.passes.sharding.collectives import combiner_of
 from paropt.passes.support.traversal import defining_op, op_of, ops_of
 
 _REDUCE, _CONCATENATE, _CONVERT = "stablehlo.reduce", "stablehlo.concatenate", "stablehlo.convert"
-_RESHAPE, _BROADCAST = "stablehlo.reshape", "stablehlo.broadcast_in_dim"
-# Ops that may stand between one addition and the next.
-_PASSED = ("sdy.sharding_constraint", "stablehlo.optimization_barrier")
+_RESHAPE = "stablehlo.reshape"
 
 
 class Accumulation(NamedTuple):
@@ -104,7 +103,7 @@ def _only_reader(op: ir.Operation) -> tuple[ir.Value] | None:
         if reader.name == name:
             same = reader.block == op.block and reader.results[0].type == op.results[0].type
             return (reader.results[0],) if same else None
-        if reader.name not in _PASSED:
+        if not is_identity(reader):
             return None
         result = reader.results[use.operand_number]
 
@@ -112,7 +111,7 @@ def _only_reader(op: ir.Operation) -> tuple[ir.Value] | None:
 def _passed(value: ir.Value) -> ir.Value:
     """The value that `value` is, before the ops that pass it on."""
     op = defining_op(value)
-    while op is not None and op.name in _PASSED:
+    while op is not None and is_identity(op):
         value = op.operands[ir.OpResult(value).result_number]
         op = defining_op(value)
     return value
@@ -200,7 +199,7 @@ def _of_rows(reduce: ir.Operation) -> list[Accumulation]:
 def _row(value: ir.Value, dimension: int) -> ir.Operation | None:
     """The op that does nothing but give an array another dimension, of size 1, and that is read once."""
     op = _read_once(value)
-    if op is None or op.name not in (_RESHAPE, _BROADCAST):
+    if op is None or not may_squeeze(op):
         return None
     before, after = (ir.RankedTensorType(each.type) for each in (op.operands[0], value))
     if [*before.shape[:dimension], 1, *before.shape[dimension:]] != list(after.shape):

@@ -14,7 +14,7 @@ from paropt.clusters.targets import TargetError, get
 from paropt.hlo.census import Collective, census
 from paropt.passes import annotate_unreduced
 from paropt.passes.dataflow import xla_tracking as followed
-from paropt.passes.dataflow.linearity import ROWS
+from paropt.passes.ir.op_table import ops_with
 
 TRIPS = 6
 
@@ -339,10 +339,10 @@ CASES |= {"complex gradient": PRODUCER}
 
 def test_each_op_has_a_program() -> None:
     left = {"stablehlo.divide", *LEFT_SUMS}
-    assert set(followed.ROWS) < set(FOLLOWED)
+    assert set(followed.ROWS) == set(ops_with("tracked-if")) < set(FOLLOWED)
     assert left == set(followed.LEFT)
     asked = {"stablehlo.real", "stablehlo.imag", "stablehlo.complex", "stablehlo.convert", "sdy.sharding_constraint"}
-    assert {*COMPLEX, *PRODUCTS, *left, *asked} == {*ROWS, "stablehlo.add"}, (
+    assert {*COMPLEX, *PRODUCTS, *left, *asked} == {*ops_with("tracked"), *ops_with("tracked-if")}, (
         "of which no program asks with complex numbers"
     )
 

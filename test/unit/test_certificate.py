@@ -18,9 +18,9 @@ from unit.tools import ROOT
 
 import paropt
 from paropt.certificates import certificate_json
-from paropt.passes.dataflow.linearity import ROWS
 from paropt.passes.ir.branches import BRANCHES
 from paropt.passes.ir.loops import WHILE
+from paropt.passes.ir.op_table import LINEAR
 from paropt.passes.support.certificate import Certificate
 from paropt.passes.support.pipeline import Pipeline
 
@@ -49,7 +49,7 @@ def test_every_move_has_a_certificate(case: Case) -> None:
             "the number of trips has to be uniform, or the branch is known"
         )
         for step in found.chain:
-            assert step.op in ROWS or step.op in (found.combiner, "stablehlo.if", "stablehlo.case", "stablehlo.while")
+            assert step.op in LINEAR or step.op in (found.combiner, "stablehlo.if", "stablehlo.case", "stablehlo.while")
 
 
 def one(function: str, passes: str = "defer-sync") -> Certificate:

@@ -8,8 +8,9 @@ from jaxlib.mlir import ir
 from numeric.oracle import results
 from unit.test_device_ids import ADD, CHANNEL, FLAT, I32, is_uniform
 
-from paropt.passes.dataflow.correspondence import KEPT, keeps_groups_equal
+from paropt.passes.dataflow.correspondence import keeps_groups_equal
 from paropt.passes.dataflow.uniformity import Uniformity
+from paropt.passes.ir.op_table import ops_with
 from paropt.passes.sharding.collectives import Groups, Reduction, reduction_of
 from paropt.passes.support.context import make_context
 from paropt.passes.support.traversal import ops_of
@@ -26,7 +27,7 @@ KINDS = {
 
 
 def test_every_row_is_executed() -> None:
-    assert {f"stablehlo.{name}" for name in (*KINDS, "collective_permute")} == KEPT
+    assert {f"stablehlo.{name}" for name in KINDS} == {*ops_with("same-in-group"), *ops_with("by-place")}
 
 
 def groups_of(ids: np.ndarray, axes: Sequence[int]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Each row of the linear transfer table, executed: `op(all_reduce(x))` equals `all_reduce(op(x))`, bit for bit."""
+"""Each row of the op table that is linear, executed: `op(all_reduce(x))` equals `all_reduce(op(x))`, bit for bit."""
 
 import re
 from itertools import product
@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numeric.oracle import assert_same, optimized
 
-from paropt.passes.dataflow.linearity import ROWS
+from paropt.passes.dataflow.linearity import LAWS
+from paropt.passes.ir.op_table import LINEAR, ROWS
 
 # Per op: the type of what is reduced, the type of the result, and the op on %a, which is reduced. %b is not reduced,
 # %u is a scalar that is reduced by a maximum and so uniform.
@@ -157,10 +158,15 @@ def program(name: str) -> str:
 
 
 def test_every_row_has_a_program() -> None:
-    assert set(PROGRAMS) == set(ROWS)
+    assert set(PROGRAMS) == set(LINEAR)
 
 
-@pytest.mark.parametrize("name", ROWS)
+def test_rows_name_the_laws() -> None:
+    assert {ROWS[name].law for name in LINEAR} == set(LAWS)
+    assert all(ROWS[name].reason for name in LINEAR)
+
+
+@pytest.mark.parametrize("name", LINEAR)
 def test_row_holds(name: str) -> None:
     before = program(name)
     after, _ = optimized(before, "fuse-all-reduces")
