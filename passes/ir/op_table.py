@@ -4,7 +4,7 @@ An op without a row gets the safe answer to each question. A row says only what 
 is answered "no". Tests execute each row in the columns that can be executed; see `docs/writing-a-pass.md`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple, get_args
 
 from jaxlib.mlir import ir
@@ -286,14 +286,21 @@ Query = Callable[[ir.Operation], bool]
 
 def _asks(*columns: Column) -> Query:
     """Whether an op has one of `columns`."""
-    names = frozenset(name for column in columns for name in ops_with(column))
-    return lambda op: op.name in names
+    return _among(name for column in columns for name in ops_with(column))
 
 
 def _is(kind: Kind) -> Query:
     """Whether an op is of that kind."""
-    names = frozenset(ops_of_kind(kind))
-    return lambda op: op.name in names
+    return _among(ops_of_kind(kind))
+
+
+def _among(names: Iterable[str]) -> Query:
+    members = frozenset(names)
+
+    def ask(op: ir.Operation) -> bool:
+        return op.name in members
+
+    return ask
 
 
 def is_costly(op: ir.Operation) -> bool:
@@ -304,8 +311,6 @@ def is_costly(op: ir.Operation) -> bool:
 
 # One question a column or kind; what each asks is said there.
 is_elementwise = _is("elementwise")
-only_moves = _is("move")
-is_source = _is("source")
 is_random = _is("random")
 is_end = _is("end")
 is_annotation = _is("annotation")
@@ -341,7 +346,6 @@ is_branch = _asks("branch")
 says_sharding = _asks("says-sharding")
 is_cloned = _asks("cloned")
 drops_metadata = _asks("silent")
-is_reduction = _asks("reduction")
 is_same_in_group = _asks("same-in-group")
 depends_on_place = _asks("by-place")
 counts_partitions = _asks("counts-partitions")

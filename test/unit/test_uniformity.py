@@ -131,8 +131,8 @@ MAXIMUM = """"stablehlo.all_reduce"(%{name}_of_device) ({{
 INPUTS = {"f": "4xf32", "i": "4xi32", "z": "f32", "n": "i32"}
 
 
-def module(body: str, result: str) -> str:
-    """`body` on inputs that a maximum over the devices made uniform."""
+def module(body: str, result: str, **others: str) -> str:
+    """`body` on inputs that a maximum over the devices made uniform; it also returns the values `others`, with types."""
     arguments = ", ".join(f"%{name}_of_device: tensor<{kind}>" for name, kind in INPUTS.items())
     maxima = [
         f"%{name} = {MAXIMUM.format(name=name, type=kind, element=kind.rpartition('x')[2])}"
@@ -144,11 +144,13 @@ def module(body: str, result: str) -> str:
         "%five = stablehlo.constant dense<5> : tensor<i32>",
         "%b = stablehlo.constant dense<[true, false, true, true]> : tensor<4xi1>",
         body,
-        f"return %out : {result}",
+        f"return {', '.join(f'%{name}' for name in ('out', *others))} : {', '.join((result, *others.values()))}",
     ]
     return (
         "#all = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>\nmodule attributes {mhlo.num_replicas = 8 : i32} {\n"
-        f"func.func public @main({arguments}) -> {result} {{\n" + "\n".join(lines) + "\n}\n}"
+        f"func.func public @main({arguments}) -> ({', '.join((result, *others.values()))}) {{\n"
+        + "\n".join(lines)
+        + "\n}\n}"
     )
 
 
