@@ -11,7 +11,7 @@ from paropt.passes.ir.types import real_of
 from paropt.passes.sharding.explicit_ops import constrained
 from paropt.passes.support.traversal import defining_op
 
-_COMPLEX, _PARTS = "stablehlo.complex", ("stablehlo.real", "stablehlo.imag")
+_COMPLEX, _REAL, _IMAGINARY = "stablehlo.complex", "stablehlo.real", "stablehlo.imag"
 _MULTIPLY = "stablehlo.multiply"
 
 
@@ -34,7 +34,7 @@ def parts_of(value: ir.Value) -> list[ir.Value]:
     if element is None:
         return [value]
     part = ir.RankedTensorType.get(_of(value)[0], element)
-    made = [_create(name, part, [value]) for name in _PARTS]
+    made = [_create(_REAL, part, [value]), _create(_IMAGINARY, part, [value])]
     sharding = _constraint_on(value)
     return made if sharding is None else [constrained(each, sharding) for each in made]
 
