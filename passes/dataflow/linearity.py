@@ -18,6 +18,7 @@ from paropt.passes.ir.op_table import (
     adds,
     is_linear,
     is_shardwise,
+    is_tracked,
     is_tracked_on_condition,
     looks_up,
     only_copies,
@@ -66,6 +67,8 @@ def addends_of(op: ir.Operation, crossing: Crossing) -> Addends:
     require(None not in shapes, f"{name} has a dynamic shape", op)
     addends = law(op, crossing)
     if crossing.reduction.is_global:
+        follows = is_tracked(op) or is_tracked_on_condition(op)
+        require(follows, f"XLA is not known to follow an unreduced value through {name}", op)
         leaves = crossing.leaves_loop or not is_tracked_on_condition(op)
         require(leaves, f"{name} is crossed in a program for all devices by what leaves a loop only", op)
         require_followed(op, addends, crossing.reduction.place[1])

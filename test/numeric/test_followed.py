@@ -13,8 +13,9 @@ from unit.clusters import available
 from paropt.clusters.targets import TargetError, get
 from paropt.hlo.census import Collective, census
 from paropt.passes import annotate_unreduced
+from paropt.passes.dataflow import linearity
 from paropt.passes.dataflow import xla_tracking as followed
-from paropt.passes.ir.op_table import ops_with
+from paropt.passes.ir.op_table import is_tracked, ops_with
 
 TRIPS = 6
 
@@ -354,6 +355,14 @@ def test_followed(case: str) -> None:
     assert in_loops(optimized_hlo(before))
     assert not in_loops(optimized_hlo(after))
     assert_same(before, after, range(3))
+
+
+def test_an_op_that_is_not_tracked_stays_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new row of the op table that is linear is not crossed in a program for all devices, until it says `tracked`."""
+    op = FOLLOWED["stablehlo.real"][0]
+    assert "unreduced" in deferred(module([op]))
+    monkeypatch.setattr(linearity, "is_tracked", lambda op: op.name != "stablehlo.real" and is_tracked(op))
+    assert "unreduced" not in deferred(module([op]))
 
 
 def test_left_ops_stay_in_the_loop() -> None:
