@@ -1,7 +1,8 @@
 """The ops that passes know: one row per op, and the questions that passes ask about an op instead of its name.
 
-An op without a row gets the safe answer to each question. A row says only what has been proven: what is left out of it
-is answered "no". Tests execute each row in the columns that can be executed; see `docs/writing-a-pass.md`.
+A row says what has been proven or measured, and nothing else: each question about an op without a row, or about a
+column that its row leaves out, has the safe answer. Tests execute the rows, as far as columns can be executed; see
+`docs/writing-a-pass.md`.
 """
 
 from collections.abc import Callable, Iterable
@@ -36,8 +37,8 @@ Column = Literal[
     # Reductions before it: `law` says in which operands it is linear, and on what condition.
     "copies",  # it may be crossed whatever the reducer: elements are copied, and converted in their order
     "shardwise",  # it does to a shard what it does to the whole: a reduce_scatter may cross it
-    "tracked",  # XLA follows what is not reduced through it, however values are split
-    "tracked-if",  # XLA does on a condition, in `dataflow/xla_tracking`
+    "tracked",  # in a global-view program XLA follows an unreduced value through it, however values are sharded
+    "tracked-if",  # it does on a condition, in `dataflow/xla_tracking`
     "real-only",  # XLA:TPU loses track of complex numbers there
     "widenable",  # it does in a wider float type what it does in its own
     # What it does with elements.
