@@ -310,6 +310,11 @@ def is_costly(op: ir.Operation) -> bool:
     return row is None or "costly" in row.columns
 
 
+def may_have_effect(op: ir.Operation) -> bool:
+    """Whether `op` may do something though nothing reads its results: an op without a row may."""
+    return kind_of(op) in ("effect", None)
+
+
 # One question a column or kind; what each asks is said there.
 is_elementwise = _is("elementwise")
 is_random = _is("random")
@@ -318,7 +323,6 @@ is_annotation = _is("annotation")
 is_collective = _is("collective")
 is_exposed = _is("exposed")
 is_device_id = _is("device id")
-has_effect = _is("effect")
 
 is_deterministic = _asks("uniform")
 only_computes = _asks("uniform", "repeatable")

@@ -11,7 +11,7 @@ from jaxlib.mlir import ir
 from paropt.passes.ir.constants import is_constant
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import Loop
-from paropt.passes.ir.op_table import has_effect, is_deterministic
+from paropt.passes.ir.op_table import is_deterministic, may_have_effect
 from paropt.passes.ir.types import tensor_of
 from paropt.passes.sharding.collectives import REDUCTIONS
 from paropt.passes.sharding.shardings import read_sharding
@@ -56,7 +56,7 @@ def stages_of(loop: Loop, *, with_closing: bool) -> Stages:
     start = _start(ops[:at], loop)
     closing = _closing(ops[at + 1 :], loop) if with_closing else []
     apart = {op.results[0] for op in (*start, *closing, loop.op) if len(op.results)}
-    effects = [op for op in ops if not len(op.results) or has_effect(op)]
+    effects = [op for op in ops if not len(op.results) or may_have_effect(op)]
     read = [value for op in effects for value in (*op.results, *reads_of(op))]
     used = {
         op.results[0] for op in needed(ops, [*terminator_of(loop.op.block).operands, *read]) if len(op.results)

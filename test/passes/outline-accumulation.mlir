@@ -120,6 +120,34 @@ func.func public @marked(%w: tensor<4xf32>) -> tensor<4xf32> {
   return %m#1 : tensor<4xf32>
 }
 
+// What a call does is not known: it stays, though nothing reads what it returns. An op that only computes does not.
+// CHECK-LABEL:   func.func public @calls
+// CHECK:         func.func private @calls_apply_grad
+// CHECK-NEXT:      call @told
+// CHECK-NEXT:      return
+func.func public @calls(%w: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %two = stablehlo.constant dense<2> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %l:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %two : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %n = stablehlo.add %acc, %w : tensor<4xf32>
+    %next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %next, %n : tensor<i32>, tensor<4xf32>
+  }
+  %unread = stablehlo.negate %l#1 : tensor<4xf32>
+  %t = call @told(%l#1) : (tensor<4xf32>) -> tensor<4xf32>
+  return %l#1 : tensor<4xf32>
+}
+
+func.func private @told(%x: tensor<4xf32>) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
+}
+
 // CHECK:         func.func private @marked_apply_grad(
 func.func private @marked_apply_grad(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %x : tensor<4xf32>
