@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from jaxlib.mlir import ir
 
+from paropt.passes.dataflow.engine import exhaust, post_order
 from paropt.passes.dataflow.side_effects import is_repeatable
 from paropt.passes.ir.barriers import BARRIER
 from paropt.passes.ir.constraints import unconstrained
@@ -22,19 +23,19 @@ class Varying:
 
     def __contains__(self, value: ir.Value) -> bool:
         """Looks back from `value` until something varies, which is soon found where much does."""
-        path = [] if self._now(value) is not None else [(value, self._read_by_op_of(value))]
-        while path:
-            each, rest = path[-1]
-            read = next(rest, None)
-            if read is None:  # nothing that it depends on varies
-                self._known[each] = False
-                path.pop()
-            elif (varies := self._now(read)) is None:
-                path.append((read, self._read_by_op_of(read)))
-            elif varies:
-                self._known |= dict.fromkeys((behind for behind, _ in path), True)
-                break
+        if self._now(value) is None:
+            exhaust(post_order([value], self._undecided))
         return self._known[value]
+
+    def _undecided(self, value: ir.Value) -> Iterator[ir.Value]:
+        """What decides whether `value` varies and has to be decided first; then it is."""
+        for read in reads(op_of(value)):
+            if self._now(read) is None:
+                yield read
+            if self._known[read]:
+                self._known[value] = True
+                return
+        self._known[value] = False  # nothing that it depends on varies
 
     def _now(self, value: ir.Value) -> bool | None:
         """Whether `value` varies, as far as it is known without what its op reads: None when that decides."""
@@ -50,6 +51,3 @@ class Varying:
 
     def _is_carried(self, argument: ir.BlockArgument) -> bool:
         return argument.owner == self._body and unconstrained(self._nexts[argument.arg_number]) != argument
-
-    def _read_by_op_of(self, value: ir.Value) -> Iterator[ir.Value]:
-        return iter(reads(op_of(value)))

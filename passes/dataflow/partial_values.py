@@ -4,7 +4,6 @@ A partial value is one device's addend of a sum that has not been taken yet. Her
 block were not taken where they stand, which values could be left unreduced, and where must that end?
 """
 
-import heapq
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from functools import partial as partial_apply
@@ -12,11 +11,13 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
+from paropt.passes.dataflow.engine import backward, exhaust, in_order
 from paropt.passes.dataflow.linearity import Addends, ConvertPolicy, Crossing, addends_of
 from paropt.passes.dataflow.uniformity import Uniformity
 from paropt.passes.ir.barriers import BARRIER, made_of
 from paropt.passes.ir.branches import BRANCHES, branch_around, ends_of, is_end
 from paropt.passes.ir.constants import is_constant
+from paropt.passes.ir.control_flow import successors
 from paropt.passes.ir.loops import WHILE, Loop
 from paropt.passes.ir.program_order import Place
 from paropt.passes.sharding.collectives import REDUCE_SCATTER, REDUCTIONS, Reduction, reduction_of
@@ -85,14 +86,7 @@ class PartialValues(NamedTuple):
 
     def made_of(self, value: ir.Value) -> list[ir.Value]:
         """The partial values that `value` is computed from, itself first; none when it is not partial."""
-        found: dict[ir.Value, None] = {}  # a set would have an order of its own in each process
-        waiting = [value] if value in self.values else []
-        while waiting:
-            value = waiting.pop()
-            if value not in found:
-                found[value] = None
-                waiting += self.parts(value)
-        return list(found)
+        return list(backward([value], self.parts)) if value in self.values else []
 
     def stopped_at(self, use: ir.OpOperand) -> Declined | None:
         """Why the op that reads `use` may not be done before the reduction."""
@@ -123,11 +117,10 @@ def _result_of(use: ir.OpOperand) -> ir.Value | None:
     holds it; or when it ends a branch, the if's or case's result.
     """
     op = use.owner.operation
-    if is_end(op):
-        return parent_of(op).results[use.operand_number]
-    if op.name == WHILE:
-        return op.results[use.operand_number]
-    return made_of(op, use.operand_number) if len(op.results) else None
+    if not len(op.results) and not is_end(op):
+        return None
+    made = successors(use, manual=False)
+    return made[-1] if made else op.results[0]
 
 
 def blocks_with_reductions(root: ir.Operation) -> list[ir.Block]:
@@ -235,23 +228,17 @@ class BlockFacts:
 
         In program order, so that all operands of an op are known when its turn comes.
         """
-        waiting: list[Place] = []
-        queued: set[ir.Value] = set()  # ops by their first results: MLIR hashes an op by its content
 
-        def await_readers(value: ir.Value) -> None:
-            for use in value.uses:
-                reader = _reader(use)
-                if not len(reader.results) or reader.results[0] in queued:
-                    continue
-                queued.add(reader.results[0])
-                if self._is_own(reader):
-                    heapq.heappush(waiting, Place(reader, self.block))
+        def readers(values: Iterable[ir.Value]) -> Iterator[ir.Value]:
+            """By their first results: MLIR hashes an op by its content."""
+            for op in (_reader(use) for value in values for use in value.uses):
+                if len(op.results) and self._is_own(op):
+                    yield op.results[0]
 
-        for value in values:
-            await_readers(value)
-        while waiting:
-            for value in reached(heapq.heappop(waiting).op):
-                await_readers(value)
+        def place(first: ir.Value) -> Place:
+            return Place(op_of(first), self.block)
+
+        exhaust(in_order(readers(values), lambda first: readers(reached(op_of(first))), place))
 
     def readers(self, values: Iterable[ir.Value], fits: Callable[[ir.Operation], bool]) -> list[ir.Operation]:
         """The ops of the block, in program order, that read one of `values` and fit."""
@@ -373,13 +360,5 @@ def first_source(value: ir.Value, values: PartialValues) -> ir.Operation | None:
 
     None where it is made of carried values only.
     """
-    waiting = [value]
-    while waiting:
-        value = waiting.pop()
-        op = defining_op(value)
-        if op is None:
-            continue
-        if values.is_source(value):
-            return op
-        waiting += values.parts(value)
-    return None
+    made_of = map(defining_op, filter(values.is_source, backward([value], values.parts)))
+    return next((op for op in made_of if op is not None), None)

@@ -5,7 +5,7 @@ fixpoint: everything is uniform unless a varying value reaches it, through data,
 number of trips of a loop.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir
@@ -13,7 +13,10 @@ from jaxlib.mlir.dialects import sdy
 
 from paropt.passes.dataflow.correspondence import keeps_groups_equal
 from paropt.passes.dataflow.device_ids import DeviceNumbers
-from paropt.passes.ir.barriers import BARRIER, before_barrier, made_of
+from paropt.passes.dataflow.engine import exhaust, nearest_first, spread
+from paropt.passes.ir.barriers import BARRIER
+from paropt.passes.ir.control_flow import RETURNS, carried, predecessors, successors
+from paropt.passes.ir.loops import WHILE
 from paropt.passes.ir.op_table import is_deterministic, is_device_id, is_same_in_group
 from paropt.passes.sharding.collectives import Reduction, reduced_over, replica_count
 from paropt.passes.sharding.meshes import Mesh, mesh_named, mesh_of
@@ -21,7 +24,6 @@ from paropt.passes.sharding.shardings import MANUAL
 from paropt.passes.support.remarks import require, source_of
 from paropt.passes.support.traversal import defining_op, module_of, parent_of, terminator_of
 
-_RETURN = "stablehlo.return"
 _MOST_VALUES, _MOST_ORIGINS = 500, 4  # that an explanation goes through, and names
 
 
@@ -41,14 +43,11 @@ class Uniformity:
     def __init__(self, block: ir.Block, reduction: Reduction) -> None:
         self._reduction = reduction
         self._varying: dict[ir.Value, Cause] = {}
-        self._fresh: list[ir.Value] = []
         self._reasons: dict[ir.Value, str] = {}  # what `why` found
         self._numbers: DeviceNumbers | None = None
-        self._terminators: dict[ir.Value, list[ir.Operation]] = {}  # by the first result of the op around them
         self._root = _per_device_region(block)
         self._seed(self._root)
-        while self._fresh:
-            self._propagate(self._fresh.pop())
+        spread(self._varying, self._made_to_vary)
 
     def require_uniform(self, value: ir.Value, what: str, reader: ir.Operation) -> None:
         """Declines unless `value`, which `reader` reads as `what`, is equal on all devices of each group."""
@@ -63,7 +62,7 @@ class Uniformity:
         return self._reasons[value]
 
     def _reason(self, value: ir.Value) -> str:
-        origins = list(dict.fromkeys(self._origins(value)))
+        origins = self._origins(value)
         shown = origins[:_MOST_ORIGINS]
         more = [f"{len(origins) - len(shown)} more"] if len(origins) > len(shown) else []
         return (
@@ -72,51 +71,38 @@ class Uniformity:
             else "computed on every device from constants"
         )
 
-    def _origins(self, value: ir.Value) -> Iterator[str]:
+    def _origins(self, value: ir.Value) -> list[str]:
         """The values, other than constants, from which `value` is computed and that are uniform by themselves."""
-        waiting, seen = [value], {value}
-        while waiting and len(seen) < _MOST_VALUES:
-            value = waiting.pop(0)
-            origin, sources = self._origin(value)
-            if origin:
-                yield origin
-            for source in sources:
-                if source not in seen:
-                    seen.add(source)
-                    waiting.append(source)
+        found: dict[str, None] = {}
+
+        def sources(value: ir.Value) -> list[ir.Value]:
+            origin, made_of = self._origin(value)
+            found.update({origin: None} if origin else {})
+            return made_of
+
+        exhaust(nearest_first([value], sources, limit=_MOST_VALUES))
+        return list(found)
 
     def _origin(self, value: ir.Value) -> tuple[str, list[ir.Value]]:
         """What makes `value` uniform by itself, "" if other values do, and these."""
         op = defining_op(value)
-        if op is not None:
-            if self._restores(op):
-                return f"{op.name} at {source_of(op.location)}, which all devices of a group get", []
-            if is_device_id(op):
-                return f"{op.name} at {source_of(op.location)}, of which all devices of a group make the same", []
-            if op.name == BARRIER:
-                return "", [op.operands[before_barrier(value)]]
-            return "", [*op.operands, *(v for end in self._ends(op) for v in end.operands)]
-        argument: Any = ir.BlockArgument(value)
-        holder, number = argument.owner.owner.operation, argument.arg_number
-        if holder.name == "stablehlo.while":
-            return "", [holder.operands[number], *(end.operands[number] for end in self._ends(holder)[1:])]
-        if holder.name == MANUAL and holder == self._root:
-            return f"argument {number} of the manual computation, which is not sharded over the groups", []
-        return "", [holder.operands[number]] if holder.name == MANUAL else []
-
-    def _ends(self, op: ir.Operation) -> list[ir.Operation]:
-        """The terminators of the regions of `op`; finding one takes as long as its block."""
-        key = op.results[0]
-        if key not in self._terminators:
-            blocks = [region.blocks[0] for region in op.regions if len(region.blocks)]
-            self._terminators[key] = [terminator_of(block) for block in blocks]
-        return self._terminators[key]
+        if op is None:
+            argument: Any = ir.BlockArgument(value)
+            if argument.owner.owner.operation == self._root and self._root.name == MANUAL:
+                number = argument.arg_number
+                return f"argument {number} of the manual computation, which is not sharded over the groups", []
+        elif self._restores(op):
+            return f"{op.name} at {source_of(op.location)}, which all devices of a group get", []
+        elif is_device_id(op):
+            return f"{op.name} at {source_of(op.location)}, of which all devices of a group make the same", []
+        elif op.name != BARRIER:
+            ends = [terminator_of(region.blocks[0]) for region in op.regions if len(region.blocks)]
+            return "", [*op.operands, *(returned for end in ends for returned in end.operands)]
+        return "", [use.value for use in predecessors(value) or ()]
 
     def _mark(self, values: Iterable[ir.Value], cause: Cause) -> None:
         for value in values:
-            if value not in self._varying:
-                self._varying[value] = cause
-                self._fresh.append(value)
+            self._varying.setdefault(value, cause)
 
     def _seed(self, root: ir.Operation) -> None:
         """Marks the values that vary by themselves: arguments, and results of ops not known to be deterministic."""
@@ -170,58 +156,29 @@ class Uniformity:
         self._numbers.learn(op)
         return self._numbers.are_equal(op.results[0])
 
-    def _propagate(self, value: ir.Value) -> None:
-        for use in value.uses:
-            op = use.owner.operation
-            if not self._restores(op):
-                self._mark(self._differing(value, op, use.operand_number), self._varying[value])
-
-    def _differing(self, value: ir.Value, op: ir.Operation, operand: int) -> list[ir.Value]:
-        """The values that vary because `value`, operand number `operand` of `op`, does.
+    def _made_to_vary(self, value: ir.Value, use: ir.OpOperand) -> list[ir.Value]:
+        """The values that vary because `value`, which `use` reads, does.
 
         Not those that are computed of the numbers of devices, and come out equal all the same.
         """
-        reached = list(_reached(op, operand))
+        if self._restores(use.owner.operation):
+            return []
+        reached = _reached(use)
         if self._numbers is None or value not in self._numbers:
             return reached
         return [each for each in reached if not self._numbers.are_equal(each)]
 
 
-def _reached(op: ir.Operation, operand: int) -> Iterator[ir.Value]:
-    """The values that vary because operand number `operand` of `op` does."""
-    match op.name:
-        case "stablehlo.while":
-            yield from _carried(op, operand)
-        case "sdy.manual_computation":
-            yield op.regions[0].blocks[0].arguments[operand]
-        case "stablehlo.return" | "sdy.return":
-            yield from _reached_around(op, operand)
-        case "stablehlo.optimization_barrier":
-            yield made_of(op, operand)
-        case _:
-            yield from op.results
-
-
-def _reached_around(terminator: ir.Operation, operand: int) -> Iterator[ir.Value]:
-    """What the op around `terminator` makes of a varying value that leaves its region."""
-    parent = parent_of(terminator)
-    match parent.name:
-        case "stablehlo.while" if terminator.block == parent.regions[1].blocks[0]:
-            yield from _carried(parent, operand)
-        case "stablehlo.while":  # the predicate: devices make different numbers of trips
-            for position in range(len(parent.results)):
-                yield from _carried(parent, position)
-        case "stablehlo.case" | "stablehlo.if" | "sdy.manual_computation":
-            yield parent.results[operand]
-        case _:
-            yield from parent.results
-
-
-def _carried(loop: ir.Operation, position: int) -> Iterator[ir.Value]:
-    """A carried value, wherever it shows: in the condition, in the body and after the loop."""
-    for region in loop.regions:
-        yield region.blocks[0].arguments[position]
-    yield loop.results[position]
+def _reached(use: ir.OpOperand) -> list[ir.Value]:
+    """The values that vary because what `use` reads does."""
+    op = use.owner.operation
+    reached = successors(use)
+    if reached:
+        return reached
+    op = parent_of(op) if op.name in RETURNS else op
+    if op.name == WHILE:  # the predicate: devices make different numbers of trips
+        return [value for position in range(len(op.results)) for value in carried(op, position)]
+    return list(op.results)
 
 
 def _per_device_region(block: ir.Block) -> ir.Operation:

@@ -6,18 +6,18 @@ in the values that are not reduced, and read nothing else as an addend but zeros
 
 from jaxlib.mlir import ir
 
+from paropt.passes.dataflow.engine import spread
 from paropt.passes.dataflow.linearity import Crossing, addends_of
-from paropt.passes.ir.barriers import BARRIER, before_barrier, made_of
-from paropt.passes.ir.branches import BRANCHES, ends_of, is_end
+from paropt.passes.ir.barriers import BARRIER, before_barrier
+from paropt.passes.ir.branches import BRANCHES
 from paropt.passes.ir.constants import is_zero
+from paropt.passes.ir.control_flow import RETURNS, Use, predecessors, successors
 from paropt.passes.ir.loops import WHILE, Loop, loop_around
 from paropt.passes.ir.op_table import says_sharding
 from paropt.passes.sharding.collectives import GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER, Reduction, reduction_of
 from paropt.passes.sharding.shardings import Axes, sharding_of
 from paropt.passes.support.remarks import require
-from paropt.passes.support.traversal import defining_op, op_of, parent_of
-
-_RETURN = "stablehlo.return"
+from paropt.passes.support.traversal import defining_op, op_of
 
 
 def said_unreduced(value: ir.Value) -> Axes:
@@ -47,60 +47,50 @@ class Unreduced:
         self.loops: dict[ir.Value, Loop] = {}  # by the loop's first result
         self.branches: dict[ir.Value, list[ir.Operation]] = {}  # by the result of an if or case: what ends its branches
         self._sources = sources
-        waiting = list(sources)
-        while waiting:
-            value = waiting.pop()
-            for use in value.uses:
-                waiting += self._reached(value, use)
+        spread(self.values, self._made_by)
         for value in self.values:
             self._check(value)
 
-    def _reached(self, value: ir.Value, use: ir.OpOperand) -> list[ir.Value]:
-        """Marks what `use` of `value` makes; returns what is new."""
-        op, reduction = use.owner.operation, self.values[value]
-        made: list[ir.Value] = []
+    def _made_by(self, value: ir.Value, use: ir.OpOperand) -> list[ir.Value]:
+        """What `use` makes of `value`, which is not reduced."""
+        reduction = self.values[value]
+        made = self._made(use, reduction)
+        clash = [v for v in made if self.values.get(v, reduction) != reduction]
+        require(not clash, "values not reduced over different axes meet", use.owner.operation)
+        return made
+
+    def _made(self, use: ir.OpOperand, reduction: Reduction) -> list[ir.Value]:
+        op = use.owner.operation
         if op.name == GLOBAL_ALL_REDUCE:
             require(reduction_of(op) == reduction, "it reduces other axes than are not reduced", op)
-        elif op.name == GLOBAL_REDUCE_SCATTER:
-            pass  # it ends here; what is left to reduce, another source says
-        elif op.name == WHILE:
-            made = self._carried(Loop(op), use.operand_number)
-        elif is_end(op):
-            made = [parent_of(op).results[use.operand_number]]
-        elif (loop := loop_around(op.block)) is not None and op.name == _RETURN:
-            made = self._carried(loop, use.operand_number)
-        elif op.name == BARRIER:
-            made = [made_of(op, use.operand_number)]
-        else:
+            return []
+        if op.name == GLOBAL_REDUCE_SCATTER:
+            return []  # it ends here; what is left to reduce, another source says
+        carried_on = successors(use, manual=False, conditions=False)
+        if not carried_on:
             require(len(op.results) == 1, f"{op.name} does not commute with the reduction", op)
-            made = [op.results[0]]
-        new = [v for v in made if v not in self.values]
-        clash = [v for v in made if self.values.get(v, reduction) != reduction]
-        require(not clash, "values not reduced over different axes meet", op)
-        self.values |= dict.fromkeys(new, reduction)
-        return new
+            return [op.results[0]]
+        loop = Loop(op) if op.name == WHILE else loop_around(op.block) if op.name in RETURNS else None
+        if loop is not None:
+            self._enter(loop, use.operand_number)
+        return carried_on
 
-    def _carried(self, loop: Loop, position: int) -> list[ir.Value]:
+    def _enter(self, loop: Loop, position: int) -> None:
         self.loops[loop.op.results[0]] = loop
         for use in loop.condition.arguments[position].uses:
             require(False, "the condition of a loop reads a value that is not reduced", use.owner.operation)
-        return [loop.body.arguments[position], loop.op.results[position]]
 
     def _check(self, value: ir.Value) -> None:
         """Declines unless `value` is made of values that are not reduced, and of zeros."""
         if value in self._sources or isinstance(value.owner, ir.Block):
             return
         op = op_of(value)
-        if op.name == WHILE:
-            position = ir.OpResult(value).result_number
-            ends = self.loops[op.results[0]].next_values
-            self._check_addend(op, position)
-            self._check_addend(ends, position)
-            return
-        if op.name in BRANCHES:
-            self.branches[value] = ends_of(op)
-            for end in self.branches[value]:
-                self._check_addend(end, ir.OpResult(value).result_number)
+        if op.name == WHILE or op.name in BRANCHES:
+            uses = predecessors(value) or []
+            if op.name in BRANCHES:
+                self.branches[value] = [use.op for use in uses]
+            for use in uses:
+                self._check_addend(use)
             return
         partial = frozenset(i for i, operand in enumerate(op.operands) if operand in self.values)
         if op.name == BARRIER:
@@ -109,9 +99,8 @@ class Unreduced:
         self.addends[value] = addends_of(op, crossing)
         require(partial <= set(self.addends[value]), f"{op.name} is not linear in a value that is not reduced", op)
         for operand in self.addends[value]:
-            self._check_addend(op, operand)
+            self._check_addend(Use(op, operand))
 
-    def _check_addend(self, op: ir.Operation, operand: int) -> None:
-        value = op.operands[operand]
-        fits = value in self.values or is_zero(value)
-        require(fits, "a sum of what is not reduced and what is", op)
+    def _check_addend(self, use: Use) -> None:
+        fits = use.value in self.values or is_zero(use.value)
+        require(fits, "a sum of what is not reduced and what is", use.op)

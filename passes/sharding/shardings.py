@@ -8,12 +8,12 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
+from paropt.passes.ir.control_flow import MANUAL as MANUAL
 from paropt.passes.ir.op_table import says_sharding
 from paropt.passes.sharding.meshes import Mesh, mesh_named, mesh_of
 from paropt.passes.support.memoize import Remembered
 from paropt.passes.support.traversal import defining_op, is_within, module_of
 
-MANUAL = "sdy.manual_computation"
 SHARDING = "sdy.sharding"  # the attribute
 GSPMD_SHARDING = "mhlo.sharding"
 
