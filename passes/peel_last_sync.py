@@ -2,6 +2,7 @@
 
 from jaxlib.mlir import ir
 
+from paropt.passes.dataflow.engine import forward
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import WHILE, Loop, trip_count
 from paropt.passes.ir.op_table import keeps_elements
@@ -78,18 +79,16 @@ def _peel(loop: Loop) -> Remark | None:
 
 def _reductions_of(loop: Loop) -> list[ir.Value]:
     """The first results of the reductions after the loop that read what the last trip computes."""
-    found: dict[ir.Value, None] = {}
-    following = loop.next_values.operands
-    waiting = [result for result, last in zip(loop.op.results, following, strict=True) if defining_op(last) is not None]
-    while waiting:
-        value = waiting.pop()
-        for use in value.uses:
-            op = use.owner.operation
-            if op.name in PER_DEVICE:
-                found[op.results[0]] = None
-            elif _may_stand_between(op):
-                waiting.append(op.results[0])
+    pairs = zip(loop.op.results, loop.next_values.operands, strict=True)
+    computed = [result for result, following in pairs if defining_op(following) is not None]
+    readers = [use.owner.operation for value in forward(computed, _passed_on) for use in value.uses]
+    found = dict.fromkeys(op.results[0] for op in readers if op.name in PER_DEVICE)
     return [value for value in found if op_of(value).block == loop.op.block]
+
+
+def _passed_on(use: ir.OpOperand) -> list[ir.Value]:
+    op = use.owner.operation
+    return [op.results[0]] if _may_stand_between(op) else []
 
 
 def _may_stand_between(op: ir.Operation) -> bool:

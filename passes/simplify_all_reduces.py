@@ -1,10 +1,12 @@
 """Replaces reductions of what all their devices have already by arithmetic on each device."""
 
 import itertools
+from collections.abc import Sequence
 
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
+from paropt.passes.dataflow.engine import backward
 from paropt.passes.dataflow.uniformity import Uniformity
 from paropt.passes.ir.constants import CONSTANT
 from paropt.passes.ir.op_table import is_elementwise, is_same_in_group, keeps_elements, ops_with
@@ -198,19 +200,19 @@ def _take_out(found: UniformTerm) -> None:
 
 def _made_of(value: ir.Value) -> list[ir.Operation]:
     """The reductions and gathers of which ops on elements make `value`; none if they make it of other arrays, too."""
-    waiting, seen = [value], {value}
     found: list[ir.Operation] = []
-    while waiting and len(seen) <= _MOST_VALUES:
-        op = defining_op(each := waiting.pop())
-        if op is not None and is_same_in_group(op):
-            found.append(op)
-        elif op is not None and _is_looked_through(op):
-            new = dict.fromkeys(operand for operand in op.operands if operand not in seen)
-            waiting += new
-            seen.update(new)
-        elif (op is None or op.name != CONSTANT) and ir.RankedTensorType(each.type).shape:
+    for number, each in enumerate(backward([value], _looked_through)):
+        op = defining_op(each)
+        is_other = op is None or not (is_same_in_group(op) or _is_looked_through(op) or op.name == CONSTANT)
+        if number == _MOST_VALUES or (is_other and ir.RankedTensorType(each.type).shape):
             return []
-    return found if not waiting else []
+        found += [op] if op is not None and is_same_in_group(op) else []
+    return found
+
+
+def _looked_through(value: ir.Value) -> Sequence[ir.Value]:
+    op = defining_op(value)
+    return op.operands if op is not None and not is_same_in_group(op) and _is_looked_through(op) else ()
 
 
 def _is_looked_through(op: ir.Operation) -> bool:

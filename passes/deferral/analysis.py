@@ -1,11 +1,12 @@
 """What may leave a loop: carried values that may stay partial in the whole of it, and the reductions that then go."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
 from paropt.passes.dataflow.duplication_cost import PER_BYTE, adds_nothing, joined, multiplications
+from paropt.passes.dataflow.engine import nearest_first
 from paropt.passes.dataflow.execution_bounds import most_executions
 from paropt.passes.dataflow.loop_eval import executions, trips_of
 from paropt.passes.dataflow.loop_invariants import Varying
@@ -445,18 +446,14 @@ def reason_to_stay(op: ir.Operation, found: Deferrals, otherwise: Declined) -> D
     """
     if any(result in part.members for part in found.parts for result in op.results):
         return otherwise
-    waiting: list[ir.Value] = list(op.results)
-    seen = set(waiting)
-    while waiting:
-        value = waiting.pop(0)
-        if value in found.reasons:
-            return found.reasons[value]
-        for use in value.uses:
-            stopped = found.values.stopped_at(use)
-            if stopped is not None:
-                return stopped
-            made = found.values.made_by(use)
-            if made is not None and made not in seen:
-                seen.add(made)
-                waiting.append(made)
+
+    def made_by(value: ir.Value) -> Iterator[ir.Value]:
+        return (made for use in value.uses if (made := found.values.made_by(use)) is not None)
+
+    results: list[ir.Value] = list(op.results)
+    for value in nearest_first(results, made_by):
+        reasons = (found.reasons.get(value), *map(found.values.stopped_at, value.uses))
+        for reason in reasons:
+            if reason is not None:
+                return reason
     return otherwise

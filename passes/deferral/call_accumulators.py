@@ -4,11 +4,12 @@ Where nothing else needs them in each call, they might be handed on unreduced. W
 computed under a mask: in a branch, for a select, or for a product by 0 or 1, as by `optax.MultiSteps`.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
+from paropt.passes.dataflow.engine import depth_first
 from paropt.passes.dataflow.partial_values import BlockFacts, PartialValues
 from paropt.passes.deferral.counter_selects import MULTIPLY, SELECT, is_mask, scalar_under
 from paropt.passes.ir.constants import is_constant
@@ -83,22 +84,24 @@ def _carried_on(argument: ir.Value, order: Collection[ir.Value], values: Partial
 def _is_masked(read: Collection[ir.Value], position: int, values: PartialValues, block: ir.Block) -> bool:
     """Whether nothing is computed of the values `read` but some of them, what is masked, and the result `position`."""
     members, end = set(read), terminator_of(block)
-    waiting, seen = list(read), set(read)
-    while waiting:
-        value = waiting.pop()
+
+    def readers(value: ir.Value) -> Iterator[ir.Operation]:
+        """The ops that compute something else of `value`, in each call."""
         for use in value.uses:
             op = use.owner.operation
-            made = values.made_by(use)
             if op.block != block or _masks(op, use.operand_number) or (op == end and use.operand_number == position):
                 continue
-            if made in members and value in members:
-                continue
-            if op.name in REDUCTIONS or op == end or members.intersection(op.results):
-                return False
-            new = [result for result in op.results if result not in seen]
-            seen.update(new)
-            waiting += new
-    return True
+            if not (value in members and values.made_by(use) in members):
+                yield op
+
+    def made_of(value: ir.Value) -> Iterator[ir.Value]:
+        return (result for op in readers(value) for result in op.results)
+
+    return not any(
+        op.name in REDUCTIONS or op == end or members.intersection(op.results)
+        for value in depth_first(read, made_of)
+        for op in readers(value)
+    )
 
 
 def _masks(op: ir.Operation, number: int) -> bool:

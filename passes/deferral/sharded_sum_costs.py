@@ -6,6 +6,7 @@ from math import prod
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
+from paropt.passes.dataflow.engine import spread
 from paropt.passes.deferral.analysis import Cost
 from paropt.passes.ir.loops import WHILE, Loop, loop_around, trip_count
 from paropt.passes.sharding.annotations import shard_bytes
@@ -30,16 +31,16 @@ def sums_of(producers: Iterable[Producer]) -> list[list[Producer]]:
 
 def _sum_behind(value: ir.Value) -> ir.Value:
     """What is accumulated of `value` in the end: behind the outermost loop that linear ops bring it to."""
-    waiting, seen, last = [value], {value}, value
-    while waiting:
-        for use in waiting.pop().uses:
-            user = use.owner.operation
-            if user.name == "stablehlo.return" and loop_around(user.block) is not None:
-                last = parent_of(user).results[use.operand_number]
-            new = [made for made in made_by(use) if made not in seen]
-            seen.update(new)
-            waiting += new
-    return last
+    ends = [value]
+
+    def made_of(_: ir.Value, use: ir.OpOperand) -> list[ir.Value]:
+        user = use.owner.operation
+        if user.name == "stablehlo.return" and (loop := loop_around(user.block)) is not None:
+            ends.append(loop.op.results[use.operand_number])
+        return made_by(use)
+
+    spread({value: None}, made_of)
+    return ends[-1]
 
 
 def cost_of_whole(producers: list[Producer], kept: frozenset[str], propagated: Propagated) -> Cost:

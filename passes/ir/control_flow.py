@@ -80,17 +80,19 @@ def _behind(end: ir.Operation, position: int, manual: bool, conditions: bool) ->
     return [op.results[position]] if crossed else None
 
 
-def predecessors(value: ir.Value, *, manual: bool = True) -> list[Use] | None:
+def predecessors(value: ir.Value, *, manual: bool = True, back_edges: bool = True) -> list[Use] | None:
     """The operands that `value` may be: those of which it is a successor. None where no control flow makes it.
 
-    Of what a loop carries, first the init operand, then what the body returns; of an if or case, each branch's.
+    Of what a loop carries, first the init operand, then what the body returns, but for `back_edges`; of an if or case,
+    what each branch returns.
     """
     owner = value.owner
     is_argument = isinstance(owner, ir.Block)
     op = owner.owner.operation if isinstance(owner, ir.Block) else owner.operation
     position = ir.BlockArgument(value).arg_number if is_argument else ir.OpResult(value).result_number
     if op.name == WHILE:
-        return [Use(op, position), Use(terminator_of(Loop(op).body), position)]
+        entry = Use(op, position)
+        return [entry, Use(terminator_of(Loop(op).body), position)] if back_edges else [entry]
     if op.name == MANUAL and manual:
         return [Use(op if is_argument else terminator_of(op.regions[0].blocks[0]), position)]
     if op.name in BRANCHES:

@@ -11,6 +11,7 @@ from typing import NamedTuple, NoReturn
 
 from jaxlib.mlir import ir
 
+from paropt.passes.dataflow.engine import backward
 from paropt.passes.dataflow.linearity import Crossing, addends_of
 from paropt.passes.dataflow.side_effects import is_repeatable
 from paropt.passes.ir.barriers import BARRIER
@@ -298,22 +299,20 @@ class Batching:
 
     def _inputs(self, value: ir.Value) -> set[ir.Value] | None:
         """`value` and what it is computed from, if all of it costs little and needs no state; else None."""
-        found = {value}
-        waiting = [value]
-        while waiting:
-            value = waiting.pop()
-            op = defining_op(value)
-            if op is None:
-                if value in self._state or value.owner != self._block:
-                    return None
-                continue
-            is_cheap = op.block == self._block and is_deterministic(op) and not is_costly(op)
-            if not is_cheap or self.facts.get(value) == Role.SAME:
+        found: set[ir.Value] = set()
+        for each in backward([value], _operands):
+            if not self._is_cheap(each):
                 return None
-            fresh = [operand for operand in op.operands if operand not in found]
-            found.update(fresh)
-            waiting += fresh
+            found.add(each)
         return found
+
+    def _is_cheap(self, value: ir.Value) -> bool:
+        """Whether it costs little to compute `value` of what its op reads, no state among it."""
+        op = defining_op(value)
+        if op is None:
+            return value not in self._state and bool(value.owner == self._block)
+        is_cheap = op.block == self._block and is_deterministic(op) and not is_costly(op)
+        return is_cheap and self.facts.get(value) != Role.SAME
 
     def _maker(self, value: ir.Value) -> ir.Operation:
         """The op that took the sum over examples that `value` is computed from."""
@@ -339,6 +338,11 @@ class Batching:
     def is_in_loop(self, op: ir.Operation) -> bool:
         """Whether `op` is done for each part, as far as the parts decide that."""
         return any(isinstance(fact := self.facts.get(r), Batch) or fact == Role.SAME for r in op.results)
+
+
+def _operands(value: ir.Value) -> Sequence[ir.Value]:
+    op = defining_op(value)
+    return op.operands if op is not None else ()
 
 
 class _TakenBefore(Exception):  # noqa: N818  an answer, not an error

@@ -29,9 +29,8 @@ def moved_sums(found: list[PartialValues], facts: BlockFacts) -> list[MovedSums]
     """The sums of what is moved after a reduction, whose values are `found`; and then moved again."""
     known: dict[ir.Value, ir.Value] | None = None
     sums: list[MovedSums] = []
-    waiting: list[tuple[PartialValues, MovedSums | None]] = [(each, None) for each in found]
-    while waiting:
-        read, before = waiting.pop(0)
+    todo: list[tuple[PartialValues, MovedSums | None]] = [(each, None) for each in found]
+    for read, before in todo:  # which grows
         moves = [op for op in map(op_of, read.stopped) if is_mover(op) and _may_follow(op, read)]
         if known is None and any(len(op.operands) > 1 for op in moves):
             known = twins(facts.block)
@@ -41,7 +40,7 @@ def moved_sums(found: list[PartialValues], facts: BlockFacts) -> list[MovedSums]
         for kind, results in by_kind.items():
             reduction = read.reduction._replace(moved=(*read.reduction.moved, kind))
             sums.append(MovedSums(facts.partial_values(reduction, results), read, before))
-            waiting.append((sums[-1].values, sums[-1]))
+            todo.append((sums[-1].values, sums[-1]))
     return sums
 
 

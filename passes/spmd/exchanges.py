@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
+from paropt.passes.dataflow.engine import backward, exhaust, forward
 from paropt.passes.ir.types import tensor_of
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import Axes, Sharding, names_of
@@ -16,16 +17,19 @@ _SCATTER = "stablehlo.scatter"
 
 def exchanges(module: ir.Operation, propagated: Propagated) -> frozenset[ir.Value]:
     """What ops on elements make of a batched scatter and of what is split over the same axes, but otherwise."""
-    waiting = [op.results[0] for op in ops_of(module, _SCATTER) if _is_batched(op)]
     found: set[ir.Value] = set()
-    while waiting:
-        for op in (use.owner.operation for use in waiting.pop().uses):
-            if not op.results or not _is_on_elements(op):
-                continue
-            if len(op.operands) == 1:
-                waiting.append(op.results[0])
-            elif _is_exchanged(op, None, propagated):
-                found.add(op.results[0])
+
+    def made_by(use: ir.OpOperand) -> list[ir.Value]:
+        op = use.owner.operation
+        if not op.results or not _is_on_elements(op):
+            return []
+        if len(op.operands) == 1:
+            return [op.results[0]]
+        if _is_exchanged(op, None, propagated):
+            found.add(op.results[0])
+        return []
+
+    exhaust(forward([op.results[0] for op in ops_of(module, _SCATTER) if _is_batched(op)], made_by))
     return frozenset(found)
 
 
@@ -49,16 +53,16 @@ def _exchange_before(
     value: ir.Value, axes: frozenset[str], exchanged: Collection[ir.Value], propagated: Propagated
 ) -> ir.Operation | None:
     """The op that makes one of `exchanged`, split over `axes`, on the way to `value` through ops on elements."""
-    waiting, seen = [value], {value}
-    while waiting:
-        op = defining_op(waiting.pop())
-        if op is None or not _is_on_elements(op):
-            continue
-        if op.results[0] in exchanged and _is_exchanged(op, axes, propagated):
-            return op
-        waiting += [operand for operand in op.operands if operand not in seen]
-        seen.update(op.operands)
-    return None
+
+    def ends_here(op: ir.Operation) -> bool:
+        return op.results[0] in exchanged and _is_exchanged(op, axes, propagated)
+
+    def read(value: ir.Value) -> Sequence[ir.Value]:
+        op = defining_op(value)
+        return op.operands if op is not None and _is_on_elements(op) else ()
+
+    makers = map(defining_op, backward([value], read))
+    return next((op for op in makers if op is not None and _is_on_elements(op) and ends_here(op)), None)
 
 
 def _is_exchanged(op: ir.Operation, axes: frozenset[str] | None, propagated: Propagated) -> bool:

@@ -4,16 +4,18 @@ A sum that is left unreduced over such an axis would have to be held whole on ev
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-from paropt.passes.ir.branches import BRANCHES, ends_of, is_end
+from paropt.passes.dataflow.engine import backward, exhaust, forward
+from paropt.passes.ir.branches import BRANCHES
 from paropt.passes.ir.constraints import CONSTRAINT
+from paropt.passes.ir.control_flow import carried, predecessors, successors
 from paropt.passes.ir.loops import WHILE, Loop, loop_around, start_of
-from paropt.passes.ir.op_table import adds, assembles, carries_operands, is_elementwise, is_tracked, keeps_elements
+from paropt.passes.ir.op_table import adds, assembles, is_elementwise, is_tracked, keeps_elements
 from paropt.passes.ir.types import tensor_of
 from paropt.passes.sharding.annotations import shard_bytes
 from paropt.passes.sharding.propagation import Propagated
@@ -21,7 +23,7 @@ from paropt.passes.sharding.shardings import Sharding, is_idle, is_manual, names
 from paropt.passes.spmd.producers import PRODUCTS
 from paropt.passes.support.traversal import defining_op, is_within, ops_of, parent_of
 
-_CONVERT = "stablehlo.convert"
+_CONVERT, _RETURN = "stablehlo.convert", "stablehlo.return"
 _PUT_ROW = "stablehlo.dynamic_update_slice"
 
 
@@ -88,13 +90,12 @@ def _like_parameters(loop: Loop) -> Iterator[tuple[ir.Value, frozenset[str], ir.
 
 def _shapes_of(value: ir.Value) -> frozenset[str]:
     """The shapes of what `value` is put together of: gradients may be accumulated in a row, or transposed."""
-    waiting, seen = [value], {value}
-    while waiting:
-        op = defining_op(waiting.pop())
-        terms = list(op.operands) if op is not None and _puts_together(op) else []
-        waiting += [term for term in terms if term not in seen]
-        seen.update(terms)
-    return frozenset(map(_shape, seen))
+    return frozenset(map(_shape, backward([value], _terms)))
+
+
+def _terms(value: ir.Value) -> Sequence[ir.Value]:
+    op = defining_op(value)
+    return op.operands if op is not None and _puts_together(op) else ()
 
 
 def _puts_together(op: ir.Operation) -> bool:
@@ -153,15 +154,17 @@ def is_activation(value: ir.Value, axes: frozenset[str], others: set[ir.Value]) 
     The sum would stay split over `axes`. `others` are known to be none, and grow: all that is made of gradients may
     meet in their norm.
     """
-    waiting, seen = [value], {value}
-    while waiting:
-        for use in waiting.pop().uses:
+
+    def made_by(use: ir.OpOperand) -> Iterator[ir.Value]:
+        return (made for made in _made_by(use, axes) if made not in others)
+
+    seen: set[ir.Value] = set()
+    for each in forward([value], made_by):
+        for use in each.uses:
             user = use.owner.operation
             if user.name in PRODUCTS or _adds_up_rows(user, use.operand_number):
                 return True
-            new = [made for made in _made_by(user, use.operand_number, axes) if made not in seen and made not in others]
-            seen.update(new)
-            waiting += new
+        seen.add(each)
     others |= seen
     return False
 
@@ -175,22 +178,20 @@ def _adds_up_rows(op: ir.Operation, operand: int) -> bool:
     return any(size > 1 for dimension, size in enumerate(shape) if dimension not in window)
 
 
-def _made_by(op: ir.Operation, operand: int, axes: frozenset[str]) -> list[ir.Value]:
-    """What `op` makes of an operand; what an outermost loop returns counts as nothing of its body's, and so does what
+def _made_by(use: ir.OpOperand, axes: frozenset[str]) -> list[ir.Value]:
+    """What an op makes of an operand; what an outermost loop returns counts as nothing of its body's, and so does what
     the next trip makes of a parameter that is updated: of what the user splits over one of `axes`.
     """
-    if op.name == WHILE:
-        return [Loop(op).body.arguments[operand], op.results[operand]]
-    if is_end(op):
-        return [parent_of(op).results[operand]]
-    if op.name != "stablehlo.return":
+    op, operand = use.owner.operation, use.operand_number
+    if op.name not in (WHILE, _RETURN):
         return list(op.results)
-    loop = loop_around(op.block)
+    loop = loop_around(op.block) if op.name == _RETURN else None
     if loop is None:
-        return list(parent_of(op).results)
-    inner = [loop.op.results[operand]] if is_within(loop.op, WHILE) else []
+        return successors(use, conditions=False) or list(parent_of(op).results)  # the latter of a predicate or reducer
+    argument, result = carried(loop.op, operand, conditions=False)
+    inner = [result] if is_within(loop.op, WHILE) else []
     updated = _is_parameter(loop.op.operands[operand], axes)
-    return inner if updated else [loop.body.arguments[operand], *inner]
+    return inner if updated else [argument, *inner]
 
 
 def _is_copy(op: ir.Operation, axes: frozenset[str]) -> bool:
@@ -286,29 +287,25 @@ def _is_parameter(value: ir.Value, axes: frozenset[str]) -> bool:
 
 def _origins(value: ir.Value, *, through_constraints: bool = False) -> list[ir.Value]:
     """What `value` is computed from element by element, as far as that can be followed."""
-    waiting, seen, found = [value], {value}, list[ir.Value]()
-    while waiting:
-        value = waiting.pop()
-        sources = _sources(value, through_constraints=through_constraints)
-        found += [] if sources else [value]
-        waiting += [source for source in sources if source not in seen]
-        seen.update(sources)
+    found: list[ir.Value] = []
+
+    def sources(value: ir.Value) -> list[ir.Value]:
+        known = _sources(value, through_constraints=through_constraints)
+        found.extend([] if known else [value])
+        return known
+
+    exhaust(backward([value], sources))
     return found
 
 
 def _sources(value: ir.Value, *, through_constraints: bool) -> list[ir.Value]:
     """What `value` is computed from in its place, or starts as; none of what is computed otherwise."""
-    op, block = defining_op(value), value.owner
-    if op is None:
-        loop = loop_around(block) if isinstance(block, ir.Block) else None
-        return [loop.op.operands[ir.BlockArgument(value).arg_number]] if loop is not None else []
-    if keeps_elements(op) or (through_constraints and op.name == CONSTRAINT):
+    op = defining_op(value)
+    if op is not None and (keeps_elements(op) or (through_constraints and op.name == CONSTRAINT)):
         return list(op.operands)
-    if is_elementwise(op):
+    if op is not None and is_elementwise(op):
         return [operand for operand in op.operands if _shape(operand) == _shape(value)]
-    if op.name in BRANCHES:
-        return [end.operands[ir.OpResult(value).result_number] for end in ends_of(op)]
-    return [op.operands[ir.OpResult(value).result_number]] if carries_operands(op) else []
+    return [use.value for use in predecessors(value, manual=False, back_edges=False) or ()]
 
 
 def _shape(value: ir.Value) -> str:
@@ -320,18 +317,18 @@ def _spread(
     value: ir.Value, axes: frozenset[str], found: defaultdict[ir.Value, frozenset[str]], *, through_sums: bool
 ) -> None:
     """Notes `axes` for all that `value` is made of by linear ops, in its loop and the loops and branches in it."""
-    waiting = [value]
-    while waiting:
-        value = waiting.pop()
+
+    def made_of(value: ir.Value) -> Sequence[ir.Value]:
         if axes <= found[value]:
-            continue
+            return ()
         found[value] |= axes
         op = defining_op(value)
         if op is None or is_manual(op):
-            continue
-        if op.name == WHILE:
-            waiting.append(Loop(op).next_values.operands[ir.OpResult(value).result_number])
-        elif op.name in BRANCHES:
-            waiting += [end.operands[ir.OpResult(value).result_number] for end in ends_of(op)]
-        elif is_tracked(op) and (through_sums or not adds(op)):  # behind a sum, it is no longer one gradient
-            waiting += op.operands
+            return ()
+        if op.name == WHILE or op.name in BRANCHES:
+            return [use.value for use in predecessors(value) or () if use.op.name == _RETURN]
+        return (
+            op.operands if is_tracked(op) and (through_sums or not adds(op)) else ()
+        )  # behind a sum, it is no longer one gradient
+
+    exhaust(backward([value], made_of))

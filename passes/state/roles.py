@@ -1,9 +1,11 @@
 """What arguments are for: parameters, optimizer state, batches."""
 
 import re
+from collections.abc import Iterator
 
 from jaxlib.mlir import ir
 
+from paropt.passes.dataflow.engine import forward
 from paropt.passes.ir.loops import WHILE, Loop
 from paropt.passes.ir.signature import Signature, Slot
 from paropt.passes.state.contract import Gradient, gradients_of, states_of
@@ -64,18 +66,11 @@ def _is_sliced(value: ir.Value) -> bool:
 
 def _reaches(value: ir.Value, ends: set[ir.Value]) -> bool:
     """Whether a value in `ends` depends on `value`: through data, as far as ops at this level tell."""
-    seen: set[ir.Value] = set()
-    waiting = [value]
-    while waiting:
-        value = waiting.pop()
-        if value in ends:
-            return True
-        if value in seen:
-            continue
-        seen.add(value)
-        for use in value.uses:
-            op: ir.Operation | None = use.owner.operation
-            while op is not None and op.name != "func.func":
-                waiting += op.results
-                op = op.parent.operation if op.parent is not None else None
-    return False
+
+    def made_by(use: ir.OpOperand) -> Iterator[ir.Value]:
+        op: ir.Operation | None = use.owner.operation
+        while op is not None and op.name != "func.func":
+            yield from op.results
+            op = op.parent.operation if op.parent is not None else None
+
+    return any(each in ends for each in forward([value], made_by))

@@ -1,12 +1,13 @@
 """Which results are new values of which arguments, and what is still read once a result is there."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from jaxlib.mlir import ir
 
-from paropt.passes.ir.op_table import returns_of_regions
+from paropt.passes.dataflow.engine import forward
+from paropt.passes.ir.control_flow import predecessors
 from paropt.passes.ir.signature import Signature
-from paropt.passes.support.traversal import defining_op, op_of, parent_of, terminator_of
+from paropt.passes.support.traversal import defining_op, parent_of
 
 _MOST_VALUES = 256  # looked at for one result: a new value is near the old one
 
@@ -54,17 +55,13 @@ def reader_after(signature: Signature, argument: int, result: int) -> ir.Operati
 
 def _behind(value: ir.Value) -> Iterator[ir.Value]:
     """The values of the type of `value` that it is computed from, in one step."""
-    if isinstance(value, ir.BlockArgument):
-        around = value.owner.owner.operation
-        if around.name == "sdy.manual_computation":
-            yield around.operands[value.arg_number]
+    before = predecessors(value, back_edges=False)
+    if before is not None:
+        yield from (use.value for use in before)
+    elif (op := defining_op(value)) is None:
         return
-    op, position = op_of(value), ir.OpResult(value).result_number
-    if returns_of_regions(op):
-        for region in op.regions:
-            yield terminator_of(region.blocks[0]).operands[position]
     elif [operand.type for operand in op.operands] == [result.type for result in op.results]:
-        yield op.operands[position]  # a loop, an optimization_barrier, a variadic collective
+        yield op.operands[ir.OpResult(value).result_number]  # a variadic collective
     else:
         yield from (operand for operand in op.operands if operand.type == value.type)
 
@@ -80,19 +77,15 @@ def _needs(reader: ir.Operation, maker: ir.Operation) -> bool:
     """Whether `reader` reads, through other ops, a result of `maker`; both are in one block."""
     if reader.is_before_in_block(maker):
         return False
-    seen: set[ir.Value] = set()
-    waiting = [maker]
-    while waiting:
-        for value in waiting.pop().results:
-            if value in seen:
-                continue
-            seen.add(value)
-            for use in value.uses:
-                user = use.owner.operation
-                while user.block != reader.block:
-                    user = parent_of(user)
-                if user == reader:
-                    return True
-                if user.is_before_in_block(reader):
-                    waiting.append(user)
-    return False
+
+    def reading(use: ir.OpOperand) -> ir.Operation:
+        user = use.owner.operation
+        while user.block != reader.block:
+            user = parent_of(user)
+        return user
+
+    def made_by(use: ir.OpOperand) -> Iterable[ir.Value]:
+        user = reading(use)
+        return user.results if user.is_before_in_block(reader) else ()
+
+    return any(reading(use) == reader for value in forward(maker.results, made_by) for use in value.uses)

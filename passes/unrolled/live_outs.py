@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
+from paropt.passes.dataflow.engine import backward
 from paropt.passes.support.remarks import Declined
-from paropt.passes.support.traversal import captured, defining_op, parent_of
+from paropt.passes.support.traversal import defining_op, parent_of, reads
 from paropt.passes.unrolled.packs import Carried, Copies, Each, Group, Shared, Source, Values
 
 CONCATENATE = "stablehlo.concatenate"
@@ -129,21 +130,12 @@ def _try(copies: Copies, values: Values, order: Order, begin: int) -> None:
 
 def _depend(values: Iterable[ir.Value], copies: Copies, order: Order, begin: int) -> bool:
     """Whether one of `values` is computed from what is computed in `copies`, which start at position `begin`."""
-    seen: set[ir.Value] = set()
-    waiting = list(values)
-    while waiting:
-        value = waiting.pop()
-        if value in copies.places:
-            return True
+
+    def read(value: ir.Value) -> Sequence[ir.Value]:
         position = order.of(value)
-        if value in seen or position is None or position < begin:
-            continue
-        seen.add(value)
-        op = order.ops[position]
-        waiting += op.operands
-        if len(op.regions):
-            waiting += captured(op)
-    return False
+        return reads(order.ops[position]) if position is not None and position >= begin else ()
+
+    return any(value in copies.places for value in backward(values, read))
 
 
 def following(copies: Copies, order: Order, end: int) -> list[ir.Operation]:
@@ -153,8 +145,7 @@ def following(copies: Copies, order: Order, end: int) -> list[ir.Operation]:
     for op in order.ops[first_position(copies, order) : end]:
         if len(op.results) and op.results[0] in copies.places:
             continue
-        reads = [*op.operands, *(captured(op) if len(op.regions) else ())]
-        if any(value in late for value in reads):
+        if any(value in late for value in reads(op)):
             found.append(op)
             late.update(op.results)
     return found

@@ -98,8 +98,9 @@ class Copies:
 
     def retract(self) -> None:
         """Takes back what the last `align` added."""
-        while self._undo:
-            self._undo.pop()()
+        for undo in reversed(self._undo):
+            undo()
+        self._undo.clear()
 
     def _align(self, waiting: list[Values]) -> None:
         unlike: list[tuple[Values, Declined]] = []  # taken last, when it is known what the copy before computes

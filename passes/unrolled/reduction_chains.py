@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
+from paropt.passes.dataflow.engine import depth_first, post_order
 from paropt.passes.ir.constants import CONSTANT, splat_of
 from paropt.passes.ir.op_table import is_identity, may_squeeze
 from paropt.passes.sharding.collectives import combiner_of
@@ -80,14 +81,11 @@ class _Trees:
         return ops[::-1]
 
     def _depth(self, value: ir.Value) -> int:
-        waiting = [value]
-        while waiting:
-            top = waiting[-1]
-            unknown = [each for each in self.below(top) if each not in self._depths]
-            if not unknown:
-                self._depths[top] = 1 + max((self._depths[each] for each in self.below(top)), default=0)
-                waiting.pop()
-            waiting += unknown
+        def unknown(value: ir.Value) -> list[ir.Value]:
+            return [each for each in self.below(value) if each not in self._depths]
+
+        for each in post_order([value], unknown):
+            self._depths[each] = 1 + max((self._depths[inner] for inner in self.below(each)), default=0)
         return self._depths[value]
 
 
@@ -157,18 +155,13 @@ def _chain(
 
 def _tree(end: ir.Operation, trees: _Trees) -> list[Accumulation]:
     """The sum at `end` of at least three terms that all look alike."""
-    ops: list[ir.Operation] = []
-    waiting = [end.results[0]]
-    while waiting:
-        value = waiting.pop()
-        op = op_of(value)
-        ops.append(op)
-        inner = trees.below(value)
-        for operand in reversed(list(op.operands)):
-            if _passed(operand) in inner:
-                waiting.append(_passed(operand))
-    ops.reverse()
-    terms = _leaves(end.results[0], {op.results[0] for op in ops})
+
+    def inner(value: ir.Value) -> list[ir.Value]:
+        operands = map(_passed, reversed(list(op_of(value).operands)))
+        return [operand for operand in operands if operand in trees.below(value)]
+
+    ops = [op_of(value) for value in depth_first([end.results[0]], inner)][::-1]
+    terms = _leaves(ops)
     alike = len(terms) > 2 and len({_look(term) for term in terms}) == 1 and _is_direct(ops)
     return [Accumulation(tuple(ops), tuple(terms), None, is_tree=True)] if alike else []
 
@@ -221,17 +214,13 @@ def _is_direct(ops: Sequence[ir.Operation]) -> bool:
     return all(next(op.results[0].uses).owner.name == op.name for op in ops[:-1])
 
 
-def _leaves(root: ir.Value, sums: set[ir.Value]) -> list[ir.Value]:
-    """What is added up, from left to right."""
-    found: list[ir.Value] = []
-    waiting = [root]
-    while waiting:
-        value = waiting.pop()
-        if _passed(value) in sums:
-            waiting += reversed(list(op_of(_passed(value)).operands))
-        else:
-            found.append(value)
-    return found
+def _leaves(ops: Sequence[ir.Operation]) -> list[ir.Value]:
+    """What the last of `ops` adds up, from left to right; each comes behind those of which it adds up the results."""
+    leaves: dict[ir.Value, list[ir.Value]] = {}
+    for op in ops:
+        each = (leaves.pop(_passed(operand), [operand]) for operand in op.operands)
+        leaves[op.results[0]] = [leaf for term in each for leaf in term]
+    return leaves[ops[-1].results[0]]
 
 
 def _look(value: ir.Value) -> tuple[str, ir.Type]:

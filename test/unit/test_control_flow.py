@@ -150,6 +150,7 @@ def test_predecessors_in_order(module: ir.Module) -> None:
             "arg 0 of m.0 in r",
             "b#0 in return of r.1",
         ]
+        assert predecessors(value, back_edges=False) == before[:1]
     before = predecessors(branch.results[0])
     assert before is not None
     assert [name_of(use.value) for use in before] == ["s#0", "e#0"]
