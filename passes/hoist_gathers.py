@@ -8,6 +8,7 @@ from jaxlib.mlir import ir
 
 from paropt.passes.deferral.policy import HOLDS_PARAMETERS, PolicyName
 from paropt.passes.ir.constants import BARRIER
+from paropt.passes.ir.control_flow import Use
 from paropt.passes.ir.loops import WHILE, Loop, trip_count
 from paropt.passes.ir.types import FloatName, bytes_of, float_type, in_element_type
 from paropt.passes.rewrite.erase import erase_unread
@@ -20,7 +21,6 @@ from paropt.passes.spmd.loop_parameters import (
     CONVERT,
     Parameter,
     Reading,
-    Use,
     constraint_over,
     narrowest,
     sharded_parameters,

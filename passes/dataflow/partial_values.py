@@ -15,9 +15,9 @@ from paropt.passes.dataflow.engine import backward, exhaust, in_order
 from paropt.passes.dataflow.linearity import Addends, ConvertPolicy, Crossing, addends_of
 from paropt.passes.dataflow.uniformity import Uniformity
 from paropt.passes.ir.barriers import BARRIER, made_of
-from paropt.passes.ir.branches import BRANCHES, branch_around, ends_of, is_end
+from paropt.passes.ir.branches import BRANCHES, branch_around, is_end
 from paropt.passes.ir.constants import is_constant
-from paropt.passes.ir.control_flow import successors
+from paropt.passes.ir.control_flow import predecessors, successors
 from paropt.passes.ir.loops import WHILE, Loop
 from paropt.passes.ir.program_order import Place
 from paropt.passes.sharding.collectives import REDUCE_SCATTER, REDUCTIONS, Reduction, reduction_of
@@ -266,7 +266,8 @@ class BlockFacts:
     def _join(self, op: ir.Operation, reduction: Reduction, found: PartialValues) -> list[ir.Value]:
         """The results of the if or case `op` that may be partial because a branch returns a partial value."""
         joined: list[ir.Value] = []
-        for result, choices in zip(op.results, zip(*(end.operands for end in ends_of(op)), strict=True), strict=True):
+        for result in op.results:
+            choices = tuple(use.value for use in predecessors(result) or ())
             if not any(choice in found.values for choice in choices):
                 continue
             try:

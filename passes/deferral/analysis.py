@@ -12,7 +12,8 @@ from paropt.passes.dataflow.loop_eval import executions, trips_of
 from paropt.passes.dataflow.loop_invariants import Varying
 from paropt.passes.dataflow.partial_values import BlockFacts, PartialValues
 from paropt.passes.deferral.branch_reads import BranchSum, branch_of, branch_reads
-from paropt.passes.ir.branches import BRANCHES, ends_of
+from paropt.passes.ir.branches import BRANCHES
+from paropt.passes.ir.control_flow import predecessors
 from paropt.passes.ir.loops import Loop, is_carried_on, trip_count
 from paropt.passes.ir.types import bytes_of, widens
 from paropt.passes.sharding.annotations import parts_unreduced
@@ -83,11 +84,10 @@ def _is_made_by_branches(value: ir.Value, position: int, loop: Loop) -> bool:
     op = defining_op(value)
     if op is None or op.name not in BRANCHES:
         return False
-    ends = [(end.block, end.operands[ir.OpResult(value).result_number]) for end in ends_of(op)]
-    made = [defining_op(end) for _, end in ends]
     return all(
-        end == loop.body.arguments[position] or (op is not None and op.block == block)
-        for (block, end), op in zip(ends, made, strict=True)
+        use.value == loop.body.arguments[position]
+        or ((maker := defining_op(use.value)) is not None and maker.block == use.op.block)
+        for use in predecessors(value) or ()
     )
 
 

@@ -11,10 +11,11 @@ from jaxlib.mlir import ir
 
 from paropt.passes.dataflow.loop_eval import Known, evaluated
 from paropt.passes.deferral.counter_selects import SELECT, scalar_under
-from paropt.passes.ir.barriers import BARRIER, before_barrier
-from paropt.passes.ir.branches import BRANCHES, IF, ends_of
+from paropt.passes.ir.barriers import BARRIER
+from paropt.passes.ir.branches import BRANCHES, IF
 from paropt.passes.ir.constants import CONSTANT, is_zero, splat_of
 from paropt.passes.ir.constraints import CONSTRAINT
+from paropt.passes.ir.control_flow import predecessors
 from paropt.passes.ir.loops import Loop
 from paropt.passes.sharding.collectives import ADD, neutral_number
 from paropt.passes.support.traversal import defining_op, is_defined_in
@@ -90,11 +91,11 @@ def _reset(value: ir.Value, before: ir.Value, loop: Loop, combiner: str, depth: 
         return False
     if op.name == CONSTRAINT or (op.name == _CONVERT and combiner == ADD):  # the least i8 is not the least i32
         return _reset(op.operands[0], before, loop, combiner, depth)
+    made_of = [use.value for use in predecessors(value, back_edges=False) or ()]
     if op.name == BARRIER:
-        return _reset(op.operands[before_barrier(value)], before, loop, combiner, depth)
+        return _reset(made_of[0], before, loop, combiner, depth)
     if op.name in BRANCHES:
-        by, is_index, number = op.operands[0], op.name != IF, ir.OpResult(value).result_number
-        ends = [end.operands[number] for end in ends_of(op)]
+        by, is_index, ends = op.operands[0], op.name != IF, made_of
     elif op.name == SELECT and (scalar := scalar_under(op.operands[0])) is not None:
         by, is_index, ends = scalar, False, list(op.operands)[1:]
     else:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from jaxlib.mlir import ir
 
 from paropt.passes.ir.constraints import CONSTRAINT
-from paropt.passes.ir.loops import loop_around
+from paropt.passes.ir.control_flow import predecessors
 from paropt.passes.ir.op_table import is_contraction
 from paropt.passes.ir.types import real_of
 from paropt.passes.sharding.explicit_ops import constrained
@@ -64,9 +64,8 @@ def _constraint_on(value: ir.Value) -> ir.Attribute | None:
     """The constraint that `value` is, or that a loop starts from, which carries it."""
     op = defining_op(value)
     if op is None:
-        argument: ir.BlockArgument = ir.BlockArgument(value)
-        loop = loop_around(argument.owner)
-        op = defining_op(loop.op.operands[argument.arg_number]) if loop is not None else None
+        entries = predecessors(value, manual=False, back_edges=False)
+        op = defining_op(entries[0].value) if entries is not None else None
     return op.attributes["sharding"] if op is not None and op.name == CONSTRAINT else None
 
 

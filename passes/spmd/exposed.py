@@ -5,13 +5,11 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.ir.barriers import BARRIER
-from paropt.passes.ir.branches import is_end
-from paropt.passes.ir.loops import WHILE, Loop, loop_around
+from paropt.passes.dataflow.engine import forward
+from paropt.passes.ir.control_flow import successors
 from paropt.passes.ir.op_table import is_tracked, is_tracked_on_condition
 from paropt.passes.sharding.collectives import GLOBAL_REDUCE_SCATTER
 from paropt.passes.support.disjoint_sets import connected
-from paropt.passes.support.traversal import parent_of
 
 
 class Exposed(NamedTuple):
@@ -45,14 +43,7 @@ def apart(exposed: Exposed) -> list[Exposed]:
 def _reached(source: ir.Operation) -> Iterator[ir.Value]:
     """What is made of the sum that `source` exposes, as far as something may be made of it while it is not reduced."""
     yield source.operands[0]  # of another source, when it is what a reduce_scatter leaves to reduce
-    waiting: list[ir.Value] = [source.results[0]]
-    seen = set(waiting)
-    while waiting:
-        value = waiting.pop()
-        yield value
-        made = [result for use in value.uses for result in _followed_by(use)]
-        waiting += [result for result in dict.fromkeys(made) if result not in seen]
-        seen.update(made)
+    yield from forward([source.results[0]], _followed_by)
 
 
 def _followed_by(use: ir.OpOperand) -> list[ir.Value]:
@@ -63,13 +54,8 @@ def _followed_by(use: ir.OpOperand) -> list[ir.Value]:
 
 def made_by(use: ir.OpOperand) -> list[ir.Value]:
     """What a tracked op makes there of a value; the value itself, in a loop, or behind a branch or barrier."""
-    op, position = use.owner.operation, use.operand_number
-    if op.name == WHILE:
-        return [Loop(op).body.arguments[position], op.results[position]]
-    if is_end(op):
-        return [parent_of(op).results[position]]
-    if op.name == "stablehlo.return" and (loop := loop_around(op.block)) is not None:
-        return [loop.body.arguments[position], loop.op.results[position]]
-    if op.name == BARRIER:
-        return [op.results[position]]
+    op = use.owner.operation
+    made = successors(use, manual=False, conditions=False)
+    if made:
+        return made
     return list(op.results) if is_tracked(op) or op.name == GLOBAL_REDUCE_SCATTER else []

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
+from paropt.passes.dataflow.engine import forward
 from paropt.passes.dataflow.xla_tracking import is_followed
 from paropt.passes.ir.branches import BRANCHES
 from paropt.passes.ir.constraints import CONSTRAINT
@@ -174,29 +175,26 @@ def remember(module: ir.Operation, names: set[str]) -> None:
 
 def _note_shardings(values: list[ir.Value], axes: Axes, propagated: Propagated) -> set[str]:
     """Returns the names of the ops that have notes now."""
-    waiting, seen, made = list(values), set[ir.Value](), set[ir.Value]()
-    names: set[str] = set()
-    while waiting:
-        value = waiting.pop()
-        if value in seen:
-            continue
-        seen.add(value)
+    names, made = set[str](), set[ir.Value]()
+
+    def reached(use: ir.OpOperand) -> list[ir.Value]:
+        user, value = use.owner.operation, use.owner.operands[use.operand_number]
+        if not is_tracked_on_condition(user):
+            results = made_by(use)
+        else:
+            names.add(user.name)
+            results = list(user.results) if _follows(user, value, axes, propagated) else []
+        if results and results == list(user.results) and (why := why_not_in_place(user, value, axes, propagated)):
+            user.attributes[MOVES] = ir.StringAttr.get(why, user.context)
+            names.add(user.name)
+        return results
+
+    for value in forward(values, reached):
         op = defining_op(value)
         if op is not None and op.results[0] not in made:
             made.add(op.results[0])
             if _note(op, propagated):
                 names.add(op.name)
-        for use in value.uses:
-            user = use.owner.operation
-            if not is_tracked_on_condition(user):
-                results = made_by(use)
-            else:
-                names.add(user.name)
-                results = list(user.results) if _follows(user, value, axes, propagated) else []
-            if results and results == list(user.results) and (why := why_not_in_place(user, value, axes, propagated)):
-                user.attributes[MOVES] = ir.StringAttr.get(why, user.context)
-                names.add(user.name)
-            waiting += results
     return names
 
 

@@ -12,6 +12,7 @@ from jaxlib.mlir import ir
 
 from paropt.passes.dataflow.unreduced import Unreduced
 from paropt.passes.dataflow.xla_tracking import PARTS_MOVE, UNEQUAL_PARTS
+from paropt.passes.ir.control_flow import predecessors
 from paropt.passes.sharding.op_rules import Factors, ShardingRule, parse_rule
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import Axes, Sharding, is_even, mesh_behind, units_of, without
@@ -133,14 +134,10 @@ def _left(value: ir.Value, axes: Axes, propagated: Propagated) -> Sharding | Non
 
 def _passed_on(found: Unreduced) -> Iterator[tuple[ir.Value, ir.Value, ir.Operation]]:
     """Results of loops, ifs and cases, what these are given for them, and the op that does."""
-    for loop in found.loops.values():
-        for position, result in enumerate(loop.op.results):
-            if result in found.values:
-                yield result, loop.op.operands[position], loop.op
-                yield result, loop.next_values.operands[position], loop.next_values
-    for value, ends in found.branches.items():
-        for end in ends:
-            yield value, end.operands[ir.OpResult(value).result_number], end
+    carried = [result for loop in found.loops.values() for result in loop.op.results if result in found.values]
+    for result in (*carried, *found.branches):
+        for use in predecessors(result) or ():
+            yield result, use.value, use.op
 
 
 def _lies(value: ir.Value, shardings: Mapping[ir.Value, Sharding]) -> Sharding:

@@ -9,27 +9,23 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
+from paropt.passes.dataflow.engine import depth_first, exhaust
 from paropt.passes.dataflow.loop_invariants import Varying
-from paropt.passes.ir.constants import BARRIER
+from paropt.passes.ir.barriers import BARRIER, made_of
 from paropt.passes.ir.constraints import CONSTRAINT
+from paropt.passes.ir.control_flow import Use, carried, uses_of
 from paropt.passes.ir.loops import WHILE, Loop, loop_around, start_of
 from paropt.passes.ir.op_table import is_elementwise, is_identity, takes_block
 from paropt.passes.ir.types import is_float, tensor_of
 from paropt.passes.sharding.op_rules import parse_rule
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import Axes, Sharding, has_part, read_sharding, sharding_of
+from paropt.passes.support.traversal import op_of
 
 _BROADCAST, _DYNAMIC_SLICE = "stablehlo.broadcast_in_dim", "stablehlo.dynamic_slice"
 # What looks up rows of a sharded table reads few of them: XLA sends these.
 _LOOKUP = "stablehlo.gather"
 CONVERT = "stablehlo.convert"
-
-
-class Use(NamedTuple):
-    """Operand number `position` of `op`; it outlives edits of the operands."""
-
-    op: ir.Operation
-    position: int
 
 
 class Reading(NamedTuple):
@@ -99,20 +95,28 @@ def _is_argument_of_program(value: ir.Value) -> bool:
     return isinstance(value.owner, ir.Block) and value.owner.owner.operation.name == "func.func"
 
 
-def _readings(argument: ir.Value) -> Iterator[Reading]:
+def _readings(argument: ir.Value) -> list[Reading]:
     """Where a loop reads what it carries as `argument`, inner loops included; handing it on is no reading."""
-    waiting: list[tuple[ir.Value, tuple[Use, ...]]] = [(argument, ())]
-    while waiting:
-        value, copies = waiting.pop()
-        for use in (Use(each.owner.operation, each.operand_number) for each in value.uses):
-            if use.op.name == WHILE and is_invariant(Loop(use.op), use.position):
-                inner = Loop(use.op)
-                carried = (inner.condition.arguments, inner.body.arguments, use.op.results)
-                waiting += [(each[use.position], copies) for each in carried]
-            elif _is_copy(use):
-                waiting.append((use.op.results[use.position if use.op.name == BARRIER else 0], (*copies, use)))
-            elif not _is_handed_on(use):
-                yield Reading(copies, use)
+    copies: dict[ir.Value, tuple[Use, ...]] = {argument: ()}
+    readings: list[Reading] = []
+
+    def copied(value: ir.Value) -> Iterator[ir.Value]:
+        for use in uses_of(value):
+            made = _copies_by(use)
+            if not made and not _is_handed_on(use):
+                readings.append(Reading(copies[value], use))
+            copies.update(dict.fromkeys(made, (*copies[value], use) if _is_copy(use) else copies[value]))
+            yield from made
+
+    exhaust(depth_first([argument], copied))
+    return readings
+
+
+def _copies_by(use: Use) -> list[ir.Value]:
+    """The copies that are made of a parameter where it is read, or inner loops carry; none where it is read indeed."""
+    if use.op.name == WHILE:
+        return carried(use.op, use.position) if is_invariant(Loop(use.op), use.position) else []
+    return [made_of(use.op, use.position)] if _is_copy(use) else []
 
 
 def _is_copy(use: Use) -> bool:
@@ -139,23 +143,26 @@ def gathered_over(uses: Iterable[Use], sharding: Sharding, propagated: Propagate
     Found where it meets others, also behind ops that work on each element of it alone. None of those by which what is
     computed is sharded as it is: so examples are read, and activations.
     """
-    foreign, own = frozenset[str](), frozenset[str]()
-    waiting, seen = list(uses), set[tuple[ir.Value, int]]()
-    while waiting:
-        op, position = waiting.pop()
-        if not len(op.results) or op.name == _LOOKUP or (op.results[0], position) in seen:
-            continue
-        seen.add((op.results[0], position))
+    foreign, own = set[str](), set[str]()
+
+    def behind(reader: tuple[ir.Value, int]) -> list[tuple[ir.Value, int]]:
+        op, position = op_of(reader[0]), reader[1]
         others, like = _axes_of_others(op, position, propagated)
-        foreign |= others
+        foreign.update(others)
         if others & sharding.axes:
-            continue  # it is gathered there: what is computed is no parameter any more
+            return []  # it is gathered there: what is computed is no parameter any more
         if is_elementwise(op) or op.name == _BROADCAST or _is_copy(Use(op, position)):
-            made = op.results[position if op.name == BARRIER else 0]
-            waiting += [Use(use.owner.operation, use.operand_number) for use in made.uses]
-        else:
-            own |= like
-    return sharding.axes & foreign - own
+            return _readers(uses_of(made_of(op, position)))
+        own.update(like)
+        return []
+
+    exhaust(depth_first(_readers(uses), behind))
+    return sharding.axes & (foreign - own)
+
+
+def _readers(uses: Iterable[Use]) -> list[tuple[ir.Value, int]]:
+    """What is computed there, by first results, and of which operand; lookups left out."""
+    return [(use.op.results[0], use.position) for use in uses if len(use.op.results) and use.op.name != _LOOKUP]
 
 
 def _axes_of_others(op: ir.Operation, position: int, propagated: Propagated) -> tuple[frozenset[str], frozenset[str]]:

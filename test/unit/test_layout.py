@@ -28,6 +28,19 @@ LAYERS = {
     ),
 }
 
+# The work-lists of `passes/` outside of the engine, by file and function, and why they are no walks over values.
+ENGINE = "passes/dataflow/engine.py"
+WORK_LISTS = {
+    "passes/dataflow/min_cut.py _levels": "a flow network: nodes and edges are numbers, and their distances are asked for",
+    "passes/dataflow/min_cut.py _augment": "a search for one path, which goes back where it is blocked",
+    "passes/fuse_loops.py fuse_loops": "the loops are rewritten on the way, and a fused one may be fused again",
+    "passes/inline_calls.py _callees_first": "Tarjan's strongly connected components, of names of functions",
+    "passes/rewrite/erase.py erase_unread": "what it walks over is erased on the way, and must not be remembered",
+    "passes/sharding/depth_first.py _depth_first": "XLA's order of ops, of numbers; it stands below the engine",
+    "passes/spmd/in_place.py split_by": "takes axes for the factors of a dimension, one after the other",
+    "passes/unrolled/packs.py _align": "two queues: what does not look alike waits for all others",
+}
+
 
 def sources(*folders: str) -> list[Path]:
     return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py") if ".venv" not in path.parts)
@@ -131,3 +144,43 @@ def test_plug_ins_that_import_the_old_place_still_load() -> None:
         importlib.import_module("paropt.passes.core")
     remarks = importlib.import_module("paropt.passes.core.remarks")
     assert remarks is importlib.import_module("paropt.passes.support.remarks")
+
+
+def work_lists(path: Path) -> list[str]:
+    """The functions of a file with a loop that takes the next to do from a list, once for each such loop."""
+    tree = ast.parse(path.read_text())
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    loops = [node for node in ast.walk(tree) if isinstance(node, ast.While) and any(map(takes_next, ast.walk(node)))]
+    around = [[f for f in functions if f.lineno <= loop.lineno <= (f.end_lineno or 0)] for loop in loops]
+    return [max(each, key=lambda function: function.lineno).name if each else "" for each in around]
+
+
+def takes_next(node: ast.AST) -> bool:
+    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return name in ("pop", "popleft", "popitem", "heappop")
+
+
+def test_work_lists_are_in_the_engine() -> None:
+    """A walk over values is a call of the engine: one order, one way to remember what was met."""
+    files = {str(path.relative_to(ROOT)): path for path in sources("passes")}
+    found = [f"{name} {function}" for name, path in files.items() if name != ENGINE for function in work_lists(path)]
+    assert sorted(found) == sorted(WORK_LISTS)
+    assert work_lists(files[ENGINE])
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "while waiting:\n        value = waiting.pop()",
+        "while self._fresh:\n        self.use(self._fresh.pop(0))",
+        "while waiting and len(seen) < 9:\n        value = waiting.popleft()",
+        "while True:\n        if not waiting:\n            break\n        _, value = heapq.heappop(waiting)",
+        "while waiting:\n        while more:\n            pass\n        value, _ = waiting.popitem()",
+    ],
+)
+def test_a_new_work_list_is_found(loop: str, tmp_path: Path) -> None:
+    file = tmp_path / "walk.py"
+    file.write_text(f"def outer(waiting):\n    def walk():\n        {loop.replace(chr(10), chr(10) + '    ')}\n")
+    assert work_lists(file) == ["walk"]
+    file.write_text("def f(waiting, known):\n    while known:\n        known = step(known)\n    waiting.pop()\n")
+    assert work_lists(file) == []
