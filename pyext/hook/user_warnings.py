@@ -7,9 +7,7 @@ from pathlib import Path
 
 import jax
 
-import paropt
-
-_NOT_THE_USERS = tuple(f"{Path(str(file)).parent}{os.sep}" for file in (paropt.__file__, jax.__file__))
+_NOT_THE_USERS = tuple(f"{folder}{os.sep}" for folder in (Path(__file__).parents[1], Path(jax.__file__).parent))
 
 
 def warn(text: str) -> None:
