@@ -21,32 +21,47 @@ from paropt.passes import roll_accumulation as roll_accumulation
 from paropt.passes import simplify_all_reduces as simplify_all_reduces
 from paropt.passes import split_mesh_axis as split_mesh_axis
 from paropt.passes import split_microbatches as split_microbatches
-from paropt.passes.support.registry import name_pipeline
+from paropt.passes.support.registry import Stage, name_pipeline
 
 DEFAULT_PIPELINE = "grad-sync"
 
 name_pipeline(
     "grad-sync",
-    "inline-calls,inline-branches,merge-repeated-ops,simplify-all-reduces,compose-all-reduces,simplify-all-reduces,hoist-gathers{policy=keep-shards},expose-all-reduces,fuse-all-reduces,defer-sync,compose-all-reduces,simplify-all-reduces,fuse-all-reduces,annotate-unreduced,decompose-all-reduces",
-    "Synchronise gradients once per step: calls are inlined, so that the sync and the accumulator are in one block, "
-    "and so are branches that are always taken; what is reduced already is not reduced again; a reduction in steps, "
-    "scattered and gathered, is taken for one; reductions that XLA's partitioner would add are written out; sums of "
-    "reductions are fused, which may leave fewer that something else reads; the sync leaves the loops; what then meets "
-    "after them is taken for one, or fused; what was written out becomes sharding constraints; what was in steps is "
-    "again.",
+    [
+        Stage("inline-calls", "The analyses look into one block: reduction and accumulator have to be in it."),
+        Stage("inline-branches", "A branch that is always taken hides its reductions from the analyses."),
+        Stage(
+            "merge-repeated-ops", "Before constraints are added: XLA merges equivalent ops only while they are alike."
+        ),
+        Stage("simplify-all-reduces", "A second sum of shards keeps compose-all-reduces from matching a hierarchy."),
+        Stage("compose-all-reduces", "The ops of a hierarchy cannot move one by one; an all_reduce can."),
+        Stage("simplify-all-reduces", "Again: an all_reduce that was composed may reduce a uniform value."),
+        Stage(
+            "hoist-gathers{policy=keep-shards}", "Before exposing, which asks how parameters are sharded in the loop."
+        ),
+        Stage("expose-all-reduces", "The stages below move reductions that are ops of the module."),
+        Stage("fuse-all-reduces", "Before deferring: what keeps a reduction in its loop may not read the fused one."),
+        Stage("defer-sync", "Reductions sink out of their loops."),
+        Stage("compose-all-reduces", "Again: after its loop, a deferred sum may meet a sum over other axes."),
+        Stage("simplify-all-reduces", "Again: a deferred or composed all_reduce may reduce a uniform value."),
+        Stage("fuse-all-reduces", "Again: reductions deferred from several loops or accumulators may be added."),
+        Stage("annotate-unreduced", "After all moves: what has moved becomes constraints, the rest is reverted."),
+        Stage("decompose-all-reduces", "Last: the stages above know an all_reduce, not the steps of a hierarchy."),
+    ],
+    "Reduce gradients once per step, after the loops that accumulate them.",
 )
 
 name_pipeline(
     "hsdp",
     "inline-calls,annotate-shardings{preset=hsdp},grad-sync",
-    "Partially sharded data parallel training: parameters and gradient sums are split over `data` (or `fsdp`), the "
-    "optimizer's state over `replica` as well; gradients are summed over `replica` once, after the loop, and scattered "
-    "to the optimizer's shards; updates are gathered. With rules=FILE, tensor parallelism beside it.",
+    "Hybrid sharded data parallel training: parameters and gradient sums are sharded over `data` (or `fsdp`), the "
+    "optimizer's state over `replica` as well; gradients are reduce-scattered over `replica` once, after the loop, to "
+    "the optimizer's shards; updates are all-gathered. With rules=FILE, tensor parallelism beside it.",
 )
 
 name_pipeline(
     "split",
     "split-microbatches,grad-sync",
-    "A step of the whole batch becomes a loop over micro-batches, after which gradients are synchronised once: "
-    "split{count=8}. Options are those of the passes.",
+    "A whole-batch step becomes a loop over micro-batches, after which gradients are reduced once: split{count=8}. "
+    "Options are those of the passes.",
 )

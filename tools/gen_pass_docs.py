@@ -42,7 +42,14 @@ def row(option: Option) -> str:
 
 
 def pipeline(named: NamedPipeline) -> str:
-    return f"## `{named.name}`\n\n    {named.stages}\n\n{named.doc}"
+    return "\n\n".join([f"## `{named.name}`", stages(named), named.doc])
+
+
+def stages(named: NamedPipeline) -> str:
+    """A numbered list where each stage has a reason, else the text of the pipeline."""
+    if not named.explained:
+        return f"    {named.stages}"
+    return "\n".join(f"{n}. `{stage.text}`: {stage.reason}" for n, stage in enumerate(named.explained, 1))
 
 
 def main() -> int:

@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, get_args, get_origin, get_type_hints, overload
 
@@ -130,6 +130,13 @@ class Pass:
         return tuple(_option(p, hints[p.name]) for p in parameters if p.kind is p.KEYWORD_ONLY)
 
 
+class Stage(NamedTuple):
+    """A stage of a named pipeline, and why it stands where it does."""
+
+    text: str  # pipeline text
+    reason: str
+
+
 @dataclass(frozen=True)
 class NamedPipeline:
     """A short ordered list of stages under one name."""
@@ -137,6 +144,7 @@ class NamedPipeline:
     name: str
     stages: str  # pipeline text
     doc: str
+    explained: tuple[Stage, ...] = ()  # the same stages with their reasons, where these are declared
 
 
 @overload
@@ -171,11 +179,16 @@ def _registered(run: Run, *, inlines: bool) -> Run:
     return run
 
 
-def name_pipeline(name: str, stages: str, doc: str) -> None:
-    """Registers `stages` (pipeline text) under `name`."""
+def name_pipeline(name: str, stages: str | Sequence[Stage], doc: str) -> None:
+    """Registers `stages`, pipeline text or one `Stage` after another, under `name`.
+
+    Raises ValueError when a pass or another pipeline has that name.
+    """
     if name in PASSES or name in PIPELINES:
         raise ValueError(f"two pipelines or passes are called `{name}`")
-    PIPELINES[name] = NamedPipeline(name, stages, doc)
+    explained = () if isinstance(stages, str) else tuple(stages)
+    text = stages if isinstance(stages, str) else ",".join(stage.text for stage in stages)
+    PIPELINES[name] = NamedPipeline(name, text, doc, explained)
 
 
 def _option(parameter: inspect.Parameter, hint: Any) -> Option:

@@ -68,6 +68,14 @@ def test_named_pipelines_are_made_of_passes(name: str) -> None:
     assert PIPELINES[name].doc
 
 
+def test_a_stage_that_is_repeated_says_why() -> None:
+    (explained,) = (named.explained for named in PIPELINES.values() if named.explained)
+    seen: set[str] = set()
+    for stage in explained:
+        assert stage.reason.startswith("Again: ") == (stage.text in seen), stage
+        seen.add(stage.text)
+
+
 def test_docs_are_not_stale() -> None:
     """In a process of its own: other tests register passes in this one."""
     check = [sys.executable, str(ROOT / "tools" / "gen_pass_docs.py"), "--check"]
