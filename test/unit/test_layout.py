@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import re
 import sys
 import tomllib
 from collections import Counter
@@ -115,6 +116,21 @@ def test_an_import_upwards_is_found(tmp_path: Path) -> None:
 def test_layers_are_the_packages_on_disk(package: str, others: set[str]) -> None:
     found = {path.parent.name for path in FOLDERS[package].glob("*/__init__.py")}
     assert found == {*LAYERS[package]} - {PUBLIC, "cli"} | others
+
+
+def test_the_design_page_names_all_packages_and_passes() -> None:
+    page = (ROOT / "docs" / "design.md").read_text()
+    packages = [name for layers in LAYERS.values() for name in layers if name not in (PUBLIC, "cli")]
+    passes = [path.stem.replace("_", "-") for path in (ROOT / "passes").glob("*.py") if path.stem != "__init__"]
+    assert [name for name in packages if f"      {name}/ " not in page] == []
+    assert [name for name in passes if f"`{name}`" not in page] == []
+
+
+def test_links_of_the_pages_lead_to_files() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    links = [(page, link) for page in pages for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text())]
+    assert links
+    assert [(page.name, link) for page, link in links if not (page.parent / link).exists()] == []
 
 
 def test_no_two_files_share_a_name() -> None:
