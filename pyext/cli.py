@@ -4,12 +4,10 @@ This process only reads the command line and the input. All that needs MLIR runs
 (`paropt.command.driver`), so that an abort in native code ends in one line and exit status 1 instead of a lost process.
 """
 
-import argparse
-import os
 import sys
 from pathlib import Path
 
-from paropt.command.options import UnknownOptionError, UsageError, normalized, option_parser, unknown_argument
+from paropt.command.options import Options, UnknownOptionError, UsageError, is_special, options_of
 from paropt.process.crashes import Progress, run_apart, signal_name
 
 
@@ -39,12 +37,9 @@ def main(argv: list[str] | None = None) -> int:
     return status if status >= 0 else _died(-status, options, data, progress)
 
 
-def parse_arguments(argv: list[str]) -> argparse.Namespace:
-    """The options; raises UsageError. `--help` prints and exits."""
-    parser = option_parser()
-    options, unknown = parser.parse_known_args(normalized(argv))
-    if unknown:
-        raise unknown_argument(unknown[0], parser)
+def parse_arguments(argv: list[str]) -> Options:
+    """The options; raises UsageError where they contradict each other. `--help` prints and exits."""
+    options = options_of(argv)
     if options.passes is not None and options.run_reproducer:
         raise UsageError("--run-reproducer takes the pipeline from its file: leave --passes out")
     if options.mlir_generate_reproducer and options.split_input_file:
@@ -55,33 +50,25 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
         raise UsageError("--check is for one module: leave --split-input-file out")
     _check_audit(options)
     _check_dumps(options)
-    options.lists = options.list_passes or options.show_dialects or options.version or options.completion
-    options.name = "-" if options.input == "-" else options.input
-    options.output = None if options.output == "-" else Path(options.output)
-    options.partial_output = _partial(options.output, "partial")
-    options.partial_audit = _partial(options.audit_output, "audit.partial")
-    options.partial_certificate = _partial(options.certificate, "certificate.partial")
     return options
 
 
-def _partial(path: Path | None, suffix: str) -> Path | None:
-    """Where to write what will be moved to `path` when it is complete; named here, to be removed after a crash."""
-    if not path or _is_special(path):
-        return None
-    return path.resolve().with_name(f".par-opt-{os.getpid()}.{suffix}")
-
-
-def _check_dumps(options: argparse.Namespace) -> None:
+def _check_dumps(options: Options) -> None:
     if not options.mlir_print_ir_tree_dir:
         return
-    all_of_them = ("before_all", "after_all", "after_change", "after_failure")
+    all_of_them = (
+        options.mlir_print_ir_before_all,
+        options.mlir_print_ir_after_all,
+        options.mlir_print_ir_after_change,
+        options.mlir_print_ir_after_failure,
+    )
     if options.mlir_print_ir_before or options.mlir_print_ir_after:
         raise UsageError("--mlir-print-ir-tree-dir numbers the dumps of all passes: leave out the names of passes")
-    if not any(getattr(options, f"mlir_print_ir_{which}") for which in all_of_them):
+    if not any(all_of_them):
         raise UsageError("--mlir-print-ir-tree-dir says where to: give --mlir-print-ir-after-all, too, or the like")
 
 
-def _check_audit(options: argparse.Namespace) -> None:
+def _check_audit(options: Options) -> None:
     given = {
         "--target": options.target,
         "--fail-if": options.fail_if,
@@ -104,7 +91,7 @@ def _read(name: str) -> bytes:
         raise UsageError(f"cannot read '{name}': {_reason(error)}") from error
 
 
-def _require_writable(options: argparse.Namespace) -> None:
+def _require_writable(options: Options) -> None:
     """Raises UsageError for an output that could not be written, before any work is done."""
     reproducers = (options.crash_reproducer, options.mlir_generate_reproducer)
     written = (options.output, options.audit_output, options.certificate, *reproducers)
@@ -118,7 +105,7 @@ def _require_writable(options: argparse.Namespace) -> None:
         raise UsageError("--emit-bytecode would write binary data to the terminal: name a file with -o")
 
 
-def _require_apart(options: argparse.Namespace) -> None:
+def _require_apart(options: Options) -> None:
     """Raises UsageError where two outputs would go to one file."""
     outputs = {
         "-o": options.output,
@@ -129,21 +116,16 @@ def _require_apart(options: argparse.Namespace) -> None:
     }
     taken: dict[Path, str] = {}
     for name, path in ((name, Path(path).resolve()) for name, path in outputs.items() if path):
-        if path in taken and not _is_special(path):
+        if path in taken and not is_special(path):
             raise UsageError(f"{taken[path]} and {name} both write '{outputs[name]}'")
         taken[path] = name
-
-
-def _is_special(path: Path) -> bool:
-    """True for a device or a pipe, such as /dev/null, which must be written to and not replaced."""
-    return path.exists() and not path.is_file()
 
 
 def _reason(error: Exception) -> str:
     return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
 
 
-def _died(number: int, options: argparse.Namespace, data: bytes, progress: Progress) -> int:
+def _died(number: int, options: Options, data: bytes, progress: Progress) -> int:
     """Says what a signal ended, and writes a reproducer if that was a pass; returns the exit status."""
     name = signal_name(number)
     if name in ("SIGINT", "SIGPIPE", "SIGTERM", "SIGHUP"):

@@ -1,6 +1,5 @@
 """What `par-opt --audit` does once the passes have run: compile, count, report, and judge by the budgets."""
 
-import argparse
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any
 from paropt.base.device_grid import device_grid
 from paropt.clusters import targets
 from paropt.clusters.targets import TargetError
+from paropt.command.options import Options
 from paropt.hlo.parser import HloError
 from paropt.modules.modules import Module, bytecode_of
 from paropt.passes.support.remarks import Remark
@@ -43,7 +43,7 @@ class Request:
     baseline: AuditReport | None
 
     @classmethod
-    def of(cls, options: argparse.Namespace) -> "Request":
+    def of(cls, options: Options) -> "Request":
         """Reads the options, before any module is read. Raises one of ERRORS."""
         budgets = tuple(map(Budget.parse, options.fail_if))
         found = tuple(map(targets.get, options.target))

@@ -1,6 +1,5 @@
 """What par-opt does once its command line is read: parse, run the passes, print. Runs in a child process."""
 
-import argparse
 import contextlib
 import os
 import re
@@ -22,6 +21,7 @@ from paropt.certificates import certificate_json
 from paropt.command.completion import completion
 from paropt.command.expectations import expectations, mismatches
 from paropt.command.listing import dialects, passes_and_pipelines, statistics
+from paropt.command.options import Options
 from paropt.command.reproducer import IGNORED, pipeline_of, reproducer
 from paropt.modules import modules
 from paropt.modules.contract import broken
@@ -60,7 +60,7 @@ class Chunk:
     gap: str | None = None  # where the passes left it half marked
 
 
-def run(options: argparse.Namespace, data: bytes, progress: Progress) -> int:
+def run(options: Options, data: bytes, progress: Progress) -> int:
     """Does what `options` (see `cli.parse_arguments`) say with the input `data`; returns the exit status."""
     driver = _Driver(options, data, progress)
     sys.excepthook = driver.report_defect
@@ -75,7 +75,7 @@ def run(options: argparse.Namespace, data: bytes, progress: Progress) -> int:
         return 1
 
 
-def write_crash_reproducer(options: argparse.Namespace, data: bytes, chunk: int) -> int:
+def write_crash_reproducer(options: Options, data: bytes, chunk: int) -> int:
     """Writes a reproducer for chunk number `chunk`, which ended another process; returns the exit status."""
     driver = _Driver(options, data, Progress())
     driver.load_plugins()
@@ -85,7 +85,7 @@ def write_crash_reproducer(options: argparse.Namespace, data: bytes, chunk: int)
 
 
 class _Driver:
-    def __init__(self, options: argparse.Namespace, data: bytes, progress: Progress) -> None:
+    def __init__(self, options: Options, data: bytes, progress: Progress) -> None:
         self.options = options
         self.data = data
         self.progress = progress
