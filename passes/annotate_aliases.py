@@ -54,7 +54,7 @@ def annotate_aliases(
     - a result has its type
     - that result is in the same memory
     - that result has the same layout
-    - that result is sharded in the same way, as far as is known
+    - that result is sharded alike, as far as the shardings are known
     - no other argument is overwritten by that result
 
     Worth it when:

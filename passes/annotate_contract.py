@@ -52,12 +52,12 @@ def annotate_contract(
 
     Legal when:
 
-    - the sharding of the result is not another one already
-    - the sharding of the sum is not another one already
+    - the result has no different sharding already
+    - the sum has no different sharding already
 
     Worth it when:
 
-    - the sharding of the argument leaves no dimension open
+    - the sharding of the argument is closed in all dimensions
 
     Sources: Alpa's gradient accumulation.
     """

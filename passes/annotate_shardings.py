@@ -58,7 +58,7 @@ def annotate_shardings(
 
     Legal when:
 
-    - the array has no other sharding already
+    - the array has no different sharding already
     - the number of devices along the axes divides the dimension
     - a rule names as many dimensions as the array has
 

@@ -88,30 +88,41 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
 
     Legal when:
 
-    - each op between the op that adds up and the all_reduce is linear
-    - what is not reduced is added to nothing but the like, and zeros
-    - no broadcast on the way repeats elements (XLA would take its result for reduced)
-    - it is noted how the operands of a product, scatter or gather on the way are split
-    - what a product, scatter or gather on the way also reads is not split over the same axes (XLA would gather it)
-    - no product, scatter or gather on the way adds up, or looks up, what is split
-    - the result of a product, scatter or gather on the way is not split over the same axes
-    - no op on the way gets shards over the same axes in place of what splits its operand (XLA would gather that)
-    - no convolution on the way is in groups (XLA reduces it itself)
-    - a product on the way adds up a dimension (XLA:TPU and XLA:GPU make broadcasts of others)
-    - no window on the way slides along the only dimension (XLA:TPU reduces it itself)
-    - no quotient of complex numbers, nor sum within an array of them, is on the way (XLA:TPU does not follow)
-    - the condition of a loop does not read it
-    - values that are not reduced over different axes do not meet
-    - the all_reduce is over the axes over which its operand is not reduced
-    - what such an if or case returns are plain tensors
-    - what is exposed behind a manual computation is a sum that it takes
-    - what is not reduced is split into equal parts (XLA aborts)
-    - what is not reduced is cut, or put together, and not moved to other devices (XLA would add up wrong parts)
+    *Linearity*
+
+    - each op between the op that reduces and the all_reduce is linear
+    - unreduced values are added to unreduced values and zeros only
+    - values that are unreduced over different axes do not meet
+    - the all_reduce is over the axes over which its operand is unreduced
+    - the condition of a loop does not read an unreduced value
+    - an if or case with unreduced results returns plain tensors
+    - a sum that is exposed behind a manual computation is one that the computation takes
+
+    *Ops that XLA tracks*
+
+    - no broadcast repeats elements (XLA would take its result for reduced)
+    - no convolution has groups (XLA reduces it itself)
+    - a dot_general contracts a dimension (XLA:TPU and XLA:GPU make broadcasts of others)
+    - no reduce_window slides along the only dimension (XLA:TPU reduces it itself)
+    - no division of complex numbers, and no reduction within an array of them (XLA:TPU does not track these)
+
+    *Shardings of contractions, scatters, gathers and other ops between*
+
+    - the shardings of the operands of a contraction, scatter or gather are annotated
+    - their other operands are not sharded over the unreduced axes (XLA would all-gather them)
+    - no sharded dimension is contracted, or looked up along
+    - their results are not sharded over the unreduced axes
+    - no result is sharded over unreduced axes in place of axes that shard the operand (XLA would all-gather that)
+
+    *Shards of unreduced values*
+
+    - an unreduced value is sharded into equal parts (XLA aborts)
+    - parts are cut or joined, and not moved to other devices (XLA would add wrong parts)
     - a reduce_scatter cuts its operand into equal parts, and none moves to another device, or all are exchanged
 
     Worth it when:
 
-    - more than numbers have moved out of a loop, or XLA alone splits what they add up like that
+    - more than scalars have left a loop, or XLA alone shards the reduced values alike
 
     Sources: `unreduced` axes of Shardy, as in JAX's explicit sharding mode.
     """

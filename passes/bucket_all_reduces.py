@@ -58,15 +58,20 @@ def bucket_all_reduces(
 
     Legal when:
 
-    - the reductions are of one kind, with the same reducer, replica groups, channel mode and other attributes
+    *The reductions of a bucket*
+
+    - they are of one kind, with the same reducer, replica groups, channel mode and other attributes
     - they have the same element type
     - they are in one block
-    - none is computed from another of the bucket
-    - what has to move behind the bucket only computes its results
-    - each is one that can be moved: one op as its reducer, known groups, static shapes
-    - no mesh axis is left to the partitioner around one array made of all (it may have split each array)
-    - an all_reduce of several arrays is not in a manual computation (XLA does not compile one there)
-    - with `flat`, one loop adds up arrays of the bucket, from zero, and nothing else reads these sums
+    - none is computed from another one
+    - each can be moved: its reducer is one op, its groups are known, its shape is static
+
+    *The bucket*
+
+    - ops that have to move behind the bucket have no side effects
+    - no mesh axis is left to the partitioner around the one array (it may have sharded the arrays differently)
+    - an all_reduce of several arrays is outside of manual computations (XLA does not compile one there)
+    - with `flat`, one loop accumulates arrays of the bucket, from zero, and nothing else reads these sums
 
     Worth it when:
 

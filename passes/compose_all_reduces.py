@@ -84,16 +84,24 @@ def compose_all_reduces(module: ir.Operation) -> list[Remark]:
 
     Legal when:
 
+    *Scattered, summed and gathered shards*
+
     - shards are gathered in the dimension and the order in which they are scattered
-    - a shard is summed with the same shard of other groups, and each shard of a group with those of the same ones
-    - all steps that reduce have the same reducer, and all steps the same channel mode
-    - what multiplies or divides shards is a constant number, and where it is done before a sum, a power of two
-    - no constraint says that a shard is not reduced
+    - a shard is summed with the same shard of other groups, and all shards of a group over the same groups
+    - shards are multiplied or divided by constant scalars only, and before a sum, by powers of two
+    - no constraint says that a shard is unreduced
     - nothing else reads a shard, and all steps are in one block
+
+    *All steps*
+
+    - all reductions have the same reducer, and all steps the same channel mode
     - each step has one operand, and lists the devices of its replica groups
-    - sums of whole arrays are added up over other devices, each once, and those of all devices of a group with the same
-      ones; a maximum, minimum, and, or may be taken of one several times
-    - sums of whole arrays differ in nothing but the groups, and nothing else reads what the first one makes
+
+    *Whole arrays, summed in turn*
+
+    - each sum is over other devices, over each once, and the same ones for all devices of a group; a maximum, minimum,
+      and, or may be over devices several times
+    - the sums differ in their groups only, and nothing else reads the first one
 
     Sources: Shardy `remove_ag_rs_for_cmv1`; XLA `ReduceScatterCreator`, the other way round.
     """

@@ -34,8 +34,8 @@ def decompose_all_reduces(module: ir.Operation) -> list[Remark]:
 
     Legal when:
 
-    - it says in which steps it was written (else it stays, and nothing is said of it)
-    - a dimension can be cut into as many shards: that of the program, else the first one (else it stays)
+    - the all_reduce has the steps as an attribute (else it stays, without a remark)
+    - a dimension can be cut into as many shards: that of the program, else the first one (else the all_reduce stays)
 
     Sources: the program itself.
     """

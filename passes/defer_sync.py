@@ -92,34 +92,45 @@ def defer_sync(
 
     Legal when:
 
-    - the reduction has a neutral element to start from: it is a sum, a maximum or a minimum
+    *Reduction and accumulator*
+
+    - the reduction has an identity element to start from: it is a sum, a maximum or a minimum
     - each op between the reduction and the accumulator is linear
-    - a factor is uniform over the replica groups
-    - a predicate is uniform over the replica groups
-    - an index is uniform over the replica groups
-    - the number of trips is uniform over the replica groups
-    - the loop has no shardings of its own (they are one per carried value)
-    - the condition does not read the accumulator
-    - nothing else in the body reads the accumulator, but for branches that all devices of a group take
-    - an inner loop that carries the accumulator on only makes linear ops of it
-    - nothing else in the body reads the reduced value, but for such branches
-    - the reduction is in the body of the loop, or in a branch there that all devices of a group take
-    - what becomes a branch is selected by one number, and nothing that it selects later needs what it selects before
-    - what moves into it computes its results, on each device by itself
-    - a product is taken for a select only with the option `finite`, and where its factor is 0 or 1
-    - what is not reduced after the loop is the neutral element: the last trip has reset it to that
+    - the reduction is in the body of the loop, or in a branch there whose predicate is uniform
+    - nothing else in the body reads the reduced value, but for branches with uniform predicates
+    - nothing else in the body reads the accumulator, but for branches with uniform predicates
+    - an inner loop that carries the accumulator computes linear ops of it only
+    - an accumulator that is not reduced after the loop is the identity element: the last iteration has reset it
+
+    *Uniformity over the replica groups*
+
+    - factors are uniform
+    - predicates are uniform
+    - indices are uniform
+    - the trip count of the loop is uniform
+
+    *The loop*
+
+    - it has no shardings of its own (they are one per loop-carried value)
+    - its condition does not read the accumulator
+
+    *Selects that become a branch*
+
+    - they share one scalar predicate, and none depends on another
+    - ops that move into the branch have no side effects and no collectives
+    - a multiplication counts as a select only with the option `finite`, and where its factor is 0 or 1
 
     Worth it when:
 
-    - fewer bytes are reduced after the loop, and in branches that read the sum, than in all trips (of a loop around
-      it, too, if they leave that), or as many in fewer arrays (what is the same in each trip counts once: XLA takes
-      it out of the loop; a branch, as often as it is taken at most); or nothing is left to reduce in a trip, for at
-      most 4 kB more for each collective fewer
-    - what becomes a branch is taken in some trips only, however the loop counts, and reduces the sum (else it stays)
-    - what an if after the loop reduces is more than numbers, and more than 4 kB where others are reduced beside it
-    - no more is gathered or put together because it is there twice than is sent less, a product of 1,000
-      multiplications counted as a byte
-    - the accumulator keeps its shard, unless `policy` allows more memory: one before a reduce_scatter is unscattered
+    - fewer bytes are reduced after the loop, and in branches that read the sum, than in all iterations (of a loop
+      around it, too, if they leave that), or as many in fewer arrays; loop-invariant values count once, as XLA hoists
+      them, and a branch as often as it can be taken; or nothing is left to reduce in an iteration, for at most 4 kB
+      more for each collective fewer
+    - a branch made of selects is taken in some iterations only, for any init operand of the counter, and reduces the
+      sum (else it stays)
+    - an if after the loop reduces more than scalars, and more than 4 kB where others are reduced beside it
+    - duplicating ops costs less than the communication saved; 1,000 multiplications count as one byte
+    - the accumulator keeps its shard, unless `policy` allows more memory: one before a reduce_scatter is unsharded
 
     Right for any number of trips, zero included. Floating-point sums are reassociated, so results may differ by
     rounding; of maxima and minima, where there are NaNs, which not all of XLA's reductions pass on. No type becomes

@@ -94,8 +94,7 @@ def expose_all_reduces(
     the passes after this one have not moved, `annotate-unreduced` takes back.
 
     A sum that the program splits, as fully sharded training does, is written as the `sdy.reduce_scatter` that it is,
-    where a constraint cuts it: XLA:CPU and XLA:TPU reduce the whole of it in each iteration, and cut that (option
-    `scatters`). Activations,
+    where a constraint cuts it: XLA:CPU and XLA:TPU reduce the whole of it in each iteration, and cut that. Activations,
     which products read, are left to XLA: it may move their shards while it multiplies. Where an operand of a product
     splits what its sum has over another axis than the sum, which is over as many devices and adds up, XLA gathers none:
     devices compute the columns that they have, and exchange the sums. That is noted of the product.
@@ -126,41 +125,56 @@ def expose_all_reduces(
 
     Legal when:
 
-    - the program is lowered for Shardy
-    - the op is a product, or a sum from zero, or a constraint that says of what others ask for that it is not reduced
-    - a convolution is in one group (XLA reduces others itself, whatever it is told)
-    - a convolution's window is not split (XLA reduces over it itself)
-    - its result is split into equal parts (XLA aborts)
-    - it is no sum within an array of complex numbers (XLA:TPU aborts)
-    - its operands split what it adds up in the same way
-    - what adds up leaves its parts on their devices (XLA would add up wrong ones)
-    - no axis that a product adds up over is between one it has no part in and one that splits its result but not what
-      it reads (XLA would add up wrong parts)
-    - no mesh axis without a part in a scatter to split rows is before one that has (XLA would add up wrong ones)
-    - outside of loops, it adds up over whole axes of the mesh (XLA would move examples)
-    - no part of an axis splits the result of what adds up over another part of it (XLA would move examples)
-    - nothing in the program is said not to be reduced of which the operands are split in different ways (Shardy aborts)
+    *The program*
+
+    - it is lowered for Shardy
+    - no value that it says to be unreduced has operands sharded in different ways (Shardy aborts)
+
+    *The op that reduces*
+
+    - it is a contraction, a sum from zero, or a constraint to an unreduced value of which other ops ask the sum
+    - a convolution has one group (XLA reduces others itself)
+    - the window of a convolution is not sharded (XLA reduces over it itself)
+    - it is not a reduction within an array of complex numbers (XLA:TPU aborts)
     - it is outside of manual computations
-    - in a manual computation, an all_reduce adds up over axes of the mesh, before the return or linear ops
-    - outside of loops, it adds nothing else to that sum
-    - it returns that sum once, and nothing else in there reads it
-    - its result is not split over these axes
+    - a running maximum or minimum is of a type with an identity element, and the loop only keeps it
+
+    *Its shardings*
+
+    - its result is sharded into equal parts (XLA aborts)
+    - its operands shard the reduced dimensions in the same way
+    - outside of loops, it reduces over whole axes of the mesh (XLA would move examples)
+    - no part of an axis shards its result while it reduces over another part (XLA would move examples)
+    - its result is not sharded over the axes that it reduces over
+    - the examples of a running maximum are sharded into equal parts, over whole axes of the mesh
+
+    *Addends that stay on their devices (else XLA would add wrong parts)*
+
+    - partial sums are not moved between devices before they are reduced
+    - in the mesh, no axis without a part in a contraction is between one that it reduces over and one that shards its
+      result only
+    - in the mesh, no axis without a part in a scatter to sharded rows precedes one with a part
+
+    *An all_reduce in a manual computation*
+
+    - it reduces over axes of the mesh, before the return or linear ops
+    - outside of loops, the block adds nothing else to the sum
+    - the block returns the sum once, and nothing else in there reads it
     - devices that hold the same sum hold the same addend
-    - a running maximum or minimum is of a type with a neutral element, and the loop only keeps it
-    - what it is made of is split into equal parts, over whole axes of the mesh
 
     Worth it when:
 
-    - the program does not split the sum over these axes, as fully sharded training does (or `policy=defer`)
+    - the program does not shard the sum over these axes, as fully sharded training does (or `policy=defer`)
     - the option `axes` allows it
     - a sum that is scattered in every iteration as before is not left to the compiler (option `scatters`)
-    - a loop that keeps a maximum or minimum makes more than one trip
-    - the compiler has not lost what was said of its sum before (attribute `paropt.left_out` of the module)
-    - of complex numbers, it allows all axes (a product becomes four of real numbers, each reduced over the others)
-    - a scatter that is to be followed by a reduce_scatter adds rows of no fewer bytes (XLA gathers these: then each
-      device adds to its part of the sum, and only what is left is reduced)
-    - no batched scatter has devices exchange parts of an operand for it (XLA:TPU makes a select of it, and gathers)
-    - it returns at most twice the bytes that it reduces (which then is half as often, at least)
+    - a loop that keeps a maximum or minimum makes more than one iteration
+    - the compiler has not lost the sum before (attribute `paropt.left_out` of the module)
+    - for complex numbers, `axes` allows all of them (a contraction becomes four real ones, each reduced over the
+      others)
+    - before a reduce_scatter, a scatter adds rows of no fewer bytes (XLA all-gathers smaller rows: then each device
+      adds to its part of the sum, and only the residual is reduced)
+    - no batched scatter has devices exchange parts of an operand for it (XLA:TPU makes a select of it, and all-gathers)
+    - a manual computation returns at most twice the bytes that it reduces (which then is half as often, at least)
 
     Sources: Shardy's `sdy-insert-explicit-reshards`, which decides by its own costs where XLA's partitioner does not.
     """

@@ -55,40 +55,49 @@ def fuse_all_reduces(
 
     Legal when:
 
+    *Reductions that become one*
+
     - the reductions are of one kind: all_reduce, or reduce_scatter on one dimension
     - they have the same reducer
     - they have the same replica groups, however these are written
     - they have the same channel mode
     - they carry the same other attributes, but for metadata that only hints
-    - their metadata binds neither to other ops of its block, as scheduling groups do
+    - their metadata does not bind them to other ops of the block, as scheduling groups do
     - the reducer is one op, in the element type of its operand
-    - each op between a reduction and the sum is linear, or for a maximum or minimum, only moves data
-    - a factor is uniform over the replica groups
-    - a predicate is uniform over the replica groups
-    - an index is uniform over the replica groups
-    - a division is not of integers
+    - everything is in one block (a collective never enters or leaves a loop or a branch)
+
+    *Ops between a reduction and the sum*
+
+    - each op is linear, or for a maximum or minimum, only moves data
+    - factors are uniform over the replica groups
+    - predicates are uniform over the replica groups
+    - indices are uniform over the replica groups
+    - shapes are static
+    - a reduce_scatter crosses elementwise ops only, with scalar factors, and reshapes of each shard alone
+    - in a global-view program, no contraction, scatter or gather is crossed (except by a reduction that leaves a loop)
+    - in a global-view program, none reduces over axes itself
+
+    *Arithmetic*
+
+    - integers are not divided
     - a difference of floats is not of a sum and one of its terms, which tells how the sum was rounded
     - a convert is to a wider float type, or complex numbers of one, or `convert=any`
     - a pad adds zeros
-    - a contraction or convolution has the element type of its operand or a wider float type, or `convert=any`
-    - a reduce on one device only adds, starting from zero
+    - a contraction has the element type of its operand or a wider float type, or `convert=any`
+    - a reduce within a device adds, starting from zero
     - a scatter adds, or writes each element once
-    - a reduce_scatter crosses elementwise ops only, with factors that are one scalar, and reshapes of each shard alone
-    - what moves elements in another way on each device, or after a reduce_scatter, does the same in each term: one op,
-      on one type, with the same attributes and other operands
-    - what is moved in this way crosses elementwise ops only, with factors that are one scalar
-    - no product, scatter or gather is between them in a program for all devices (what leaves a loop crosses these)
-    - no op between them adds up over axes itself in a program for all devices
-    - shapes are static
-    - everything is in one block (a collective never enters or leaves a loop or a branch)
+
+    *Terms that are sliced or transposed alike*
+
+    - ops that move elements differently on each device, or after a reduce_scatter, are the same op in each term, on one
+      type, with the same attributes and other operands
+    - moved elements cross elementwise ops only, with scalar factors
 
     Worth it when:
 
     - fewer bytes are reduced, or as many in fewer arrays
-    - no more is gathered or put together because it is there twice than is sent less, a product of 1,000
-      multiplications counted as a byte
-    - nothing else reads what is moved in this way, nor what that is made of, and it is no larger than what is reduced
-      for it
+    - duplicating ops costs less than the communication saved; 1,000 multiplications count as one byte
+    - nothing else reads a moved value, nor its operand, and it is no larger than the values reduced for it
 
     Floating-point sums are reassociated and factors distributed, so results may differ by rounding.
 

@@ -48,12 +48,12 @@ def fuse_loops(module: ir.Operation) -> list[Remark]:
 
     - neither loop has attributes, but for metadata that only hints
     - both loops count from 0 by 1 to the same constant
-    - what the second loop takes from the first are arrays into which each trip writes a part of its own
-    - each trip of the second loop reads of them what one trip of the first wrote, and nothing else
-    - the second loop reads the trips of the first in their order, or in reverse
-    - in reverse, what the second loop carries are sums, and arrays into which each trip writes a part of its own
-    - nothing else that the second loop needs is computed from the results of the first
-    - the loops, and what moves with them, only compute their results
+    - the second loop takes from the first only arrays into which each iteration writes a part of its own
+    - each iteration of the second loop reads of them only what one iteration of the first wrote
+    - the second loop reads the iterations of the first in their order, or in reverse
+    - in reverse, the second loop carries only sums, and arrays into which each iteration writes a part of its own
+    - no other live-in of the second loop depends on a result of the first
+    - the loops, and ops that move with them, have no side effects
 
     Worth it when:
 

@@ -77,14 +77,14 @@ def hoist_gathers(
 
     Legal when:
 
-    - the loop leaves the parameter as it is
-    - no constraint in the loop shards the parameter over the same axes again (XLA would gather it there)
+    - the loop passes the parameter through
+    - no constraint in the loop shards the parameter over the same axes again (XLA would all-gather it there)
 
     Worth it when:
 
-    - the loop makes more than one trip
-    - the loop is in no other loop (XLA would shard there what is gathered, and gather it again)
-    - nothing reads it as it is sharded, as products read examples, which are no parameters
+    - the loop makes more than one iteration
+    - the loop is in no other loop (XLA would shard the gathered array there, and all-gather it again)
+    - nothing reads its shards as they are, as contractions read examples, which are no parameters
     - `policy` allows the memory
 
     Values do not change, unless `gather-dtype` asks for a narrower type.

@@ -41,8 +41,8 @@ def inline_branches(module: ir.Operation) -> list[Remark]:
 
     Legal when:
 
-    - the index is computed from constants, and no arithmetic there rounds; or there is one branch
-    - the predicate of a select is one number, computed so
+    - the index is computed from constants, without arithmetic that rounds; or there is one branch
+    - the predicate of a select is such a scalar
     - the op has no attributes of its own, but for metadata that only hints
 
     Sources: XLA `ConditionalSimplifier`.

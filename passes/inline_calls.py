@@ -69,10 +69,10 @@ def inline_calls(
     - the function has one block
     - the function does not call itself, directly or through others
     - neither the call nor the function is marked no_inline
-    - the call is no unit by its metadata: where it runs, when it is scheduled, or that it stays a call
-    - the call has no attributes of its own besides metadata
+    - no metadata binds the call: to a place, to a schedule, or to stay a call
+    - the call has no other attributes than metadata
     - the function has no attributes of its own
-    - the arguments and results have no attributes other than JAX's notes for the program's entry
+    - the arguments and results have no other attributes than JAX's annotations of the program's entry
 
     Worth it when:
 

@@ -39,14 +39,14 @@ def merge_repeated_ops(module: ir.Operation) -> list[Remark]:
     Legal when:
 
     - both are the same op on the same values, in one block, with the same regions and attributes (hints aside)
-    - the op only computes its results, and is no barrier (what `jax.checkpoint` computes again stays)
-    - no constraint says of it, or of a copy of it, that it is not reduced (XLA aborts where zeros are shared by such)
-    - nothing pads it where it is split (XLA:CPU does that once, for windows and pads with other numbers, too)
+    - the op has no side effects, and is no barrier (`jax.checkpoint` recomputes behind barriers)
+    - no constraint says of it, or of an equivalent op, that it is unreduced (XLA aborts where these share zeros)
+    - nothing pads it along a sharded dimension (XLA:CPU does that once, for windows and pads with other values, too)
 
     Worth it when:
 
-    - the program is written for a mesh of Shardy's, and computes a product or a convolution twice
-    - Shardy splits both in the same way (others XLA does not merge)
+    - the program has a mesh of Shardy's, and computes a contraction twice
+    - Shardy shards both alike (XLA does not merge others)
 
     Sources: MLIR's `cse`, which tells whether there is anything to merge, on a copy; XLA `HloCSE`.
     """

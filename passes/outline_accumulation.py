@@ -78,14 +78,14 @@ def outline_accumulation(
 
     Legal when:
 
-    - there is one loop that adds up, in the function or in a manual computation of it, or the marked gradients tell
+    - there is one loop that accumulates, in the function or in a manual computation of it, or the marked gradients tell
       which (`paropt.mark_gradient`)
     - the loop counts from a constant by a constant to a constant
-    - the loop has no shardings of its own (they are one per carried value)
+    - the loop has no shardings of its own (they are one per loop-carried value)
     - the loop carries arrays only (a token, which orders callbacks, does not go from program to program)
     - the manual computation is over axes of a mesh of the module
-    - what is not reduced is split over whole axes of the mesh, into parts of one size
-    - nothing but the loop hands on what is not reduced
+    - unreduced values are sharded over whole axes of the mesh, into parts of one size
+    - unreduced values go from the loop to what follows it only
 
     Values do not change.
 

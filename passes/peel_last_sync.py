@@ -50,8 +50,8 @@ def peel_last_sync(module: ir.Operation) -> list[Remark]:
 
     Worth it when:
 
-    - a reduction reads what the last trip computes
-    - there are at least two trips
+    - a reduction reads a value that the last iteration computes
+    - there are at least two iterations
 
     Values do not change. The program grows by one trip.
 

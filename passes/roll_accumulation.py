@@ -70,27 +70,34 @@ def roll_accumulation(
 
     Legal when:
 
-    - the copies apply the same ops to the same types
-    - their attributes are the same, other than starts of slices, constants and channel numbers
-    - the regions of their ops do the same
-    - a value that differs from copy to copy is a constant, a slice, an argument, or computed by the copy before
+    *The copies (isomorphic subgraphs)*
+
+    - they apply the same ops to the same types
+    - their attributes are equal, other than starts of slices, constants and channel ids
+    - the regions of their ops are equal
+    - a value that differs from copy to copy is a constant, a slice, an argument, or computed by the previous copy
     - an op belongs to one copy only
-    - the ops of the copies only compute their results
+    - their ops have no side effects
     - shapes are static
-    - no copy reads what is computed outside from another copy
-    - an op that the last copy lacks is no collective (the loop does it once more)
+    - no copy reads a value that is computed outside from another copy
+
+    *The loop*
+
+    - an op that the last copy lacks is no collective (the loop runs it once more)
     - the terms are added in the order of a loop, by a reduce (whose order is open), or `order=any`
-    - a sum that begins with its first term has a number that changes nothing
-    - what is not reduced is carried behind the constraint that says so, from a start that says so or is zero
-    - the copies share nothing that is not reduced, and no array is made of it
+    - a sum that begins with its first term has an identity element
+
+    *Unreduced values*
+
+    - they are carried behind the constraint that says so, from an init operand that says so or is zero
+    - the copies share none, and none is stacked
 
     Worth it when:
 
     - a copy has at least min-ops ops
-    - the copies together have at least min-share of the ops around them (else what looks alike may be the heads of an
-      attention, or experts)
+    - the copies together have at least min-share of the ops around them (else they may be attention heads or experts)
     - the program gets shorter
-    - what is stacked only for the loop has at most max-stack-bytes bytes
+    - arrays that are stacked for the loop only have at most max-stack-bytes bytes
 
     Results are the same bit for bit, except with `order=any`, and of a reduce, which the compiler may do in another
     order than a loop. Collectives of the copies are done in the loop, as often

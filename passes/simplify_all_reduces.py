@@ -62,20 +62,20 @@ def simplify_all_reduces(module: ir.Operation) -> list[Remark]:
 
     Legal when:
 
-    - what it reduces is uniform over its replica groups
-    - it is one that can be moved: one op as its reducer, known groups, static shapes
-    - it adds, or takes the maximum, minimum, and, or
+    - the reduced value is uniform over the replica groups
+    - the reduction can be moved: its reducer is one op, its groups are known, its shape is static
+    - the reducer is add, maximum, minimum, and, or
     - all its replica groups are of one size, and list devices (with a channel but no global ids, each is many devices)
-    - its element type is of numbers, and has the number of devices, not a rounded one
+    - the element type is numeric, and represents the number of devices exactly
     - a term that is taken out is uniform over the replica groups
     - a sum with such a term is multiplied by exactly one over the number of devices; a maximum or minimum, by nothing
-    - what combines such a term with others is what the reducer does
+    - such a term is combined with others by the op of the reducer
 
     Worth it when:
 
-    - it reduces what ops on elements make of reductions over the same devices, constants and scalars
-    - a term that is taken out is what the loop carries, and then has the result in its place, perhaps with other terms,
-      or what an all_reduce over the same devices has made; nothing else reads it
+    - the reduced value is an elementwise function of reductions over the same devices, constants and scalars
+    - a term that is taken out is a loop-carried value with the result as its next value, perhaps with other terms, or
+      the result of an all_reduce over the same devices; nothing else reads it
 
     A sum of equal floats is rounded once, not at each addition. Of a mean with a term taken out, the sum and the
     division are reassociated, so it may differ by rounding.

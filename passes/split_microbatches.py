@@ -72,25 +72,33 @@ def split_microbatches(
 
     Legal when:
 
-    - the arguments with examples are known, and have as many each
+    *The batch*
+
+    - the arguments with examples are known, and have equally many
     - the number of micro-batches divides the examples, and devices divide those of a micro-batch
-    - each op treats the examples one by one, adds them up from zero, or finds the largest or smallest
-    - no op combines an example with the others
     - the examples are the major part of one dimension
-    - an op that writes into an array does not count from the first example
-    - no example reads a sum over all of them, unless it is computed from inputs at little cost
-    - no example reads the largest or smallest of all, with the same exception
-    - no loop in the step finds the largest or smallest
-    - what finds the largest or smallest starts from what no loop in the step computes
-    - a loop in the step carries the examples in one way
-    - a loop in the step adds up from zero
-    - what is done in each micro-batch only computes its results
-    - random numbers are not drawn for all examples at once, or `random=before`
     - shapes are static
+    - random numbers are not drawn for all examples at once, or `random=before`
+
+    *Ops on examples*
+
+    - each op treats examples one by one, sums them from zero, or takes their maximum or minimum
+    - no op combines an example with others
+    - an op that writes into an array does not count from the first example
+    - no example depends on a sum over all of them, unless that is computed from inputs at little cost
+    - no example depends on the maximum or minimum of all, with the same exception
+    - ops of a micro-batch have no side effects
+
+    *Loops in the step*
+
+    - none takes the maximum or minimum of the examples
+    - a maximum or minimum starts from no value that such a loop computes
+    - a loop carries the examples in one way
+    - a loop sums from zero
 
     Worth it when:
 
-    - something is added up over the examples
+    - something is summed over the examples
 
     Sums are reassociated, so results may differ by rounding.
 

@@ -220,7 +220,7 @@ func.func public @whole(%x: tensor<2xf32> {paropt.donated, sdy.sharding = #sdy.s
   return %r, %s : tensor<2xf32>, tensor<f32>
 }
 
-// Legal when: that result is sharded in the same way, as far as is known
+// Legal when: that result is sharded alike, as far as the shardings are known
 // CHECK-LABEL: func.func public @sharded_otherwise
 // CHECK-SAME:    %{{.*}}: tensor<8x4xf32> {paropt.donated, sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
 // CHECK-SAME:    %{{.*}}: tensor<4x4xf32> {paropt.donated, sdy.sharding = #sdy.sharding<@mesh, [{"x":(1)2}, {}]>})

@@ -42,7 +42,7 @@ func.func public @parameter_and_gradient(%w: tensor<8x8xf32> {sdy.sharding = #sd
   return %new, %f0 : tensor<8x8xf32>, tensor<f32>
 }
 
-// Legal when: the sharding of the sum is not another one already
+// Legal when: the sum has no different sharding already
 // CHECK-LABEL: func.func public @sum_sharded_otherwise
 // CHECK:         stablehlo.while(%{{.*}} = %{{.*}}, %{{.*}} = %cst{{.*}},
 // REMARK: [annotate-contract] stablehlo.while missed: argument 0 (state['w']) is sharded [{data}, {}], and carried value 1, its gradient, [{}, {data}]
@@ -66,7 +66,7 @@ func.func public @sum_sharded_otherwise(%w: tensor<8x8xf32> {sdy.sharding = #sdy
   return %new : tensor<8x8xf32>
 }
 
-// Legal when: the sharding of the result is not another one already
+// Legal when: the result has no different sharding already
 // CHECK-LABEL: func.func public @result_sharded_otherwise
 // CHECK-SAME:    -> (tensor<8xf32> {jax.result_info = "result['w']", sdy.sharding = #sdy.sharding<@mesh, [{}]>})
 // REMARK: [annotate-contract] func.func missed: result 0 (result['w']) is sharded [{}], and argument 0 (state['w']), which it replaces, [{data}]
@@ -75,7 +75,7 @@ func.func public @result_sharded_otherwise(%w: tensor<8xf32> {sdy.sharding = #sd
   return %new : tensor<8xf32>
 }
 
-// Worth it when: the sharding of the argument leaves no dimension open
+// Worth it when: the sharding of the argument is closed in all dimensions
 // CHECK-LABEL: func.func public @open_argument
 // CHECK-SAME:    -> (tensor<8xf32> {jax.result_info = "result['w']"})
 // REMARK: [annotate-contract] func.func missed: argument 0 (state['w']) has a sharding that leaves dimensions open: result 0 (result['w']) keeps its own

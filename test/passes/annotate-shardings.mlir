@@ -114,7 +114,7 @@ func.func public @names(%a: tensor<8x16xf32> loc("state.params['layers'][0]['ker
   return %d : tensor<8xf32>
 }
 
-// Legal when: the array has no other sharding already
+// Legal when: the array has no different sharding already
 // CHECK-LABEL: func.func public @sharded_by_its_caller
 // CHECK-SAME:    %{{[^:]*}}: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}]>},
 // CHECK-SAME:    %{{[^:]*}}: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>})

@@ -196,7 +196,7 @@ func.func public @users_constraint(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sha
 
 sdy.mesh @mesh = <["data"=8]>
 
-// Legal when: each op between the op that adds up and the all_reduce is linear
+// Legal when: each op between the op that reduces and the all_reduce is linear
 // CHECK-LABEL:   func.func public @square
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
@@ -319,7 +319,7 @@ func.func public @read_at_one_index(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sh
 
 sdy.mesh @mesh = <["data"=8]>
 
-// Legal when: it is noted how the operands of a product, scatter or gather on the way are split
+// Legal when: the shardings of the operands of a contraction, scatter or gather are annotated
 // CHECK-LABEL:   func.func public @not_noted(
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
@@ -337,7 +337,7 @@ func.func public @not_noted(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@
 
 sdy.mesh @mesh = <["data"=8]>
 
-// Legal when: what a product, scatter or gather on the way also reads is not split over the same axes (XLA would gather it)
+// Legal when: their other operands are not sharded over the unreduced axes (XLA would all-gather them)
 // CHECK-LABEL:   func.func public @split_factor(
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
@@ -355,7 +355,7 @@ func.func public @split_factor(%x: tensor<16x4xf32> {sdy.sharding = #sdy.shardin
 
 sdy.mesh @mesh = <["data"=4, "model"=2]>
 
-// Legal when: no product, scatter or gather on the way adds up, or looks up, what is split
+// Legal when: no sharded dimension is contracted, or looked up along
 // CHECK-LABEL:   func.func public @split_contraction(
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
@@ -392,7 +392,7 @@ func.func public @split_indices(%x: tensor<16x4xf32> {sdy.sharding = #sdy.shardi
 
 sdy.mesh @mesh = <["data"=8]>
 
-// Legal when: the result of a product, scatter or gather on the way is not split over the same axes
+// Legal when: their results are not sharded over the unreduced axes
 // CHECK-LABEL:   func.func public @split_result(
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
@@ -410,7 +410,7 @@ func.func public @split_result(%x: tensor<16x4xf32> {sdy.sharding = #sdy.shardin
 
 sdy.mesh @mesh = <["data"=4, "model"=2]>
 
-// Legal when: no op on the way gets shards over the same axes in place of what splits its operand (XLA would gather that)
+// Legal when: no result is sharded over unreduced axes in place of axes that shard the operand (XLA would all-gather that)
 // CHECK-LABEL:   func.func public @split_otherwise(
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
@@ -463,7 +463,7 @@ func.func public @shared_operand(%x: tensor<16x4xf32> {sdy.sharding = #sdy.shard
 
 sdy.mesh @mesh = <["data"=8]>
 
-// Legal when: no convolution on the way is in groups (XLA reduces it itself)
+// Legal when: no convolution has groups (XLA reduces it itself)
 // CHECK-LABEL:   func.func public @convolution_in_groups(
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
@@ -482,7 +482,7 @@ func.func public @convolution_in_groups(%x: tensor<16x4xf32> {sdy.sharding = #sd
 
 sdy.mesh @mesh = <["data"=8]>
 
-// Legal when: a product on the way adds up a dimension (XLA:TPU and XLA:GPU make broadcasts of others)
+// Legal when: a dot_general contracts a dimension (XLA:TPU and XLA:GPU make broadcasts of others)
 // CHECK-LABEL:   func.func public @outer_product(
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
@@ -500,7 +500,7 @@ func.func public @outer_product(%x: tensor<16x4xf32> {sdy.sharding = #sdy.shardi
 
 sdy.mesh @mesh = <["data"=8]>
 
-// Legal when: no window on the way slides along the only dimension (XLA:TPU reduces it itself)
+// Legal when: no reduce_window slides along the only dimension (XLA:TPU reduces it itself)
 // CHECK-LABEL:   func.func public @running_sum(
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
@@ -540,7 +540,7 @@ func.func public @pad_that_cuts(%x: tensor<16x4xf32> {sdy.sharding = #sdy.shardi
 
 sdy.mesh @mesh = <["data"=8]>
 
-// Legal when: no quotient of complex numbers, nor sum within an array of them, is on the way (XLA:TPU does not follow)
+// Legal when: no division of complex numbers, and no reduction within an array of them (XLA:TPU does not track these)
 // CHECK-LABEL:   func.func public @complex_quotient(
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
@@ -690,7 +690,7 @@ func.func public @read_unreduced(%x: tensor<16x4xf32> {sdy.sharding = #sdy.shard
 
 sdy.mesh @mesh = <["data"=8]>
 
-// Legal when: what is not reduced is added to nothing but the like, and zeros
+// Legal when: unreduced values are added to unreduced values and zeros only
 // CHECK-LABEL:   func.func public @added_to_reduced
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
@@ -737,7 +737,7 @@ func.func public @start_is_reduced(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sha
 
 sdy.mesh @mesh = <["data"=8]>
 
-// Legal when: no broadcast on the way repeats elements (XLA would take its result for reduced)
+// Legal when: no broadcast repeats elements (XLA would take its result for reduced)
 // CHECK-LABEL:   func.func public @repeats
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
@@ -755,7 +755,7 @@ func.func public @repeats(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@me
 
 sdy.mesh @mesh = <["data"=8]>
 
-// Legal when: the condition of a loop does not read it
+// Legal when: the condition of a loop does not read an unreduced value
 // CHECK-LABEL:   func.func public @condition
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
@@ -905,7 +905,7 @@ func.func public @case_with_count(%x: tensor<16x4xf32> {sdy.sharding = #sdy.shar
 
 sdy.mesh @mesh = <["data"=8]>
 
-// Legal when: what such an if or case returns are plain tensors
+// Legal when: an if or case with unreduced results returns plain tensors
 // CHECK-LABEL:   func.func public @branch_with_token
 // CHECK-NOT:       unreduced
 // CHECK:           return
@@ -950,7 +950,7 @@ func.func public @branch_with_ones(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sha
 
 sdy.mesh @mesh = <["replica"=2, "data"=4]>
 
-// Legal when: values that are not reduced over different axes do not meet
+// Legal when: values that are unreduced over different axes do not meet
 // CHECK-LABEL:   func.func public @other_axes
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
@@ -970,7 +970,7 @@ func.func public @other_axes(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<
 
 sdy.mesh @mesh = <["replica"=2, "data"=4]>
 
-// Legal when: the all_reduce is over the axes over which its operand is not reduced
+// Legal when: the all_reduce is over the axes over which its operand is unreduced
 // CHECK-LABEL:   func.func public @fewer_axes
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
@@ -1240,7 +1240,7 @@ func.func public @region_not_moved(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sha
 
 sdy.mesh @mesh = <["data"=4, "model"=2]>
 
-// Legal when: what is exposed behind a manual computation is a sum that it takes
+// Legal when: a sum that is exposed behind a manual computation is one that the computation takes
 // CHECK-LABEL:   func.func public @region_not_linear
 // CHECK:           sdy.manual_computation(%{{.*}}) in_shardings=[<@mesh, [{"data"}, {}]>] out_shardings=[<@mesh, [{}, {}]>]
 // CHECK-NOT:       sdy.sharding_constraint
@@ -1320,7 +1320,7 @@ func.func public @gathered(%x: tensor<16x6x4xf32> {sdy.sharding = #sdy.sharding<
 
 sdy.mesh @mesh = <["data"=4, "model"=2]>
 
-// Legal when: what is not reduced is split into equal parts (XLA aborts)
+// Legal when: an unreduced value is sharded into equal parts (XLA aborts)
 // CHECK-LABEL:   func.func public @unequal_parts
 // CHECK-NOT:       unreduced
 // REMARK-DAG: [annotate-unreduced] stablehlo.slice missed: what is not reduced is split into unequal parts
@@ -1645,7 +1645,7 @@ module attributes {paropt.noted = ["stablehlo.optimization_barrier", "stablehlo.
 
 sdy.mesh @mesh = <["data"=2, "fsdp"=2, "tensor"=2]>
 
-// Legal when: what is not reduced is cut, or put together, and not moved to other devices (XLA would add up wrong parts)
+// Legal when: parts are cut or joined, and not moved to other devices (XLA would add wrong parts)
 // CHECK-LABEL:   func.func public @parts_moved(
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
@@ -1853,7 +1853,7 @@ func.func public @looked_up_beside_the_split(%x: tensor<16x4xf32> {sdy.sharding 
 sdy.mesh @mesh = <["data"=8]>
 
 // The state splits the columns of the weights, in the loop too: to split examples for a number moves all of these.
-// Worth it when: more than numbers have moved out of a loop, or XLA alone splits what they add up like that
+// Worth it when: more than scalars have left a loop, or XLA alone shards the reduced values alike
 // CHECK-LABEL:   func.func public @number_of_a_loop_that_splits_columns
 // CHECK-NOT:       sharding_constraint
 // CHECK:           return

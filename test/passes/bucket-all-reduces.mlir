@@ -71,7 +71,7 @@ func.func public @reduce_scatters(%x: tensor<3x4xf32>, %y: tensor<2x2xf32>) -> (
   return %a, %b : tensor<3x2xf32>, tensor<2x1xf32>
 }
 
-// Legal when: the reductions are of one kind, with the same reducer, replica groups, channel mode and other attributes
+// Legal when: they are of one kind, with the same reducer, replica groups, channel mode and other attributes
 // CHECK-LABEL:   func.func public @different_groups
 // CHECK-COUNT-2: "stablehlo.all_reduce"(
 // CHECK-NOT:     stablehlo.concatenate
@@ -82,7 +82,7 @@ func.func public @different_groups(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (ten
   return %a, %b : tensor<4xf32>, tensor<4xf32>
 }
 
-// Legal when: the reductions are of one kind, with the same reducer, replica groups, channel mode and other attributes
+// Legal when: they are of one kind, with the same reducer, replica groups, channel mode and other attributes
 // CHECK-LABEL:   func.func public @different_reducers
 // CHECK-COUNT-2: "stablehlo.all_reduce"(
 // CHECK-NOT:     stablehlo.concatenate
@@ -115,7 +115,7 @@ func.func public @in_a_branch(%x: tensor<4xf32>, %y: tensor<4xf32>, %c: tensor<i
   return %a, %b : tensor<4xf32>, tensor<4xf32>
 }
 
-// Legal when: none is computed from another of the bucket
+// Legal when: none is computed from another one
 // CHECK-LABEL:   func.func public @one_after_the_other
 // CHECK-COUNT-2: "stablehlo.all_reduce"(
 // CHECK-NOT:     stablehlo.concatenate
@@ -128,7 +128,7 @@ func.func public @one_after_the_other(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (
   return %a, %b : tensor<4xf32>, tensor<4xf32>
 }
 
-// Legal when: what has to move behind the bucket only computes its results
+// Legal when: ops that have to move behind the bucket have no side effects
 // NUMERIC: skip (XLA has no such custom_call)
 // CHECK-LABEL:   func.func public @reader_with_a_side_effect
 // CHECK-COUNT-2: "stablehlo.all_reduce"(
@@ -142,7 +142,7 @@ func.func public @reader_with_a_side_effect(%x: tensor<4xf32>, %y: tensor<4xf32>
   return %a, %b, %m : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 
-// Legal when: each is one that can be moved: one op as its reducer, known groups, static shapes
+// Legal when: each can be moved: its reducer is one op, its groups are known, its shape is static
 // NUMERIC: skip (XLA compiles no reducer of two ops)
 // CHECK-LABEL:   func.func public @reducer_of_two_ops
 // CHECK-COUNT-2: "stablehlo.all_reduce"(
@@ -208,7 +208,7 @@ func.func public @flat(%x: tensor<4xf32>, %y: tensor<2x3xf32>) -> (tensor<4xf32>
   return %a, %b : tensor<4xf32>, tensor<2x3xf32>
 }
 
-// Legal when: with `flat`, one loop adds up arrays of the bucket, from zero, and nothing else reads these sums
+// Legal when: with `flat`, one loop accumulates arrays of the bucket, from zero, and nothing else reads these sums
 // SUMS-LABEL:    func.func public @flat_from_ones
 // SUMS:            stablehlo.while(%{{.*}} = %{{.*}}, %{{.*}} = %{{.*}}, %{{.*}} = %{{.*}}) : tensor<4xf32>, tensor<i32>, tensor<2x3xf32>
 // SUMS-REMARK-DAG: [bucket-all-reduces] stablehlo.all_reduce missed: a sum does not start from zero (stablehlo.while at
@@ -322,7 +322,7 @@ func.func public @flat_scattered(%x: tensor<4xf32>, %y: tensor<2x3xf32>) -> (ten
 
 // -----
 
-// Legal when: no mesh axis is left to the partitioner around one array made of all (it may have split each array)
+// Legal when: no mesh axis is left to the partitioner around the one array (it may have sharded the arrays differently)
 // CHECK-LABEL:   func.func public @axis_left_to_the_partitioner
 // CHECK-COUNT-2: "stablehlo.all_reduce"(
 // CHECK-NOT:     stablehlo.concatenate
@@ -339,7 +339,7 @@ func.func public @axis_left_to_the_partitioner(%x: tensor<8x4xf32>, %y: tensor<8
   return %0#0, %0#1 : tensor<2x4xf32>, tensor<2x2xf32>
 }
 
-// Legal when: an all_reduce of several arrays is not in a manual computation (XLA does not compile one there)
+// Legal when: an all_reduce of several arrays is outside of manual computations (XLA does not compile one there)
 // CHECK-LABEL:   func.func public @all_axes_manual
 // CHECK:           stablehlo.concatenate
 // CHECK-NEXT:      stablehlo.all_reduce

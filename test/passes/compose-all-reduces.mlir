@@ -138,7 +138,7 @@ func.func public @fewer(%x: tensor<8x4xf32>) -> tensor<4x4xf32> {
   return %r : tensor<4x4xf32>
 }
 
-// Legal when: a shard is summed with the same shard of other groups, and each shard of a group with those of the same ones
+// Legal when: a shard is summed with the same shard of other groups, and all shards of a group over the same groups
 // CHECK-LABEL: func.func public @crosswise
 // CHECK:         stablehlo.reduce_scatter
 // CHECK:         stablehlo.all_gather
@@ -188,7 +188,7 @@ func.func public @with_itself(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
   return %r : tensor<8x4xf32>
 }
 
-// Legal when: all steps that reduce have the same reducer, and all steps the same channel mode
+// Legal when: all reductions have the same reducer, and all steps the same channel mode
 // CHECK-LABEL: func.func public @other_reducer
 // CHECK:         stablehlo.reduce_scatter
 // CHECK:         stablehlo.all_gather
@@ -200,7 +200,7 @@ func.func public @other_reducer(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
   return %r : tensor<8x4xf32>
 }
 
-// Legal when: what multiplies or divides shards is a constant number, and where it is done before a sum, a power of two
+// Legal when: shards are multiplied or divided by constant scalars only, and before a sum, by powers of two
 // CHECK-LABEL: func.func public @rounds
 // CHECK:         stablehlo.reduce_scatter
 // CHECK:         stablehlo.all_gather
@@ -374,7 +374,7 @@ func.func public @constrained(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
   return %m : tensor<8x4xf32>
 }
 
-// Legal when: no constraint says that a shard is not reduced
+// Legal when: no constraint says that a shard is unreduced
 // NUMERIC: skip (XLA refuses it)
 // CHECK-LABEL: func.func public @said
 // CHECK:         stablehlo.all_gather
@@ -481,7 +481,7 @@ func.func public @several_sizes(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %b : tensor<4xf32>
 }
 
-// Legal when: sums of whole arrays are added up over other devices, each once, and those of all devices of a group with the same ones; a maximum, minimum, and, or may be taken of one several times
+// Legal when: each sum is over other devices, over each once, and the same ones for all devices of a group; a maximum, minimum, and, or may be over devices several times
 // CHECK-LABEL:   func.func public @added_to_itself
 // CHECK-COUNT-2: "stablehlo.all_reduce"
 // REMARK-NEXT: [compose-all-reduces] stablehlo.all_reduce missed: a sum is added to itself
@@ -520,7 +520,7 @@ func.func public @of_some_devices(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %b : tensor<4xf32>
 }
 
-// Legal when: sums of whole arrays differ in nothing but the groups, and nothing else reads what the first one makes
+// Legal when: the sums differ in their groups only, and nothing else reads the first one
 // CHECK-LABEL:   func.func public @maximum_of_sums
 // CHECK-COUNT-2: "stablehlo.all_reduce"
 // REMARK-NEXT: [compose-all-reduces] stablehlo.all_reduce missed: the reductions differ in reducer

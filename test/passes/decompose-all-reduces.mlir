@@ -81,7 +81,7 @@ func.func public @levels(%x: tensor<8x4xf32>, %y: tensor<4xf32>) -> tensor<8x4xf
   return %r : tensor<8x4xf32>
 }
 
-// Legal when: it says in which steps it was written (else it stays, and nothing is said of it)
+// Legal when: the all_reduce has the steps as an attribute (else it stays, without a remark)
 // CHECK-LABEL: func.func public @not_decomposed(
 // CHECK-NEXT:    "stablehlo.all_reduce"
 // CHECK-NOT:     stablehlo.all_gather
@@ -91,7 +91,7 @@ func.func public @not_decomposed(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
   return %r : tensor<8x4xf32>
 }
 
-// Legal when: a dimension can be cut into as many shards: that of the program, else the first one (else it stays)
+// Legal when: a dimension can be cut into as many shards: that of the program, else the first one (else the all_reduce stays)
 // It was scattered along the last dimension, of 4; now that is one of 3, as in a sum of layers.
 // CHECK-LABEL: func.func public @first_dimension(
 // CHECK:         %[[S:.*]] = "stablehlo.reduce_scatter"(%{{.*}}) <{replica_groups = dense<{{\[}}[0, 1, 2, 3], [4, 5, 6, 7]]> : tensor<2x4xi64>, scatter_dimension = 1 : i64}>

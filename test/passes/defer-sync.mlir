@@ -1329,7 +1329,7 @@ func.func public @one_stays(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
   return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
 }
 
-// Worth it when: the accumulator keeps its shard, unless `policy` allows more memory: one before a reduce_scatter is unscattered
+// Worth it when: the accumulator keeps its shard, unless `policy` allows more memory: one before a reduce_scatter is unsharded
 // CHECK-LABEL:   func.func public @reduce_scatter
 // CHECK:           } do {
 // CHECK:           stablehlo.reduce_scatter
@@ -1469,7 +1469,7 @@ func.func public @part_at_a_sum(%x: tensor<8xi32>, %y: tensor<i32>) -> tensor<1x
   return %w#1 : tensor<1xi32>
 }
 
-// Legal when: the reduction has a neutral element to start from: it is a sum, a maximum or a minimum
+// Legal when: the reduction has an identity element to start from: it is a sum, a maximum or a minimum
 // CHECK-LABEL:   func.func public @product
 // CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
@@ -1604,7 +1604,7 @@ func.func public @accumulator_is_an_index(%x: tensor<i32>) -> tensor<i32> {
   return %w#1 : tensor<i32>
 }
 
-// Legal when: a factor is uniform over the replica groups
+// Legal when: factors are uniform
 // CHECK-LABEL:   func.func public @factor_of_each_device
 // CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
@@ -1661,7 +1661,7 @@ func.func public @factor_carried_from_each_device(%x: tensor<4xf32>, %y: tensor<
   return %w#1 : tensor<4xf32>
 }
 
-// Legal when: a predicate is uniform over the replica groups
+// Legal when: predicates are uniform
 // CHECK-LABEL:   func.func public @predicate_of_each_device
 // CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
@@ -1838,7 +1838,7 @@ func.func public @narrow_integers(%x: tensor<4xi8>) -> tensor<4xi32> {
   return %w#1 : tensor<4xi32>
 }
 
-// Legal when: an index is uniform over the replica groups
+// Legal when: indices are uniform
 // CHECK-LABEL:   func.func public @index_of_each_device
 // CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
@@ -1866,7 +1866,7 @@ func.func public @index_of_each_device(%x: tensor<4xf32>) -> tensor<8xf32> {
   return %w#1 : tensor<8xf32>
 }
 
-// Legal when: the number of trips is uniform over the replica groups
+// Legal when: the trip count of the loop is uniform
 // CHECK-LABEL:   func.func public @trips_of_each_device
 // CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
@@ -2016,7 +2016,7 @@ func.func public @clipped_by_its_norm(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %w#1 : tensor<4xf32>
 }
 
-// Legal when: the condition does not read the accumulator
+// Legal when: its condition does not read the accumulator
 // CHECK-LABEL:   func.func public @accumulator_read_by_the_condition
 // CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
@@ -2048,7 +2048,7 @@ func.func public @accumulator_read_by_the_condition(%x: tensor<4xf32>) -> tensor
   return %w#1 : tensor<4xf32>
 }
 
-// Legal when: nothing else in the body reads the accumulator, but for branches that all devices of a group take
+// Legal when: nothing else in the body reads the accumulator, but for branches with uniform predicates
 // CHECK-LABEL:   func.func public @accumulator_read_in_the_body
 // CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
@@ -2326,7 +2326,7 @@ func.func public @read_in_an_inner_loop(%x: tensor<4xf32>, %v: tensor<4xf32>) ->
   return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
 }
 
-// Legal when: an inner loop that carries the accumulator on only makes linear ops of it
+// Legal when: an inner loop that carries the accumulator computes linear ops of it only
 // CHECK-LABEL:   func.func public @inner_not_linear
 // CHECK:           } do {
 // CHECK:             stablehlo.all_reduce
@@ -2538,7 +2538,7 @@ func.func public @sum_reaches_another_value(%x: tensor<4xf32>) -> (tensor<4xf32>
   return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
 }
 
-// Legal when: nothing else in the body reads the reduced value, but for such branches
+// Legal when: nothing else in the body reads the reduced value, but for branches with uniform predicates
 // CHECK-LABEL:   func.func public @norm_of_the_reduced_gradient
 // CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
@@ -2567,7 +2567,7 @@ func.func public @norm_of_the_reduced_gradient(%x: tensor<4xf32>) -> (tensor<4xf
   return %w#1, %w#2 : tensor<4xf32>, tensor<4xf32>
 }
 
-// Legal when: the reduction is in the body of the loop, or in a branch there that all devices of a group take
+// Legal when: the reduction is in the body of the loop, or in a branch there whose predicate is uniform
 // CHECK-LABEL:   func.func public @reduced_in_an_inner_condition
 // CHECK:           } do {
 // CHECK:           stablehlo.while
@@ -2838,7 +2838,7 @@ func.func public @zeros_from_outside(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %w#1 : tensor<4xf32>
 }
 
-// Worth it when: fewer bytes are reduced after the loop, and in branches that read the sum, than in all trips (of a loop around it, too, if they leave that), or as many in fewer arrays (what is the same in each trip counts once: XLA takes it out of the loop; a branch, as often as it is taken at most); or nothing is left to reduce in a trip, for at most 4 kB more for each collective fewer
+// Worth it when: fewer bytes are reduced after the loop, and in branches that read the sum, than in all iterations (of a loop around it, too, if they leave that), or as many in fewer arrays; loop-invariant values count once, as XLA hoists them, and a branch as often as it can be taken; or nothing is left to reduce in an iteration, for at most 4 kB more for each collective fewer
 // CHECK-LABEL:   func.func public @one_trip
 // CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
@@ -3306,7 +3306,7 @@ func.func public @branch_with_shardings(%skip: tensor<i1>, %x: tensor<8x4xf32>, 
   return %0 : tensor<2x4xf32>
 }
 
-// Legal when: the loop has no shardings of its own (they are one per carried value)
+// Legal when: it has no shardings of its own (they are one per loop-carried value)
 // CHECK-LABEL:   func.func public @loop_with_shardings
 // CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
@@ -3372,7 +3372,7 @@ func.func public @inner_loop_with_shardings(%trips: tensor<i32>, %x: tensor<8x4x
 sdy.mesh @mesh = <["data"=4, "model"=2]>
 
 // The sum would be carried beside what is not reduced, and each put together from parts that XLA moves.
-// Worth it when: no more is gathered or put together because it is there twice than is sent less, a product of 1,000 multiplications counted as a byte
+// Worth it when: duplicating ops costs less than the communication saved; 1,000 multiplications count as one byte
 // CHECK-LABEL:   func.func public @joined_twice
 // CHECK-NOT:       stablehlo.while({{.*}}, {{.*}}, {{.*}})
 // CHECK:           } do {
@@ -3513,7 +3513,7 @@ func.func public @multiplied_twice_at_little_cost(%x: tensor<4x64xf32>, %y: tens
   return %w#1 : tensor<4xf32>
 }
 
-// Legal when: what becomes a branch is selected by one number, and nothing that it selects later needs what it selects before
+// Legal when: they share one scalar predicate, and none depends on another
 // REMARK-DAG: [defer-sync] stablehlo.select missed: it depends on what is selected by the same, in each trip
 // CHECK-LABEL:   func.func public @depends_on_it(
 // CHECK:           stablehlo.while(
@@ -3635,7 +3635,7 @@ func.func public @told_of_it(%v: tensor<4xf32>, %x: tensor<4xf32>, %start: tenso
   return %l#1, %l#2 : tensor<4xf32>, tensor<4xf32>
 }
 
-// Legal when: what moves into it computes its results, on each device by itself
+// Legal when: ops that move into the branch have no side effects and no collectives
 // CHECK-LABEL:   func.func public @with_a_collective(
 // CHECK:           stablehlo.while(
 // CHECK:             stablehlo.all_reduce
@@ -3672,7 +3672,7 @@ func.func public @with_a_collective(%v: tensor<4xf32>, %x: tensor<4xf32>, %start
   return %l#1, %l#2 : tensor<4xf32>, tensor<4xf32>
 }
 
-// Worth it when: what becomes a branch is taken in some trips only, however the loop counts, and reduces the sum (else it stays)
+// Worth it when: a branch made of selects is taken in some iterations only, for any init operand of the counter, and reduces the sum (else it stays)
 // REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a sum of reduced values is also read by stablehlo.sign
 // CHECK-LABEL:   func.func public @read_in_each_trip(
 // CHECK:           stablehlo.while(
@@ -3712,7 +3712,7 @@ func.func public @read_in_each_trip(%v: tensor<4xf32>, %x: tensor<4xf32>, %start
   return %l#1, %l#2 : tensor<4xf32>, tensor<4xf32>
 }
 
-// Legal when: a product is taken for a select only with the option `finite`, and where its factor is 0 or 1
+// Legal when: a multiplication counts as a select only with the option `finite`, and where its factor is 0 or 1
 // CHECK-LABEL:   func.func public @factors_that_may_meet_infinity(
 // CHECK:           stablehlo.while(
 // CHECK:             stablehlo.all_reduce
@@ -3753,7 +3753,7 @@ func.func public @factors_that_may_meet_infinity(%v: tensor<4xf32>, %x: tensor<4
   return %l#1, %l#2 : tensor<4xf32>, tensor<4xf32>
 }
 
-// Legal when: what is not reduced after the loop is the neutral element: the last trip has reset it to that
+// Legal when: an accumulator that is not reduced after the loop is the identity element: the last iteration has reset it
 // CHECK-LABEL:   func.func public @reset_to_a_gradient(
 // CHECK:           stablehlo.while(
 // CHECK:             "stablehlo.if"
@@ -3795,7 +3795,7 @@ func.func public @reset_to_a_gradient(%v: tensor<4xf32>, %x: tensor<4xf32>, %sta
   return %l#1, %l#2 : tensor<4xf32>, tensor<4xf32>
 }
 
-// Worth it when: what an if after the loop reduces is more than numbers, and more than 4 kB where others are reduced beside it
+// Worth it when: an if after the loop reduces more than scalars, and more than 4 kB where others are reduced beside it
 // CHECK-LABEL:   func.func public @reset_number(
 // CHECK:           stablehlo.while(
 // CHECK:             "stablehlo.if"

@@ -83,7 +83,7 @@ func.func public @sum(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, 
   return %g : tensor<4xf32>
 }
 
-// Legal when: a convolution is in one group (XLA reduces others itself, whatever it is told)
+// Legal when: a convolution has one group (XLA reduces others itself)
 // CHECK-LABEL:   func.func public @convolution_in_groups
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
@@ -93,7 +93,7 @@ func.func public @convolution_in_groups(%x: tensor<16x10x4xf32> {sdy.sharding = 
   return %g : tensor<3x1x4xf32>
 }
 
-// Legal when: a convolution's window is not split (XLA reduces over it itself)
+// Legal when: the window of a convolution is not sharded (XLA reduces over it itself)
 // CHECK-LABEL:   func.func public @split_window
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
@@ -103,7 +103,7 @@ func.func public @split_window(%x: tensor<16x16x4xf32> {sdy.sharding = #sdy.shar
   return %g : tensor<3x4x4xf32>
 }
 
-// Legal when: it is no sum within an array of complex numbers (XLA:TPU aborts)
+// Legal when: it is not a reduction within an array of complex numbers (XLA:TPU aborts)
 // CHECK-LABEL:   func.func public @complex_sum
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
@@ -130,7 +130,7 @@ func.func public @rows(%i: tensor<16x1xui8> {sdy.sharding = #sdy.sharding<@mesh,
 }
 
 // Shardy's rules call it a reduction too, but it is not a sum.
-// Legal when: the op is a product, or a sum from zero, or a constraint that says of what others ask for that it is not reduced
+// Legal when: it is a contraction, a sum from zero, or a constraint to an unreduced value of which other ops ask the sum
 // CHECK-LABEL:   func.func public @largest
 // CHECK-NOT:       sdy.all_reduce
 // REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: a reduce applies stablehlo.maximum, and only a sum is linear
@@ -457,7 +457,7 @@ func.func public @whole_complex_rows_added(%i: tensor<16x1xui8> {sdy.sharding = 
   return %l#1 : tensor<9x4xcomplex<f32>>
 }
 
-// Legal when: its operands split what it adds up in the same way
+// Legal when: its operands shard the reduced dimensions in the same way
 // CHECK-LABEL:   func.func public @one_operand_split
 // CHECK-NOT:       sdy.all_reduce
 // REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: its operands are split in different ways
@@ -466,7 +466,7 @@ func.func public @one_operand_split(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sh
   return %g : tensor<4x2xf32>
 }
 
-// Legal when: outside of loops, it adds up over whole axes of the mesh (XLA would move examples)
+// Legal when: outside of loops, it reduces over whole axes of the mesh (XLA would move examples)
 // CHECK-LABEL:   func.func public @part_of_an_axis
 // CHECK-NOT:       sdy.all_reduce
 // REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: it adds up over a part of an axis, and for that XLA would move examples outside of loops
@@ -477,7 +477,7 @@ func.func public @part_of_an_axis(%x: tensor<16x4xf32> {sdy.sharding = #sdy.shar
   return %g : tensor<4x4xf32>
 }
 
-// Legal when: no part of an axis splits the result of what adds up over another part of it (XLA would move examples)
+// Legal when: no part of an axis shards its result while it reduces over another part (XLA would move examples)
 // CHECK-LABEL:   func.func public @split_by_another_part
 // CHECK-NOT:       sdy.all_reduce
 // REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: it adds up over a part of an axis, and another part splits its result
@@ -553,7 +553,7 @@ func.func public @rows_added_to_rows_in_a_manual_computation(%j: tensor<32x1xui8
 
 // -----
 
-// Legal when: the program is lowered for Shardy
+// Legal when: it is lowered for Shardy
 // CHECK-LABEL:   func.func public @gspmd
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
@@ -576,7 +576,7 @@ func.func public @two_axes(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@m
   return %g : tensor<4x4xf32>
 }
 
-// Worth it when: the program does not split the sum over these axes, as fully sharded training does (or `policy=defer`)
+// Worth it when: the program does not shard the sum over these axes, as fully sharded training does (or `policy=defer`)
 // DEFER-LABEL:   func.func public @split_gradient
 // DEFER:           sdy.all_reduce {"replica", "data"}
 // EVERY-REMARK: [expose-all-reduces] stablehlo.dot_general missed: its sum is split over `data`, `replica`, and stays so (option policy=defer holds it whole)
@@ -1149,7 +1149,7 @@ func.func public @some_axes(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@
 
 // -----
 
-// Worth it when: the compiler has not lost what was said of its sum before (attribute `paropt.left_out` of the module)
+// Worth it when: the compiler has not lost the sum before (attribute `paropt.left_out` of the module)
 // CHECK-LABEL:   func.func public @left_out
 // CHECK:           sdy.all_reduce {"data"}
 // CHECK-NOT:       sdy.all_reduce
@@ -1168,7 +1168,7 @@ module attributes {paropt.left_out = ["loc(\22lost\22)"]} {
 
 sdy.mesh @mesh = <["replica"=2, "data"=4]>
 
-// Worth it when: of complex numbers, it allows all axes (a product becomes four of real numbers, each reduced over the others)
+// Worth it when: for complex numbers, `axes` allows all of them (a contraction becomes four real ones, each reduced over the others)
 // AXES-LABEL:    func.func public @complex_over_some_axes
 // AXES:            stablehlo.dot_general %arg0
 // AXES-NEXT:       stablehlo.dot_general %arg1
@@ -1338,7 +1338,7 @@ func.func public @region_with_a_loop(%x: tensor<16x4xf32> {sdy.sharding = #sdy.s
   return %n0 : tensor<4x4xf32>
 }
 
-// Legal when: in a manual computation, an all_reduce adds up over axes of the mesh, before the return or linear ops
+// Legal when: it reduces over axes of the mesh, before the return or linear ops
 // CHECK-LABEL:   func.func public @region_maximum
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
@@ -1393,7 +1393,7 @@ func.func public @region_not_linear(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sh
   return %n0 : tensor<4x4xf32>
 }
 
-// Legal when: outside of loops, it adds nothing else to that sum
+// Legal when: outside of loops, the block adds nothing else to the sum
 // CHECK-LABEL:   func.func public @region_with_another_term
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
@@ -1454,7 +1454,7 @@ func.func public @region_with_another_term_in_a_loop(%x: tensor<16x4xf32> {sdy.s
   return %w#1 : tensor<4x4xf32>
 }
 
-// Legal when: it returns that sum once, and nothing else in there reads it
+// Legal when: the block returns the sum once, and nothing else in there reads it
 // CHECK-LABEL:   func.func public @region_returned_twice
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
@@ -1494,7 +1494,7 @@ func.func public @region_read_in_there(%x: tensor<16x4xf32> {sdy.sharding = #sdy
   return %n0, %n1 : tensor<4x4xf32>, tensor<4x4xf32>
 }
 
-// Legal when: its result is not split over these axes
+// Legal when: its result is not sharded over the axes that it reduces over
 // CHECK-LABEL:   func.func public @region_split
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
@@ -1572,7 +1572,7 @@ func.func public @region_scaled_by_a_sum(%x: tensor<16x4xf32> {sdy.sharding = #s
   return %n0 : tensor<4x4xf32>
 }
 
-// Worth it when: it returns at most twice the bytes that it reduces (which then is half as often, at least)
+// Worth it when: a manual computation returns at most twice the bytes that it reduces (which then is half as often, at least)
 // CHECK-LABEL:   func.func public @region_repeats
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
@@ -1702,7 +1702,7 @@ func.func public @whole_sum_of_a_split_parameter(%x: tensor<16x4xf32> {sdy.shard
   return %w#1 : tensor<4x4xf32>
 }
 
-// Legal when: its result is split into equal parts (XLA aborts)
+// Legal when: its result is sharded into equal parts (XLA aborts)
 // CHECK-LABEL:   func.func public @unequal_parts
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
@@ -1731,7 +1731,7 @@ func.func public @features_that_move(%x: tensor<16x6x4xf32> {sdy.sharding = #sdy
 sdy.mesh @mesh = <["data"=2, "model"=4]>
 
 // NUMERIC: skip (XLA aborts, too)
-// Legal when: nothing in the program is said not to be reduced of which the operands are split in different ways (Shardy aborts)
+// Legal when: no value that it says to be unreduced has operands sharded in different ways (Shardy aborts)
 // CHECK-LABEL:   func.func public @said_of_unlike_operands
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
@@ -1748,7 +1748,7 @@ func.func public @said_of_unlike_operands(%x: tensor<16x4xf32> {sdy.sharding = #
 
 sdy.mesh @mesh = <["replica"=2, "data"=2, "model"=2]>
 
-// Legal when: no mesh axis without a part in a scatter to split rows is before one that has (XLA would add up wrong ones)
+// Legal when: in the mesh, no axis without a part in a scatter to sharded rows precedes one with a part
 // CHECK-LABEL:   func.func public @rows_without_replica(
 // CHECK-NOT:       sdy.all_reduce
 // REMARK-DAG: [expose-all-reduces] stablehlo.scatter missed: its rows are split, and nothing of it over `replica`: XLA would add up wrong parts
@@ -1785,7 +1785,7 @@ func.func public @rows_before_replica(%t: tensor<16x4xf32> {sdy.sharding = #sdy.
 
 sdy.mesh @mesh = <["replica"=2, "data"=2, "model"=2]>
 
-// Legal when: no axis that a product adds up over is between one it has no part in and one that splits its result but not what it reads (XLA would add up wrong parts)
+// Legal when: in the mesh, no axis without a part in a contraction is between one that it reduces over and one that shards its result only
 // CHECK-LABEL:   func.func public @cut_behind_data(
 // CHECK-NOT:       sdy.all_reduce
 // REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: its result is split over `model`, what it reads is not, and nothing over `replica`: XLA would add up wrong parts
@@ -1893,7 +1893,7 @@ func.func public @rows_of_devices_in_another_order(%t: tensor<16x4xf32> {sdy.sha
 
 sdy.mesh @mesh = <["data"=8]>
 
-// Worth it when: a scatter that is to be followed by a reduce_scatter adds rows of no fewer bytes (XLA gathers these: then each device adds to its part of the sum, and only what is left is reduced)
+// Worth it when: before a reduce_scatter, a scatter adds rows of no fewer bytes (XLA all-gathers smaller rows: then each device adds to its part of the sum, and only the residual is reduced)
 // CHECK-LABEL:   func.func public @few_rows_of_a_table(
 // CHECK-NOT:       sdy.reduce_scatter
 func.func public @few_rows_of_a_table(%rows: tensor<16x1xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<24x4xf32> {
@@ -2015,7 +2015,7 @@ func.func public @columns_to_be_split(%x: tensor<16x8xf32> {sdy.sharding = #sdy.
 
 sdy.mesh @mesh = <["data"=2, "fsdp"=2, "tensor"=2]>
 
-// Legal when: what adds up leaves its parts on their devices (XLA would add up wrong ones)
+// Legal when: partial sums are not moved between devices before they are reduced
 // CHECK-LABEL:   func.func public @parts_on_other_devices
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
@@ -2127,7 +2127,7 @@ func.func public @said_twice(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<
 
 sdy.mesh @mesh = <["data"=8]>
 
-// Worth it when: no batched scatter has devices exchange parts of an operand for it (XLA:TPU makes a select of it, and gathers)
+// Worth it when: no batched scatter has devices exchange parts of an operand for it (XLA:TPU makes a select of it, and all-gathers)
 // CHECK-LABEL:   func.func public @exchanged_for_a_batched_scatter
 // CHECK-NOT:       unreduced
 // CHECK:           return
@@ -2387,7 +2387,7 @@ func.func public @sharded_layers_in_a_loop(%x: tensor<16x8xf32> {sdy.sharding = 
 
 sdy.mesh @mesh = <["data"=4, "model"=2]>
 
-// Legal when: a running maximum or minimum is of a type with a neutral element, and the loop only keeps it
+// Legal when: a running maximum or minimum is of a type with an identity element, and the loop only keeps it
 // CHECK-LABEL:   func.func public @running_maximum_that_is_read
 // CHECK:           stablehlo.while({{.*}}) : tensor<i32>, tensor<16xf32>
 // CHECK-NOT:       sdy.sharding_constraint
@@ -2415,7 +2415,7 @@ func.func public @running_maximum_that_is_read(%x: tensor<64x16xf32> {sdy.shardi
   return %w#1 : tensor<16xf32>
 }
 
-// Legal when: what it is made of is split into equal parts, over whole axes of the mesh
+// Legal when: the examples of a running maximum are sharded into equal parts, over whole axes of the mesh
 // CHECK-LABEL:   func.func public @maximum_of_unequal_parts
 // CHECK:           stablehlo.while({{.*}}) : tensor<i32>, tensor<16xf32>
 // CHECK-NOT:       sdy.sharding_constraint
@@ -2443,7 +2443,7 @@ func.func public @maximum_of_unequal_parts(%x: tensor<63x16xf32> {sdy.sharding =
   return %w#1 : tensor<16xf32>
 }
 
-// Worth it when: a loop that keeps a maximum or minimum makes more than one trip
+// Worth it when: a loop that keeps a maximum or minimum makes more than one iteration
 // CHECK-LABEL:   func.func public @maximum_of_one_trip
 // CHECK:           stablehlo.while({{.*}}) : tensor<i32>, tensor<16xf32>
 // CHECK-NOT:       sdy.sharding_constraint

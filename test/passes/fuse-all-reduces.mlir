@@ -493,7 +493,7 @@ func.func public @different_combiner_keys(%x: tensor<4xf32>, %y: tensor<4xf32>) 
   return %s : tensor<4xf32>
 }
 
-// Legal when: their metadata binds neither to other ops of its block, as scheduling groups do
+// Legal when: their metadata does not bind them to other ops of the block, as scheduling groups do
 // CHECK-LABEL:   func.func public @scheduling_group
 // CHECK-COUNT-2:   stablehlo.all_reduce
 // CHECK-NOT:       stablehlo.all_reduce
@@ -542,7 +542,7 @@ func.func public @sum_of_truth_values(%x: tensor<4xi1>, %y: tensor<4xi1>) -> ten
   return %s : tensor<4xi1>
 }
 
-// Legal when: each op between a reduction and the sum is linear, or for a maximum or minimum, only moves data
+// Legal when: each op is linear, or for a maximum or minimum, only moves data
 // CHECK-LABEL:   func.func public @negated_maximum
 // CHECK-COUNT-2:   stablehlo.all_reduce
 // CHECK-NOT:       stablehlo.all_reduce
@@ -595,7 +595,7 @@ func.func public @concatenated_truth_values(%x: tensor<4xi1>, %y: tensor<2xi1>, 
   return %s : tensor<4xi1>
 }
 
-// Legal when: a factor is uniform over the replica groups
+// Legal when: factors are uniform over the replica groups
 // CHECK-LABEL:   func.func public @factor_of_each_device
 // CHECK-COUNT-2:   stablehlo.all_reduce
 // CHECK-NOT:       stablehlo.all_reduce
@@ -651,7 +651,7 @@ func.func public @reduced_divisor(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tenso
   return %s : tensor<4xf32>
 }
 
-// Legal when: a predicate is uniform over the replica groups
+// Legal when: predicates are uniform over the replica groups
 // CHECK-LABEL:   func.func public @predicate_of_each_device
 // CHECK-COUNT-2:   stablehlo.all_reduce
 // CHECK-NOT:       stablehlo.all_reduce
@@ -676,7 +676,7 @@ func.func public @reduced_predicate(%x: tensor<4xi1>, %y: tensor<4xi1>, %o: tens
   return %s : tensor<4xi1>
 }
 
-// Legal when: an index is uniform over the replica groups
+// Legal when: indices are uniform over the replica groups
 // CHECK-LABEL:   func.func public @index_of_each_device
 // CHECK-COUNT-2:   stablehlo.all_reduce
 // CHECK-NOT:       stablehlo.all_reduce
@@ -760,7 +760,7 @@ func.func public @scatter_at_reduced_indices(%x: tensor<3x1xi32>, %y: tensor<4x2
   return %s : tensor<4x2xf32>
 }
 
-// Legal when: a division is not of integers
+// Legal when: integers are not divided
 // CHECK-LABEL:   func.func public @integer_division
 // CHECK-COUNT-2:   stablehlo.all_reduce
 // CHECK-NOT:       stablehlo.all_reduce
@@ -912,7 +912,7 @@ func.func public @pad_with_ones(%x: tensor<4xf32>, %y: tensor<8xf32>) -> tensor<
   return %s : tensor<8xf32>
 }
 
-// Legal when: a reduce on one device only adds, starting from zero
+// Legal when: a reduce within a device adds, starting from zero
 // CHECK-LABEL:   func.func public @reduce_by_maximum
 // CHECK-COUNT-2:   stablehlo.all_reduce
 // CHECK-NOT:       stablehlo.all_reduce
@@ -1008,7 +1008,7 @@ func.func public @scatter_of_two_arrays(%x: tensor<3x2xf32>, %y: tensor<4x2xf32>
   return %s : tensor<4x2xf32>
 }
 
-// Legal when: a contraction or convolution has the element type of its operand or a wider float type, or `convert=any`
+// Legal when: a contraction has the element type of its operand or a wider float type, or `convert=any`
 // CHECK-LABEL:   func.func public @product_of_a_wider_integer_type
 // CHECK-COUNT-2:   stablehlo.all_reduce
 // CHECK-NOT:       stablehlo.all_reduce
@@ -1022,7 +1022,7 @@ func.func public @product_of_a_wider_integer_type(%x: tensor<4xi8>, %y: tensor<4
   return %s : tensor<4xi32>
 }
 
-// Legal when: a reduce_scatter crosses elementwise ops only, with factors that are one scalar, and reshapes of each shard alone
+// Legal when: a reduce_scatter crosses elementwise ops only, with scalar factors, and reshapes of each shard alone
 // CHECK-LABEL:   func.func public @reversed_shard
 // CHECK-COUNT-2:   stablehlo.reduce_scatter
 // CHECK-NOT:       stablehlo.reduce_scatter
@@ -1287,7 +1287,7 @@ func.func public @sharded_over_other_axes(%x: tensor<4x8xf32>, %y: tensor<4x8xf3
   return %0#0, %0#1 : tensor<4x2xf32>, tensor<2x4xf32>
 }
 
-// Legal when: no product, scatter or gather is between them in a program for all devices (what leaves a loop crosses these)
+// Legal when: in a global-view program, no contraction, scatter or gather is crossed (except by a reduction that leaves a loop)
 // CHECK-LABEL:   func.func public @products_for_all_devices
 // CHECK-COUNT-2:   sdy.all_reduce
 // CHECK-NOT:       sdy.all_reduce
@@ -1306,7 +1306,7 @@ func.func public @products_for_all_devices(%x: tensor<16x8xf32> {sdy.sharding = 
   return %e : tensor<2x4xf32>
 }
 
-// Legal when: no op between them adds up over axes itself in a program for all devices
+// Legal when: in a global-view program, none reduces over axes itself
 // CHECK-LABEL:   func.func public @adds_up_over_other_axes
 // CHECK:           %[[A:.*]] = sdy.all_reduce {"replica"} %{{.*}} : tensor<16x4xf32>
 // CHECK-NEXT:      %[[B:.*]] = stablehlo.add %[[A]],
@@ -1354,7 +1354,7 @@ func.func public @what_was_there_stays_constrained(%x: tensor<4xf32>, %y: tensor
 
 module attributes {mhlo.num_replicas = 8 : i32} {
 
-// Worth it when: no more is gathered or put together because it is there twice than is sent less, a product of 1,000 multiplications counted as a byte
+// Worth it when: duplicating ops costs less than the communication saved; 1,000 multiplications count as one byte
 // CHECK-LABEL:   func.func public @multiplied_twice
 // CHECK:           "stablehlo.all_reduce"(%{{.*}})
 // CHECK:           (tensor<4x64xf32>) -> tensor<4x64xf32>
@@ -1437,7 +1437,7 @@ func.func public @split_behind_it(%x: tensor<16x8xf32> {sdy.sharding = #sdy.shar
 
 module attributes {mhlo.num_replicas = 8 : i32} {
 
-// Legal when: what moves elements in another way on each device, or after a reduce_scatter, does the same in each term: one op, on one type, with the same attributes and other operands
+// Legal when: ops that move elements differently on each device, or after a reduce_scatter, are the same op in each term, on one type, with the same attributes and other operands
 // CHECK-LABEL:   func.func public @other_index
 // CHECK-COUNT-2:   "stablehlo.all_reduce"
 // CHECK-NOT:       "stablehlo.all_reduce"
@@ -1531,7 +1531,7 @@ func.func public @cut_and_whole_rows(%x: tensor<8x4xf32>, %y: tensor<8x4xf32>) -
   return %s : tensor<1x4xf32>
 }
 
-// Legal when: what is moved in this way crosses elementwise ops only, with factors that are one scalar
+// Legal when: moved elements cross elementwise ops only, with scalar factors
 // CHECK-LABEL:   func.func public @masked_slices
 // CHECK-COUNT-2:   "stablehlo.all_reduce"
 // CHECK-NOT:       "stablehlo.all_reduce"
@@ -1607,7 +1607,7 @@ func.func public @sums_along_slices(%x: tensor<8x4xf32>, %y: tensor<8x4xf32>) ->
   return %s : tensor<1xf32>
 }
 
-// Worth it when: nothing else reads what is moved in this way, nor what that is made of, and it is no larger than what is reduced for it
+// Worth it when: nothing else reads a moved value, nor its operand, and it is no larger than the values reduced for it
 // CHECK-LABEL:   func.func public @whole_is_read
 // CHECK-COUNT-2:   "stablehlo.all_reduce"
 // CHECK-NOT:       "stablehlo.all_reduce"

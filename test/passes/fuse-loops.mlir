@@ -406,7 +406,7 @@ func.func public @other_counter(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (ten
   return %f#1, %b#3 : tensor<2xf32>, tensor<2xf32>
 }
 
-// Legal when: what the second loop takes from the first are arrays into which each trip writes a part of its own
+// Legal when: the second loop takes from the first only arrays into which each iteration writes a part of its own
 // CHECK-LABEL:   func.func public @end_result
 // CHECK:           stablehlo.while(
 // CHECK:           stablehlo.while(
@@ -448,7 +448,7 @@ func.func public @end_result(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (tensor
   return %f#1, %b#3 : tensor<2xf32>, tensor<2xf32>
 }
 
-// Legal when: what the second loop takes from the first are arrays into which each trip writes a part of its own
+// Legal when: the second loop takes from the first only arrays into which each iteration writes a part of its own
 // CHECK-LABEL:   func.func public @one_row
 // CHECK:           stablehlo.while(
 // CHECK:           stablehlo.while(
@@ -490,7 +490,7 @@ func.func public @one_row(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (tensor<2x
   return %f#1, %b#3 : tensor<2xf32>, tensor<2xf32>
 }
 
-// Legal when: what the second loop takes from the first are arrays into which each trip writes a part of its own
+// Legal when: the second loop takes from the first only arrays into which each iteration writes a part of its own
 // CHECK-LABEL:   func.func public @read_before
 // CHECK:           stablehlo.while(
 // CHECK:           stablehlo.while(
@@ -535,7 +535,7 @@ func.func public @read_before(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (tenso
   return %l, %b#3 : tensor<2xf32>, tensor<2xf32>
 }
 
-// Legal when: what the second loop takes from the first are arrays into which each trip writes a part of its own
+// Legal when: the second loop takes from the first only arrays into which each iteration writes a part of its own
 // CHECK-LABEL:   func.func public @overlapping_parts
 // CHECK:           stablehlo.while(
 // CHECK:           stablehlo.while(
@@ -579,7 +579,7 @@ func.func public @overlapping_parts(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> 
   return %l, %b#3 : tensor<2xf32>, tensor<2xf32>
 }
 
-// Legal when: what the second loop takes from the first are arrays into which each trip writes a part of its own
+// Legal when: the second loop takes from the first only arrays into which each iteration writes a part of its own
 // CHECK-LABEL:   func.func public @beyond_the_end
 // CHECK:           stablehlo.while(
 // CHECK:           stablehlo.while(
@@ -625,7 +625,7 @@ func.func public @beyond_the_end(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (te
   return %l, %b#3 : tensor<2xf32>, tensor<2xf32>
 }
 
-// Legal when: what the second loop takes from the first are arrays into which each trip writes a part of its own
+// Legal when: the second loop takes from the first only arrays into which each iteration writes a part of its own
 // CHECK-LABEL:   func.func public @read_after
 // CHECK:           stablehlo.while(
 // CHECK:           stablehlo.while(
@@ -670,7 +670,7 @@ func.func public @read_after(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (tensor
   return %l, %b#3 : tensor<2xf32>, tensor<2xf32>
 }
 
-// Legal when: what the second loop takes from the first are arrays into which each trip writes a part of its own
+// Legal when: the second loop takes from the first only arrays into which each iteration writes a part of its own
 // CHECK-LABEL:   func.func public @read_by_the_condition
 // CHECK:           stablehlo.while(
 // CHECK:           stablehlo.while(
@@ -714,7 +714,7 @@ func.func public @read_by_the_condition(%xs: tensor<4x2xf32>, %w: tensor<2xf32>)
   return %l, %b#3 : tensor<2xf32>, tensor<2xf32>
 }
 
-// Legal when: each trip of the second loop reads of them what one trip of the first wrote, and nothing else
+// Legal when: each iteration of the second loop reads of them only what one iteration of the first wrote
 // CHECK-LABEL:   func.func public @one_row_read
 // CHECK:           stablehlo.while(
 // CHECK:           stablehlo.while(
@@ -755,7 +755,7 @@ func.func public @one_row_read(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (tens
   return %f#1, %b#3 : tensor<2xf32>, tensor<2xf32>
 }
 
-// Legal when: each trip of the second loop reads of them what one trip of the first wrote, and nothing else
+// Legal when: each iteration of the second loop reads of them only what one iteration of the first wrote
 // CHECK-LABEL:   func.func public @whole_array
 // CHECK:           stablehlo.while(
 // CHECK:           stablehlo.while(
@@ -796,7 +796,7 @@ func.func public @whole_array(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (tenso
   return %f#1, %b#3 : tensor<2xf32>, tensor<2xf32>
 }
 
-// Legal when: each trip of the second loop reads of them what one trip of the first wrote, and nothing else
+// Legal when: each iteration of the second loop reads of them only what one iteration of the first wrote
 // CHECK-LABEL:   func.func public @two_trips
 // CHECK:           stablehlo.while(
 // CHECK:           stablehlo.while(
@@ -840,7 +840,7 @@ func.func public @two_trips(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (tensor<
   return %f#1, %b#3 : tensor<2xf32>, tensor<2xf32>
 }
 
-// Legal when: each trip of the second loop reads of them what one trip of the first wrote, and nothing else
+// Legal when: each iteration of the second loop reads of them only what one iteration of the first wrote
 // CHECK-LABEL:   func.func public @changed_array
 // CHECK:           stablehlo.while(
 // CHECK:           stablehlo.while(
@@ -884,7 +884,7 @@ func.func public @changed_array(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (ten
   return %l, %b#3 : tensor<2xf32>, tensor<2xf32>
 }
 
-// Legal when: each trip of the second loop reads of them what one trip of the first wrote, and nothing else
+// Legal when: each iteration of the second loop reads of them only what one iteration of the first wrote
 // CHECK-LABEL:   func.func public @handed_on
 // CHECK:           stablehlo.while(
 // CHECK:           stablehlo.while(
@@ -927,7 +927,7 @@ func.func public @handed_on(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (tensor<
   return %l, %b#3, %b#4 : tensor<2xf32>, tensor<2xf32>, tensor<4x2xf32>
 }
 
-// Legal when: each trip of the second loop reads of them what one trip of the first wrote, and nothing else
+// Legal when: each iteration of the second loop reads of them only what one iteration of the first wrote
 // CHECK-LABEL:   func.func public @not_read
 // CHECK:           stablehlo.while(
 // CHECK:           stablehlo.while(
@@ -970,7 +970,7 @@ func.func public @not_read(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (tensor<2
   return %l, %b#3 : tensor<2xf32>, tensor<2xf32>
 }
 
-// Legal when: the second loop reads the trips of the first in their order, or in reverse
+// Legal when: the second loop reads the iterations of the first in their order, or in reverse
 // CHECK-LABEL:   func.func public @rotated
 // CHECK:           stablehlo.while(
 // CHECK:           stablehlo.while(
@@ -1013,7 +1013,7 @@ func.func public @rotated(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (tensor<2x
   return %f#1, %b#3 : tensor<2xf32>, tensor<2xf32>
 }
 
-// Legal when: in reverse, what the second loop carries are sums, and arrays into which each trip writes a part of its own
+// Legal when: in reverse, the second loop carries only sums, and arrays into which each iteration writes a part of its own
 // CHECK-LABEL:   func.func public @recurrence
 // CHECK:           stablehlo.while(
 // CHECK:           stablehlo.while(
@@ -1055,7 +1055,7 @@ func.func public @recurrence(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (tensor
   return %f#1, %b#3 : tensor<2xf32>, tensor<2xf32>
 }
 
-// Legal when: in reverse, what the second loop carries are sums, and arrays into which each trip writes a part of its own
+// Legal when: in reverse, the second loop carries only sums, and arrays into which each iteration writes a part of its own
 // CHECK-LABEL:   func.func public @read_sum
 // CHECK:           stablehlo.while(
 // CHECK:           stablehlo.while(
@@ -1096,7 +1096,7 @@ func.func public @read_sum(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (tensor<2
   return %f#1, %b#3 : tensor<2xf32>, tensor<2xf32>
 }
 
-// Legal when: in reverse, what the second loop carries are sums, and arrays into which each trip writes a part of its own
+// Legal when: in reverse, the second loop carries only sums, and arrays into which each iteration writes a part of its own
 // CHECK-LABEL:   func.func public @sum_of_all_but_the_last
 // CHECK:           stablehlo.while(
 // CHECK:           stablehlo.while(
@@ -1139,7 +1139,7 @@ func.func public @sum_of_all_but_the_last(%xs: tensor<4x2xf32>, %w: tensor<2xf32
   return %l, %b#3, %b#4 : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
 }
 
-// Legal when: in reverse, what the second loop carries are sums, and arrays into which each trip writes a part of its own
+// Legal when: in reverse, the second loop carries only sums, and arrays into which each iteration writes a part of its own
 // CHECK-LABEL:   func.func public @other_start
 // CHECK:           stablehlo.while(
 // CHECK:           stablehlo.while(
@@ -1185,7 +1185,7 @@ func.func public @other_start(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (tenso
   return %l, %b#3 : tensor<2xf32>, tensor<2xf32>
 }
 
-// Legal when: in reverse, what the second loop carries are sums, and arrays into which each trip writes a part of its own
+// Legal when: in reverse, the second loop carries only sums, and arrays into which each iteration writes a part of its own
 // CHECK-LABEL:   func.func public @clipped
 // CHECK:           stablehlo.while(
 // CHECK:           stablehlo.while(
@@ -1231,7 +1231,7 @@ func.func public @clipped(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (tensor<2x
   return %l, %b#3 : tensor<2xf32>, tensor<2xf32>
 }
 
-// Legal when: in reverse, what the second loop carries are sums, and arrays into which each trip writes a part of its own
+// Legal when: in reverse, the second loop carries only sums, and arrays into which each iteration writes a part of its own
 // CHECK-LABEL:   func.func public @exchanged_sums
 // CHECK:           stablehlo.while(
 // CHECK:           stablehlo.while(
@@ -1275,7 +1275,7 @@ func.func public @exchanged_sums(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (te
   return %l, %b#3, %b#4 : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
 }
 
-// Legal when: nothing else that the second loop needs is computed from the results of the first
+// Legal when: no other live-in of the second loop depends on a result of the first
 // CHECK-LABEL:   func.func public @scale_of_the_loss
 // CHECK:           stablehlo.while(
 // CHECK:           stablehlo.while(
@@ -1318,7 +1318,7 @@ func.func public @scale_of_the_loss(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> 
   return %f#1, %b#3 : tensor<2xf32>, tensor<2xf32>
 }
 
-// Legal when: the loops, and what moves with them, only compute their results
+// Legal when: the loops, and ops that move with them, have no side effects
 // CHECK-LABEL:   func.func public @side_effect
 // CHECK:           stablehlo.while(
 // CHECK:           stablehlo.while(

@@ -244,7 +244,7 @@ func.func public @a_slice_in_each_trip(%p: tensor<4x8x4xf32> {sdy.sharding = #sd
   return %r#2 : tensor<16x4xf32>
 }
 
-// Worth it when: the loop makes more than one trip
+// Worth it when: the loop makes more than one iteration
 // CHECK-LABEL:   func.func public @one_trip
 // CHECK-NOT:       sdy.sharding_constraint
 // CHECK:           return
@@ -269,7 +269,7 @@ func.func public @one_trip(%p: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@me
   return %r#2 : tensor<16x4xf32>
 }
 
-// Legal when: the loop leaves the parameter as it is
+// Legal when: the loop passes the parameter through
 // CHECK-LABEL:   func.func public @changed
 // CHECK-NOT:       sdy.sharding_constraint
 // CHECK:           return
@@ -295,7 +295,7 @@ func.func public @changed(%p: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mes
   return %r#2 : tensor<16x4xf32>
 }
 
-// Legal when: no constraint in the loop shards the parameter over the same axes again (XLA would gather it there)
+// Legal when: no constraint in the loop shards the parameter over the same axes again (XLA would all-gather it there)
 // CHECK-LABEL:   func.func public @constrained_again
 // CHECK-NOT:       sdy.sharding_constraint %arg0
 // CHECK:           return
@@ -371,7 +371,7 @@ func.func public @not_allowed(%p: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<
   return %r#2 : tensor<16x4xf32>
 }
 
-// Worth it when: the loop is in no other loop (XLA would shard there what is gathered, and gather it again)
+// Worth it when: the loop is in no other loop (XLA would shard the gathered array there, and all-gather it again)
 // CHECK-LABEL:   func.func public @in_another_loop
 // CHECK-NOT:       sdy.sharding_constraint
 // CHECK:           return
@@ -410,7 +410,7 @@ func.func public @in_another_loop(%p: tensor<8x4xf32> {sdy.sharding = #sdy.shard
 }
 
 // The examples are the same in each trip, and sharded by example; a gradient is sharded over the same axis by features.
-// Worth it when: nothing reads it as it is sharded, as products read examples, which are no parameters
+// Worth it when: nothing reads its shards as they are, as contractions read examples, which are no parameters
 // CHECK-LABEL:   func.func public @examples
 // CHECK-NOT:       sdy.sharding_constraint %arg1
 // CHECK:           return

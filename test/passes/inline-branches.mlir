@@ -129,7 +129,7 @@ func.func @hinted(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// Legal when: the index is computed from constants, and no arithmetic there rounds; or there is one branch
+// Legal when: the index is computed from constants, without arithmetic that rounds; or there is one branch
 // CHECK-LABEL: func.func @in_a_loop
 // CHECK:         stablehlo.if
 // CHECK:         stablehlo.if
@@ -248,7 +248,7 @@ func.func @read_by_what_nothing_reads(%x: tensor<4xf32>, %p: tensor<i1>) -> (ten
 
 // -----
 
-// Legal when: the predicate of a select is one number, computed so
+// Legal when: the predicate of a select is such a scalar
 // CHECK-LABEL: func.func @selected_by_element
 // CHECK-COUNT-2: stablehlo.select
 func.func @selected_by_element(%x: tensor<4xf32>, %y: tensor<4xf32>, %p: tensor<i1>) -> (tensor<4xf32>, tensor<4xf32>) {

@@ -298,7 +298,7 @@ func.func private @closed(%x: tensor<4xf32>) -> tensor<4xf32> attributes {no_inl
 
 // -----
 
-// Legal when: the call is no unit by its metadata: where it runs, when it is scheduled, or that it stays a call
+// Legal when: no metadata binds the call: to a place, to a schedule, or to stay a call
 // CHECK-LABEL: func.func public @runs_elsewhere
 // CHECK-NEXT:    call @on_the_host(%{{.*}}) {mhlo.frontend_attributes = {_xla_compute_type = "host"}}
 // CHECK:       func.func private @on_the_host
@@ -380,7 +380,7 @@ func.func private @stays(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// Legal when: the call has no attributes of its own besides metadata
+// Legal when: the call has no other attributes than metadata
 // CHECK-LABEL: func.func public @attributes_of_the_call
 // CHECK-NEXT:    call @sharded
 // REMARK: [inline-calls] func.call missed: the call has attributes of its own: mhlo.sharding = "{replicated}"
@@ -410,7 +410,7 @@ func.func private @on_a_thread(%x: tensor<4xf32>) -> tensor<4xf32> attributes {e
 
 // -----
 
-// Legal when: the arguments and results have no attributes other than JAX's notes for the program's entry
+// Legal when: the arguments and results have no other attributes than JAX's annotations of the program's entry
 // CHECK-LABEL: func.func public @attributes_of_values
 // CHECK-NEXT:    call @sharded_argument
 // CHECK-NEXT:    call @sharded_result

@@ -65,7 +65,7 @@ func.func @others(%x: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"da
   return %4 : tensor<8x8xf32>
 }
 
-// Legal when: the op only computes its results, and is no barrier (what `jax.checkpoint` computes again stays)
+// Legal when: the op has no side effects, and is no barrier (`jax.checkpoint` recomputes behind barriers)
 // CHECK-LABEL: func.func @again
 // CHECK:         stablehlo.dot_general %arg0, %arg1
 // CHECK:         stablehlo.optimization_barrier
@@ -85,7 +85,7 @@ func.func @again(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"da
   return %3 : tensor<16x8xf32>
 }
 
-// Legal when: no constraint says of it, or of a copy of it, that it is not reduced (XLA aborts where zeros are shared by such)
+// Legal when: no constraint says of it, or of an equivalent op, that it is unreduced (XLA aborts where these share zeros)
 // CHECK-LABEL: func.func @not_reduced
 // CHECK:         %[[A:.*]] = stablehlo.dot_general
 // CHECK-NEXT:    %[[U:.*]] = sdy.sharding_constraint %[[A]]
@@ -111,7 +111,7 @@ func.func @not_reduced(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh,
   return %s2, %t2 : tensor<4x4xf32>, tensor<4x4xf32>
 }
 
-// Legal when: nothing pads it where it is split (XLA:CPU does that once, for windows and pads with other numbers, too)
+// Legal when: nothing pads it along a sharded dimension (XLA:CPU does that once, for windows and pads with other values, too)
 // CHECK-LABEL: func.func @windows
 // CHECK:         %[[A:.*]] = stablehlo.dot_general %arg0, %arg1
 // CHECK:         "stablehlo.reduce_window"(%[[A]],
@@ -148,7 +148,7 @@ func.func @pads(%x: tensor<4x4xf32>, %w: tensor<4x16xf32> {sdy.sharding = #sdy.s
   return %p, %n : tensor<4x18xf32>, tensor<4x16xf32>
 }
 
-// Worth it when: Shardy splits both in the same way (others XLA does not merge)
+// Worth it when: Shardy shards both alike (XLA does not merge others)
 // CHECK-LABEL: func.func @split_otherwise
 // CHECK-COUNT-4: stablehlo.dot_general
 // REMARK: [merge-repeated-ops] stablehlo.dot_general missed: it is split in another way than where it is computed first
@@ -167,7 +167,7 @@ func.func @split_otherwise(%x: tensor<16x8xf32>, %w: tensor<8x8xf32>) -> (tensor
 
 // -----
 
-// Worth it when: the program is written for a mesh of Shardy's, and computes a product or a convolution twice
+// Worth it when: the program has a mesh of Shardy's, and computes a contraction twice
 // CHECK-LABEL: func.func @no_mesh
 // CHECK-COUNT-2: stablehlo.dot_general
 func.func @no_mesh(%x: tensor<16x4xf32>, %w: tensor<4x8xf32>) -> tensor<16x8xf32> {

@@ -153,7 +153,7 @@ func.func private @marked_apply_grad(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %x : tensor<4xf32>
 }
 
-// Legal when: there is one loop that adds up, in the function or in a manual computation of it, or the marked gradients tell which (`paropt.mark_gradient`)
+// Legal when: there is one loop that accumulates, in the function or in a manual computation of it, or the marked gradients tell which (`paropt.mark_gradient`)
 // CHECK-LABEL:   func.func public @two_loops
 // CHECK-NOT:       call
 // CHECK:           return
@@ -278,7 +278,7 @@ func.func public @unreduced(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@
   return %new : tensor<8xf32>
 }
 
-// Legal when: what is not reduced is split over whole axes of the mesh, into parts of one size
+// Legal when: unreduced values are sharded over whole axes of the mesh, into parts of one size
 // CHECK-LABEL:   func.func public @uneven
 // CHECK-NOT:       call
 // CHECK:           return
@@ -342,7 +342,7 @@ func.func public @part_of_an_axis(%x: tensor<16x8xf32>) -> tensor<8xf32> {
   return %s : tensor<8xf32>
 }
 
-// Legal when: nothing but the loop hands on what is not reduced
+// Legal when: unreduced values go from the loop to what follows it only
 // CHECK-LABEL:   func.func public @computed_before
 // CHECK-NOT:       call
 // CHECK:           return
@@ -473,7 +473,7 @@ func.func public @reduced_with_another_loop(%x: tensor<16x8xf32> {sdy.sharding =
   return %both, %g : tensor<8xf32>, tensor<8xf32>
 }
 
-// Legal when: the loop has no shardings of its own (they are one per carried value)
+// Legal when: the loop has no shardings of its own (they are one per loop-carried value)
 // CHECK-LABEL:   func.func public @loop_with_shardings
 // CHECK-NOT:       call
 // CHECK:           return

@@ -92,7 +92,7 @@ func.func public @unknown_trips(%x: tensor<4xf32>, %end: tensor<i32>) -> tensor<
   return %r : tensor<4xf32>
 }
 
-// Worth it when: a reduction reads what the last trip computes
+// Worth it when: a reduction reads a value that the last iteration computes
 // CHECK-LABEL:   func.func public @no_reduction
 // CHECK:           stablehlo.while(
 // CHECK:           } do {
@@ -116,7 +116,7 @@ func.func public @no_reduction(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf3
   return %w#1, %r : tensor<4xf32>, tensor<4xf32>
 }
 
-// Worth it when: there are at least two trips
+// Worth it when: there are at least two iterations
 // CHECK-LABEL:   func.func public @one_trip
 // CHECK:           } do {
 // CHECK:           }

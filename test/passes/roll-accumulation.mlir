@@ -1165,7 +1165,7 @@ func.func public @rows_in_a_branch(%x: tensor<4x4xf32>, %w: tensor<4xf32>, %p: t
   return %sum : tensor<4xf32>
 }
 
-// Legal when: the copies apply the same ops to the same types
+// Legal when: they apply the same ops to the same types
 // CHECK-LABEL: func.func public @other_type
 // CHECK-NOT:     stablehlo.while
 // CHECK:         return
@@ -1207,7 +1207,7 @@ func.func public @other_type(%x: tensor<4x4xf32>, %w: tensor<4xf32>) -> tensor<4
   return %a3 : tensor<4xf32>
 }
 
-// Legal when: their attributes are the same, other than starts of slices, constants and channel numbers
+// Legal when: their attributes are equal, other than starts of slices, constants and channel ids
 // CHECK-LABEL: func.func public @other_attribute
 // CHECK-NOT:     stablehlo.while
 // CHECK:         return
@@ -1245,7 +1245,7 @@ func.func public @other_attribute(%x: tensor<4x2x2xf32>, %w: tensor<4xf32>) -> t
   return %a3 : tensor<4xf32>
 }
 
-// Legal when: the regions of their ops do the same
+// Legal when: the regions of their ops are equal
 // CHECK-LABEL: func.func public @other_region
 // CHECK-NOT:     stablehlo.while
 // CHECK:         return
@@ -1288,7 +1288,7 @@ func.func public @other_region(%x: tensor<4x4xf32>, %w: tensor<4xf32>) -> tensor
   return %a3 : tensor<4xf32>
 }
 
-// Legal when: a value that differs from copy to copy is a constant, a slice, an argument, or computed by the copy before
+// Legal when: a value that differs from copy to copy is a constant, a slice, an argument, or computed by the previous copy
 // CHECK-LABEL: func.func public @other_values
 // CHECK-NOT:     stablehlo.while
 // CHECK:         return
@@ -1325,7 +1325,7 @@ func.func public @other_values(%x: tensor<4x4xf32>, %w: tensor<4xf32>) -> tensor
   %a3 = stablehlo.add %a2, %q3 : tensor<4xf32>
   return %a3 : tensor<4xf32>
 }
-// Legal when: the copies apply the same ops to the same types
+// Legal when: they apply the same ops to the same types
 // CHECK-LABEL: func.func public @other_op
 // CHECK-NOT:     stablehlo.while
 // CHECK:         return
@@ -1363,7 +1363,7 @@ func.func public @other_op(%x: tensor<4x4xf32>, %w: tensor<4xf32>) -> tensor<4xf
   return %a3 : tensor<4xf32>
 }
 
-// Legal when: a value that differs from copy to copy is a constant, a slice, an argument, or computed by the copy before
+// Legal when: a value that differs from copy to copy is a constant, a slice, an argument, or computed by the previous copy
 // CHECK-LABEL: func.func public @argument_and_value
 // CHECK-NOT:     stablehlo.while
 // CHECK:         return
@@ -1398,7 +1398,7 @@ func.func public @argument_and_value(%x: tensor<4x4xf32>, %w: tensor<4xf32>) -> 
   return %a3 : tensor<4xf32>
 }
 
-// Legal when: a value that differs from copy to copy is a constant, a slice, an argument, or computed by the copy before
+// Legal when: a value that differs from copy to copy is a constant, a slice, an argument, or computed by the previous copy
 // CHECK-LABEL: func.func public @arguments_of_other_types
 // CHECK-NOT:     stablehlo.while
 // CHECK:         return
@@ -1540,7 +1540,7 @@ func.func public @op_of_another_copy(%x: tensor<4x4xf32>, %w: tensor<4xf32>) -> 
   return %a3 : tensor<4xf32>
 }
 
-// Legal when: the copies apply the same ops to the same types
+// Legal when: they apply the same ops to the same types
 // CHECK-LABEL: func.func public @state_of_another_type
 // CHECK-NOT:     stablehlo.while
 // CHECK:         return
@@ -1577,7 +1577,7 @@ func.func public @state_of_another_type(%x: tensor<3x4xf32>, %w: tensor<4xf32>, 
   return %a2, %k2 : tensor<4xf32>, tensor<4xf32>
 }
 
-// Legal when: the ops of the copies only compute their results
+// Legal when: their ops have no side effects
 // NUMERIC: skip (XLA has no such custom_call)
 // CHECK-LABEL: func.func public @side_effect
 // CHECK-NOT:     stablehlo.while
@@ -1612,7 +1612,7 @@ func.func public @side_effect(%x: tensor<4x4xf32>, %w: tensor<4xf32>) -> tensor<
   return %a3 : tensor<4xf32>
 }
 
-// Legal when: the ops of the copies only compute their results
+// Legal when: their ops have no side effects
 // NUMERIC: skip (XLA has no such custom_call)
 // CHECK-LABEL: func.func public @side_effect_in_a_region
 // CHECK-NOT:     stablehlo.while
@@ -1683,7 +1683,7 @@ func.func public @dynamic_shape(%x0: tensor<?xf32>, %x1: tensor<?xf32>, %x2: ten
   return %a3 : tensor<4xf32>
 }
 
-// Legal when: no copy reads what is computed outside from another copy
+// Legal when: no copy reads a value that is computed outside from another copy
 // CHECK-LABEL: func.func public @reads_what_follows_a_copy
 // CHECK-NOT:     stablehlo.while
 // CHECK:         return
@@ -1718,7 +1718,7 @@ func.func public @reads_what_follows_a_copy(%x: tensor<4x4xf32>, %w: tensor<4xf3
   return %a3 : tensor<4xf32>
 }
 
-// Legal when: no copy reads what is computed outside from another copy
+// Legal when: no copy reads a value that is computed outside from another copy
 // CHECK-LABEL: func.func public @reads_a_copy
 // CHECK-NOT:     stablehlo.while
 // CHECK:         return
@@ -1752,7 +1752,7 @@ func.func public @reads_a_copy(%x: tensor<4x4xf32>, %w: tensor<4xf32>) -> tensor
   return %a3 : tensor<4xf32>
 }
 
-// Legal when: an op that the last copy lacks is no collective (the loop does it once more)
+// Legal when: an op that the last copy lacks is no collective (the loop runs it once more)
 // CHECK-LABEL: func.func public @last_copy_lacks_a_reduction
 // CHECK-NOT:     stablehlo.while
 // CHECK:         return
@@ -1954,7 +1954,7 @@ func.func public @part_of_what_is_added_in_pairs(%x0: tensor<5xf32>, %x1: tensor
   return %t2 : tensor<5xf32>
 }
 
-// Legal when: a sum that begins with its first term has a number that changes nothing
+// Legal when: a sum that begins with its first term has an identity element
 // CHECK-LABEL: func.func public @complex_from_the_first_term
 // CHECK-NOT:     stablehlo.while
 // CHECK:         return
@@ -2037,7 +2037,7 @@ func.func public @adds_arguments(%x0: tensor<4xf32>, %x1: tensor<4xf32>, %x2: te
   return %a2 : tensor<4xf32>
 }
 
-// Worth it when: the copies together have at least min-share of the ops around them (else what looks alike may be the heads of an attention, or experts)
+// Worth it when: the copies together have at least min-share of the ops around them (else they may be attention heads or experts)
 // CHECK-LABEL: func.func public @few_of_the_ops
 // CHECK-NOT:     stablehlo.while
 // CHECK:         return
@@ -2157,7 +2157,7 @@ func.func public @no_shorter(%x: tensor<2x4xf32>, %w: tensor<4xf32>) -> tensor<4
   return %a1 : tensor<4xf32>
 }
 
-// Worth it when: what is stacked only for the loop has at most max-stack-bytes bytes
+// Worth it when: arrays that are stacked for the loop only have at most max-stack-bytes bytes
 // CHECK-LABEL: func.func public @large_stack
 // CHECK-NOT:     stablehlo.while
 // CHECK:         return
@@ -2196,7 +2196,7 @@ func.func public @large_stack(%x: tensor<4x4xf32>, %w: tensor<4xf32>) -> (tensor
 
 sdy.mesh @mesh = <["x"=8]>
 
-// Legal when: what is not reduced is carried behind the constraint that says so, from a start that says so or is zero
+// Legal when: they are carried behind the constraint that says so, from an init operand that says so or is zero
 // CHECK-LABEL: func.func public @unreduced
 // CHECK:         %[[START:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}], unreduced={"x"}>
 // CHECK:         %[[LOOP:.*]]:2 = stablehlo.while(%{{.*}} = %{{.*}}, %[[SUM:.*]] = %[[START]])
@@ -2264,7 +2264,7 @@ func.func public @unreduced_from_zero(%x: tensor<3x8x4xf32> {sdy.sharding = #sdy
   return %sum, %last : tensor<4x4xf32>, tensor<4x4xf32>
 }
 
-// Legal when: what is not reduced is carried behind the constraint that says so, from a start that says so or is zero
+// Legal when: they are carried behind the constraint that says so, from an init operand that says so or is zero
 // CHECK-LABEL: func.func public @start_is_not_said
 // CHECK-NOT:     stablehlo.while
 // CHECK:         return
@@ -2292,7 +2292,7 @@ func.func public @start_is_not_said(%x: tensor<3x8x4xf32> {sdy.sharding = #sdy.s
   return %sum : tensor<4x4xf32>
 }
 
-// Legal when: what is not reduced is carried behind the constraint that says so, from a start that says so or is zero
+// Legal when: they are carried behind the constraint that says so, from an init operand that says so or is zero
 // CHECK-LABEL: func.func public @said_of_an_array
 // CHECK-NOT:     stablehlo.while
 // CHECK:         return
@@ -2328,7 +2328,7 @@ func.func public @said_of_an_array(%x: tensor<3x8x4xf32> {sdy.sharding = #sdy.sh
   return %sum, %all : tensor<4x4xf32>, tensor<3x4x4xf32>
 }
 
-// Legal when: the copies share nothing that is not reduced, and no array is made of it
+// Legal when: the copies share none, and none is stacked
 // CHECK-LABEL: func.func public @shares_unreduced
 // CHECK-NOT:     stablehlo.while
 // CHECK:         return
@@ -2366,7 +2366,7 @@ func.func public @shares_unreduced(%x: tensor<3x8x4xf32> {sdy.sharding = #sdy.sh
   return %sum : tensor<4x4xf32>
 }
 
-// Legal when: the copies share nothing that is not reduced, and no array is made of it
+// Legal when: the copies share none, and none is stacked
 // CHECK-LABEL: func.func public @kept_unreduced
 // CHECK-NOT:     stablehlo.while
 // CHECK:         return
@@ -2398,7 +2398,7 @@ func.func public @kept_unreduced(%x: tensor<3x8x4xf32> {sdy.sharding = #sdy.shar
 }
 
 // NUMERIC: skip (jax places no argument that is not reduced)
-// Legal when: the copies share nothing that is not reduced, and no array is made of it
+// Legal when: the copies share none, and none is stacked
 // CHECK-LABEL: func.func public @arguments_that_are_not_reduced
 // CHECK-NOT:     stablehlo.while
 // CHECK:         return

@@ -89,7 +89,7 @@ func.func public @in_turn(%x: tensor<4xi32>) -> tensor<4xi32> {
   return %c : tensor<4xi32>
 }
 
-// Legal when: what it reduces is uniform over its replica groups
+// Legal when: the reduced value is uniform over the replica groups
 // CHECK-LABEL:   func.func public @factor_of_each_device
 // CHECK-COUNT-2: stablehlo.all_reduce
 // REMARK: [simplify-all-reduces] stablehlo.all_reduce missed: what it reduces is not proven uniform over the replica groups: stablehlo.replica_id may give each device another result
@@ -103,7 +103,7 @@ func.func public @factor_of_each_device(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %b : tensor<4xf32>
 }
 
-// Legal when: it is one that can be moved: one op as its reducer, known groups, static shapes
+// Legal when: the reduction can be moved: its reducer is one op, its groups are known, its shape is static
 // CHECK-LABEL:   func.func public @other_reducer
 // CHECK-COUNT-2: stablehlo.all_reduce
 // REMARK: [simplify-all-reduces] stablehlo.all_reduce missed: the reducer is not one add
@@ -114,7 +114,7 @@ func.func public @other_reducer(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %b : tensor<4xf32>
 }
 
-// Legal when: it adds, or takes the maximum, minimum, and, or
+// Legal when: the reducer is add, maximum, minimum, and, or
 // CHECK-LABEL:   func.func public @product
 // CHECK-COUNT-2: stablehlo.all_reduce
 // REMARK: [simplify-all-reduces] stablehlo.all_reduce missed: the reducer is stablehlo.multiply
@@ -144,7 +144,7 @@ func.func public @replicas_of_many_partitions(%x: tensor<4xf32>) -> tensor<4xf32
   return %b : tensor<4xf32>
 }
 
-// Legal when: its element type is of numbers, and has the number of devices, not a rounded one
+// Legal when: the element type is numeric, and represents the number of devices exactly
 // CHECK-LABEL:   func.func public @complex
 // CHECK-COUNT-2: stablehlo.all_reduce
 // REMARK: [simplify-all-reduces] stablehlo.all_reduce missed: complex<f32> has no 8
@@ -166,7 +166,7 @@ func.func public @small_integers(%x: tensor<4xi4>) -> tensor<4xi4> {
   return %b : tensor<4xi4>
 }
 
-// Worth it when: it reduces what ops on elements make of reductions over the same devices, constants and scalars
+// Worth it when: the reduced value is an elementwise function of reductions over the same devices, constants and scalars
 // CHECK-LABEL:   func.func public @over_other_devices
 // CHECK-COUNT-2: stablehlo.all_reduce
 // REMARK-NOT: missed
@@ -584,7 +584,7 @@ func.func public @halved_maximum(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %w#1 : tensor<4xf32>
 }
 
-// Legal when: what combines such a term with others is what the reducer does
+// Legal when: such a term is combined with others by the op of the reducer
 // CHECK-LABEL: func.func public @maximum_of_sums
 // CHECK:           %[[S:.*]] = stablehlo.add
 // CHECK-NEXT:      "stablehlo.all_reduce"(%[[S]])
@@ -631,7 +631,7 @@ func.func public @mean_of_maxima(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %w#1 : tensor<4xf32>
 }
 
-// Worth it when: a term that is taken out is what the loop carries, and then has the result in its place, perhaps with other terms, or what an all_reduce over the same devices has made; nothing else reads it
+// Worth it when: a term that is taken out is a loop-carried value with the result as its next value, perhaps with other terms, or the result of an all_reduce over the same devices; nothing else reads it
 // CHECK-LABEL: func.func public @read_by_others
 // CHECK:           %[[S:.*]] = stablehlo.add
 // CHECK-NEXT:      "stablehlo.all_reduce"(%[[S]])

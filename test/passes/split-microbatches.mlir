@@ -224,7 +224,7 @@ func.func public @largest_and_smallest(%x: tensor<8x3xf32>) -> (tensor<f32>, ten
   return %s, %twice, %any : tensor<f32>, tensor<3xf32>, tensor<i1>
 }
 
-// Legal when: the arguments with examples are known, and have as many each
+// Legal when: the arguments with examples are known, and have equally many
 // CHECK-LABEL:   func.func public @no_dimension
 // CHECK-NOT:     stablehlo.while
 // REMARK-DAG: [split-microbatches] func.func missed: argument 0 has no dimension 0
@@ -243,7 +243,7 @@ func.func public @odd(%x: tensor<7xf32>) -> tensor<f32> {
   return %s : tensor<f32>
 }
 
-// Legal when: each op treats the examples one by one, adds them up from zero, or finds the largest or smallest
+// Legal when: each op treats examples one by one, sums them from zero, or takes their maximum or minimum
 // CHECK-LABEL:   func.func public @sorted
 // CHECK-NOT:     stablehlo.while
 // REMARK-DAG: [split-microbatches] stablehlo.sort missed: stablehlo.sort works across the examples
@@ -377,7 +377,7 @@ func.func public @unknown(%x: tensor<8xf32>) -> tensor<8xf32> {
   return %s : tensor<8xf32>
 }
 
-// Legal when: no op combines an example with the others
+// Legal when: no op combines an example with others
 // CHECK-LABEL:   func.func public @contrastive
 // CHECK-NOT:     stablehlo.while
 // REMARK-DAG: [split-microbatches] stablehlo.dot_general missed: stablehlo.dot_general combines each example with all others
@@ -414,7 +414,7 @@ func.func public @some_written(%x: tensor<8xf32>, %v: tensor<1xf32>) -> tensor<8
   return %s : tensor<8xf32>
 }
 
-// Legal when: no example reads a sum over all of them, unless it is computed from inputs at little cost
+// Legal when: no example depends on a sum over all of them, unless that is computed from inputs at little cost
 // CHECK-LABEL:   func.func public @batch_norm
 // CHECK-NOT:     stablehlo.while
 // REMARK-DAG: [split-microbatches] stablehlo.subtract missed: an example reads a sum over all examples, which stablehlo.reduce at {{.*}} makes of them
@@ -448,7 +448,7 @@ func.func public @until_all_are_large(%x: tensor<8xf32>) -> tensor<8xf32> {
   return %r : tensor<8xf32>
 }
 
-// Legal when: a loop in the step carries the examples in one way
+// Legal when: a loop carries the examples in one way
 // CHECK-LABEL:   func.func public @turned
 // CHECK-COUNT-1: stablehlo.while
 // CHECK-NOT:     stablehlo.while
@@ -487,7 +487,7 @@ func.func public @read_in_condition(%x: tensor<8xf32>, %w: tensor<8xf32>) -> ten
   return %r#1 : tensor<8xf32>
 }
 
-// Legal when: no example reads the largest or smallest of all, with the same exception
+// Legal when: no example depends on the maximum or minimum of all, with the same exception
 // CHECK-LABEL:   func.func public @relative_to_the_largest
 // CHECK-NOT:     stablehlo.while
 // REMARK-DAG: [split-microbatches] stablehlo.subtract missed: an example reads the extreme of all examples, which stablehlo.reduce at {{.*}} makes of them
@@ -532,7 +532,7 @@ func.func public @relative_to_the_largest_input(%x: tensor<8xf32>) -> tensor<f32
   return %s : tensor<f32>
 }
 
-// Legal when: no loop in the step finds the largest or smallest
+// Legal when: none takes the maximum or minimum of the examples
 // CHECK-LABEL:   func.func public @largest_in_a_loop
 // CHECK-COUNT-1: stablehlo.while
 // CHECK-NOT:     stablehlo.while
@@ -555,7 +555,7 @@ func.func public @largest_in_a_loop(%x: tensor<8xf32>) -> tensor<f32> {
   return %r#2 : tensor<f32>
 }
 
-// Legal when: what finds the largest or smallest starts from what no loop in the step computes
+// Legal when: a maximum or minimum starts from no value that such a loop computes
 // CHECK-LABEL:   func.func public @largest_from_a_loop
 // CHECK-COUNT-1: stablehlo.while
 // CHECK-NOT:     stablehlo.while
@@ -577,7 +577,7 @@ func.func public @largest_from_a_loop(%x: tensor<8xf32>) -> tensor<f32> {
   return %m : tensor<f32>
 }
 
-// Legal when: a loop in the step adds up from zero
+// Legal when: a loop sums from zero
 // CHECK-LABEL:   func.func public @loop_from_one
 // CHECK-COUNT-1: stablehlo.while
 // CHECK-NOT:     stablehlo.while
@@ -601,7 +601,7 @@ func.func public @loop_from_one(%x: tensor<8xf32>) -> tensor<f32> {
   return %r#2 : tensor<f32>
 }
 
-// Legal when: what is done in each micro-batch only computes its results
+// Legal when: ops of a micro-batch have no side effects
 // NUMERIC: skip (nothing of that name can be called)
 // CHECK-LABEL:   func.func public @printed_in_a_loop
 // CHECK-COUNT-1: stablehlo.while
@@ -656,7 +656,7 @@ func.func public @dynamic(%x: tensor<8xf32>, %d: tensor<?xf32>) -> tensor<?xf32>
   return %s : tensor<?xf32>
 }
 
-// Worth it when: something is added up over the examples
+// Worth it when: something is summed over the examples
 // CHECK-LABEL:   func.func public @one_by_one
 // CHECK-NOT:     stablehlo.while
 // REMARK-DAG: [split-microbatches] func.func missed: nothing is added up over the examples

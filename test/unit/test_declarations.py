@@ -13,6 +13,8 @@ from paropt.passes.support.registry import PASSES, PIPELINES
 
 LIT = ROOT / "test" / "passes"
 SECTIONS = ("Before", "After", "Legal when", "Worth it when", "Sources")
+SUB_HEADING = re.compile(r"\*.+\*")  # of a part of a list
+LONGEST_LIST = 8
 CONDITION = re.compile(r"^// (?P<words>(?:Legal|Worth it) when: .*)$", re.M)
 
 
@@ -27,13 +29,13 @@ def conditions(doc: str) -> list[str]:
             found.append(f"{heading} {line.removeprefix('- ')}")
         elif line.startswith("  ") and heading and found:
             found[-1] += f" {line.strip()}"
-        elif line:
+        elif line and not SUB_HEADING.fullmatch(line):
             heading = None
     return found
 
 
 def test_conditions_of_a_docstring() -> None:
-    doc = "Do it.\n\nLegal when:\n\n- one\n- two\n  lines\n\nWorth it when:\n\n- three\n\nText.\n\n- not one\n"
+    doc = "Do it.\n\nLegal when:\n\n- one\n\n*Of both*\n\n- two\n  lines\n\nWorth it when:\n\n- three\n\nText.\n\n- not one\n"
     assert conditions(doc) == ["Legal when: one", "Legal when: two lines", "Worth it when: three"]
 
 
@@ -42,6 +44,12 @@ def test_sections_are_there_and_in_order(name: str) -> None:
     headings = [s for s in re.findall(r"^([A-Z][a-z ]+):", PASSES[name].doc, re.M) if s in SECTIONS]
     assert headings == [s for s in SECTIONS if s in headings], "the sections are not in the usual order"
     assert {*SECTIONS} - {*headings} <= {"Worth it when"}, "a section is missing"
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_a_long_list_of_conditions_has_sub_headings(name: str) -> None:
+    lengths = [len(re.findall("^- ", part, re.M)) for part in re.split(r"\n\n(?![- ])", PASSES[name].doc)]
+    assert max(lengths) <= LONGEST_LIST
 
 
 @pytest.mark.parametrize("name", PASSES)
