@@ -28,7 +28,7 @@ def annotate_aliases(
         "paropt.donated); the state too: arguments that come back as a tree of the same structure; or all.",
     ] = "allowed",
 ) -> list[Remark]:
-    """Write each result over an argument that nobody needs any more, so that state is updated in place.
+    """Alias each result with an argument that is dead by then, so that state is updated in place.
 
     Before:
 
@@ -38,14 +38,14 @@ def annotate_aliases(
 
         func main(%w {tf.aliasing_output = 1}, %m {tf.aliasing_output = 0}) -> (new_m, new_w)
 
-    A result is matched with what it is the new value of: with the nearest of the arguments that it is computed from
-    through values of its type. JAX matches in the order of types. Where the shardings of both are known, or there is
-    one partition, the pair is written down (`tf.aliasing_output`); where XLA has yet to choose one, the argument is
-    offered (`jax.buffer_donor`), because a wrong pair would not compile.
+    A result is matched with the argument that it is the new value of: the nearest of the arguments that it is computed
+    from through values of its type. JAX matches in the order of types. Where the shardings of both are known, or there
+    is one partition, the pair is written down (`tf.aliasing_output`); where XLA has yet to choose a sharding, the
+    argument is offered (`jax.buffer_donor`), because a wrong pair would not compile.
 
-    An argument that is given away in vain is reported, with the reason, and stays given away. So is an argument that
-    could be overwritten if its caller gave it away, with the bytes that this would save: a caller's array dies with
-    it, so nothing is overwritten that the caller did not allow.
+    An argument that is donated in vain is reported, with the reason, and stays donated. So is an argument that could be
+    overwritten if its caller donated it, with the bytes that this would save: a caller's array dies with it, so nothing
+    is overwritten without the caller's permission.
 
     Legal when:
 

@@ -22,7 +22,7 @@ def annotate_contract(
     *,
     gradients: Annotated[bool, "Also shard what a loop adds up like the parameter that it is a gradient of."] = True,
 ) -> list[Remark]:
-    """Shard what replaces a parameter, a gradient or other state as that is sharded.
+    """Shard new state like old state, and gradients like their parameters.
 
     Before:
 
@@ -45,10 +45,10 @@ def annotate_contract(
           }
           ...
 
-    These are Alpa's three constraints: old and new state, a parameter and its gradient, and what a loop carries from
-    trip to trip have one sharding, so that nothing is moved between devices only to be called something else. State is
-    found by its names (`state['w']` comes back as `result[0]['w']`), gradients by what becomes of them. Arguments keep
-    their shardings: JAX has a record of these. What is not sharded alike already is reported, and stays.
+    These are Alpa's three constraints: old and new state, a parameter and its gradient, and a loop-carried value from
+    iteration to iteration have one sharding, so that nothing is resharded between equal roles. State is found by its
+    names (`state['w']` comes back as `result[0]['w']`), gradients by their readers. Arguments keep their shardings, of
+    which JAX has a record. Values that are sharded differently already are reported, and stay.
 
     Legal when:
 

@@ -37,7 +37,7 @@ def annotate_shardings(
     ] = "",
     preset: Annotated[str, "Rules that follow those of the file: dp, fsdp, hsdp, zero1, tp or moe."] = "",
 ) -> list[Remark]:
-    """Shard arguments, what replaces them, and gradients by rules on names, roles and sizes.
+    """Shard arguments, results and gradients by rules on names, roles and sizes.
 
     Before:
 
@@ -49,12 +49,12 @@ def annotate_shardings(
         sdy.mesh @mesh = <["data"=8]>
         func main(%w {sdy.sharding = <@mesh, [{"data"}, {}]>}) -> (%new {sdy.sharding = <@mesh, [{"data"}, {}]>})
 
-    With the rule `{path = "params/**/kernel", shard = ["data", ""]}`. The first rule that is about an array counts.
-    State is what comes back as a result; its parameters are what loops add up gradients for, or without such loops,
-    what other results depend on; the rest is optimizer state. All other arguments are the batch. Only what has no
-    sharding gets one: JAX has its own record of the others.
+    With the rule `{path = "params/**/kernel", shard = ["data", ""]}`. The first rule that matches an array counts.
+    State is every argument that comes back as a result; its parameters are those with gradients that loops accumulate,
+    or without such loops, those that other results depend on; all other state is optimizer state. All other arguments
+    are the batch. Only arrays without a sharding get one: JAX has its own record of the others.
 
-    Wrong rules, and axes that the mesh has not, are errors. A rule that is about nothing is a remark.
+    Wrong rules, and axes that the mesh does not have, are errors. A rule that matches nothing is a remark.
 
     Legal when:
 

@@ -57,7 +57,7 @@ _BROADCAST, _RESHAPE = "stablehlo.broadcast_in_dim", "stablehlo.reshape"
 
 @register
 def annotate_unreduced(module: ir.Operation) -> list[Remark]:
-    """Write reductions that moved as sharding constraints that XLA's partitioner obeys; undo the others.
+    """Write reductions that moved as sharding constraints that XLA's partitioner obeys; revert the others.
 
     Before:
 
@@ -72,19 +72,26 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
         %w = sdy.sharding_constraint %t <@mesh, [{}], unreduced={"data"}>
         %v = sdy.sharding_constraint %w <@mesh, [{}]>
 
-    The last stage for what `expose-all-reduces` has written. Every value on the way is constrained, and nothing else
-    but the operands of the op that adds up, and what else products and scatters on the way read: XLA keeps its own
-    choices for all other values. Where parameters are split, or some axis is left over, it could come to others: ops of
-    which XLA would split the result otherwise are constrained to what they were. What XLA gathers or exchanges for that
-    op is gathered once for all products for which it does. Zeros that are added on the way become fresh constants with
-    constraints of their own. Complex numbers are multiplied and reduced part by part. What is read or written at one
-    index, and pads that cut, are written as slices: XLA:TPU and XLA:GPU make these themselves, and reduce what they
-    read. An if, or a case of two, of which only some results are not reduced becomes a case of three, the last never
-    taken: Shardy aborts on such ifs, and XLA:GPU makes ifs of cases of two. A sum of which each device keeps a shard
-    ends in a reduce_scatter, in an `sdy.manual_computation` that takes the value not reduced; other sums in a
-    constraint. Where devices first hold other parts of that sum, they reduce these and exchange them there. A manual
-    computation that takes the sum itself returns what each device adds to it. Where a condition fails, what has a value
-    in common is taken back, which leaves it as the program had it.
+    The last stage for the reductions that `expose-all-reduces` has written. Every unreduced value is constrained, and
+    beside these only the operands of the op that reduces, and the other operands of contractions and scatters on the
+    way: XLA keeps its own choices for all other values.
+
+    Where parameters are sharded, or an axis of the mesh is idle, these constraints could change the shardings that XLA
+    infers: ops of which that would change the result's sharding are pinned to the one that XLA would infer alone. An
+    operand that XLA all-gathers or all-to-alls for the op that reduces is gathered once for all contractions that need
+    it so.
+
+    Some ops are written in a form that XLA tracks. Zeros that are added on the way become fresh constants with
+    constraints of their own. Complex numbers are multiplied and reduced part by part. Lookups and updates at one index,
+    and pads that cut, become slices: XLA:TPU and XLA:GPU make slices of these themselves, and reduce their operands. An
+    if, or a case of two branches, with some unreduced results becomes a case of three, the last never taken: Shardy
+    aborts on such ifs, and XLA:GPU makes ifs of cases of two.
+
+    A sum of which each device keeps a shard ends in a reduce_scatter, in an `sdy.manual_computation` that takes the
+    unreduced value; other sums end in a constraint. Where devices hold other parts of that sum before, they reduce
+    these and exchange them there. A manual computation that takes the sum itself returns the addend of each device.
+    Where a condition fails, all reductions that share a value with this one are reverted, which leaves the program as
+    it was there.
 
     Legal when:
 
@@ -132,7 +139,7 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
     with module.context:
         remarks = _left_alone(module) + _annotated(module)
         held = hold(module) if any(remark.applied for remark in remarks) else []
-        remarks += [applied(NAME, op, "what it makes stays split as XLA alone splits it") for op in held]
+        remarks += [applied(NAME, op, "its result keeps the sharding that XLA would infer") for op in held]
     erase_notes(module)
     return remarks
 
@@ -145,7 +152,7 @@ def _left_alone(module: ir.Operation) -> list[Remark]:
     remarks: list[Remark] = []
     for part in apart(_exposed(module)) if unlike else ():
         if not unlike.isdisjoint(source.results[0] for source in part.sources):
-            reason = "only numbers have moved, and XLA would split what they add up otherwise than alone"
+            reason = "only scalars have moved, and XLA would infer other shardings for the reduced values"
             remarks.append(missed(NAME, part.sources[0], Declined(reason)))
             erase_exposed(part.ops)
     return remarks

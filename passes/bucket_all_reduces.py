@@ -52,9 +52,9 @@ def bucket_all_reduces(
         %t = slice %r
         %b = reshape %t
 
-    Buckets are filled in the order in which the program computes what they reduce, which is the same on all devices,
-    and are reduced when the last array is there. What reads an array of the bucket before that is moved behind it. In a
-    reduce_scatter, the parts that one device gets of each array are put side by side.
+    Buckets are filled in the order in which the program computes their operands, which is the same on all devices, and
+    are reduced when the last array is there. Readers of an array of the bucket that stand before that are moved behind
+    it. In a reduce_scatter, the shards of one device are put side by side.
 
     Legal when:
 
@@ -201,7 +201,7 @@ def _require_fits(bucket: Bucket | None, size: int, reads: list[ir.Value], max_b
     depends = any(value in bucket.read for value in reads)
     require(not depends, "it is computed from another reduction of the bucket", bucket.members[-1])
     for op in bucket.behind:
-        require(is_repeatable(op), f"{op.name}, which reads the bucket, may do more than compute its results", op)
+        require(is_repeatable(op), f"{op.name}, which reads the bucket, may have side effects", op)
     full = bucket.bytes + size
     require(full <= max_bytes, f"the bucket would grow to {full} bytes (option max-bytes)", bucket.members[-1])
 

@@ -56,12 +56,13 @@ class _Steps(NamedTuple):
 
 @register
 def compose_all_reduces(module: ir.Operation) -> list[Remark]:
-    """Write as one all_reduce what is scattered, summed by shards and gathered, or summed over axes in turn.
+    """Write a hierarchy of collectives, or sums over axes in turn, as one all_reduce.
 
-    Steps that spare a slow network reduce in a hierarchy: scattered over the devices of a host, summed between hosts
-    by shards, and gathered. No op of these alone can leave a loop, as the next one is no sum. `decompose-all-reduces`
-    writes the all_reduce in the program's own steps again, wherever it is then. One that leaves a block under
-    `jax.shard_map` in a program for all devices, the partitioner does at once, instead of the steps of all blocks.
+    Steps that spare a slow network reduce in a hierarchy: a reduce_scatter over the devices of a host, an all_reduce of
+    the shards between hosts, and an all_gather. None of these ops alone can leave a loop, as the next one is no sum.
+    `decompose-all-reduces` writes the all_reduce as the steps of the program again, wherever it is then. In a
+    global-view program, the partitioner reduces an all_reduce that leaves a block under `jax.shard_map` at once,
+    instead of in the steps of all blocks.
 
     Before:
 
@@ -78,9 +79,9 @@ def compose_all_reduces(module: ir.Operation) -> list[Remark]:
 
         %v = all_reduce(%y)                         over both
 
-    From inner to outer steps: a shard may be summed in steps of its own. What shards are multiplied or divided by, as
-    by `lax.pmean`, the whole is; and how they are constrained. Whole arrays that are summed over one axis after the
-    other, such as `psum(psum(g, "data"), "replica")`, spare no network: they stay one all_reduce, which sends less.
+    From inner to outer steps: a shard may be summed in steps of its own. Multiplications, divisions (as of `lax.pmean`)
+    and constraints of shards are applied to the whole. Whole arrays that are summed over one axis after the other, such
+    as `psum(psum(g, "data"), "replica")`, spare no network: they stay one all_reduce, which sends less.
 
     Legal when:
 
@@ -167,7 +168,7 @@ def _summed_over(sums: _Sums) -> Groups:
         require(
             scale is None or (one.is_sum and scale.is_exact), "a sum is multiplied before the next, and that rounds", op
         )
-        require(scale is not None or not said_unreduced(op.results[0]), "a sum is said not to be reduced", op)
+        require(scale is not None or not said_unreduced(op.results[0]), "a constraint says that a sum is unreduced", op)
     return _united(one.groups, other.groups, last, repeats=one.combiner in IDEMPOTENT)
 
 
@@ -224,7 +225,7 @@ def _composed(steps: _Steps) -> Groups:
     scattered = reduction_of(scatter)
     require(bool(scattered.groups), "its replica groups are not known", scatter)
     listed = scattered.global_ids or not scattered.crosses_partitions
-    require(listed, "each number in its replica groups is many devices", scatter)
+    require(listed, "each id in its replica groups stands for several devices", scatter)
     require(_undoes(gather, scatter, scattered), "shards are not gathered as they are scattered", scatter)
     over = scattered.groups
     for number, op in enumerate(between):
@@ -235,7 +236,7 @@ def _composed(steps: _Steps) -> Groups:
             exact = scattered.is_sum and scale.is_exact
             require(exact or last, "shards are multiplied before they are summed, and that rounds", op)
         else:
-            require(not said_unreduced(op.results[0]), "shards are said not to be reduced", op)
+            require(not said_unreduced(op.results[0]), "a constraint says that shards are unreduced", op)
     return over
 
 

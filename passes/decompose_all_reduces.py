@@ -17,10 +17,10 @@ NAME = "decompose-all-reduces"
 
 @register
 def decompose_all_reduces(module: ir.Operation) -> list[Remark]:
-    """Write an all_reduce that `compose-all-reduces` has made in the steps of the program again.
+    """Write an all_reduce that `compose-all-reduces` has made as the steps of the program again.
 
-    What has moved is scattered, summed by shards and gathered as the program did it, once. A constant number that the
-    whole is multiplied or divided by, the shards are.
+    A sum that has moved is reduce-scattered, summed by shards and all-gathered as the program did it, once. Where the
+    whole is multiplied or divided by a constant scalar, the shards are.
 
     Before:
 

@@ -63,32 +63,35 @@ def defer_sync(
 
     After:
 
-        %d = while (%delta = %zero) {
-          %next = add %delta, %x
+        %d = while (%sum = %zero) {
+          %next = add %sum, %x
           return %next
         }
         %s = all_reduce(%d)
         %r = add %start, %s
 
-    Inner loops come first, so a sync leaves a nest of loops one by one; what an inner loop decays, or selects from, is
-    carried in two parts there, too. What the accumulator holds from elsewhere
-    (its start value, terms that are not reduced, or that the body needs reduced) is kept apart and counted once, not
-    once per device: a start value that is not zero is added after the loop, and is carried beside the sum only if the
-    loop changes it. Where the program computes the same twice, once for the accumulator and once for what needs it
-    reduced, the first of both is reduced for both. Maxima and minima are deferred in the same way. What an
-    `optimization_barrier` holds is held as it is then, partial. Reductions in an
-    if or case count as in the body, and its other branches as terms that are not reduced. A branch that runs in the
-    last trip only ("sync", or update, "on the last micro-batch") follows the loop as it is, where the other branch
-    does nothing and all that it reads is carried. Another branch that reads the sum, such as an update in every fourth
-    trip, reduces it for itself, first thing in there. What the loop selects by its counter instead, such as an update
-    written with `jax.numpy.where`, becomes such a branch: what only one side reads is computed in that alone, and so is
-    what the body has computed for a branch that returns it. Several branches that are taken by the same counter become
-    one with what is computed between them, such as Keras's update, of which a branch keeps every fourth.
-    Where the last trip has reset an accumulator, such as in a branch that updates, nothing is reduced after the loop;
-    where that depends on where the caller has begun to count, the loop carries whether it has, and an if asks that.
+    Inner loops come first, so a reduction leaves a nest of loops one by one; where an inner loop scales the
+    accumulator, or selects from it, it carries both parts there, too. The residual of the accumulator (its init
+    operand, terms that are not partial sums, or that the body needs reduced) is counted once, not once per device: an
+    init operand that is not zero is added after the loop, and is carried beside the sum only if the loop changes it.
+    Where the program computes equivalent values, one for the accumulator and one for a reader that needs it reduced,
+    the first of both is reduced for both. Maxima and minima are deferred in the same way. An `optimization_barrier`
+    holds partial sums as it held the reduced values.
+
+    Reductions in an if or case count as in the body, and its other branches as residuals. A branch that runs in the
+    last iteration only ("sync", or update, "on the last micro-batch") moves behind the loop as it is, where the other
+    branch does nothing and all that it reads is loop-carried. Another branch that reads the sum, such as an update in
+    every fourth iteration, reduces it for itself, first thing in there. Values that the loop selects by its induction
+    variable instead, such as an update written with `jax.numpy.where`, become such a branch: ops with readers on one
+    side only sink into that side, and so do ops of the body with a branch as their only reader. Several branches on the
+    same counter become one with the ops between them, such as Keras's update, of which a branch keeps every fourth.
+
+    Where the last iteration has reset an accumulator, such as in a branch that updates, nothing is reduced after the
+    loop; where that depends on the init operand of the caller's counter, the loop carries whether it has, and an if
+    asks that.
 
     A program that is called for each micro-batch has no loop to leave: a remark names the arguments that it returns
-    with reduced sums added, where nothing else needs these in each call.
+    with reduced sums added, where no other reader needs these in each call.
 
     Legal when:
 

@@ -75,11 +75,11 @@ def expose_all_reduces(
         On("gpu", "left"),
     ] = "written",
 ) -> list[Remark]:
-    """Write into a program for all devices the reductions that the partitioner would add to it.
+    """Write out the reductions that the partitioner would add to a global-view program.
 
     Before:
 
-        %g = dot_general %x, %y                     adds up a dimension that is split over "data"
+        %g = dot_general %x, %y                     contracts a dimension that is sharded over "data"
         %r = add %acc, %g
 
     After:
@@ -90,38 +90,39 @@ def expose_all_reduces(
         %r = add %acc, %g
 
     A plain `jax.jit` program with shardings has no reductions for passes to move. Shardy's propagation, on a copy,
-    tells how values are split, and its sharding rules what each op adds up. Globally the new ops are identities. What
-    the passes after this one have not moved, `annotate-unreduced` takes back.
+    yields the shardings of values, and its sharding rules the dimensions that each op reduces. Globally the new ops are
+    identities. `annotate-unreduced` reverts those that the passes between have not moved.
 
-    A sum that the program splits, as fully sharded training does, is written as the `sdy.reduce_scatter` that it is,
-    where a constraint cuts it: XLA:CPU and XLA:TPU reduce the whole of it in each iteration, and cut that. Activations,
-    which products read, are left to XLA: it may move their shards while it multiplies. Where an operand of a product
-    splits what its sum has over another axis than the sum, which is over as many devices and adds up, XLA gathers none:
-    devices compute the columns that they have, and exchange the sums. That is noted of the product.
+    A sum that the program shards, as fully sharded training does, is written as the `sdy.reduce_scatter` that it is,
+    where a constraint shards it: XLA:CPU and XLA:TPU reduce all of it in each iteration, and cut that. Activations,
+    which contractions read, are left to XLA: it may permute their shards while it multiplies. Where an operand of a
+    contraction is sharded along a dimension of the sum over another axis than the sum, and that axis is reduced and has
+    as many devices, XLA all-gathers neither: devices compute the columns that they have, and all-to-all the sums. The
+    contraction is annotated with that.
 
-    Where activations are split by positions between layers and by features within, over the same axis, as in sequence
-    parallel training, XLA gathers all positions for the products. Products for which it gathers the same are marked.
-    Where the rows that a scatter adds are split by features over an axis that splits their numbers, too, it gathers the
-    numbers.
+    Where activations are sharded by positions between layers and by features within, over the same axis, as in sequence
+    parallel training, XLA all-gathers all positions for the contractions. Contractions for which it gathers the same
+    are marked. Where the rows that a scatter adds are sharded by features over an axis that shards their indices, too,
+    it all-gathers the indices.
 
-    A scatter that adds rows to what a loop carries, as `counts.at[labels].add(1)` does, or to what another one adds to,
-    adds them to zeros, and their sum is added: unless something else reads what is carried.
+    A scatter that adds rows to a loop-carried value, as `counts.at[labels].add(1)` does, or to the result of another
+    such scatter, adds them to zeros, and their sum is added: unless the carried value has other readers.
 
-    What follows a loop, such as the state of an optimizer that is sharded, is not to tell how the loop splits its
+    Shardings after a loop, such as those of an optimizer's state, are not to influence how the loop shards its
     examples; unless loops would then reduce more activations than by XLA alone, or are over layers of which XLA
-    gathers most parameters, as they are split over the axis of the examples.
+    all-gathers most parameters, as they are sharded over the axis of the examples.
 
-    What the program itself says to be not reduced, and then asks for the sum of, is exposed there: so JAX's explicit
+    Values that the program itself declares unreduced, and then asks the sum of, are exposed there: so JAX's explicit
     mode writes the gradients of parameters that are resharded as `reduced`.
 
-    A manual computation, a block under `jax.shard_map`, has reductions of its own. What it reduces last, such as the
-    gradients of replicated parameters, is exposed behind it; the block itself reduces until `annotate-unreduced` knows
-    that this has moved. Its loops are deferred first, as by `defer-sync`, so that what they reduce comes last. Of a
-    block in a loop, what else it adds to such a sum, as an L2 penalty to a gradient, is returned beside it, and added
-    behind the block.
+    A manual computation, a block under `jax.shard_map`, has reductions of its own. Those that it does last, such as of
+    the gradients of replicated parameters, are exposed behind it; the block itself reduces until `annotate-unreduced`
+    knows that the reduction has moved. Its loops are deferred first, as by `defer-sync`, so that their reductions come
+    last. Other terms that a block in a loop adds to such a sum, as an L2 penalty to a gradient, are returned beside it,
+    and added behind the block.
 
-    For what is not reduced of a maximum or minimum Shardy has no word. A loop that keeps one keeps one for each device
-    instead, in an array with a dimension for the devices, and one is made of these after it.
+    Shardy has no word for an unreduced maximum or minimum. A loop that keeps one keeps one for each device instead, in
+    an array with a dimension for the devices, and one is made of these after it.
 
     Legal when:
 
@@ -261,7 +262,7 @@ def _left_to_the_compiler(found: list[Producer], module: ir.Operation) -> tuple[
     remarks: list[Remark] = []
     for producer in found:
         try:
-            require(place_of(producer.op) not in places, "the compiler lost what was said of its sum")
+            require(place_of(producer.op) not in places, "the compiler lost the constraint of its sum")
             kept.append(producer)
         except Declined as reason:
             remarks.append(missed(NAME, producer.op, reason))
@@ -329,7 +330,7 @@ def _movable(producer: Producer, kept: frozenset[str], policy: PolicyName, allow
     if kept and (policy == "every" or kept == _summed_over(producer)):
         kept = names_of(producer.axes)
     axes = tuple(axis for axis in producer.axes if not names_of([axis]) & kept)
-    require(bool(axes), f"its sum is split over {_listed(kept)}, and stays so (option policy=defer holds it whole)")
+    require(bool(axes), f"its sum is sharded over {_listed(kept)}, and stays so (option policy=defer replicates it)")
     asked = tuple(axis for axis in axes if not allowed or names_of([axis]) <= allowed)
     require(bool(asked), f"it is over {_listed(names_of(producer.axes))}, which option axes does not allow")
     require(asked == axes or real_of(producer.value) is None, "XLA would reduce four parts over the other axes")

@@ -48,10 +48,10 @@ def fuse_all_reduces(
         %r = add %acc, %a
 
     Whole linear combinations are rewritten, of any shape: sums with shared terms, with terms that are not reduced,
-    through every op of the linear transfer table; all_reduce and reduce_scatter, one array or several. Where the
-    reductions go is a minimum cut over all of them, so a shared sum is reduced where it is shared, and work is done
-    twice only if that saves bytes, and more than it costs. Where all terms are slices at an index of each device, of
-    the same one, or shards that are transposed alike, the whole sum is reduced, and then cut or transposed.
+    through every op of the linear transfer table; all_reduce and reduce_scatter, one array or several. The reductions
+    are placed by a minimum cut over all of them, so a shared sum is reduced where it is shared, and ops are duplicated
+    only if that saves bytes, and more than it costs. Where all terms are slices at one index that differs between
+    devices, or shards that are transposed alike, the whole sum is reduced, and then sliced or transposed.
 
     Legal when:
 

@@ -41,8 +41,8 @@ def fuse_loops(module: ir.Operation) -> list[Remark]:
           return %i + 1, %n, %m
         }
 
-    That is what `jax.grad` makes of a loss that is a sum over micro-batches: what the backward passes need is kept for
-    all of them. In one loop it is kept for one. Calls are inlined first. Run it before `grad-sync`.
+    `jax.grad` of a loss that is a sum over micro-batches has this form: the activations of all micro-batches are kept
+    for their backward passes. In one loop those of one are kept. Calls are inlined first. Run it before `grad-sync`.
 
     Legal when:
 

@@ -46,7 +46,7 @@ def hoist_gathers(
         "own, or the narrower one that all readers in the loop convert it to.",
     ] = "program",
 ) -> list[Remark]:
-    """Gather the parameters that a loop reads in each trip once, in front of it.
+    """All-gather the parameters that a loop reads in each iteration once, before it.
 
     Before:
 
@@ -68,12 +68,12 @@ def hoist_gathers(
           return %w, %next
         }
 
-    A parameter that is sharded over an axis which also shards the batch, as fully sharded training has it, is gathered
-    where the two meet: in the forward and in the backward pass of every micro-batch. In front of the loop it is
-    gathered once, and all of it is held on every device until the loop ends. Other axes, such as those of tensor
-    parallelism, keep sharding it. Where all readers convert it to a narrower type, also slices of it in loops over
-    layers, it is converted first: half the bytes are sent, and held. The first constraint is there so that Shardy
-    can't gather what is not converted yet. What the loop carries stays sharded, and so do gradients.
+    A parameter that is sharded over an axis which also shards the batch, as in fully sharded training, is all-gathered
+    where the two meet: in the forward and in the backward pass of every micro-batch. Hoisted, it is gathered once, and
+    every device holds all of it until the loop ends. Other axes, such as those of tensor parallelism, keep sharding it.
+    Where all readers convert it to a narrower type, also slices of it in loops over layers, it is converted first,
+    which halves the bytes sent and held. The first constraint keeps Shardy from gathering it before it is converted.
+    The loop-carried value stays sharded, and so do gradients.
 
     Legal when:
 
@@ -132,7 +132,7 @@ def _hoist_all(loop: Loop, propagated: Propagated, dtype: ir.Type | None) -> Ite
 def _require_hoistable(loop: Loop, parameter: Parameter) -> None:
     name = source_of(parameter.value.location)
     require(parameter.is_invariant, f"the loop changes the parameter ({name})")
-    require(not is_within(loop.op, WHILE), "the loop is in another one, for which XLA would shard what is gathered")
+    require(not is_within(loop.op, WHILE), "the loop is in another one, where XLA would shard the gathered array")
     require(trip_count(loop) not in (0, 1), "the loop makes no more than one trip")
     for reading in parameter.readings:
         again = constraint_over(reading, parameter.axes)

@@ -18,12 +18,12 @@ _SELECT = "stablehlo.select"
 
 @register
 def inline_branches(module: ir.Operation) -> list[Remark]:
-    """Replace an if, case or select by what it always takes, and erase what nothing reads then.
+    """Replace an if, case or select with a constant predicate by its branch, and erase dead ops.
 
     `jax.lax.cond(i == 0, ...)` in a loop that Python unrolls is one, and so is a `cond` on a setting of the model: JAX
-    lowers it with a constant, as it does `jax.numpy.where(i == 0, ...)`. XLA finds out after it has split the program
-    over the devices. What only a branch reads that is not taken, such as the gradient of a micro-batch that is left
-    out, it then drops with its reduction. So are results of ifs and cases that nothing reads.
+    lowers it with a constant, as it does `jax.numpy.where(i == 0, ...)`. XLA folds it after partitioning only. It then
+    drops the live-ins of a branch that is not taken, such as the gradient of a micro-batch that is left out, with their
+    reductions. Results of ifs and cases that nothing reads are dropped, too.
 
     Before:
 

@@ -46,7 +46,7 @@ def inline_calls(
     *,
     max_ops: Annotated[int, "Keep a call when the function around it would grow past this many ops."] = 1_000_000,
 ) -> list[Remark]:
-    """Replace every call by the body of the function it calls, and erase the functions that nothing uses then.
+    """Replace every call by the body of its function, and erase unused functions.
 
     JAX outlines scan bodies, nested `jax.jit` and library functions; MLIR's `inline` leaves JAX's calls in place.
     Calls in loops, branches and `sdy.manual_computation` are inlined too, and calls in inlined bodies.
@@ -82,12 +82,12 @@ def inline_calls(
 
     An `sdy.sharding` on a result becomes an `sdy.sharding_constraint`. Values do not change.
 
-    Metadata of the call (`mhlo.frontend_attributes`, as `jax.experimental.xla_metadata` writes them) that only hints
-    goes to the ops of the body; what an op says itself counts. passes/ir/metadata.py lists the keys that do more.
+    Metadata of the call (`mhlo.frontend_attributes`, as `jax.experimental.xla_metadata` writes them) that only hints is
+    copied to the ops of the body; an op's own metadata counts. passes/ir/metadata.py lists the keys that bind.
 
-    XLA simplifies functions before it inlines them, and splits what they hold after that. Two reshapes that a call has
-    kept apart would become one in between, which may be split otherwise and gathered for that: an open constraint, of
-    the only mesh, keeps them apart.
+    XLA simplifies functions before it inlines them, and partitions their ops after that. Two reshapes that a call has
+    kept apart would become one in between, which may be sharded differently and all-gathered for that: an open
+    constraint, of the only mesh, keeps them apart.
 
     Sources: MLIR `inline` and `symbol-dce`; XLA `CallInliner`.
     """

@@ -19,11 +19,11 @@ NAME = "merge-repeated-ops"
 
 @register
 def merge_repeated_ops(module: ir.Operation) -> list[Remark]:
-    """Compute once the products that a block computes twice, and what they read.
+    """Merge equivalent contractions of a block, and the equivalent ops that they read.
 
     A step that calls its model for the loss and once more for a metric, or for two losses that it differentiates
-    apart, has the same forward pass twice. XLA finds out after it has split the program over the devices. Once values
-    of one of them are constrained, XLA:TPU does not, and reduces the activations of tensor parallel layers for both.
+    separately, has the same forward pass twice. XLA merges them after partitioning. Once values of one of them are
+    constrained, XLA:TPU does not, and reduces the activations of tensor parallel layers for both.
 
     Before:
 
@@ -77,14 +77,14 @@ def _merge(block: ir.Block, propagated: Propagated) -> list[Remark]:
     for op in _behind_products(again, first):
         one = op_of(first[op.results[0]])
         try:
-            require(reads(one) == reads(op), "what it reads is split in another way than where it is computed first")
-            require(_is_split_alike(one, op, propagated), "it is split in another way than where it is computed first")
-            require(not _is_said_unreduced(one, op), "it is said not to be reduced")
-            require(not _is_padded(one, op, propagated), "it is padded where it is split, which XLA does once")
+            require(reads(one) == reads(op), "its operands are sharded differently than those of the first")
+            require(_is_split_alike(one, op, propagated), "it is sharded differently than the first")
+            require(not _is_said_unreduced(one, op), "a constraint says that it is unreduced")
+            require(not _is_padded(one, op, propagated), "it is padded along a sharded dimension, which XLA does once")
         except Declined as reason:
             remarks += _of_products([missed(NAME, op, reason)])
             continue
-        remarks += _of_products([applied(NAME, op, "the same is computed before")])
+        remarks += _of_products([applied(NAME, op, "an equivalent op precedes it")])
         for result, as_first in zip(op.results, one.results, strict=True):
             result.replace_all_uses_with(as_first)
         op.erase()

@@ -37,7 +37,7 @@ def outline_accumulation(
         "the last micro-batch (accumulate_grad_and_sync), or into apply_grad.",
     ] = "apart",
 ) -> list[Remark]:
-    """Turn a training step into functions: one that adds up a micro-batch's gradients, one that applies the sum.
+    """Outline a training step as functions: one accumulates a micro-batch's gradients, one applies the sum.
 
     Before:
 
@@ -68,13 +68,13 @@ def outline_accumulation(
         }
         func private @accumulate_grad(%w, %x, %acc) -> %n ...
 
-    `main` still is the whole step. Its attribute `paropt.manifest` names what each function takes and returns, so that
-    they can be compiled apart and called from a program of another kind, as `paropt.accumulate` does. Each argument
-    and result is a legal array: a sum that is not reduced yet has a first dimension that counts the devices that hold
-    its addends, and is split over them; so has what a manual computation hands from one function to the next.
+    `main` still is the whole step. Its attribute `paropt.manifest` names the arguments and results of each function, so
+    that they can be compiled separately and called from a program of another kind, as `paropt.accumulate` does. Each
+    argument and result is a legal array: an unreduced sum has a first dimension that counts the devices that hold its
+    addends, and is sharded over them; so have values that a manual computation hands from one function to the next.
 
-    It comes last, after the passes that take reductions out of the loop (`grad-sync`): what is still reduced in the
-    loop is reduced by `accumulate_grad`.
+    It comes last, after the passes that sink reductions out of the loop (`grad-sync`): `accumulate_grad` does the
+    reductions that are still in the loop.
 
     Legal when:
 
@@ -118,7 +118,9 @@ def _outlined(signature: Signature, sync: Sync) -> list[Remark]:
         _require_reduced(stages_of(loop, with_closing=sync != "apply"), loop)
     except Declined as declined:
         return [missed(NAME, loops[0].op, declined)]
-    remark = applied(NAME, loop.op, f"the step became functions: {counting.trips} trips add up what one applies")
+    remark = applied(
+        NAME, loop.op, f"the step became functions: {counting.trips} calls accumulate gradients, one applies them"
+    )
     module = parent_of(signature.function)
     with module.context:
         _rewrite(signature, loop, counting, lifting, sync)
@@ -192,7 +194,7 @@ def _require_reduced(stages: Stages, loop: Loop) -> None:
             readers = [use.owner.operation for use in value.uses] if op.name == WHILE else []  # they say it of results
             said = [value, *(reader.results[0] for reader in readers if reader.name == CONSTRAINT)]
             whole = not any(map(said_unreduced, said))
-            require(whole, "what is not reduced goes from one part of the step to another", op)
+            require(whole, "an unreduced value goes from one stage of the step to another", op)
 
 
 def _paths(signature: Signature) -> dict[str, str]:

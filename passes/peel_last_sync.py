@@ -18,7 +18,7 @@ _CONCATENATE = "stablehlo.concatenate"
 
 @register
 def peel_last_sync(module: ir.Operation) -> list[Remark]:
-    """Do the last trip of an accumulation loop after it, so that each sum is reduced as soon as it is complete.
+    """Peel the last iteration off an accumulation loop, so that each sum is reduced as soon as it is complete.
 
     Before:
 
@@ -40,7 +40,7 @@ def peel_last_sync(module: ir.Operation) -> list[Remark]:
         %n = add %r, %g
         %s = all_reduce(%n)
 
-    A loop ends when its whole last trip is done: no reduction of what it computes starts before. After the loop, a
+    A loop ends when its whole last iteration is done: no reduction of its results starts before. After the loop, a
     gradient that is complete can be reduced while the others are computed. Run it after `defer-sync`, and before
     `bucket-all-reduces`.
 
@@ -53,7 +53,7 @@ def peel_last_sync(module: ir.Operation) -> list[Remark]:
     - a reduction reads a value that the last iteration computes
     - there are at least two iterations
 
-    Values do not change. The program grows by one trip.
+    Values do not change. The program grows by one iteration.
 
     Sources: XLA `WhileLoopPeeling` peels first trips only; PyTorch DDP's `no_sync` on all micro-batches but the last.
     """

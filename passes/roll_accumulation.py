@@ -58,15 +58,15 @@ def roll_accumulation(
           return %n, %c
         }
 
-    A Python loop over micro-batches is unrolled when JAX traces it. The copies are found from what they have in common:
-    sums of terms that look alike. What the terms are computed from is then compared op by op, from the last op back, up
-    to values that all copies share. Copies may differ in the start of a slice and in constants, which are computed from
-    the counter or looked up; and may read an argument each, which are stacked. A value that one copy hands to the next
-    is carried: sums, maxima, running statistics, keys of random numbers. What else is read of the last copy is carried
-    too; what is read of every copy is kept in one array, which is the result of a concatenate where there is one. A sum
-    that begins with its first term starts from what changes nothing (-0.0). Terms that are put into one array and
-    summed by a reduce, `jnp.mean(jnp.stack(gradients), 0)`, are added up from the number that the reduce starts from. A
-    first or last copy that differs stays outside, when the others are alike.
+    A Python loop over micro-batches is unrolled when JAX traces it. The copies are isomorphic subgraphs, found from
+    sums of terms that look alike: their operands are compared op by op, from the last op back, up to values that all
+    copies share. Copies may differ in the start of a slice and in constants, which are computed from the induction
+    variable or looked up; and may read an argument each, which are stacked. A value that one copy hands to the next is
+    loop-carried: sums, maxima, running statistics, keys of random numbers. So are other live-outs of the last copy;
+    live-outs of every copy are kept in one array, which is the result of a concatenate where there is one. A sum that
+    begins with its first term starts from the identity element (-0.0). Terms that are stacked and summed by a reduce,
+    `jnp.mean(jnp.stack(gradients), 0)`, are added to the init operand of the reduce. A first or last copy that differs
+    stays outside, when the others are alike.
 
     Legal when:
 
@@ -100,8 +100,8 @@ def roll_accumulation(
     - arrays that are stacked for the loop only have at most max-stack-bytes bytes
 
     Results are the same bit for bit, except with `order=any`, and of a reduce, which the compiler may do in another
-    order than a loop. Collectives of the copies are done in the loop, as often
-    as before; `defer-sync` takes out of it what may leave.
+    order than a loop. Collectives of the copies are done in the loop, as often as before; `defer-sync` sinks those that
+    may leave it.
 
     Sources: LLVM `LoopReroll`, on data flow instead of instructions in order; Alpa's gradient accumulation. XLA has
     nothing that makes a loop of straight-line code.
@@ -256,7 +256,7 @@ def _require_legal(copies: Copies, sums: Sequence[Accumulation], order: Order) -
     for sum_ in sums:
         element = ir.RankedTensorType(sum_.terms[0].type).element_type
         known = first_number(sum_) is not None
-        require(known, f"no start is known for a {sum_.combiner} of {element}", sum_.ops[0])
+        require(known, f"no identity element is known for a {sum_.combiner} of {element}", sum_.ops[0])
 
 
 def _require_said(rolling: Rolling) -> None:
@@ -268,20 +268,20 @@ def _require_said(rolling: Rolling) -> None:
     for group, result in dict.fromkeys(left):
         op = copies.groups[group].first
         late = op.name != CONSTRAINT and (group in partial or _is_said_later(copies.groups[group], result))
-        require(not late, "a loop would carry a value before the constraint that says that it is not reduced", op)
+        require(not late, "a loop would carry a value before the constraint that says that it is unreduced", op)
     for source in carried:
         value = copies.groups[source.group].first.results[source.result]
         said = said_unreduced(source.start)
         fits = said == said_unreduced(value) or (not said and is_zero(source.start))
-        require(fits, "a carried value is not reduced, and its start does not say so", defining_op(value))
+        require(fits, "a loop-carried value is unreduced, and its init operand does not say so", defining_op(value))
     shared = [source.value for source in sources if isinstance(source, Shared) and said_unreduced(source.value)]
-    require(not shared, "a loop would read from outside what is not reduced", _first_op(shared))
+    require(not shared, "an unreduced value would be a live-in of the loop", _first_op(shared))
     kept = [each.group for each in rolling.exits if rolling.is_kept(each)]
     terms = [copies.places[sum_.terms[0]].group for sum_ in rolling.sums if sum_.terms[0] in copies.places]
     parts = [copies.groups[group].first for group in (*kept, *terms) if group in partial]
-    require(not parts, "a sum or an array of what is not reduced would not say so", next(iter(parts), None))
+    require(not parts, "a sum or an array of unreduced values would not say so", next(iter(parts), None))
     arguments = [value for source in sources if isinstance(source, Each) for value in source.values]
-    require(not any(map(said_unreduced, arguments)), "arguments that are not reduced would be put into one array")
+    require(not any(map(said_unreduced, arguments)), "unreduced arguments would be stacked")
 
 
 def _unreduced(rolling: Rolling) -> set[int]:

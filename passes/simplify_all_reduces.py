@@ -31,13 +31,13 @@ _MOST_VALUES = 64  # that are looked at for each reduction
 
 @register
 def simplify_all_reduces(module: ir.Operation) -> list[Remark]:
-    """Multiply what is reduced already by the number of devices, where a program reduces it once more.
+    """Replace the all_reduce of a uniform value by a multiplication with the number of devices.
 
-    JAX's automatic differentiation sums the gradients of what all devices have, under `jax.shard_map` with
-    `check_vma`. Steps that `pmean` these gradients, as they did under `pmap`, reduce them twice in each micro-batch.
+    JAX's automatic differentiation sums the gradients of replicated values, under `jax.shard_map` with `check_vma`.
+    Steps that `pmean` these gradients, as they did under `pmap`, reduce them twice in each micro-batch.
 
-    A program may carry a mean on, `acc = pmean(acc + g)`: the accumulator is the same on all devices, so its mean is
-    that itself, and only the other terms have to be reduced. Such a sum can leave its loop.
+    A program may carry a mean on, `acc = pmean(acc + g)`: the accumulator is uniform, so its mean is the accumulator,
+    and only the other terms have to be reduced. Such a sum can leave its loop.
 
     Before:
 
@@ -57,7 +57,7 @@ def simplify_all_reduces(module: ir.Operation) -> list[Remark]:
         %m = divide %r, %eight
         %next = add %acc, %m
 
-    A maximum, minimum, and, or of what is the same on all devices is that itself. So is a reduction over groups of one
+    A maximum, minimum, and, or of a uniform value is that value. So is a reduction over groups of one
     device each, as over a mesh axis of size 1: it goes without a remark, as nothing is sent.
 
     Legal when:
@@ -116,12 +116,14 @@ def _simplify(block: ir.Block, all_reduces: list[ir.Operation]) -> list[Remark]:
             if reduction not in uniformity:
                 uniformity[reduction] = Uniformity(block, reduction)
             for operand in op.operands:
-                uniformity[reduction].require_uniform(operand, "what it reduces", op)
+                uniformity[reduction].require_uniform(operand, "its operand", op)
             factors.append((op, _factor(op, reduction)))
         except Declined as declined:
             remarks.append(missed(NAME, op, declined))
     for op, factor in factors:
-        remarks.append(applied(NAME, op, f"all devices of a group have the same: it is that, {factor} times"))
+        remarks.append(
+            applied(NAME, op, f"its operand is uniform over the replica groups: it is multiplied by {factor}")
+        )
         _replace(op, factor)
     return remarks
 
@@ -154,13 +156,13 @@ def _take_out_terms(block: ir.Block) -> list[Remark]:
             _require_own_mean(each, reduction)
             if reduction not in uniformity:
                 uniformity[reduction] = Uniformity(block, reduction)
-            uniformity[reduction].require_uniform(each.term, "a term of what it reduces", op)
+            uniformity[reduction].require_uniform(each.term, "a term of its operand", op)
         except Declined as declined:
             if each.made_by is None:  # else it is hardly meant for a mean that is carried on
                 remarks.append(missed(NAME, op, declined))
             continue
         taken.append(each)
-        remarks.append(applied(NAME, op, "a term that all devices of a group have already is added after it"))
+        remarks.append(applied(NAME, op, "a uniform term is added after it"))
     for each in reversed(taken):  # the results of the first ones are terms of the others
         _take_out(each)
     return remarks
@@ -174,7 +176,7 @@ def _require_own_mean(found: UniformTerm, reduction: Reduction) -> None:
     if reduction.is_sum:
         count = _group_size(op, reduction)
         exact = abs(found.factor) * count == 1
-        require(exact, f"a term that all devices have is not multiplied by one over their number, {count}", op)
+        require(exact, f"a uniform term is not multiplied by one over the number of devices, {count}", op)
     else:
         require(found.factor == 1, f"a multiply does not commute with {reduction.combiner}", op)
 
@@ -235,7 +237,7 @@ def _group_size(op: ir.Operation, reduction: Reduction) -> int:
     sizes = {len(group) for group in reduction.groups}
     require(len(sizes) == 1, "its replica groups are of several sizes, or not known", op)
     listed = reduction.global_ids or not reduction.crosses_partitions
-    require(listed, "each number in its replica groups is many devices", op)
+    require(listed, "each id in its replica groups stands for several devices", op)
     (size,) = sizes
     return size
 

@@ -38,12 +38,12 @@ def split_mesh_axis(
         sdy.mesh @mesh = <["replica"=2, "data"=4]>
         func main(%x {sdy.sharding = <@mesh, [{"replica", "data"}]>}, %y {sdy.sharding = <@mesh, [{"data"}]>})
 
-    Every device keeps its place, and every array its parts: the program is the same, but its passes can now tell
-    the new axes apart. Meshes, shardings of arguments, results and ops, constraints, manual computations, Shardy's
-    collectives and replica groups given as axes are rewritten; a part of the old axis becomes parts of the new ones.
-    A mesh that has the new axes already stays as it is.
+    Every device keeps its place, and every array its shards: the program is the same, but its passes can now tell the
+    new axes apart. Meshes, shardings of arguments, results and ops, constraints, manual computations, Shardy's
+    collectives and replica groups given as axes are rewritten; a part of the old axis becomes parts of the new ones. A
+    mesh that has the new axes already stays as it is.
 
-    What does not hold is a mistake of whoever asked, and an error.
+    A condition that fails is an error, not a remark.
 
     Legal when:
 

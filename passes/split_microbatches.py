@@ -59,15 +59,15 @@ def split_microbatches(
           return %w - %sum
         }
 
-    The activations of one micro-batch are alive at a time, not those of all examples. Which dimension of which value
-    counts examples is followed from the arguments, through Shardy's sharding rules. A sum over examples (a gradient,
-    a loss) is added up in the loop, and so is what is linear in it; the first op that is not belongs to the update,
-    after the loop. Divisors are those of the whole batch, so a mean stays the mean. A sum that is computed from inputs
-    alone at little cost, like the number of tokens that count, is taken before the loop. The largest or smallest of
-    all, and whether any or all are true, is found of those of the parts. What is returned for each example is put
-    together again. Numbers of examples, and random numbers that are computed from these (threefry), are what they were.
+    The activations of one micro-batch are alive at a time, not those of all examples. The dimension of each value that
+    counts examples is followed from the arguments, through Shardy's sharding rules. A sum over examples (a gradient, a
+    loss) is accumulated in the loop, and so are linear functions of it; the first op that is not linear belongs to the
+    update, after the loop. Divisors are those of the whole batch, so a mean stays the mean. A sum that is computed from
+    inputs alone at little cost, like the number of tokens that count, is taken before the loop. A maximum or minimum,
+    and `any` or `all`, are combined from those of the parts. Results for each example are put together again. Example
+    numbers, and random numbers that are computed from these (threefry), stay the same.
 
-    Micro-batch i of M has the examples i, M + i, 2 M + i and so on: with the examples split over devices, each device
+    Micro-batch i of M has the examples i, M + i, 2 M + i and so on: with the examples sharded over devices, each device
     keeps its own. Calls are inlined first. Run `grad-sync` after it; the pipeline `split` is both.
 
     Legal when:
@@ -132,7 +132,7 @@ def _split(
     kept = frozenset(step.inside[slot.value] for slot in signature.arguments if slot.number in state)
     batching = Batching(step.block, batches, Examples(module, size), kept, random=random)
     sums = sums_of(batching)
-    require(bool(sums.carried), "nothing is added up over the examples")
+    require(bool(sums.carried), "nothing is summed over the examples")
     loop = split(batching, sums, count)
     return applied(NAME, loop, f"a loop over {count} micro-batches of {size // count} examples{each}")
 

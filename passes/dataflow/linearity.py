@@ -68,16 +68,16 @@ def addends_of(op: ir.Operation, crossing: Crossing) -> Addends:
     addends = law(op, crossing)
     if crossing.reduction.is_global:
         follows = is_tracked(op) or is_tracked_on_condition(op)
-        require(follows, f"XLA is not known to follow an unreduced value through {name}", op)
+        require(follows, f"XLA is not known to track unreduced values through {name}", op)
         leaves = crossing.leaves_loop or not is_tracked_on_condition(op)
-        require(leaves, f"{name} is crossed in a program for all devices by what leaves a loop only", op)
+        require(leaves, f"{name} is crossed in a global-view program only by a reduction that leaves a loop", op)
         require_followed(op, addends, crossing.reduction.place[1])
         adds_up = any(is_source(user) for user in users_of(op))
-        require(not adds_up, f"{name} adds up over axes itself, in a program for all devices", op)
+        require(not adds_up, f"{name} reduces over axes itself, in a global-view program", op)
     scattered, moved = crossing.reduction.scatter_dimension, crossing.reduction.moved
     shardwise = combines or is_shardwise(op)
     fits = shardwise or not moved
-    require(fits, f"{name} is not elementwise: it may not be done before what is reduced is moved", op)
+    require(fits, f"{name} is not elementwise: it may not precede the op that moves the reduced elements", op)
     if scattered is not None and not shardwise:
         _require_shards_kept(op, scattered)
     require(crossing.reduction.is_sum or combines or only_copies(op), f"{name} is linear for sums only", op)
@@ -85,7 +85,7 @@ def addends_of(op: ir.Operation, crossing: Crossing) -> Addends:
         element = ir.RankedTensorType(op.results[0].type).element_type
         combiner = crossing.reduction.combiner
         known = neutral_number(combiner, element) is not None
-        require(known, f"{name} would need a neutral element, which is not known for a {combiner} of {element}", op)
+        require(known, f"{name} would need an identity element, which is not known for a {combiner} of {element}", op)
     return addends
 
 
@@ -164,13 +164,13 @@ def _require_factor(op: ir.Operation, operand: int, crossing: Crossing) -> None:
     crossing.require_uniform(factor, "a factor", op)
     whole = crossing.reduction.kind != REDUCE_SCATTER and not crossing.reduction.moved
     fits = whole or scalar_of(factor) is not None
-    scattered = "a reduce_scatter" if crossing.reduction.kind == REDUCE_SCATTER else "what is moved"
+    scattered = "a reduce_scatter" if crossing.reduction.kind == REDUCE_SCATTER else "moved elements"
     require(fits, f"a factor of {scattered} is not one scalar", op)
 
 
 def _copied(op: ir.Operation, crossing: Crossing) -> Addends:
     keeps = not crossing.reduction.is_global or unsqueezes(op)
-    require(keeps, "XLA loses track of what is not reduced in a broadcast that repeats elements", op)
+    require(keeps, "XLA does not track unreduced values through a broadcast that repeats elements", op)
     return (0,)
 
 

@@ -9,11 +9,11 @@ from paropt.passes.support.traversal import nested
 
 
 def require_repeatable(op: ir.Operation) -> None:
-    """Declines an op that may do more than compute its results, or whose results have no fixed size."""
+    """Declines an op that may have side effects, or whose results have no fixed size."""
     for result in op.results:
         require(tensor_of(result) is not None, "a shape is dynamic", op)
     for each in (op, *nested(op)):
-        require(is_plain(each), f"{each.name} may do more than compute its results", each)
+        require(is_plain(each), f"{each.name} may have side effects", each)
 
 
 def is_repeatable(op: ir.Operation) -> bool:

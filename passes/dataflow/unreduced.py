@@ -56,13 +56,13 @@ class Unreduced:
         reduction = self.values[value]
         made = self._made(use, reduction)
         clash = [v for v in made if self.values.get(v, reduction) != reduction]
-        require(not clash, "values not reduced over different axes meet", use.owner.operation)
+        require(not clash, "values that are unreduced over different axes meet", use.owner.operation)
         return made
 
     def _made(self, use: ir.OpOperand, reduction: Reduction) -> list[ir.Value]:
         op = use.owner.operation
         if op.name == GLOBAL_ALL_REDUCE:
-            require(reduction_of(op) == reduction, "it reduces other axes than are not reduced", op)
+            require(reduction_of(op) == reduction, "it reduces over other axes than its operand is unreduced over", op)
             return []
         if op.name == GLOBAL_REDUCE_SCATTER:
             return []  # it ends here; what is left to reduce, another source says
@@ -78,7 +78,7 @@ class Unreduced:
     def _enter(self, loop: Loop, position: int) -> None:
         self.loops[loop.op.results[0]] = loop
         for use in loop.condition.arguments[position].uses:
-            require(False, "the condition of a loop reads a value that is not reduced", use.owner.operation)
+            require(False, "the condition of a loop reads an unreduced value", use.owner.operation)
 
     def _check(self, value: ir.Value) -> None:
         """Declines unless `value` is made of values that are not reduced, and of zeros."""
@@ -97,10 +97,10 @@ class Unreduced:
             partial = frozenset([before_barrier(value)])
         crossing = Crossing(self.values[value], "any", None, partial, lambda *_: None)
         self.addends[value] = addends_of(op, crossing)
-        require(partial <= set(self.addends[value]), f"{op.name} is not linear in a value that is not reduced", op)
+        require(partial <= set(self.addends[value]), f"{op.name} is not linear in an unreduced value", op)
         for operand in self.addends[value]:
             self._check_addend(Use(op, operand))
 
     def _check_addend(self, use: Use) -> None:
         fits = use.value in self.values or is_zero(use.value)
-        require(fits, "a sum of what is not reduced and what is", use.op)
+        require(fits, "a sum of an unreduced value and a reduced one", use.op)

@@ -18,8 +18,8 @@ from paropt.passes.sharding.annotations import MOVES, noted_operands, noted_shar
 from paropt.passes.sharding.shardings import Axes, Sharding, names_of
 from paropt.passes.support.remarks import Declined, require
 
-UNEQUAL_PARTS = "what is not reduced is split into unequal parts"
-PARTS_MOVE = "XLA would move what is not reduced between devices, and add up the wrong parts"
+UNEQUAL_PARTS = "an unreduced value is sharded into unequal parts"
+PARTS_MOVE = "XLA would move unreduced values between devices, and add the wrong parts"
 
 
 class Row(NamedTuple):
@@ -37,13 +37,15 @@ def always(_: ir.Operation) -> None:
 
 def _adds_up(op: ir.Operation) -> None:
     adds = any(contracted(op))
-    require(adds, "XLA:TPU and XLA:GPU make a product of broadcasts of a dot_general that adds nothing up", op)
+    require(
+        adds, "XLA:TPU and XLA:GPU make a product of broadcasts of a dot_general without contracting dimensions", op
+    )
 
 
 def require_one_group(op: ir.Operation) -> None:
     """Declines a convolution in groups, which XLA:TPU and XLA:GPU reduce after they have made other ops of it."""
     counts = [ir.IntegerAttr(op.attributes[name]).value for name in ("feature_group_count", "batch_group_count")]
-    require(counts == [1, 1], "XLA reduces a convolution in groups itself, whatever it is told", op)
+    require(counts == [1, 1], "XLA reduces a grouped convolution itself, whatever the constraints", op)
 
 
 def _is_of_one_array(op: ir.Operation) -> None:
@@ -94,8 +96,8 @@ ROWS = {row.op: row for row in _TABLE}
 
 # XLA:TPU has no complex numbers: it makes ops on their parts of these, and forgets or confuses what it was told.
 # Products are written as products of parts instead.
-_QUOTIENT = "XLA:TPU reduces a quotient of complex numbers itself, whatever it is told"
-_SUM = "XLA:TPU aborts at a sum within arrays of complex numbers that is not reduced"
+_QUOTIENT = "XLA:TPU reduces a complex division itself, whatever the constraints"
+_SUM = "XLA:TPU aborts at an unreduced sum within arrays of complex numbers"
 LEFT = {op: _QUOTIENT if op == "stablehlo.divide" else _SUM for op in ops_with("real-only")}
 
 
@@ -107,7 +109,7 @@ def require_real(op: ir.Operation) -> None:
 def _require_two_dimensions(op: ir.Operation) -> None:
     """Declines a window along the only dimension, of which XLA:TPU makes one of two dimensions first."""
     along = op.name != "stablehlo.reduce_window" or ir.RankedTensorType(op.results[0].type).rank > 1
-    require(along, "XLA:TPU reduces a window along the only dimension itself, whatever it is told", op)
+    require(along, "XLA:TPU reduces a window along the only dimension itself, whatever the constraints", op)
 
 
 def require_followed(op: ir.Operation, addends: Sequence[int], axes: Axes) -> None:
@@ -122,16 +124,20 @@ def require_followed(op: ir.Operation, addends: Sequence[int], axes: Axes) -> No
         return
     row.require(op)
     lies = noted_operands(op, addends)
-    require(lies is not None, f"how the operands of a {_short(op)} are split is not noted", op)
+    require(lies is not None, f"the shardings of the operands of a {_short(op)} are not annotated", op)
     assert lies is not None
     for i, (sharding, whole) in enumerate(zip(lies, row.whole(op), strict=True)):
         over = names_of(sharding.axes) if sharding is not None else frozenset()
         fits = i in addends or not over & names_of(axes)
-        require(fits, f"what a {_short(op)} also reads is split over the same axes, and would be gathered", op)
-        require(not _split(sharding, whole, axes), f"a {_short(op)} adds up, or looks up, what is split", op)
+        require(
+            fits, f"another operand of the {_short(op)} is sharded over the same axes, and would be all-gathered", op
+        )
+        require(
+            not _split(sharding, whole, axes), f"a {_short(op)} contracts, or looks up along, a sharded dimension", op
+        )
     result = noted_sharding(op.results[0])
     shards = names_of(result.axes) if result is not None else frozenset()
-    require(not shards & names_of(axes), f"the result of a {_short(op)} is split over the same axes", op)
+    require(not shards & names_of(axes), f"the result of a {_short(op)} is sharded over the same axes", op)
 
 
 def _require_not_moved(op: ir.Operation, addends: Sequence[int], axes: Axes) -> None:
@@ -145,7 +151,7 @@ def _require_not_moved(op: ir.Operation, addends: Sequence[int], axes: Axes) -> 
         return
     for lies in (noted_sharding(op.operands[i]) for i in addends):
         lost = names_of(lies.axes) - kept - names_of(axes) if lies is not None else frozenset()
-        require(not lost, f"its shards of what is split over {', '.join(sorted(lost))} would be gathered", op)
+        require(not lost, f"its operand, sharded over {', '.join(sorted(lost))}, would be all-gathered", op)
 
 
 def is_followed(op: ir.Operation, addends: Sequence[int], axes: Axes) -> bool:

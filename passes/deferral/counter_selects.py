@@ -270,12 +270,12 @@ def made_of_selected(selection: Selection, moved: Collection[ir.Operation], loop
             break
         read = reads(op)
         if len(op.results) and op.results[0] in own:
-            require(later.isdisjoint(read), "it depends on what is selected by the same, in each trip", op)
+            require(later.isdisjoint(read), "it depends on another select with the same predicate", op)
         elif not later.isdisjoint(read) or any(value in made for value in read):
             require(_may_move(op), f"{op.name} reads a selected value before others are selected", op)
             later.update(op.results)
             found.append(op)
-    require(later.isdisjoint(reads(selection.at)), "it depends on what is selected by the same, in each trip")
+    require(later.isdisjoint(reads(selection.at)), "it depends on another select with the same predicate")
     return found
 
 

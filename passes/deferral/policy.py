@@ -49,7 +49,7 @@ class Policy:
         if reduction.kind != REDUCE_SCATTER or self.name in HOLDS_SUMS:
             return None
         return Declined(
-            "a reduce_scatter stays: its accumulator would have to be unscattered (option policy=defer allows it)"
+            "a reduce_scatter stays: its accumulator would have to be unsharded (option policy=defer allows it)"
         )
 
     def _within_budget(self, costs: Sequence[Cost]) -> list[Declined | None]:

@@ -209,7 +209,7 @@ def _reduced_again(chosen: list[Possible], facts: BlockFacts) -> list[Remark]:
     mixed = [op for ops in kinds if not leaving.issuperset(op.results[0] for op in ops) for op in ops]
     first = twins(facts.block) if mixed else {}
     again = facts.in_order(op.results[0] for op in mixed if op.results[0] in first)
-    remarks = [applied(NAME, op, "what is computed twice is reduced once, where it is computed first") for op in again]
+    remarks = [applied(NAME, op, "equivalent values are reduced once, where the first is computed") for op in again]
     for op in again:
         operands = list(op.operands)
         for result in op.results:
@@ -220,7 +220,7 @@ def _reduced_again(chosen: list[Possible], facts: BlockFacts) -> list[Remark]:
 
 
 def _worth(found: Deferrals, loop: Loop, options: Options) -> OfKind:
-    kind = OfKind(found, [], Declined("no accumulator takes it"), [])
+    kind = OfKind(found, [], Declined("it reaches no accumulator"), [])
     shared, varying = _shared(found), Varying(loop)
     for part in found.parts:
         cost = cost_of(part, loop, shared, varying)
@@ -269,17 +269,15 @@ def _require_worth(cost: Cost, times: int) -> None:
     counts = {cost.often(value) for value in cost.runs}
     often = f"{min(counts)} times " if len(counts) == 1 else f"in all {len(cost.runs)} arrays "
     merged = ", of values that are reduced there for others, too" if set(cost.shared.values()) != {1} else ""
-    lifted = ": what is the same in each trip, XLA reduces once" if cost.lifted else ""
+    lifted = ": XLA reduces loop-invariant values once" if cost.lifted else ""
     within = f" and {cost.in_branches} in branches" if cost.within else ""
     few = f"{cost.unwidened} bytes after the loop{within} are no fewer than {often}{inside} in it{merged}{lifted}"
     require(cost.is_less(times), few)
     more: list[str] = []
     if cost.joined:
-        more.append(
-            f"{cost.joined} bytes more are moved in the loop, to put together what is split and then there twice"
-        )
+        more.append(f"{cost.joined} bytes more are moved in the loop, to gather sharded values for duplicated ops")
     if cost.repeated:
-        more.append(f"{cost.repeated} numbers more are multiplied in the loop, by what is then there twice")
+        more.append(f"{cost.repeated} more multiplications run in the loop, in duplicated ops")
     require(cost.moves_less(times), " and ".join(more))
 
 

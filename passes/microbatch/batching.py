@@ -131,7 +131,7 @@ class Batching:
         elif Role.SUM in facts:
             self._set(op, Role.SUM if self._is_linear(op) else Role.AFTER)
         else:
-            require(is_repeatable(op), f"{op.name} may do more than compute its results", op)
+            require(is_repeatable(op), f"{op.name} may have side effects", op)
             self._set(op, Role.SAME)
 
     def _set(self, op: ir.Operation, role: Role) -> None:
@@ -159,7 +159,9 @@ class Batching:
         if not is_extreme(op):
             return Role.SUM
         require(not self._depth, f"a loop reduces examples with {combiner_of(op)}", op)
-        require(op.operands[1] not in self.facts, "a reduce starts from what is computed for each micro-batch", op)
+        require(
+            op.operands[1] not in self.facts, "a reduce starts from a value that is computed for each micro-batch", op
+        )
         return Role.EXTREME
 
     def _is_linear(self, op: ir.Operation) -> bool:
@@ -235,7 +237,7 @@ class Batching:
             if self.facts.get(start, Role.SAME) == wanted:
                 continue
             if wanted == Role.SUM:
-                require(is_zero(start), "a loop adds what examples add to what is not zero", loop.op)
+                require(is_zero(start), "a loop sums examples onto a value that is not zero", loop.op)
             else:
                 needs[i] = self._given(start, wanted, loop)
         self.needs[loop.op.results[0]] = needs

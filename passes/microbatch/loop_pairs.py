@@ -232,7 +232,7 @@ def _require_unordered(loop: Loop, position: int, trips: Trips) -> None:
     update = _update(loop, position)
     parts = _parts(update, update.operands[1], list(update.operands)[2:], trips) if update is not None else None
     unordered = parts is not None or _is_sum(loop, position)
-    why = f"the second loop begins with the last trip of the first, and what it carries as number {position} is neither"
+    why = f"the second loop begins with the last trip of the first, and its loop-carried value {position} is neither"
     require(unordered, f"{why} a sum nor an array of parts: its trips depend on each other", _next(loop, position))
 
 
@@ -267,7 +267,7 @@ def _late(first: Loop, second: Loop) -> list[ir.Operation]:
             late.update(op.results)
     late.difference_update(results)
     for value in _reads(second):
-        needed = "the second loop needs what is computed from the results of the first"
+        needed = "the second loop needs a value computed from results of the first"
         require(value not in late, needed, defining_op(value))
     return found
 

@@ -46,11 +46,11 @@ class Packing:
         assert mesh is not None, "the verifier asks for it"
         sizes = {f'"{name}"': size for name, size in mesh.axes}
         used = [*sharding.axes, *sharding.unreduced]
-        require(all(axis in sizes for axis in used), "what is not reduced is split over a part of an axis of the mesh")
+        require(all(axis in sizes for axis in used), "an unreduced value is sharded over a part of a mesh axis")
         cuts = [prod(sizes[axis] for axis in axes) for axes in sharding.dimensions]
         self._whole = ir.RankedTensorType(value.type)
         even = all(size % cut == 0 for size, cut in zip(self._whole.shape, cuts, strict=True))
-        require(even, "what is not reduced is split into parts that are not all of one size")
+        require(even, "an unreduced value is sharded into unequal parts")
         shape = [size // cut for size, cut in zip(self._whole.shape, cuts, strict=True)]
         self._local = ir.RankedTensorType.get(shape, self._whole.element_type, loc=op.location)
         self._row = ir.RankedTensorType.get([1, *shape], self._whole.element_type, loc=op.location)

@@ -28,7 +28,7 @@ class LoopSums(NamedTuple):
 def loop_sums(values: Sequence[ir.Value]) -> LoopSums:
     """Those of `values` that one loop adds up, the loop with most of them. Raises Declined when these are not two."""
     found: dict[ir.Value, LoopSums] = {}  # by the loop's first result
-    reason = Declined("what the bucket reduces is not added up by one loop")
+    reason = Declined("the values of the bucket are not accumulated by one loop")
     for value in values:
         op = defining_op(value)
         if op is None or op.name != WHILE:

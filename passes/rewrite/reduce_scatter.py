@@ -81,7 +81,7 @@ def _require_alone(op: ir.Operation) -> None:
     """Declines what XLA reduces once for `op` and for another all_reduce: that one would stay, and this be added."""
     readers = [use.owner.operation for use in op.operands[0].uses]
     alone = sum(reader.name == ALL_REDUCE and reader.block == op.block for reader in readers) == 1
-    require(alone, "what it reduces is reduced for others, too")
+    require(alone, "its operand is reduced for another reader, too")
 
 
 def _shards(cut: ir.Operation, over: Reduction) -> Shards:

@@ -126,7 +126,7 @@ _DIFFERENCES = (
     ("scatter_dimension", "the reduce_scatters differ in dimension"),
     ("attributes", "the reductions differ in attributes"),
     ("place", "the reductions differ in mesh axes"),
-    ("moved", "what is reduced is cut or moved in different ways"),
+    ("moved", "the reduced values are cut or moved in different ways"),
 )
 
 

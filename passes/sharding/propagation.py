@@ -123,7 +123,7 @@ class Propagated:
         for factors, axes in rule.split([self._of(operand) for operand in copy.operands]):
             if factors and rule.reduced.issuperset(factors) and split.setdefault(factors, axes) != axes:
                 raise Declined(
-                    "it is not to be reduced, but its operands are split in different ways", self._original(copy)
+                    "it is declared unreduced, but its operands are sharded in different ways", self._original(copy)
                 )
 
     def _original(self, copy: ir.Operation) -> ir.Operation:

@@ -33,7 +33,7 @@ def require_thirds(op: ir.Operation) -> None:
         tensor = tensor_of(result)
         element = tensor.element_type if tensor is not None else None
         plain = isinstance(element, ir.IntegerType | ir.ComplexType) or (element is not None and is_float(element))
-        require(plain, f"{op.name} returns both what is not reduced and a {result.type}, which is no plain tensor", op)
+        require(plain, f"{op.name} returns both an unreduced value and a {result.type}, which is no plain tensor", op)
 
 
 def in_thirds(op: ir.Operation, unreduced: Sequence[ir.Attribute | None]) -> None:

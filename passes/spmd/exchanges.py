@@ -46,7 +46,9 @@ def require_not_exchanged(
         axes = names_of(axis for over in split for axis in over)
         exchange = _exchange_before(operand, axes, exchanged, propagated) if axes else None
         over = ", ".join(sorted(axes))
-        require(exchange is None, f"for it, a scatter has devices exchange what is split over {over}", exchange)
+        require(
+            exchange is None, f"for it, devices exchange operands of a scatter that are sharded over {over}", exchange
+        )
 
 
 def _exchange_before(

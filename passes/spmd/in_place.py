@@ -45,7 +45,7 @@ def require_in_place(
                 alike = op.operands[operand].type == value.type
                 require(
                     rule is not None or alike,
-                    "Shardy has no rule of which parts of what is not reduced belong together",
+                    "Shardy has no rule for the parts of an unreduced value",
                     op,
                 )
                 lies = _lies(op.operands[operand], shardings)
@@ -87,8 +87,8 @@ def require_cut_in_place(
         return
     kept = mesh.is_in_order and used.issubset(units)
     between = units[units.index(same) : max(map(units.index, anew))] if kept else added
-    why = f"its result is split over `{anew[0][0]}`, what it reads is not, and nothing over `{same[0]}`"
-    require(not {*added} & {*between}, f"{why}: XLA would add up wrong parts", op)
+    why = f"its result is sharded over `{anew[0][0]}`, its operands are not, and nothing is over `{same[0]}`"
+    require(not {*added} & {*between}, f"{why}: XLA would add wrong parts", op)
 
 
 def _cut_anew(

@@ -100,7 +100,7 @@ def producers(module: ir.Operation, propagated: Propagated) -> tuple[list[Produc
             if producer is not None:
                 require_not_exchanged(op, producer.operands, exchanged, propagated)
             manual = producer is not None and is_manual(op)
-            require(not manual, "it is in a manual computation, which what is not reduced can't leave", op)
+            require(not manual, "it is in a manual computation, which an unreduced value cannot leave", op)
         except Declined as reason:
             declined.append(reason)
             continue
@@ -168,8 +168,8 @@ def _producer(op: ir.Operation, rule: ShardingRule, propagated: Propagated) -> P
     _require_whole_window(op, lies)
     result = propagated.sharding_of(op.results[0])
     even = result is None or is_even(op.results[0], result, module_of(op))
-    require(even, "its result is split into unequal parts", op)
-    require(axes is not None, "its operands are split in different ways", op)
+    require(even, "its result is sharded into unequal parts", op)
+    require(axes is not None, "its operands are sharded in different ways", op)
     together = in_mesh_order(module_of(op), mesh, [axis for over in (axes or {}).values() for axis in over])
     if has_part(together):
         _require_whole(op, together, propagated)
@@ -185,7 +185,7 @@ def _producer(op: ir.Operation, rule: ShardingRule, propagated: Propagated) -> P
 
 
 def _require_whole_window(op: ir.Operation, lies: Sequence[Sharding | None]) -> None:
-    """Declines a convolution that XLA reduces over the devices of a window itself, whatever it is told."""
+    """Declines a convolution that XLA reduces over the devices of a window itself, whatever the constraints."""
     if op.name != _CONVOLUTION:
         return
     numbers = stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
@@ -193,7 +193,7 @@ def _require_whole_window(op: ir.Operation, lies: Sequence[Sharding | None]) -> 
         lies, (numbers.input_spatial_dimensions, numbers.kernel_spatial_dimensions), strict=True
     ):
         split = sharding is not None and any(sharding.dimensions[dimension] for dimension in window)
-        require(not split, "XLA reduces a convolution whose window is split itself, whatever it is told", op)
+        require(not split, "XLA reduces a convolution with a sharded window itself, whatever the constraints", op)
 
 
 def _require_in_place(
@@ -228,7 +228,7 @@ def _require_rows_in_place(
     names = [name for name, size in mesh.axes if size > 1]
     behind = [{*names[i:]} if mesh.is_in_order else {*names} for i in range(len(names))]  # XLA goes by the devices
     idle = next((name for name, others in zip(names, behind, strict=True) if name not in used and used & others), None)
-    require(idle is None, f"its rows are split, and nothing of it over `{idle}`: XLA would add up wrong parts", op)
+    require(idle is None, f"its rows are sharded, and nothing of it over `{idle}`: XLA would add wrong parts", op)
 
 
 def _is_shared(op: ir.Operation, position: int, propagated: Propagated) -> bool:
@@ -240,12 +240,12 @@ def _require_whole(op: ir.Operation, axes: Axes, propagated: Propagated) -> None
     """Declines where XLA would move examples to leave a sum over `axes`, one of them a part of an axis, for later."""
     require(
         is_within(op, WHILE),
-        "it adds up over a part of an axis, and for that XLA would move examples outside of loops",
+        "it reduces over a part of an axis, and for that XLA would move examples outside of loops",
         op,
     )
     result = propagated.sharding_of(op.results[0])
     apart = result is None or not names_of(result.axes) & names_of(axis for axis in axes if has_part([axis]))
-    require(apart, "it adds up over a part of an axis, and another part splits its result", op)
+    require(apart, "it reduces over a part of an axis, and another part shards its result", op)
 
 
 def _splits(lies: Sequence[Sharding | None], rule: ShardingRule) -> tuple[tuple[Axes, ...], ...]:

@@ -137,7 +137,7 @@ class Region:
             self.sums[position] = found
             return
         self.mixed[position] = found
-        stays = Declined("a sum of what is reduced and what is not", op_of(mixing))
+        stays = Declined("a sum of a reduced value and an unreduced one", op_of(mixing))
         self.declined[position] = [(op, stays) for op in reductions]
 
     def _require_sum(self, found: RegionSum, sharding: Sharding) -> None:
@@ -146,7 +146,7 @@ class Region:
         require(adds, "the reduction is not an all_reduce that adds")
         require(bool(found.axes), "its replica groups are not those of axes of the mesh")
         split = ", ".join(sorted(names_of(found.axes) & names_of(sharding.axes)))
-        require(not split, f"the result is split over {split}, over which it is reduced", self._manual)
+        require(not split, f"the result is sharded over {split}, over which it is reduced", self._manual)
 
     def _require_apart(self, found: RegionSum, position: int, members: frozenset[ir.Value]) -> None:
         """Declines unless `members` end in this result and nowhere else."""

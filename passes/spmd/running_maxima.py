@@ -155,7 +155,7 @@ def _require_by_device(running: Running, allowed: frozenset[str]) -> None:
     value, lies = op.operands[0], running.lies
     element = ir.RankedTensorType(value.type).element_type
     known = neutral_number(combine.name, element) is not None
-    require(known, f"no neutral element is known for a {combine.name} of {element}", op)
+    require(known, f"no identity element is known for a {combine.name} of {element}", op)
     require(SHARDING not in loop.op.attributes, "the loop says how its values are sharded", loop.op)
     argument = loop.body.arguments[running.position]
     unread = next(loop.condition.arguments[running.position].uses, None) is None
@@ -163,7 +163,7 @@ def _require_by_device(running: Running, allowed: frozenset[str]) -> None:
     kept = loop.next_values.operands[running.position] == combine.results[0]
     require(alone and kept, "the loop does more with a running maximum or minimum than keep it", op)
     even = is_even(value, lies, module_of(op)) and not has_part([axis for axes in lies.dimensions for axis in axes])
-    require(even, "it is split into unequal parts, or over a part of an axis", op)
+    require(even, "it is sharded into unequal parts, or over a part of an axis", op)
     over = names_of(axis for axes in running.cut.values() for axis in axes)
     asked = ", ".join(f"`{name}`" for name in sorted(over))
     require(not allowed or over <= allowed, f"it is over {asked}, which option axes does not allow", op)

@@ -39,7 +39,7 @@ def reason(module: ir.Operation) -> str:
     is_sharded = any(_axes(slot.value) for each in signatures(module) for slot in each.arguments)
     if not is_sharded and not ops_of(module, CONSTRAINT, MANUAL):
         return "no argument is sharded: each device does all of the work"
-    return "no device adds up what others have to add to"
+    return "no value is a partial sum"
 
 
 def misplaced_arguments(module: ir.Operation) -> list[Misplaced]:

@@ -218,7 +218,7 @@ class Copies:
         require_repeatable(ops[0])
         block = (self.groups[0].first if self.groups else ops[0]).block
         for op in ops:
-            require(op.block == block, "what some copies read is computed outside of their block", op)
+            require(op.block == block, "live-ins of some copies are computed outside of their block", op)
         for i, op in enumerate(ops):
             self._place(op, number, i)
         missing = self.count - len(ops)

@@ -173,7 +173,7 @@ def test_each_gradient_is_reduced_once(name: str) -> None:
     assert (after.sync_in_loop, after.sync_bytes) == (0, case.reduced * BYTES)
 
 
-IN_A_REGION = "it is in a manual computation, which what is not reduced can't leave"
+IN_A_REGION = "it is in a manual computation, which an unreduced value cannot leave"
 OF_ITS_OWN = "the reduction is in a region of its own within the loop"
 BLOCKS = ((parameter(0, None, "model"), parameter(1, "model"), parameter(2)), BATCHES)
 

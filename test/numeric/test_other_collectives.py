@@ -160,7 +160,7 @@ def test_open_shards_are_scattered() -> None:
     assert after.total("reduce-scatter").in_loops == MICRO_BATCHES * HALF
 
 
-GATHERED = "its shards of what is split over model would be gathered"
+GATHERED = "its operand, sharded over model, would be all-gathered"
 
 
 @pytest.mark.parametrize("name", ["sums", "gradients"])

@@ -29,7 +29,7 @@ from programs.program import Tree, mesh_of
 
 MESH = mesh_of(data=2, fsdp=2, tensor=2)
 LAYERS, HIDDEN = 4, 16
-MOVED = "XLA would move what is not reduced between devices"
+MOVED = "XLA would move unreduced values between devices"
 
 
 class Program(NamedTuple):
@@ -171,7 +171,7 @@ def test_accumulators_of_all_gradients_in_a_row(mesh: Mesh) -> None:
         return restored(flat - lax.scan(body, jnp.zeros_like(flat), batches)[0])
 
     _, _, missed = compared(Case(step, (parameters, examples)))  # no other kind of collective grows
-    assert any("put together what is split" in remark for remark in missed)
+    assert any("gather sharded values for duplicated ops" in remark for remark in missed)
     assert any(MOVED in remark for remark in missed)
 
 
@@ -199,7 +199,7 @@ def test_what_is_looked_up_along_a_split_dimension_is_reduced(rows: tuple[str, .
         return lax.scan(lambda total, x: (total + found(w, x), None), start, batches)[0]
 
     _, _, missed = compared(Case(step, (weight, examples)))
-    assert any("looks up, what is split" in remark for remark in missed)
+    assert any("looks up along, a sharded dimension" in remark for remark in missed)
 
 
 def test_values_of_actions() -> None:

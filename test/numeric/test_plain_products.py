@@ -101,7 +101,7 @@ def spectral(w: jax.Array, batches: jax.Array) -> jax.Array:
     return w - accumulated(lambda x: jax.grad(lambda w: squared((x + 2j * x) @ (w[0] + 1j * w[1])))(w), batches)
 
 
-SPLIT_ON_DATA = "what a dot_general also reads is split over the same axes"
+SPLIT_ON_DATA = "another operand of the dot_general is sharded over the same axes"
 CASES = {
     "galore": Case(galore, ((ROWS, COLUMNS), (ROWS, RANK)), ((), ()), RANK * COLUMNS * F32),
     "galore-columns": Case(
@@ -179,7 +179,7 @@ def test_on_targets(name: str, target: str) -> None:
     "case, reason",
     [
         (Case(galore, ((ROWS, COLUMNS), (ROWS, RANK)), ((), ("data",)), 0), SPLIT_ON_DATA),
-        (Case(galore, ((ROWS, COLUMNS), (ROWS, RANK)), (("model",), ("model",)), 0), "adds up, or looks up, what is split"),
+        (Case(galore, ((ROWS, COLUMNS), (ROWS, RANK)), (("model",), ("model",)), 0), "contracts, or looks up along, a sharded dimension"),
     ],
     ids=["split-projection", "split-rows"],
 )  # fmt: skip

@@ -325,7 +325,7 @@ UNCHECKED: dict[str, tuple[Callable[[Block], Any], str]] = {
     "groups that are no axes": (added(pairs, P("data")), "its replica groups are not those of axes of the mesh"),
     "split over what it is reduced over": (
         added(lambda w, x: lax.psum(product(w, x), "data"), P("data")),
-        "the result is split over data, over which it is reduced",
+        "the result is sharded over data, over which it is reduced",
     ),
 }
 
@@ -365,7 +365,7 @@ def test_other_terms_are_added_outside(check_vma: bool) -> None:
 def test_other_terms_stay_where_no_loop_adds_them_up() -> None:
     block = Block(True)(lambda w, x: lax.psum(product(w, x), "data") + w, P(), P("data"))
     lowered = paropt.jit(lambda w, x: 2 * block(w, x)).lower(W, BATCHES[0])
-    assert "a sum of what is reduced and what is not" in str(paropt.remarks(lowered))
+    assert "a sum of a reduced value and an unreduced one" in str(paropt.remarks(lowered))
     assert lowered.as_text() == jax.jit(lambda w, x: 2 * block(w, x)).lower(W, BATCHES[0]).as_text()
 
 

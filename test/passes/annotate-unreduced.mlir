@@ -324,7 +324,7 @@ sdy.mesh @mesh = <["data"=8]>
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
-// REMARK-DAG: [annotate-unreduced] stablehlo.dot_general missed: how the operands of a dot_general are split is not noted
+// REMARK-DAG: [annotate-unreduced] stablehlo.dot_general missed: the shardings of the operands of a dot_general are not annotated
 func.func public @not_noted(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %m: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
@@ -342,7 +342,7 @@ sdy.mesh @mesh = <["data"=8]>
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
-// REMARK-DAG: [annotate-unreduced] stablehlo.dot_general missed: what a dot_general also reads is split over the same axes, and would be gathered
+// REMARK-DAG: [annotate-unreduced] stablehlo.dot_general missed: another operand of the dot_general is sharded over the same axes, and would be all-gathered
 func.func public @split_factor(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %m: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
@@ -360,7 +360,7 @@ sdy.mesh @mesh = <["data"=4, "model"=2]>
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
-// REMARK-DAG: [annotate-unreduced] stablehlo.dot_general missed: a dot_general adds up, or looks up, what is split
+// REMARK-DAG: [annotate-unreduced] stablehlo.dot_general missed: a dot_general contracts, or looks up along, a sharded dimension
 func.func public @split_contraction(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %m: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
@@ -378,7 +378,7 @@ sdy.mesh @mesh = <["data"=4, "model"=2]>
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
-// REMARK-DAG: [annotate-unreduced] stablehlo.scatter missed: a scatter adds up, or looks up, what is split
+// REMARK-DAG: [annotate-unreduced] stablehlo.scatter missed: a scatter contracts, or looks up along, a sharded dimension
 func.func public @split_indices(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %i: tensor<4x1xi32>) -> tensor<9x4xf32> {
   %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
@@ -397,7 +397,7 @@ sdy.mesh @mesh = <["data"=8]>
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
-// REMARK-DAG: [annotate-unreduced] stablehlo.dot_general missed: the result of a dot_general is split over the same axes
+// REMARK-DAG: [annotate-unreduced] stablehlo.dot_general missed: the result of a dot_general is sharded over the same axes
 func.func public @split_result(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %m: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
@@ -415,7 +415,7 @@ sdy.mesh @mesh = <["data"=4, "model"=2]>
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
-// REMARK-DAG: [annotate-unreduced] stablehlo.transpose missed: its shards of what is split over model would be gathered
+// REMARK-DAG: [annotate-unreduced] stablehlo.transpose missed: its operand, sharded over model, would be all-gathered
 func.func public @split_otherwise(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xf32> {
   %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] {paropt.shardings = [#sdy.sharding<@mesh, [{}, {"model"}]>]} : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
@@ -468,7 +468,7 @@ sdy.mesh @mesh = <["data"=8]>
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
-// REMARK-DAG: [annotate-unreduced] stablehlo.convolution missed: XLA reduces a convolution in groups itself, whatever it is told
+// REMARK-DAG: [annotate-unreduced] stablehlo.convolution missed: XLA reduces a grouped convolution itself, whatever the constraints
 func.func public @convolution_in_groups(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %m: tensor<1x7x4xf32>) -> tensor<1x4x4xf32> {
   %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
@@ -487,7 +487,7 @@ sdy.mesh @mesh = <["data"=8]>
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
-// REMARK-DAG: [annotate-unreduced] stablehlo.dot_general missed: XLA:TPU and XLA:GPU make a product of broadcasts of a dot_general that adds nothing up
+// REMARK-DAG: [annotate-unreduced] stablehlo.dot_general missed: XLA:TPU and XLA:GPU make a product of broadcasts of a dot_general without contracting dimensions
 func.func public @outer_product(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %m: tensor<3xf32>) -> tensor<4x4x3xf32> {
   %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
@@ -505,7 +505,7 @@ sdy.mesh @mesh = <["data"=8]>
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
-// REMARK-DAG: [annotate-unreduced] stablehlo.reduce_window missed: XLA:TPU reduces a window along the only dimension itself, whatever it is told
+// REMARK-DAG: [annotate-unreduced] stablehlo.reduce_window missed: XLA:TPU reduces a window along the only dimension itself, whatever the constraints
 func.func public @running_sum(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<16xf32> {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
   %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
@@ -545,7 +545,7 @@ sdy.mesh @mesh = <["data"=8]>
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
-// REMARK-DAG: [annotate-unreduced] stablehlo.divide missed: XLA:TPU reduces a quotient of complex numbers itself, whatever it is told
+// REMARK-DAG: [annotate-unreduced] stablehlo.divide missed: XLA:TPU reduces a complex division itself, whatever the constraints
 func.func public @complex_quotient(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %m: tensor<4x4xcomplex<f32>>) -> tensor<4x4xcomplex<f32>> {
   %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
@@ -564,7 +564,7 @@ sdy.mesh @mesh = <["data"=8]>
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
-// REMARK-DAG: [annotate-unreduced] stablehlo.reduce missed: XLA:TPU aborts at a sum within arrays of complex numbers that is not reduced
+// REMARK-DAG: [annotate-unreduced] stablehlo.reduce missed: XLA:TPU aborts at an unreduced sum within arrays of complex numbers
 func.func public @complex_sum(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4xcomplex<f32>> {
   %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
@@ -661,7 +661,7 @@ sdy.mesh @mesh = <["data"=8]>
 // CHECK-LABEL:   func.func public @both_factors
 // CHECK-NOT:       unreduced
 // CHECK:           return
-// REMARK-DAG: [annotate-unreduced] stablehlo.multiply missed: stablehlo.multiply is not linear in a value that is not reduced
+// REMARK-DAG: [annotate-unreduced] stablehlo.multiply missed: stablehlo.multiply is not linear in an unreduced value
 func.func public @both_factors(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xf32> {
   %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
@@ -695,7 +695,7 @@ sdy.mesh @mesh = <["data"=8]>
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
-// REMARK-DAG: [annotate-unreduced] stablehlo.add missed: a sum of what is not reduced and what is
+// REMARK-DAG: [annotate-unreduced] stablehlo.add missed: a sum of an unreduced value and a reduced one
 func.func public @added_to_reduced(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xf32> {
   %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
@@ -712,7 +712,7 @@ sdy.mesh @mesh = <["data"=8]>
 // CHECK-LABEL:   func.func public @start_is_reduced
 // CHECK-NOT:       unreduced
 // CHECK:           return
-// REMARK-DAG: [annotate-unreduced] stablehlo.while missed: a sum of what is not reduced and what is
+// REMARK-DAG: [annotate-unreduced] stablehlo.while missed: a sum of an unreduced value and a reduced one
 func.func public @start_is_reduced(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %start: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -742,7 +742,7 @@ sdy.mesh @mesh = <["data"=8]>
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
-// REMARK-DAG: [annotate-unreduced] stablehlo.broadcast_in_dim missed: XLA loses track of what is not reduced in a broadcast that repeats elements
+// REMARK-DAG: [annotate-unreduced] stablehlo.broadcast_in_dim missed: XLA does not track unreduced values through a broadcast that repeats elements
 func.func public @repeats(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4x2xf32> {
   %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
@@ -760,7 +760,7 @@ sdy.mesh @mesh = <["data"=8]>
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
-// REMARK-DAG: [annotate-unreduced] stablehlo.slice missed: the condition of a loop reads a value that is not reduced
+// REMARK-DAG: [annotate-unreduced] stablehlo.slice missed: the condition of a loop reads an unreduced value
 func.func public @condition(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -909,7 +909,7 @@ sdy.mesh @mesh = <["data"=8]>
 // CHECK-LABEL:   func.func public @branch_with_token
 // CHECK-NOT:       unreduced
 // CHECK:           return
-// REMARK-DAG: [annotate-unreduced] stablehlo.if missed: stablehlo.if returns both what is not reduced and a !stablehlo.token, which is no plain tensor
+// REMARK-DAG: [annotate-unreduced] stablehlo.if missed: stablehlo.if returns both an unreduced value and a !stablehlo.token, which is no plain tensor
 func.func public @branch_with_token(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %yes: tensor<i1>) -> tensor<4x4xf32> {
   %n = stablehlo.create_token : !stablehlo.token
   %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
@@ -932,7 +932,7 @@ sdy.mesh @mesh = <["data"=8]>
 // CHECK-LABEL:   func.func public @branch_with_ones
 // CHECK-NOT:       unreduced
 // CHECK:           return
-// REMARK-DAG: [annotate-unreduced] stablehlo.return missed: a sum of what is not reduced and what is
+// REMARK-DAG: [annotate-unreduced] stablehlo.return missed: a sum of an unreduced value and a reduced one
 func.func public @branch_with_ones(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %yes: tensor<i1>) -> tensor<4x4xf32> {
   %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
@@ -955,7 +955,7 @@ sdy.mesh @mesh = <["replica"=2, "data"=4]>
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
-// REMARK-DAG: [annotate-unreduced] stablehlo.add missed: values not reduced over different axes meet
+// REMARK-DAG: [annotate-unreduced] stablehlo.add missed: values that are unreduced over different axes meet
 func.func public @other_axes(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}) -> tensor<4x4xf32> {
   %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"replica", "data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"replica", "data", ?}, {?}]>, #sdy.sharding<@mesh, [{"replica", "data", ?}, {?}]>]} : tensor<4x4xf32>
@@ -975,7 +975,7 @@ sdy.mesh @mesh = <["replica"=2, "data"=4]>
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
-// REMARK-DAG: [annotate-unreduced] sdy.all_reduce missed: it reduces other axes than are not reduced
+// REMARK-DAG: [annotate-unreduced] sdy.all_reduce missed: it reduces over other axes than its operand is unreduced over
 func.func public @fewer_axes(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}) -> tensor<4x4xf32> {
   %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"replica", "data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"replica", "data", ?}, {?}]>, #sdy.sharding<@mesh, [{"replica", "data", ?}, {?}]>]} : tensor<4x4xf32>
@@ -1323,7 +1323,7 @@ sdy.mesh @mesh = <["data"=4, "model"=2]>
 // Legal when: an unreduced value is sharded into equal parts (XLA aborts)
 // CHECK-LABEL:   func.func public @unequal_parts
 // CHECK-NOT:       unreduced
-// REMARK-DAG: [annotate-unreduced] stablehlo.slice missed: what is not reduced is split into unequal parts
+// REMARK-DAG: [annotate-unreduced] stablehlo.slice missed: an unreduced value is sharded into unequal parts
 func.func public @unequal_parts(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<3x4xf32> {
   %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
@@ -1490,7 +1490,7 @@ sdy.mesh @mesh = <["data"=8]>
 // CHECK-NEXT:      %[[A:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}], unreduced={"data"}> :
 // CHECK-NEXT:      %[[V:.*]] = sdy.sharding_constraint %[[A]] <@mesh, [{}, {}]> :
 // CHECK-NEXT:      return %[[V]], %{{.*}}#2
-// REMARK-DAG: [annotate-unreduced] stablehlo.while missed: a sum of what is not reduced and what is
+// REMARK-DAG: [annotate-unreduced] stablehlo.while missed: a sum of an unreduced value and a reduced one
 func.func public @one_of_two(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %n: tensor<i32>, %start: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
   %one = stablehlo.constant dense<1> : tensor<i32>
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -1523,7 +1523,7 @@ sdy.mesh @mesh = <["data"=8]>
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
-// REMARK-DAG: [annotate-unreduced] stablehlo.multiply missed: stablehlo.multiply is not linear in a value that is not reduced
+// REMARK-DAG: [annotate-unreduced] stablehlo.multiply missed: stablehlo.multiply is not linear in an unreduced value
 func.func public @both_of_two(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
   %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data"}, {?}]>, #sdy.sharding<@mesh, [{"data"}, {?}]>]} : tensor<4x4xf32>
@@ -1547,7 +1547,7 @@ sdy.mesh @mesh = <["replica"=2, "data"=4]>
 // CHECK-NEXT:      %[[W:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}], unreduced={"replica", "data"}> :
 // CHECK-NEXT:      %[[V:.*]] = sdy.sharding_constraint %[[W]] <@mesh, [{}, {}]> :
 // CHECK-NEXT:      return %{{.*}}, %[[V]]
-// REMARK-DAG: [annotate-unreduced] stablehlo.multiply missed: stablehlo.multiply is not linear in a value that is not reduced
+// REMARK-DAG: [annotate-unreduced] stablehlo.multiply missed: stablehlo.multiply is not linear in an unreduced value
 func.func public @scattered_and_squared(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
   %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{}, {}], unreduced={"replica", "data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"replica", "data"}, {?}]>, #sdy.sharding<@mesh, [{"replica", "data"}, {?}]>]} : tensor<8x8xf32>
@@ -1574,7 +1574,7 @@ func.func public @scattered_and_squared(%x: tensor<16x8xf32> {sdy.sharding = #sd
 // CHECK:           %[[N:.*]] = stablehlo.negate %arg0 :
 // CHECK-NOT:       paropt.alone
 // CHECK:           return %{{.*}}, %[[C]], %[[I]], %[[J]], %[[N]]
-// REMARK-DAG: [annotate-unreduced] stablehlo.dot_general applied: what it makes stays split as XLA alone splits it
+// REMARK-DAG: [annotate-unreduced] stablehlo.dot_general applied: its result keeps the sharding that XLA would infer
 module attributes {paropt.noted = ["stablehlo.dot_general", "stablehlo.negate"]} {
   sdy.mesh @mesh = <["data"=8]>
   func.func public @held(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<4x8xf32>) -> (tensor<4x4xf32>, tensor<16x8xf32>, tensor<16x8xf32>, tensor<4x4xf32>, tensor<16x4xf32>) {
@@ -1626,7 +1626,7 @@ module {
 // CHECK-NEXT:      stablehlo.reduce(%[[C]] init:
 // CHECK-NOT:       paropt.alone
 // CHECK:           return
-// REMARK-DAG: [annotate-unreduced] stablehlo.optimization_barrier applied: what it makes stays split as XLA alone splits it
+// REMARK-DAG: [annotate-unreduced] stablehlo.optimization_barrier applied: its result keeps the sharding that XLA would infer
 module attributes {paropt.noted = ["stablehlo.optimization_barrier", "stablehlo.reduce"]} {
   sdy.mesh @mesh = <["data"=4, "model"=2]>
   func.func public @held_behind_a_barrier(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<8x8xf32>) -> (tensor<8xf32>, tensor<16x8xf32>, tensor<8x8xf32>) {
@@ -1650,7 +1650,7 @@ sdy.mesh @mesh = <["data"=2, "fsdp"=2, "tensor"=2]>
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
-// REMARK-DAG: [annotate-unreduced] stablehlo.transpose missed: XLA would move what is not reduced between devices, and add up the wrong parts
+// REMARK-DAG: [annotate-unreduced] stablehlo.transpose missed: XLA would move unreduced values between devices, and add the wrong parts
 func.func public @parts_moved(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xf32> {
   %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] {paropt.shardings = [#sdy.sharding<@mesh, [{"tensor"}, {}]>]} : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
@@ -1668,7 +1668,7 @@ sdy.mesh @mesh = <["data"=2, "fsdp"=2, "tensor"=2]>
 // CHECK-NOT:       unreduced
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
-// REMARK-DAG: [annotate-unreduced] stablehlo.transpose missed: XLA would move what is not reduced between devices, and add up the wrong parts
+// REMARK-DAG: [annotate-unreduced] stablehlo.transpose missed: XLA would move unreduced values between devices, and add the wrong parts
 func.func public @parts_exchanged(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xf32> {
   %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] {paropt.shardings = [#sdy.sharding<@mesh, [{"tensor"}, {}]>]} : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
@@ -1715,7 +1715,7 @@ sdy.mesh @mesh = <["data"=2, "fsdp"=2, "tensor"=2]>
 // CHECK-LABEL:   func.func public @carried_elsewhere(
 // CHECK-NOT:       unreduced
 // CHECK:           return
-// REMARK-DAG: [annotate-unreduced] stablehlo.return missed: XLA would move what is not reduced between devices, and add up the wrong parts
+// REMARK-DAG: [annotate-unreduced] stablehlo.return missed: XLA would move unreduced values between devices, and add the wrong parts
 func.func public @carried_elsewhere(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<8xf32> {
   %z = stablehlo.constant dense<0.0> : tensor<8xf32>
   %f = stablehlo.constant dense<0.0> : tensor<f32>
@@ -1761,7 +1761,7 @@ sdy.mesh @mesh = <["data"=2, "fsdp"=2, "tensor"=2]>
 // CHECK-LABEL:   func.func public @reshaped_elsewhere(
 // CHECK-NOT:       unreduced
 // CHECK:           return
-// REMARK-DAG: [annotate-unreduced] stablehlo.reshape missed: XLA would move what is not reduced between devices, and add up the wrong parts
+// REMARK-DAG: [annotate-unreduced] stablehlo.reshape missed: XLA would move unreduced values between devices, and add the wrong parts
 func.func public @reshaped_elsewhere(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<2x4xf32> {
   %f = stablehlo.constant dense<0.0> : tensor<f32>
   %p = stablehlo.reduce(%x init: %f) applies stablehlo.add across dimensions = [0] {paropt.shardings = [#sdy.sharding<@mesh, [{"fsdp", "tensor"}]>]} : (tensor<16x8xf32>, tensor<f32>) -> tensor<8xf32>
@@ -1782,7 +1782,7 @@ func.func public @reshaped_elsewhere(%x: tensor<16x8xf32> {sdy.sharding = #sdy.s
 // CHECK:             stablehlo.return %{{.*}}, %[[C]] :
 // CHECK-NOT:       paropt.alone
 // CHECK:           return
-// REMARK-DAG: [annotate-unreduced] stablehlo.negate applied: what it makes stays split as XLA alone splits it
+// REMARK-DAG: [annotate-unreduced] stablehlo.negate applied: its result keeps the sharding that XLA would infer
 module attributes {paropt.noted = ["stablehlo.dot_general", "stablehlo.negate"]} {
   sdy.mesh @mesh = <["data"=8]>
   func.func public @held_in_a_loop(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> (tensor<8x8xf32>, tensor<16x8xf32>) {
@@ -1814,7 +1814,7 @@ sdy.mesh @mesh = <["data"=4, "model"=2]>
 // CHECK-LABEL:   func.func public @looked_up_where_split
 // CHECK-NOT:       unreduced
 // CHECK:           return
-// REMARK-DAG: [annotate-unreduced] stablehlo.gather missed: a gather adds up, or looks up, what is split
+// REMARK-DAG: [annotate-unreduced] stablehlo.gather missed: a gather contracts, or looks up along, a sharded dimension
 func.func public @looked_up_where_split(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %i: tensor<2x1xi32>) -> tensor<4x2xf32> {
   %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] {paropt.shardings = [#sdy.sharding<@mesh, [{}, {"model"}]>]} : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
@@ -1827,7 +1827,7 @@ func.func public @looked_up_where_split(%x: tensor<16x4xf32> {sdy.sharding = #sd
 // CHECK-LABEL:   func.func public @looked_up_by_split_indices
 // CHECK-NOT:       unreduced
 // CHECK:           return
-// REMARK-DAG: [annotate-unreduced] stablehlo.gather missed: what a gather also reads is split over the same axes, and would be gathered
+// REMARK-DAG: [annotate-unreduced] stablehlo.gather missed: another operand of the gather is sharded over the same axes, and would be all-gathered
 func.func public @looked_up_by_split_indices(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %i: tensor<4x1xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xf32> {
   %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %u = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
@@ -1857,7 +1857,7 @@ sdy.mesh @mesh = <["data"=8]>
 // CHECK-LABEL:   func.func public @number_of_a_loop_that_splits_columns
 // CHECK-NOT:       sharding_constraint
 // CHECK:           return
-// REMARK-DAG: [annotate-unreduced] sdy.sharding_constraint missed: only numbers have moved, and XLA would split what they add up otherwise than alone
+// REMARK-DAG: [annotate-unreduced] sdy.sharding_constraint missed: only scalars have moved, and XLA would infer other shardings for the reduced values
 func.func public @number_of_a_loop_that_splits_columns(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %weight: tensor<8x64xf32>, %state: tensor<8x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}]>}) -> (tensor<f32>, tensor<8x64xf32>, tensor<8x64xf32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>

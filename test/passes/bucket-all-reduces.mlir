@@ -134,7 +134,7 @@ func.func public @one_after_the_other(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (
 // CHECK-COUNT-2: "stablehlo.all_reduce"(
 // CHECK-NOT:     stablehlo.concatenate
 // CHECK:         return
-// REMARK-DAG: [bucket-all-reduces] stablehlo.all_reduce missed: stablehlo.custom_call, which reads the bucket, may do more than compute its results (stablehlo.custom_call at 
+// REMARK-DAG: [bucket-all-reduces] stablehlo.all_reduce missed: stablehlo.custom_call, which reads the bucket, may have side effects (stablehlo.custom_call at 
 func.func public @reader_with_a_side_effect(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
   %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
   %m = stablehlo.custom_call @count(%a) {has_side_effect = true} : (tensor<4xf32>) -> tensor<4xf32>
@@ -285,7 +285,7 @@ func.func public @flat_read_in_the_loop(%x: tensor<4xf32>, %y: tensor<2x3xf32>) 
 
 // SUMS-LABEL:    func.func public @flat_without_a_loop
 // SUMS:            stablehlo.concatenate
-// SUMS-REMARK-DAG: [bucket-all-reduces] stablehlo.all_reduce missed: what the bucket reduces is not added up by one loop
+// SUMS-REMARK-DAG: [bucket-all-reduces] stablehlo.all_reduce missed: the values of the bucket are not accumulated by one loop
 func.func public @flat_without_a_loop(%x: tensor<4xf32>, %y: tensor<3xf32>) -> (tensor<4xf32>, tensor<3xf32>) {
   %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
   %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<3xf32>) -> tensor<3xf32>

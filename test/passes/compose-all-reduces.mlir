@@ -319,7 +319,7 @@ func.func public @everyone(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
 // NUMERIC: skip (XLA runs this for several partitions only)
 // CHECK-LABEL: func.func public @many_devices
 // CHECK:         stablehlo.all_gather
-// REMARK: [compose-all-reduces] stablehlo.all_gather missed: each number in its replica groups is many devices
+// REMARK: [compose-all-reduces] stablehlo.all_gather missed: each id in its replica groups stands for several devices
 func.func public @many_devices(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
   %s = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = dense<0> : tensor<1x1xi64>, scatter_dimension = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>} : (tensor<8x4xf32>) -> tensor<2x4xf32>
   %r = "stablehlo.all_gather"(%s) {all_gather_dim = 0 : i64, replica_groups = dense<0> : tensor<1x1xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>} : (tensor<2x4xf32>) -> tensor<8x4xf32>
@@ -378,7 +378,7 @@ func.func public @constrained(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
 // NUMERIC: skip (XLA refuses it)
 // CHECK-LABEL: func.func public @said
 // CHECK:         stablehlo.all_gather
-// REMARK: [compose-all-reduces] stablehlo.all_gather missed: shards are said not to be reduced
+// REMARK: [compose-all-reduces] stablehlo.all_gather missed: a constraint says that shards are unreduced
 func.func public @said(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
   %m = sdy.manual_computation(%x) in_shardings=[<@mesh, [{}, {}]>] out_shardings=[<@mesh, [{}, {}]>] manual_axes={"data"} (%a: tensor<8x4xf32>) {
     %s = "stablehlo.reduce_scatter"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = dense<[[0, 2, 4, 6], [1, 3, 5, 7]]> : tensor<2x4xi64>, scatter_dimension = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids} : (tensor<8x4xf32>) -> tensor<2x4xf32>
@@ -662,7 +662,7 @@ sdy.mesh @mesh = <["data"=4, "model"=2]>
 // CHECK-NEXT:    "stablehlo.all_reduce"
 // REMARK-NEXT: applied: one all_reduce over 4 devices
 // REMARK-NEXT: applied: 2 sums in turn are one all_reduce over 4 devices
-// REMARK-NEXT: missed: a sum is said not to be reduced
+// REMARK-NEXT: missed: a constraint says that a sum is unreduced
 // REMARK-NOT: remark
 func.func public @constrained_sums(%x: tensor<8xf32>) -> tensor<8xf32> {
   %m = sdy.manual_computation(%x) in_shardings=[<@mesh, [{}]>] out_shardings=[<@mesh, [{}]>] manual_axes={"data"} (%v: tensor<8xf32>) {

@@ -863,7 +863,7 @@ func.func public @own_shard_once(%x: tensor<8x8xf32>) -> tensor<8x4xf32> {
 // EVERY:           stablehlo.all_reduce
 // EVERY-NOT:       stablehlo.reduce_scatter
 // EVERY:           return
-// OWN-DAG: [defer-sync] stablehlo.all_reduce missed: what it reduces is reduced for others, too
+// OWN-DAG: [defer-sync] stablehlo.all_reduce missed: its operand is reduced for another reader, too
 func.func public @own_shard_of_what_is_reduced_for_others(%x: tensor<8x8xf32>) -> tensor<8x4xf32> {
   %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"replica", "data"}, {}]>] out_shardings=[<@mesh, [{"replica", "data"}, {}]>] manual_axes={"replica", "data"} (%g: tensor<1x8xf32>) {
     %zero = stablehlo.constant dense<0> : tensor<i32>

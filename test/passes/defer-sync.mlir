@@ -1273,7 +1273,7 @@ func.func public @last_trip_read_by_the_condition(%x: tensor<4xf32>, %start: ten
 // CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
 // CHECK:           stablehlo.return %{{.*}}, %
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: no accumulator takes it
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: it reaches no accumulator
 func.func public @result_that_nothing_reads(%x: tensor<4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -1334,7 +1334,7 @@ func.func public @one_stays(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
 // CHECK:           } do {
 // CHECK:           stablehlo.reduce_scatter
 // CHECK:           stablehlo.return %{{.*}}, %
-// REMARK-DAG: [defer-sync] stablehlo.reduce_scatter missed: a reduce_scatter stays: its accumulator would have to be unscattered
+// REMARK-DAG: [defer-sync] stablehlo.reduce_scatter missed: a reduce_scatter stays: its accumulator would have to be unsharded
 func.func public @reduce_scatter(%x: tensor<16xf32>) -> tensor<2xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -1474,7 +1474,7 @@ func.func public @part_at_a_sum(%x: tensor<8xi32>, %y: tensor<i32>) -> tensor<1x
 // CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
 // CHECK:           stablehlo.return %{{.*}}, %
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: no neutral element is known for a stablehlo.multiply of f32
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: no identity element is known for a stablehlo.multiply of f32
 func.func public @product(%x: tensor<4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -2451,7 +2451,7 @@ func.func public @added_one_trip_later(%x: tensor<4xf32>) -> (tensor<4xf32>, ten
 // CHECK:           } do {
 // CHECK:             stablehlo.all_reduce
 // CHECK:             stablehlo.return
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: 32 bytes after the loop are no fewer than 1 times 16 in it: what is the same in each trip, XLA reduces once
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: 32 bytes after the loop are no fewer than 1 times 16 in it: XLA reduces loop-invariant values once
 func.func public @same_in_each_trip(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -2481,7 +2481,7 @@ func.func public @same_in_each_trip(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor
 // CHECK:               stablehlo.all_reduce
 // CHECK:             stablehlo.return %{{.*}}, %{{.*}}, %{{.*}} :
 // CHECK:           "stablehlo.all_reduce"
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: no accumulator takes it
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: it reaches no accumulator
 func.func public @reduced_in_a_branch_without_results(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -3026,7 +3026,7 @@ func.func public @metrics_beside_what_stays(%x: tensor<2xf32>, %start: tensor<4x
 // CHECK:             stablehlo.multiply %[[S]], %[[S]]
 // CHECK:             return
 // CHECK-NOT:       stablehlo.all_reduce
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce applied: what is computed twice is reduced once, where it is computed first
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce applied: equivalent values are reduced once, where the first is computed
 func.func public @computed_twice(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -3379,7 +3379,7 @@ sdy.mesh @mesh = <["data"=4, "model"=2]>
 // CHECK:             sdy.all_reduce
 // CHECK:             return
 // CHECK-NOT:         sdy.all_reduce
-// REMARK-DAG: [defer-sync] sdy.all_reduce missed: 1024 bytes more are moved in the loop, to put together what is split and then there twice
+// REMARK-DAG: [defer-sync] sdy.all_reduce missed: 1024 bytes more are moved in the loop, to gather sharded values for duplicated ops
 func.func public @joined_twice(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}]>}, %y: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %z: tensor<64xf32>) -> tensor<128xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -3454,7 +3454,7 @@ module attributes {mhlo.num_replicas = 8 : i32} {
 // CHECK-NOT:         stablehlo.dot_general
 // CHECK:             stablehlo.return %{{.*}}, %
 // CHECK-NOT:       stablehlo.all_reduce
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: 16777216 numbers more are multiplied in the loop, by what is then there twice
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: 16777216 more multiplications run in the loop, in duplicated ops
 func.func public @multiplied_twice(%x: tensor<4x64xf32>, %y: tensor<4x64xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -3514,7 +3514,7 @@ func.func public @multiplied_twice_at_little_cost(%x: tensor<4x64xf32>, %y: tens
 }
 
 // Legal when: they share one scalar predicate, and none depends on another
-// REMARK-DAG: [defer-sync] stablehlo.select missed: it depends on what is selected by the same, in each trip
+// REMARK-DAG: [defer-sync] stablehlo.select missed: it depends on another select with the same predicate
 // CHECK-LABEL:   func.func public @depends_on_it(
 // CHECK:           stablehlo.while(
 // CHECK:             stablehlo.all_reduce
@@ -3554,7 +3554,7 @@ func.func public @depends_on_it(%v: tensor<4xf32>, %x: tensor<4xf32>, %start: te
 }
 
 // What would move into the branch depends on it.
-// REMARK-DAG: [defer-sync] stablehlo.select missed: it depends on what is selected by the same, in each trip (stablehlo.negate at
+// REMARK-DAG: [defer-sync] stablehlo.select missed: it depends on another select with the same predicate (stablehlo.negate at
 // CHECK-LABEL:   func.func public @depends_on_it_by_the_way(
 // CHECK:           stablehlo.while(
 // CHECK:             stablehlo.all_reduce

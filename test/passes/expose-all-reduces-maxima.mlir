@@ -113,7 +113,7 @@ func.func public @in_two_loops(%x: tensor<64x16xf32> {sdy.sharding = #sdy.shardi
 // CHECK:           stablehlo.while({{.*}}) : tensor<i32>, tensor<16xi1>
 // CHECK-NOT:       sdy.sharding_constraint
 // CHECK:           return
-// REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: no neutral element is known for a stablehlo.maximum of i1
+// REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: no identity element is known for a stablehlo.maximum of i1
 func.func public @maximum_of_truth_values(%x: tensor<64x16xi1> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %start: tensor<16xi1>) -> tensor<16xi1> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>

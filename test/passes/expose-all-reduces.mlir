@@ -87,7 +87,7 @@ func.func public @sum(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, 
 // CHECK-LABEL:   func.func public @convolution_in_groups
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
-// REMARK-DAG: [expose-all-reduces] stablehlo.convolution missed: XLA reduces a convolution in groups itself, whatever it is told
+// REMARK-DAG: [expose-all-reduces] stablehlo.convolution missed: XLA reduces a grouped convolution itself, whatever the constraints
 func.func public @convolution_in_groups(%x: tensor<16x10x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}, {}]>}, %y: tensor<16x10x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}, {}]>}) -> tensor<3x1x4xf32> {
   %g = stablehlo.convolution(%x, %y) dim_numbers = [f, 0, b]x[i, 0, o]->[0, b, f], window = {pad = [[1, 1]]} {batch_group_count = 4 : i64, feature_group_count = 1 : i64} : (tensor<16x10x4xf32>, tensor<16x10x4xf32>) -> tensor<3x1x4xf32>
   return %g : tensor<3x1x4xf32>
@@ -97,7 +97,7 @@ func.func public @convolution_in_groups(%x: tensor<16x10x4xf32> {sdy.sharding = 
 // CHECK-LABEL:   func.func public @split_window
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
-// REMARK-DAG: [expose-all-reduces] stablehlo.convolution missed: XLA reduces a convolution whose window is split itself, whatever it is told
+// REMARK-DAG: [expose-all-reduces] stablehlo.convolution missed: XLA reduces a convolution with a sharded window itself, whatever the constraints
 func.func public @split_window(%x: tensor<16x16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}, %y: tensor<16x16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}) -> tensor<3x4x4xf32> {
   %g = stablehlo.convolution(%x, %y) dim_numbers = [f, 0, b]x[i, 0, o]->[0, b, f], window = {pad = [[1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<16x16x4xf32>, tensor<16x16x4xf32>) -> tensor<3x4x4xf32>
   return %g : tensor<3x4x4xf32>
@@ -107,7 +107,7 @@ func.func public @split_window(%x: tensor<16x16x4xf32> {sdy.sharding = #sdy.shar
 // CHECK-LABEL:   func.func public @complex_sum
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
-// REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: XLA:TPU aborts at a sum within arrays of complex numbers that is not reduced
+// REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: XLA:TPU aborts at an unreduced sum within arrays of complex numbers
 func.func public @complex_sum(%x: tensor<16x4xcomplex<f32>> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4xcomplex<f32>> {
   %zero = stablehlo.constant dense<(0.0,0.0)> : tensor<complex<f32>>
   %s = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<16x4xcomplex<f32>>, tensor<complex<f32>>) -> tensor<4xcomplex<f32>>
@@ -460,7 +460,7 @@ func.func public @whole_complex_rows_added(%i: tensor<16x1xui8> {sdy.sharding = 
 // Legal when: its operands shard the reduced dimensions in the same way
 // CHECK-LABEL:   func.func public @one_operand_split
 // CHECK-NOT:       sdy.all_reduce
-// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: its operands are split in different ways
+// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: its operands are sharded in different ways
 func.func public @one_operand_split(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<16x2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) -> tensor<4x2xf32> {
   %g = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x2xf32>) -> tensor<4x2xf32>
   return %g : tensor<4x2xf32>
@@ -469,7 +469,7 @@ func.func public @one_operand_split(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sh
 // Legal when: outside of loops, it reduces over whole axes of the mesh (XLA would move examples)
 // CHECK-LABEL:   func.func public @part_of_an_axis
 // CHECK-NOT:       sdy.all_reduce
-// REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: it adds up over a part of an axis, and for that XLA would move examples outside of loops
+// REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: it reduces over a part of an axis, and for that XLA would move examples outside of loops
 func.func public @part_of_an_axis(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xf32> {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
   %m = stablehlo.reshape %x : (tensor<16x4xf32>) -> tensor<4x4x4xf32>
@@ -480,7 +480,7 @@ func.func public @part_of_an_axis(%x: tensor<16x4xf32> {sdy.sharding = #sdy.shar
 // Legal when: no part of an axis shards its result while it reduces over another part (XLA would move examples)
 // CHECK-LABEL:   func.func public @split_by_another_part
 // CHECK-NOT:       sdy.all_reduce
-// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: it adds up over a part of an axis, and another part splits its result
+// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: it reduces over a part of an axis, and another part shards its result
 func.func public @split_by_another_part(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data":(2)4}, {"data":(1)2}]>}, %n: tensor<i32>) -> tensor<4x2xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -579,7 +579,7 @@ func.func public @two_axes(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@m
 // Worth it when: the program does not shard the sum over these axes, as fully sharded training does (or `policy=defer`)
 // DEFER-LABEL:   func.func public @split_gradient
 // DEFER:           sdy.all_reduce {"replica", "data"}
-// EVERY-REMARK: [expose-all-reduces] stablehlo.dot_general missed: its sum is split over `data`, `replica`, and stays so (option policy=defer holds it whole)
+// EVERY-REMARK: [expose-all-reduces] stablehlo.dot_general missed: its sum is sharded over `data`, `replica`, and stays so (option policy=defer replicates it)
 // EVERY-LABEL:   func.func public @split_gradient
 // EVERY-NOT:       sdy.all_reduce
 // EVERY:           return
@@ -1154,7 +1154,7 @@ func.func public @some_axes(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@
 // CHECK:           sdy.all_reduce {"data"}
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
-// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: the compiler lost what was said of its sum
+// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: the compiler lost the constraint of its sum
 module attributes {paropt.left_out = ["loc(\22lost\22)"]} {
   sdy.mesh @mesh = <["data"=8]>
   func.func public @left_out(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<16x2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> (tensor<4x2xf32>, tensor<2x4xf32>) {
@@ -1190,7 +1190,7 @@ sdy.mesh @mesh = <["data"=4, "model"=2]>
 // CHECK-LABEL:   func.func public @manual_over_one_axis
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           sdy.return
-// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: it is in a manual computation, which what is not reduced can't leave
+// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: it is in a manual computation, which an unreduced value cannot leave
 func.func public @manual_over_one_axis(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}]>}) -> tensor<4x4xf32> {
   %m = sdy.manual_computation(%x) in_shardings=[<@mesh, [{?}, {"model", ?}]>] out_shardings=[<@mesh, [{"model", ?}, {?}]>] manual_axes={"model"} (%p: tensor<16x2xf32>) {
     %q = stablehlo.dot_general %p, %p, contracting_dims = [0] x [0] : (tensor<16x2xf32>, tensor<16x2xf32>) -> tensor<2x2xf32>
@@ -1397,7 +1397,7 @@ func.func public @region_not_linear(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sh
 // CHECK-LABEL:   func.func public @region_with_another_term
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
-// REMARK-DAG: [expose-all-reduces] stablehlo.all_reduce missed: a sum of what is reduced and what is not
+// REMARK-DAG: [expose-all-reduces] stablehlo.all_reduce missed: a sum of a reduced value and an unreduced one
 func.func public @region_with_another_term(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %m = sdy.manual_computation(%x, %y) in_shardings=[<@mesh, [{"data"}, {}]>, <@mesh, [{}, {}]>] out_shardings=[<@mesh, [{}, {}]>] manual_axes={"data", "model"} (%a: tensor<4x4xf32>, %b: tensor<4x4xf32>) {
     %g = stablehlo.dot_general %a, %a, contracting_dims = [0] x [0] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
@@ -1498,7 +1498,7 @@ func.func public @region_read_in_there(%x: tensor<16x4xf32> {sdy.sharding = #sdy
 // CHECK-LABEL:   func.func public @region_split
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
-// REMARK-DAG: [expose-all-reduces] stablehlo.all_reduce missed: the result is split over data, over which it is reduced
+// REMARK-DAG: [expose-all-reduces] stablehlo.all_reduce missed: the result is sharded over data, over which it is reduced
 func.func public @region_split(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<4x4xf32>) -> tensor<16x4xf32> {
   %m = sdy.manual_computation(%x, %y) in_shardings=[<@mesh, [{"data"}, {}]>, <@mesh, [{}, {}]>] out_shardings=[<@mesh, [{"data"}, {}]>] manual_axes={"data", "model"} (%a: tensor<4x4xf32>, %b: tensor<4x4xf32>) {
     %g = stablehlo.dot_general %a, %a, contracting_dims = [0] x [0] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
@@ -1641,7 +1641,7 @@ func.func public @positions_and_result(%x: tensor<16x6x4xf32> {sdy.sharding = #s
 // CHECK-LABEL:   func.func public @split_first_by_the_other_axis
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
-// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: its operands are split in different ways
+// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: its operands are sharded in different ways
 func.func public @split_first_by_the_other_axis(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"model", "data"}, {}]>}, %y: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}]>}) -> tensor<4x8xf32> {
   %g = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x8xf32>) -> tensor<4x8xf32>
   return %g : tensor<4x8xf32>
@@ -1706,7 +1706,7 @@ func.func public @whole_sum_of_a_split_parameter(%x: tensor<16x4xf32> {sdy.shard
 // CHECK-LABEL:   func.func public @unequal_parts
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
-// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: its result is split into unequal parts
+// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: its result is sharded into unequal parts
 func.func public @unequal_parts(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<16x7xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}]>}) -> tensor<4x7xf32> {
   %g = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x7xf32>) -> tensor<4x7xf32>
   return %g : tensor<4x7xf32>
@@ -1735,7 +1735,7 @@ sdy.mesh @mesh = <["data"=2, "model"=4]>
 // CHECK-LABEL:   func.func public @said_of_unlike_operands
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
-// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: it is not to be reduced, but its operands are split in different ways
+// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: it is declared unreduced, but its operands are sharded in different ways
 func.func public @said_of_unlike_operands(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<16x2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data", "model"}, {}]>}) -> tensor<4x2xf32> {
   %g = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x2xf32>) -> tensor<4x2xf32>
   %u = sdy.sharding_constraint %g <@mesh, [{}, {}], unreduced={"data"}> : tensor<4x2xf32>
@@ -1751,7 +1751,7 @@ sdy.mesh @mesh = <["replica"=2, "data"=2, "model"=2]>
 // Legal when: in the mesh, no axis without a part in a scatter to sharded rows precedes one with a part
 // CHECK-LABEL:   func.func public @rows_without_replica(
 // CHECK-NOT:       sdy.all_reduce
-// REMARK-DAG: [expose-all-reduces] stablehlo.scatter missed: its rows are split, and nothing of it over `replica`: XLA would add up wrong parts
+// REMARK-DAG: [expose-all-reduces] stablehlo.scatter missed: its rows are sharded, and nothing of it over `replica`: XLA would add wrong parts
 func.func public @rows_without_replica(%t: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"model"}, {}]>}, %rows: tensor<16x1xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<16x4xf32> {
   %none = stablehlo.constant dense<0.0> : tensor<16x4xf32>
   %p = "stablehlo.scatter"(%none, %rows, %x) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
@@ -1788,7 +1788,7 @@ sdy.mesh @mesh = <["replica"=2, "data"=2, "model"=2]>
 // Legal when: in the mesh, no axis without a part in a contraction is between one that it reduces over and one that shards its result only
 // CHECK-LABEL:   func.func public @cut_behind_data(
 // CHECK-NOT:       sdy.all_reduce
-// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: its result is split over `model`, what it reads is not, and nothing over `replica`: XLA would add up wrong parts
+// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: its result is sharded over `model`, its operands are not, and nothing is over `replica`: XLA would add wrong parts
 func.func public @cut_behind_data(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %t: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %p = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x8xf32>) -> tensor<4x8xf32>
   %c = sdy.sharding_constraint %p <@mesh, [{}, {"model"}]> : tensor<4x8xf32>
@@ -1839,7 +1839,7 @@ sdy.mesh @mesh = <["rest"=2, "data"=2, "model"=2]>
 // An axis that splits what it reads, and its result no more, is like one that it has no part in.
 // CHECK-LABEL:   func.func public @cut_of_what_is_split_over_both(
 // CHECK-NOT:       sdy.all_reduce
-// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: its result is split over `model`, what it reads is not, and nothing over `rest`: XLA would add up wrong parts
+// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: its result is sharded over `model`, its operands are not, and nothing is over `rest`: XLA would add wrong parts
 func.func public @cut_of_what_is_split_over_both(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model", "rest"}]>}, %t: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %p = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x8xf32>) -> tensor<4x8xf32>
   %c = sdy.sharding_constraint %p <@mesh, [{}, {"model"}]> : tensor<4x8xf32>
@@ -2019,7 +2019,7 @@ sdy.mesh @mesh = <["data"=2, "fsdp"=2, "tensor"=2]>
 // CHECK-LABEL:   func.func public @parts_on_other_devices
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
-// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: XLA would move what is not reduced between devices, and add up the wrong parts
+// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: XLA would move unreduced values between devices, and add the wrong parts
 func.func public @parts_on_other_devices(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"fsdp"}, {"tensor", "data"}]>}, %y: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"fsdp"}, {"data"}]>}) -> tensor<8x8xf32> {
   %p = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
   %c = sdy.sharding_constraint %p <@mesh, [{}, {"tensor"}]> : tensor<8x8xf32>
@@ -2131,7 +2131,7 @@ sdy.mesh @mesh = <["data"=8]>
 // CHECK-LABEL:   func.func public @exchanged_for_a_batched_scatter
 // CHECK-NOT:       unreduced
 // CHECK:           return
-// REMARK-DAG: [expose-all-reduces] stablehlo.add missed: for it, a scatter has devices exchange what is split over data
+// REMARK-DAG: [expose-all-reduces] stablehlo.add missed: for it, devices exchange operands of a scatter that are sharded over data
 func.func public @exchanged_for_a_batched_scatter(%h: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %w: tensor<4x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}]>}, %labels: tensor<16x1x1xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}, {}]>}) -> (tensor<4x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}]>}) {
   %zeros = stablehlo.constant dense<0.0> : tensor<16x32xf32>
   %ones = stablehlo.constant dense<1.0> : tensor<16x1xf32>
@@ -2420,7 +2420,7 @@ func.func public @running_maximum_that_is_read(%x: tensor<64x16xf32> {sdy.shardi
 // CHECK:           stablehlo.while({{.*}}) : tensor<i32>, tensor<16xf32>
 // CHECK-NOT:       sdy.sharding_constraint
 // CHECK:           return
-// REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: it is split into unequal parts, or over a part of an axis
+// REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: it is sharded into unequal parts, or over a part of an axis
 // NUMERIC: skip (unequal parts of arguments are not made)
 func.func public @maximum_of_unequal_parts(%x: tensor<63x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %start: tensor<16xf32>) -> tensor<16xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>

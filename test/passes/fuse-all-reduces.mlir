@@ -586,7 +586,7 @@ func.func public @concatenated_maxima(%x: tensor<4xf32>, %y: tensor<2xf32>, %o: 
 // CHECK-LABEL:   func.func public @concatenated_truth_values
 // CHECK-COUNT-2:   stablehlo.all_reduce
 // CHECK-NOT:       stablehlo.all_reduce
-// REMARK-DAG: [fuse-all-reduces] stablehlo.maximum missed: stablehlo.concatenate would need a neutral element, which is not known for a stablehlo.maximum of i1
+// REMARK-DAG: [fuse-all-reduces] stablehlo.maximum missed: stablehlo.concatenate would need an identity element, which is not known for a stablehlo.maximum of i1
 func.func public @concatenated_truth_values(%x: tensor<4xi1>, %y: tensor<2xi1>, %o: tensor<2xi1>) -> tensor<4xi1> {
   %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<i1>, %q: tensor<i1>): %r = stablehlo.maximum %p, %q : tensor<i1> stablehlo.return %r : tensor<i1> }) {replica_groups = #all} : (tensor<4xi1>) -> tensor<4xi1>
   %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<i1>, %q: tensor<i1>): %r = stablehlo.maximum %p, %q : tensor<i1> stablehlo.return %r : tensor<i1> }) {replica_groups = #all} : (tensor<2xi1>) -> tensor<2xi1>
@@ -1292,7 +1292,7 @@ func.func public @sharded_over_other_axes(%x: tensor<4x8xf32>, %y: tensor<4x8xf3
 // CHECK-COUNT-2:   sdy.all_reduce
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
-// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: stablehlo.dot_general is crossed in a program for all devices by what leaves a loop only
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: stablehlo.dot_general is crossed in a global-view program only by a reduction that leaves a loop
 func.func public @products_for_all_devices(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %z: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %m: tensor<2x8xf32>) -> tensor<2x4xf32> {
   %ap = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
   %au = sdy.sharding_constraint %ap <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<8x4xf32>
@@ -1504,7 +1504,7 @@ func.func public @other_ops(%x: tensor<16x2xf32>, %y: tensor<16x2xf32>) -> tenso
 // CHECK-LABEL:   func.func public @other_scatter_dimension
 // CHECK-COUNT-2:   "stablehlo.reduce_scatter"
 // CHECK-NOT:       "stablehlo.reduce_scatter"
-// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: stablehlo.reshape is not elementwise: it may not be done before what is reduced is moved
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: stablehlo.reshape is not elementwise: it may not precede the op that moves the reduced elements
 func.func public @other_scatter_dimension(%x: tensor<8x16xf32>, %y: tensor<8x16xf32>) -> tensor<16xf32> {
   %a = "stablehlo.reduce_scatter"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, scatter_dimension = 0 : i64} : (tensor<8x16xf32>) -> tensor<1x16xf32>
   %c = stablehlo.slice %a [0:1, 0:16] : (tensor<1x16xf32>) -> tensor<1x16xf32>
@@ -1535,7 +1535,7 @@ func.func public @cut_and_whole_rows(%x: tensor<8x4xf32>, %y: tensor<8x4xf32>) -
 // CHECK-LABEL:   func.func public @masked_slices
 // CHECK-COUNT-2:   "stablehlo.all_reduce"
 // CHECK-NOT:       "stablehlo.all_reduce"
-// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: a factor of what is moved is not one scalar
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: a factor of moved elements is not one scalar
 func.func public @masked_slices(%x: tensor<8x4xf32>, %y: tensor<8x4xf32>) -> tensor<1x4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %id = stablehlo.replica_id : tensor<ui32>
@@ -1574,7 +1574,7 @@ func.func public @slices_scaled_on_each_device(%x: tensor<8x4xf32>, %y: tensor<8
 // CHECK-LABEL:   func.func public @reversed_slices
 // CHECK-COUNT-2:   "stablehlo.all_reduce"
 // CHECK-NOT:       "stablehlo.all_reduce"
-// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: stablehlo.reverse is not elementwise: it may not be done before what is reduced is moved
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: stablehlo.reverse is not elementwise: it may not precede the op that moves the reduced elements
 func.func public @reversed_slices(%x: tensor<8x4xf32>, %y: tensor<8x4xf32>) -> tensor<1x4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %id = stablehlo.replica_id : tensor<ui32>
@@ -1591,7 +1591,7 @@ func.func public @reversed_slices(%x: tensor<8x4xf32>, %y: tensor<8x4xf32>) -> t
 // CHECK-LABEL:   func.func public @sums_along_slices
 // CHECK-COUNT-2:   "stablehlo.all_reduce"
 // CHECK-NOT:       "stablehlo.all_reduce"
-// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: stablehlo.reduce is not elementwise: it may not be done before what is reduced is moved
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: stablehlo.reduce is not elementwise: it may not precede the op that moves the reduced elements
 func.func public @sums_along_slices(%x: tensor<8x4xf32>, %y: tensor<8x4xf32>) -> tensor<1xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %none = stablehlo.constant dense<0.0> : tensor<f32>

@@ -1017,7 +1017,7 @@ func.func public @rotated(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (tensor<2x
 // CHECK-LABEL:   func.func public @recurrence
 // CHECK:           stablehlo.while(
 // CHECK:           stablehlo.while(
-// REMARK-DAG: [fuse-loops] stablehlo.while missed: the second loop begins with the last trip of the first, and what it carries as number 3 is neither a sum nor an array of parts: its trips depend on each other (stablehlo.add at
+// REMARK-DAG: [fuse-loops] stablehlo.while missed: the second loop begins with the last trip of the first, and its loop-carried value 3 is neither a sum nor an array of parts: its trips depend on each other (stablehlo.add at
 func.func public @recurrence(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -1059,7 +1059,7 @@ func.func public @recurrence(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (tensor
 // CHECK-LABEL:   func.func public @read_sum
 // CHECK:           stablehlo.while(
 // CHECK:           stablehlo.while(
-// REMARK-DAG: [fuse-loops] stablehlo.while missed: the second loop begins with the last trip of the first, and what it carries as number 3 is neither a sum nor an array of parts: its trips depend on each other (stablehlo.add at
+// REMARK-DAG: [fuse-loops] stablehlo.while missed: the second loop begins with the last trip of the first, and its loop-carried value 3 is neither a sum nor an array of parts: its trips depend on each other (stablehlo.add at
 func.func public @read_sum(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -1100,7 +1100,7 @@ func.func public @read_sum(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (tensor<2
 // CHECK-LABEL:   func.func public @sum_of_all_but_the_last
 // CHECK:           stablehlo.while(
 // CHECK:           stablehlo.while(
-// REMARK-DAG: [fuse-loops] stablehlo.while missed: the second loop begins with the last trip of the first, and what it carries as number 3 is neither
+// REMARK-DAG: [fuse-loops] stablehlo.while missed: the second loop begins with the last trip of the first, and its loop-carried value 3 is neither
 func.func public @sum_of_all_but_the_last(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -1143,7 +1143,7 @@ func.func public @sum_of_all_but_the_last(%xs: tensor<4x2xf32>, %w: tensor<2xf32
 // CHECK-LABEL:   func.func public @other_start
 // CHECK:           stablehlo.while(
 // CHECK:           stablehlo.while(
-// REMARK-DAG: [fuse-loops] stablehlo.while missed: the second loop begins with the last trip of the first, and what it carries as number 2 is neither
+// REMARK-DAG: [fuse-loops] stablehlo.while missed: the second loop begins with the last trip of the first, and its loop-carried value 2 is neither
 func.func public @other_start(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -1189,7 +1189,7 @@ func.func public @other_start(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (tenso
 // CHECK-LABEL:   func.func public @clipped
 // CHECK:           stablehlo.while(
 // CHECK:           stablehlo.while(
-// REMARK-DAG: [fuse-loops] stablehlo.while missed: the second loop begins with the last trip of the first, and what it carries as number 2 is neither
+// REMARK-DAG: [fuse-loops] stablehlo.while missed: the second loop begins with the last trip of the first, and its loop-carried value 2 is neither
 func.func public @clipped(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -1235,7 +1235,7 @@ func.func public @clipped(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (tensor<2x
 // CHECK-LABEL:   func.func public @exchanged_sums
 // CHECK:           stablehlo.while(
 // CHECK:           stablehlo.while(
-// REMARK-DAG: [fuse-loops] stablehlo.while missed: the second loop begins with the last trip of the first, and what it carries as number 3 is neither
+// REMARK-DAG: [fuse-loops] stablehlo.while missed: the second loop begins with the last trip of the first, and its loop-carried value 3 is neither
 func.func public @exchanged_sums(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -1279,7 +1279,7 @@ func.func public @exchanged_sums(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (te
 // CHECK-LABEL:   func.func public @scale_of_the_loss
 // CHECK:           stablehlo.while(
 // CHECK:           stablehlo.while(
-// REMARK-DAG: [fuse-loops] stablehlo.while missed: the second loop needs what is computed from the results of the first (stablehlo.negate at
+// REMARK-DAG: [fuse-loops] stablehlo.while missed: the second loop needs a value computed from results of the first (stablehlo.negate at
 func.func public @scale_of_the_loss(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -1322,7 +1322,7 @@ func.func public @scale_of_the_loss(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> 
 // CHECK-LABEL:   func.func public @side_effect
 // CHECK:           stablehlo.while(
 // CHECK:           stablehlo.while(
-// REMARK-DAG: [fuse-loops] stablehlo.while missed: stablehlo.custom_call may do more than compute its results
+// REMARK-DAG: [fuse-loops] stablehlo.while missed: stablehlo.custom_call may have side effects
 // NUMERIC: skip (nothing is registered under the name of the custom call)
 func.func public @side_effect(%xs: tensor<4x2xf32>, %w: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>

@@ -376,7 +376,7 @@ func.func public @not_allowed(%p: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<
 // CHECK-NOT:       sdy.sharding_constraint
 // CHECK:           return
 // REMARK: [hoist-gathers] stablehlo.while missed: the loop changes the parameter
-// REMARK: [hoist-gathers] stablehlo.while missed: the loop is in another one, for which XLA would shard what is gathered
+// REMARK: [hoist-gathers] stablehlo.while missed: the loop is in another one, where XLA would shard the gathered array
 func.func public @in_another_loop(%p: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %x: tensor<4x16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}) -> tensor<8x4xf32> {
   %c0 = stablehlo.constant dense<0> : tensor<i32>
   %c1 = stablehlo.constant dense<1> : tensor<i32>

@@ -13,8 +13,8 @@ sdy.mesh @mesh = <["data"=8]>
 // CHECK-NEXT:    %[[Y:.*]] = stablehlo.dot_general %[[H]], %arg2
 // CHECK-NEXT:    %[[R:.*]] = stablehlo.multiply %[[Y]], %[[Y]]
 // CHECK-NEXT:    return %[[R]]
-// REMARK:      [merge-repeated-ops] stablehlo.dot_general applied: the same is computed before
-// REMARK-NEXT: [merge-repeated-ops] stablehlo.dot_general applied: the same is computed before
+// REMARK:      [merge-repeated-ops] stablehlo.dot_general applied: an equivalent op precedes it
+// REMARK-NEXT: [merge-repeated-ops] stablehlo.dot_general applied: an equivalent op precedes it
 func.func @twice(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %v: tensor<4x8xf32>, %w: tensor<8x4xf32>) -> tensor<16x4xf32> {
   %a = stablehlo.dot_general %x, %v, contracting_dims = [1] x [0] : (tensor<16x4xf32>, tensor<4x8xf32>) -> tensor<16x8xf32>
   %ca = sdy.sharding_constraint %a <@mesh, [{"data"}, {}]> : tensor<16x8xf32>
@@ -92,7 +92,7 @@ func.func @again(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"da
 // CHECK:         %[[B:.*]] = stablehlo.dot_general
 // CHECK-NEXT:    %[[V:.*]] = sdy.sharding_constraint %[[B]]
 // CHECK-COUNT-2: stablehlo.constant
-// REMARK: [merge-repeated-ops] stablehlo.dot_general missed: it is said not to be reduced
+// REMARK: [merge-repeated-ops] stablehlo.dot_general missed: a constraint says that it is unreduced
 func.func @not_reduced(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
   %a = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
   %u = sdy.sharding_constraint %a <@mesh, [{}, {}], unreduced={"data"}> : tensor<4x4xf32>
@@ -117,7 +117,7 @@ func.func @not_reduced(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh,
 // CHECK:         "stablehlo.reduce_window"(%[[A]],
 // CHECK:         %[[B:.*]] = stablehlo.dot_general %arg0, %arg1
 // CHECK:         "stablehlo.reduce_window"(%[[B]],
-// REMARK: [merge-repeated-ops] stablehlo.dot_general missed: it is padded where it is split, which XLA does once
+// REMARK: [merge-repeated-ops] stablehlo.dot_general missed: it is padded along a sharded dimension, which XLA does once
 func.func @windows(%x: tensor<4x4xf32>, %w: tensor<4x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}]>}) -> (tensor<4x16xf32>, tensor<4x16xf32>) {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
   %least = stablehlo.constant dense<0xFF800000> : tensor<f32>
@@ -151,8 +151,8 @@ func.func @pads(%x: tensor<4x4xf32>, %w: tensor<4x16xf32> {sdy.sharding = #sdy.s
 // Worth it when: Shardy shards both alike (XLA does not merge others)
 // CHECK-LABEL: func.func @split_otherwise
 // CHECK-COUNT-4: stablehlo.dot_general
-// REMARK: [merge-repeated-ops] stablehlo.dot_general missed: it is split in another way than where it is computed first
-// REMARK: [merge-repeated-ops] stablehlo.dot_general missed: what it reads is split in another way than where it is computed first
+// REMARK: [merge-repeated-ops] stablehlo.dot_general missed: it is sharded differently than the first
+// REMARK: [merge-repeated-ops] stablehlo.dot_general missed: its operands are sharded differently than those of the first
 func.func @split_otherwise(%x: tensor<16x8xf32>, %w: tensor<8x8xf32>) -> (tensor<16x8xf32>, tensor<16x8xf32>) {
   %a = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<16x8xf32>, tensor<8x8xf32>) -> tensor<16x8xf32>
   %ca = sdy.sharding_constraint %a <@mesh, [{"data"}, {}]> : tensor<16x8xf32>

@@ -54,7 +54,7 @@ module attributes {mhlo.num_replicas = 8 : i32} {
 // APPLY-NOT:     @step_sync_grad
 // APPLY:         func.func private @step_apply_grad
 // APPLY:           stablehlo.all_reduce
-// REMARK-DAG: [outline-accumulation] stablehlo.while applied: the step became functions: 4 trips add up what one applies
+// REMARK-DAG: [outline-accumulation] stablehlo.while applied: the step became functions: 4 calls accumulate gradients, one applies them
 func.func public @step(%w: tensor<4xf32>, %xs: tensor<4x4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<i32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -212,7 +212,7 @@ func.func public @unknown_trips(%w: tensor<4xf32>, %trips: tensor<i32>) -> tenso
 // CHECK-NEXT:        stablehlo.compare LT, %[[I]], %[[FOUR]]
 // CHECK:             %[[ONE:.*]] = stablehlo.constant dense<1>
 // CHECK-NEXT:        stablehlo.add %[[I]], %[[ONE]]
-// REMARK-DAG: [outline-accumulation] stablehlo.while applied: the step became functions: 4 trips add up what one applies
+// REMARK-DAG: [outline-accumulation] stablehlo.while applied: the step became functions: 4 calls accumulate gradients, one applies them
 func.func public @carried(%w: tensor<4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -282,7 +282,7 @@ func.func public @unreduced(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@
 // CHECK-LABEL:   func.func public @uneven
 // CHECK-NOT:       call
 // CHECK:           return
-// REMARK-DAG: [outline-accumulation] stablehlo.while missed: what is not reduced is split into parts that are not all of one size
+// REMARK-DAG: [outline-accumulation] stablehlo.while missed: an unreduced value is sharded into unequal parts
 // NUMERIC: skip (XLA aborts where what is not reduced is padded)
 func.func public @uneven(%x: tensor<16x7xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<7xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -314,7 +314,7 @@ func.func public @uneven(%x: tensor<16x7xf32> {sdy.sharding = #sdy.sharding<@mes
 // CHECK-LABEL:   func.func public @part_of_an_axis
 // CHECK-NOT:       call
 // CHECK:           return
-// REMARK-DAG: [outline-accumulation] stablehlo.while missed: what is not reduced is split over a part of an axis of the mesh
+// REMARK-DAG: [outline-accumulation] stablehlo.while missed: an unreduced value is sharded over a part of a mesh axis
 // NUMERIC: skip (XLA aborts where a value is not reduced over a part of an axis)
 func.func public @part_of_an_axis(%x: tensor<16x8xf32>) -> tensor<8xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -346,7 +346,7 @@ func.func public @part_of_an_axis(%x: tensor<16x8xf32>) -> tensor<8xf32> {
 // CHECK-LABEL:   func.func public @computed_before
 // CHECK-NOT:       call
 // CHECK:           return
-// REMARK-DAG: [outline-accumulation] stablehlo.while missed: what is not reduced goes from one part of the step to another (sdy.sharding_constraint at
+// REMARK-DAG: [outline-accumulation] stablehlo.while missed: an unreduced value goes from one stage of the step to another (sdy.sharding_constraint at
 func.func public @computed_before(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<8xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -427,7 +427,7 @@ func.func public @loss_of_another_loop(%x: tensor<16x8xf32> {sdy.sharding = #sdy
 // CHECK-LABEL:   func.func public @reduced_with_another_loop
 // CHECK-NOT:       call
 // CHECK:           return
-// REMARK-DAG: [outline-accumulation] stablehlo.while missed: what is not reduced goes from one part of the step to another{{$}}
+// REMARK-DAG: [outline-accumulation] stablehlo.while missed: an unreduced value goes from one stage of the step to another{{$}}
 func.func public @reduced_with_another_loop(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> (tensor<8xf32>, tensor<8xf32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>

@@ -1582,7 +1582,7 @@ func.func public @state_of_another_type(%x: tensor<3x4xf32>, %w: tensor<4xf32>, 
 // CHECK-LABEL: func.func public @side_effect
 // CHECK-NOT:     stablehlo.while
 // CHECK:         return
-// REMARK-DAG: [roll-accumulation] stablehlo.add missed: stablehlo.custom_call may do more than compute its results (stablehlo.custom_call at 
+// REMARK-DAG: [roll-accumulation] stablehlo.add missed: stablehlo.custom_call may have side effects (stablehlo.custom_call at 
 func.func public @side_effect(%x: tensor<4x4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0.0> : tensor<4xf32>
   %s0 = stablehlo.slice %x [0:1, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
@@ -1617,7 +1617,7 @@ func.func public @side_effect(%x: tensor<4x4xf32>, %w: tensor<4xf32>) -> tensor<
 // CHECK-LABEL: func.func public @side_effect_in_a_region
 // CHECK-NOT:     stablehlo.while
 // CHECK:         return
-// REMARK-DAG: [roll-accumulation] stablehlo.add missed: stablehlo.custom_call may do more than compute its results (stablehlo.custom_call at 
+// REMARK-DAG: [roll-accumulation] stablehlo.add missed: stablehlo.custom_call may have side effects (stablehlo.custom_call at 
 func.func public @side_effect_in_a_region(%x: tensor<4x4xf32>, %w: tensor<4xf32>, %p: tensor<i1>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0.0> : tensor<4xf32>
   %s0 = stablehlo.slice %x [0:1, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
@@ -1958,7 +1958,7 @@ func.func public @part_of_what_is_added_in_pairs(%x0: tensor<5xf32>, %x1: tensor
 // CHECK-LABEL: func.func public @complex_from_the_first_term
 // CHECK-NOT:     stablehlo.while
 // CHECK:         return
-// REMARK-DAG: [roll-accumulation] stablehlo.add missed: no start is known for a stablehlo.add of complex<f32> (stablehlo.add at 
+// REMARK-DAG: [roll-accumulation] stablehlo.add missed: no identity element is known for a stablehlo.add of complex<f32> (stablehlo.add at 
 func.func public @complex_from_the_first_term(%x: tensor<3x4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
   %s0 = stablehlo.slice %x [0:1, 0:4] : (tensor<3x4xf32>) -> tensor<1x4xf32>
   %r0 = stablehlo.reshape %s0 : (tensor<1x4xf32>) -> tensor<4xf32>
@@ -2268,7 +2268,7 @@ func.func public @unreduced_from_zero(%x: tensor<3x8x4xf32> {sdy.sharding = #sdy
 // CHECK-LABEL: func.func public @start_is_not_said
 // CHECK-NOT:     stablehlo.while
 // CHECK:         return
-// REMARK-DAG: [roll-accumulation] stablehlo.add missed: a carried value is not reduced, and its start does not say so (sdy.sharding_constraint at
+// REMARK-DAG: [roll-accumulation] stablehlo.add missed: a loop-carried value is unreduced, and its init operand does not say so (sdy.sharding_constraint at
 func.func public @start_is_not_said(%x: tensor<3x8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}, {}]>}, %w: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %s0 = stablehlo.slice %x [0:1, 0:8, 0:4] : (tensor<3x8x4xf32>) -> tensor<1x8x4xf32>
   %r0 = stablehlo.reshape %s0 : (tensor<1x8x4xf32>) -> tensor<8x4xf32>
@@ -2296,7 +2296,7 @@ func.func public @start_is_not_said(%x: tensor<3x8x4xf32> {sdy.sharding = #sdy.s
 // CHECK-LABEL: func.func public @said_of_an_array
 // CHECK-NOT:     stablehlo.while
 // CHECK:         return
-// REMARK-DAG: [roll-accumulation] stablehlo.add missed: a loop would carry a value before the constraint that says that it is not reduced (stablehlo.reshape at
+// REMARK-DAG: [roll-accumulation] stablehlo.add missed: a loop would carry a value before the constraint that says that it is unreduced (stablehlo.reshape at
 func.func public @said_of_an_array(%x: tensor<3x8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}, {}]>}) -> (tensor<4x4xf32>, tensor<3x4x4xf32>) {
   %zero = stablehlo.constant dense<0.0> : tensor<4x4xf32>
   %start = sdy.sharding_constraint %zero <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
@@ -2332,7 +2332,7 @@ func.func public @said_of_an_array(%x: tensor<3x8x4xf32> {sdy.sharding = #sdy.sh
 // CHECK-LABEL: func.func public @shares_unreduced
 // CHECK-NOT:     stablehlo.while
 // CHECK:         return
-// REMARK-DAG: [roll-accumulation] stablehlo.add missed: a loop would read from outside what is not reduced (sdy.sharding_constraint at
+// REMARK-DAG: [roll-accumulation] stablehlo.add missed: an unreduced value would be a live-in of the loop (sdy.sharding_constraint at
 func.func public @shares_unreduced(%x: tensor<3x8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}, {}]>}) -> tensor<4x4xf32> {
   %zero = stablehlo.constant dense<0.0> : tensor<4x4xf32>
   %start = sdy.sharding_constraint %zero <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
@@ -2370,7 +2370,7 @@ func.func public @shares_unreduced(%x: tensor<3x8x4xf32> {sdy.sharding = #sdy.sh
 // CHECK-LABEL: func.func public @kept_unreduced
 // CHECK-NOT:     stablehlo.while
 // CHECK:         return
-// REMARK-DAG: [roll-accumulation] stablehlo.add missed: a sum or an array of what is not reduced would not say so (sdy.sharding_constraint at
+// REMARK-DAG: [roll-accumulation] stablehlo.add missed: a sum or an array of unreduced values would not say so (sdy.sharding_constraint at
 func.func public @kept_unreduced(%x: tensor<3x8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}, {}]>}) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
   %zero = stablehlo.constant dense<0.0> : tensor<4x4xf32>
   %start = sdy.sharding_constraint %zero <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
@@ -2402,7 +2402,7 @@ func.func public @kept_unreduced(%x: tensor<3x8x4xf32> {sdy.sharding = #sdy.shar
 // CHECK-LABEL: func.func public @arguments_that_are_not_reduced
 // CHECK-NOT:     stablehlo.while
 // CHECK:         return
-// REMARK-DAG: [roll-accumulation] stablehlo.add missed: arguments that are not reduced would be put into one array
+// REMARK-DAG: [roll-accumulation] stablehlo.add missed: unreduced arguments would be stacked
 func.func public @arguments_that_are_not_reduced(%x: tensor<3x8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}, {}]>}, %g0: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}], unreduced={"x"}>}, %g1: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}], unreduced={"x"}>}, %g2: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}], unreduced={"x"}>}) -> tensor<4x4xf32> {
   %zero = stablehlo.constant dense<0.0> : tensor<4x4xf32>
   %start = sdy.sharding_constraint %zero <@mesh, [{}, {}], unreduced={"x"}> : tensor<4x4xf32>
@@ -2439,7 +2439,7 @@ func.func public @arguments_that_are_not_reduced(%x: tensor<3x8x4xf32> {sdy.shar
 // CHECK-COUNT-2:   stablehlo.while
 // CHECK-NOT:       stablehlo.while
 // CHECK:           return
-// REMARK-DAG: [roll-accumulation] stablehlo.add missed: what some copies read is computed outside of their block (stablehlo.constant
+// REMARK-DAG: [roll-accumulation] stablehlo.add missed: live-ins of some copies are computed outside of their block (stablehlo.constant
 func.func public @made_outside(%x: tensor<4xi32>) -> tensor<4xi32> {
   %y = stablehlo.add %x, %x : tensor<4xi32>
   %zero = stablehlo.constant dense<0> : tensor<i32>

@@ -21,7 +21,7 @@ module attributes {mhlo.num_replicas = 8 : i32} {
 // CHECK-NEXT:    %[[AGAIN:.*]] = stablehlo.constant dense<8.000000e+00> : tensor<4xf32>
 // CHECK-NEXT:    %[[C:.*]] = stablehlo.multiply %[[B]], %[[AGAIN]]
 // CHECK-NEXT:    return %[[C]]
-// REMARK-COUNT-2: [simplify-all-reduces] stablehlo.all_reduce applied: all devices of a group have the same: it is that, 8 times
+// REMARK-COUNT-2: [simplify-all-reduces] stablehlo.all_reduce applied: its operand is uniform over the replica groups: it is multiplied by 8
 func.func public @twice(%x: tensor<4xf32>) -> tensor<4xf32> {
   %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
   %n = stablehlo.negate %a : tensor<4xf32>
@@ -92,7 +92,7 @@ func.func public @in_turn(%x: tensor<4xi32>) -> tensor<4xi32> {
 // Legal when: the reduced value is uniform over the replica groups
 // CHECK-LABEL:   func.func public @factor_of_each_device
 // CHECK-COUNT-2: stablehlo.all_reduce
-// REMARK: [simplify-all-reduces] stablehlo.all_reduce missed: what it reduces is not proven uniform over the replica groups: stablehlo.replica_id may give each device another result
+// REMARK: [simplify-all-reduces] stablehlo.all_reduce missed: its operand is not proven uniform over the replica groups: stablehlo.replica_id may give each device another result
 func.func public @factor_of_each_device(%x: tensor<4xf32>) -> tensor<4xf32> {
   %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
   %d = stablehlo.replica_id : tensor<ui32>
@@ -137,7 +137,7 @@ func.func public @groups_of_several_sizes(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // CHECK-LABEL:   func.func public @replicas_of_many_partitions
 // CHECK-COUNT-2: stablehlo.all_reduce
-// REMARK: [simplify-all-reduces] stablehlo.all_reduce missed: each number in its replica groups is many devices
+// REMARK: [simplify-all-reduces] stablehlo.all_reduce missed: each id in its replica groups stands for several devices
 func.func public @replicas_of_many_partitions(%x: tensor<4xf32>) -> tensor<4xf32> {
   %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>} : (tensor<4xf32>) -> tensor<4xf32>
   %b = "stablehlo.all_reduce"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>} : (tensor<4xf32>) -> tensor<4xf32>
@@ -202,8 +202,8 @@ func.func public @sum_of_constants() -> tensor<4xf32> {
 
 module attributes {mhlo.num_replicas = 8 : i32} {
 
-// REMARK-COUNT-9: [simplify-all-reduces] stablehlo.all_reduce applied: a term that all devices of a group have already is added after it
-// REMARK-NEXT: [simplify-all-reduces] stablehlo.all_reduce applied: all devices of a group have the same: it is that, 8 times
+// REMARK-COUNT-9: [simplify-all-reduces] stablehlo.all_reduce applied: a uniform term is added after it
+// REMARK-NEXT: [simplify-all-reduces] stablehlo.all_reduce applied: its operand is uniform over the replica groups: it is multiplied by 8
 
 // A mean that is carried on: the accumulator is its own mean.
 // CHECK-LABEL: func.func public @mean_carried_on
@@ -436,7 +436,7 @@ func.func public @mean_of_what_is_summed(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-LABEL: func.func public @start_of_each_device
 // CHECK:           %[[S:.*]] = stablehlo.add
 // CHECK-NEXT:      "stablehlo.all_reduce"(%[[S]])
-// REMARK-NEXT: [simplify-all-reduces] stablehlo.all_reduce missed: a term of what it reduces is not proven uniform over the replica groups: an argument of the function may vary
+// REMARK-NEXT: [simplify-all-reduces] stablehlo.all_reduce missed: a term of its operand is not proven uniform over the replica groups: an argument of the function may vary
 func.func public @start_of_each_device(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
   %eight = stablehlo.constant dense<8.0> : tensor<4xf32>
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -464,8 +464,8 @@ func.func public @start_of_each_device(%x: tensor<4xf32>, %y: tensor<4xf32>) -> 
 // CHECK:           %[[M:.*]] = stablehlo.add %[[ACC]], %
 // CHECK-NEXT:      %[[S:.*]] = stablehlo.add %[[M]], %[[X]]
 // CHECK-NEXT:      "stablehlo.all_reduce"(%[[S]])
-// REMARK-NEXT: [simplify-all-reduces] stablehlo.all_reduce applied: a term that all devices of a group have already is added after it
-// REMARK-NEXT: [simplify-all-reduces] stablehlo.all_reduce missed: a term of what it reduces is not proven uniform over the replica groups: an argument of the function may vary
+// REMARK-NEXT: [simplify-all-reduces] stablehlo.all_reduce applied: a uniform term is added after it
+// REMARK-NEXT: [simplify-all-reduces] stablehlo.all_reduce missed: a term of its operand is not proven uniform over the replica groups: an argument of the function may vary
 func.func public @uniform_in_smaller_groups(%x: tensor<4xf32>) -> tensor<4xf32> {
   %eight = stablehlo.constant dense<8.0> : tensor<4xf32>
   %half = stablehlo.constant dense<0.5> : tensor<4xf32>
@@ -494,7 +494,7 @@ func.func public @uniform_in_smaller_groups(%x: tensor<4xf32>) -> tensor<4xf32> 
 // CHECK-LABEL: func.func public @divided_by_another_number
 // CHECK:           %[[S:.*]] = stablehlo.add
 // CHECK-NEXT:      "stablehlo.all_reduce"(%[[S]])
-// REMARK-NEXT: [simplify-all-reduces] stablehlo.all_reduce missed: a term that all devices have is not multiplied by one over their number, 8
+// REMARK-NEXT: [simplify-all-reduces] stablehlo.all_reduce missed: a uniform term is not multiplied by one over the number of devices, 8
 func.func public @divided_by_another_number(%x: tensor<4xf32>) -> tensor<4xf32> {
   %none = stablehlo.constant dense<0.0> : tensor<4xf32>
   %four_ = stablehlo.constant dense<4.0> : tensor<4xf32>
@@ -518,7 +518,7 @@ func.func public @divided_by_another_number(%x: tensor<4xf32>) -> tensor<4xf32> 
 // CHECK-LABEL: func.func public @sum_carried_on
 // CHECK:           %[[S:.*]] = stablehlo.add
 // CHECK-NEXT:      "stablehlo.all_reduce"(%[[S]])
-// REMARK-NEXT: [simplify-all-reduces] stablehlo.all_reduce missed: a term that all devices have is not multiplied by one over their number, 8
+// REMARK-NEXT: [simplify-all-reduces] stablehlo.all_reduce missed: a uniform term is not multiplied by one over the number of devices, 8
 func.func public @sum_carried_on(%x: tensor<4xf32>) -> tensor<4xf32> {
   %none = stablehlo.constant dense<0.0> : tensor<4xf32>
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -703,7 +703,7 @@ module attributes {mhlo.num_replicas = 3 : i32} {
 // A third of three terms is one of them, as far as a division rounds; a number that is not quite a third is another one.
 // CHECK-LABEL: func.func public @divided_by_three
 // CHECK:           "stablehlo.all_reduce"(%arg0)
-// REMARK-NEXT: [simplify-all-reduces] stablehlo.all_reduce applied: a term that all devices of a group have already
+// REMARK-NEXT: [simplify-all-reduces] stablehlo.all_reduce applied: a uniform term is added after it
 // NUMERIC: skip (the oracle has no three devices)
 func.func public @divided_by_three(%x: tensor<4xf32>) -> tensor<4xf32> {
   %none = stablehlo.constant dense<0.0> : tensor<4xf32>
@@ -728,7 +728,7 @@ func.func public @divided_by_three(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-LABEL: func.func public @times_a_rounded_third
 // CHECK:           %[[S:.*]] = stablehlo.add
 // CHECK-NEXT:      "stablehlo.all_reduce"(%[[S]])
-// REMARK-NEXT: [simplify-all-reduces] stablehlo.all_reduce missed: a term that all devices have is not multiplied by one over their number, 3
+// REMARK-NEXT: [simplify-all-reduces] stablehlo.all_reduce missed: a uniform term is not multiplied by one over the number of devices, 3
 // NUMERIC: skip (the oracle has no three devices)
 func.func public @times_a_rounded_third(%x: tensor<4xf32>) -> tensor<4xf32> {
   %none = stablehlo.constant dense<0.0> : tensor<4xf32>

@@ -559,7 +559,7 @@ func.func public @largest_in_a_loop(%x: tensor<8xf32>) -> tensor<f32> {
 // CHECK-LABEL:   func.func public @largest_from_a_loop
 // CHECK-COUNT-1: stablehlo.while
 // CHECK-NOT:     stablehlo.while
-// REMARK-DAG: [split-microbatches] stablehlo.reduce missed: a reduce starts from what is computed for each micro-batch
+// REMARK-DAG: [split-microbatches] stablehlo.reduce missed: a reduce starts from a value that is computed for each micro-batch
 func.func public @largest_from_a_loop(%x: tensor<8xf32>) -> tensor<f32> {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
   %one = stablehlo.constant dense<1.0> : tensor<f32>
@@ -581,7 +581,7 @@ func.func public @largest_from_a_loop(%x: tensor<8xf32>) -> tensor<f32> {
 // CHECK-LABEL:   func.func public @loop_from_one
 // CHECK-COUNT-1: stablehlo.while
 // CHECK-NOT:     stablehlo.while
-// REMARK-DAG: [split-microbatches] stablehlo.while missed: a loop adds what examples add to what is not zero
+// REMARK-DAG: [split-microbatches] stablehlo.while missed: a loop sums examples onto a value that is not zero
 func.func public @loop_from_one(%x: tensor<8xf32>) -> tensor<f32> {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
   %start = stablehlo.constant dense<1.0> : tensor<f32>
@@ -606,7 +606,7 @@ func.func public @loop_from_one(%x: tensor<8xf32>) -> tensor<f32> {
 // CHECK-LABEL:   func.func public @printed_in_a_loop
 // CHECK-COUNT-1: stablehlo.while
 // CHECK-NOT:     stablehlo.while
-// REMARK-DAG: [split-microbatches] stablehlo.custom_call missed: stablehlo.custom_call may do more than compute its results
+// REMARK-DAG: [split-microbatches] stablehlo.custom_call missed: stablehlo.custom_call may have side effects
 func.func public @printed_in_a_loop(%x: tensor<8xf32>) -> tensor<f32> {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
   %first = stablehlo.constant dense<0> : tensor<i32>
@@ -659,7 +659,7 @@ func.func public @dynamic(%x: tensor<8xf32>, %d: tensor<?xf32>) -> tensor<?xf32>
 // Worth it when: something is summed over the examples
 // CHECK-LABEL:   func.func public @one_by_one
 // CHECK-NOT:     stablehlo.while
-// REMARK-DAG: [split-microbatches] func.func missed: nothing is added up over the examples
+// REMARK-DAG: [split-microbatches] func.func missed: nothing is summed over the examples
 func.func public @one_by_one(%x: tensor<8xf32>) -> tensor<8xf32> {
   %a = stablehlo.abs %x : tensor<8xf32>
   return %a : tensor<8xf32>

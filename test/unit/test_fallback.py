@@ -249,7 +249,7 @@ def test_what_the_compiler_loses_is_left_out_alone(monkeypatch: pytest.MonkeyPat
     lowered = f.lower(*arguments())
     assert in_loops(lowered) == [16]
     *others, last = paropt.remarks(lowered)
-    assert any("the compiler lost what was said of its sum" in remark.text for remark in others if not remark.applied)
+    assert any("the compiler lost the constraint of its sum" in remark.text for remark in others if not remark.applied)
     assert not last.applied and "each of these sums stays as it was" in last.text
 
 
