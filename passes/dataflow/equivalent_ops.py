@@ -1,4 +1,7 @@
-"""Values that a block computes twice: by the same ops, from the same values. XLA finds that out, and does it once."""
+"""Values that a block computes twice: by the same ops, from the same values. XLA finds that out, and does it once.
+
+Tests: test/passes/merge-repeated-ops.mlir, test/passes/defer-sync.mlir.
+"""
 
 from collections import defaultdict
 

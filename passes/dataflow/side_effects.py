@@ -1,4 +1,7 @@
-"""Ops that only compute results, wherever and however often they are done."""
+"""Ops that only compute results, wherever and however often they are done.
+
+Tests: test/passes/roll-accumulation.mlir, test/passes/fuse-loops.mlir.
+"""
 
 from jaxlib.mlir import ir
 

@@ -2,6 +2,8 @@
 
 Found forward from the sources, through linear ops and loops, to the all_reduces. Every op on the way must be linear
 in the values that are not reduced, and read nothing else as an addend but zeros: a half-marked sum is silently wrong.
+
+Tests: test/passes/annotate-unreduced.mlir, test/numeric/test_explicit_mode.py.
 """
 
 from jaxlib.mlir import ir

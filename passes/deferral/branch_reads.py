@@ -2,6 +2,8 @@
 
 A loop over all micro-batches of several steps updates the parameters in every fourth trip, say: only that branch reads
 the sum of gradients.
+
+Tests: test/passes/defer-sync-branches.mlir, test/numeric/test_branch_reads.py.
 """
 
 from collections.abc import Sequence

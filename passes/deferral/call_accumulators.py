@@ -2,6 +2,8 @@
 
 Where nothing else needs them in each call, they might be handed on unreduced. What needs them in some calls only is
 computed under a mask: in a branch, for a select, or for a product by 0 or 1, as by `optax.MultiSteps`.
+
+Tests: test/passes/defer-sync-calls.mlir, test/numeric/test_accumulate_calls.py.
 """
 
 from collections.abc import Collection, Iterator

@@ -1,4 +1,7 @@
-"""Says which accumulators a program hands back reduced in each call, and how they need not be."""
+"""Says which accumulators a program hands back reduced in each call, and how they need not be.
+
+Tests: test/passes/defer-sync-calls.mlir, test/numeric/test_accumulate_calls.py.
+"""
 
 from typing import Any
 

@@ -1,4 +1,7 @@
-"""Gathers what justifies a deferral."""
+"""Gathers what justifies a deferral.
+
+Tests: test/unit/test_certificate.py.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple

@@ -2,6 +2,8 @@
 
 %r:2 = while (%acc = %zeros, %was_reset = true) { ...  return %next, %resets }
 %sum = if %r#1 { return %zeros } else { return all_reduce(%r#0) }
+
+Tests: test/passes/defer-sync-resets.mlir, test/numeric/test_reset_sums.py.
 """
 
 from collections.abc import Iterable, Sequence

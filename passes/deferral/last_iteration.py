@@ -1,4 +1,7 @@
-"""Takes a branch that runs in the last trip only out of its loop: "sync on the last micro-batch", as users write it."""
+"""Takes a branch that runs in the last trip only out of its loop: "sync on the last micro-batch", as users write it.
+
+Tests: test/passes/defer-sync.mlir, test/numeric/test_user_programs.py.
+"""
 
 from jaxlib.mlir import ir
 

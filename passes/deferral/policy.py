@@ -1,4 +1,7 @@
-"""What a user allows `defer-sync`: which mesh axes, and memory for what."""
+"""What a user allows `defer-sync`: which mesh axes, and memory for what.
+
+Tests: test/passes/defer-sync-policy.mlir, test/unit/test_policy_choice.py.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

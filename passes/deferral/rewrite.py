@@ -1,4 +1,7 @@
-"""Takes reductions out of loops: a loop carries partial values, and one reduction of each follows it."""
+"""Takes reductions out of loops: a loop carries partial values, and one reduction of each follows it.
+
+Tests: test/passes/defer-sync.mlir, test/passes/defer-sync-nests.mlir.
+"""
 
 from dataclasses import replace
 from functools import partial

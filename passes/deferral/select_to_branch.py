@@ -1,6 +1,8 @@
 """Makes branches of what a loop selects by its counter, so that only the trips that keep an update compute it.
 
 Ifs and cases in the body that take their branches by the same counter become part of it.
+
+Tests: test/passes/defer-sync-selects.mlir, test/numeric/test_selected_updates.py.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,4 +1,7 @@
-"""What it saves, and costs, to hold a sum whole that a program splits, or to leave its split to what follows it."""
+"""What it saves, and costs, to hold a sum whole that a program splits, or to leave its split to what follows it.
+
+Tests: test/passes/expose-all-reduces.mlir, test/numeric/test_held_splits.py.
+"""
 
 from collections.abc import Iterable
 from math import prod

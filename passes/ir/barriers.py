@@ -1,4 +1,7 @@
-"""`stablehlo.optimization_barrier`: a result for each operand, which is that operand; nothing is moved across it."""
+"""`stablehlo.optimization_barrier`: a result for each operand, which is that operand; nothing is moved across it.
+
+Tests: test/passes/defer-sync-barriers.mlir, test/numeric/test_barriers.py.
+"""
 
 from jaxlib.mlir import ir
 

@@ -1,4 +1,7 @@
-"""What the body of a counted loop makes of its counter: numbers, and rows of stacked values."""
+"""What the body of a counted loop makes of its counter: numbers, and rows of stacked values.
+
+Tests: test/passes/roll-accumulation.mlir, test/numeric/test_rolling.py.
+"""
 
 from collections.abc import Sequence
 from typing import Any

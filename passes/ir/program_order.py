@@ -1,4 +1,7 @@
-"""The order of ops in a block, and in the branches within it."""
+"""The order of ops in a block, and in the branches within it.
+
+Tests: test/unit/test_propagation.py, test/passes/fuse-all-reduces.mlir.
+"""
 
 from jaxlib.mlir import ir
 

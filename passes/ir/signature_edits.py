@@ -1,4 +1,7 @@
-"""Edits of what a function says about its arguments and results."""
+"""Edits of what a function says about its arguments and results.
+
+Tests: test/passes/annotate-aliases.mlir, test/passes/annotate-contract.mlir.
+"""
 
 from collections.abc import Mapping
 

@@ -2,6 +2,8 @@
 
 Part i of M has the examples i, M + i, 2 M + i and so on: of examples that are split over devices, each device has as
 many in every part, and keeps them.
+
+Tests: test/passes/split-microbatches.mlir, test/numeric/test_split.py.
 """
 
 from collections import defaultdict

@@ -1,4 +1,7 @@
-"""Two loops of which the second reads, trip by trip, what the first has kept: forward and backward passes."""
+"""Two loops of which the second reads, trip by trip, what the first has kept: forward and backward passes.
+
+Tests: test/passes/fuse-loops.mlir, test/numeric/test_fusing_loops.py.
+"""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise

@@ -1,4 +1,7 @@
-"""Builds the loop that makes each trip of one loop right after a trip of another."""
+"""Builds the loop that makes each trip of one loop right after a trip of another.
+
+Tests: test/passes/fuse-loops.mlir, test/property/test_loop_pairs.py.
+"""
 
 from jaxlib.mlir import ir
 

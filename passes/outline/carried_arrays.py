@@ -1,6 +1,8 @@
 """Makes a loop carry values that can be arguments and results of programs: arrays of all devices, each fully reduced.
 
 A sum that is not taken yet is carried with a first dimension that counts the devices that hold its addends.
+
+Tests: test/passes/outline-accumulation.mlir, test/numeric/test_accumulate.py.
 """
 
 from math import prod

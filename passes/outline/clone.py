@@ -1,4 +1,7 @@
-"""Copies of ops that read other values."""
+"""Copies of ops that read other values.
+
+Tests: test/passes/outline-accumulation.mlir.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -1,4 +1,7 @@
-"""Writes the stages of a training step as functions, which its entry calls."""
+"""Writes the stages of a training step as functions, which its entry calls.
+
+Tests: test/passes/outline-accumulation.mlir, test/numeric/test_accumulate.py.
+"""
 
 from collections.abc import Sequence
 

@@ -2,6 +2,8 @@
 
 Between two of them, values of one device are carried with a first dimension that counts devices; arguments of the
 manual computation are read where it reads them.
+
+Tests: test/passes/outline-accumulation.mlir, test/numeric/test_accumulate.py.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,7 @@
-"""What the functions of an outlined step take and return: written on its entry, read by whoever calls them."""
+"""What the functions of an outlined step take and return: written on its entry, read by whoever calls them.
+
+Tests: test/passes/outline-accumulation.mlir, test/numeric/test_accumulate.py.
+"""
 
 from typing import NamedTuple
 

@@ -1,6 +1,8 @@
 """What of a training step comes before its accumulation loop, in each trip, and after it.
 
 Constants belong to no stage: each has its own copies.
+
+Tests: test/passes/outline-accumulation.mlir, test/numeric/test_accumulate.py.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -1,4 +1,7 @@
-"""Makes one reduction of several, in front of the last one."""
+"""Makes one reduction of several, in front of the last one.
+
+Tests: test/passes/bucket-all-reduces.mlir, test/numeric/test_bucketing.py.
+"""
 
 from collections.abc import Sequence
 from math import prod

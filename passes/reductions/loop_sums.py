@@ -1,4 +1,7 @@
-"""Sums that one loop adds up, and nothing but what follows it reads."""
+"""Sums that one loop adds up, and nothing but what follows it reads.
+
+Tests: test/passes/bucket-all-reduces.mlir, test/numeric/test_bucketing.py.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,6 +1,8 @@
 """Terms that all devices of a group have already, in sums that are reduced: where a program carries a mean on.
 
 In `acc = pmean(acc + g)` the accumulator is uniform, hence its own mean: `acc + pmean(g)`.
+
+Tests: test/passes/simplify-all-reduces.mlir, test/numeric/test_explicit_loops.py.
 """
 
 import math

@@ -1,4 +1,7 @@
-"""Makes a loop that counts its trips from 0."""
+"""Makes a loop that counts its trips from 0.
+
+Tests: test/passes/roll-accumulation.mlir, test/passes/split-microbatches.mlir.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple

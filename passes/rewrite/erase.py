@@ -1,4 +1,7 @@
-"""Erases what nothing reads any more."""
+"""Erases what nothing reads any more.
+
+Tests: test/passes/inline-branches.mlir.
+"""
 
 from collections.abc import Sequence
 

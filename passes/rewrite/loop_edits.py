@@ -1,4 +1,7 @@
-"""Edits of a `stablehlo.while`: other start values, more carried values."""
+"""Edits of a `stablehlo.while`: other start values, more carried values.
+
+Tests: test/passes/defer-sync-nests.mlir, test/numeric/test_updates.py.
+"""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,7 @@
-"""Does the last trip of a counting loop after the loop."""
+"""Does the last trip of a counting loop after the loop.
+
+Tests: test/passes/peel-last-sync.mlir, test/numeric/test_peeling.py.
+"""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,7 @@
-"""What `expose-all-reduces` notes on ops about how values lie on the mesh, and who reads it."""
+"""What `expose-all-reduces` notes on ops about how values lie on the mesh, and who reads it.
+
+Tests: test/passes/annotate-unreduced.mlir, test/numeric/test_as_xla_splits.py.
+"""
 
 import re
 from collections.abc import Collection, Sequence

@@ -1,4 +1,7 @@
-"""Channel handles: new ones, and which all_reduces may share one."""
+"""Channel handles: new ones, and which all_reduces may share one.
+
+Tests: test/passes/channels.mlir.
+"""
 
 from collections import defaultdict
 

@@ -1,4 +1,7 @@
-"""The order in which XLA hands ops to Shardy, whose propagation settles by order what is equal otherwise."""
+"""The order in which XLA hands ops to Shardy, whose propagation settles by order what is equal otherwise.
+
+Tests: test/unit/test_propagation.py, test/numeric/test_as_xla_splits.py.
+"""
 
 from jaxlib.mlir import ir
 

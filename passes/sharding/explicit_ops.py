@@ -1,4 +1,7 @@
-"""Builders of ops of Shardy's explicit form."""
+"""Builders of ops of Shardy's explicit form.
+
+Tests: test/passes/expose-all-reduces.mlir, test/passes/annotate-unreduced.mlir.
+"""
 
 from jaxlib.mlir import ir
 

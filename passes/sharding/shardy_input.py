@@ -3,6 +3,8 @@
 XLA drops ops that leave a value as it is, turns loops that carry a value unchanged into loops that read it from
 outside, lets what they read be split further than the program says, and makes reshapes of broadcasts that only add
 dimensions of one element.
+
+Tests: test/numeric/test_as_xla_splits.py.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,6 +1,8 @@
 """Lookups and updates at one index, and pads that cut, written as slices: so XLA follows what of them is not reduced.
 
 XLA:TPU and XLA:GPU make slices of them before they partition the program, and reduce what these slices read and make.
+
+Tests: test/passes/annotate-unreduced.mlir, test/numeric/test_followed.py.
 """
 
 from collections.abc import Sequence

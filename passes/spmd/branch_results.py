@@ -3,6 +3,8 @@
 Shardy aborts the process on a `stablehlo.if` whose results are unreduced over different axes, and XLA:GPU on any of
 several results that are; a `case` both follow. But XLA:GPU makes an `if` of each `case` of two that is chosen by a
 predicate, as JAX's `lax.cond` is; of three, it can't.
+
+Tests: test/passes/annotate-unreduced.mlir, test/numeric/test_plain_branches.py.
 """
 
 from collections.abc import Mapping, Sequence

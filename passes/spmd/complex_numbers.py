@@ -1,4 +1,7 @@
-"""Complex numbers in a program for all devices, part by part: that is how XLA follows what of them is not reduced."""
+"""Complex numbers in a program for all devices, part by part: that is how XLA follows what of them is not reduced.
+
+Tests: test/passes/annotate-unreduced.mlir, test/numeric/test_followed.py.
+"""
 
 from collections.abc import Sequence
 

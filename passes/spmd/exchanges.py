@@ -1,4 +1,7 @@
-"""Where devices exchange parts of a value for one reader, because XLA alone decides so on some targets only."""
+"""Where devices exchange parts of a value for one reader, because XLA alone decides so on some targets only.
+
+Tests: test/passes/expose-all-reduces.mlir, test/numeric/test_hybrid_sharding.py.
+"""
 
 from collections.abc import Collection, Sequence
 

@@ -1,4 +1,7 @@
-"""What `expose-all-reduces` has written, in parts that have no value in common: one may stay without another."""
+"""What `expose-all-reduces` has written, in parts that have no value in common: one may stay without another.
+
+Tests: test/passes/annotate-unreduced.mlir, test/numeric/test_region_sums.py.
+"""
 
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -7,6 +7,8 @@ those of experts, devices exchange parts of what they have split otherwise for p
 
 A table that is split by features, over an axis that splits tokens as well, gets the gradients of its rows split like
 that: of the rows' numbers, which are few bytes, XLA gathers what the gradients lack.
+
+Tests: test/passes/expose-all-reduces.mlir, test/numeric/test_other_collectives.py.
 """
 
 from collections.abc import Mapping, Sequence

@@ -2,6 +2,8 @@
 
 Shardy settles conflicts by what it meets first, and a constraint is met before all else: where parameters are split
 over the same axes as examples, activations could come to be split otherwise, and be gathered for that.
+
+Tests: test/passes/annotate-unreduced.mlir, test/numeric/test_held_splits.py.
 """
 
 from collections.abc import Iterator, Sequence

@@ -9,6 +9,8 @@ becomes
 
 No word of Shardy says of a value that it is a device's part of a maximum, as `unreduced` does for sums: so the array
 says it. A maximum may be taken twice of the same, so that it does not matter from what each device starts.
+
+Tests: test/passes/expose-all-reduces-maxima.mlir, test/numeric/test_running_maxima.py.
 """
 
 from collections.abc import Iterator

@@ -4,6 +4,8 @@
                                 %c1 = add %c, %s
 
 The partitioner reduces the former in each trip, for `%c` is on all devices; so `counts.at[labels].add(1)` is written.
+
+Tests: test/passes/expose-all-reduces.mlir, test/numeric/test_user_programs.py.
 """
 
 from collections.abc import Iterator

@@ -6,6 +6,8 @@
 }
 
 What is added to such a sum in there, as an L2 penalty to a gradient, is returned beside it first, and added outside.
+
+Tests: test/passes/annotate-unreduced.mlir, test/numeric/test_region_sums.py.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,7 @@
-"""Edits that say how values are sharded."""
+"""Edits that say how values are sharded.
+
+Tests: test/passes/annotate-shardings.mlir, test/passes/annotate-contract.mlir.
+"""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,7 @@
-"""Which results are new values of which arguments, and what is still read once a result is there."""
+"""Which results are new values of which arguments, and what is still read once a result is there.
+
+Tests: test/passes/annotate-aliases.mlir, test/passes/annotate-contract.mlir.
+"""
 
 from collections.abc import Iterable, Iterator
 

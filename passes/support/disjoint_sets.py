@@ -1,4 +1,7 @@
-"""Disjoint sets: what belongs together because it shares members."""
+"""Disjoint sets: what belongs together because it shares members.
+
+Tests: test/passes/annotate-unreduced.mlir.
+"""
 
 from collections.abc import Sequence
 

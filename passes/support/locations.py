@@ -1,4 +1,7 @@
-"""Kinds of locations: jaxlib has a class for each, but in 0.10.0, where all are of one class, which is asked."""
+"""Kinds of locations: jaxlib has a class for each, but in 0.10.0, where all are of one class, which is asked.
+
+Tests: test/unit/test_pipeline.py.
+"""
 
 from collections.abc import Callable
 from typing import Any

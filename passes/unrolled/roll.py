@@ -1,4 +1,7 @@
-"""Builds the loop that does what M copies did one after the other."""
+"""Builds the loop that does what M copies did one after the other.
+
+Tests: test/passes/roll-accumulation.mlir, test/numeric/test_rolling.py.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -133,6 +133,23 @@ def test_links_of_the_pages_lead_to_files() -> None:
     assert [(page.name, link) for page, link in links if not (page.parent / link).exists()] == []
 
 
+SHARED = [path for path in sources("passes") if path.parent.name not in ("passes", "core") and path.stem != "__init__"]
+TESTED = {name for path in sources("test") for name in imported(path)}
+
+
+@pytest.mark.parametrize("path", SHARED, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_reader_finds_the_tests_of_a_file(path: Path) -> None:
+    """A test imports it, or its docstring ends in `Tests: test/passes/a.mlir, test/unit/test_b.py.`"""
+    last = (ast.get_docstring(ast.parse(path.read_text())) or "").splitlines()[-1]
+    if not last.startswith("Tests: "):
+        name = f"paropt.passes.{path.parent.name}.{path.stem}"
+        assert any(is_within(found, name) for found in TESTED), "no test imports it, and it names none"
+        return
+    assert last.endswith(".")
+    named = last.removeprefix("Tests: ").removesuffix(".").split(", ")
+    assert [file for file in named if not (ROOT / file).is_file()] == []
+
+
 def test_no_two_files_share_a_name() -> None:
     """A reader who hears the name of a file knows which one it is."""
     names = Counter(path.stem for path in sources("passes") if path.stem != "__init__")
