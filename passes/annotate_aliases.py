@@ -1,4 +1,4 @@
-"""Writes down which argument each result may overwrite."""
+"""Aliases of results and the arguments that they may overwrite."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal

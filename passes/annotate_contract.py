@@ -1,4 +1,4 @@
-"""Writes down that state, gradients and what replaces them are sharded alike."""
+"""Equal shardings for old and new state, and for gradients and their parameters."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Shards arguments by rules on their names and roles."""
+"""Shardings of arguments by rules on their names and roles."""
 
 import difflib
 from math import prod

@@ -1,4 +1,4 @@
-"""Tells XLA which values are not reduced yet."""
+"""Sharding constraints that tell XLA which values are unreduced."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache

@@ -1,4 +1,4 @@
-"""Combines reductions into buckets: fewer, larger collectives."""
+"""Buckets of reductions: fewer, larger collectives."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

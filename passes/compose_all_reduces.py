@@ -1,4 +1,4 @@
-"""Writes reductions in steps, by shards or over one mesh axis after the other, as the one all_reduce that they are."""
+"""Hierarchies of reductions, by shards or over one mesh axis after the other, as one all_reduce."""
 
 from typing import NamedTuple
 

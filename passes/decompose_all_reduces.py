@@ -1,4 +1,4 @@
-"""Writes all_reduces in the steps in which the program has written them."""
+"""All_reduces as the hierarchy of collectives that the program has written."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Defers the reduction of accumulated gradients until after the loop."""
+"""Deferral of the reduction of accumulated gradients until after the loop."""
 
 from typing import Annotated
 

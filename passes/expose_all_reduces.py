@@ -1,4 +1,4 @@
-"""Writes the reductions that the partitioner will add into the program."""
+"""The reductions of a global-view program, which the partitioner would add, as ops."""
 
 from collections import defaultdict
 from collections.abc import Iterable

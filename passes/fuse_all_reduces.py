@@ -1,4 +1,4 @@
-"""Fuses sums of reductions: one collective where there were several."""
+"""Fusion of sums of reductions: one collective where there were several."""
 
 from collections.abc import Sequence
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""Makes one loop of a loop of forward passes and the loop of their backward passes, so that no activation is kept."""
+"""Fusion of a loop of forward passes with the loop of their backward passes, so that no activation is kept."""
 
 from jaxlib.mlir import ir
 

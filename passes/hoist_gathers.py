@@ -1,4 +1,4 @@
-"""All-gathers sharded parameters once per step, in front of the loop over micro-batches."""
+"""All-gathers of sharded parameters, once per step, before the loop over micro-batches."""
 
 from collections import defaultdict
 from collections.abc import Iterator

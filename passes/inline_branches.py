@@ -1,4 +1,4 @@
-"""Inlines the branches that are always taken, and the values that are always selected."""
+"""Branches and selects with constant predicates, inlined."""
 
 from jaxlib.mlir import ir
 

@@ -1,4 +1,4 @@
-"""Inlines calls: the normal form that every other pass assumes."""
+"""Calls, inlined: the normal form that every other pass assumes."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import prod

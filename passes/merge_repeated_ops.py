@@ -1,4 +1,4 @@
-"""Merges what a program computes twice, as XLA would."""
+"""Equivalent ops, merged as XLA would."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Cuts a training step with an accumulation loop into functions that may be programs of their own."""
+"""A training step with an accumulation loop as functions that may be separate programs."""
 
 from typing import Annotated, Literal
 

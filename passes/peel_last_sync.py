@@ -1,4 +1,4 @@
-"""Takes the last trip out of an accumulation loop, so that its reductions can overlap with its computation."""
+"""The last iteration of an accumulation loop, peeled off, so that reductions overlap with its computation."""
 
 from jaxlib.mlir import ir
 

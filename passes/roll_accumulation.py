@@ -1,4 +1,4 @@
-"""Rolls the micro-batches of an unrolled training step into one loop."""
+"""The micro-batches of an unrolled training step, rolled into one loop."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal, NamedTuple

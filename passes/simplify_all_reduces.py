@@ -1,4 +1,4 @@
-"""Replaces reductions of what all their devices have already by arithmetic on each device."""
+"""Reductions of uniform values as arithmetic on each device."""
 
 import itertools
 from collections.abc import Sequence

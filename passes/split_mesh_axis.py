@@ -1,4 +1,4 @@
-"""Splits an axis of the device mesh into several."""
+"""An axis of the device mesh, split into several."""
 
 import difflib
 import re

@@ -1,4 +1,4 @@
-"""Splits the batch of a training step, and accumulates over its parts in a loop."""
+"""The batch of a training step, split into micro-batches that a loop accumulates over."""
 
 import difflib
 from typing import Annotated, Literal, NamedTuple

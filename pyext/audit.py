@@ -1,4 +1,4 @@
-"""`paropt.audit`: what the final executable of a program communicates, how often, and in which loop.
+"""`paropt.audit`: the collectives of a program's final executable, how often they run, and in which loop.
 
 Counted in the optimized HLO, after everything that XLA does to the program; definitions are in docs/census.md, reports
 in docs/audit.md.

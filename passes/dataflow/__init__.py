@@ -1,1 +1,1 @@
-"""What is proven of values: linear, uniform, unreduced, loop-invariant; how often loops run; minimum cuts."""
+"""Facts about values: linear, uniform, unreduced, loop-invariant; trip counts; minimum cuts."""

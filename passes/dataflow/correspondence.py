@@ -1,4 +1,4 @@
-"""Which collectives give the devices of each group of a reduction one result, if each group has one operand.
+"""Collectives that give the devices of each group of a reduction one result, if each group has one operand.
 
 The groups of a reduction over the columns of a mesh are its columns, those of a collective over rows are its rows.
 Devices of one column get the same if each reads the same columns, in the same order:

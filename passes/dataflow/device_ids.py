@@ -1,4 +1,4 @@
-"""What `lax.axis_index` is, and what is computed of it: integers that nothing but the number of the device decides.
+"""Integers that only the number of the device decides: `lax.axis_index`, and values computed from it.
 
     %id    = partition_id         0 1 2 3 4 5 6 7
     %model = remainder %id, %two  0 1 0 1 0 1 0 1    equal in each of the groups [[0, 2, 4, 6], [1, 3, 5, 7]]

@@ -1,4 +1,4 @@
-"""What it costs that something is there twice: of what is not reduced yet, and of what never had to be."""
+"""The cost of duplicated ops, of which one works on partial sums and the other on residuals."""
 
 from math import prod
 

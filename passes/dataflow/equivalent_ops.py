@@ -1,4 +1,4 @@
-"""Values that a block computes twice: by the same ops, from the same values. XLA finds that out, and does it once.
+"""Equivalent ops of a block: the same ops on the same values. XLA merges them.
 
 Tests: test/passes/merge-repeated-ops.mlir, test/passes/defer-sync.mlir.
 """

@@ -1,4 +1,4 @@
-"""How often a loop takes a branch at most, whatever number a counter starts from: a step that the caller hands in.
+"""An upper bound on how often a loop takes a branch, for any init operand of its counter, as callers hand one in.
 
 `step % 4 == 0` holds in 2 of 8 trips, whatever `step` is at first. That is found by trying enough numbers: a number is
 only added to, compared with known ones, or divided for the remainder. So two starts take the same branches that differ

@@ -1,4 +1,4 @@
-"""What counters and predicates are in each trip of a loop: the control values of a loop, computed at compile time.
+"""The control values of a loop, counters and predicates, for each iteration, evaluated at compile time.
 
 Only what counts trips is followed: small tensors made of constants, of carried values (those that a loop leaves as they
 are, from outside of it), and of values that the caller knows. Everything else is None, unknown.

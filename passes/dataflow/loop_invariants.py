@@ -1,4 +1,4 @@
-"""Which values a loop computes anew in each trip. XLA takes the others out of the loop, and what reduces them."""
+"""Loop-invariant values. XLA hoists them out of the loop, with their reductions."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Where reductions cost least: a minimum cut.
+"""The placement of reductions at least cost: a minimum cut.
 
 Partial values flow from the reductions that make them to the uses that need them reduced. Each path must be closed
 by one reduction somewhere; closing at a value costs the bytes of that value, once, however many uses follow. The

@@ -1,4 +1,4 @@
-"""Whether two ops make the same of the same values."""
+"""Comparison of two ops: whether they compute the same from the same operands."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""How far the values of one block may stay partial, in the branches within it too.
+"""The values of one block that may stay partial sums, in the branches within it too.
 
 A partial value is one device's addend of a sum that has not been taken yet. Here: if the reductions of one kind in a
 block were not taken where they stand, which values could be left unreduced, and where must that end?

@@ -1,4 +1,4 @@
-"""Ops that only compute results, wherever and however often they are done.
+"""Ops without side effects: they may run anywhere, and any number of times.
 
 Tests: test/passes/roll-accumulation.mlir, test/passes/fuse-loops.mlir.
 """

@@ -1,4 +1,4 @@
-"""Which values are equal on all devices of each replica group.
+"""Uniform values: those that are equal on all devices of each replica group.
 
 A factor, predicate or index may cross a reduction only if it is: XLA miscompiled this twice. Computed as a greatest
 fixpoint: everything is uniform unless a varying value reaches it, through data, through a region, or through the

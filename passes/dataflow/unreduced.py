@@ -1,4 +1,4 @@
-"""Which values of a program for all devices are not reduced, and the proof that nobody mistakes them for reduced.
+"""The unreduced values of a global-view program, and the proof that no op takes them for reduced.
 
 Found forward from the sources, through linear ops and loops, to the all_reduces. Every op on the way must be linear
 in the values that are not reduced, and read nothing else as an addend but zeros: a half-marked sum is silently wrong.

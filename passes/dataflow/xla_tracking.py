@@ -1,4 +1,4 @@
-"""Where XLA follows what is not reduced through an op that combines it with other values.
+"""Ops through which XLA tracks unreduced values although they read other values, too.
 
 In a program for all devices a value that is not reduced is a sharding constraint's word. Most linear ops do on each
 device what they do with the whole, and XLA believes it. The ops of this table read other values, which XLA may split

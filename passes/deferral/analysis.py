@@ -1,4 +1,4 @@
-"""What may leave a loop: carried values that may stay partial in the whole of it, and the reductions that then go."""
+"""The accumulators of a loop that may stay partial in all of it, and the reductions that can then leave it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Branches that need a sum reduced which the loop around them carries partial: it may be reduced in there.
+"""Branches that read an accumulator of the loop around them, and may reduce it for themselves.
 
 A loop over all micro-batches of several steps updates the parameters in every fourth trip, say: only that branch reads
 the sum of gradients.

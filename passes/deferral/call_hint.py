@@ -1,4 +1,4 @@
-"""Says which accumulators a program hands back reduced in each call, and how they need not be.
+"""Remarks on accumulators that a program returns reduced in each call, with a way to avoid that.
 
 Tests: test/passes/defer-sync-calls.mlir, test/numeric/test_accumulate_calls.py.
 """

@@ -1,4 +1,4 @@
-"""Gathers what justifies a deferral.
+"""The facts that justify a deferral, for its certificate.
 
 Tests: test/unit/test_certificate.py.
 """

@@ -1,4 +1,4 @@
-"""Values that a loop selects by its counter: an update written with `jnp.where` that only every fourth trip keeps.
+"""Selects by an induction variable: an update written with `jnp.where` that only every fourth iteration keeps.
 
 A select reads both of its values in every trip, so what computes them reads the sum of gradients in every trip. As a
 branch, it would only in the trips that take it. The same holds of what a body computes between two ifs or cases that

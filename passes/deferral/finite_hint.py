@@ -1,4 +1,4 @@
-"""Says what the option `finite` would bring where a loop multiplies an update by 0 or 1, as `optax.MultiSteps` does.
+"""Remarks on the option `finite`, for loops that multiply an update by 0 or 1, as `optax.MultiSteps` does.
 
 Tests: test/passes/defer-sync-selects.mlir, test/numeric/test_selected_updates.py.
 """

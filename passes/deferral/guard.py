@@ -1,4 +1,4 @@
-"""Skips the reduction behind a loop where its last trip has reset the accumulator, as a trip that updates does.
+"""An if around the reduction behind a loop, which skips it where the last iteration has reset the accumulator.
 
 %r:2 = while (%acc = %zeros, %was_reset = true) { ...  return %next, %resets }
 %sum = if %r#1 { return %zeros } else { return all_reduce(%r#0) }

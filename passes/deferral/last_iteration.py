@@ -1,4 +1,4 @@
-"""Takes a branch that runs in the last trip only out of its loop: "sync on the last micro-batch", as users write it.
+"""A branch of the last iteration only, sunk out of its loop: users write "sync on the last micro-batch" like that.
 
 Tests: test/passes/defer-sync.mlir, test/numeric/test_user_programs.py.
 """

@@ -1,4 +1,4 @@
-"""What a user allows `defer-sync`: which mesh axes, and memory for what.
+"""The policy of `defer-sync`: mesh axes over which reductions may move, and values that may take memory.
 
 Tests: test/passes/defer-sync-policy.mlir, test/unit/test_policy_choice.py.
 """

@@ -1,4 +1,4 @@
-"""When a trip sets an accumulator to the identity element of its reduction: by which predicates, in which branches.
+"""Iterations that set an accumulator to the identity element of its reduction: by which predicates, in which branches.
 
 `optax.MultiSteps` and Keras start a new sum in the trip that updates the parameters. Where that was the last trip,
 there is nothing left to reduce.

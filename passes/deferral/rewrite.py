@@ -1,4 +1,4 @@
-"""Takes reductions out of loops: a loop carries partial values, and one reduction of each follows it.
+"""The edit of a deferral: the loop carries partial sums, and one reduction of each follows it.
 
 Tests: test/passes/defer-sync.mlir, test/passes/defer-sync-nests.mlir.
 """

@@ -1,4 +1,4 @@
-"""Makes branches of what a loop selects by its counter, so that only the trips that keep an update compute it.
+"""Selects by an induction variable as branches, so that only the iterations that keep an update compute it.
 
 Ifs and cases in the body that take their branches by the same counter become part of it.
 

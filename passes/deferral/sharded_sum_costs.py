@@ -1,4 +1,4 @@
-"""What it saves, and costs, to hold a sum whole that a program splits, or to leave its split to what follows it.
+"""Costs and savings of replicating a sum that a program shards, or of leaving its sharding to its readers.
 
 Tests: test/passes/expose-all-reduces.mlir, test/numeric/test_held_splits.py.
 """

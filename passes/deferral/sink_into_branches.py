@@ -1,4 +1,4 @@
-"""Computes in a branch what nothing but that branch reads, so that only the trips that take it need the sum.
+"""Ops with a branch as their only reader, sunk into it, so that only the iterations that take it need the sum.
 
 So is written what a caller has computed already: `lax.cond(is_last, lambda: new, lambda: old)`.
 """

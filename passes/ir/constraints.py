@@ -1,4 +1,4 @@
-"""Sharding constraints: ops that say how a value is sharded, and return it.
+"""Sharding constraints: identities that declare a sharding.
 
 Tests: test/passes/annotate-unreduced.mlir, test/numeric/test_closed_constraints.py.
 """

@@ -1,4 +1,4 @@
-"""Values that the user marked: `paropt.mark_gradient` says where gradients end and the update begins."""
+"""Values marked by the user: `paropt.mark_gradient` separates gradients from the update."""
 
 from jaxlib.mlir import ir
 

@@ -1,4 +1,4 @@
-"""What the body of a counted loop makes of its counter: numbers, and rows of stacked values.
+"""Values computed from the induction variable of a counted loop: scalars, and rows of stacked arrays.
 
 Tests: test/passes/roll-accumulation.mlir, test/numeric/test_rolling.py.
 """

@@ -1,4 +1,4 @@
-"""What a `stablehlo.while` carries from one iteration to the next, and how often it runs."""
+"""The loop-carried values of a `stablehlo.while`, and its trip count."""
 
 from dataclasses import dataclass
 from functools import cached_property

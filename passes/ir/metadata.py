@@ -1,4 +1,4 @@
-"""Metadata for XLA on ops and calls (`mhlo.frontend_attributes`): which keys only hint, and which ones bind.
+"""Metadata for XLA on ops and calls (`mhlo.frontend_attributes`): keys that only hint, and keys that bind.
 
 `jax.experimental.xla_metadata`, `compute_on` and scheduling groups write it. It changes no value. XLA inlines a call
 whatever its keys are, but for those below; so a key that is not in the table is a hint, and goes where its op goes.

@@ -1,4 +1,4 @@
-"""What a function takes and returns, with the notes that JAX and XLA keep about each value."""
+"""Arguments and results of a function, with the attributes that JAX and XLA keep of each."""
 
 from typing import Any, NamedTuple
 

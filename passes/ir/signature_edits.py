@@ -1,4 +1,4 @@
-"""Edits of what a function says about its arguments and results.
+"""Edits of the attributes of arguments and results.
 
 Tests: test/passes/annotate-aliases.mlir, test/passes/annotate-contract.mlir.
 """

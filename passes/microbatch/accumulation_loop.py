@@ -1,4 +1,4 @@
-"""Builds the loop that does a step for one part of the batch after the other.
+"""The loop over the parts of a batch, built from a whole-batch step.
 
 Part i of M has the examples i, M + i, 2 M + i and so on: of examples that are split over devices, each device has as
 many in every part, and keeps them.

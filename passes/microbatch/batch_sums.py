@@ -1,4 +1,4 @@
-"""Where the sums over the parts of a batch are taken, so that the loop carries least: a minimum cut."""
+"""The placement of sums over the parts of a batch, so that the loop carries least: a minimum cut."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Which values of a training step carry the batch, which are sums over it, and which are computed from these sums.
+"""Values of a training step by their part in it: examples, sums over examples, values computed from these sums.
 
 The step is seen as a loop over parts of the batch would do it. A value with a dimension of examples is computed part
 by part. A sum over the examples is added up from part to part, and so is what is linear in it. What does anything else

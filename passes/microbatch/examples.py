@@ -1,4 +1,4 @@
-"""How one op treats the examples of a batch: one by one, added up, or across each other.
+"""How one op treats the examples of a batch: one by one, summed, or across each other.
 
 Shardy's sharding rules say which dimensions belong together. The batch is split like over devices: what an op does
 with each part on its own, it may do with one part after the other.

@@ -1,4 +1,4 @@
-"""Two loops of which the second reads, trip by trip, what the first has kept: forward and backward passes.
+"""Pairs of loops, forward and backward passes, of which the second reads the arrays of the first part by part.
 
 Tests: test/passes/fuse-loops.mlir, test/numeric/test_fusing_loops.py.
 """

@@ -1,4 +1,4 @@
-"""Builds the loop that makes each trip of one loop right after a trip of another.
+"""The loop that runs each iteration of a loop right after an iteration of another.
 
 Tests: test/passes/fuse-loops.mlir, test/property/test_loop_pairs.py.
 """

@@ -1,4 +1,4 @@
-"""Makes a loop carry values that can be arguments and results of programs: arrays of all devices, each fully reduced.
+"""Loop-carried values as arguments and results of programs: arrays of all devices, each fully reduced.
 
 A sum that is not taken yet is carried with a first dimension that counts the devices that hold its addends.
 

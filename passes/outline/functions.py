@@ -1,4 +1,4 @@
-"""Writes the stages of a training step as functions, which its entry calls.
+"""The stages of a training step as functions, which its entry calls.
 
 Tests: test/passes/outline-accumulation.mlir, test/numeric/test_accumulate.py.
 """

@@ -1,4 +1,4 @@
-"""Takes a loop out of a manual computation: each stage around it, and each trip, becomes one of its own.
+"""A loop lifted out of a manual computation: each stage around it, and each iteration, becomes one of its own.
 
 Between two of them, values of one device are carried with a first dimension that counts devices; arguments of the
 manual computation are read where it reads them.

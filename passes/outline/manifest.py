@@ -1,4 +1,4 @@
-"""What the functions of an outlined step take and return: written on its entry, read by whoever calls them.
+"""The manifest of an outlined step: arguments and results of its functions, for callers.
 
 Tests: test/passes/outline-accumulation.mlir, test/numeric/test_accumulate.py.
 """

@@ -1,4 +1,4 @@
-"""What of a training step comes before its accumulation loop, in each trip, and after it.
+"""The stages of a training step: prologue, body of the accumulation loop, epilogue.
 
 Constants belong to no stage: each has its own copies.
 

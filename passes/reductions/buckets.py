@@ -1,4 +1,4 @@
-"""Makes one reduction of several, in front of the last one.
+"""One reduction in place of several, where the last of them stands.
 
 Tests: test/passes/bucket-all-reduces.mlir, test/numeric/test_bucketing.py.
 """

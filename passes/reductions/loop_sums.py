@@ -1,4 +1,4 @@
-"""Sums that one loop adds up, and nothing but what follows it reads.
+"""Sums that one loop accumulates, with readers after the loop only.
 
 Tests: test/passes/bucket-all-reduces.mlir, test/numeric/test_bucketing.py.
 """

@@ -1,4 +1,4 @@
-"""Sums of what is reduced and then moved, in the same way: slices at one index of each device, transposed shards.
+"""Sums of terms that are reduced and then moved alike: slices at an index of each device, transposed shards.
 
 A reduction may not be done after an op that takes other elements on each device. But where all terms of a sum are cut
 alike, the sum may be taken first, then reduced, then cut: `cut(sum(x)) + cut(sum(y)) = cut(sum(x + y))`.

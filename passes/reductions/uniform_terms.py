@@ -1,4 +1,4 @@
-"""Terms that all devices of a group have already, in sums that are reduced: where a program carries a mean on.
+"""Uniform terms of sums that are reduced, as where a program carries a mean on.
 
 In `acc = pmean(acc + g)` the accumulator is uniform, hence its own mean: `acc + pmean(g)`.
 

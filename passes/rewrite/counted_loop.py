@@ -1,4 +1,4 @@
-"""Makes a loop that counts its trips from 0.
+"""A loop that counts its iterations from 0, built from a body.
 
 Tests: test/passes/roll-accumulation.mlir, test/passes/split-microbatches.mlir.
 """

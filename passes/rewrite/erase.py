@@ -1,4 +1,4 @@
-"""Erases what nothing reads any more.
+"""Erasure of dead ops.
 
 Tests: test/passes/inline-branches.mlir.
 """

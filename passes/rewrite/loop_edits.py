@@ -1,4 +1,4 @@
-"""Edits of a `stablehlo.while`: other start values, more carried values.
+"""Edits of a `stablehlo.while`: other init operands, more loop-carried values.
 
 Tests: test/passes/defer-sync-nests.mlir, test/numeric/test_updates.py.
 """

@@ -1,4 +1,4 @@
-"""Does the last trip of a counting loop after the loop.
+"""The last iteration of a counted loop, peeled off.
 
 Tests: test/passes/peel-last-sync.mlir, test/numeric/test_peeling.py.
 """

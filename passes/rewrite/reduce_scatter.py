@@ -1,4 +1,4 @@
-"""Makes an all_reduce of which each device keeps its own shard a reduce_scatter, and an all_reduce of the shards.
+"""An all_reduce with readers of one shard per device, as a reduce_scatter and an all_reduce of the shards.
 
 Tests: test/passes/defer-sync-policy.mlir, test/numeric/test_deferred_programs.py.
 """

@@ -1,4 +1,4 @@
-"""Multiplication and division by one constant number, which may be done to a part of an array or to all of it.
+"""Multiplication and division by a constant scalar, which commute with taking parts of an array.
 
 Tests: test/passes/compose-all-reduces.mlir, test/numeric/test_reductions_in_steps.py.
 """

@@ -1,4 +1,4 @@
-"""The type in which reductions send their values, where a user chose another than the program's.
+"""The element type in which reductions send their values, where a user chose another than the program's.
 
 Tests: test/passes/defer-sync-precision.mlir, test/numeric/test_deferred_programs.py.
 """

@@ -1,4 +1,4 @@
-"""What `expose-all-reduces` notes on ops about how values lie on the mesh, and who reads it.
+"""Annotations of `expose-all-reduces`: shardings of operands and results, as discardable attributes.
 
 Tests: test/passes/annotate-unreduced.mlir, test/numeric/test_as_xla_splits.py.
 """

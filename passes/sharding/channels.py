@@ -1,4 +1,4 @@
-"""Channel handles: new ones, and which all_reduces may share one.
+"""Channel handles: new ones, and all_reduces that may share one.
 
 Tests: test/passes/channels.mlir.
 """

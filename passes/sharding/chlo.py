@@ -1,4 +1,4 @@
-"""Ops of chlo, which JAX writes. XLA makes other ops of them before it asks Shardy, which has no rules for them."""
+"""Ops of chlo, which JAX writes. XLA lowers them before it asks Shardy, which has no rules for them."""
 
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy

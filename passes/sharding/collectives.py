@@ -1,4 +1,4 @@
-"""What a collective does: who takes part, and how values are combined."""
+"""Collectives: their participants, and their combiners."""
 
 import functools
 import math

@@ -1,4 +1,4 @@
-"""The order in which XLA hands ops to Shardy, whose propagation settles by order what is equal otherwise.
+"""The order in which XLA hands ops to Shardy, whose propagation breaks ties by order.
 
 Tests: test/unit/test_propagation.py, test/numeric/test_as_xla_splits.py.
 """

@@ -1,4 +1,4 @@
-"""Values of one device as values of all: with a first dimension that counts devices.
+"""Per-device values as global arrays with a first dimension that counts devices.
 
     %p = op(...) unreduced={"data"}                     a sum that is not taken yet: tensor<4xf32> on each device
     %a = sdy.manual_computation(%p) (%x: tensor<4xf32>) {

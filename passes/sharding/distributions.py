@@ -1,4 +1,4 @@
-"""Shardings as plain values, with their mesh, to be compared: which devices hold which elements."""
+"""Shardings with their mesh as plain values, to be compared: which devices hold which elements."""
 
 from math import prod
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Shardy's sharding rules: how the dimensions of what an op reads and makes belong together.
+"""Shardy's sharding rules: correspondences between the dimensions of operands and results.
 
 A rule gives each dimension as a product of factors. Along a factor that is neither added up nor tied, each index of
 the result is computed from the same index of the operands alone.

@@ -1,4 +1,4 @@
-"""How the values of a program for all devices lie on the mesh: Shardy's propagation, on a copy of the module."""
+"""The shardings of a global-view program's values: Shardy's propagation, on a copy of the module."""
 
 from collections.abc import Sequence
 from typing import Any

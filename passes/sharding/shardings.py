@@ -1,4 +1,4 @@
-"""Shardings as Shardy spells them: which mesh axes split which dimension of a value."""
+"""Shardings as Shardy spells them: the mesh axes that shard each dimension of a value."""
 
 import re
 from collections.abc import Collection, Iterable, Sequence

@@ -1,4 +1,4 @@
-"""A program as XLA hands it to Shardy: what XLA makes of it first, as far as that decides how values are split.
+"""A program as XLA hands it to Shardy: simplified, as far as that changes the shardings that it infers.
 
 XLA drops ops that leave a value as it is, turns loops that carry a value unchanged into loops that read it from
 outside, lets what they read be split further than the program says, and makes reshapes of broadcasts that only add

@@ -1,4 +1,4 @@
-"""Lookups and updates at one index, and pads that cut, written as slices: so XLA follows what of them is not reduced.
+"""Lookups and updates at one index, and pads that cut, as slices, through which XLA tracks unreduced values.
 
 XLA:TPU and XLA:GPU make slices of them before they partition the program, and reduce what these slices read and make.
 

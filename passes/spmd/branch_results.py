@@ -1,4 +1,4 @@
-"""Branches of several results that are not all reduced, in a form that XLA's compilers survive.
+"""Branches with some unreduced results, in a form that XLA's compilers survive.
 
 Shardy aborts the process on a `stablehlo.if` whose results are unreduced over different axes, and XLA:GPU on any of
 several results that are; a `case` both follow. But XLA:GPU makes an `if` of each `case` of two that is chosen by a

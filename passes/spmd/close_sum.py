@@ -1,4 +1,4 @@
-"""How a sum in a program for all devices ends: what each device holds an addend of becomes one value.
+"""The end of an unreduced sum in a global-view program: a constraint or a reduce_scatter makes one value of it.
 
 A sharding constraint without `unreduced` axes asks for that. XLA:CPU and XLA:TPU make it an all_reduce even where each
 device keeps a shard only. A reduce_scatter has to be written, and only manual computations contain it:

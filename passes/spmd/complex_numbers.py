@@ -1,4 +1,4 @@
-"""Complex numbers in a program for all devices, part by part: that is how XLA follows what of them is not reduced.
+"""Complex numbers of a global-view program, part by part, as XLA tracks unreduced ones.
 
 Tests: test/passes/annotate-unreduced.mlir, test/numeric/test_followed.py.
 """

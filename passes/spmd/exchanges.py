@@ -1,4 +1,4 @@
-"""Where devices exchange parts of a value for one reader, because XLA alone decides so on some targets only.
+"""Exchanges of parts of a value for one reader, which XLA decides on by itself, on some targets only.
 
 Tests: test/passes/expose-all-reduces.mlir, test/numeric/test_hybrid_sharding.py.
 """

@@ -1,4 +1,4 @@
-"""What `expose-all-reduces` has written, in parts that have no value in common: one may stay without another.
+"""The ops of `expose-all-reduces`, in components without a common value: each may be reverted alone.
 
 Tests: test/passes/annotate-unreduced.mlir, test/numeric/test_region_sums.py.
 """

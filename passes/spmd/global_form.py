@@ -1,4 +1,4 @@
-"""How a reduction is written in a program for all devices, where none is: as ops of Shardy's explicit form.
+"""Reductions written into a global-view program that has none, as ops of Shardy's explicit form.
 
     %p = op(...)                                                        adds up over a dimension split on "data"
     %u = sdy.sharding_constraint %p <@mesh, [...], unreduced={"data"}>  each device holds an addend

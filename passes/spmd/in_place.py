@@ -1,4 +1,4 @@
-"""Whether what is not reduced stays on its devices.
+"""Whether the parts of an unreduced value stay on their devices.
 
 Where ops that follow each other split a value differently, XLA moves parts of it between devices. It takes a part from
 any device that has it, and where the value is not reduced each device has an addend of its own: a sum of the wrong

@@ -1,4 +1,4 @@
-"""The sharded parameters that a loop reads, where it reads them, and over which axes XLA all-gathers them there.
+"""The sharded parameters that a loop reads, their readers, and the axes over which XLA all-gathers them there.
 
 A parameter that is sharded over an axis which also shards the batch is all-gathered wherever an op reads both: two
 dimensions of one result can't be sharded over the same axis.

@@ -1,4 +1,4 @@
-"""Which operands of a product or scatter XLA gathers, or exchanges, before it multiplies or adds.
+"""Operands of contractions and scatters that XLA all-gathers, or all-to-alls, for the op.
 
 Sequence parallel training splits activations by positions between layers and by features within, both over the axis
 of the tensor parallel weights. A product of the two can't have both: XLA keeps to how the result is split, where the

@@ -1,4 +1,4 @@
-"""Holds how XLA alone splits a program, where what is written about sums that have moved would change that.
+"""Pins of the shardings that XLA would infer alone, where constraints of moved sums would change them.
 
 Shardy settles conflicts by what it meets first, and a constraint is met before all else: where parameters are split
 over the same axes as examples, activations could come to be split otherwise, and be gathered for that.

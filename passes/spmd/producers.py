@@ -1,4 +1,4 @@
-"""Where a program for all devices needs a reduction that nobody has written.
+"""The ops of a global-view program whose results have to be reduced over mesh axes.
 
 In a `jax.jit` program with shardings the partitioner adds a reduction after each op that adds up over a split
 dimension. Which dimensions an op adds up is in Shardy's sharding rules, how they are split in its propagation.

@@ -1,4 +1,4 @@
-"""Which results of a manual computation are sums that its last ops take, so that it could return the addends.
+"""Results of a manual computation that are sums taken last in it, so that it could return the addends.
 
     %g = sdy.manual_computation(%x) out_shardings=[<@mesh, [{}]>] manual_axes={"data"} (%a) {
       ...

@@ -1,4 +1,4 @@
-"""Has a loop keep a running maximum for each device, of which one is made after the loop.
+"""A running maximum for each device in a loop, and the maximum of these after it.
 
     %m = maximum %acc, (reduce %x)           the partitioner reduces over devices in each trip
 

@@ -1,4 +1,4 @@
-"""Over which axes a program splits the sums that it accumulates, as fully sharded training does.
+"""The axes over which a program shards the sums that it accumulates, as fully sharded training does.
 
 A sum that is left unreduced over such an axis would have to be held whole on every device.
 """

@@ -1,4 +1,4 @@
-"""Products that XLA computes as their operands lie, and moves to where their results belong.
+"""Contractions that XLA computes where their operands are, and all-to-alls to where their results belong.
 
 Where Shardy has the gradient of a parameter split over the axis of the examples, and an operand splits the same
 dimension over another axis of that size, XLA's partitioner does not gather the operand: each device computes the part

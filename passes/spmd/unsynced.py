@@ -1,4 +1,4 @@
-"""Why a program has no sum over devices: it is for one, nothing is sharded, or micro-batches are and not examples."""
+"""Reasons why a program has no sum over devices: one device, no shardings, or micro-batches sharded, not examples."""
 
 from typing import NamedTuple
 

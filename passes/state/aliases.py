@@ -1,4 +1,4 @@
-"""Which result may be written over which argument."""
+"""Pairs of a result and an argument that it may overwrite."""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Attributes that passes read and no dialect verifies: what they have to be, told of the first that is something else.
+"""Checks of attributes that passes read and no dialect verifies; the first wrong one is named.
 
 Passes take them for what they should be. So a module is looked at before passes run on it.
 """

@@ -1,4 +1,4 @@
-"""What has to be sharded alike, so that nothing is moved between devices that only changes its name.
+"""Values that have to be sharded alike, so that none is resharded between equal roles.
 
 Alpa's three constraints: a parameter and its gradient, old and new; state and what replaces it; a loop's carried values
 from one trip to the next.

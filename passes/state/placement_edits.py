@@ -1,4 +1,4 @@
-"""Edits that say how values are sharded.
+"""Edits of shardings of arguments, results and values.
 
 Tests: test/passes/annotate-shardings.mlir, test/passes/annotate-contract.mlir.
 """

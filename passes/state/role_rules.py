@@ -1,4 +1,4 @@
-"""Sharding rules in TOML: which arrays they are about, and how these are sharded; see docs/sharding-rules.md.
+"""Sharding rules in TOML: the arrays that they match, and their shardings; see docs/sharding-rules.md.
 
 [axes]                                   # names of one's own for axes of the mesh
 embed = ["data"]

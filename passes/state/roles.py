@@ -1,4 +1,4 @@
-"""What arguments are for: parameters, optimizer state, batches."""
+"""Roles of arguments: parameters, optimizer state, batches."""
 
 import re
 from collections.abc import Iterator

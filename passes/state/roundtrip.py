@@ -1,4 +1,4 @@
-"""Which arguments are state: what a step takes and gives back anew, as trees of one structure.
+"""Arguments that are state: a step takes them and returns new ones, as trees of one structure.
 
 Tests: test/passes/annotate-aliases.mlir, test/unit/test_donation.py.
 """

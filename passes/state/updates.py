@@ -1,4 +1,4 @@
-"""Which results are new values of which arguments, and what is still read once a result is there.
+"""Results that are new values of arguments, and later readers of these arguments.
 
 Tests: test/passes/annotate-aliases.mlir, test/passes/annotate-contract.mlir.
 """

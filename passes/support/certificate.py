@@ -1,4 +1,4 @@
-"""Why a reduction may stand where a pass put it, as data: what `--certificate` writes, and remarks carry.
+"""Certificates: the reasons why a reduction may stand where a pass put it, as data, for `--certificate` and remarks.
 
 Plain values only, so that it outlives the module. The fields are documented in docs/certificate.md.
 """

@@ -1,4 +1,4 @@
-"""A context that reads what JAX writes: StableHLO, CHLO, Shardy, MHLO and upstream dialects.
+"""A context for JAX's modules: StableHLO, CHLO, Shardy, MHLO and upstream dialects.
 
 The one file that knows jaxlib's private extension module: it registers the upstream dialects, and inlines calls.
 """

@@ -1,4 +1,4 @@
-"""Disjoint sets: what belongs together because it shares members.
+"""Disjoint sets: components of things that share members.
 
 Tests: test/passes/annotate-unreduced.mlir.
 """

@@ -1,4 +1,4 @@
-"""What attributes say, read once: programs have few different ones, on many ops, and MLIR prints and parses slowly."""
+"""Memoized attributes: programs have few different ones, on many ops, and MLIR prints and parses slowly."""
 
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar

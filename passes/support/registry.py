@@ -1,4 +1,4 @@
-"""Declares passes: the command line, the jit hook and docs/passes.md all read these declarations."""
+"""The registry of passes and pipelines, for the command line, the jit hook and docs/passes.md."""
 
 import functools
 import inspect

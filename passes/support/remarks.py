@@ -1,4 +1,4 @@
-"""What a pass decided, and why: remarks, and `require`, which declines a rewrite."""
+"""Remarks, the decisions of passes with their reasons, and `require`, which declines a rewrite."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""Finding ops. The one file that knows jaxlib's binding of MLIR's rewrite drivers.
+"""Traversal of ops. The one file that knows jaxlib's binding of MLIR's rewrite drivers.
 
 jaxlib ships those bindings without upstream's `mlir.rewrite` shim, under a private name. MLIR's walk driver skips
 ops of other kinds in C++ (0.01 us each), so a pass that finds nothing costs next to nothing.

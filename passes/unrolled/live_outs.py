@@ -1,4 +1,4 @@
-"""Around copies: what else they can be made of, what follows from them, and what of them is read outside."""
+"""Live-outs of copies and other ops around them: what else they can be made of, and their readers outside."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice

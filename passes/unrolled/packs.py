@@ -1,4 +1,4 @@
-"""Copies: parts of a block that compute the same, on different data.
+"""Copies (isomorphic subgraphs of a block): the same ops on different data.
 
 Values of M copies are aligned: the op that defines the value of each copy must be the same op, and what it reads is
 aligned in turn, until something is met that is one for all copies, or an argument, or a value of the copy before.

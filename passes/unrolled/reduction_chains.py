@@ -1,4 +1,4 @@
-"""Sums of terms that look alike: where a program that was written as a Python loop accumulates.
+"""Reduction chains, sums of terms that look alike: where an unrolled program accumulates.
 
 Only what is cheap to see: the op that computes a term, and its type. Whether terms are computed alike is for
 `congruence`.

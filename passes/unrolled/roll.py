@@ -1,4 +1,4 @@
-"""Builds the loop that does what M copies did one after the other.
+"""The loop that replaces M copies.
 
 Tests: test/passes/roll-accumulation.mlir, test/numeric/test_rolling.py.
 """

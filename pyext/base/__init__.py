@@ -1,1 +1,1 @@
-"""Small things that know nothing of par-opt: words for numbers, grids of devices, types of elements."""
+"""Helpers without knowledge of par-opt: wording of numbers, grids of devices, element types."""

@@ -1,4 +1,4 @@
-"""For how many devices a module is."""
+"""The number of devices of a module, as replicas and partitions."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What somebody may have meant by an option that par-opt does not have."""
+"""Suggestions for an option that par-opt does not have."""
 
 from paropt.passes.support.context import make_context
 from paropt.passes.support.pipeline import NO_PASS, Pipeline, PipelineError

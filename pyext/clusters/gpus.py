@@ -1,4 +1,4 @@
-"""What XLA:GPU asks about a GPU that is not there: one row per GPU, rendered as the text of a GpuTargetConfigProto.
+"""Properties of GPUs that XLA:GPU asks for: one row per GPU, rendered as the text of a GpuTargetConfigProto.
 
 Numbers are those of NVIDIA's data sheets and, per compute capability, of the CUDA programming guide. Two follow from
 them: the clock, as the peak FP32 rate / (multiprocessors x FP32 lanes x 2), and bytes of memory, a data sheet's "GB" of

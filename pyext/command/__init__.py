@@ -1,1 +1,1 @@
-"""What the command `par-opt` does: its options, its driver, its texts."""
+"""The command `par-opt`: its options, its driver, its texts."""

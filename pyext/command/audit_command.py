@@ -1,4 +1,4 @@
-"""What `par-opt --audit` does once the passes have run: compile, count, report, and judge by the budgets."""
+"""`par-opt --audit`, after the passes: compile, count, report, and judge by the budgets."""
 
 import io
 from collections.abc import Callable, Sequence

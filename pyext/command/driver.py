@@ -1,4 +1,4 @@
-"""What par-opt does once its command line is read: parse, run the passes, print. Runs in a child process."""
+"""The driver of par-opt, after the command line: parse, run the passes, print. Runs in a child process."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""The options of par-opt: how they are spelled, what they take, and their help."""
+"""The options of par-opt: spellings, values, help."""
 
 import argparse
 import dataclasses

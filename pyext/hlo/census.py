@@ -1,4 +1,4 @@
-"""Finds the collectives of optimized HLO: one row each, with the loops around it, its payload and its group.
+"""The census of optimized HLO: one row per collective, with the loops around it, its payload and its group.
 
 Definitions are in docs/census.md.
 """

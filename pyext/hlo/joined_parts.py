@@ -1,4 +1,4 @@
-"""All-reduces that put parts together: how XLA:TPU gathers arrays of one dimension, in whole or after it has cut them.
+"""All-reduces that all-gather: XLA:TPU's form for arrays of one dimension, in whole or after it has cut them.
 
 Each device writes its part into zeros, at a place of its own, and the all-reduce adds these up. No two parts overlap:
 that is an all-gather, and no sum of anything.

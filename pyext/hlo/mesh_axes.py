@@ -1,4 +1,4 @@
-"""Which axes of a mesh a group of devices spans, and which devices share the coordinates of parts of axes.
+"""The mesh axes that a group of devices spans, and devices that share the coordinates of parts of axes.
 
 As in Shardy, a part of an axis is written `data:(2)4`: of the axis `data`, seen as three axes, the one in the middle;
 2 positions are left of it, and it has 4.

@@ -1,4 +1,4 @@
-"""Where a collective comes from when XLA says nothing of it: the labels of the ops around it.
+"""Origins of collectives without metadata: the labels of the ops around them.
 
 XLA:GPU concatenates arrays before it reduces them, and XLA:TPU splits all-reduces over slices: what it makes has no
 label. The label that an op had is then on what has taken its place behind the collective, or on the reducer; else the

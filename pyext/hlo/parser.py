@@ -1,4 +1,4 @@
-"""Reads the text of optimized HLO (`compiled.as_text()`) into computations and instructions.
+"""A parser of optimized HLO (`compiled.as_text()`) into computations and instructions.
 
 Text to structure only: what the structure means for communication is `paropt.audit`'s matter. Every line is read or
 refused with its number; none is skipped.

@@ -1,4 +1,4 @@
-"""Who takes part in a collective of optimized HLO: the ids of devices together, and the mesh axes that they span."""
+"""Participants of a collective of optimized HLO: device ids, group by group, and the mesh axes that they span."""
 
 import re
 from collections import defaultdict

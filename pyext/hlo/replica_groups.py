@@ -1,4 +1,4 @@
-"""Reads which devices take part in a collective of optimized HLO, in the notations that XLA prints."""
+"""Replica groups of optimized HLO, in the notations that XLA prints."""
 
 import re
 from math import prod

@@ -1,4 +1,4 @@
-"""What a device sends, by which executables of one program are compared."""
+"""The bytes that a device sends, by which executables of one program are compared."""
 
 from collections.abc import Iterable
 from typing import NamedTuple

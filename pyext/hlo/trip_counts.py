@@ -1,4 +1,4 @@
-"""How often the loops of optimized HLO run, where the text proves it.
+"""Trip counts of the loops of optimized HLO, where the text proves them.
 
 XLA:CPU and XLA:GPU write the count on the loop (`known_trip_count`). XLA:TPU does not: there it is proven from a
 counter that starts at a constant, grows by a constant, and is compared with a constant.

@@ -1,4 +1,4 @@
-"""What callers give away: from jax's flags to the pass `annotate-aliases`, which needs to know it."""
+"""Donation: from jax's flags to the pass `annotate-aliases`."""
 
 import contextlib
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The way back from a module that passes have rewritten, for when a compiler refuses it or loses what they noted."""
+"""The fallback from a rewritten module, for when a compiler refuses it or loses its constraints."""
 
 import functools
 from collections.abc import Callable, Sequence

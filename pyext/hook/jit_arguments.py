@@ -1,4 +1,4 @@
-"""What `paropt.jit` hands on to `jax.jit`, and what it keeps: which passes to run, and how."""
+"""The arguments of `paropt.jit`: those of `jax.jit`, and its own: which passes to run, and how."""
 
 import functools
 from collections.abc import Sequence

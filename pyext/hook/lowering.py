@@ -1,4 +1,4 @@
-"""Programs as users have them, lowered: functions, what `jax.jit` makes of them, and what wraps that (equinox does)."""
+"""Programs of users, lowered: functions, `jax.jit` functions, and wrappers of these (as of equinox)."""
 
 import copy
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Calls a function of a StableHLO module from JAX, as a part of what `jax.jit` compiles. Public names of jax only."""
+"""A call of a function of a StableHLO module from JAX, as a part of a `jax.jit` program. Public names of jax only."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

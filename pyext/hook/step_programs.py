@@ -1,4 +1,4 @@
-"""The programs that a step was cut into: compiled, checked, and run for each micro-batch."""
+"""The programs of an outlined step: compiled, checked, and run for each micro-batch."""
 
 import functools
 import warnings

@@ -1,1 +1,1 @@
-"""Modules read, rewritten and written, and what is said of that."""
+"""Modules: reading, rewriting, writing, and summaries of their remarks."""

@@ -1,4 +1,4 @@
-"""Whether state, gradients and what replaces them are sharded alike once XLA has chosen all shardings."""
+"""The check that state, gradients and their replacements are sharded alike once XLA has chosen all shardings."""
 
 from jaxlib.mlir import ir
 

@@ -1,4 +1,4 @@
-"""Modules read, rewritten and written: what the command line and the library share. Never imports jax."""
+"""Modules: reading, rewriting, writing, for the command line and the library. Never imports jax."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""Remarks as they are read: a summary of what the passes saved, then each decision once. Never imports jax."""
+"""Remarks for readers: a summary of what the passes saved, then each decision once. Never imports jax."""
 
 import re
 from collections.abc import Collection, Iterable

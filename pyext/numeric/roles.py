@@ -1,4 +1,4 @@
-"""What arguments of a program are for, as far as made-up data depend on it: by the ops that they reach.
+"""Roles of arguments, as far as made-up data depend on them: by the ops that they reach.
 
 Only data and tolerances are chosen by this, of the program as it was: an argument that is overlooked gets plain data.
 """

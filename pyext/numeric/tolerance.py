@@ -1,4 +1,4 @@
-"""How far a result may be off by rounding: as far as it moves when each argument moves by an ulp, in several runs.
+"""The rounding error allowed for a result: its movement when each argument moves by an ulp, in several runs.
 
 Passes reassociate sums. What that does to a result depends on how well the program is conditioned: the first step of
 Adam divides a gradient by its size, and one that is zero but for rounding becomes a whole step up or down. So the

@@ -1,1 +1,1 @@
-"""Work in other processes, so that what aborts in native code ends the child only."""
+"""Work in other processes, so that an abort in native code ends the child only."""

@@ -1,4 +1,4 @@
-"""Work in a child process: what aborts inside native code ends the child, and par-opt says so in one line."""
+"""Work in a child process: an abort in native code ends the child, and par-opt says so in one line."""
 
 import contextlib
 import ctypes

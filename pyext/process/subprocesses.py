@@ -1,4 +1,4 @@
-"""Work in a new process of Python: a command `python -m paropt.X_apart FOLDER`, whose folder holds the question.
+"""Work in a subprocess: a command `python -m paropt.X_apart FOLDER`, whose folder holds the question.
 
 The caller puts a request there, and what else its child reads; the child adds a reply. What aborts inside native code
 (a check that fails, a division by zero, memory that runs out) ends the child only. What is forked instead, before

@@ -1,4 +1,4 @@
-"""What an audit has that an earlier one, the baseline, had not."""
+"""The comparison of an audit with an earlier one, the baseline."""
 
 import dataclasses
 from collections import Counter

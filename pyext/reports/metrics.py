@@ -1,4 +1,4 @@
-"""The numbers that describe an audit, by name: what budgets, JSON reports and docs/audit.md share."""
+"""The metrics of an audit, by name, for budgets, JSON reports and docs/audit.md."""
 
 import math
 from collections.abc import Callable, Iterator

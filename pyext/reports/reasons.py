@@ -1,4 +1,4 @@
-"""Which remarks explain a collective of an executable: those about the ops that XLA made it of."""
+"""Remarks that explain a collective of an executable: those about the ops that XLA made it of."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""Modules compiled for targets, and counted."""
+"""Audits of modules, compiled for targets and counted."""
 
 from collections.abc import Iterable
 from typing import Any

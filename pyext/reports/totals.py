@@ -1,4 +1,4 @@
-"""The collectives of one executable, added up: per kind, in loops and outside. Definitions are in docs/census.md."""
+"""Totals of the collectives of an executable: per kind, in loops and outside. docs/census.md defines them."""
 
 import dataclasses
 from collections.abc import Callable, Iterable

@@ -1,1 +1,1 @@
-"""Whether a module with unreduced values is consistent, and whether its executable reduces what it says."""
+"""Verification of modules with unreduced values, and of the reductions in their executables."""

@@ -1,4 +1,4 @@
-"""What the executable of a module should reduce, and what it may, from the constraints and shardings of the module."""
+"""Predicted reductions of an executable, required and allowed, from the constraints and shardings of its module."""
 
 import functools
 import sys

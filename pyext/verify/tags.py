@@ -1,4 +1,4 @@
-"""Do the sharding constraints that say what is not reduced fit together?
+"""The check that the sharding constraints of unreduced values fit together.
 
 A constraint never changes what a value means: where one is missing, a compiler has to reduce. XLA does not always, and
 a chain of such values with a gap is then reduced twice or not at all. So every value that is made of one that is not

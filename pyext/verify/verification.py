@@ -1,4 +1,4 @@
-"""Does an executable reduce what its module says, and as often?
+"""The comparison of an executable's reductions with those that its module asks for.
 
 `annotate-unreduced` tells XLA by sharding constraints which values are not reduced yet. A compiler that loses one of
 them computes something else, without a word: a value is reduced in a loop where nothing asks for it, or nowhere.
