@@ -60,7 +60,6 @@ Column = Literal[
     # Which operand a result is.
     "identity",  # each result is the operand in its place
     "carries",  # each result is, or begins as, the operand in its place
-    "returns",  # each result is what its regions return in its place
     "branch",  # runs one of its regions
     # Shardings, and the partitioner.
     "says-sharding",  # its own attributes say how its results are sharded
@@ -196,10 +195,10 @@ _TABLE = (
         _row("optimization_barrier", "copies shardwise tracked identity carries", "held", "each result is the operand in its place"),
     ),
     *_of("control", "",
-        _row("if", "uniform costly returns branch", reason="`Uniformity` follows on what it depends, and what its regions return"),
-        _row("case", "uniform costly returns branch", reason="the same"),
+        _row("if", "uniform costly branch", reason="`Uniformity` follows on what it depends, and what its regions return"),
+        _row("case", "uniform costly branch", reason="the same"),
         _row("while", "uniform costly carries", reason="the same, and what it carries"),
-        _row("sdy.manual_computation", "repeatable returns says-sharding", reason="`Uniformity` knows how it shards what it takes"),
+        _row("sdy.manual_computation", "repeatable says-sharding", reason="`Uniformity` knows how it shards what it takes"),
     ),
     *_of("end", "uniform",
         _row("return"),
@@ -346,7 +345,6 @@ is_predicate = _asks("predicate")
 is_extreme = _asks("extreme")
 is_identity = _asks("identity")
 carries_operands = _asks("carries")
-returns_of_regions = _asks("returns")
 is_branch = _asks("branch")
 says_sharding = _asks("says-sharding")
 is_cloned = _asks("cloned")

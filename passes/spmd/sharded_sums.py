@@ -183,7 +183,7 @@ def _made_by(use: ir.OpOperand, axes: frozenset[str]) -> list[ir.Value]:
     the next trip makes of a parameter that is updated: of what the user splits over one of `axes`.
     """
     op, operand = use.owner.operation, use.operand_number
-    if op.name not in (WHILE, _RETURN):
+    if op.name != WHILE and op.name != _RETURN:
         return list(op.results)
     loop = loop_around(op.block) if op.name == _RETURN else None
     if loop is None:

@@ -44,7 +44,8 @@ class Request:
 
     @classmethod
     def of(cls, options: Options) -> "Request":
-        """Reads the options, before any module is read. Raises one of ERRORS."""
+        """Reads the options, `--audit` among them, before any module is read. Raises one of ERRORS."""
+        assert options.audit is not None, "an audit is asked for"
         budgets = tuple(map(Budget.parse, options.fail_if))
         found = tuple(map(targets.get, options.target))
         twice = [target.name for n, target in enumerate(found) if target in found[:n]]

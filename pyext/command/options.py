@@ -375,8 +375,9 @@ def options_of(argv: list[str]) -> Options:
     given, unknown = parser.parse_known_args(normalized(argv))
     if unknown:
         raise unknown_argument(unknown[0], parser)
-    values = {name: getattr(given, name) for name, _, _ in _rows()}
-    return Options(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+    values: dict[str, Any] = {name: getattr(given, name) for name, _, _ in _rows()}
+    lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+    return Options(**(values | lists))
 
 
 def _rows() -> Iterator[tuple[str, Any, _Row]]:

@@ -18,6 +18,7 @@ ALLOWED = {
     "compose_all_reduces.py: _steps": "the ops of the one chain that is matched, step by step",
     "dataflow/duplication_cost.py: joined": "where XLA joins parts: by the shardings of the operands of these two",
     "dataflow/op_comparison.py: _COUNTED": "which attributes of each a loop can count",
+    "ir/control_flow.py: RETURNS": "what control flow itself is: the ops whose operands leave their region",
     "microbatch/accumulation_loop.py: _SIZES": "which attribute of each is a size",
     "microbatch/examples.py: _WRITTEN": "which operand of each is written",
     "sharding/annotations.py: _WRITTEN": "which attribute of each is a sharding",
