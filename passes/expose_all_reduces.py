@@ -165,13 +165,18 @@ def expose_all_reduces(
 
     Worth it when:
 
+    *What the user asks for*
+
     - the program does not shard the sum over these axes, as fully sharded training does (or `policy=defer`)
     - the option `axes` allows it
-    - a sum that is scattered in every iteration as before is not left to the compiler (option `scatters`)
-    - a loop that keeps a maximum or minimum makes more than one iteration
-    - the compiler has not lost the sum before (attribute `paropt.left_out` of the module)
     - for complex numbers, `axes` allows all of them (a contraction becomes four real ones, each reduced over the
       others)
+    - a sum that is scattered in every iteration as before is not left to the compiler (option `scatters`)
+
+    *What it costs*
+
+    - a loop that keeps a maximum or minimum makes more than one iteration
+    - the compiler has not lost the sum before (attribute `paropt.left_out` of the module)
     - before a reduce_scatter, a scatter adds rows of no fewer bytes (XLA all-gathers smaller rows: then each device
       adds to its part of the sum, and only the residual is reduced)
     - no batched scatter has devices exchange parts of an operand for it (XLA:TPU makes a select of it, and all-gathers)
