@@ -25,7 +25,6 @@ Kind = Literal[
     "exposed",  # in a global-view program: the collectives of Shardy's explicit form
     "device id",
     "effect",  # may do something though nothing reads its results
-    "chlo",  # JAX writes it, and XLA makes other ops of it
 ]
 
 Column = Literal[
@@ -63,6 +62,7 @@ Column = Literal[
     "branch",  # runs one of its regions
     # Shardings, and the partitioner.
     "says-sharding",  # its own attributes say how its results are sharded
+    "no-rule",  # Shardy has no sharding rule for it: `sharding/chlo` writes one
     "cloned",  # the partitioner makes a copy of it for each reader
     "silent",  # XLA drops what its metadata says
     # Collectives.
@@ -153,6 +153,29 @@ _TABLE = (
         _row("tanh", "cheap"),
         _row("xor", "cheap"),
     ),
+    *_of("elementwise", "uniform no-rule",  # XLA makes other ops of these, elementwise ones, before it asks Shardy
+        _row("chlo.acos"),
+        _row("chlo.acosh"),
+        _row("chlo.asin"),
+        _row("chlo.asinh"),
+        _row("chlo.atan"),
+        _row("chlo.atanh"),
+        _row("chlo.bessel_i1e"),
+        _row("chlo.conj"),
+        _row("chlo.cosh"),
+        _row("chlo.digamma"),
+        _row("chlo.erf"),
+        _row("chlo.erf_inv"),
+        _row("chlo.erfc"),
+        _row("chlo.is_inf"),
+        _row("chlo.lgamma"),
+        _row("chlo.next_after"),
+        _row("chlo.polygamma"),
+        _row("chlo.sinh"),
+        _row("chlo.square"),
+        _row("chlo.tan"),
+        _row("chlo.zeta"),
+    ),
     *_of("move", "uniform",
         _row("broadcast_in_dim", "cheap copies tracked widenable squeezes assembles cloned", "copied", "each element several times"),
         _row("concatenate", "copies tracked widenable assembles", "every", "each element belongs to one operand"),
@@ -174,6 +197,7 @@ _TABLE = (
         _row("scatter", "costly tracked-if real-only", "scattered", "all devices of a group add to, or replace, the same elements"),
         _row("select_and_scatter", "pads"),
         _row("sort", "costly"),
+        _row("chlo.top_k", "no-rule"),
     ),
     *_of("compute", "repeatable",  # not proven to be the same on all devices
         _row("batch_norm_grad"),
@@ -234,30 +258,6 @@ _TABLE = (
         _row("outfeed"),
         _row("recv", "channel"),
         _row("send", "channel"),
-    ),
-    *_of("chlo", "uniform",  # each element is a function of those in its place, but of top_k, along its last dimension
-        _row("chlo.acos"),
-        _row("chlo.acosh"),
-        _row("chlo.asin"),
-        _row("chlo.asinh"),
-        _row("chlo.atan"),
-        _row("chlo.atanh"),
-        _row("chlo.bessel_i1e"),
-        _row("chlo.conj"),
-        _row("chlo.cosh"),
-        _row("chlo.digamma"),
-        _row("chlo.erf"),
-        _row("chlo.erf_inv"),
-        _row("chlo.erfc"),
-        _row("chlo.is_inf"),
-        _row("chlo.lgamma"),
-        _row("chlo.next_after"),
-        _row("chlo.polygamma"),
-        _row("chlo.sinh"),
-        _row("chlo.square"),
-        _row("chlo.tan"),
-        _row("chlo.top_k"),
-        _row("chlo.zeta"),
     ),
 )
 # fmt: on

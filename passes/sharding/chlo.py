@@ -3,7 +3,7 @@
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
-from paropt.passes.ir.op_table import ops_of_kind
+from paropt.passes.ir.op_table import ops_with
 from paropt.passes.ir.types import tensor_of
 from paropt.passes.support.traversal import ops_of
 
@@ -15,7 +15,7 @@ _APART = {"chlo.top_k": (-1,)}
 
 def add_chlo_rules(module: ir.Operation) -> None:
     """Tells Shardy about the ops of chlo in `module`, so that it does not stop at them where XLA does not."""
-    for op in ops_of(module, *ops_of_kind("chlo")):
+    for op in ops_of(module, *ops_with("no-rule")):
         if tensor_of(op.operands[0]) is not None:  # a rule has sizes
             op.attributes[RULE] = _rule(op)
 

@@ -40,6 +40,19 @@ func.func public @one_device_each(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tens
   return %b, %a#1 : tensor<4xf32>, tensor<4xf32>
 }
 
+// Ops of CHLO are elementwise, too.
+// CHECK-LABEL: func.func public @through_chlo
+// CHECK:         %[[S:.*]] = chlo.square %{{.*}}
+// CHECK-NEXT:    %[[EIGHT:.*]] = stablehlo.constant dense<8.000000e+00> : tensor<4xf32>
+// CHECK-NEXT:    %[[B:.*]] = stablehlo.multiply %[[S]], %[[EIGHT]]
+// CHECK-NEXT:    return %[[B]]
+func.func public @through_chlo(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  %s = chlo.square %a : tensor<4xf32> -> tensor<4xf32>
+  %b = "stablehlo.all_reduce"(%s) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+  return %b : tensor<4xf32>
+}
+
 // Groups of four and pairs within what was reduced, several arrays, a maximum, and integers; in a loop, of what is reduced before it.
 // CHECK-LABEL: func.func public @within
 // CHECK-NEXT:    %[[A:.*]]:2 = "stablehlo.all_reduce"
