@@ -8,20 +8,24 @@ from jaxlib.mlir import ir
 
 from paropt.passes.deferral.policy import HOLDS_PARAMETERS, PolicyName
 from paropt.passes.ir.constants import BARRIER
-from paropt.passes.ir.control_flow import Use
 from paropt.passes.ir.loops import WHILE, Loop, trip_count
-from paropt.passes.ir.types import FloatName, bytes_of, float_type, in_element_type
+from paropt.passes.ir.types import FloatName, bytes_of, float_type, in_element_type, is_float
 from paropt.passes.rewrite.erase import erase_unread
 from paropt.passes.sharding.annotations import shard_bytes
+from paropt.passes.sharding.collectives import ALL_GATHER, axes_of
 from paropt.passes.sharding.explicit_ops import constrained
-from paropt.passes.sharding.meshes import has_mesh
+from paropt.passes.sharding.meshes import has_mesh, meshes_of
 from paropt.passes.sharding.propagation import Propagated
-from paropt.passes.sharding.shardings import closed_sharding, is_manual, without
+from paropt.passes.sharding.shardings import Axes, closed_sharding, is_manual, without
+from paropt.passes.spmd.hoisted_gathers import gathered_before_loop
+from paropt.passes.spmd.loop_gathers import LoopGather, LoopGathers, gathered_before, gathered_type
 from paropt.passes.spmd.loop_parameters import (
     CONVERT,
     Parameter,
     Reading,
+    Use,
     constraint_over,
+    copy_by,
     narrowest,
     sharded_parameters,
 )
@@ -75,16 +79,25 @@ def hoist_gathers(
     which halves the bytes sent and held. The first constraint keeps Shardy from gathering it before it is converted.
     The loop-carried value stays sharded, and so do gradients.
 
+    A program under `shard_map` has all_gathers of its own. Of these, too, one is done before the outermost loop that
+    repeats it. Where a loop over layers gathers its slice of a stacked parameter, all layers are gathered, and the
+    slice of that is read: also behind the barrier of rematerialized values, so that both read what is gathered once.
+
     Legal when:
 
     - the loop passes the parameter through
     - no constraint in the loop shards the parameter over the same axes again (XLA would all-gather it there)
+    - copies of which an all_gather gathers one have all of the dimension that is gathered
+    - an index of such a copy is uniform over the replica groups
+    - an all_gather gathers one array, and no metadata binds it to other ops
 
     Worth it when:
 
     - the loop makes more than one iteration
     - the loop is in no other loop (XLA would shard the gathered array there, and all-gather it again)
     - nothing reads its shards as they are, as contractions read examples, which are no parameters
+    - the loop gathers the same in each iteration, as one over layers does not
+    - it is not done before the loop already
     - `policy` allows the memory
 
     Values do not change, unless `gather-dtype` asks for a narrower type.
@@ -92,17 +105,80 @@ def hoist_gathers(
     Sources: FSDP's `reshard_after_forward=False`, for all micro-batches of a step; `zero_hpz_partition_size` of
     DeepSpeed.
     """
-    if policy not in HOLDS_PARAMETERS or not has_mesh(module):
+    if policy not in HOLDS_PARAMETERS:
         return []
-    loops = [op for op in reversed(ops_of(module, WHILE)) if not is_manual(op)]  # outer ones before those in them
+    dtype = float_type(gather_dtype, module.context)
+    return [*_hoist_explicit(module, dtype), *_hoist_global(module, dtype)]
+
+
+def _hoist_explicit(module: ir.Operation, dtype: ir.Type | None) -> Iterator[Remark]:
+    """Hoists the all_gathers that the program has; again, where one gathers what another has gathered."""
+    already = gathered_before(module) if ops_of(module, WHILE) else []
+    yield from (missed(NAME, op, Declined("it is done before the loop already")) for op in already)
+    while ops_of(module, ALL_GATHER):
+        found, declined = _found(module)
+        groups: defaultdict[tuple[object, ...], list[LoopGather]] = defaultdict(list)
+        for gather in found:
+            groups[gather.key].append(gather)
+        if not groups:
+            yield from declined
+            return
+        yield from _hoist_groups(module, list(groups.values()), dtype)
+
+
+def _found(module: ir.Operation) -> tuple[list[LoopGather], list[Remark]]:
+    """The all_gathers that may be hoisted, and why others may not."""
+    found, declined = list[LoopGather](), list[Remark]()
+    gathers = LoopGathers()
+    for op in ops_of(module, ALL_GATHER):
+        try:
+            gather = gathers.of(op)
+        except Declined as reason:
+            declined.append(missed(NAME, op, reason))
+            continue
+        found += [gather] if gather is not None else []
+    return found, declined
+
+
+def _hoist_groups(module: ir.Operation, groups: list[list[LoopGather]], dtype: ir.Type | None) -> Iterator[Remark]:
+    """Each group gathers the same; one remark for those that gather over the same axes in front of the same loop."""
+    meshes = tuple(meshes_of(module).values())
+    done: defaultdict[tuple[ir.Block, Axes], list[tuple[Loop, int]]] = defaultdict(list)
+    for group in groups:
+        first = group[0]
+        element = _element_of(group, dtype)
+        over = tuple(axes_of(first.over, meshes) or ())
+        done[first.loop.body, over].append((first.loop, bytes_of(gathered_type(first, element))))
+        gathered_before_loop(group, element)
+    for (_, over), each in done.items():
+        loop = each[0][0]
+        yield applied(NAME, loop.op, _said(loop, len(each), over, sum(held for _, held in each)))
+        _erase_unread_in_barriers(loop)
+
+
+def _element_of(group: list[LoopGather], dtype: ir.Type | None) -> ir.Type:
+    """The element type to gather in: `dtype` for floats, or the narrower one that all of `group` need."""
+    own = ir.RankedTensorType(group[0].value.type).element_type
+    if dtype is not None and is_float(own):
+        return dtype
+    needed = {gather.element for gather in group}
+    return needed.pop() if len(needed) == 1 else own
+
+
+def _hoist_global(module: ir.Operation, dtype: ir.Type | None) -> Iterator[Remark]:
+    """Hoists the all-gathers that XLA adds to a program for all devices."""
+    loops = (
+        [] if not has_mesh(module) else [op for op in reversed(ops_of(module, WHILE)) if not is_manual(op)]
+    )  # outer ones before those in them
     if not loops:
-        return []
+        return
     try:
         propagated = Propagated(module)
     except Declined as reason:
-        return [missed(NAME, reason.op or module, reason)]
-    dtype = float_type(gather_dtype, module.context)
-    return [remark for op in loops for remark in _hoist_all(Loop(op), propagated, dtype)]
+        yield missed(NAME, reason.op or module, reason)
+        return
+    for op in loops:
+        yield from _hoist_all(Loop(op), propagated, dtype)
 
 
 def _hoist_all(loop: Loop, propagated: Propagated, dtype: ir.Type | None) -> Iterator[Remark]:
@@ -119,14 +195,17 @@ def _hoist_all(loop: Loop, propagated: Propagated, dtype: ir.Type | None) -> Ite
         held = sum(_bytes(*each) for each in group)
         for parameter, element in group:
             _hoist(loop, parameter, element)
-        trips = trip_count(loop)
-        often = "each trip" if trips is None else f"each of {trips} trips"
-        names = " and ".join(axis.strip('"') for axis in axes)
-        gathered = "1 parameter is" if len(group) == 1 else f"{len(group)} parameters are"
-        text = f"{gathered} gathered over {names} before the loop, not in {often}; {held} bytes are held"
-        yield applied(NAME, loop.op, text)
+        yield applied(NAME, loop.op, _said(loop, len(group), tuple(axis.strip('"') for axis in axes), held))
     if groups:
         _erase_unread_in_barriers(loop)
+
+
+def _said(loop: Loop, count: int, axes: Axes, held: int) -> str:
+    trips = trip_count(loop)
+    often = "each trip" if trips is None else f"each of {trips} trips"
+    over = f" over {' and '.join(axes)}" if axes else ""
+    gathered = "1 parameter is" if count == 1 else f"{count} parameters are"
+    return f"{gathered} gathered{over} before the loop, not in {often}; {held} bytes are held"
 
 
 def _require_hoistable(loop: Loop, parameter: Parameter) -> None:
@@ -180,7 +259,7 @@ def _read_in_type_of(gathered: ir.Value, reading: Reading, copied: dict[ir.Value
     """
     value = gathered
     for use in reading.copies:
-        old = use.op.results[use.position if use.op.name == BARRIER else 0]
+        old = copy_by(use)
         if old not in copied:
             copied[old] = _copied(use, value)
         value = copied[old]

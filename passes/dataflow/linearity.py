@@ -30,7 +30,7 @@ from paropt.passes.sharding.shardings import SHARDING, is_all_manual, manual_aro
 from paropt.passes.support.remarks import require
 from paropt.passes.support.traversal import defining_op, users_of
 
-_RESHAPE = "stablehlo.reshape"
+_RESHAPE, _UPDATE = "stablehlo.reshape", "stablehlo.dynamic_update_slice"
 
 # What a reduction may do to the element type on its way; see the `convert` row.
 ConvertPolicy = Literal["widening", "any"]
@@ -91,7 +91,8 @@ def addends_of(op: ir.Operation, crossing: Crossing) -> Addends:
 
 def _require_shards_kept(op: ir.Operation, dimension: int) -> None:
     """Declines to do `op` before its operand is scattered over `dimension`, unless it does the same to each shard."""
-    kept = op.name == _RESHAPE and _keeps_shards(op, dimension)
+    reshapes = op.name == _RESHAPE and _keeps_shards(op, dimension)
+    kept = reshapes or (op.name == _UPDATE and _updates_shards(op, dimension))
     require(kept, f"a reduce_scatter may not cross {op.name}, which moves elements", op)
     # It may split a dimension over that axis, and would have to move data where the whole is joined with another.
     manual = manual_around(op)
@@ -108,6 +109,12 @@ def _keeps_shards(reshape: ir.Operation, dimension: int) -> bool:
     before, after = (ir.RankedTensorType(v.type).shape for v in (reshape.operands[0], reshape.results[0]))
     same = prod(before[:dimension]) == prod(after[:dimension])
     return same and dimension < len(after) and after[dimension] > 0
+
+
+def _updates_shards(update: ir.Operation, dimension: int) -> bool:
+    """Whether `update` writes all of `dimension`, wherever an index says it starts: such as one layer of a stack."""
+    stack, part = (ir.RankedTensorType(operand.type).shape[dimension] for operand in list(update.operands)[:2])
+    return stack == part
 
 
 def _every(op: ir.Operation, _: Crossing) -> Addends:

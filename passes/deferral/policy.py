@@ -31,6 +31,11 @@ class Policy:
         """Whether an all_reduce of which each device reads its shard becomes a reduce_scatter, be it in the loop."""
         return self.name not in ("keep-shards", "gather")
 
+    @property
+    def may_unscatter(self) -> bool:
+        """Whether a reduce_scatter may leave a loop, which then carries the unscattered sum."""
+        return self.name in HOLDS_SUMS or self.name == "auto"
+
     def require_axes(self, reduction: Reduction, meshes: tuple[Mesh, ...]) -> None:
         """Declines unless `axes` are not restricted, or have those over which `reduction` reduces."""
         if not self.axes:

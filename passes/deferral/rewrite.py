@@ -39,7 +39,7 @@ from paropt.passes.ir.branches import BRANCHES
 from paropt.passes.ir.loops import WHILE, Loop, loop_around, trip_count
 from paropt.passes.rewrite.erase import erase_unread
 from paropt.passes.rewrite.loop_edits import carry, rebuilt, uncarry
-from paropt.passes.rewrite.reduce_scatter import own_shards_scattered, shard_kept
+from paropt.passes.rewrite.reduce_scatter import moved_first, own_shards_scattered, shard_kept
 from paropt.passes.rewrite.residual_split import (
     Split,
     closed,
@@ -93,6 +93,8 @@ def _defer_from(loop: Loop, options: Options) -> list[Remark]:
     remarks = last_trip_peeled(loop, NAME, Site.of(loop, options.meshes))
     if policy.scatters:
         remarks += own_shards_scattered(loop, NAME)
+    if policy.may_unscatter:
+        moved_first(loop)
     tried = sunk = False
     while True:
         facts = _facts(loop, options)  # made anew: they do not outlive a rewrite

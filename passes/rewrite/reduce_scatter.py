@@ -10,21 +10,24 @@ from jaxlib.mlir import ir
 
 from paropt.passes.dataflow.loop_eval import Known, evaluated
 from paropt.passes.ir.loops import Loop
-from paropt.passes.rewrite.residual_split import reduction
+from paropt.passes.ir.types import tensor_of, unsqueezes
+from paropt.passes.rewrite.residual_split import CONVERT, in_type, reduction
 from paropt.passes.sharding.collectives import (
     ADD,
     ALL_REDUCE,
     REDUCE_SCATTER,
     Groups,
     Reduction,
+    combiner_of,
     reduction_of,
     replica_count,
 )
 from paropt.passes.sharding.shardings import SHARDING
 from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.support.traversal import module_of, ops_of
+from paropt.passes.support.traversal import module_of, op_of, ops_of
 
 SLICE, ID = "stablehlo.dynamic_slice", "stablehlo.partition_id"
+BROADCAST, TRANSPOSE = "stablehlo.broadcast_in_dim", "stablehlo.transpose"
 
 
 class Shards(NamedTuple):
@@ -66,6 +69,75 @@ def shard_kept(op: ir.Operation, declined: Declined) -> Declined:
     return Declined(
         "each device reads one shard: its accumulator would have to be unscattered (option policy=defer allows it)"
     )
+
+
+def moved_first(loop: Loop) -> None:
+    """Moves the elements of what a reduce_scatter in the body of `loop` sums first, if that alone reads the result.
+
+    A loop over layers adds a dimension to a gradient, and writes it into a stack: so the whole stack may be scattered.
+    """
+    for op in [view.operation for view in loop.body.operations if view.operation.name == REDUCE_SCATTER]:
+        _move_first(op)
+
+
+def _move_first(op: ir.Operation) -> None:
+    converts, last = list[ir.Operation](), _only_reader(op)
+    while last is not None and last.name == CONVERT:
+        converts.append(last)
+        last = _only_reader(last)
+    dimension = ir.IntegerAttr(op.attributes["scatter_dimension"]).value
+    to = _moved_to(last, dimension) if last is not None else None
+    if last is not None and to is not None and _is_static(op) and combiner_of(op) == ADD:
+        _move_first(_moved(op, converts, last, to))
+
+
+def _only_reader(op: ir.Operation) -> ir.Operation | None:
+    uses = list(op.results[0].uses) if len(op.results) == 1 else []
+    return uses[0].owner.operation if len(uses) == 1 else None
+
+
+def _is_static(op: ir.Operation) -> bool:
+    return all(tensor_of(value) is not None for value in (*op.operands, *op.results))
+
+
+def _moved_to(op: ir.Operation, dimension: int) -> int | None:
+    """Where `op` puts that dimension of its operand, if it only turns it, or adds dimensions of size 1."""
+    if op.name == TRANSPOSE:
+        return list(ir.DenseI64ArrayAttr(op.attributes["permutation"])).index(dimension)
+    if op.name != BROADCAST or not _is_static(op) or not unsqueezes(op):
+        return None
+    return int(ir.DenseI64ArrayAttr(op.attributes["broadcast_dimensions"])[dimension])
+
+
+def _moved(op: ir.Operation, converts: list[ir.Operation], last: ir.Operation, to: int) -> ir.Operation:
+    """Does what `last` does in front of `op`, which then scatters over dimension `to`, and `converts` after it."""
+    dimension = ir.IntegerAttr(op.attributes["scatter_dimension"]).value
+    wide, element = ir.RankedTensorType(op.operands[0].type).shape[dimension], _element(op.operands[0])
+    shape = ir.RankedTensorType(last.results[0].type).shape
+    with ir.InsertionPoint(op), last.location:
+        unscattered = ir.RankedTensorType.get([*shape[:to], wide, *shape[to + 1 :]], element)
+        first = ir.Operation.create(last.name, [unscattered], [op.operands[0]], attributes=_kept(last))
+    with ir.InsertionPoint(op), op.location:
+        number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), to)
+        attributes = {**_kept(op), "scatter_dimension": number}
+        new = reduction(op.name, first.results[0], ir.RankedTensorType.get(shape, element), attributes, ADD)
+    value = new
+    for each in converts:
+        with ir.InsertionPoint(each), each.location:
+            value = in_type(value, _element(each.results[0]))
+    last.results[0].replace_all_uses_with(value)
+    for each in (last, *reversed(converts), op):
+        each.erase()
+    return op_of(new)
+
+
+def _kept(op: ir.Operation) -> dict[str, ir.Attribute]:
+    """The attributes of `op`, for one with results of another shape."""
+    return {name: op.attributes[name] for name in op.attributes if name != SHARDING}
+
+
+def _element(value: ir.Value) -> ir.Type:
+    return ir.RankedTensorType(value.type).element_type
 
 
 def _sizes(shards: Shards) -> str:

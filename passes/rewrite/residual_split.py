@@ -332,8 +332,9 @@ def _on(
         if op.name == CONVERT and _is_left_out(op, given[0], values.accumulate):
             return given[0]
         element = _element(given[0])
+        over = values.reduction if before_reduction else None
         filled = {
-            i: part if part is not None else in_type(neutral(op.operands[i].type, combiner), element)
+            i: part if part is not None else in_type(_neutral_beside(op, i, parts, combiner, over), element)
             for i, part in parts.items()
         }
         new = op.clone()
@@ -344,6 +345,20 @@ def _on(
         if is_widenable(op) and element != _element(op.results[0]):
             _retype(new, filled, element)
         return new.results[0]
+
+
+def _neutral_beside(
+    op: ir.Operation, position: int, parts: Mapping[int, ir.Value | None], combiner: str, over: Reduction | None
+) -> ir.Value:
+    """Operand `position` of `op`, neutral: as large as the others are before `over` has scattered them, if given."""
+    tensor = ir.RankedTensorType(op.operands[position].type)
+    dimension = over.scatter_dimension if over is not None else None
+    if dimension is None:
+        return neutral(tensor, combiner)
+    other, part = next((i, part) for i, part in parts.items() if part is not None)
+    shape = list(tensor.shape)
+    shape[dimension] = shape[dimension] * _shape(part)[dimension] // _shape(op.operands[other])[dimension]
+    return neutral(ir.RankedTensorType.get(shape, tensor.element_type), combiner)
 
 
 def _of_one_type(op: ir.Operation, parts: dict[int, ir.Value | None]) -> dict[int, ir.Value | None]:
@@ -388,7 +403,7 @@ def _widen(op: ir.Operation, old: ir.Operation, parts: dict[int, ir.Value], over
         return
     with ir.InsertionPoint(op), op.location:
         for i, operand in enumerate(op.operands):
-            if i not in parts:
+            if i not in parts and _shape(operand) == _shape(old.results[0]):  # a factor, no index
                 op.operands[i] = _spread(operand, shape)
     op.results[0].set_type(ir.RankedTensorType.get(shape, _element(old.results[0]), loc=op.location))
 

@@ -78,7 +78,7 @@ class Reduction(NamedTuple):
     happen to types on the way is the business of the `convert` row of the linearity table.
     """
 
-    kind: str  # one of REDUCTIONS
+    kind: str  # one of REDUCTIONS, or ALL_GATHER
     combiner: str  # one of COMBINERS
     groups: Groups  # of device ids as the mode counts them; sorted
     crosses_partitions: bool  # a channel is given
@@ -163,6 +163,22 @@ def reduction_of(op: ir.Operation) -> Reduction:
         attributes=_spelled(
             {name: attributes[name] for name in attributes if name not in _MODELLED} | told_apart_by(op)
         ),
+    )
+
+
+def gathering_of(op: ir.Operation) -> Reduction:
+    """Who takes part in the all_gather `op`, as if it reduced. Raises Declined when that is not known."""
+    groups = replica_groups(op)
+    require(groups is not None, "the replica groups are not known")
+    assert groups is not None
+    return Reduction(
+        kind=op.name,
+        combiner="",
+        groups=_canonical(groups, ordered=True),
+        crosses_partitions=_channel(op) > 0,
+        global_ids="use_global_device_ids" in op.attributes,
+        scatter_dimension=None,
+        attributes="",
     )
 
 

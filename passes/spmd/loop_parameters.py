@@ -24,10 +24,11 @@ from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import Axes, Sharding, has_part, read_sharding, sharding_of
 from paropt.passes.support.traversal import op_of
 
-_BROADCAST, _DYNAMIC_SLICE = "stablehlo.broadcast_in_dim", "stablehlo.dynamic_slice"
+_BROADCAST, DYNAMIC_SLICE = "stablehlo.broadcast_in_dim", "stablehlo.dynamic_slice"
 # What looks up rows of a sharded table reads few of them: XLA sends these.
 _LOOKUP = "stablehlo.gather"
 CONVERT = "stablehlo.convert"
+RESHAPE, SLICE, TRANSPOSE = "stablehlo.reshape", "stablehlo.slice", "stablehlo.transpose"
 
 
 class Reading(NamedTuple):
@@ -107,7 +108,7 @@ def _readings(argument: ir.Value) -> list[Reading]:
             made = _copies_by(use)
             if not made and not _is_handed_on(use):
                 readings.append(Reading(copies[value], use))
-            copies.update(dict.fromkeys(made, (*copies[value], use) if _is_copy(use) else copies[value]))
+            copies.update(dict.fromkeys(made, (*copies[value], use) if is_copy(use) else copies[value]))
             yield from made
 
     exhaust(depth_first([argument], copied))
@@ -118,10 +119,15 @@ def _copies_by(use: Use) -> list[ir.Value]:
     """The copies that are made of a parameter where it is read, or inner loops carry; none where it is read indeed."""
     if use.op.name == WHILE:
         return carried(use.op, use.position) if is_invariant(Loop(use.op), use.position) else []
-    return [made_of(use.op, use.position)] if _is_copy(use) else []
+    return [copy_by(use)] if is_copy(use) else []
 
 
-def _is_copy(use: Use) -> bool:
+def copy_by(use: Use) -> ir.Value:
+    """The copy that is made there; see `is_copy`."""
+    return made_of(use.op, use.position)
+
+
+def is_copy(use: Use) -> bool:
     """Whether what is used there is copied, in part perhaps: a convert may as well be done before."""
     copies = takes_block(use.op) or is_identity(use.op)
     return copies and (use.position == 0 or use.op.name == BARRIER)
@@ -134,7 +140,7 @@ def _is_handed_on(use: Use) -> bool:
 
 def _is_sliced_by(loop: Loop, reading: Reading) -> bool:
     """Whether each trip of `loop` itself reads another slice, as a loop over layers does of stacked parameters."""
-    slices = [use.op for use in reading.copies if use.op.name == _DYNAMIC_SLICE]
+    slices = [use.op for use in reading.copies if use.op.name == DYNAMIC_SLICE]
     varying = Varying(loop) if slices else None
     return varying is not None and any(index in varying for op in slices for index in list(op.operands)[1:])
 
@@ -153,7 +159,7 @@ def gathered_over(uses: Iterable[Use], sharding: Sharding, propagated: Propagate
         foreign.update(others)
         if others & sharding.axes:
             return []  # it is gathered there: what is computed is no parameter any more
-        if is_elementwise(op) or op.name == _BROADCAST or _is_copy(Use(op, position)):
+        if is_elementwise(op) or op.name == _BROADCAST or is_copy(Use(op, position)):
             return _readers(uses_of(made_of(op, position)))
         own.update(like)
         return []

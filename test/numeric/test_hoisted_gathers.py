@@ -41,13 +41,14 @@ def sent(program: Program, policy: str, target: str) -> dict[str, tuple[int, flo
 def test_values(name: str, policy: str) -> None:
     program = LAYERS[name]()
     found = paropt.jit(program.step, passes=f"grad-sync{{policy={policy}}}", strict=True)(*program.args)
-    close = CLOSE_IN_BF16 if name.startswith("half") else CLOSE
+    close = CLOSE_IN_BF16 if "half" in name else CLOSE
     assert difference_from_definition(program, found) <= close
 
 
-def test_gathering_alone_changes_no_bit() -> None:
+@pytest.mark.parametrize("name", ["blocks_p17", "explicit_blocks_p17", "explicit_blocks_p18"])
+def test_gathering_alone_changes_no_bit(name: str) -> None:
     """Sums are taken in the same order; without a bf16 that the compiler may compute in f32 for a while."""
-    program = LAYERS["blocks_p17"]()
+    program = LAYERS[name]()
     shards, gathered = (
         paropt.jit(program.step, passes=f"grad-sync{{policy={policy}}}", strict=True)(*program.args)
         for policy in ("keep-shards", "gather")
@@ -56,11 +57,12 @@ def test_gathering_alone_changes_no_bit() -> None:
 
 
 @pytest.mark.parametrize("target", ["cpu:8", "tpu:v5e:2x4", "gpu:h100:1x1x8"])
+@pytest.mark.parametrize("form", ["", "explicit_"])
 @pytest.mark.parametrize("name, axis", [("half_blocks_p17", 8), ("half_blocks_p18", 4)])
-def test_each_parameter_is_gathered_once(name: str, axis: int, target: str) -> None:
+def test_each_parameter_is_gathered_once(name: str, axis: int, form: str, target: str) -> None:
     """And each gradient is reduced once, with `policy=once`; nothing of both is left in the loop."""
     available(target)
-    program = built(name, target)
+    program = built(form + name, target)
     found = sent(program, "once", target)
     narrow = 1 if target == "cpu:8" else 2  # XLA:CPU gathers f32 in place of bf16
     assert {kind: in_loops for kind, (in_loops, _) in found.items()} == dict.fromkeys(KINDS, 0)
@@ -70,10 +72,11 @@ def test_each_parameter_is_gathered_once(name: str, axis: int, target: str) -> N
 
 
 @pytest.mark.parametrize("target", ["cpu:8", "tpu:v5e:2x4", "gpu:h100:1x1x8"])
-def test_gradients_are_scattered_as_without(target: str) -> None:
+@pytest.mark.parametrize("name", ["half_blocks_p17", "explicit_half_blocks_p17"])
+def test_gradients_are_scattered_as_without(name: str, target: str) -> None:
     """To hold parameters whole is not to hold sums whole: how these are sharded is not read off a gathered parameter."""
     available(target)
-    program = built("half_blocks_p17", target)
+    program = built(name, target)
     kept, gathered = (sent(program, policy, target) for policy in ("keep-shards", "gather"))
     for kind in ("reduce-scatter", "all-reduce"):
         assert gathered[kind][0] <= kept[kind][0]

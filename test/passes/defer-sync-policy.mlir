@@ -1390,6 +1390,111 @@ func.func public @untiled_of_nothing(%x: tensor<8x0xf32>) -> tensor<0xf32> {
   return %w#1 : tensor<0xf32>
 }
 
+// A loop over layers stacks what it scatters, in a wider type: it stacks whole gradients, and the loop around it sums them.
+// DEFER-LABEL:   func.func public @stacked_shards
+// DEFER:           %[[W:.*]]:2 = stablehlo.while({{.*}}) : tensor<i32>, tensor<3x16x5xf32>
+// DEFER-NOT:       stablehlo.reduce_scatter
+// DEFER:             stablehlo.while({{.*}}) : tensor<i32>, tensor<3x16x5xf32>
+// DEFER:               %[[B:.*]] = stablehlo.broadcast_in_dim %{{.*}}, dims = [1, 2] : (tensor<16x5xbf16>) -> tensor<1x16x5xbf16>
+// DEFER:               %[[C:.*]] = stablehlo.convert %[[B]] : (tensor<1x16x5xbf16>) -> tensor<1x16x5xf32>
+// DEFER:               stablehlo.dynamic_update_slice %{{.*}}, %[[C]], %{{.*}} : (tensor<3x16x5xf32>, tensor<1x16x5xf32>
+// DEFER:           "stablehlo.reduce_scatter"(%[[W]]#1) <{{.*}}scatter_dimension = 1 : i64
+// DEFER-NOT:       stablehlo.reduce_scatter
+// DEFER:           return
+// EVERY-LABEL:   func.func public @stacked_shards
+// EVERY:             %[[S:.*]] = "stablehlo.reduce_scatter"(%{{.*}}) <{{.*}}scatter_dimension = 0 : i64
+// EVERY:             stablehlo.dynamic_update_slice
+func.func public @stacked_shards(%x: tensor<16x5xbf16>) -> tensor<3x2x5xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<3x2x5xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<3x2x5xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %v:2 = stablehlo.while(%j = %zero, %stack = %none) : tensor<i32>, tensor<3x2x5xf32>
+    cond {
+      %more = stablehlo.compare LT, %j, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %more : tensor<i1>
+    } do {
+      %ij = stablehlo.add %i, %j : tensor<i32>
+      %t = stablehlo.convert %ij : (tensor<i32>) -> tensor<bf16>
+      %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<bf16>) -> tensor<16x5xbf16>
+      %g = stablehlo.add %x, %ts : tensor<16x5xbf16>
+      %s = "stablehlo.reduce_scatter"(%g) ({ ^bb0(%p: tensor<bf16>, %q: tensor<bf16>): %r = stablehlo.add %p, %q : tensor<bf16> stablehlo.return %r : tensor<bf16> }) {replica_groups = #all, scatter_dimension = 0 : i64} : (tensor<16x5xbf16>) -> tensor<2x5xbf16>
+      %c = stablehlo.convert %s : (tensor<2x5xbf16>) -> tensor<2x5xf32>
+      %b = stablehlo.broadcast_in_dim %c, dims = [1, 2] : (tensor<2x5xf32>) -> tensor<1x2x5xf32>
+      %u = stablehlo.dynamic_update_slice %stack, %b, %j, %zero, %zero : (tensor<3x2x5xf32>, tensor<1x2x5xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<3x2x5xf32>
+      %j_next = stablehlo.add %j, %one : tensor<i32>
+      stablehlo.return %j_next, %u : tensor<i32>, tensor<3x2x5xf32>
+    }
+    %n = stablehlo.add %acc, %v#1 : tensor<3x2x5xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<3x2x5xf32>
+  }
+  return %w#1 : tensor<3x2x5xf32>
+}
+
+// What is not scattered is kept apart: the start, and rows that are written whole.
+// DEFER-LABEL:   func.func public @written_beside
+// DEFER:           stablehlo.while({{.*}}) : tensor<i32>, tensor<3x16xf32>, tensor<3x2xf32>
+// DEFER-NOT:       stablehlo.reduce_scatter
+// DEFER:             stablehlo.dynamic_update_slice {{.*}} : (tensor<3x16xf32>, tensor<1x16xf32>,
+// DEFER:             stablehlo.dynamic_update_slice {{.*}} : (tensor<3x2xf32>, tensor<1x2xf32>,
+// DEFER:           "stablehlo.reduce_scatter"({{.*}}scatter_dimension = 1 : i64
+func.func public @written_beside(%x: tensor<16xf32>, %own: tensor<3x2xf32>, %start: tensor<3x2xf32>) -> tensor<3x2xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<3x2xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<16xf32>
+    %g = stablehlo.add %x, %ts : tensor<16xf32>
+    %s = "stablehlo.reduce_scatter"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, scatter_dimension = 0 : i64} : (tensor<16xf32>) -> tensor<2xf32>
+    %b = stablehlo.broadcast_in_dim %s, dims = [1] : (tensor<2xf32>) -> tensor<1x2xf32>
+    %u = stablehlo.dynamic_update_slice %own, %b, %one, %zero : (tensor<3x2xf32>, tensor<1x2xf32>, tensor<i32>, tensor<i32>) -> tensor<3x2xf32>
+    %n = stablehlo.add %acc, %u : tensor<3x2xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<3x2xf32>
+  }
+  return %w#1 : tensor<3x2xf32>
+}
+
+// A part of the scattered dimension is another part of the whole.
+// DEFER-LABEL:   func.func public @written_to_a_part
+// DEFER:           } do {
+// DEFER:           stablehlo.reduce_scatter
+// DEFER:           stablehlo.return %{{.*}}, %{{.*}} : tensor<i32>
+// WHY-DAG: [defer-sync] stablehlo.reduce_scatter missed: a reduce_scatter may not cross stablehlo.dynamic_update_slice, which moves elements
+func.func public @written_to_a_part(%x: tensor<16xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<16xf32>
+    %g = stablehlo.add %x, %ts : tensor<16xf32>
+    %s = "stablehlo.reduce_scatter"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all, scatter_dimension = 0 : i64} : (tensor<16xf32>) -> tensor<2xf32>
+    %u = stablehlo.dynamic_update_slice %none, %s, %one : (tensor<4xf32>, tensor<2xf32>, tensor<i32>) -> tensor<4xf32>
+    %n = stablehlo.add %acc, %u : tensor<4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4xf32>
+  }
+  return %w#1 : tensor<4xf32>
+}
+
 }
 
 // -----

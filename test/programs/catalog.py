@@ -57,12 +57,16 @@ _SPLIT: dict[str, tuple[str, Callable[..., models.Model]]] = {
     "transformer_p14": ("tensor_parallel", models.transformer),
 }
 
-# Scanned layers of which XLA gathers the parameters at use; they take `sizes` and `devices`, too.
+# Scanned layers, their parameters gathered at use: by XLA, or as the program says. They take `sizes` and `devices`, too.
 LAYERS: dict[str, Builder] = {
     "blocks_p17": partial(plain.sharded_layers, models.blocks),
     "blocks_p18": partial(plain.hybrid_sharded_layers, models.blocks),
     "half_blocks_p17": partial(plain.sharded_layers, half(models.blocks)),
     "half_blocks_p18": partial(plain.hybrid_sharded_layers, half(models.blocks)),
+    "explicit_blocks_p17": partial(explicit.sharded_layers, models.blocks),
+    "explicit_blocks_p18": partial(explicit.hybrid_sharded_layers, models.blocks),
+    "explicit_half_blocks_p17": partial(explicit.sharded_layers, half(models.blocks)),
+    "explicit_half_blocks_p18": partial(explicit.hybrid_sharded_layers, half(models.blocks)),
     "llama_p19": large.fully_sharded_tensor_parallel,
     "experts_p20": large.expert_fully_sharded,
     "adapters_p21": large.adapted,

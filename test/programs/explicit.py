@@ -74,6 +74,34 @@ def hybrid_sharded(build: Build, sizes: Sizes = DEFAULT, devices: Devices = None
     return _gathering(model, layout, lambda gradients: lax.psum(gradients, "replica"))
 
 
+def sharded_layers(build: Build, sizes: Sizes = DEFAULT, devices: Devices = None) -> Program:
+    """P17: stacked parameters split over `data`; each block gathers its layer, again in the backward pass."""
+    mesh = mesh_of(devices, data=-1)
+    specs = split(build(sizes).parameters, "data", mesh.size)
+    layout = Layout(mesh, ("data",), specs, replicated(specs), frozenset({mesh.size}))
+    return _gathering_layers(build, sizes, layout, same)
+
+
+def hybrid_sharded_layers(build: Build, sizes: Sizes = DEFAULT, devices: Devices = None) -> Program:
+    """P18: the same over `data`, replicated over `replica`; the user sums over the replicas."""
+    mesh = mesh_of(devices, replica=2, data=-1)
+    specs = split(build(sizes).parameters, "data", mesh.shape["data"])
+    groups = frozenset({2, mesh.shape["data"], mesh.size})
+    layout = Layout(mesh, ("replica", "data"), specs, replicated(specs), groups)
+    return _gathering_layers(build, sizes, layout, lambda gradients: lax.psum(gradients, "replica"))
+
+
+def _gathering_layers(build: Build, sizes: Sizes, layout: Layout, sync: Step) -> Program:
+    of_layer = jax.tree.map(lambda spec: PartitionSpec(*spec[1:]), layout.parameters)
+    model = build(sizes, on_layer=lambda layer: _gathered(layer, of_layer))
+    step = _plain_update(_gradient(model.loss, layout, sync), ADDED)
+    mapped = _mapped(step, model, ADDED, layout, check_vma=False)
+    reference = steps.definition(build(sizes), ADDED)
+    return steps.program(
+        mapped, model, ADDED, layout, expected=SCATTERED, is_deferrable=False, reference=reference
+    )  # fmt: skip
+
+
 def _gathering(model: Model, layout: Layout, sync: Step) -> Program:
     def loss(shards: Tree, *micro_batch: jax.Array) -> jax.Array:
         return model.loss(_gathered(shards, layout.parameters), *micro_batch)

@@ -6,6 +6,7 @@ A loss is summed over examples, so the sum of what devices compute on their exam
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +31,7 @@ class Model:
     specs: Tree = None  # how parameters are split over the axis `model` or `expert`, where they can be
 
 
-def same(x: jax.Array) -> jax.Array:
+def same(x: Tree) -> Tree:
     return x
 
 
@@ -60,17 +61,19 @@ def stacked_mlp(sizes: Sizes, integers: bool = False) -> Model:
     return mlp(sizes, integers, stacked=True)
 
 
-def blocks(sizes: Sizes, integers: bool = False, *, on_batch: Step = same) -> Model:
+def blocks(
+    sizes: Sizes, integers: bool = False, *, on_batch: Step = same, on_layer: Callable[[Tree], Tree] = same
+) -> Model:
     """Blocks of a norm and two matrices as large models write them: stacked, each computed again in the backward pass.
 
-    Parameters are cast in the block; `on_batch` constrains the activations.
+    Parameters are cast in the block; `on_batch` constrains the activations, `on_layer` gathers what is cast.
     """
     width = sizes.width
     shapes = {"scale": (width,), "into": (width, 2 * width), "out": (2 * width, width)}
     stacked = {name: values(i, (sizes.layers, *shape), integers) for i, (name, shape) in enumerate(shapes.items())}
 
     def block(x: jax.Array, layer: Tree) -> tuple[jax.Array, None]:
-        layer = cast(layer, sizes.dtype)
+        layer = on_layer(cast(layer, sizes.dtype))
         normed = x * lax.rsqrt(jnp.mean(x * x, axis=-1, keepdims=True) + 1) * layer["scale"]
         hidden = on_batch(jnp.tanh(normed @ layer["into"]))
         return on_batch(x + hidden @ layer["out"]), None
@@ -195,7 +198,7 @@ def tied_transformer(sizes: Sizes) -> Model:
 def half(build: Callable[..., Model]) -> Callable[..., Model]:
     """The same model, computed in bf16."""
 
-    def built(sizes: Sizes, *options: bool, **named: Step) -> Model:
+    def built(sizes: Sizes, *options: bool, **named: Callable[[Any], Any]) -> Model:
         return build(dataclasses.replace(sizes, dtype=jnp.bfloat16), *options, **named)
 
     return built
