@@ -18,7 +18,7 @@ from paropt.passes.sharding.meshes import has_mesh, meshes_of
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import Axes, closed_sharding, is_manual, without
 from paropt.passes.spmd.hoisted_gathers import gathered_before_loop
-from paropt.passes.spmd.loop_gathers import LoopGather, LoopGathers, gathered_before, gathered_type
+from paropt.passes.spmd.loop_gathers import CHANGED, LoopGather, LoopGathers, gathered_before, gathered_type
 from paropt.passes.spmd.loop_parameters import (
     CONVERT,
     Parameter,
@@ -96,7 +96,8 @@ def hoist_gathers(
     - the loop makes more than one iteration
     - the loop is in no other loop (XLA would shard the gathered array there, and all-gather it again)
     - nothing reads its shards as they are, as contractions read examples, which are no parameters
-    - the loop gathers the same in each iteration, as one over layers does not
+    - the loop gathers the same in each iteration, or another loop the same slices: as loops over layers do for a
+      forward and a backward pass, or for micro-batches that Python unrolls
     - it is not done before the loop already
     - `policy` allows the memory
 
@@ -120,10 +121,12 @@ def _hoist_explicit(module: ir.Operation, dtype: ir.Type | None) -> Iterator[Rem
         groups: defaultdict[tuple[object, ...], list[LoopGather]] = defaultdict(list)
         for gather in found:
             groups[gather.key].append(gather)
-        if not groups:
+        chosen = [group for group in groups.values() if len(group) > 1 or group[0].repeats]
+        if not chosen:
             yield from declined
+            yield from (missed(NAME, gather.op, Declined(CHANGED)) for gather in found if gather.is_changed)
             return
-        yield from _hoist_groups(module, list(groups.values()), dtype)
+        yield from _hoist_groups(module, chosen, dtype)
 
 
 def _found(module: ir.Operation) -> tuple[list[LoopGather], list[Remark]]:
@@ -143,16 +146,22 @@ def _found(module: ir.Operation) -> tuple[list[LoopGather], list[Remark]]:
 def _hoist_groups(module: ir.Operation, groups: list[list[LoopGather]], dtype: ir.Type | None) -> Iterator[Remark]:
     """Each group gathers the same; one remark for those that gather over the same axes in front of the same loop."""
     meshes = tuple(meshes_of(module).values())
-    done: defaultdict[tuple[ir.Block, Axes], list[tuple[Loop, int]]] = defaultdict(list)
+    done: defaultdict[tuple[ir.Block, str], list[tuple[Loop, int]]] = defaultdict(list)
+    loops: dict[ir.Block, Loop] = {}
     for group in groups:
         first = group[0]
         element = _element_of(group, dtype)
+        within = {gather.loop.body: gather.loop for gather in group}
         over = tuple(axes_of(first.over, meshes) or ())
-        done[first.loop.body, over].append((first.loop, bytes_of(gathered_type(first, element))))
+        instead = _in_trips(first.loop) if first.repeats else f"slice by slice in {len(within)} loops"
+        done[first.loop.body, f"gathered{_over(over)} before the loop, not {instead}"].append(
+            (first.loop, bytes_of(gathered_type(first, element)))
+        )
+        loops |= within
         gathered_before_loop(group, element)
-    for (_, over), each in done.items():
-        loop = each[0][0]
-        yield applied(NAME, loop.op, _said(loop, len(each), over, sum(held for _, held in each)))
+    for (_, what), each in done.items():
+        yield applied(NAME, each[0][0].op, _said(len(each), what, sum(held for _, held in each)))
+    for loop in loops.values():
         _erase_unread_in_barriers(loop)
 
 
@@ -195,17 +204,24 @@ def _hoist_all(loop: Loop, propagated: Propagated, dtype: ir.Type | None) -> Ite
         held = sum(_bytes(*each) for each in group)
         for parameter, element in group:
             _hoist(loop, parameter, element)
-        yield applied(NAME, loop.op, _said(loop, len(group), tuple(axis.strip('"') for axis in axes), held))
+        over = tuple(axis.strip('"') for axis in axes)
+        what = f"gathered{_over(over)} before the loop, not {_in_trips(loop)}"
+        yield applied(NAME, loop.op, _said(len(group), what, held))
     if groups:
         _erase_unread_in_barriers(loop)
 
 
-def _said(loop: Loop, count: int, axes: Axes, held: int) -> str:
+def _said(count: int, what: str, held: int) -> str:
+    return f"{'1 parameter is' if count == 1 else f'{count} parameters are'} {what}; {held} bytes are held"
+
+
+def _over(axes: Axes) -> str:
+    return f" over {' and '.join(axes)}" if axes else ""
+
+
+def _in_trips(loop: Loop) -> str:
     trips = trip_count(loop)
-    often = "each trip" if trips is None else f"each of {trips} trips"
-    over = f" over {' and '.join(axes)}" if axes else ""
-    gathered = "1 parameter is" if count == 1 else f"{count} parameters are"
-    return f"{gathered} gathered{over} before the loop, not in {often}; {held} bytes are held"
+    return "in each trip" if trips is None else f"in each of {trips} trips"
 
 
 def _require_hoistable(loop: Loop, parameter: Parameter) -> None:

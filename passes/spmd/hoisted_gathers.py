@@ -1,4 +1,7 @@
-"""All-gathers in front of a loop, and what reads them in it: the edit behind `hoist-gathers` in per-device programs."""
+"""All-gathers in front of a loop, and what reads them in it: the edit behind `hoist-gathers` in per-device programs.
+
+Tests: test/passes/hoist-gathers.mlir, test/numeric/test_explicit_gathers.py.
+"""
 
 from collections.abc import Sequence
 from math import prod

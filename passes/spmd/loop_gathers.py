@@ -2,6 +2,8 @@
 
 `all_gather(copy(x)) = copy(all_gather(x))`, where `copy` takes all of the dimension that is gathered. So a loop over
 layers, each trip of which gathers its slice of a stacked parameter, may read slices of what the loop around it gathers.
+
+Tests: test/passes/hoist-gathers.mlir, test/numeric/test_explicit_gathers.py.
 """
 
 from collections.abc import Iterator
@@ -19,11 +21,12 @@ from paropt.passes.ir.metadata import group_of
 from paropt.passes.ir.types import is_float, tensor_of
 from paropt.passes.sharding.collectives import ALL_GATHER, Reduction, gathering_of
 from paropt.passes.sharding.shardings import MANUAL, SHARDING
-from paropt.passes.spmd.loop_parameters import CONVERT, DYNAMIC_SLICE, RESHAPE, SLICE, TRANSPOSE, copy_by, is_copy
+from paropt.passes.spmd.loop_parameters import CONVERT, DYNAMIC_SLICE, copy_by, is_copy
 from paropt.passes.support.remarks import require
-from paropt.passes.support.traversal import defining_op, is_defined_in, is_within, ops_of
+from paropt.passes.support.traversal import defining_op, is_defined_in, is_within, ops_of, parent_of
 
 GATHERED = "all_gather_dim"
+CHANGED = "the loop changes the parameter"
 
 
 class Copy(NamedTuple):
@@ -42,12 +45,14 @@ class LoopGather(NamedTuple):
     copies: tuple[Copy, ...]  # what the loop makes of it first, in program order
     dimension: int  # of `value`, along which it is gathered
     over: Reduction  # who takes part
+    repeats: bool = True  # whether trips of the loop gather the same; or else another slice each
+    is_changed: bool = False  # by a loop around this one
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal for those that gather the same."""
+        """Equal for those that gather the same, in loops of one block."""
         kept = {name: self.op.attributes[name] for name in self.op.attributes if name not in (GATHERED, SHARDING)}
-        return self.loop.body, self.value, self.dimension, tuple(sorted((name, str(kept[name])) for name in kept))
+        return self.loop.op.block, self.value, self.dimension, tuple(sorted((name, str(kept[name])) for name in kept))
 
     @property
     def element(self) -> ir.Type:
@@ -101,20 +106,22 @@ class LoopGathers:
         self._uniform: dict[tuple[ir.Block, Reduction], Uniformity] = {}
 
     def of(self, op: ir.Operation) -> LoopGather | None:
-        """Where the all_gather `op` may be done instead; None where no loop around it repeats what it does.
+        """Where the all_gather `op` may be done instead; None where no loop around it has what it gathers from outside.
 
-        Raises Declined where one does, or might.
+        Raises Declined where one has, or might.
         """
         behind = list(_behind(op.operands[0]))
         end = behind[-1][0]
         outside = [loop for loop in loops_around(op) if not is_defined_in(end, loop.op)]
         repeating = [loop for loop in outside if not _is_another_slice(loop, behind)]
-        if not repeating:
-            require(not _is_changed_parameter(end), "the loop changes the parameter", op)
+        is_changed = _is_changed_parameter(end)
+        require(bool(outside) or not is_changed, CHANGED, op)
+        often = [loop for loop in repeating or outside if trip_count(loop) not in (0, 1)]
+        require(bool(often) or not outside, "the loop makes no more than one trip", op)
+        if not often:
             return None
-        often = [loop for loop in repeating if trip_count(loop) not in (0, 1)]
-        require(bool(often), "the loop makes no more than one trip", op)
-        return self._in_front_of(often[0], op, behind)
+        found = self._in_front_of(often[0], op, behind)
+        return found._replace(repeats=bool(repeating), is_changed=is_changed)
 
     def _in_front_of(self, loop: Loop, op: ir.Operation, behind: list[tuple[ir.Value, Use | None]]) -> LoopGather:
         require(len(op.operands) == 1, "it gathers several arrays", op)
@@ -179,7 +186,7 @@ def _is_changed_parameter(value: ir.Value) -> bool:
     while (before := start_of(start)) is not None:
         start = before
     tensor = tensor_of(start)
-    is_argument = isinstance(start.owner, ir.Block) and start.owner.owner.operation.name in (MANUAL, "func.func")
+    is_argument = isinstance(start.owner, ir.Block) and _holds_program(start.owner.owner.operation)
     return is_argument and tensor is not None and is_float(tensor.element_type)
 
 
@@ -204,9 +211,14 @@ def _carried_in(value: ir.Value, loop: Loop) -> ir.Value:
 
 def _per_device_block(op: ir.Operation) -> ir.Block:
     """The block of the per-device program that `op` is in."""
-    while op.block.owner.operation.name not in (MANUAL, "func.func"):
-        op = op.block.owner.operation
+    while not _holds_program(around := parent_of(op)):
+        op = around
     return op.block
+
+
+def _holds_program(around: ir.Operation) -> bool:
+    """Whether the block of `around` is a per-device program: a function's, or a manual computation's."""
+    return around.name == "func.func" or around.name == MANUAL
 
 
 def _dimension_before(use: Use, dimension: int) -> int:
@@ -214,13 +226,13 @@ def _dimension_before(use: Use, dimension: int) -> int:
     op = use.op
     before, after = (ir.RankedTensorType(v.type).shape for v in (op.operands[use.position], copy_by(use)))
     match op.name:
-        case name if name in (DYNAMIC_SLICE, SLICE):
+        case "stablehlo.slice" | "stablehlo.dynamic_slice":
             whole = before[dimension] == after[dimension]
             require(whole, "a slice takes a part of the dimension that is gathered", op)
             return dimension
-        case name if name == TRANSPOSE:
+        case "stablehlo.transpose":
             return int(ir.DenseI64ArrayAttr(op.attributes["permutation"])[dimension])
-        case name if name == RESHAPE:
+        case "stablehlo.reshape":
             return _reshaped_dimension(op, before, after, dimension)
         case _:
             return dimension

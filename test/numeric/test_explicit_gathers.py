@@ -138,6 +138,27 @@ def test_a_step_in_a_loop_gathers_once_per_step() -> None:
     assert in_loops(step, "once") == {"all-gather": 2 * shards, "reduce-scatter": 2 * shards}
 
 
+def in_a_python_loop(w: jax.Array, batches: jax.Array) -> jax.Array:
+    """XLA does not see that loops over layers gather the same slices."""
+    return sum(gradient(checkpointed, w, x) for x in batches) + w
+
+
+def one_pass_each_way(w: jax.Array, batches: jax.Array) -> jax.Array:
+    """Each step changes the parameter, and gathers each layer again in its backward pass."""
+    return lax.scan(lambda w, x: ((w - gradient(checkpointed, w, x)) % 2, None), w, batches)[0]
+
+
+@pytest.mark.parametrize(("step", "steps"), [(in_a_python_loop, 1), (one_pass_each_way, MICRO_BATCHES)])
+def test_loops_that_gather_the_same_slices_share_them(step: Step, steps: int) -> None:
+    step = mapped(step)
+    passes = "grad-sync{policy=gather}"
+    np.testing.assert_array_equal(jax.jit(step)(W, BATCHES), paropt.jit(step, passes=passes, strict=True)(W, BATCHES))
+    compiled = [jax.jit(step).lower(W, BATCHES).compile(), paropt.jit(step, passes=passes).lower(W, BATCHES).compile()]
+    sent = [audit(each).total("all-gather") for each in compiled]
+    assert [total.in_loops + total.outside for total in sent][1] == steps * W.size * 4
+    assert sent[0].in_loops == 2 * MICRO_BATCHES * W.size * 4
+
+
 def changed(w: jax.Array, batches: jax.Array) -> jax.Array:
     return lax.scan(lambda w, x: ((w - gradient(scanned, w, x)) % 2, None), w, batches)[0]
 

@@ -725,7 +725,7 @@ func.func public @in_two_steps(%p: tensor<2x4xf32>, %x: tensor<3x16xf32>) -> ten
   return %r#2 : tensor<3x4xf32>
 }
 
-// Legal when: the loop leaves the parameter as it is
+// Legal when: the loop passes the parameter through
 // CHECK-LABEL:   func.func public @changed
 // CHECK:           stablehlo.while
 // CHECK:             "stablehlo.all_gather"
@@ -882,7 +882,7 @@ func.func public @scheduled_with_others(%p: tensor<2x4xf32>, %x: tensor<3x16xf32
   return %r#2 : tensor<3x4xf32>
 }
 
-// Worth it when: the loop makes more than one trip
+// Worth it when: the loop makes more than one iteration
 // CHECK-LABEL:   func.func public @one_trip
 // CHECK:           stablehlo.while
 // CHECK:             "stablehlo.all_gather"
@@ -931,7 +931,7 @@ func.func public @done_before(%p: tensor<2x4xf32>, %x: tensor<3x16xf32>) -> tens
   return %r#2 : tensor<3x4xf32>
 }
 
-// Worth it when: the loop gathers the same in each trip, as one over layers does not
+// Worth it when: the loop gathers the same in each iteration, or another loop the same slices: as loops over layers do for a forward and a backward pass, or for micro-batches that Python unrolls
 // CHECK-LABEL:   func.func public @another_slice_in_each_trip
 // CHECK:           stablehlo.while
 // CHECK:             "stablehlo.all_gather"
@@ -978,5 +978,48 @@ func.func public @not_allowed(%p: tensor<2x4xf32>, %x: tensor<3x16xf32>) -> tens
     stablehlo.return %j, %w, %n : tensor<i32>, tensor<2x4xf32>, tensor<3x4xf32>
   }
   return %r#2 : tensor<3x4xf32>
+}
+
+// Two loops read the slices of what is gathered in front of the first.
+// CHECK-LABEL:   func.func public @the_same_slices_in_two_loops
+// CHECK:           %[[G:.*]] = "stablehlo.all_gather"(%arg0) {{.*}} -> tensor<3x16x16xf32>
+// CHECK-NEXT:      stablehlo.while
+// CHECK:             stablehlo.dynamic_slice %[[G]],
+// CHECK-NOT:       stablehlo.all_gather
+// CHECK:           stablehlo.while
+// CHECK:             stablehlo.dynamic_slice %[[G]],
+// CHECK-NOT:       stablehlo.all_gather
+// CHECK:           return
+// REMARK: [hoist-gathers] stablehlo.while applied: 1 parameter is gathered before the loop, not slice by slice in 2 loops; 3072 bytes are held
+func.func public @the_same_slices_in_two_loops(%p: tensor<3x2x16xf32>, %x: tensor<3x16xf32>) -> tensor<3x16xf32> {
+  %c0 = stablehlo.constant dense<0> : tensor<i32>
+  %c1 = stablehlo.constant dense<1> : tensor<i32>
+  %m1:3 = stablehlo.while(%l = %c0, %v = %p, %h = %x) : tensor<i32>, tensor<3x2x16xf32>, tensor<3x16xf32>
+  cond {
+    %three = stablehlo.constant dense<3> : tensor<i32>
+    %q = stablehlo.compare LT, %l, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %q : tensor<i1>
+  } do {
+    %k = stablehlo.add %l, %c1 : tensor<i32>
+    %d = stablehlo.dynamic_slice %v, %l, %c0, %c0, sizes = [1, 2, 16] : (tensor<3x2x16xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x2x16xf32>
+    %e = stablehlo.reshape %d : (tensor<1x2x16xf32>) -> tensor<2x16xf32>
+    %g = "stablehlo.all_gather"(%e) {all_gather_dim = 0 : i64, replica_groups = #all} : (tensor<2x16xf32>) -> tensor<16x16xf32>
+    %o = stablehlo.dot_general %h, %g, contracting_dims = [1] x [0] : (tensor<3x16xf32>, tensor<16x16xf32>) -> tensor<3x16xf32>
+    stablehlo.return %k, %v, %o : tensor<i32>, tensor<3x2x16xf32>, tensor<3x16xf32>
+  }
+  %m2:3 = stablehlo.while(%l = %c0, %v = %p, %h = %m1#2) : tensor<i32>, tensor<3x2x16xf32>, tensor<3x16xf32>
+  cond {
+    %three = stablehlo.constant dense<3> : tensor<i32>
+    %q = stablehlo.compare LT, %l, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %q : tensor<i1>
+  } do {
+    %k = stablehlo.add %l, %c1 : tensor<i32>
+    %d = stablehlo.dynamic_slice %v, %l, %c0, %c0, sizes = [1, 2, 16] : (tensor<3x2x16xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x2x16xf32>
+    %e = stablehlo.reshape %d : (tensor<1x2x16xf32>) -> tensor<2x16xf32>
+    %g = "stablehlo.all_gather"(%e) {all_gather_dim = 0 : i64, replica_groups = #all} : (tensor<2x16xf32>) -> tensor<16x16xf32>
+    %o = stablehlo.dot_general %h, %g, contracting_dims = [1] x [0] : (tensor<3x16xf32>, tensor<16x16xf32>) -> tensor<3x16xf32>
+    stablehlo.return %k, %v, %o : tensor<i32>, tensor<3x2x16xf32>, tensor<3x16xf32>
+  }
+  return %m2#2 : tensor<3x16xf32>
 }
 }
