@@ -8,6 +8,7 @@ from paropt.passes.ir.barriers import BARRIER
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import loop_around
 from paropt.passes.ir.op_table import keeps_elements, may_squeeze
+from paropt.passes.support.memoize import Remembered
 from paropt.passes.support.traversal import defining_op
 
 CONSTANT = "stablehlo.constant"
@@ -48,12 +49,22 @@ def scalar_of(value: ir.Value) -> ir.Value | None:
 
 def splat_of(op: ir.Operation) -> ir.Attribute | None:
     """The one number that the constant `op` holds; None for several, or where jaxlib cannot read it."""
-    element = ir.RankedTensorType(op.results[0].type).element_type
-    wide = isinstance(element, ir.IntegerType) and element.is_unsigned and element.width > 32
-    if wide or not isinstance(element, ir.IntegerType | ir.FloatType):
+    if not _IS_READABLE(op.results[0].type, op.context):
         return None
-    attribute = op.attributes["value"]
+    return _SPLAT(op.attributes["value"], op.context)
+
+
+def _is_readable(tensor: ir.Type) -> bool:
+    element = ir.RankedTensorType(tensor).element_type
+    wide = isinstance(element, ir.IntegerType) and element.is_unsigned and element.width > 32
+    return not wide and isinstance(element, ir.IntegerType | ir.FloatType)
+
+
+def _read_splat(attribute: ir.Attribute) -> ir.Attribute | None:
     return attribute.get_splat_value() if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat else None
+
+
+_IS_READABLE, _SPLAT = Remembered(_is_readable), Remembered(_read_splat)
 
 
 def _constant_of(value: ir.Value) -> ir.Operation | None:

@@ -76,8 +76,16 @@ def _bits(element: ir.Type) -> int:
 
 def unsqueezes(broadcast: ir.Operation) -> bool:
     """Whether the broadcast_in_dim `broadcast` only adds dimensions of size 1, like a reshape."""
+    return keeps_all(broadcast) and is_in_order(broadcast)
+
+
+def keeps_all(broadcast: ir.Operation) -> bool:
+    """Whether its result has as many elements as its operand."""
     source, target = (ir.RankedTensorType(v.type) for v in (broadcast.operands[0], broadcast.results[0]))
-    if prod(source.shape) != prod(target.shape):
-        return False
+    return prod(source.shape) == prod(target.shape)
+
+
+def is_in_order(broadcast: ir.Operation) -> bool:
+    """Whether its result has the dimensions of its operand in the same order."""
     dimensions = list(ir.DenseI64ArrayAttr(broadcast.attributes["broadcast_dimensions"]))
     return dimensions == sorted(dimensions)

@@ -3,68 +3,81 @@
 Tests: test/unit/test_propagation.py, test/numeric/test_as_xla_splits.py.
 """
 
+from typing import NamedTuple
+
 from jaxlib.mlir import ir
 
 
-def sort_depth_first(root: ir.Operation) -> list[ir.Operation]:
-    """Sorts the blocks in `root` as XLA does: from the ops that nobody reads, depth first, operands in their order.
+class Sorted(NamedTuple):
+    """What has been sorted."""
 
-    Returns the ops as a walk would have found them before: inner ops before the op that holds them, `root` last.
-    """
-    found: list[ir.Operation] = []
+    ops: list[ir.Operation]  # as a walk would have found them before: inner ops before the op that holds them
+    unread: list[ir.Operation]  # those of them with results of which nothing reads any
+
+
+def sort_depth_first(root: ir.Operation) -> Sorted:
+    """Sorts the blocks in `root` as XLA does: from the ops that nobody reads, depth first, operands in their order."""
+    found = Sorted([], [])
     for region in root.regions:
         for block in region.blocks:
             _sort(block, found)
-    return [*found, root]
+    found.ops.append(root)
+    return found
 
 
-def _sort(block: ir.Block, found: list[ir.Operation]) -> list[ir.Value]:
+def _sort(block: ir.Block, found: Sorted) -> list[ir.Value]:
     """Appends to `found`; returns what the ops in `block` read from outside of it, in order."""
     ops: list[ir.Operation] = []
     makers: dict[ir.Value, int] = {}  # the number of the op that makes a value
     read: list[list[int]] = []  # the numbers of the ops that make what each op reads, directly or in its regions
     outside: dict[ir.Value, None] = {}
-    for number, op in enumerate(view.operation for view in block.operations):
+    for number, view in enumerate(block.operations):
+        op = view.operation
         values = list(op.operands)
         if len(regions := op.regions):
             values += [value for region in regions for inner in region.blocks for value in _sort(inner, found)]
-        found.append(op)
+        found.ops.append(op)
         ops.append(op)
-        mine: list[int] = []
-        for value in values:
-            if (maker := makers.get(value)) is not None:
-                mine.append(maker)
-            else:
-                outside[value] = None
-        read.append(mine)
+        made_by = [makers.get(value) for value in values]
+        if None in made_by:
+            outside.update((value, None) for value, maker in zip(values, made_by, strict=True) if maker is None)
+        read.append([maker for maker in made_by if maker is not None])
         for result in op.results:
             makers[result] = number
-    _move(ops, _depth_first(read))
+    inner_ops = {maker for mine in read for maker in mine}
+    ends = [number for number in range(len(ops)) if number not in inner_ops]
+    found.unread.extend(ops[end] for end in ends if len(ops[end].results))
+    _move(ops, _depth_first(read, ends))
     for argument in block.arguments:
         outside.pop(argument, None)
     return list(outside)
 
 
-def _depth_first(read: list[list[int]]) -> list[int]:
+def _depth_first(read: list[list[int]], ends: list[int]) -> list[int]:
     """The numbers of the ops, each behind those that it reads."""
-    order: dict[int, None] = {}
-    inner = {maker for makers in read for maker in makers}
-    for end in range(len(read)):
-        path = [(end, iter(read[end]))] if end not in inner else []
+    order: list[int] = []
+    is_placed = [False] * len(read)
+    for makers in read:
+        makers.reverse()  # the first is taken from the end
+    for end in ends:
+        path = [end]
         while path:
-            number, rest = path[-1]
-            for maker in rest:
-                if maker not in order:
-                    path.append((maker, iter(read[maker])))
-                    break
-            else:
-                order[number] = None
-                path.pop()
-    return list(order)
+            makers = read[path[-1]]
+            while makers and is_placed[makers[-1]]:
+                makers.pop()
+            if makers:
+                path.append(makers.pop())
+                continue
+            number = path.pop()
+            is_placed[number] = True
+            order.append(number)
+    return order
 
 
 def _move(ops: list[ir.Operation], order: list[int]) -> None:
     """Puts `ops` into that order, in which the last one, the terminator, stays."""
+    if order == list(range(len(ops))):
+        return
     for number in order:
         if number != len(ops) - 1:
             ops[number].move_before(ops[-1])

@@ -12,7 +12,7 @@ from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import WHILE
 from paropt.passes.ir.op_table import is_contraction
 from paropt.passes.sharding.chlo import RULE, add_chlo_rules
-from paropt.passes.sharding.depth_first import sort_depth_first
+from paropt.passes.sharding.depth_first import Sorted, sort_depth_first
 from paropt.passes.sharding.op_rules import Factors, parse_rule
 from paropt.passes.sharding.shardings import (
     MANUAL,
@@ -26,10 +26,19 @@ from paropt.passes.sharding.shardings import (
     sharding_of,
     unsplit,
 )
-from paropt.passes.sharding.shardy_input import Same, bypass, lift_unchanged, open_read_by_loops, reshape, same_values
+from paropt.passes.sharding.shardy_input import (
+    Program,
+    Read,
+    SameValues,
+    bypass,
+    lift_unchanged,
+    open_read_by_loops,
+    reshape,
+    unsqueezing,
+)
 from paropt.passes.support.pipeline import elements_of
 from paropt.passes.support.remarks import Declined
-from paropt.passes.support.traversal import all_ops_of, defining_op, is_used, op_of, ops_of
+from paropt.passes.support.traversal import all_ops_of, defining_op, op_of, ops_of
 
 _RULES = "builtin.module(func.func(sdy-populate-op-sharding-rules))"
 _PROPAGATION = "builtin.module(sdy-propagation-pipeline)"
@@ -59,25 +68,24 @@ class Propagated:
         *,
         rules_only: bool = False,
     ) -> None:
-        self._marks: dict[ir.Value, ir.Attribute] = {}  # by the first results of the module's ops
+        self._program = Program(all_ops_of(module))
         self._copy = module.operation.clone()
-        copies = self._marked(module, all_ops_of(self._copy) if rules_only else sort_depth_first(self._copy))
-        if not rules_only and not all(map(is_used, map(op_of, copies))):
-            copies = self._alive()
-        self._same: Same = {}  # what XLA reads in place of a value
+        copies = self._marked(rules_only=rules_only)
+        self._same: dict[ir.Value, ir.Value] = {}  # what XLA reads in place of a value
         if not rules_only:
-            self._same = same_values(module)
-            for result, value in same_values(self._copy).items():
-                bypass(result, value)
+            same = SameValues(self._program)
+            self._same = same.values
+            self._bypass(same.reads, copies)
         for result in forward_only:
-            if (copy := copies.get(op_of(result).results[0])) is not None:
+            if (copy := copies.get(self._program.numbers[op_of(result).results[0]])) is not None:
                 _stop_backward(copy.results[ir.OpResult(result).result_number])
-        for broadcast in ops_of(self._copy, _BROADCAST):
-            reshape(broadcast)
-        loops = [loop.results[0] for loop in ops_of(module, WHILE) if len(loop.results) and loop.results[0] in copies]
-        self._unchanged = {loop: lift_unchanged(copies[loop]) for loop in loops}  # what they carry
+        for number in unsqueezing(self._program):
+            if number in copies:
+                reshape(copies[number])
+        loops = [number for number in self._program.named(WHILE) if number in copies]
+        self._unchanged = {self._program.ops[loop].results[0]: lift_unchanged(copies[loop]) for loop in loops}
         opened = open_read_by_loops(self._copy)
-        for number, constraint in enumerate(opened, len(self._marks)):
+        for number, constraint in enumerate(opened, len(self._program.ops)):
             constraint.location = self._mark(number)
         self._opened = {constraint.location.attr for constraint in opened}
         _ensure_main(self._copy)
@@ -86,24 +94,33 @@ class Propagated:
             run_natively(self._copy, _RULES)
         else:
             self._propagate()
-        self._found: dict[ir.Attribute, list[ir.Operation]] = {}  # by their marks: Shardy marks what it adds alike
-        self._copy.walk(self._find)
+        self._named: dict[str, dict[ir.Attribute, ir.Operation]] = {}  # of the copy: ops that are asked about, by mark
 
-    def _marked(self, module: ir.Operation, copies: Sequence[ir.Operation]) -> dict[ir.Value, ir.Operation]:
-        """Marks the copies of all ops but constants. Returns them by the first results of these ops."""
-        marked: dict[ir.Value, ir.Operation] = {}
-        for op, copy in zip(all_ops_of(module), copies, strict=True):
-            if op.name != CONSTANT and len(results := op.results):
-                mark = copy.location = self._mark(len(marked))
-                self._marks[result := results[0]] = mark.attr
-                marked[result] = copy
-        return marked
+    def _marked(self, *, rules_only: bool) -> dict[int, ir.Operation]:
+        """Sorts the copy, and marks its ops but for constants. Returns them by their numbers, if something reads them.
 
-    def _alive(self) -> dict[ir.Value, ir.Operation]:
-        """Erases from the copy what nothing reads, as XLA does first. Returns the copies of what is left."""
+        XLA erases what nothing reads first.
+        """
+        order = Sorted(all_ops_of(self._copy), []) if rules_only else sort_depth_first(self._copy)
+        copies: dict[int, ir.Operation] = {}
+        for number in self._program.numbers.values():
+            if self._program.names[number] != CONSTANT:
+                copy = copies[number] = order.ops[number]
+                copy.location = self._mark(number)
+        self._marks = {number: copy.location.attr for number, copy in copies.items()}
+        if all(op.name == CONSTANT for op in order.unread):
+            return copies
         run_natively(self._copy, _DEAD)
         left = {op.location.attr: op for op in all_ops_of(self._copy) if len(op.results)}  # not a module without a name
-        return {result: left[mark] for result, mark in self._marks.items() if mark in left}
+        return {number: left[mark] for number, mark in self._marks.items() if mark in left}
+
+    def _bypass(self, same: dict[int, Read], copies: dict[int, ir.Operation]) -> None:
+        """Has what reads ops that leave a value as it is read that value, in the order of the copy."""
+        numbers = {self._marks[number]: number for number in same}
+        for op in ops_of(self._copy, *{self._program.names[number]: None for number in same}) if same else ():
+            if (number := numbers.get(op.location.attr)) is not None:
+                reader, position = same[number]
+                bypass(op.results[0], copies[reader].operands[position])
 
     def _propagate(self) -> None:
         says_so = any(map(_is_unreduced, ops_of(self._copy, CONSTRAINT)))
@@ -127,19 +144,15 @@ class Propagated:
                 )
 
     def _original(self, copy: ir.Operation) -> ir.Operation:
-        return op_of(next(result for result, mark in self._marks.items() if mark == copy.location.attr))
-
-    def _find(self, op: ir.Operation) -> ir.WalkResult:
-        """Notes `op` of the copy by its mark, after Shardy."""
-        self._found.setdefault(op.location.attr, []).append(op)
-        return ir.WalkResult.ADVANCE
+        return self._program.ops[next(number for number, mark in self._marks.items() if mark == copy.location.attr)]
 
     def _marked_by(self, mark: ir.Attribute, name: str) -> ir.Operation | None:
         """What was an op called `name` before Shardy; what Shardy puts behind it is marked like it."""
-        for op in self._found.get(mark, ()):
-            if (now := op.name) == name or _WAS.get(now) == name:
-                return op
-        return None
+        if name not in self._named:
+            found = self._named[name] = {}
+            for op in ops_of(self._copy, name, *(now for now, was in _WAS.items() if was == name)):
+                found.setdefault(op.location.attr, op)
+        return self._named[name].get(mark)
 
     def _mark(self, number: int) -> ir.Location:
         """The location of an op of the copy, by which it is found again: Shardy keeps it, but where it makes copies of
@@ -194,10 +207,10 @@ class Propagated:
         if copy is None:
             return None
         behind = list(copy.results)
-        for barrier in self._found[copy.location.attr]:
-            made = defining_op(barrier.operands[0]) if barrier.name == _BARRIER else None
-            if made is not None and made == copy:  # else it stands behind what is read in place of the result
-                behind[ir.OpResult(barrier.operands[0]).result_number] = barrier.results[0]
+        for i, result in enumerate(copy.results):
+            for reader in (use.owner.operation for use in result.uses):
+                if reader.name == _BARRIER and reader.location == copy.location:
+                    behind[i] = reader.results[0]
         wanted = [self._wanted(value) for value in behind]
         if wanted.count(None) == len(wanted):
             return None
@@ -282,7 +295,7 @@ class Propagated:
 
     def _copy_of(self, op: ir.Operation | None) -> ir.Operation | None:
         assert op is not None, "a result, not an argument"
-        mark = self._marks.get(op.results[0]) if len(op.results) else None
+        mark = self._marks.get(self._program.numbers.get(op.results[0], -1)) if len(op.results) else None
         return self._marked_by(mark, op.name) if mark is not None else None
 
 

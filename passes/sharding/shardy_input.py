@@ -7,8 +7,8 @@ dimensions of one element.
 Tests: test/numeric/test_as_xla_splits.py.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir
 
@@ -16,114 +16,153 @@ from paropt.passes.ir.constants import CONSTANT, splat_of
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import WHILE, Loop
 from paropt.passes.ir.op_table import keeps_elements
-from paropt.passes.ir.types import unsqueezes
+from paropt.passes.ir.types import is_in_order, keeps_all
 from paropt.passes.sharding.shardings import MANUAL, open_sharding, rank_of, sharding_of
-from paropt.passes.support.traversal import defining_op, op_of, ops_of, parent_of
+from paropt.passes.support.traversal import op_of, ops_of, parent_of
 
 _BROADCAST, _RESHAPE, _TRANSPOSE = "stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.transpose"
 _COMPLEX, _CUSTOM_CALL = "stablehlo.complex", "stablehlo.custom_call"
 
-Same = dict[ir.Value, ir.Value]  # of the results of ops that leave a value as it is: that value
+
+class Read(NamedTuple):
+    """An operand of the op with that number."""
+
+    op: int
+    position: int
 
 
-def same_values(root: ir.Operation) -> Same:
+class Program:
+    """The ops of a module, numbered in the order of a walk: those of a copy have the same numbers."""
+
+    def __init__(self, ops: Sequence[ir.Operation]) -> None:
+        self.ops = ops
+        self.names = [op.name for op in ops]
+        self.numbers = {results[0]: number for number, op in enumerate(ops) if len(results := op.results)}
+
+    def named(self, name: str) -> list[int]:
+        return [number for number, each in enumerate(self.names) if each == name]
+
+
+class SameValues:
     """What XLA reads in place of the results of ops that leave a value as it is, such as a product with one.
 
-    It drops these ops before it splits anything. `bypass` does it to a copy.
+    It drops these ops before it splits anything; `bypass` does it to a copy.
     """
-    same: Same = {}
-    for op in ops_of(root, *_SAME):  # in program order
-        value = _SAME[op.name](op, same)
-        if value is not None:
-            same[op.results[0]] = same.get(value, value)
-    return same
+
+    def __init__(self, program: Program) -> None:
+        self.reads: dict[int, Read] = {}  # by the number of the op: where it, or an op before it, reads that value
+        self.values: dict[ir.Value, ir.Value] = {}  # by its result
+        self.program = program
+        self._scalars: dict[int | None, Any] = {}  # by the op's number: the one number that its result is full of
+        for number, (op, name) in enumerate(zip(program.ops, program.names, strict=True)):
+            if name == CONSTANT or _is_folded(op):
+                self._note_scalar(number, op)
+            if (rule := _SAME.get(name)) is not None and (read := rule(self, number, op)) is not None:
+                self.reads[number] = read
+                self.values[op.results[0]] = self.in_place_of(program.ops[read.op].operands[read.position])
+
+    def _note_scalar(self, number: int, op: ir.Operation) -> None:
+        if op.name == CONSTANT:
+            splat: Any = splat_of(op)  # None of complex numbers, which XLA does not fold
+            found = None if splat is None else splat.value
+        else:
+            found = self.scalar_of(op.operands[0])
+        if found is not None:
+            self._scalars[number] = found
+
+    def in_place_of(self, value: ir.Value) -> ir.Value:
+        return self.values.get(value, value)
+
+    def scalar_of(self, value: ir.Value) -> Any:
+        """The one number that `value` is known to be full of."""
+        return self._scalars.get(self.program.numbers.get(value))
+
+    def maker(self, value: ir.Value, name: str) -> int | None:
+        """The number of the op that makes what XLA reads in place of `value`, if it is called `name`."""
+        number = self.program.numbers.get(self.in_place_of(value))
+        return number if number is not None and self.program.names[number] == name else None
 
 
-def _with_number(number: int, *positions: int) -> Callable[[ir.Operation, Same], ir.Value | None]:
+def _is_folded(op: ir.Operation) -> bool:
+    """Whether MHLO's folders make a constant of `op` when it reads one."""
+    return op.name == _BROADCAST or keeps_elements(op)
+
+
+def _with_number(scalar: int, *positions: int) -> Callable[[SameValues, int, ir.Operation], Read | None]:
     """The other operand, where one of those at `positions` is that number."""
 
-    def other(op: ir.Operation, _: Same) -> ir.Value | None:
-        at = next((i for i in positions if _is_number(op.operands[i], number)), None)
-        return None if at is None else op.operands[1 - at]
+    def other(found: SameValues, number: int, op: ir.Operation) -> Read | None:
+        at = next((i for i in positions if found.scalar_of(op.operands[i]) == scalar), None)
+        return None if at is None else Read(number, 1 - at)
 
     return other
 
 
-def _is_number(value: ir.Value, number: int) -> bool:
-    splat = _number(value)
-    return splat is not None and bool(splat.value == number)
-
-
-def _number(value: ir.Value) -> Any:
-    """The attribute of the one number that `value` is full of; None of complex ones, which XLA does not fold."""
-    made = defining_op(value)
-    while made is not None and (keeps_elements(made) or made.name == _BROADCAST):  # as MHLO's folders do
-        made = defining_op(made.operands[0])
-    return splat_of(made) if made is not None and made.name == CONSTANT else None
-
-
-def _all_ones(op: ir.Operation, _: Same) -> ir.Value | None:
+def _all_ones(found: SameValues, number: int, op: ir.Operation) -> Read | None:
     for position in (0, 1):
-        element, splat = ir.RankedTensorType(op.results[0].type).element_type, _number(op.operands[position])
-        if splat is not None and int(splat.value) in (-1, 2 ** ir.IntegerType(element).width - 1):
-            return op.operands[1 - position]
+        scalar = found.scalar_of(op.operands[position])
+        if scalar is None:
+            continue
+        element = ir.RankedTensorType(op.results[0].type).element_type
+        if int(scalar) in (-1, 2 ** ir.IntegerType(element).width - 1):
+            return Read(number, 1 - position)
     return None
 
 
-def _chosen(select: ir.Operation, _: Same) -> ir.Value | None:
+def _chosen(found: SameValues, number: int, select: ir.Operation) -> Read | None:
     predicate, on_true, on_false = select.operands
     if on_true == on_false:
-        return on_true
-    splat = _number(predicate)
-    return None if splat is None else on_true if splat.value else on_false
+        return Read(number, 1)
+    scalar = found.scalar_of(predicate)
+    return None if scalar is None else Read(number, 1 if scalar else 2)
 
 
-def _whole(op: ir.Operation, _: Same) -> ir.Value | None:
+def _whole(_: SameValues, number: int, op: ir.Operation) -> Read | None:
     """The operand of a slice, a pad, a conversion or the like of which the type says that it keeps all."""
     kept = op.operands[0].type == op.results[0].type
-    return op.operands[0] if kept and ir.RankedTensorType(op.results[0].type).has_static_shape else None
+    return Read(number, 0) if kept and ir.RankedTensorType(op.results[0].type).has_static_shape else None
 
 
-def _kept_by_pad(op: ir.Operation, same: Same) -> ir.Value | None:
+def _kept_by_pad(found: SameValues, number: int, op: ir.Operation) -> Read | None:
     amounts = (ir.DenseI64ArrayAttr(op.attributes[f"edge_padding_{side}"]) for side in ("low", "high"))
-    return _whole(op, same) if not any(amount for side in amounts for amount in side) else None
+    return _whole(found, number, op) if not any(amount for side in amounts for amount in side) else None
 
 
-def _kept_by_broadcast(op: ir.Operation, same: Same) -> ir.Value | None:
-    dimensions = list(ir.DenseI64ArrayAttr(op.attributes["broadcast_dimensions"]))
-    return _whole(op, same) if dimensions == sorted(dimensions) else None
+def _kept_by_broadcast(found: SameValues, number: int, op: ir.Operation) -> Read | None:
+    read = _whole(found, number, op)
+    return read if read is not None and is_in_order(op) else None
 
 
-def _reshaped_back(op: ir.Operation, same: Same) -> ir.Value | None:
-    value = op.operands[0]
-    while (made := defining_op(value := same.get(value, value))) is not None and made.name == _RESHAPE:
-        value = made.operands[0]
-    return value if value.type == op.results[0].type else None
+def _reshaped_back(found: SameValues, number: int, op: ir.Operation) -> Read | None:
+    read, value = Read(number, 0), op.operands[0]
+    while (made := found.maker(value, _RESHAPE)) is not None:
+        read, value = Read(made, 0), found.program.ops[made].operands[0]
+    return read if value.type == op.results[0].type else None
 
 
-def _transposed_back(op: ir.Operation, same: Same) -> ir.Value | None:
+def _transposed_back(found: SameValues, number: int, op: ir.Operation) -> Read | None:
     order = list(ir.DenseI64ArrayAttr(op.attributes["permutation"]))
     if order == sorted(order):
-        return op.operands[0]
-    made = defining_op(same.get(op.operands[0], op.operands[0]))
-    if made is None or made.name != _TRANSPOSE:
+        return Read(number, 0)
+    made = found.maker(op.operands[0], _TRANSPOSE)
+    if made is None:
         return None
-    first = ir.DenseI64ArrayAttr(made.attributes["permutation"])
-    return made.operands[0] if [first[i] for i in order] == sorted(order) else None
+    first = ir.DenseI64ArrayAttr(found.program.ops[made].attributes["permutation"])
+    return Read(made, 0) if [first[i] for i in order] == sorted(order) else None
 
 
-def _part(number: int) -> Callable[[ir.Operation, Same], ir.Value | None]:
+def _part(position: int) -> Callable[[SameValues, int, ir.Operation], Read | None]:
     """The part of a complex number that is made of two."""
 
-    def part(op: ir.Operation, same: Same) -> ir.Value | None:
-        made = defining_op(same.get(op.operands[0], op.operands[0]))
-        return made.operands[number] if made is not None and made.name == _COMPLEX else None
+    def part(found: SameValues, _: int, op: ir.Operation) -> Read | None:
+        made = found.maker(op.operands[0], _COMPLEX)
+        return None if made is None else Read(made, position)
 
     return part
 
 
 # Ops that may leave a value as it is, and which; measured on what XLA hands to Shardy. Not division, nor maximum.
-_SAME: dict[str, Callable[[ir.Operation, Same], ir.Value | None]] = {
+_SAME: dict[str, Callable[[SameValues, int, ir.Operation], Read | None]] = {
     "stablehlo.add": _with_number(0, 0, 1),
     "stablehlo.subtract": _with_number(0, 1),
     "stablehlo.multiply": _with_number(1, 0, 1),
@@ -158,11 +197,23 @@ def _call(name: str, *operands: ir.Value, result: ir.Type | None = None) -> ir.O
     return ir.Operation.create(_CUSTOM_CALL, operands=list(operands), results=results, attributes=attributes)
 
 
+def unsqueezing(program: Program) -> list[int]:
+    """The numbers of the broadcasts that only add dimensions of one element."""
+    found: list[int] = []
+    known: dict[tuple[ir.Type, ir.Type], bool] = {}  # whether there are as many elements
+    for number in program.named(_BROADCAST):
+        op = program.ops[number]
+        types = op.operands[0].type, op.results[0].type
+        if types not in known:
+            known[types] = ir.RankedTensorType(types[1]).has_static_shape and keeps_all(op)
+        if known[types] and is_in_order(op):
+            found.append(number)
+    return found
+
+
 def reshape(broadcast: ir.Operation) -> None:
-    """Makes a reshape of what only adds dimensions of one element."""
+    """Makes a reshape of `broadcast`, which only adds dimensions of one element."""
     operand, result = broadcast.operands[0], broadcast.results[0]
-    if not ir.RankedTensorType(result.type).has_static_shape or not unsqueezes(broadcast):
-        return
     with broadcast.context, ir.InsertionPoint(broadcast), broadcast.location:
         reshaped = ir.Operation.create(_RESHAPE, results=[result.type], operands=[operand])
     result.replace_all_uses_with(reshaped.results[0])
