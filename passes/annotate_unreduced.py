@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.dataflow.unreduced import Unreduced
+from paropt.passes.dataflow.unreduced import Unreduced, merged
 from paropt.passes.dataflow.xla_tracking import UNEQUAL_PARTS
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import loop_around
@@ -40,11 +40,11 @@ from paropt.passes.spmd.global_form import (
     reduced_axes,
     sources,
     summed_axes,
-    take_back,
     take_back_unmoved,
 )
 from paropt.passes.spmd.in_place import require_in_place
 from paropt.passes.spmd.pin import hold, unlike_alone
+from paropt.passes.spmd.region_sums import Region
 from paropt.passes.spmd.shard_map_sums import Opening, open_sum, openings
 from paropt.passes.support.registry import register
 from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
@@ -167,29 +167,20 @@ def _is_held_for_numbers(module: ir.Operation) -> bool:
 
 
 def _annotated(module: ir.Operation) -> list[Remark]:
-    """Annotates what can be, and takes back the rest."""
+    """Annotates the parts that can be, and takes back the others: what has been found of each part is written once."""
+    exposed = _exposed(module)
+    order = {op.results[0]: number for number, op in enumerate(exposed.ops)}
     rules = cache(lambda: Propagated(module, rules_only=True))  # ops that stay keep theirs when others are taken back
-    try:
-        return _write(_plan(_exposed(module), module, rules))
-    except Declined:  # of all; to look at its parts takes longer
-        remarks = [remark for part in apart(_exposed(module)) for remark in _fit(part, module, rules)]
-    try:
-        return remarks + _write(_plan(_exposed(module), module, rules))
-    except Declined as declined:
-        remarks.append(missed(NAME, declined.op or module, declined))
-        take_back(module)
-        return remarks
-
-
-def _fit(part: Exposed, module: ir.Operation, rules: Callable[[], Propagated]) -> list[Remark]:
-    """Takes `part` back when it can't be annotated; the remark says why."""
-    try:
-        _plan(part, module, rules)
-        return []
-    except Declined as declined:
-        remark = missed(NAME, declined.op or module, declined)
-        erase_exposed(part.ops)
-        return [remark]
+    regions: dict[ir.Value, Region] = {}
+    plans: list[Plan] = []
+    remarks: list[Remark] = []
+    for part in apart(exposed):
+        try:
+            plans.append(_plan(part, module, rules, regions))
+        except Declined as declined:
+            remarks.append(missed(NAME, declined.op or module, declined))
+            erase_exposed(part.ops)
+    return remarks + _write(_joined(plans, order))
 
 
 def _exposed(module: ir.Operation) -> Exposed:
@@ -197,7 +188,7 @@ def _exposed(module: ir.Operation) -> Exposed:
 
 
 class Plan(NamedTuple):
-    """What is to be written."""
+    """What has been found of exposed ops, and is to be written."""
 
     starts: list[ir.Operation]
     found: Unreduced
@@ -207,11 +198,16 @@ class Plan(NamedTuple):
     halves: list[ir.Operation]  # ifs and cases of which only some results are not reduced
 
 
-def _plan(exposed: Exposed, module: ir.Operation, rules: Callable[[], Propagated]) -> Plan:
-    """Writes nothing. Raises Declined where a condition fails. `rules` knows the sharding rules of the module's ops."""
+def _plan(
+    exposed: Exposed, module: ir.Operation, rules: Callable[[], Propagated], regions: dict[ir.Value, Region]
+) -> Plan:
+    """Writes nothing. Raises Declined where a condition fails.
+
+    `rules` knows the sharding rules of the module's ops, `regions` the manual computations that were looked into.
+    """
     starts = exposed.sources
     found = Unreduced({op.results[0]: global_reduction(*reduced_axes(op)) for op in starts})
-    opened = openings(starts)
+    opened = openings(starts, regions)
     closings = [(op, _closed(op)) for op in exposed.all_reduces]
     scatterings = [(op, _shards(op)) for op in exposed.reduce_scatters]
     shardings = {
@@ -233,6 +229,23 @@ def _plan(exposed: Exposed, module: ir.Operation, rules: Callable[[], Propagated
     for op in halves:
         require_thirds(op)
     return Plan(starts, found, opened, scatterings + closings, shardings, halves)
+
+
+def _joined(plans: Sequence[Plan], order: dict[ir.Value, int]) -> Plan:
+    """One plan for what has no value in common, in the order of the ops that were exposed, as their results have it."""
+
+    def place(op: ir.Operation) -> int:
+        return order[op.results[0]]
+
+    starts = sorted((op for plan in plans for op in plan.starts), key=place)
+    found = merged([plan.found for plan in plans], [op.results[0] for op in starts])
+    opened = sorted((opening for plan in plans for opening in plan.opened), key=lambda each: place(each.source))
+    closings = [closing for plan in plans for closing in plan.closings]
+    closings.sort(key=lambda closing: (closing[0].name != GLOBAL_REDUCE_SCATTER, place(closing[0])))
+    shardings = {value: sharding for plan in plans for value, sharding in plan.shardings.items()}
+    in_order = {value: shardings[value] for value in found.values if value in shardings}
+    halves = {op.results[0] for plan in plans for op in plan.halves}
+    return Plan(starts, found, opened, closings, in_order, [op for op in _branches(found) if op.results[0] in halves])
 
 
 def _write(plan: Plan) -> list[Remark]:

@@ -6,6 +6,8 @@ in the values that are not reduced, and read nothing else as an addend but zeros
 Tests: test/passes/annotate-unreduced.mlir, test/numeric/test_explicit_mode.py.
 """
 
+from collections.abc import Sequence
+
 from jaxlib.mlir import ir
 
 from paropt.passes.dataflow.engine import spread
@@ -48,6 +50,7 @@ class Unreduced:
         self.addends: dict[ir.Value, tuple[int, ...]] = {}  # by the value that they make
         self.loops: dict[ir.Value, Loop] = {}  # by the loop's first result
         self.branches: dict[ir.Value, list[ir.Operation]] = {}  # by the result of an if or case: what ends its branches
+        self.found_from = {source: source for source in sources}  # by the value: from which source it was reached
         self._sources = sources
         spread(self.values, self._made_by)
         for value in self.values:
@@ -59,6 +62,7 @@ class Unreduced:
         made = self._made(use, reduction)
         clash = [v for v in made if self.values.get(v, reduction) != reduction]
         require(not clash, "values that are unreduced over different axes meet", use.owner.operation)
+        self.found_from |= {v: self.found_from[value] for v in made if v not in self.found_from}
         return made
 
     def _made(self, use: ir.OpOperand, reduction: Reduction) -> list[ir.Value]:
@@ -106,3 +110,21 @@ class Unreduced:
     def _check_addend(self, use: Use) -> None:
         fits = use.value in self.values or is_zero(use.value)
         require(fits, "a sum of an unreduced value and a reduced one", use.op)
+
+
+def merged(parts: Sequence[Unreduced], sources: Sequence[ir.Value]) -> Unreduced:
+    """What one search from all `sources` finds, in its order, where `parts` have no value in common."""
+    joined = Unreduced({})
+    reductions = {value: reduction for part in parts for value, reduction in part.values.items()}
+    number = {source: i for i, source in enumerate(sources)}
+    for part in parts:
+        joined.found_from |= part.found_from
+        joined.loops |= part.loops
+    reached = [value for value in reductions if value not in number]
+    reached.sort(key=lambda value: -number[joined.found_from[value]])  # the last source is followed first
+    joined.values = {value: reductions[value] for value in (*sources, *reached)}
+    addends = {value: each for part in parts for value, each in part.addends.items()}
+    branches = {value: each for part in parts for value, each in part.branches.items()}
+    joined.addends = {value: addends[value] for value in joined.values if value in addends}
+    joined.branches = {value: branches[value] for value in joined.values if value in branches}
+    return joined

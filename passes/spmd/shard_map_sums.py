@@ -34,9 +34,11 @@ class Opening(NamedTuple):
     from_branches: bool  # so that to open another of its manual computation may remake the ops that it is made of
 
 
-def openings(sources: Sequence[ir.Operation]) -> list[Opening]:
-    """Those that `sources` need. Raises Declined where a manual computation does not take such a sum."""
-    regions: dict[ir.Value, Region] = {}  # by their first results
+def openings(sources: Sequence[ir.Operation], regions: dict[ir.Value, Region]) -> list[Opening]:
+    """Those that `sources` need. Raises Declined where a manual computation does not take such a sum.
+
+    `regions`, by their first results, are those that are known; others are added.
+    """
     found: list[Opening] = []
     for source in sources:
         result, unreduced = source.operands[0], read_sharding(source.attributes["sharding"]).unreduced
