@@ -18,6 +18,8 @@ from paropt.passes.support.registry import Bytes, OnlyWith, register
 from paropt.passes.support.remarks import Remark
 from paropt.passes.support.traversal import ops_of
 
+NAME = "defer-sync"
+
 
 @register
 def defer_sync(
@@ -150,7 +152,7 @@ def defer_sync(
     meshes = tuple(meshes_of(module).values())
     accumulate, wire = (float_type(name, module.context) for name in (accumulate_dtype, wire_dtype))
     channels = ChannelRanks(module)
-    remarks = defer_in(module, Options(convert, accumulate, allowed, meshes, finite))
+    remarks = defer_in(module, Options(NAME, convert, accumulate, allowed, meshes, finite))
     remarks += kept_sums_missed(module, convert, NAME)
     remarks += reset_sums_skipped(module, NAME)
     set_wire_type(module, wire)

@@ -284,7 +284,8 @@ def _leaves_choices(producer: Producer, propagated: Propagated) -> bool:
 
 def _defer_within(module: ir.Operation, regions: list[SummingRegion], axes: str) -> list[Remark]:
     """Takes reductions out of loops in manual computations, so that they come last there."""
-    options = Options("widening", None, Policy("keep-shards", 0, axes_named(axes)), tuple(meshes_of(module).values()))
+    allowed = Policy("keep-shards", 0, axes_named(axes))
+    options = Options(NAME, "widening", None, allowed, tuple(meshes_of(module).values()))
     remarks: list[Remark] = []
     for region in regions:
         remarks += [remark for remark in defer_in(region.manual, options) if remark.applied]

@@ -55,12 +55,11 @@ from paropt.passes.spmd.region_sums import taken_out
 from paropt.passes.support.remarks import Declined, Remark, Saved, applied, missed, require
 from paropt.passes.support.traversal import defining_op, is_within, ops_of, parent_of
 
-NAME = "defer-sync"  # the pass that this is done for, wherever it is done
-
 
 class Options(NamedTuple):
-    """What the user asked for."""
+    """What the user asked for, and of which pass."""
 
+    pass_name: str
     convert: ConvertPolicy
     accumulate: ir.Type | None
     policy: Policy
@@ -90,9 +89,9 @@ def defer_in(root: ir.Operation, options: Options) -> list[Remark]:
 def _defer_from(loop: Loop, options: Options) -> list[Remark]:
     """Defers what can be, one kind of reduction after the other; each rewrite makes a new loop."""
     policy = options.policy
-    remarks = last_trip_peeled(loop, NAME, Site.of(loop, options.meshes))
+    remarks = last_trip_peeled(loop, options.pass_name, Site.of(loop, options.meshes))
     if policy.scatters:
-        remarks += own_shards_scattered(loop, NAME)
+        remarks += own_shards_scattered(loop, options.pass_name)
     if policy.may_unscatter:
         moved_first(loop)
     tried = sunk = False
@@ -104,23 +103,23 @@ def _defer_from(loop: Loop, options: Options) -> list[Remark]:
         if not chosen and not tried:  # what a select needs, a branch may reduce for itself
             tried = True
             branched, declined_selects = selects_branched(
-                loop, partial(_facts, loop, options), NAME, finite=options.finite
+                loop, partial(_facts, loop, options), options.pass_name, finite=options.finite
             )
             sunk = sums_sunk(loop, _facts(loop, options))
             remarks += declined_selects
             if sunk or branched:
-                remarks += last_trip_peeled(loop, NAME, Site.of(loop, options.meshes))
+                remarks += last_trip_peeled(loop, options.pass_name, Site.of(loop, options.meshes))
                 continue
         if not chosen:
             for each, declined in zip(possible, decided, strict=True):
                 assert declined is not None
-                stays += [missed(NAME, op, declined) for op in each.part.reductions]
-            remarks += sums_taken_back(loop, NAME) if sunk else []
-            remarks += selects_taken_back(loop, NAME)
+                stays += [missed(options.pass_name, op, declined) for op in each.part.reductions]
+            remarks += sums_taken_back(loop, options.pass_name) if sunk else []
+            remarks += selects_taken_back(loop, options.pass_name)
             if not options.finite:
-                stays += masks_missed(loop, NAME, partial(_defer_from, options=_if_finite(options)))
-            return remarks + stays + _elsewhere(loop)
-        if again := _reduced_again(chosen, facts):
+                stays += masks_missed(loop, options.pass_name, partial(_defer_from, options=_if_finite(options)))
+            return remarks + stays + _elsewhere(loop, options.pass_name)
+        if again := _reduced_again(chosen, facts, options.pass_name):
             remarks += again
             continue
         site = Site.of(loop, options.meshes)
@@ -142,13 +141,13 @@ def _facts(loop: Loop, options: Options) -> BlockFacts:
 
 def _possible(loop: Loop, facts: BlockFacts, options: Options) -> tuple[list[Possible], list[Remark]]:
     """What may leave the loop, and for each reduction that may not, why."""
-    stays = [missed(NAME, op, declined) for op, declined in facts.reductions.declined]
+    stays = [missed(options.pass_name, op, declined) for op, declined in facts.reductions.declined]
     kinds: list[OfKind] = []
     for reduction in facts.reductions.kinds:
         try:
             options.policy.require_axes(reduction, options.meshes)
         except Declined as declined:
-            stays += [missed(NAME, op, declined) for op in movable(reduction, facts)]
+            stays += [missed(options.pass_name, op, declined) for op in movable(reduction, facts)]
             continue
         kinds.append(_of_kind(loop, reduction, facts, options))
     possible = [each for kind in kinds for each in kind.worth]
@@ -156,7 +155,8 @@ def _possible(loop: Loop, facts: BlockFacts, options: Options) -> tuple[list[Pos
     leaving = _leaving(possible)
     for kind in kinds:
         staying = [op for op in movable(kind.found.values.reduction, facts) if op.results[0] not in leaving]
-        stays += [missed(NAME, op, shard_kept(op, reason_to_stay(op, kind.found, kind.reason))) for op in staying]
+        name = options.pass_name
+        stays += [missed(name, op, shard_kept(op, reason_to_stay(op, kind.found, kind.reason))) for op in staying]
     return possible, stays
 
 
@@ -204,7 +204,7 @@ def _saved(possible: list[Possible]) -> int:
     return sum(each.cost.saved for each in possible)
 
 
-def _reduced_again(chosen: list[Possible], facts: BlockFacts) -> list[Remark]:
+def _reduced_again(chosen: list[Possible], facts: BlockFacts, pass_name: str) -> list[Remark]:
     """Reduces once what the program computes twice, where only one of both is to leave the loop.
 
     XLA finds out that both are the same, and would reduce that in each trip for the other one anyway.
@@ -214,7 +214,8 @@ def _reduced_again(chosen: list[Possible], facts: BlockFacts) -> list[Remark]:
     mixed = [op for ops in kinds if not leaving.issuperset(op.results[0] for op in ops) for op in ops]
     first = twins(facts.block) if mixed else {}
     again = facts.in_order(op.results[0] for op in mixed if op.results[0] in first)
-    remarks = [applied(NAME, op, "equivalent values are reduced once, where the first is computed") for op in again]
+    text = "equivalent values are reduced once, where the first is computed"
+    remarks = [applied(pass_name, op, text) for op in again]
     for op in again:
         operands = list(op.operands)
         for result in op.results:
@@ -306,17 +307,17 @@ def _remarks(done: Possible, facts: BlockFacts, site: Site, options: Options) ->
         # What several reductions lead to is reduced after the loop once.
         closed = cost.after if op == done.part.reductions[0] else ()
         saved = Saved(len(moved), size, runs, len(closed), sum(closed))
-        remarks.append(applied(NAME, op, text, certificate, saved))
+        remarks.append(applied(options.pass_name, op, text, certificate, saved))
     return remarks
 
 
-def _elsewhere(loop: Loop) -> list[Remark]:
+def _elsewhere(loop: Loop, pass_name: str) -> list[Remark]:
     """A remark for each all_reduce in a region within the body that is neither a branch nor a loop of its own."""
     reason = Declined("the reduction is in a region of its own within the loop", loop.op)
     found = ops_of(loop.op, ALL_REDUCE, GLOBAL_ALL_REDUCE)
     inner = [op for op in found if not _is_in_body(op) and _loop_op_around(op) == loop.op]
     exposed = taken_out(loop.op) if inner else frozenset()
-    return [missed(NAME, op, reason) for op in inner if op.results[0] not in exposed]
+    return [missed(pass_name, op, reason) for op in inner if op.results[0] not in exposed]
 
 
 def _is_in_body(op: ir.Operation) -> bool:

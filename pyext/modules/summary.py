@@ -64,8 +64,9 @@ def is_of_sums(pipeline: Pipeline) -> bool:
 def summary(remarks: Iterable[Remark]) -> str:
     """How many reduced arrays left loops or became fewer, and the bytes, per device and step, before and after."""
     found = list(remarks)
-    moved = _journeys([remark for remark in found if remark.pass_name == _DEFER and remark.saved is not None])
-    moved += [_Journey(r.count, r.saved) for r in found if r.pass_name == _EXPOSE and r.saved is not None]
+    moved = _journeys([remark for remark in found if _has_moved(remark)])
+    extremes = [r for r in found if r.pass_name == _EXPOSE and r.saved is not None and not _has_moved(r)]
+    moved += [_Journey(r.count, _saved(r)) for r in extremes]
     fused = [remark for remark in found if remark.pass_name == _FUSE and remark.saved is not None]
     stayed = {(r.source, r.op) for r in found if r.pass_name == _DEFER and not r.applied and r.op in REDUCTIONS}
     parts = []
@@ -88,13 +89,18 @@ def shown(remarks: Iterable[Remark], asked_for: Collection[str] = ()) -> list[Re
     All are there of the passes that are `asked_for` by name.
     """
     found = list(remarks)
-    moved = {remark.source for remark in found if remark.pass_name == _DEFER and remark.applied}
+    moved = {r.source for r in found if _has_moved(r) or (r.pass_name == _DEFER and r.applied)}
 
     def is_shown(remark: Remark) -> bool:
         told = remark.pass_name == _INLINE or (remark.pass_name == _ANNOTATE and remark.source in moved)
         return not (told and remark.applied) or remark.pass_name in asked_for
 
     return [remark for remark in found if is_shown(remark)]
+
+
+def _has_moved(remark: Remark) -> bool:
+    """Whether it is on a reduction that left a loop; `expose-all-reduces` takes some out of loops in blocks, too."""
+    return remark.saved is not None and remark.certificate is not None
 
 
 def _saved(remark: Remark) -> Saved:

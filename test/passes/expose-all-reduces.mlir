@@ -1311,6 +1311,7 @@ func.func public @region_of_two_sums(%x: tensor<16x4xf32> {sdy.sharding = #sdy.s
 // CHECK:           "stablehlo.all_reduce"
 // CHECK:           sdy.return
 // CHECK:           sdy.all_reduce {"data"}
+// REMARK-DAG: [expose-all-reduces] stablehlo.all_reduce applied: 64 bytes per device, now reduced after the loop and not 3 times in it
 func.func public @region_with_a_loop(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %m = sdy.manual_computation(%x, %y) in_shardings=[<@mesh, [{"data"}, {}]>, <@mesh, [{}, {}]>] out_shardings=[<@mesh, [{}, {}]>] manual_axes={"data", "model"} (%a: tensor<4x4xf32>, %b: tensor<4x4xf32>) {
     %zero = stablehlo.constant dense<0> : tensor<i32>

@@ -63,6 +63,19 @@ def read_in_each_trip(w: jax.Array, batches: jax.Array) -> jax.Array:
     return lax.scan(trip, w, batches)[0]
 
 
+def in_a_block(w: jax.Array, batches: jax.Array) -> jax.Array:
+    """Its loop is in a block under shard_map, out of which `expose-all-reduces` takes the sum."""
+
+    def block(w: jax.Array, batches: jax.Array) -> jax.Array:
+        def trip(total: jax.Array, x: jax.Array) -> tuple[jax.Array, None]:
+            return total + lax.psum(jax.grad(loss)(w, x), "data"), None
+
+        return lax.scan(trip, jnp.zeros_like(w), batches)[0]
+
+    sharded = jax.shard_map(block, mesh=MESH, in_specs=(P(), P(None, "data")), out_specs=P(), check_vma=False)
+    return 2 * sharded(w, batches)
+
+
 def told(step: Callable[..., Any], *args: Any, passes: str = "grad-sync") -> Remarks:
     return paropt.remarks(paropt.jit(step, passes=passes).lower(*args))
 
@@ -72,6 +85,7 @@ def told(step: Callable[..., Any], *args: Any, passes: str = "grad-sync") -> Rem
     [
         (scanned, f"1 of 1 reduced array leaves the loop: {BYTES} B x {MICRO_BATCHES} -> {BYTES} B x 1"),
         (nested, f"1 of 1 reduced array leaves the loop: {BYTES} B x {3 * MICRO_BATCHES} -> {BYTES} B x 1"),
+        (in_a_block, f"1 of 1 reduced array leaves the loop: {BYTES} B x {MICRO_BATCHES} -> {BYTES} B x 1"),
         (with_a_maximum, f"2 of 2 reduced arrays leave the loop: {BOTH} B x {MICRO_BATCHES} -> {BOTH} B x 1"),
         (
             maximum_in_two_loops,
@@ -179,3 +193,8 @@ def test_a_sum_over_an_axis_of_size_1_is_no_sum() -> None:
     weights = jax.device_put(np.asarray(W), NamedSharding(mesh, P()))
     remarks = told(step, weights, jax.device_put(WHOLE, NamedSharding(mesh, P())))
     assert [remark for remark in remarks.shown if remark.pass_name != "paropt"] == [] and remarks.summary == ""
+
+
+def test_a_remark_names_the_pass_that_decided() -> None:
+    moved = [remark.pass_name for remark in told(in_a_block, W, BATCHES) if remark.saved is not None]
+    assert moved == ["expose-all-reduces"]
