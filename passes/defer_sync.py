@@ -8,7 +8,7 @@ from paropt.passes.dataflow.linearity import ConvertPolicy
 from paropt.passes.deferral.call_hint import kept_sums_missed
 from paropt.passes.deferral.guard import reset_sums_skipped
 from paropt.passes.deferral.policy import Policy, PolicyName
-from paropt.passes.deferral.rewrite import NAME, Options, defer_in
+from paropt.passes.deferral.rewrite import Options, defer_in
 from paropt.passes.ir.types import FloatName, float_type
 from paropt.passes.rewrite.wire import set_wire_type
 from paropt.passes.sharding.channels import ChannelRanks

@@ -89,7 +89,13 @@ def may_move(partial: PartialValues) -> bool:
 
 
 class Flow:
-    """Maximum flow by Dinic's algorithm; capacities are Python integers of any size."""
+    """Maximum flow by Dinic's algorithm; capacities are Python integers of any size.
+
+    `scipy.sparse.csgraph.maximum_flow` does not replace it: its capacities are 32 bits, and larger ones are cut off
+    without a word, where 128 bytes take 32 here, and the sums of 48 layers x 8 unrolled micro-batches 39. On their
+    graph of 10,478 nodes, with bytes alone as capacities, it takes as long (13 ms, to build its matrix included); to
+    import it takes 0.2 s, twice as long as all passes.
+    """
 
     SOURCE, SINK = 0, 1
     UNBOUNDED = 1 << 200

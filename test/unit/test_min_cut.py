@@ -5,8 +5,10 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jaxlib.mlir import ir
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_flow
 
-from paropt.passes.dataflow.min_cut import Placement, may_move
+from paropt.passes.dataflow.min_cut import _BYTE, Flow, Placement, may_move
 from paropt.passes.dataflow.partial_values import BlockFacts, PartialValues
 from paropt.passes.ir.types import bytes_of
 from paropt.passes.support.context import make_context
@@ -96,3 +98,14 @@ def test_nothing_is_cheaper(text: str) -> None:
     assert closed_by(set(placement.split), partial) is not None
     assert cost(placement.closed) == cheapest(partial)
     assert may_move(partial) or all(map(partial.is_source, placement.closed))
+
+
+def test_capacities_are_larger_than_scipy_holds() -> None:
+    """Else its maximum flow would do, and `Flow` could go."""
+    capacity = 4096 * _BYTE + 1
+    flow = Flow(3)
+    flow.connect(Flow.SOURCE, 2, capacity)
+    flow.connect(2, Flow.SINK, capacity + 1)
+    assert flow.source_side() == {Flow.SOURCE}
+    graph = csr_array(([capacity, capacity + 1], ([0, 2], [2, 1])), shape=(3, 3))
+    assert maximum_flow(graph, 0, 1).flow_value != capacity
