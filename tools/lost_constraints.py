@@ -86,7 +86,7 @@ def original_and_rewritten(name: str) -> tuple[str, str]:
 def table(outcomes: list[Outcome]) -> str:
     counts = Counter(outcome.became for outcome in outcomes)
     rows = [
-        "| what became of the program | modules | gap in the module | mismatch in the executable | alarm |",
+        "| the program | modules | gap in the module | mismatch in the executable | alarm |",
         "|---|---|---|---|---|",
     ]
     for became in (WRONG, MORE, AS_BEFORE, ABORTS):
