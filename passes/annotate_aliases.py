@@ -108,7 +108,7 @@ def _allowed(aliases: Aliases, slots: Sequence[Slot], donate: Donate, taken: Seq
 def _remark(
     aliases: Aliases, slot: Slot, pairs: dict[int, Overwrite], allowed: set[int], used: Sequence[int]
 ) -> Remark:
-    """What becomes of an argument that is, or could be, given away."""
+    """The outcome for an argument that is, or could be, donated."""
     source = source_of(slot.value.location)
     function = aliases.signature.function
     where = source if source.file else source_of(function.location)
@@ -121,7 +121,7 @@ def _remark(
 
 
 def _outcome(aliases: Aliases, slot: Slot, pairs: dict[int, Overwrite], allowed: set[int], used: Sequence[int]) -> str:
-    """By what the argument is overwritten. Raises Declined with the reason when it is not."""
+    """The result that overwrites the argument. Raises Declined with the reason when none does."""
     fitting = aliases.fitting(slot)
     pair = pairs.get(slot.number)
     if pair is None:

@@ -77,7 +77,7 @@ def annotate_shardings(
 
 
 class Decision(NamedTuple):
-    """What a rule makes of an array."""
+    """The sharding that a rule gives an array."""
 
     rule: Rule
     sharding: ir.Attribute

@@ -145,7 +145,7 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
 
 
 def _left_alone(module: ir.Operation) -> list[Remark]:
-    """Takes back numbers for which XLA would split their loop otherwise, or for which that is all to be held."""
+    """Reverts scalars that make XLA infer other shardings in their loop, or need all of it pinned."""
     unlike = {source.results[0] for source in unlike_alone(module)}
     if not unlike and _is_held_for_numbers(module):
         unlike = {source.results[0] for source in sources(module)}
@@ -159,7 +159,7 @@ def _left_alone(module: ir.Operation) -> list[Remark]:
 
 
 def _is_held_for_numbers(module: ir.Operation) -> bool:
-    """Whether nothing but numbers has moved, and XLA would split arrays otherwise for them."""
+    """Whether only scalars have moved, and XLA would infer other shardings of arrays for them."""
     if any(rank_of(source.results[0]) for source in sources(module)):
         return False
     trial = module.clone()
@@ -194,8 +194,8 @@ class Plan(NamedTuple):
     found: Unreduced
     opened: list[Opening]
     closings: list[tuple[ir.Operation, ir.Attribute]]  # reduce_scatters, then all_reduces, and how their results lie
-    shardings: dict[ir.Value, ir.Attribute]  # of what is not reduced
-    halves: list[ir.Operation]  # ifs and cases of which only some results are not reduced
+    shardings: dict[ir.Value, ir.Attribute]  # of unreduced values
+    halves: list[ir.Operation]  # ifs and cases of which only some results are unreduced
 
 
 def _plan(
@@ -215,7 +215,7 @@ def _plan(
         for value, reduction in found.values.items()
         if defining_op(value) is not None
     }
-    for op in starts:  # XLA reduces twice where the result is split by what splits the sum, not reduced over the rest
+    for op in starts:  # XLA reduces twice where the result is split by what splits the sum, unreduced over the rest
         shardings[op.results[0]] = _whole(shardings[op.results[0]], summed_axes(op))
     for value, sharding in shardings.items():
         even = is_even(value, read_sharding(sharding), module)
@@ -276,7 +276,7 @@ def _write(plan: Plan) -> list[Remark]:
 
 
 def _branches(found: Unreduced) -> list[ir.Operation]:
-    """The ifs and cases, once each, that return what is not reduced."""
+    """The ifs and cases with unreduced results, once each."""
     return list({op.results[0]: op for op in map(op_of, found.branches)}.values())
 
 
@@ -289,7 +289,7 @@ def _shards(scatter: ir.Operation) -> ir.Attribute:
 
 
 def _closed(all_reduce: ir.Operation) -> ir.Attribute:
-    """The sharding of the reduced value: what XLA alone would give it."""
+    """The sharding of the reduced value: the one that XLA would infer."""
     mesh, _ = reduced_axes(all_reduce)
     return closed_sharding(mesh, _dimensions(all_reduce.results[0], wanted_sharding(all_reduce.operands[0])))
 
@@ -307,7 +307,7 @@ def _whole(sharding: ir.Attribute, axes: Axes) -> ir.Attribute:
 
 
 def _dimensions(value: ir.Value, sharding: Sharding | None) -> tuple[Axes, ...]:
-    """How the dimensions of `value` are split: not at all, if nothing is noted, or something of another rank."""
+    """The sharding of the dimensions of `value`: replicated, without an annotation, or with one of another rank."""
     rank = ir.RankedTensorType(value.type).rank
     return sharding.dimensions if sharding is not None and len(sharding.dimensions) == rank else ((),) * rank
 
@@ -343,7 +343,7 @@ def _constrain(value: ir.Value, sharding: ir.Attribute) -> None:
         op.attributes["sharding"] = sharding
         return
     with ir.InsertionPoint.after(op), op.location:
-        if op.name == _BROADCAST:  # it only adds dimensions: XLA loses track of what is not reduced in any broadcast
+        if op.name == _BROADCAST:  # it only adds dimensions: XLA loses track of an unreduced value in any broadcast
             value = ir.Operation.create(_RESHAPE, results=[value.type], operands=[op.operands[0]]).results[0]
             op.results[0].replace_all_uses_with(value)
             op.erase()
@@ -391,7 +391,7 @@ def _close(op: ir.Operation, sharding: ir.Attribute) -> Remark:
     with ir.InsertionPoint(op), op.location:
         parts = parts_of(value)
         closed = [scattered(part, start, end, steps) if steps else constrained(part, sharding) for part in parts]
-        if steps and end.unreduced and len(parts) > 1:  # what puts them together reads what says to be not reduced
+        if steps and end.unreduced and len(parts) > 1:  # what puts them together reads what says to be unreduced
             closed = [constrained(part, sharding) for part in closed]
         reduced = joined(closed)
     axes = ", ".join(sorted(names_of(start.unreduced) - names_of(end.unreduced)))

@@ -95,7 +95,7 @@ def bucket_all_reduces(
 
 @dataclass
 class Bucket:
-    """Reductions that become one, and what is to be moved behind them."""
+    """Reductions that become one, and ops to be moved behind them."""
 
     reduction: Reduction
     members: list[ir.Operation] = field(default_factory=list)

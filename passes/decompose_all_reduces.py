@@ -95,7 +95,7 @@ def _stepwise(
 
 
 def _scales(value: ir.Value) -> list[Scale]:
-    """What alone reads `value`, and only multiplies or divides it: on shards, that is less work."""
+    """The only readers of `value` that multiply or divide it: on shards, that is less work."""
     scales: list[Scale] = []
     while is_read_once(value):
         reader = next(value.uses).owner.operation

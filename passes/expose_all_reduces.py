@@ -250,7 +250,7 @@ def expose_all_reduces(
 
 
 def _alone(module: ir.Operation) -> Propagated | None:
-    """How XLA alone splits the program; None where Shardy would abort: whoever compiles it finds out."""
+    """The shardings that XLA would infer; None where Shardy would abort: compilation shows that."""
     try:
         return Propagated(module)
     except Declined:
@@ -275,7 +275,7 @@ def _left_to_the_compiler(found: list[Producer], module: ir.Operation) -> tuple[
 
 
 def _leaves_choices(producer: Producer, propagated: Propagated) -> bool:
-    """Whether some axis splits the sum, or could: to constrain it may change how XLA splits other values."""
+    """Whether some axis shards the sum, or could: a constraint may change the shardings of other values."""
     lies, module = propagated.sharding_of(producer.value), module_of(producer.op)
     mesh = mesh_behind(module, producer.mesh)
     summed = parts_in(module, Sharding(producer.mesh, (producer.axes,)))
@@ -294,7 +294,7 @@ def _defer_within(module: ir.Operation, regions: list[SummingRegion], axes: str)
 
 
 def _terms_apart(regions: list[SummingRegion]) -> tuple[list[SummingRegion], list[Remark]]:
-    """Has manual computations return apart what they add to their sums."""
+    """Has manual computations return other terms of their sums as results of their own."""
     made = [terms_apart(region) for region in regions]
     text = "what the manual computation adds to its sum is added outside"
     return [region for region, _ in made], [applied(NAME, op, text) for _, sums in made for op in sums]
@@ -320,12 +320,12 @@ def _choose(
 
 
 def _kept(producer: Producer, split: frozenset[str], policy: PolicyName) -> frozenset[str]:
-    """The names of the axes that the sum of `producer` stays split over, so that it is scattered in every iteration."""
+    """The axes that the sum of `producer` stays sharded over: it is reduce-scattered in every iteration."""
     return frozenset() if policy in HOLDS_SUMS else names_of(split) & _summed_over(producer)
 
 
 def _summed_over(producer: Producer) -> frozenset[str]:
-    """The names of the axes, of more than one device, over which `producer` adds up."""
+    """The axes, of more than one device, over which `producer` reduces."""
     mesh = mesh_behind(module_of(producer.op), producer.mesh)
     sizes = dict(mesh.axes) if mesh is not None else {}
     return frozenset(name for name in names_of(producer.axes) if sizes.get(name, 1) > 1)
@@ -350,9 +350,9 @@ def _scattering(
     propagated: Propagated,
     gradients: defaultdict[frozenset[str], set[ir.Value]],
 ) -> Scattering | None:
-    """Where and how a reduce_scatter splits the result of `producer` over the axes `kept`; None when none does.
+    """Place and form of a reduce_scatter of the result of `producer` over the axes `kept`; None without one.
 
-    `gradients` are values known to be no activations where sums stay split over these axes, and grow.
+    `gradients` are values known to be no activations where sums stay sharded over these axes, and grow.
     """
     cut = cut_of(producer.value, propagated, kept) if kept else None
     if cut is None or is_activation(cut.value, kept, gradients[kept]) or are_rows_cheaper(producer, propagated):
@@ -375,7 +375,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _is_gspmd(function: ir.Operation) -> bool:
-    """Whether arguments of `function` are split in GSPMD's terms."""
+    """Whether arguments of `function` have GSPMD's shardings."""
     if "arg_attrs" not in function.attributes:
         return False
     return any(GSPMD_SHARDING in ir.DictAttr(noted) for noted in ir.ArrayAttr(function.attributes["arg_attrs"]))

@@ -200,7 +200,7 @@ def _reduced(value: ir.Value, split: Split, sums: MovedSums | None) -> ir.Value:
 
 
 def _note_as(op: ir.Operation, value: ir.Value) -> None:
-    """Notes of the result of `op` what is noted of `value`: it stands in its place."""
+    """Copies the annotations of `value` to the result of `op`, which replaces it."""
     for name, noted in notes_of_results(op_of(value), [ir.OpResult(value).result_number]).items():
         op.attributes[name] = noted
 
@@ -217,7 +217,7 @@ Origin = Reduction | Declined
 
 
 def _explain(facts: BlockFacts, found: list[PartialValues]) -> list[Remark]:
-    """A remark for each sum of two reduced terms that stays as it is."""
+    """A remark for each sum of two reduced terms that is not fused."""
     origins = _origins(facts, found)
     remarks: list[Remark] = []
 

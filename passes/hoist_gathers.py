@@ -239,7 +239,7 @@ def _require_hoistable(loop: Loop, parameter: Parameter) -> None:
 
 
 def _bytes(parameter: Parameter, element: ir.Type) -> int:
-    """What a device holds of the gathered parameter."""
+    """The bytes of the gathered parameter per device."""
     sharding = parameter.sharding
     left = sharding._replace(dimensions=without(sharding.dimensions, parameter.axes))
     own = ir.RankedTensorType(parameter.value.type)
@@ -293,7 +293,7 @@ def _read_in_type_of(gathered: ir.Value, reading: Reading, copied: dict[ir.Value
 
 
 def _copied(use: Use, value: ir.Value) -> ir.Value:
-    """What the op of `use` copies of `value`, in its type."""
+    """The part of `value` that the op of `use` copies, in its type."""
     op, position = use
     is_barrier = op.name == BARRIER  # the other operands are none of its business
     own = ir.RankedTensorType(op.results[position if is_barrier else 0].type)

@@ -70,7 +70,7 @@ def inline_branches(module: ir.Operation) -> list[Remark]:
 
 
 def _selected(op: ir.Operation) -> list[Remark]:
-    """Replaces the select `op` by what it always selects, if that is known."""
+    """Replaces the select `op` by the operand that it always selects, if that is known."""
     predicate = scalar_of(op.operands[0])
     chosen = evaluated(predicate, {}) if predicate is not None else None
     if chosen is None:
@@ -100,7 +100,7 @@ def _inline(op: ir.Operation, taken: int) -> None:
 
 
 def _less_unread(op: ir.Operation) -> list[Remark]:
-    """Makes an if or case anew that returns what is read of the results of `op`."""
+    """Makes an if or case anew without the unread results of `op`."""
     kept = [i for i, result in enumerate(op.results) if next(result.uses, None) is not None]
     unread = len(op.results) - len(kept)
     if not unread or not kept or others_than_hints(op):

@@ -92,7 +92,7 @@ def _merge(block: ir.Block, propagated: Propagated) -> list[Remark]:
 
 
 def _behind_products(again: list[ir.Operation], first: dict[ir.Value, ir.Value]) -> list[ir.Operation]:
-    """Of the ops `again`, in program order, the products, and what these and the `first` ones read."""
+    """The contractions among the ops `again`, in program order, and the operands of these and of the `first` ones."""
     needed: set[ir.Value] = set()
     for op in reversed(again):
         if op.name in PRODUCTS or not needed.isdisjoint(op.results):
@@ -108,7 +108,7 @@ def _is_split_alike(one: ir.Operation, op: ir.Operation, propagated: Propagated)
 
 
 def _is_said_unreduced(*ops: ir.Operation) -> bool:
-    """Whether one of `ops`, or what reads it, says that it is not reduced."""
+    """Whether one of `ops`, or what reads it, says that it is unreduced."""
     return any(said_unreduced(value) for op in ops for each in (op, *users_of(op)) for value in each.results)
 
 

@@ -145,7 +145,7 @@ def _rewrite(signature: Signature, loop: Loop, counting: Counting, lifting: Lift
 
 
 def _loops(signature: Signature) -> list[Loop]:
-    """The loops that add up, in the function and in the manual computations in it."""
+    """The loops that accumulate, in the function and in the manual computations in it."""
     function = signature.function
     blocks = [op.regions[0].blocks[0] for op in (function, *ops_of(function, MANUAL))]
     found = [Loop(op) for op in ops_of(function, WHILE) if op.block in blocks]
@@ -175,7 +175,7 @@ def _only(loops: list[Loop], signature: Signature) -> Loop:
 
 
 def _packings(loop: Loop) -> dict[int, Packing]:
-    """How to carry the values that are not reduced."""
+    """The forms in which unreduced values are carried."""
     found = {}
     for i, value in enumerate(loop.next_values.operands):
         op = defining_op(value)

@@ -260,7 +260,7 @@ def _require_legal(copies: Copies, sums: Sequence[Accumulation], order: Order) -
 
 
 def _require_said(rolling: Rolling) -> None:
-    """Declines where a loop would carry what is not reduced, and would not say so: XLA takes it for reduced."""
+    """Declines where a loop would carry an unreduced value without a constraint: XLA takes it for reduced."""
     copies, sources = rolling.copies, rolling.copies.sources.values()
     partial = _unreduced(rolling)
     carried = [source for source in sources if isinstance(source, Carried)]
@@ -285,7 +285,7 @@ def _require_said(rolling: Rolling) -> None:
 
 
 def _unreduced(rolling: Rolling) -> set[int]:
-    """The groups whose results are not reduced: a constraint says so, or what they are made of is not."""
+    """The groups whose results are unreduced: a constraint says so, or what they are made of is not."""
     groups, sources = rolling.copies.groups, rolling.copies.sources
     found: set[int] = set()
     for number in sorted(range(len(groups)), key=lambda i: rolling.order.position(groups[i].first)):
@@ -310,7 +310,7 @@ def _is_partial(source: Source, groups: Sequence[Group], partial: set[int]) -> b
 
 
 def _is_said_later(group: Group, result: int) -> bool:
-    """Whether a constraint says that the result of one of the copies is not reduced."""
+    """Whether a constraint says that the result of one of the copies is unreduced."""
     readers = [use.owner.operation for op in group.present for use in op.results[result].uses]
     return any(op.name == CONSTRAINT and said_unreduced(op.results[0]) for op in readers)
 

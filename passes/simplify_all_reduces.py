@@ -143,7 +143,7 @@ def _replace(op: ir.Operation, factor: int) -> None:
 
 
 def _take_out_terms(block: ir.Block) -> list[Remark]:
-    """Takes terms that all devices have already out of what is reduced in `block`."""
+    """Takes uniform terms out of the operands of reductions in `block`."""
     remarks: list[Remark] = []
     uniformity: dict[Reduction, Uniformity] = {}  # of the program as it was
     taken: list[UniformTerm] = []
@@ -182,7 +182,7 @@ def _require_own_mean(found: UniformTerm, reduction: Reduction) -> None:
 
 
 def _take_out(found: UniformTerm) -> None:
-    """Combines the term with what is made of the others."""
+    """Combines the term with the reduction of the others."""
     addition = found.addition
     is_first = addition.operands[0] == found.term
     others = addition.operands[1 if is_first else 0]
@@ -222,7 +222,7 @@ def _is_looked_through(op: ir.Operation) -> bool:
 
 
 def _factor(op: ir.Operation, reduction: Reduction) -> int:
-    """How many times what all devices of a group have `op` makes of it."""
+    """The factor by which `op` multiplies a uniform operand."""
     factor = _group_size(op, reduction)
     if reduction.combiner in IDEMPOTENT:
         return 1

@@ -71,7 +71,7 @@ def split_mesh_axis(
 
 
 def _split(axis: str, into: str) -> Split:
-    """What the options ask for. Raises PipelineError."""
+    """The split that the options ask for. Raises PipelineError."""
     if not axis or not into:
         raise PipelineError(f"{NAME} needs both options: {_EXAMPLE}")
     found = [_PART.fullmatch(part.strip()) for part in into.split(",")]

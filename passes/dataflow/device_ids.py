@@ -22,8 +22,8 @@ PARTITION_ID, REPLICA_ID = "stablehlo.partition_id", "stablehlo.replica_id"
 class DeviceNumbers:
     """Integers made of device ids and constants, on each device of the groups of `reduction`. Holds live values.
 
-    In a loop they are the same in each trip, because nothing else is known of what a loop carries than what it
-    carries unchanged.
+    In a loop they are loop-invariant, because nothing else is known of what a loop carries than what it carries
+    unchanged.
     """
 
     def __init__(self, module: ir.Operation, reduction: Reduction) -> None:

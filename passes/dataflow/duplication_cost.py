@@ -23,7 +23,7 @@ def adds_nothing(value: ir.Value, combiner: str) -> bool:
 
 
 def joined(value: ir.Value) -> int:
-    """The bytes that a device holds of `value` if XLA gathers it, or moves parts to put it together; else 0."""
+    """The bytes that a device holds of `value` if XLA all-gathers it, or moves parts to put it together; else 0."""
     op, lies = defining_op(value), noted_sharding(value)
     if op is None or lies is None:
         return 0

@@ -62,13 +62,13 @@ def most_trips(value: ir.Value, loop: Loop, counts: Callable[[int], bool]) -> in
 
 
 class Slice:
-    """What a number is computed from in the body of a loop, as far as one unknown start has a part in that."""
+    """A scalar in the body of a loop, as a function of one unknown init operand."""
 
     def __init__(self, loop: Loop, trips: list[Known]) -> None:
         self._loop = loop
         self._trips = trips
         self._start: ir.Value | None = None  # the one that is not known: what is carried, or from outside of the loop
-        self._counter: int | None = None  # the number of the carried value that it is, if it is one
+        self._counter: int | None = None  # the number of the loop-carried value that it is, if it is one
         self._kinds: dict[ir.Value, _Kind] = {}
         self._known: dict[ir.Value, list[np.ndarray]] = {}  # what the others read that is known, by trip
         self._borders: set[int] = set()
@@ -76,7 +76,7 @@ class Slice:
         self._divisor = 1
 
     def require_followed(self, value: ir.Value) -> _Kind:
-        """What `value` is. Declines where it may depend on the start in another way."""
+        """The value of `value`. Declines where it may depend on the init operand in another way."""
         if value not in self._kinds:
             self._kinds[value] = kind = self._kind(value)
             return kind
@@ -118,14 +118,14 @@ class Slice:
         return [int(number) for number in self._known[value]]
 
     def moved(self, op: ir.Operation, kinds: list[_Kind]) -> _Kind:
-        """A sum, or difference, of the start and what is known."""
+        """A sum, or difference, of the init operand and a known value."""
         by = 1 - kinds.index("start")
         require(kinds.count("start") == 1 and (by == 1 or op.name == _ADD), "a start is not added to", op)
         self._added += max(map(abs, self._numbers(op.operands[by])))
         return "start"
 
     def compared(self, op: ir.Operation, kinds: list[_Kind]) -> _Kind:
-        """On which side of what is known it is."""
+        """The side of a known value on which it is."""
         require(kinds.count("start") == 1, "two starts are compared", op)
         self._borders.update(self._numbers(op.operands[1 - kinds.index("start")]))
         return "part"
@@ -152,7 +152,7 @@ class Slice:
         return "start"
 
     def starts(self) -> np.ndarray:
-        """Numbers of which one is like each that the start may be."""
+        """Representatives of all values that the init operand may have."""
         type_ = integer_type(self._start) if self._start is not None else None
         if type_ is None:
             return np.zeros(1, int)
@@ -165,7 +165,7 @@ class Slice:
         return np.array(sorted({number for numbers in near for number in numbers}), type_)
 
     def simulated(self, starts: np.ndarray) -> Iterable[Known]:
-        """What is known in each trip, from each of the starts at once."""
+        """The known values of each trip, for all representatives at once."""
         now: np.ndarray | None = starts
         for trip in range(len(self._trips)):
             known: Known = {value: numbers[trip] for value, numbers in self._known.items()}

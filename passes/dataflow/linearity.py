@@ -37,7 +37,7 @@ ConvertPolicy = Literal["widening", "any"]
 
 
 class Crossing(NamedTuple):
-    """What a row's condition may ask about the reduction that wants to cross an op."""
+    """The reduction that is to cross an op, for the condition of a row."""
 
     reduction: Reduction
     convert: ConvertPolicy

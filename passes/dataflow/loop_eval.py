@@ -1,7 +1,7 @@
 """The control values of a loop, counters and predicates, for each iteration, evaluated at compile time.
 
-Only what counts trips is followed: small tensors made of constants, of carried values (those that a loop leaves as they
-are, from outside of it), and of values that the caller knows. Everything else is None, unknown.
+Only what counts trips is followed: small tensors made of constants, of loop-carried values (those that a loop leaves as
+they are, from outside of it), and of values that the caller knows. Everything else is None, unknown.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ Known = dict[ir.Value, np.ndarray]
 
 
 def evaluated(value: ir.Value, known: Known, depth: int = 0, *, of_devices: bool = False) -> np.ndarray | None:
-    """What `value` is, given what `known` values are; what is computed is added to `known`.
+    """The constant that `value` is, given the `known` ones; results on the way are added to `known`.
 
     Of several devices at once, when each of `known` lists one integer of rank 0 for each of them: then so does the
     result, or it is the same on all of them and has rank 0. Nothing else is followed.
@@ -70,7 +70,7 @@ def is_computed(op: ir.Operation, *, of_devices: bool = False) -> bool:
 
 
 def trips_of(loop: Loop) -> list[Known] | None:
-    """What is known of the carried values at the start of each trip; None when the number of trips is not known."""
+    """The known loop-carried values at the start of each trip; None when the trip count is unknown."""
     count = trip_count(loop)
     if count is None or count > MOST_TRIPS:
         return None
@@ -109,7 +109,7 @@ def _is_reached(op: ir.Operation, loop: Loop, known: Known) -> bool | None:
 
 
 def _following(loop: Loop, known: Known) -> list[np.ndarray | None]:
-    """The carried values of the next trip."""
+    """The loop-carried values of the next trip."""
     return [evaluated(value, known) for value in loop.next_values.operands]
 
 

@@ -14,7 +14,7 @@ from paropt.passes.support.traversal import defining_op, op_of, reads
 
 
 class Varying:
-    """The values in the body of `loop` that may be others in each trip. Not to be kept across a rewrite."""
+    """The values in the body of `loop` that may not be loop-invariant. Not to be kept across a rewrite."""
 
     def __init__(self, loop: Loop) -> None:
         self._body = loop.body

@@ -54,7 +54,7 @@ class Placement:
 
 
 def _mixed(partial: PartialValues) -> frozenset[ir.Value]:
-    """What has a part that was never partial, which is computed by itself when the rest is not reduced yet."""
+    """The values with a residual, which is computed separately while the partial sum is unreduced."""
     mixed: set[ir.Value] = set()
     for value in partial.values:  # in program order
         terms = partial.terms(value) if partial.values[value].addends else ()
@@ -65,7 +65,7 @@ def _mixed(partial: PartialValues) -> frozenset[ir.Value]:
 
 
 def _twice(value: ir.Value, partial: PartialValues) -> int:
-    """What it costs that `value` is there twice, in bytes that are reduced: each of these is sent twice.
+    """The cost of duplicating `value`, in reduced bytes: each of these is sent twice.
 
     Sizes are those of whole arrays, whatever part of them a device holds, so that each move makes the sum of what is
     reduced smaller, and moves come to an end.
@@ -75,7 +75,7 @@ def _twice(value: ir.Value, partial: PartialValues) -> int:
 
 
 def may_move(partial: PartialValues) -> bool:
-    """Whether another place could cost less: where reductions meet, or what is made of one is smaller than that."""
+    """Whether another place could cost less: where reductions meet, or where a function of one is smaller."""
     size: dict[ir.Value, int] = {}  # of the one reduction that a value is made of
     reduced: dict[ir.Value, ir.Value] = {}  # that reduction's result
     for value in partial.values:

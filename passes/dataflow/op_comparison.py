@@ -21,7 +21,7 @@ def is_same(first: ir.Operation, op: ir.Operation) -> bool:
 
 
 def difference(first: ir.Operation, op: ir.Operation, counted: Mapping[str, tuple[str, ...]] = _COUNTED) -> str:
-    """In what `op` differs from `first`, in words, apart from what a loop can count or look up; "" if in nothing."""
+    """How `op` differs from `first`, in words, but for values that a loop can count or look up; "" if none."""
     if op.name != first.name:
         return f"{op.name}, which is {first.name} in the first"
     types = [result.type for result in op.results], [result.type for result in first.results]
@@ -66,7 +66,7 @@ def _comparable(name: str, attribute: ir.Attribute) -> object:
 
 
 class _Regions:
-    """What the regions of an op do, without names of values, so that it can be compared."""
+    """The regions of an op without names of values, to be compared."""
 
     def __init__(self, op: ir.Operation) -> None:
         self.captured: dict[ir.Value, int] = {}  # numbered as they are met

@@ -35,7 +35,7 @@ class BlockReductions(NamedTuple):
 
 
 class Carried(NamedTuple):
-    """What a loop in the block makes of a value that is partial when it starts: it stays so in each trip."""
+    """A loop in the block that starts with a partial value, which stays partial in each trip."""
 
     facts: "BlockFacts"  # of the body
     values: "PartialValues"  # there, of all that starts partial
@@ -51,8 +51,8 @@ class Carried(NamedTuple):
 
 
 class Partial(NamedTuple):
-    """A value that may be partial: a source (a result of a reduction, a carried value), an op linear in such values,
-    a result of an if or case that returns one in some branch, or of a loop that starts with one.
+    """A value that may be partial: a source (a result of a reduction, a loop-carried value), an op linear in such
+    values, a result of an if or case that returns one in some branch, or of a loop that starts with one.
     """
 
     value: ir.Value
@@ -171,7 +171,7 @@ class BlockFacts:
         return True
 
     def sums(self) -> set[ir.Value]:
-        """What linear ops make of what the block reduces."""
+        """The values that are linear in reductions of the block."""
         found: set[ir.Value] = set()
         for reduction, ops in self.reductions.kinds.items():
             found.update(self.partial_values(reduction, [result for op in ops for result in op.results]).values)
@@ -202,7 +202,7 @@ class BlockFacts:
             op = branch
 
     def partial_values(self, reduction: Reduction, sources: Iterable[ir.Value]) -> PartialValues:
-        """What may stay partial when `sources` (results of reductions of this kind, carried values) are."""
+        """What may stay partial when `sources` (results of reductions of this kind, loop-carried values) are."""
         found = PartialValues(reduction, {value: Partial(value) for value in sources}, {}, self._accumulate)
 
         def reached(op: ir.Operation) -> list[ir.Value]:
@@ -297,7 +297,7 @@ class BlockFacts:
         return [op.results[i] for i in positions]
 
     def _is_refused(self, loop: Loop, position: int, carried: Carried, found: PartialValues) -> bool:
-        """Whether `loop` may not start with a partial value at `position`, and end with what becomes of that."""
+        """Whether `loop` may not carry a partial value at `position`."""
         try:
             self._require_carried(loop, position, carried)
         except Declined as declined:
@@ -329,7 +329,7 @@ class BlockFacts:
     def require_uniform(self, value: ir.Value, what: str, reader: ir.Operation, reduction: Reduction) -> None:
         """Declines unless `value`, which `reader` reads as `what`, is equal on all devices of each group."""
         if reduction.is_global:
-            return  # a value of a program for all devices is one value
+            return  # a value of a global-view program is one value
         if not is_constant(value):  # the usual case, and free
             self._facts(reduction).require_uniform(value, what, reader)
         if not len(reader.results):
@@ -359,7 +359,7 @@ class BlockFacts:
 def first_source(value: ir.Value, values: PartialValues) -> ir.Operation | None:
     """A reduction that `value` is made of: the first met when going back, the later terms of a sum first.
 
-    None where it is made of carried values only.
+    None where it is made of loop-carried values only.
     """
     made_of = map(defining_op, filter(values.is_source, backward([value], values.parts)))
     return next((op for op in made_of if op is not None), None)

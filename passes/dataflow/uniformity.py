@@ -56,7 +56,7 @@ class Uniformity:
         require(cause is None, f"{why}: {cause}", reader)
 
     def why(self, value: ir.Value) -> str:
-        """Why `value` is uniform, which must be so: what it is computed from."""
+        """Why `value`, which must be uniform, is: the values that it is computed from."""
         if value not in self._reasons:
             self._reasons[value] = self._reason(value)
         return self._reasons[value]

@@ -1,7 +1,7 @@
 """The unreduced values of a global-view program, and the proof that no op takes them for reduced.
 
-Found forward from the sources, through linear ops and loops, to the all_reduces. Every op on the way must be linear
-in the values that are not reduced, and read nothing else as an addend but zeros: a half-marked sum is silently wrong.
+Found forward from the sources, through linear ops and loops, to the all_reduces. Every op on the way must be linear in
+the unreduced values, and read nothing else as an addend but zeros: a half-marked sum is silently wrong.
 
 Tests: test/passes/annotate-unreduced.mlir, test/numeric/test_explicit_mode.py.
 """
@@ -25,7 +25,7 @@ from paropt.passes.support.traversal import defining_op, op_of
 
 
 def said_unreduced(value: ir.Value) -> Axes:
-    """Over which axes the program says that `value` is not reduced; of what a loop carries, its start says it."""
+    """The axes over which the program declares `value` unreduced; for a loop-carried value, its init operand."""
     op = defining_op(value)
     if op is None:
         argument: ir.BlockArgument = ir.BlockArgument(value)
@@ -40,7 +40,7 @@ def said_unreduced(value: ir.Value) -> Axes:
 
 
 class Unreduced:
-    """The values that `sources` (not reduced, over which axes) make; and the ops that make them, with their addends.
+    """The unreduced values computed from `sources` (with their axes), and the ops that compute them, with addends.
 
     Raises Declined when such a value reaches an op that needs it reduced.
     """
@@ -87,7 +87,7 @@ class Unreduced:
             require(False, "the condition of a loop reads an unreduced value", use.owner.operation)
 
     def _check(self, value: ir.Value) -> None:
-        """Declines unless `value` is made of values that are not reduced, and of zeros."""
+        """Declines unless `value` is made of unreduced values, and of zeros."""
         if value in self._sources or isinstance(value.owner, ir.Block):
             return
         op = op_of(value)

@@ -1,8 +1,8 @@
 """Ops through which XLA tracks unreduced values although they read other values, too.
 
-In a program for all devices a value that is not reduced is a sharding constraint's word. Most linear ops do on each
-device what they do with the whole, and XLA believes it. The ops of this table read other values, which XLA may split
-anew, or add up over dimensions that may be split themselves: what they ask for was measured, on CPU, TPU and GPU.
+In a global-view program an unreduced value is a sharding constraint's word. Most linear ops do on each device what they
+do with the whole, and XLA believes it. The ops of this table read other values, which XLA may split anew, or reduce
+over dimensions that may be split themselves: what they ask for was measured, on CPU, TPU and GPU.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ PARTS_MOVE = "XLA would move unreduced values between devices, and add the wrong
 
 
 class Row(NamedTuple):
-    """An op that XLA follows, where no dimension is split that `whole` names."""
+    """An op that XLA tracks, where no dimension is sharded that `whole` names."""
 
     op: str
     require: Callable[[ir.Operation], None]
@@ -53,13 +53,13 @@ def _is_of_one_array(op: ir.Operation) -> None:
 
 
 def contracted(op: ir.Operation) -> list[frozenset[int]]:
-    """Of each operand, the dimensions that are added up."""
+    """The contracting dimensions of each operand."""
     numbers = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
     return [frozenset(numbers.lhs_contracting_dimensions), frozenset(numbers.rhs_contracting_dimensions)]
 
 
 def convolved(op: ir.Operation) -> list[frozenset[int]]:
-    """All dimensions but the examples and the features of the result: a split window would be exchanged."""
+    """All dimensions but the examples and the features of the result: a sharded window would be exchanged."""
     numbers = stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     return [
         _but(op.operands[0], [numbers.input_batch_dimension]),
@@ -76,7 +76,7 @@ def _indexed(op: ir.Operation) -> list[frozenset[int]]:
 
 
 def _looked_up(op: ir.Operation) -> list[frozenset[int]]:
-    """The dimensions of which parts are looked up: XLA adds up twice what devices find along a split one."""
+    """The dimensions of which parts are looked up: XLA sums the devices' results twice along a sharded one."""
     shape = ir.RankedTensorType(op.operands[0].type).shape
     sizes = ir.DenseI64ArrayAttr(op.attributes["slice_sizes"])
     return [frozenset(i for i, size in enumerate(sizes) if size < shape[i]), frozenset()]
@@ -102,7 +102,7 @@ LEFT = {op: _QUOTIENT if op == "stablehlo.divide" else _SUM for op in ops_with("
 
 
 def require_real(op: ir.Operation) -> None:
-    """Declines where `op` works on complex numbers, and XLA does not follow what is not reduced through that."""
+    """Declines where `op` works on complex numbers, and XLA does not track unreduced values through that."""
     require(op.name not in LEFT or real_of(op.results[0]) is None, LEFT.get(op.name, ""), op)
 
 
@@ -113,7 +113,7 @@ def _require_two_dimensions(op: ir.Operation) -> None:
 
 
 def require_followed(op: ir.Operation, addends: Sequence[int], axes: Axes) -> None:
-    """Declines unless XLA follows what is not reduced over `axes` from the operands `addends` through `op`."""
+    """Declines unless XLA tracks the operands `addends`, unreduced over `axes`, through `op`."""
     require_real(op)
     _require_two_dimensions(op)
     if MOVES in op.attributes:
@@ -141,9 +141,9 @@ def require_followed(op: ir.Operation, addends: Sequence[int], axes: Axes) -> No
 
 
 def _require_not_moved(op: ir.Operation, addends: Sequence[int], axes: Axes) -> None:
-    """Declines where XLA alone would split the result over some of `axes` in place of what splits an addend.
+    """Declines where XLA alone would shard the result over some of `axes` in place of what splits an addend.
 
-    What is not reduced over them can't be split over them: the shards would be gathered, and not moved.
+    A value cannot be unreduced and sharded over the same axes: the shards would be all-gathered, not moved.
     """
     result = noted_sharding(made_of(op, addends[0]))
     kept = names_of(result.axes) if result is not None else frozenset()
@@ -164,7 +164,7 @@ def is_followed(op: ir.Operation, addends: Sequence[int], axes: Axes) -> bool:
 
 
 def _split(sharding: Sharding | None, dimensions: frozenset[int], but: Axes) -> bool:
-    """Whether one of `dimensions` is split, by other axes than `but`."""
+    """Whether one of `dimensions` is sharded over other axes than `but`."""
     if sharding is None:
         return False
     return any(names_of(over) - names_of(but) for i, over in enumerate(sharding.dimensions) if i in dimensions)

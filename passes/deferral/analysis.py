@@ -28,7 +28,7 @@ class Deferral(NamedTuple):
     """Carried values that one kind of reduction may leave, and without which none of them may."""
 
     values: PartialValues
-    positions: tuple[int, ...]  # of the carried values
+    positions: tuple[int, ...]  # of the loop-carried values
     members: frozenset[ir.Value]  # the partial values that they are made of
     reductions: tuple[ir.Operation, ...]  # those that the loop no longer needs
     order: tuple[ir.Value, ...]  # the members in program order
@@ -40,7 +40,7 @@ class Deferrals(NamedTuple):
     parts: list[Deferral]
     values: PartialValues
     reductions: Sequence[ir.Operation]  # of this kind, whether or not they may leave
-    reasons: dict[ir.Value, Declined]  # by the partial values that lead to a carried value that may not
+    reasons: dict[ir.Value, Declined]  # by the partial values that lead to a loop-carried value that may not
 
 
 def deferrals(
@@ -50,9 +50,9 @@ def deferrals(
     results: Sequence[ir.Value] = (),
     stay_reduced: frozenset[int] = frozenset(),
 ) -> Deferrals:
-    """What `reduction` may leave of `loop`, where the `results` of loops in it are taken for reduced there, too.
+    """The deferrals of `reduction` out of `loop`, where the `results` of loops in it count as reduced there, too.
 
-    The carried values number `stay_reduced` are not to become partial.
+    The loop-carried values number `stay_reduced` are not to become partial.
     """
     sources: list[ir.Value] = [result for op in movable(reduction, facts) for result in op.results]
     sources += results
@@ -72,7 +72,7 @@ def movable(reduction: Reduction, facts: BlockFacts) -> list[ir.Operation]:
 
 
 def made_by_branches(found: Deferrals, loop: Loop) -> frozenset[int]:
-    """The carried values that may be partial and that only branches change, such as the momentum of gradients.
+    """The loop-carried values that may be partial and that only branches change, such as the momentum of gradients.
 
     A branch that reduces the sum which it makes them of may as well return them reduced.
     """
@@ -100,7 +100,7 @@ def _deferrals(
     *,
     as_carried: bool = False,
 ) -> Deferrals:
-    """What may leave of the sums `sources`. Branches may read carried values, too, `as_carried`: rarely better."""
+    """What may leave of the sums `sources`. Branches may read loop-carried values, too, `as_carried`: rarely better."""
     reductions = movable(reduction, facts)
     reasons: dict[ir.Value, Declined] = {}
     nexts = list(loop.next_values.operands)
@@ -153,7 +153,7 @@ def _parts(
     reductions: Sequence[ir.Operation],
     values: PartialValues,
 ) -> list[Deferral]:
-    """A part for each group of carried values."""
+    """A part for each group of loop-carried values."""
     group_of = {value: g for g, group in enumerate(groups) for i in group for value in made_of[i]}
     order: list[list[ir.Value]] = [[] for _ in groups]
     for value in values.values:
@@ -170,7 +170,7 @@ def _parts(
 
 
 class Context(NamedTuple):
-    """What the conditions are asked about."""
+    """The loop and the reduction that conditions are asked about."""
 
     loop: Loop
     values: PartialValues
@@ -186,7 +186,7 @@ class Context(NamedTuple):
 
 
 def _require_deferrable(position: int, made_of: list[ir.Value], context: Context) -> None:
-    """Declines unless carried value `position`, made of the values `made_of`, may stay partial in the whole loop."""
+    """Declines unless loop-carried value `position`, made of the values `made_of`, may stay partial in all the loop."""
     loop, values = context.loop, context.values
     reduction = values.reduction
     elements = dict.fromkeys(ir.RankedTensorType(value.type).element_type for value in made_of)
@@ -270,7 +270,7 @@ BYTES_PER_COLLECTIVE = 4096
 
 
 class Cost(NamedTuple):
-    """What is reduced per device: in all trips of one execution of the loop, and after it."""
+    """The bytes reduced per device: in all trips of one execution of the loop, and after it."""
 
     inside: dict[ir.Value, int]  # bytes of each array that is reduced in the loop
     runs: dict[ir.Value, int | None]  # how often each is; None: not known
@@ -281,7 +281,7 @@ class Cost(NamedTuple):
     held: int  # bytes that the loop carries more than before
     joined: int  # bytes that XLA moves more than before, to put together what is split and now there twice
     repeated: int = 0  # multiplications more that a device makes, of products that are then there twice
-    lifted: frozenset[ir.Value] = frozenset()  # what is reduced in the loop and the same in each trip: XLA does it once
+    lifted: frozenset[ir.Value] = frozenset()  # what is reduced in the loop and loop-invariant: XLA does it once
 
     @property
     def saved(self) -> int:
@@ -322,9 +322,9 @@ class Cost(NamedTuple):
         return often - sum(each.often for each in self.within) - bool(self.after)
 
     def moves_less(self, times: int = 1) -> bool:
-        """Whether what is reduced less, and would be sent twice for that, is more than what is moved more.
+        """Whether duplicating ops costs less than the communication saved, each byte of which is sent twice.
 
-        What is multiplied more counts as what could be sent in that time.
+        Multiplications count as the bytes that could be sent in that time.
         """
         saved = times * (self._in_all(self.inside) - self.in_branches) - self.unwidened
         more = self.joined + self.repeated // PER_BYTE
@@ -376,7 +376,7 @@ def cost_of(part: Deferral, loop: Loop, shared: Mapping[ir.Value, int], varying:
 
 
 def carried_type(part: Deferral, loop: Loop, position: int) -> ir.RankedTensorType:
-    """The type of carried value `position` when it is partial: unscattered, if a reduce_scatter closes it."""
+    """The type of loop-carried value `position` when it is partial: unscattered, if a reduce_scatter closes it."""
     tensor = ir.RankedTensorType(loop.op.operands[position].type)
     wide, dimension = part.values.accumulate, part.values.reduction.scatter_dimension
     if wide is not None and widens(tensor.element_type, wide):
@@ -391,14 +391,14 @@ def carried_type(part: Deferral, loop: Loop, position: int) -> ir.RankedTensorTy
 
 
 def _unwidened(part: Deferral, loop: Loop, position: int) -> int:
-    """Bytes of carried value `position` when it is partial, in the program's own type."""
+    """Bytes of loop-carried value `position` when it is partial, in the program's own type."""
     own = ir.RankedTensorType(loop.op.operands[position].type).element_type
     shape = carried_type(part, loop, position).shape
     return bytes_of(ir.RankedTensorType.get(shape, own, loc=loop.op.location))
 
 
 def kept_apart(part: Deferral, loop: Loop) -> list[int]:
-    """The carried values with a part that was never partial: from the start, or from terms that are not reduced."""
+    """The loop-carried values with a residual: from the init operand, or from terms that are not partial."""
     combiner = part.values.reduction.combiner
     arguments = {i: loop.body.arguments[i] for i in part.positions}
     nexts = loop.next_values.operands

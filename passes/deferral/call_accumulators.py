@@ -84,7 +84,7 @@ def _carried_on(argument: ir.Value, order: Collection[ir.Value], values: Partial
 
 
 def _is_masked(read: Collection[ir.Value], position: int, values: PartialValues, block: ir.Block) -> bool:
-    """Whether nothing is computed of the values `read` but some of them, what is masked, and the result `position`."""
+    """Whether the values `read` have no other readers than each other, masks, and the result `position`."""
     members, end = set(read), terminator_of(block)
 
     def readers(value: ir.Value) -> Iterator[ir.Operation]:

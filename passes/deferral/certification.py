@@ -28,7 +28,7 @@ _STRUCTURE = {
 
 
 class Site(NamedTuple):
-    """A loop that reductions leave: what their certificates share. Made once, because finding it takes time."""
+    """A loop that reductions leave, for all their certificates. Made once, because finding it takes time."""
 
     loop: Loop
     meshes: tuple[Mesh, ...]
@@ -133,7 +133,7 @@ def _carried(order: Iterable[ir.Value], values: PartialValues) -> Iterator[Carri
 def _uniform(op: ir.Operation, part: Deferral, loop: Loop, facts: BlockFacts) -> tuple[Uniform, ...]:
     """What had to be uniform: for ops of the chain, for the branches around `op`, and for the loop."""
     if part.values.reduction.is_global:
-        return ()  # a value of a program for all devices is one value
+        return ()  # a value of a global-view program is one value
     readers = [loop.op, *facts.in_order(part.order)]
     readers += [
         b for read in branch_reads(part.values, part.order, loop.body) for b in branches_to(read.block, loop.body)

@@ -51,7 +51,7 @@ class Selected(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """All that a loop's body selects by the same counter: in each trip, the values on one side are what is made."""
+    """The selects of a loop body on the same predicate of the counter."""
 
     predicate: ir.Value  # a number: not 0 in the trips that make the values on the second side
     selected: list[Selected]  # in program order
@@ -63,7 +63,7 @@ class Selection(NamedTuple):
 
     @property
     def made(self) -> dict[ir.Value, Selected]:
-        """What is selected, by what it makes."""
+        """The selected values, by the select's result."""
         return {each.value: each for each in self.selected}
 
     @property
@@ -73,7 +73,7 @@ class Selection(NamedTuple):
 
     @property
     def parts(self) -> list["Selection"]:
-        """Each if or case for itself, and what is none; nothing where all are none."""
+        """Each if or case alone, and the selects; nothing where all are selects."""
         made = self.made
         branched = [op for op in self.ops if made[op.results[0]].branches is not None]
         each = [self._replace(selected=[made[result] for result in op.results]) for op in branched]
@@ -82,7 +82,7 @@ class Selection(NamedTuple):
 
 
 class _Table(NamedTuple):
-    """When something holds: in each trip, if `root` is None; else where `root` is false, and where it is true."""
+    """The trips in which something holds: for all values of `root`, or where it is false, and where it is true."""
 
     root: ir.Value | None
     holds: tuple[bool, ...]
@@ -99,7 +99,7 @@ class _Table(NamedTuple):
 
 
 def selections(loop: Loop, *, finite: bool) -> list[Selection]:
-    """What the body of `loop` selects by predicates of which it is known how often they hold: in some trips only.
+    """The selects in the body of `loop` on predicates that are known to hold in some trips only.
 
     Where it has ifs and cases, too, that take their branches by the same, first all of these, then without. With
     `finite`, also products by what is 0 or 1: as if 0 times anything were 0.
@@ -127,7 +127,7 @@ def selections(loop: Loop, *, finite: bool) -> list[Selection]:
 
 
 def _either(full: Selection) -> list[Selection]:
-    """All of it, if that is more than one if or case; then what is none."""
+    """All of it, if that is more than one if or case; then the selects."""
     parts = full.parts
     return [*([full] if len(parts) != 1 else []), *(part for part in parts if not part.parts)]
 

@@ -28,7 +28,7 @@ from paropt.passes.support.traversal import ops_of
 
 
 class _Deferred(NamedTuple):
-    """A reduction that has left its loop, and when a trip resets the accumulator that it reduces."""
+    """A reduction that has left its loop, and the trips that reset its accumulator."""
 
     op: ir.Operation
     reset: Reset
@@ -45,12 +45,12 @@ class _Deferred(NamedTuple):
         return ir.RankedTensorType(self.op.operands[0].type).rank > 0
 
     def identity(self) -> ir.Value:
-        """What it makes of an accumulator that is reset, made at the insertion point."""
+        """The result for an accumulator that is reset, made at the insertion point."""
         return neutral(self.op.results[0].type, reduction_of(self.op).combiner)
 
 
 def reset_sums_skipped(root: ir.Operation, pass_name: str) -> list[Remark]:
-    """Skips the deferred reductions behind the loops under `root` where the last trip has reset what they reduce.
+    """Skips the deferred reductions behind the loops under `root` where the last trip has reset their accumulators.
 
     Those that it is known to have reset go; others move into an if. Whoever deferred them has proven that all
     predicates of the branches and selects that partial values go through are uniform over the replica groups, and the

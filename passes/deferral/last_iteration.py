@@ -67,7 +67,7 @@ def _reduces(block: ir.Block) -> bool:
 
 
 def _require_peelable(branch: ir.Operation, last: int, loop: Loop) -> None:
-    """Declines unless what the loop carries on in its other trips is all that the branch needs after it."""
+    """Declines unless the branch needs nothing after the loop but loop-carried values of the other trips."""
     ends = ends_of(branch)
     others = [end for i, end in enumerate(ends) if i != last]
     idle = len(others) == 1 and len(list(others[0].block.operations)) == 1

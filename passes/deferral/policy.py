@@ -19,7 +19,7 @@ HOLDS_PARAMETERS = frozenset({"gather", "once"})  # unsharded, and gathers each 
 
 @dataclass
 class Policy:
-    """The options that decide which of the legal deferrals are made, and what they have cost so far."""
+    """The options that choose among the legal deferrals, and the memory that they have taken so far."""
 
     name: PolicyName
     memory_budget: int  # bytes per device, for `auto`

@@ -42,7 +42,7 @@ Reset = bool | None | Chosen  # None: if the trip before has reset it, and this 
 
 
 def resets_of(loop: Loop, position: int, combiner: str) -> Reset:
-    """When a trip ends with carried value `position`, an accumulator of `combiner`, as its identity element.
+    """When a trip ends with loop-carried value `position`, an accumulator of `combiner`, as its identity element.
 
     False where the loop does not start from it.
     """
@@ -81,7 +81,7 @@ def is_identity(value: ir.Value, combiner: str) -> bool:
 
 
 def _reset(value: ir.Value, before: ir.Value, loop: Loop, combiner: str, depth: int = 0) -> Reset:
-    """When `value`, made in a trip of the accumulator `before`, is the identity element."""
+    """The trips in which `value`, computed from the accumulator `before`, is the identity element."""
     if value == before:
         return None
     if is_identity(value, combiner):

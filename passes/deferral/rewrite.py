@@ -342,7 +342,7 @@ def deferred(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
     apart = kept_apart(found, loop)
     types = {i: carried_type(found, loop, i) for i in found.positions}
     rests = {i: carry(loop, starts[i].type) for i in apart}
-    # Ops that are still to be split read carried values in the types that these had.
+    # Ops that are still to be split read loop-carried values in the types that these had.
     retyped = {i: carry(loop, type_) for i, type_ in types.items() if type_ != starts[i].type}
     sources: dict[ir.Value, Split] = {}
     for op in found.reductions:
@@ -370,7 +370,7 @@ def deferred(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
     for i, argument in rests.items():
         position, rest = len(nexts), ends[i].rest
         if rest is not None and rest == argument and next(argument.uses, None) is None:
-            uncarry(loop, position)  # the loop leaves it as it was: its start value will do
+            uncarry(loop, position)  # the loop leaves it as it was: its init operand will do
             continue
         carried[i] = position
         nexts.append(rest if rest is not None else neutral_before(end, starts[i].type, combiner))
@@ -416,7 +416,7 @@ def _reduce_in_branch(held: ir.Operation, split: Split, like: ir.Operation, comb
 
 
 def _replace(loop: Loop, position: int, argument: ir.Value) -> None:
-    """Puts the last argument, `argument`, in the place of number `position`, which nothing reads any more."""
+    """Replaces the dead argument number `position` by the last one, `argument`."""
     for block in (loop.condition, loop.body):
         block.arguments[position].set_type(argument.type)
     argument.replace_all_uses_with(loop.body.arguments[position])

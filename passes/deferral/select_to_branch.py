@@ -31,7 +31,7 @@ _SIDES = (0, 1)
 def selects_branched(
     loop: Loop, facts: Callable[[], BlockFacts], pass_name: str, *, finite: bool
 ) -> tuple[bool, list[Remark]]:
-    """Makes a case of all that the body selects by one counter, where sums that the trip reduces are part of that.
+    """Makes a case of the selects on one counter, where reductions of the body are among their operands.
 
     What only one side reads is computed in its branch. Returns whether there are such cases, and why others may not
     be; `selects_taken_back` must follow. `facts` makes facts of the body as it is.
@@ -68,7 +68,7 @@ def _moved(selection: Selection, loop: Loop) -> list[ir.Operation]:
 
 
 def _read_by(selection: Selection, moved: Sequence[ir.Operation], loop: Loop) -> list[ir.Value]:
-    """What is read in some trips only once this is one branch.
+    """The values that are read in some trips only once this is one branch.
 
     If it has branches already: what is selected and read there, and what more than one of them reads. What one alone
     reads may be computed in there as it is.
@@ -144,7 +144,7 @@ def _hoist_common(case: ir.Operation) -> None:
 
 
 def _chosen(value: ir.Value, side: int, made: Mapping[ir.Value, Selected]) -> ir.Value:
-    """What is made on that side, where `value` is selected; zeros are made at the insertion point."""
+    """The operand on that side of the select `value`; zeros are made at the insertion point."""
     chosen: ir.Value | None = value
     while chosen is not None and chosen in made:
         chosen = made[chosen].sides[side]
@@ -152,7 +152,7 @@ def _chosen(value: ir.Value, side: int, made: Mapping[ir.Value, Selected]) -> ir
 
 
 def _read_chosen(op: ir.Operation, chosen: Mapping[ir.Value, ir.Value]) -> None:
-    """Has `op`, and what is in its regions, read what is chosen in place of what selects that."""
+    """Has `op`, and the ops in its regions, read the chosen operands in place of the selects."""
     for each in (op, *nested(op)):
         for i, operand in enumerate(each.operands):
             if operand in chosen:
@@ -172,7 +172,7 @@ def _read_behind(selection: Selection, moved: Sequence[ir.Operation]) -> list[ir
 
 
 def _notes(values: Sequence[ir.Value]) -> dict[str, ir.Attribute]:
-    """What is noted of `values`, for an op that returns all of them."""
+    """The annotations of `values`, for an op that returns all of them."""
     results: list[ir.OpResult] = [ir.OpResult(value) for value in values]
     notes: dict[str, ir.Attribute] = {}
     for name in (SHARDINGS, WANTED):

@@ -47,7 +47,7 @@ def _sum_behind(value: ir.Value) -> ir.Value:
 
 
 def cost_of_whole(producers: list[Producer], kept: frozenset[str], propagated: Propagated) -> Cost:
-    """Of the sum of `producers`, which stays split over the axes `kept`, when it is left unreduced over them."""
+    """Of the sum of `producers`, which stays sharded over the axes `kept`, when it is left unreduced over them."""
     sizes = {}
     for producer in producers:
         lies = propagated.sharding_of(producer.value) or unsplit(producer.value, producer.mesh)
@@ -62,10 +62,10 @@ def cost_of_whole(producers: list[Producer], kept: frozenset[str], propagated: P
 
 
 def are_activations_costlier(found: Iterable[Producer], propagated: Propagated, alone: Propagated) -> bool:
-    """Whether loops would reduce more bytes of activations than they do as XLA `alone` splits the program.
+    """Whether loops would reduce more bytes of activations than with the shardings that XLA would infer `alone`.
 
     So it may be where what follows a loop, such as experts that the axis of the examples splits, is not to decide how
-    the loop splits what it computes: what is left of that may lie so that a product adds up over devices.
+    the loop splits what it computes: what is left of that may lie so that a product reduces over devices.
     """
     gradients: set[ir.Value] = set()
     added = 0.0
@@ -77,7 +77,7 @@ def are_activations_costlier(found: Iterable[Producer], propagated: Propagated, 
 
 
 def _sent_alone(producer: Producer, alone: Propagated) -> float:
-    """What XLA alone has a device send for the same op; nothing, where it gathers operands that are split otherwise."""
+    """The bytes that XLA alone sends per device for the same op; none, where it all-gathers operands."""
     try:
         same = producer_of(producer.op, alone)
     except Declined:
@@ -86,7 +86,7 @@ def _sent_alone(producer: Producer, alone: Propagated) -> float:
 
 
 def _sent(producer: Producer, propagated: Propagated) -> float:
-    """What a device sends for the reduction of `producer`, in bytes."""
+    """The bytes that a device sends for the reduction of `producer`."""
     lies = propagated.sharding_of(producer.value) or unsplit(producer.value, producer.mesh)
     whole = Sharding(producer.mesh, without(lies.dimensions, producer.axes))
     devices = parts_in(module_of(producer.op), Sharding(producer.mesh, (producer.axes,)))
@@ -122,7 +122,7 @@ def _parts_of_rows(producer: Producer, table: Sharding | None) -> int:
 
 
 def with_rows_gathered(producer: Producer, kept: frozenset[str], propagated: Propagated) -> Producer:
-    """A scatter whose sum stays split over `kept`, as XLA alone does it: the rows are gathered over these axes first.
+    """A scatter whose sum stays sharded over `kept`, as XLA alone does it: the rows are gathered over these axes first.
 
     Each device then adds to its part of the sum, and only other axes are left to reduce over.
     """

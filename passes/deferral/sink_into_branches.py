@@ -19,7 +19,7 @@ WAS_OUTSIDE = "paropt_was_outside"  # on an op of a branch
 
 
 def sums_sunk(loop: Loop, facts: BlockFacts) -> bool:
-    """Moves into the branches of the body what each alone reads, where that is made of sums that the trip reduces.
+    """Sinks ops with one branch as their only reader into it, where they depend on sums that the trip reduces.
 
     Returns whether there is such; `sums_taken_back` must follow.
     """
@@ -40,7 +40,7 @@ def sums_sunk(loop: Loop, facts: BlockFacts) -> bool:
 
 
 def sums_taken_back(loop: Loop, pass_name: str) -> list[Remark]:
-    """Moves back what `sums_sunk` moved into branches that reduce no sum now; what has left the loop stays there."""
+    """Reverts `sums_sunk` for branches that reduce no sum now; ops that have left the loop stay there."""
     remarks: list[Remark] = []
     for view in loop.op.block.operations:
         if WAS_OUTSIDE in view.attributes:

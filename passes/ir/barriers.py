@@ -9,7 +9,7 @@ BARRIER = "stablehlo.optimization_barrier"
 
 
 def made_of(op: ir.Operation, operand: int) -> ir.Value:
-    """What the linear `op` makes of its operand of that number: its only result, or a barrier's in the same place."""
+    """The result of the linear `op` for its operand of that number: its only one, or a barrier's in the same place."""
     return op.results[operand if op.name == BARRIER else 0]
 
 

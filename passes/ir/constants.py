@@ -81,7 +81,7 @@ def _is_copy(op: ir.Operation) -> bool:
 
 
 def _splat(constant: ir.Operation) -> int | float | None:
-    """The one number that the constant holds, None when it holds several or cannot be read."""
+    """The scalar that all elements of the constant equal; None for several, or where it cannot be read."""
     element = ir.RankedTensorType(constant.results[0].type).element_type
     if isinstance(element, ir.ComplexType):  # jaxlib cannot read these
         return 0 if _COMPLEX_ZERO in str(constant.get_asm(large_elements_limit=1)) else None

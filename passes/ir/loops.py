@@ -38,7 +38,7 @@ class Loop:
 
     @cached_property
     def next_values(self) -> ir.Operation:
-        """The terminator of the body: its operand i is carried value i of the next trip."""
+        """The terminator of the body: its operand i is loop-carried value i of the next trip."""
         return terminator_of(self.body)
 
     @cached_property
@@ -54,7 +54,7 @@ def loop_around(block: ir.Block) -> Loop | None:
 
 
 def start_of(value: ir.Value) -> ir.Value | None:
-    """The start value of the loop that carries `value`, in its regions or as its result, from trip to trip as it is."""
+    """The init operand of the loop that passes `value` through, in its regions or as its result."""
     owner = value.owner
     is_argument = isinstance(owner, ir.Block)
     op = owner.owner.operation if isinstance(owner, ir.Block) else owner.operation
@@ -65,7 +65,7 @@ def start_of(value: ir.Value) -> ir.Value | None:
 
 
 def _hands_on(loop: Loop, position: int) -> bool:
-    """Whether a trip ends with carried value `position` as it got it, be it through loops in the body."""
+    """Whether loop-carried value `position` is a pass-through, be it through loops in the body."""
     argument, value = loop.body.arguments[position], _as_made(loop.next_values.operands[position])
     while value != argument and defining_op(value) is not None and (start := start_of(value)) is not None:
         value = _as_made(start)
@@ -80,7 +80,7 @@ def _as_made(value: ir.Value) -> ir.Value:
 
 
 def _settled(value: ir.Value) -> ir.Value:
-    """The same value outside of the loops that carry it as it is."""
+    """The same value outside of the loops that pass it through."""
     while (start := start_of(value := _as_made(value))) is not None:
         value = start
     return value
@@ -122,7 +122,7 @@ def _counting(loop: Loop) -> Counting | None:
 
 
 def counter_of(loop: Loop) -> int | None:
-    """The carried value that another trip depends on, when it is made while that is less than something."""
+    """The loop-carried value that another trip depends on, when it is made while that is less than something."""
     test = defining_op(loop.predicate)
     if test is None or test.name != "stablehlo.compare" or "LT" not in str(test.attributes["comparison_direction"]):
         return None
@@ -132,7 +132,7 @@ def counter_of(loop: Loop) -> int | None:
 
 
 def _step(loop: Loop, position: int) -> int | None:
-    """By how much carried value `position` grows in each trip."""
+    """The increment of loop-carried value `position` per trip."""
     add = defining_op(_as_made(loop.next_values.operands[position]))
     if add is None or add.name != "stablehlo.add":
         return None
@@ -143,7 +143,7 @@ def _step(loop: Loop, position: int) -> int | None:
 
 
 def _largest(integer: ir.Value) -> int:
-    """The largest number of the type of `integer`."""
+    """The largest value of the type of `integer`."""
     kind = ir.IntegerType(ir.RankedTensorType(integer.type).element_type)
     return 2 ** (kind.width if kind.is_unsigned else kind.width - 1) - 1
 
@@ -160,5 +160,5 @@ def _integer(value: ir.Value) -> int | None:
 
 
 def is_carried_on(op: ir.Operation, rest: ir.Value) -> bool:
-    """Whether `op` constrains what a loop carries: in JAX's explicit mode constraints are behind all ops."""
+    """Whether `op` constrains a loop-carried value: in JAX's explicit mode constraints are behind all ops."""
     return op.name == CONSTRAINT and isinstance(rest.owner, ir.Block) and loop_around(rest.owner) is not None

@@ -1,6 +1,6 @@
 """The loop over the parts of a batch, built from a whole-batch step.
 
-Part i of M has the examples i, M + i, 2 M + i and so on: of examples that are split over devices, each device has as
+Part i of M has the examples i, M + i, 2 M + i and so on: of examples that are sharded over devices, each device has as
 many in every part, and keeps them.
 
 Tests: test/passes/split-microbatches.mlir, test/numeric/test_split.py.
@@ -35,7 +35,7 @@ _SIZES = {
 
 
 def split(batching: Batching, sums: Sums, count: int) -> ir.Operation:
-    """Replaces what is computed of the batch by a loop over `count` parts, which it returns."""
+    """Replaces the ops on the batch by a loop over `count` parts, which it returns."""
     return _Parts(batching, sums, count).build()
 
 
@@ -58,7 +58,7 @@ class _Parts:
         return self._batching.is_in_loop(op) or any(result in self._sums.added for result in op.results)
 
     def _is_late(self, op: ir.Operation, inside: set[ir.Value]) -> bool:
-        """Whether the op reads what the loop leaves."""
+        """Whether the op reads live-outs of the loop."""
         if len(op.results) and op.results[0] in inside:
             return False
         values = list(op.results) or self._batching.reads(op)
@@ -293,7 +293,7 @@ class _Parts:
         return ir.RankedTensorType.get(shape, tensor.element_type)
 
     def _clean(self) -> None:
-        """Erases what the loop replaces, and what was made for nothing."""
+        """Erases the ops that the loop replaces, and dead ones that were made."""
         viewed = {view.value for view in self._batching.views}
         inside = {op.results[0] for op in self._inside}
         for op in reversed(self._batching.ops):

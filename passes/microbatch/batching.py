@@ -28,7 +28,7 @@ IOTA = "stablehlo.iota"
 
 
 class Role(Enum):
-    """What a value is that does not carry the batch, and is not computed before the loop."""
+    """The role of a value without examples that is not computed before the loop."""
 
     SAME = "computed for each part, and equal for all"
     SUM = "the sum over all parts of what each of them adds"
@@ -229,7 +229,7 @@ class Batching:
         return wanted
 
     def _start(self, loop: Loop) -> None:
-        """What the loop gets, and its results."""
+        """The init operands of the loop, and its results."""
         needs: Needs = {}
         for i, (argument, start) in enumerate(zip(loop.body.arguments, loop.op.operands, strict=True)):
             wanted = self._carried[argument]

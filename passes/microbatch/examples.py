@@ -27,10 +27,10 @@ class Batch(NamedTuple):
 
 
 class Treatment(NamedTuple):
-    """What an op does when it is given one part of the examples."""
+    """The behaviour of an op on one part of the examples."""
 
     operands: dict[int, Batch]  # the operands that have to carry the batch
-    results: tuple[Batch, ...]  # empty when the op adds up over the examples
+    results: tuple[Batch, ...]  # empty when the op reduces over the examples
 
 
 def _numbers(*names: str) -> Callable[[ir.Operation], list[int]]:
@@ -54,7 +54,7 @@ _WRITTEN = {"stablehlo.dynamic_update_slice": 1, "stablehlo.scatter": 2}
 
 
 class Examples:
-    """What the ops of `module` do with a batch of `size` examples."""
+    """The ops of `module`, for a batch of `size` examples."""
 
     def __init__(self, module: ir.Operation, size: int) -> None:
         self.size = size

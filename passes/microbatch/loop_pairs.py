@@ -43,7 +43,7 @@ class Pair(NamedTuple):
     is_reversed: bool  # the second loop begins with the last trip of the first
     reads: tuple[Read, ...]
     indices: tuple[ir.Value, ...]  # in the second loop: the number of the first loop's trip
-    gone: tuple[int, ...]  # carried values of the first loop that nothing else reads
+    gone: tuple[int, ...]  # loop-carried values of the first loop that nothing else reads
     carried: tuple[int, ...]  # what the second loop carries, apart from its counter and from what it leaves as it is
     late: tuple[ir.Operation, ...]  # the ops between the loops that depend on the first one
 
@@ -113,7 +113,7 @@ def _counters(first: Loop, second: Loop) -> tuple[int, int]:
 
 
 def is_unchanged(loop: Loop, position: int) -> bool:
-    """Whether each trip hands on carried value `position` as it got it; a zero may change its sign."""
+    """Whether loop-carried value `position` is a pass-through; a zero may change its sign."""
     value = loop.next_values.operands[position]
     op = defining_op(value)
     while op is not None and _is_copy(op):
@@ -136,7 +136,7 @@ def _reads(loop: Loop) -> list[ir.Value]:
 
 
 def _update(loop: Loop, position: int) -> ir.Operation | None:
-    """The op that writes a part of carried value `position`, which nothing else in the loop reads."""
+    """The op that writes a part of loop-carried value `position`, which nothing else in the loop reads."""
     op = defining_op(loop.next_values.operands[position])
     argument = loop.body.arguments[position]
     if op is None or op.name != UPDATE or op.operands[0] != argument or len(list(argument.uses)) != 1:
@@ -231,7 +231,7 @@ def _apart(parts: Sequence[Part], dimension: int, size: int) -> bool:
 
 
 def _require_unordered(loop: Loop, position: int, trips: Trips) -> None:
-    """Declines unless the result of carried value `position` is the same in whatever order trips are made."""
+    """Declines unless the result of loop-carried value `position` is the same in whatever order trips are made."""
     update = _update(loop, position)
     parts = _parts(update, update.operands[1], list(update.operands)[2:], trips) if update is not None else None
     unordered = parts is not None or _is_sum(loop, position)
@@ -244,7 +244,7 @@ def _next(loop: Loop, position: int) -> ir.Operation | None:
 
 
 def _is_sum(loop: Loop, position: int) -> bool:
-    """Whether a trip only adds to the carried value."""
+    """Whether a trip only adds to the loop-carried value."""
     value = loop.body.arguments[position]
     while True:
         uses = list(value.uses)

@@ -20,7 +20,7 @@ from paropt.passes.support.traversal import module_of, op_of
 
 
 def without_invariants(loop: Loop) -> Loop:
-    """The loop without the carried values that stay as they are: it reads their start values."""
+    """The loop without its pass-through values: it reads their init operands."""
     same = [i for i, value in enumerate(loop.next_values.operands) if value == loop.body.arguments[i]]
     if not same:
         return loop
@@ -40,7 +40,7 @@ def without_invariants(loop: Loop) -> Loop:
 
 
 class Packing:
-    """How sums over some axes of a mesh become arrays that are split over them."""
+    """The form of sums over some axes of a mesh as arrays that are sharded over them."""
 
     def __init__(self, value: ir.Value, sharding: Sharding, op: ir.Operation) -> None:
         """Raises Declined when the devices do not hold parts of one size. `op` is in the module."""
@@ -71,7 +71,7 @@ class Packing:
     def unpack(self, value: ir.Value) -> ir.Value:
         given, made = Placed(value, self._split, True), Result(self._whole, self._partial)
         (partial,) = computed([given], [self._row], [made], self._axes, lambda values: [unpacked(values[0])])
-        return constrained(partial, self._partial)  # like all others that are not reduced
+        return constrained(partial, self._partial)  # like all others that are unreduced
 
 
 def packed_in(loop: Loop, packings: dict[int, Packing]) -> Loop:
@@ -97,7 +97,7 @@ def packed_in(loop: Loop, packings: dict[int, Packing]) -> Loop:
 
 
 def counter_known(loop: Loop, counter: int, last: int) -> None:
-    """Lets what follows the loop read the number `last` in place of the counter."""
+    """Replaces the counter, after the loop, by the constant `last`."""
     result = loop.op.results[counter]
     tensor = ir.RankedTensorType(result.type)
     if next(result.uses, None) is not None:

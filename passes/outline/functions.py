@@ -79,7 +79,7 @@ class Outlining:
 
     @property
     def _positions(self) -> list[int]:
-        """The carried values other than the counter."""
+        """The loop-carried values other than the counter."""
         return [i for i in range(len(self._loop.op.operands)) if i != self._counter]
 
     def outline(self, stages: Stages, body: Body, *, sync_last: bool) -> None:
@@ -220,14 +220,14 @@ def _free_symbols(entry: ir.Operation) -> dict[str, str]:
 
 
 def _array_of(row: ir.Value) -> ir.Value:
-    """What the slice, or the slice that is reshaped, is taken of."""
+    """The array of the slice, or of the slice that is reshaped."""
     op = op_of(row)
     slice_ = op if op.name == DYNAMIC_SLICE else op_of(op.operands[0])
     return slice_.operands[0]
 
 
 def _sharding(value: ir.Value) -> ir.Attribute | None:
-    """How the value is split, where that is written."""
+    """The sharding of the value, where it has one."""
     op = defining_op(value)
     if op is None:
         return None

@@ -79,7 +79,7 @@ def needed(ops: Sequence[ir.Operation], values: Iterable[ir.Value]) -> list[ir.O
 
 
 def _start(ops: Sequence[ir.Operation], loop: Loop) -> list[ir.Operation]:
-    """Those of `ops`, which precede `loop`, that it needs, and all sums: what is not reduced can't leave a function."""
+    """Those of `ops`, which precede `loop`, that it needs, and all sums: an unreduced value can't leave a function."""
     sums = [op.results[0] for op in ops if op.name == CONSTRAINT and _reduces(op)]
     return needed(ops, [*reads_of(loop.op), *sums])
 
@@ -109,7 +109,7 @@ def _unreduced(value: ir.Value) -> tuple[str, ...]:
 
 
 def body_of(loop: Loop, counter: int, row_of: Callable[[ir.Operation], ir.Value | None]) -> Body:
-    """The parts of the body of `loop`, whose carried value number `counter` counts the trips.
+    """The parts of the body of `loop`, whose loop-carried value number `counter` counts the trips.
 
     `row_of` tells what is to be taken of an array by a slice at the counter; None: nothing, it is part of the trip.
     """

@@ -29,7 +29,7 @@ class LoopSums(NamedTuple):
 
 
 def loop_sums(values: Sequence[ir.Value]) -> LoopSums:
-    """Those of `values` that one loop adds up, the loop with most of them. Raises Declined when these are not two."""
+    """Those of `values` that one loop accumulates, that with most of them. Declines below two."""
     found: dict[ir.Value, LoopSums] = {}  # by the loop's first result
     reason = Declined("the values of the bucket are not accumulated by one loop")
     for value in values:
@@ -54,7 +54,7 @@ def loop_sums(values: Sequence[ir.Value]) -> LoopSums:
 
 
 def _added(loop: Loop, position: int) -> tuple[ir.Operation, ir.Value]:
-    """The op that adds to the carried value, and what it adds."""
+    """The op that adds to the loop-carried value, and its addend."""
     require(is_zero(loop.op.operands[position]), "a sum does not start from zero", loop.op)
     carried, following = loop.body.arguments[position], loop.next_values.operands[position]
     add = defining_op(following)

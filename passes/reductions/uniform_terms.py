@@ -21,7 +21,7 @@ SUBTRACT = "stablehlo.subtract"
 
 
 class UniformTerm(NamedTuple):
-    """A term of what an all_reduce reduces, if it turns out to be uniform. Nothing else reads it."""
+    """A term of the operand of an all_reduce, if it turns out to be uniform. Nothing else reads it."""
 
     term: ir.Value
     made_by: ir.Operation | None  # the all_reduce of which it is made; None: the loop carries it
@@ -86,7 +86,7 @@ def _scaled(value: ir.Value) -> tuple[ir.Value, Fraction]:
 
 
 def _number(use: ir.OpOperand) -> Fraction | None:
-    """By what the reader of `use` multiplies it, exactly; None when it does something else."""
+    """The exact factor by which the reader of `use` multiplies it; None when it does something else."""
     scale = scale_of(use.owner.operation)
     if scale is None or scale.operand != use.operand_number or not isinstance(scale.number, ir.FloatAttr):
         return None

@@ -12,7 +12,7 @@ from paropt.passes.sharding.annotations import notes_of_results
 
 
 def carry(loop: Loop, type_: ir.Type) -> ir.Value:
-    """Gives both blocks one more argument; returns the body's. `rebuilt` must follow, with its start value."""
+    """Gives both blocks one more argument; returns the body's. `rebuilt` must follow, with its init operand."""
     loop.condition.add_argument(type_, loop.op.location)
     return loop.body.add_argument(type_, loop.op.location)
 
@@ -24,9 +24,9 @@ def uncarry(loop: Loop, position: int) -> None:
 
 
 def rebuilt(loop: Loop, starts: Sequence[ir.Value], nexts: Sequence[ir.Value], parts_of: Sequence[int] = ()) -> Loop:
-    """The loop with these start values and next values, in front of the old one, which loses its blocks.
+    """The loop with these init operands and next values, in front of the old one, which loses its blocks.
 
-    `parts_of` has the numbers of the carried values of which further ones are parts, and which they lie like.
+    `parts_of` has the numbers of the loop-carried values of which further ones are parts, and which they lie like.
     """
     notes = notes_of_results(loop.op, [*range(len(loop.op.results)), *parts_of]) if parts_of else {}
     with ir.InsertionPoint(loop.op), loop.op.location:

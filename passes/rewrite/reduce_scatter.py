@@ -31,7 +31,7 @@ BROADCAST, TRANSPOSE = "stablehlo.broadcast_in_dim", "stablehlo.transpose"
 
 
 class Shards(NamedTuple):
-    """How the devices of each group share out what they reduce."""
+    """The shards of a reduced value on the devices of each group."""
 
     dimension: int
     scattered: Groups  # whose devices keep different shards, in the order of these

@@ -50,7 +50,7 @@ def split_values(
 ) -> dict[ir.Value, Split]:
     """Splits `wanted`: in program order, and with each value the addends that it is made of.
 
-    `sources` are the splits of the reductions and carried values among them. New ops stand where the old ones do.
+    `sources` are the splits of the reductions and loop-carried values among them. New ops stand where the old ones do.
     """
     combiner = values.reduction.combiner
     members = frozenset(wanted)
@@ -241,7 +241,7 @@ def _split_loop(
     old = facts.in_order(order)
     ends = split_values(within, sources, order)
     nexts = list(end.operands)  # now, that ops of the body have been made anew
-    rests: dict[int, int] = {}  # the number of the carried value that is the rest
+    rests: dict[int, int] = {}  # the number of the loop-carried value that is the rest
     for position in positions:
         start, ended = splits[op.operands[position]], ends[end.operands[position]]
         starts[position], nexts[position] = start.partial, ended.partial
@@ -295,7 +295,7 @@ def _split_barrier(
 def _choices(
     ends: Sequence[ir.Operation], result: ir.Value, splits: dict[ir.Value, Split], combiner: str
 ) -> tuple[list[ir.Value], list[ir.Value]]:
-    """What each branch returns for `result`: the partial values, and the rests, if there are any."""
+    """The operands for `result` that the branches return: partial values, and residuals, if there are any."""
     number = ir.OpResult(result).result_number
     parts = [splits.get(end.operands[number]) for end in ends]
     partial = [part.partial for part in parts if part is not None]

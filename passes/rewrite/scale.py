@@ -17,7 +17,7 @@ _MULTIPLY = "stablehlo.multiply"
 
 
 class Scale(NamedTuple):
-    """What an op does to one of its operands."""
+    """The factor that an op multiplies an operand by."""
 
     op: ir.Operation
     operand: int  # the array that is scaled

@@ -17,13 +17,13 @@ from paropt.passes.support.traversal import defining_op, module_of
 
 OPERANDS = "paropt.operands"  # of the constraint: how the op before it must split what it adds up
 SHARED = "paropt.shared"  # of the constraint: for which operands that holds for all that reads them
-GATHERED = "paropt.gathered"  # of a product: how each operand lies that XLA gathers for it, before and after
-SHARDINGS = "paropt.shardings"  # of an op behind it: how XLA alone would split its results
-READ = "paropt.read"  # of an op behind it that reads other values too: how XLA alone would split its operands
+GATHERED = "paropt.gathered"  # of a product: how each operand lies that XLA all-gathers for it, before and after
+SHARDINGS = "paropt.shardings"  # of an op behind it: how XLA alone would shard its results
+READ = "paropt.read"  # of an op behind it that reads other values too: how XLA alone would shard its operands
 WANTED = "paropt.wanted"  # of a loop: how what reads its results would have them split
 MOVES = "paropt.moves"  # of an op behind it: why what it makes can't be left unreduced where XLA alone has it
 NOTED = "paropt.noted"  # of the module: which kinds of ops have notes
-ALONE = "paropt.alone"  # of a product, window or lookup anywhere: how XLA alone would split its result
+ALONE = "paropt.alone"  # of a product, window or lookup anywhere: how XLA alone would shard its result
 LEFT_OUT = "paropt.left_out"  # of the module: the places of ops whose sums are left to the compiler
 
 _END = re.compile(r" to (\d+)?:\d+")
@@ -36,22 +36,22 @@ def place_of(op: ir.Operation) -> str:
 
 
 def is_source(op: ir.Operation) -> bool:
-    """Whether `op` says that the value before it is not reduced."""
+    """Whether `op` is a constraint that declares its operand unreduced."""
     return op.name == CONSTRAINT and OPERANDS in op.attributes
 
 
 def noted_sharding(value: ir.Value) -> Sharding | None:
-    """How XLA alone would split `value`; None: not at all, or not noted."""
+    """The sharding that XLA would infer for `value`; None: replicated, or not annotated."""
     return _noted(value, SHARDINGS)
 
 
 def wanted_sharding(value: ir.Value) -> Sharding | None:
-    """How what reads `value` would have it split; None: not at all, or not noted."""
+    """The sharding that readers of `value` ask for; None: replicated, or not annotated."""
     return _noted(value, WANTED) or noted_sharding(value)
 
 
 def noted_alone(result: ir.OpResult) -> ir.ArrayAttr | None:
-    """How XLA alone would split `result`, [] for not at all; None where that is not noted of the results its op has."""
+    """The sharding that XLA would infer for `result`, [] for replicated; None where its op is not annotated."""
     op = result.owner.operation
     listed = list(ir.ArrayAttr(op.attributes[ALONE])) if ALONE in op.attributes else None
     if listed is None or len(listed) not in (0, len(op.results)):  # a pass may give a barrier other results
@@ -94,13 +94,13 @@ def _is_accumulated(value: ir.Value) -> bool:
 
 
 def notes_of_results(op: ir.Operation, numbers: Sequence[int]) -> dict[str, ir.Attribute]:
-    """What is noted of the results of `op` with these numbers, for an op that returns them in that order."""
+    """The annotations of the results of `op` with these numbers, for an op that returns them in that order."""
     noted = {name: ir.ArrayAttr(op.attributes[name]) for name in (SHARDINGS, WANTED) if name in op.attributes}
     return {name: ir.ArrayAttr.get([of[i] for i in numbers], op.context) for name, of in noted.items()}
 
 
 def noted_operands(op: ir.Operation, addends: Collection[int]) -> list[Sharding | None] | None:
-    """How the operands of `op` are split; None where that is neither noted nor, but for `addends`, constrained."""
+    """The shardings of the operands of `op`; None where they are not annotated nor, but for `addends`, constrained."""
     if READ in op.attributes:
         listed = ir.ArrayAttr(op.attributes[READ])
         return [None if isinstance(lies, ir.UnitAttr) else read_sharding(lies) for lies in listed]
@@ -110,7 +110,7 @@ def noted_operands(op: ir.Operation, addends: Collection[int]) -> list[Sharding 
 
 
 def noted_gather(use: ir.OpOperand) -> ir.ArrayAttr | None:
-    """How what is used there lies before and after XLA gathers it; None: it does not, or that is not noted."""
+    """The shardings of the used operand before and after XLA all-gathers it; None: it does not, or is not annotated."""
     noted = use.owner.operation.attributes.get(GATHERED)
     if noted is None:
         return None

@@ -63,7 +63,7 @@ _MODELLED = {
 
 
 class Moved(NamedTuple):
-    """What an op does that moves the elements of what is reduced. Holds live values: use it at once."""
+    """An op that moves the elements of a reduced value. Holds live values: use it at once."""
 
     op: str
     attributes: str
@@ -94,7 +94,7 @@ class Reduction(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether each device gets all of what is reduced."""
+        """Whether each device gets all of the reduced value."""
         return self.scatter_dimension is None
 
     @property
@@ -131,7 +131,7 @@ _DIFFERENCES = (
 
 
 def reduction_of(op: ir.Operation) -> Reduction:
-    """What the reduction `op`, one of REDUCTIONS, does. Raises Declined when it is not one that can be moved."""
+    """The `Reduction` of the op `op`, one of REDUCTIONS. Raises Declined when it cannot be moved."""
     if op.name == GLOBAL_ALL_REDUCE:
         return global_reduction(
             read_sharding(op.attributes["out_sharding"]).mesh, axes_in(op.attributes["reduction_axes"])
@@ -187,7 +187,7 @@ def _spelled(attributes: Mapping[str, ir.Attribute]) -> str:
 
 
 def global_reduction(mesh: str, axes: Sequence[str]) -> Reduction:
-    """The sum over these axes of a mesh, in a program for all devices."""
+    """The sum over these axes of a mesh, in a global-view program."""
     return Reduction(
         kind=GLOBAL_ALL_REDUCE,
         combiner=ADD,

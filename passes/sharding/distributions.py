@@ -47,7 +47,7 @@ class Distribution(NamedTuple):
 
 
 def distribution_of(attribute: ir.Attribute, meshes: dict[str, Mesh]) -> Distribution | None:
-    """What the `sdy.sharding` in `attribute` says; None when its mesh is not there, or is one device.
+    """The distribution of the `sdy.sharding` in `attribute`; None when its mesh is missing, or is one device.
 
     On a mesh without axes, as JAX gives to scalars, every device has the whole.
     """

@@ -11,7 +11,7 @@ from paropt.passes.sharding.shardings import open_sharding, read_sharding, unspl
 
 
 def all_reduced(value: ir.Value, like: ir.Operation) -> ir.Value:
-    """The sum of what the devices hold of `value`, over the axes of `like`; made at the insertion point."""
+    """The sum of the devices' addends of `value`, over the axes of `like`; made at the insertion point."""
     mesh = read_sharding(like.attributes["out_sharding"]).mesh
     return all_reduce(value, mesh, like.attributes["reduction_axes"])
 

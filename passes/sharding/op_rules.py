@@ -27,7 +27,7 @@ class ShardingRule(NamedTuple):
     moved: frozenset[str] = frozenset()  # of these: what can't be split without communication
 
     def split(self, shardings: Sequence[Sharding | None]) -> Iterator[tuple[Factors, Axes]]:
-        """Of each operand in turn, the factors of each dimension and the axes that split it."""
+        """The factors of each dimension of each operand, and the axes that shard it."""
         for sharding, dimensions in zip(shardings, self.operands, strict=True):
             for number, factors in enumerate(dimensions):
                 yield factors, sharding.dimensions[number] if sharding is not None else ()

@@ -161,7 +161,7 @@ class Propagated:
         return ir.Location.file("", number, 0, self._copy.context)
 
     def sharding_of(self, result: ir.Value) -> Sharding | None:
-        """How the op result `result` is split; None when it is not, or the copy lacks it."""
+        """The sharding of the op result `result`; None when it is replicated, or the copy lacks it."""
         result = self._stands_for(result)
         copy = self._copy_of(defining_op(result))
         return self._of(copy.results[ir.OpResult(result).result_number]) if copy is not None else None
@@ -246,13 +246,13 @@ class Propagated:
         return made is not None and bool(read == made.results[ir.OpResult(operand).result_number])
 
     def _outside(self, value: ir.Value) -> ir.Value:
-        """What `value` is outside of the loops that carry it unchanged, and before ops that leave it as it is."""
+        """The value that `value` equals outside of loops that pass it through, and before identities."""
         while (read := self._same.get(value) or self._carried_in(value)) is not None:
             value = read
         return value
 
     def _carried_in(self, value: ir.Value) -> ir.Value | None:
-        """What a loop that never changes it carries as `value`."""
+        """The init operand behind `value`, of a loop that passes it through."""
         if not isinstance(value.owner, ir.Block):
             return None
         loop, at = value.owner.owner.operation, ir.BlockArgument(value).arg_number

@@ -24,7 +24,7 @@ _AXIS = re.compile(r'"[^"]+"(?::\(\d+\)\d+)?')
 
 
 class Sharding(NamedTuple):
-    """How one value lies on the devices of a mesh."""
+    """The sharding of one value on a mesh."""
 
     mesh: str  # `@mesh`, or the mesh spelled out
     dimensions: tuple[Axes, ...]
@@ -32,7 +32,7 @@ class Sharding(NamedTuple):
 
     @property
     def axes(self) -> frozenset[str]:
-        """The axes that split some dimension."""
+        """The axes that shard some dimension."""
         return frozenset(axis for axes in self.dimensions for axis in axes)
 
 
@@ -42,7 +42,7 @@ def axes_in(attribute: ir.Attribute) -> Axes:
 
 
 def refines(sharding: Sharding, other: Sharding | None) -> bool:
-    """Whether a value that lies as `sharding` is cut further than one that lies as `other`, and nothing is moved."""
+    """Whether `sharding` shards further than `other`, without moving anything."""
     if other is None:
         return bool(sharding.axes)
     pairs = list(zip(sharding.dimensions, other.dimensions, strict=True))
@@ -81,7 +81,7 @@ def rank_of(value: ir.Value) -> int:
 
 
 def without(dimensions: Sequence[Axes], axes: Axes) -> tuple[Axes, ...]:
-    """`dimensions`, split by none of `axes` nor by parts of them."""
+    """`dimensions`, sharded over none of `axes` nor parts of them."""
     return tuple(tuple(a for a in over if not names_of([a]) & names_of(axes)) for over in dimensions)
 
 
@@ -102,7 +102,7 @@ _READ = Remembered(_read)
 def open_sharding(
     mesh: str, dimensions: Sequence[Axes], unreduced: Axes = (), closed: Collection[int] = ()
 ) -> ir.Attribute:
-    """Split at least like that, and the dimensions `closed` exactly so; by which further axes, Shardy decides.
+    """Sharded at least like that, and the dimensions `closed` exactly so; Shardy may add further axes.
 
     Unreduced axes come in the mesh's order.
     """
@@ -113,14 +113,14 @@ def open_sharding(
 
 
 def closed_sharding(mesh: str, dimensions: Sequence[Axes], unreduced: Axes = ()) -> ir.Attribute:
-    """Split exactly like that."""
+    """The closed sharding over these axes."""
     dims = ", ".join("{" + ", ".join(axes) + "}" for axes in dimensions)
     tail = f", unreduced={{{', '.join(unreduced)}}}" if unreduced else ""
     return _PARSED(f"#sdy.sharding<{mesh}, [{dims}]{tail}>", ir.Context.current)
 
 
 def says(attribute: ir.Attribute, asked: ir.Attribute) -> bool:
-    """Whether a sharding splits each dimension as `asked` does, but where that leaves it open."""
+    """Whether a sharding equals `asked`, but for dimensions that `asked` leaves open."""
     own, other = map(sdy.TensorShardingAttr, (attribute, asked))
     if own.mesh_or_ref != other.mesh_or_ref or own.unreduced_axes != other.unreduced_axes:
         return False
@@ -193,7 +193,7 @@ def has_part(axes: Iterable[str]) -> bool:
 
 
 def sharding_of(value: ir.Value) -> Sharding | None:
-    """What the module says about `value`; None when it says nothing."""
+    """The sharding that the module gives `value`; None without one."""
     op = defining_op(value)
     if op is None:
         return _of_argument(ir.BlockArgument(value))
@@ -206,7 +206,7 @@ def sharding_of(value: ir.Value) -> Sharding | None:
 
 
 def is_idle(constraint: ir.Operation) -> bool:
-    """Whether `constraint` says not to be reduced what the program has just said to be: XLA does nothing there."""
+    """Whether `constraint` declares unreduced a value that the program has just declared so: a no-op for XLA."""
     before = defining_op(constraint.operands[0])
     if before is None or not says_sharding(before):
         return False
@@ -265,7 +265,7 @@ def is_manual(op: ir.Operation) -> bool:
 
 
 def shardings_across(manual: ir.Operation) -> list[Sharding]:
-    """How the manual computation takes what it takes, and returns what it returns."""
+    """The shardings of operands and results of the manual computation."""
     return [read_sharding(s) for name in ("in", "out") for s in _all_listed(manual, f"{name}_shardings")]
 
 

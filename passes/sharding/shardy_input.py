@@ -221,7 +221,7 @@ def reshape(broadcast: ir.Operation) -> None:
 
 
 def lift_unchanged(loop: ir.Operation) -> list[int]:
-    """Lets the loop read from outside what it carries and never changes. Returns the positions of these values.
+    """Lets the loop read its pass-through values from outside. Returns their positions.
 
     It carries something else there: what Shardy propagates along a loop would reach the value, which XLA has outside.
     """

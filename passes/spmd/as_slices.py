@@ -31,7 +31,7 @@ def has_slices(op: ir.Operation) -> bool:
 
 
 def write_as_slices(op: ir.Operation) -> None:
-    """Replaces `op`, which has slices, and of which a constraint says that it is not reduced.
+    """Replaces `op`, which has slices, and of which a constraint says that it is unreduced.
 
     Nothing is written where a part of the window is outside of the array, as XLA has it.
     """

@@ -42,7 +42,7 @@ class Scatter(NamedTuple):
 
 
 def scatters(module: ir.Operation, shape: Sequence[int], start: Sharding, end: Sharding) -> list[Scatter]:
-    """The reduce_scatters that make of a value of `shape` that lies as `start` one that lies as `end`.
+    """The reduce_scatters from sharding `start` to `end`, of a value of `shape`.
 
     Empty where there is nothing to scatter, or no reduce_scatter does it: the parts are unequal, or of parts of axes.
     """
@@ -64,7 +64,7 @@ def scatters(module: ir.Operation, shape: Sequence[int], start: Sharding, end: S
 
 
 def scattered(value: ir.Value, start: Sharding, end: Sharding, steps: Sequence[Scatter]) -> ir.Value:
-    """The sum of what devices hold of `value`, which lies as `start`: it lies as `end`. Made at the insertion point."""
+    """The sum of the devices' addends of `value`, from sharding `start` to `end`. Made at the insertion point."""
     module = module_of(op_of(value))
     mesh = mesh_behind(module, start.mesh)
     assert mesh is not None
@@ -91,7 +91,7 @@ def scattered(value: ir.Value, start: Sharding, end: Sharding, steps: Sequence[S
 
 
 def summed(part: ir.Value, mesh: Mesh, axes: Axes) -> ir.Value:
-    """The sum of what devices hold of `part`, in a manual computation over `mesh`. Made at the insertion point."""
+    """The sum of the devices' addends of `part`, in a manual computation over `mesh`. Made at the insertion point."""
     return _all_reduce(part, mesh, axes, NewChannels(module_of(op_of(part))))
 
 

@@ -43,7 +43,7 @@ def parts_of(value: ir.Value) -> list[ir.Value]:
 
 
 def take_apart(product: ir.Operation) -> None:
-    """Makes four real products of the complex one, which a constraint says is not reduced."""
+    """Makes four real contractions of the complex one, which is declared unreduced."""
     (use,) = product.results[0].uses
     sharding = use.owner.operation.attributes["sharding"]
     with product.context, ir.InsertionPoint(product), product.location:

@@ -71,7 +71,7 @@ def _exchange_before(
 
 
 def _is_exchanged(op: ir.Operation, axes: frozenset[str] | None, propagated: Propagated) -> bool:
-    """Whether one of `axes` (None: any) splits another dimension of an operand than of the result."""
+    """Whether one of `axes` (None: any) shards another dimension of an operand than of the result."""
     made = propagated.sharding_of(op.results[0])
     operands = propagated.operand_shardings(op) if made is not None else ()
     return any(made is not None and lies is not None and _differ(made, lies, axes) for lies in operands)

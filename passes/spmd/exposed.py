@@ -18,7 +18,7 @@ from paropt.passes.support.disjoint_sets import connected
 class Exposed(NamedTuple):
     """Ops that stand or go together."""
 
-    sources: list[ir.Operation]  # constraints that say what is not reduced
+    sources: list[ir.Operation]  # constraints that say an unreduced value
     all_reduces: list[ir.Operation]
     reduce_scatters: list[ir.Operation]
 
@@ -44,13 +44,13 @@ def apart(exposed: Exposed) -> list[Exposed]:
 
 
 def _reached(source: ir.Operation) -> Iterator[ir.Value]:
-    """What is made of the sum that `source` exposes, as far as something may be made of it while it is not reduced."""
+    """The values computed from the sum that `source` exposes, as far as they may be while it is unreduced."""
     yield source.operands[0]  # of another source, when it is what a reduce_scatter leaves to reduce
     yield from forward([source.results[0]], _followed_by)
 
 
 def _followed_by(use: ir.OpOperand) -> list[ir.Value]:
-    """What may be made there of a value while it is not reduced."""
+    """The values that may be computed there from an unreduced value."""
     op = use.owner.operation
     return list(op.results) if is_tracked_on_condition(op) else made_by(use)
 

@@ -61,7 +61,7 @@ class Scattering(NamedTuple):
     """A reduce_scatter to be written."""
 
     cut: Cut
-    whole: Sharding  # of the result of the op that adds up
+    whole: Sharding  # of the result of the op that reduces
     shard: Sharding
     computed: Sharding | None = None  # how devices compute that result, where they exchange their parts of its sum
 
@@ -93,7 +93,7 @@ def expose(producer: Producer, axes: Axes, scattering: Scattering | None = None)
 
 
 def _write_sum(value: ir.Value, mesh: str, axes: Axes, pins: dict[str, ir.Attribute], location: ir.Location) -> None:
-    """`value`, which is not reduced over `axes`, is read through an all_reduce."""
+    """Has readers of `value`, which is unreduced over `axes`, read it through an all_reduce."""
     with ir.InsertionPoint.after(op_of(value)), location:
         source = _source(value, open_sharding(mesh, unsplit(value, mesh).dimensions, axes), pins)
         listed = ir.Attribute.parse(f"#sdy<axis_ref_list{{{', '.join(axes)}}}>")
@@ -123,7 +123,7 @@ def _write_scatter(value: ir.Value, cut: Cut, shard: Sharding, axes: Axes) -> ir
 
 
 def _source(value: ir.Value, sharding: ir.Attribute, pins: dict[str, ir.Attribute]) -> ir.Operation:
-    """A constraint that says that `value` is not reduced, made at the insertion point."""
+    """A constraint that says that `value` is unreduced, made at the insertion point."""
     source = op_of(constrained(value, sharding))
     for name, pinned in pins.items():
         source.attributes[name] = pinned
@@ -131,7 +131,7 @@ def _source(value: ir.Value, sharding: ir.Attribute, pins: dict[str, ir.Attribut
 
 
 def note_shardings(module: ir.Operation, moved: Iterable[tuple[ir.Value, Axes]], propagated: Propagated) -> None:
-    """Notes how values, and all that linear ops make of them, are split; it outlives moves and clones of ops.
+    """Annotates the shardings of values, and of linear functions of them; annotations outlive moves and clones of ops.
 
     `moved` are values with the axes over which they are to be left unreduced.
     """
@@ -142,7 +142,7 @@ def note_shardings(module: ir.Operation, moved: Iterable[tuple[ir.Value, Axes]],
 
 
 def note_gathers(module: ir.Operation, producers: Iterable[Producer], propagated: Propagated) -> None:
-    """Notes on products what XLA gathers for them as for one of `producers`: it is gathered once for all of them."""
+    """Annotates contractions that share an all-gathered operand with one of `producers`: one gather serves all."""
     names: set[str] = set()
     for producer in producers:
         for operand, gather in zip(producer.op.operands, producer.gathered, strict=False):  # constraints have none
@@ -165,7 +165,7 @@ def _note_gather(use: ir.OpOperand, gather: Gather) -> None:
 
 
 def remember(module: ir.Operation, names: set[str]) -> None:
-    """Notes that ops of these names have notes."""
+    """Records that ops of these names have annotations."""
     if NOTED in module.attributes:
         names = names | {ir.StringAttr(name).value for name in ir.ArrayAttr(module.attributes[NOTED])}
     if names:
@@ -199,7 +199,7 @@ def _note_shardings(values: list[ir.Value], axes: Axes, propagated: Propagated) 
 
 
 def _follows(op: ir.Operation, addend: ir.Value, axes: Axes, propagated: Propagated) -> bool:
-    """Notes how what `op` reads and makes is split, and tells whether XLA follows from `addend` through it."""
+    """Annotates the shardings of operands and results of `op`; returns whether XLA tracks `addend` through it."""
     _note(op, propagated)
     _note_operands(op, propagated)
     before = [addend] if (made := defining_op(addend)) is None else list(made.results)
@@ -242,13 +242,13 @@ def reduced_axes(op: ir.Operation) -> tuple[str, Axes]:
 
 
 def summed_axes(source: ir.Operation) -> Axes:
-    """The axes that split what the op before `source` adds up."""
+    """The axes that shard the reduced dimensions of the op before `source`."""
     splits = [split for split in ir.ArrayAttr(source.attributes[OPERANDS]) if not isinstance(split, ir.UnitAttr)]
     return tuple(axis for split in splits for axis in sorted(read_sharding(split).axes))
 
 
 def pin_operands(source: ir.Operation) -> None:
-    """Makes the op before `source` split what it adds up the way Shardy found, and `source` a plain constraint."""
+    """Pins the operands of the op before `source` as Shardy found them, and makes `source` a plain constraint."""
     producer = op_of(source.operands[0])
     shared = ir.DenseI64ArrayAttr(source.attributes[SHARED]) if SHARED in source.attributes else ()
     for i, split in enumerate(ir.ArrayAttr(source.attributes[OPERANDS])):
@@ -262,7 +262,7 @@ def pin_operands(source: ir.Operation) -> None:
 
 
 def _pin_gathered(op: ir.Operation, position: int) -> bool:
-    """Whether XLA gathers that operand for `op`: then once, for all ops for which it does, as it would alone."""
+    """Whether XLA all-gathers that operand for `op`: then once, for all ops for which it does, as it would alone."""
     if GATHERED not in op.attributes:
         return False
     value = op.operands[position]
@@ -312,7 +312,7 @@ def _behind(value: ir.Value) -> ir.InsertionPoint:
 
 
 def _pin(op: ir.Operation, position: int, split: ir.Attribute, *, for_all: bool) -> None:
-    """Where what `op` reads lies like that for all, all read the same: XLA would gather it for each that does not."""
+    """Pins an operand; with `for_all`, for all readers alike: XLA would all-gather it for each that differs."""
     value = op.operands[position]
     if not for_all:
         _keep_for_others(value)
@@ -335,19 +335,19 @@ def _pin(op: ir.Operation, position: int, split: ir.Attribute, *, for_all: bool)
 
 
 def _is_constrained(value: ir.Value, sharding: ir.Attribute) -> bool:
-    """Whether it is so already: XLA would gather it for another constraint again."""
+    """Whether it is so already: XLA would all-gather it for another constraint again."""
     op = defining_op(value)
     return op is not None and op.name == CONSTRAINT and op.attributes["sharding"] == sharding
 
 
 def _is_pinned(value: ir.Value, split: ir.Attribute) -> bool:
-    """Whether it is constrained to lie as `split` says: what that leaves open is not to be opened anew."""
+    """Whether it is constrained to `split`: open dimensions of that are not to be opened anew."""
     op = defining_op(value)
     return op is not None and op.name == CONSTRAINT and says(op.attributes["sharding"], split)
 
 
 def pin_others(op: ir.Operation, addends: Sequence[int], mesh: str) -> None:
-    """Makes `op` read what is no addend split the way Shardy found: XLA might split it anew, to fit a split addend."""
+    """Pins operands of `op` that are no addends as Shardy found them: XLA might reshard them to fit an addend."""
     lies = noted_operands(op, addends) or []
     with op.context, ir.InsertionPoint(op), op.location:
         for i, sharding in enumerate(lies):
@@ -363,7 +363,7 @@ def global_reduce_scatters(module: ir.Operation) -> list[ir.Operation]:
 
 
 def take_back_unmoved(module: ir.Operation) -> None:
-    """Erases the all_reduces that still stand behind the op that needs them. What is scattered stays so."""
+    """Reverts the all_reduces that still stand behind the op that needs them. Reduce_scatters stay."""
     for source in sources(module):
         users = [use.owner.operation for use in source.results[0].uses]
         if all(user.name == GLOBAL_ALL_REDUCE for user in users):
@@ -376,7 +376,7 @@ def take_back(module: ir.Operation) -> None:
 
 
 def noted_ops(module: ir.Operation) -> list[ir.Operation]:
-    """The ops that may have notes."""
+    """The ops that may have annotations."""
     if NOTED not in module.attributes:
         return []
     names = [ir.StringAttr(name).value for name in ir.ArrayAttr(module.attributes[NOTED])]

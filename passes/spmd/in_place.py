@@ -1,9 +1,9 @@
 """Whether the parts of an unreduced value stay on their devices.
 
 Where ops that follow each other split a value differently, XLA moves parts of it between devices. It takes a part from
-any device that has it, and where the value is not reduced each device has an addend of its own: a sum of the wrong
-addends, without a word. Nothing is moved where each device cuts out of its part, or where parts are put together
-within each group of devices that hold addends of the same.
+any device that has it, and where the value is unreduced each device has an addend of its own: a sum of the wrong
+addends, without a word. Nothing is moved where each device cuts out of its part, or where parts are put together within
+each group of devices that hold addends of the same.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ def require_in_place(
     module: ir.Operation,
     rules: Callable[[], Propagated],
 ) -> None:
-    """Declines where an op makes XLA move what is not reduced, when op results are split as `shardings` says.
+    """Declines where an op makes XLA move an unreduced value, when op results are sharded as `shardings` says.
 
     `rules` is asked for sharding rules, if any are needed: to find them takes a copy of the module.
     """
@@ -58,14 +58,14 @@ def require_in_place(
 
 
 def require_kept(before: Split, after: Split, op: ir.Operation) -> None:
-    """Declines unless parts are only cut, or only put together."""
+    """Declines unless parts are only cut, or only joined."""
     require(_is_kept(before, after), PARTS_MOVE, op)
 
 
 def require_cut_in_place(
     op: ir.Operation, rule: ShardingRule, lies: Sequence[Sharding | None], left: Sharding, axes: Axes
 ) -> None:
-    """Declines where XLA cuts the result of a product in other places than it is to, and adds up wrong parts.
+    """Declines where XLA cuts the result of a product in other places than it is to, and adds wrong parts.
 
     Where the result, of addends over `axes`, is to be split as `left` says and what is read is not, XLA cuts that over
     the first axes whose devices have the same, and then moves parts from where these are first to where `left` says.
@@ -108,7 +108,7 @@ def _is_kept(before: Split, after: Split) -> bool:
 
 
 def why_not_in_place(op: ir.Operation, addend: ir.Value, axes: Axes, propagated: Propagated) -> str:
-    """Why what `op` makes of `addend`, not reduced over `axes`, can't lie as XLA alone would split it; "" if it can."""
+    """Why what `op` makes of `addend`, unreduced over `axes`, can't lie as XLA alone would shard it; "" if it can."""
     after = _left(op.results[0], axes, propagated)
     module = module_of(op)
     if after is not None and not is_even(op.results[0], after, module):
@@ -124,7 +124,7 @@ def why_not_in_place(op: ir.Operation, addend: ir.Value, axes: Axes, propagated:
 
 
 def _left(value: ir.Value, axes: Axes, propagated: Propagated) -> Sharding | None:
-    """How XLA alone would split `value`, but for `axes`; None: not at all, or a block argument."""
+    """The sharding that XLA would infer for `value`, without `axes`; None: replicated, or a block argument."""
     sharding = propagated.sharding_of(value) if isinstance(value, ir.OpResult) else None
     if sharding is None:
         return None
@@ -150,7 +150,7 @@ def _lies(value: ir.Value, shardings: Mapping[ir.Value, Sharding]) -> Sharding:
 def split_by(
     sharding: Sharding, dimensions: tuple[Factors, ...] | None, rule: ShardingRule | None, module: ir.Operation
 ) -> Split:
-    """Which axes split which factor; without a rule, each dimension is a factor of its own."""
+    """The axes that shard each factor; without a rule, each dimension is a factor of its own."""
     if dimensions is None or rule is None:
         cut = enumerate(sharding.dimensions)
         return {f"dimension {number}": units_of(module, sharding.mesh, axes) for number, axes in cut if axes}

@@ -75,7 +75,7 @@ def sharded_parameters(loop: Loop, propagated: Propagated) -> Iterator[Parameter
 
 
 def is_invariant(loop: Loop, position: int) -> bool:
-    """Whether each trip hands on loop-carried value `position` as it got it."""
+    """Whether loop-carried value `position` is a pass-through."""
     return start_of(loop.op.results[position]) is not None
 
 

@@ -1,12 +1,12 @@
 """Operands of contractions and scatters that XLA all-gathers, or all-to-alls, for the op.
 
-Sequence parallel training splits activations by positions between layers and by features within, both over the axis
-of the tensor parallel weights. A product of the two can't have both: XLA keeps to how the result is split, where the
-other operand is split alike, and gathers what else is split over that axis. Where that is a batch of products, such as
+Sequence parallel training splits activations by positions between layers and by features within, both over the axis of
+the tensor parallel weights. A product of the two can't have both: XLA keeps to how the result is split, where the other
+operand is split alike, and gathers what else is sharded over that axis. Where that is a batch of products, such as
 those of experts, devices exchange parts of what they have split otherwise for parts of the batch.
 
 A table that is split by features, over an axis that splits tokens as well, gets the gradients of its rows split like
-that: of the rows' numbers, which are few bytes, XLA gathers what the gradients lack.
+that: of the rows' numbers, which are few bytes, XLA all-gathers what the gradients lack.
 
 Tests: test/passes/expose-all-reduces.mlir, test/numeric/test_other_collectives.py.
 """
@@ -27,7 +27,7 @@ _Splits = Mapping[Factors, Axes]  # of the dimensions of an operand or a result,
 
 
 class Gather(NamedTuple):
-    """How an operand lies before XLA gathers it, and after that."""
+    """The shardings of an operand before and after XLA all-gathers it."""
 
     before: Sharding
     after: Sharding
@@ -73,7 +73,7 @@ def _indices_gathered(op: ir.Operation, propagated: Propagated) -> tuple[Gather 
 
 
 def is_gathered_alike(use: ir.OpOperand, gather: Gather, propagated: Propagated) -> bool:
-    """Whether XLA gathers what is used there, too, so that it lies like that."""
+    """Whether XLA all-gathers the operand used there, too, to the same sharding."""
     return gathers(use.owner.operation, propagated)[use.operand_number] == gather
 
 
@@ -99,6 +99,6 @@ def _gather(lies: Sharding, own: _Splits, other: _Splits, result: _Splits) -> Ga
 
 
 def _is_taken(axes: Sequence[str], other: _Splits, result: _Splits) -> bool:
-    """Whether all of `axes` split a dimension of both the `other` operand and the `result`."""
+    """Whether all of `axes` shard a dimension of both the `other` operand and the `result`."""
     shared = [axis for dimension, over in result.items() if over == other.get(dimension) for axis in over]
     return set(axes) <= set(shared)

@@ -1,6 +1,6 @@
 """Pins of the shardings that XLA would infer alone, where constraints of moved sums would change them.
 
-Shardy settles conflicts by what it meets first, and a constraint is met before all else: where parameters are split
+Shardy settles conflicts by what it meets first, and a constraint is met before all else: where parameters are sharded
 over the same axes as examples, activations could come to be split otherwise, and be gathered for that.
 
 Tests: test/passes/annotate-unreduced.mlir, test/numeric/test_held_splits.py.
@@ -29,7 +29,7 @@ _ROUNDS = 6  # what is held may move what is not
 
 
 class Change(NamedTuple):
-    """A result that lies otherwise than noted, and how it should."""
+    """A result whose sharding differs from its annotation, and the sharding that it should have."""
 
     result: ir.OpResult
     mesh: str
@@ -37,7 +37,7 @@ class Change(NamedTuple):
 
 
 def note_alone(module: ir.Operation, *propagated: Propagated) -> None:
-    """Notes how XLA alone splits what ops make, where all of `propagated` say the same."""
+    """Annotates the shardings that XLA would infer for results of ops, where all of `propagated` agree."""
     names: set[str] = set()
     for op in all_ops_of(module):
         if not _is_noted(op) or not is_used(op) or is_manual(op) or not all(each.knows(op) for each in propagated):
@@ -61,7 +61,7 @@ def _leads(op: ir.Operation) -> bool:
 
 
 def unlike_alone(module: ir.Operation) -> list[ir.Operation]:
-    """The sources of sums that are numbers, for which XLA would split what their loop computes otherwise than it does.
+    """The sources of sums that are numbers, for which XLA would shard what their loop computes otherwise than it does.
 
     That is worth it for gradients: what follows the loop, such as the state of an optimizer that is sharded, has XLA
     split the loop's weights in place of its examples. So it is none where an array's sum has moved from the loop.
@@ -100,7 +100,7 @@ def _with_results(module: ir.Operation) -> list[ir.Operation]:
 
 
 def _differs(source: ir.Operation, alone: Sequence[Sharding | None]) -> bool:
-    """Whether the op before `source` is to add up what is split otherwise than `alone`."""
+    """Whether the op before `source` has operands sharded differently than `alone`."""
     pins = ir.ArrayAttr(source.attributes[OPERANDS])
     for pin, lies in zip(pins, alone, strict=False):  # none behind a reduce_scatter
         wanted = () if isinstance(pin, ir.UnitAttr) else read_sharding(pin).dimensions
@@ -110,7 +110,7 @@ def _differs(source: ir.Operation, alone: Sequence[Sharding | None]) -> bool:
 
 
 def hold(module: ir.Operation) -> list[ir.Operation]:
-    """Constrains the results that would be split otherwise than noted. Returns the ops that make these."""
+    """Pins the results that would be sharded differently than annotated. Returns their ops."""
     noted = [op for op in noted_ops(module) if ALONE in op.attributes]
     held: dict[ir.Value, ir.Operation] = {}
     for _ in range(_ROUNDS if noted else 0):
@@ -128,7 +128,7 @@ def hold(module: ir.Operation) -> list[ir.Operation]:
 
 
 def _hold(change: Change) -> None:
-    """Constrains the result; where a loop carries it, what the loop starts with as well."""
+    """Pins the result; where a loop carries it, its init operand as well."""
     result, sharding = change.result, closed_sharding(change.mesh, change.dimensions)
     with result.context, ir.InsertionPoint.after(op_of(result)), op_of(result).location:
         holder = constrained(result, sharding)

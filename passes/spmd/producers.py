@@ -1,6 +1,6 @@
 """The ops of a global-view program whose results have to be reduced over mesh axes.
 
-In a `jax.jit` program with shardings the partitioner adds a reduction after each op that adds up over a split
+In a `jax.jit` program with shardings the partitioner adds a reduction after each op that reduces over a split
 dimension. Which dimensions an op adds up is in Shardy's sharding rules, how they are split in its propagation.
 """
 
@@ -58,7 +58,7 @@ class Producer(NamedTuple):
 
 
 class Row(NamedTuple):
-    """An op that adds up over dimensions of its operands, when `require` does not decline."""
+    """An op that reduces over dimensions of its operands, when `require` does not decline."""
 
     op: str
     require: Callable[[ir.Operation], None]
@@ -110,7 +110,7 @@ def producers(module: ir.Operation, propagated: Propagated) -> tuple[list[Produc
 
 
 def closed_sums(module: ir.Operation) -> list[Producer]:
-    """What the program itself says to be not reduced, where all that reads it are constraints that ask for the sum.
+    """Values that the program itself declares unreduced, where all readers are constraints that ask for the sum.
 
     JAX's explicit mode writes that, of parameters that are resharded as `reduced`.
     """
@@ -136,7 +136,7 @@ def _is_asked_for(value: ir.Value) -> bool:
 
 
 def _is_left_unreduced(op: ir.Operation) -> bool:
-    """Whether the program says already that the result of `op` is not reduced."""
+    """Whether the program says already that the result of `op` is unreduced."""
     for use in op.results[0].uses:
         user = use.owner.operation
         if user.name == CONSTRAINT and read_sharding(user.attributes["sharding"]).unreduced:
@@ -199,7 +199,7 @@ def _require_whole_window(op: ir.Operation, lies: Sequence[Sharding | None]) -> 
 def _require_in_place(
     op: ir.Operation, rule: ShardingRule, lies: Sequence[Sharding | None], left: Sharding | None
 ) -> None:
-    """Declines where what is added up is split otherwise than `left`: the result, but for the axes it adds up over."""
+    """Declines where the addends are sharded differently than `left`: the result, without the axes it reduces over."""
     before: Split = {}
     for sharding, dims in zip(lies, rule.operands, strict=True):
         if sharding is not None:
@@ -214,8 +214,8 @@ def _require_rows_in_place(
 ) -> None:
     """Declines a scatter to rows that are split where an axis of the mesh has no part in it, before one that has.
 
-    XLA numbers the devices anew to cut the rows, and brings its result back to where it belongs: of what is not
-    reduced, with parts from devices that have other addends.
+    XLA numbers the devices anew to cut the rows, and brings its result back to where it belongs: of an unreduced value,
+    with parts from devices that have other addends.
     """
     if op.name != SCATTER or result is None:
         return
@@ -249,7 +249,7 @@ def _require_whole(op: ir.Operation, axes: Axes, propagated: Propagated) -> None
 
 
 def _splits(lies: Sequence[Sharding | None], rule: ShardingRule) -> tuple[tuple[Axes, ...], ...]:
-    """Per operand and dimension, the axes that split what is added up; () for the other dimensions."""
+    """Per operand and dimension, the axes that shard reduced dimensions; () for the other dimensions."""
     return tuple(
         ((),) * len(dims)
         if sharding is None
@@ -259,12 +259,12 @@ def _splits(lies: Sequence[Sharding | None], rule: ShardingRule) -> tuple[tuple[
 
 
 def _closed_dims(rule: ShardingRule, gathered: Sequence[Gather | None]) -> tuple[tuple[int, ...], ...]:
-    """Per operand, the dimensions that are added up where the other is gathered: it would stay as it is."""
+    """Per operand, the reduced dimensions where the other operand is all-gathered."""
     return tuple(tuple(i for i, of in enumerate(dims) if _is_added_up(of, rule)) for dims in rule.operands)
 
 
 def _added_up(splits: Sequence[Sequence[Axes]], rule: ShardingRule) -> dict[Factors, Axes] | None:
-    """The axes that split each dimension that is added up; None where the operands differ."""
+    """The axes that shard each reduced dimension; None where the operands differ."""
     axes: dict[Factors, Axes] = {}
     for dims, split in zip(rule.operands, splits, strict=True):
         for of, over in zip(dims, split, strict=True):

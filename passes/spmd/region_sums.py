@@ -7,7 +7,7 @@
     }
 
 In a `jax.jit` program such a region is one op, as the gradients of a block under `jax.shard_map` are. What it returns
-may be left unreduced like the result of any op that adds up over devices (`spmd/producers.py`).
+may be left unreduced like the result of any op that reduces over devices (`spmd/producers.py`).
 
 Tests: test/passes/expose-all-reduces.mlir, test/numeric/test_region_sums.py.
 """
@@ -88,7 +88,7 @@ def region_sums(regions: Iterable[SummingRegion]) -> tuple[list[RegionSum], list
 
 
 def taken_out(root: ir.Operation) -> frozenset[ir.Value]:
-    """What reductions in manual computations under `root` make where, outside, it is said to be not reduced."""
+    """Results of reductions in manual computations under `root` that are declared unreduced outside."""
     found: set[ir.Value] = set()
     for manual in ops_of(root, MANUAL):
         if any(map(_is_source, manual.results)):
@@ -116,7 +116,7 @@ class Region:
                     self._find(position, values, facts)
 
     def _find(self, position: int, values: PartialValues, facts: BlockFacts) -> None:
-        """Adds what is returned as this result to `sums`, or to `declined`."""
+        """Adds this result to `sums`, or to `declined`."""
         result = self._manual.results[position]
         sharding = self._shardings[position]
         mesh = mesh_behind(module_of(self._manual), sharding.mesh)

@@ -54,7 +54,7 @@ class Running(NamedTuple):
 
     @property
     def position(self) -> int:
-        """Of the carried value."""
+        """Of the loop-carried value."""
         argument = next(each for each in self.combine.operands if isinstance(each.owner, ir.Block))
         return ir.BlockArgument(argument).arg_number
 
@@ -236,7 +236,7 @@ class _Parts:
         self._split.append(axes)
 
     def reduced(self) -> ir.Value:
-        """What each device has of the maximum."""
+        """The maximum of each device."""
         value = self._op.operands[0]
         tensor = ir.RankedTensorType.get(self._shape, ir.RankedTensorType(value.type).element_type)
         cut = constrained(

@@ -65,7 +65,7 @@ def _is_accumulated(op: ir.Operation) -> bool:
 
 
 def _start(op: ir.Operation) -> ir.Value:
-    """What the first one adds to of the scatters that add to each other, up to `op`."""
+    """The operand of the first of the scatters that add to each other, up to `op`."""
     first = op.operands[0]
     while (before := defining_op(first)) is not None and _adds(before) and is_read_once(first):
         first = before.operands[0]
@@ -73,7 +73,7 @@ def _start(op: ir.Operation) -> ir.Value:
 
 
 def _end(op: ir.Operation) -> ir.Value:
-    """What the last one makes of the scatters that add to each other, from `op` on."""
+    """The result of the last of the scatters that add to each other, from `op` on."""
     last = op.results[0]
     while is_read_once(last) and _adds(after := next(last.uses).owner.operation):
         last = after.results[0]

@@ -27,7 +27,7 @@ from paropt.passes.support.traversal import defining_op, is_within, module_of, o
 
 
 class Opening(NamedTuple):
-    """A sum that is to be taken out of its manual computation, for `source`, which says that it is not reduced."""
+    """A sum that is to be taken out of its manual computation, for `source`, which says that it is unreduced."""
 
     source: ir.Operation
     sum: RegionSum
@@ -106,13 +106,13 @@ def _with_rest(found: RegionSum, position: int) -> ir.Operation:
 
 
 def _returns(result: ir.Value, unreduced: Axes) -> bool:
-    """Whether a manual computation says itself that this result is not reduced over these axes."""
+    """Whether a manual computation says itself that this result is unreduced over these axes."""
     lies = sharding_of(result)
     return lies is not None and set(unreduced) <= set(lies.unreduced)
 
 
 def open_sum(opening: Opening, sharding: ir.Attribute) -> None:
-    """What is returned gets `sharding`, which says over which axes it is not reduced; over others it still is."""
+    """Gives the returned value `sharding`, with its unreduced axes; over others, the block still reduces it."""
     found, unreduced = opening.sum, read_sharding(sharding).unreduced
     manual, position = op_of(found.result), ir.OpResult(found.result).result_number
     if opening.from_branches:

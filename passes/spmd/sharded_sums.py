@@ -46,7 +46,7 @@ def _carried(loop: Loop) -> list[_Carried]:
 
 
 def sharded_sums(module: ir.Operation, propagated: Propagated | None = None) -> dict[ir.Value, frozenset[str]]:
-    """For each value that an accumulated sum is made of, the axes by which the program splits that sum; no others.
+    """For each value that an accumulated sum is computed from, the axes over which the program shards that sum.
 
     A sum is split by an axis when the program says so in the loop that accumulates it (or before a sum outside of
     loops), or when the loop also carries a value of the same shape unchanged (the parameter) that the user splits
@@ -150,9 +150,9 @@ def is_activation(value: ir.Value, axes: frozenset[str], others: set[ir.Value]) 
     """Whether products, or the sum of an embedding's rows, read what is made of `value`, in its loop or the next trip:
     it is no gradient.
 
-    How activations are gathered and scattered XLA decides with these products, which it may overlap with that.
-    The sum would stay split over `axes`. `others` are known to be none, and grow: all that is made of gradients may
-    meet in their norm.
+    How activations are gathered and scattered XLA decides with these products, which it may overlap with that. The sum
+    would stay sharded over `axes`. `others` are known to be none, and grow: all that is made of gradients may meet in
+    their norm.
     """
 
     def made_by(use: ir.OpOperand) -> Iterator[ir.Value]:
@@ -228,7 +228,7 @@ def _outermost_loops(module: ir.Operation) -> Iterator[Loop]:
 
 def are_layers_sharded(module: ir.Operation, propagated: Propagated) -> bool:
     """Whether a loop over layers, not in another loop, reads parameters most bytes of which the user splits over axes
-    that split its activations, too: XLA gathers these. What follows such a loop are more layers.
+    that split its activations, too: XLA all-gathers these. What follows such a loop are more layers.
     """
     for loop in _outermost_loops(module):
         arrays = [each for each in _carried(loop) if rank_of(each.start)]
@@ -263,7 +263,7 @@ def _is_row_put_in(carried: _Carried) -> bool:
 
 
 def _is_for_loops(result: ir.Value) -> bool:
-    """Whether nothing but loops, which leave it as it is, reads `result`."""
+    """Whether only loops that pass it through read `result`."""
     uses = [(use.owner.operation, use.operand_number) for use in result.uses]
     return bool(uses) and all(
         user.name == WHILE and start_of(user.results[operand]) is not None for user, operand in uses

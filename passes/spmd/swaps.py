@@ -20,7 +20,7 @@ _PRODUCT = "stablehlo.dot_general"
 
 
 def as_operands_lie(producer: Producer, whole: Sharding, shard: Sharding, propagated: Propagated) -> Sharding | None:
-    """How the sum of a product lies when each device computes it of the columns that it has; None: as `whole`.
+    """The sharding of a contraction that each device computes of the columns that it has; None: `whole`.
 
     `whole` is how it would lie if operands were gathered, and `shard` how it is to lie when its sum is taken.
     """

@@ -1,7 +1,7 @@
 """Values that have to be sharded alike, so that none is resharded between equal roles.
 
-Alpa's three constraints: a parameter and its gradient, old and new; state and what replaces it; a loop's carried values
-from one trip to the next.
+Alpa's three constraints: a parameter and its gradient, old and new; state and what replaces it; loop-carried
+values from one trip to the next.
 """
 
 from collections.abc import Iterator
@@ -32,11 +32,11 @@ class State(NamedTuple):
 
 
 class Gradient(NamedTuple):
-    """What a loop adds up, and the parameter that it is a gradient of."""
+    """A sum that a loop accumulates, and the parameter that it is a gradient of."""
 
     parameter: Slot
     loop: ir.Operation
-    position: int  # among the carried values
+    position: int  # among the loop-carried values
 
 
 class Break(NamedTuple):
@@ -73,7 +73,7 @@ class Placements:
         return self._of_result(op, ir.OpResult(value).result_number)
 
     def of_carried(self, loop: Loop, position: int) -> list[Distribution]:
-        """What is said of a carried value: of how it starts, goes on, and is read afterwards."""
+        """What is said of a loop-carried value: of how it starts, goes on, and is read afterwards."""
         values = (loop.op.operands[position], loop.next_values.operands[position])
         found = (*map(self.of_value, values), self.of_sum(loop, position))
         return [distribution for distribution in found if distribution is not None]
@@ -139,7 +139,7 @@ def states_of(signature: Signature) -> list[State]:
 
 
 def gradients_of(signature: Signature, known: list[State]) -> list[Gradient]:
-    """What loops add up for the parameters among the state: a parameter is read in the loop, its momentum is not."""
+    """The sums of loops that are gradients of state: a parameter is read in the loop, its momentum is not."""
     found: list[Gradient] = []
     for state in known:
         for value, _ in ancestors(state.new.value):
@@ -220,6 +220,6 @@ def _is_within(op: ir.Operation | None, outer: ir.Operation) -> bool:
 
 
 def _accumulates(loop: Loop, position: int) -> bool:
-    """Whether the next carried value is computed from this one, and is not the same."""
+    """Whether the next loop-carried value is computed from this one, and is not the same."""
     argument, following = loop.body.arguments[position], loop.next_values.operands[position]
     return argument != following and any(value == argument for value, _ in ancestors(following))

@@ -24,7 +24,7 @@ def sharding_attribute(mesh: str, dimensions: Sequence[Sequence[str]], context: 
 def constrain_sum(
     loop: Loop, position: int, sharding: ir.Attribute, placements: Placements, *, also_after: bool
 ) -> None:
-    """Shards a carried value, from its first value to what is made of it, where nothing says how it is sharded.
+    """Shards a loop-carried value, from its first value to what is made of it, where nothing says how it is sharded.
 
     What reads it behind the loop has no say in how the loop carries it. `also_after`: it reads it sharded like that.
     """

@@ -32,7 +32,7 @@ class RuleError(ValueError):
 
 @dataclass(frozen=True)
 class Rule:
-    """Which arrays, and what becomes of them."""
+    """The arrays that a rule matches, and their sharding."""
 
     name: str  # for messages: `rules.toml, rule 2`
     path: str = ""  # a glob, or a regular expression; "" for any

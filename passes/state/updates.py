@@ -18,8 +18,8 @@ _MOST_VALUES = 256  # looked at for one result: a new value is near the old one
 def distances(signature: Signature, result: int) -> dict[int, int]:
     """For the arguments that the result is computed from through values of its type: how many steps away they are.
 
-    The nearest one is what the result is the new value of: `new = old - rate * gradient`. Loops hand a carried value
-    through. That is no condition of anything, only the best guess among arguments of one type.
+    The nearest one is what the result is the new value of: `new = old - rate * gradient`. Loops hand a loop-carried
+    value through. That is no condition of anything, only the best guess among arguments of one type.
     """
     taken = signature.function.regions[0].blocks[0]
     found: dict[int, int] = {}

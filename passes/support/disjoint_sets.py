@@ -9,7 +9,7 @@ from jaxlib.mlir import ir
 
 
 def connected(positions: Sequence[int], made_of: dict[int, list[ir.Value]]) -> list[list[int]]:
-    """Positions, of carried values or else, in groups that share no partial value that these are made of."""
+    """Positions, of loop-carried values or else, in groups that share no partial value that these are made of."""
     leader = {i: i for i in positions}
 
     def leader_of(i: int) -> int:

@@ -68,7 +68,7 @@ def require(holds: bool, why_not: str, op: ir.Operation | ir.OpView | None = Non
 
 
 class Saved(NamedTuple):
-    """What a rewrite made of reductions: arrays, and bytes per device, those of a trip where they were in a loop."""
+    """The savings of a rewrite: reduced arrays, and bytes per device, those of a trip where they were in a loop."""
 
     arrays: int
     bytes: int

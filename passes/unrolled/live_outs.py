@@ -69,7 +69,7 @@ def inputs(sources: Iterable[Source]) -> list[ir.Value]:
 
 
 def grow(copies: Copies, order: Order, without: Sequence[ir.Operation] = ()) -> None:
-    """Adds what each copy computes of what is already in it, as far as all copies do; but no op of `without`."""
+    """Adds ops that compute the same in all copies from values of the copy; but no op of `without`."""
     apart = {op.results[0] for op in without}
     tried: set[Values] = set()
     begin, placed = first_position(copies, order), -1
@@ -161,7 +161,7 @@ class Exit(NamedTuple):
 
 
 def exits(copies: Copies, order: Order, without: Sequence[ir.Operation]) -> list[Exit]:
-    """What is read outside of `copies`, other than by the ops `without`."""
+    """The live-outs of `copies`, with other readers than the ops `without`."""
     ignored = {op.results[0] for op in without}
     found: list[Exit] = []
     for number, group in enumerate(copies.groups):

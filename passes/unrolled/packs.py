@@ -77,7 +77,7 @@ class Group:
 
 
 class Copies:
-    """What is known to be done alike in `count` copies. Holds live values: use it at once."""
+    """The ops that are known to be equal in `count` copies. Holds live values: use it at once."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -183,7 +183,7 @@ class Copies:
         return self._set(values, Carried(present[0], group, result))
 
     def _is_said_of_before(self, ops: Sequence[ir.Operation | None]) -> bool:
-        """Whether `ops`, which define what all copies but the first read, say that it is not reduced, each of what the
+        """Whether `ops`, which define what all copies but the first read, say that it is unreduced, each of what the
         copy before computes. They belong to that copy then: a loop has to carry what says so itself.
         """
         said = [op for op in ops if op is not None and op.name == SHARDING_CONSTRAINT and said_unreduced(op.results[0])]
@@ -274,6 +274,6 @@ def _said(op: ir.Operation | None) -> str:
 
 
 def _transposed(reads: Sequence[Sequence[ir.Value]], count: int) -> list[Values]:
-    """Of what each op reads, the values of all copies."""
+    """For each operand, the values of all copies."""
     missing = [None] * (count - len(reads))
     return [(*each, *missing) for each in zip(*reads, strict=True)]

@@ -25,7 +25,7 @@ from paropt.passes.unrolled.reduction_chains import Accumulation
 
 
 class Rolling(NamedTuple):
-    """M copies, and what becomes of what they compute. Holds live values: use it at once."""
+    """M copies, and the fate of their values. Holds live values: use it at once."""
 
     copies: Copies
     order: Order
@@ -87,13 +87,13 @@ def roll(rolling: Rolling) -> ir.Operation:
 
 
 class _Body:
-    """The body of the loop, and what it carries."""
+    """The body of the loop, and its loop-carried values."""
 
     def __init__(self, rolling: Rolling, behind: ir.Operation) -> None:
         self._rolling = rolling
         self._copies = rolling.copies
         self._behind = behind
-        self._slots: dict[Carried, int] = {}  # which carried value it is
+        self._slots: dict[Carried, int] = {}  # which loop-carried value it is
         self._made: dict[tuple[int, int], ir.Value] = {}
 
     def carries(self, groups: Sequence[int]) -> list[Carry]:
@@ -228,7 +228,7 @@ class _Body:
         return table(values + values[-1:] * (self._copies.count - len(values)))
 
     def _stack(self, group: Group) -> ir.Value:
-        """The constants of all copies, put together by ops: jaxlib can not read the elements."""
+        """The constants of all copies, concatenated by ops: jaxlib can not read the elements."""
         with ir.InsertionPoint(self._loop):
             values = [op.clone().results[0] for op in group.present]
         return self._counter.one_of(values + values[-1:] * (self._copies.count - len(values)))

@@ -83,7 +83,7 @@ class Moved(NamedTuple):
     """Reductions that the module takes out of loops."""
 
     times: float = 0.0  # per step, that XLA alone runs them in the loops
-    places: tuple[str, ...] = ()  # the locations of the ops that add up
+    places: tuple[str, ...] = ()  # the locations of the ops that reduce
 
     def __add__(self, other: "Moved") -> "Moved":  # type: ignore[override]  # not as tuples are added
         return Moved(self.times + other.times, (*self.places, *other.places))
@@ -150,7 +150,7 @@ class _Predictor:
         return Prediction(unreduced, tuple(closings), tuple(kept), others, frozenset(in_loops), moved)
 
     def _closing(self, op: ir.Operation, tag: ir.Operation) -> Reduced:
-        """What `op` asks for, the sum of what `tag` says is not reduced."""
+        """What `op` asks for, the sum of what `tag` says is unreduced."""
         given, wanted = sharding_by(tag), sharding_by(op)
         sizes = [self._elements(op.operands[0], sharding) for sharding in (given, wanted)]
         # Where the sum is split further, it may be split first.

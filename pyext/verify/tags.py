@@ -49,7 +49,7 @@ class VerificationError(RuntimeError):
 
 
 def tags_of(module: ir.Operation) -> list[ir.Operation]:
-    """The constraints that say that a value is not reduced."""
+    """The constraints that say that a value is unreduced."""
     return [op for op in ops_of(module, CONSTRAINT) if sharding_by(op).unreduced and not is_manual(op)]
 
 
@@ -58,7 +58,7 @@ def sharding_by(constraint: ir.Operation) -> Sharding:
 
 
 def gaps(module: ir.Operation, known: Collection[str] = ()) -> list[str]:
-    """In words, where a value is not reduced, but what is made of it does not say so; empty when there is no gap.
+    """In words, where a value is unreduced, but what is made of it does not say so; empty when there is no gap.
 
     Those that are `known` are left out: a program may have come with them.
     """
@@ -86,7 +86,7 @@ def known_of(module: ir.Operation) -> Known:
 
 
 def adds_tags(module: ir.Operation, known: Known) -> bool:
-    """Whether the passes that made `module` of a program noted that values are not reduced, of others than it did."""
+    """Whether the passes that made `module` of a program noted that values are unreduced, of others than it did."""
     tags = tags_of(module)
     return len(tags) > known.number or any(_named(tag) not in known.tags for tag in tags)
 
@@ -107,7 +107,7 @@ def _named(tag: ir.Operation) -> tuple[Source, str]:
 class _Search:
     def __init__(self) -> None:
         self._loops: dict[ir.Value, Loop] = {}  # by their first result: finding a terminator takes as long as the block
-        self._seen: set[tuple[ir.Value, int]] = set()  # carried values
+        self._seen: set[tuple[ir.Value, int]] = set()  # loop-carried values
 
     def gaps(self, tag: ir.Operation) -> Iterator[str]:
         axes = sharding_by(tag).unreduced
@@ -133,7 +133,7 @@ class _Search:
             yield from _before(op, axes)
 
     def _behind(self, use: ir.OpOperand, axes: Axes) -> Iterator[str]:
-        """The gaps behind `use`, which reads a value that is not reduced over `axes`."""
+        """The gaps behind `use`, which reads a value unreduced over `axes`."""
         op, position = use.owner.operation, use.operand_number
         if _crosses_loop(use):
             yield _at(op, "it reads a value that is not reduced, and that its loop does not carry")
@@ -156,7 +156,7 @@ class _Search:
             yield _at(op, "an operand is not reduced, and its result does not say so")
 
     def _around(self, op: ir.Operation, position: int, axes: Axes) -> Iterator[str]:
-        """The gaps in the way of carried value `position` of the loop `op`, which is not reduced."""
+        """The gaps in the way of loop-carried value `position` of the loop `op`, which is unreduced."""
         if (op.results[0], position) in self._seen:
             return
         self._seen.add((op.results[0], position))
@@ -171,7 +171,7 @@ class _Search:
 
 
 def _before(op: ir.Operation, axes: Axes) -> Iterator[str]:
-    """The gaps before `op`, whose result says that it is not reduced."""
+    """The gaps before `op`, whose result says that it is unreduced."""
     partial = frozenset(i for i, operand in enumerate(op.operands) if said_unreduced(operand) == axes)
     crossing = Crossing(
         reduction=global_reduction("", axes),
@@ -202,7 +202,7 @@ def _crosses_loop(use: ir.OpOperand) -> bool:
 
 
 def _says(value: ir.Value, axes: Axes) -> bool:
-    """Whether nothing but a constraint that says that it is not reduced reads `value`."""
+    """Whether nothing but a constraint that says that it is unreduced reads `value`."""
     users = [use.owner.operation for use in value.uses]
     return all(user.name == CONSTRAINT and sharding_by(user).unreduced == axes for user in users)
 

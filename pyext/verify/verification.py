@@ -1,8 +1,8 @@
 """The comparison of an executable's reductions with those that its module asks for.
 
-`annotate-unreduced` tells XLA by sharding constraints which values are not reduced yet. A compiler that loses one of
-them computes something else, without a word: a value is reduced in a loop where nothing asks for it, or nowhere.
-Either shows in what the executable communicates. docs/jit.md says what this finds.
+`annotate-unreduced` tells XLA by sharding constraints which values are unreduced. A compiler that loses one of them
+computes something else, without a word: a value is reduced in a loop where nothing asks for it, or nowhere. Either
+shows in what the executable communicates. docs/jit.md says what this finds.
 """
 
 from collections.abc import Iterable, Iterator
