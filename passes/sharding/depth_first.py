@@ -64,7 +64,7 @@ def _depth_first(read: list[list[int]], ends: list[int]) -> list[int]:
         while path:
             makers = read[path[-1]]
             while makers and is_placed[makers[-1]]:
-                makers.pop()
+                del makers[-1]
             if makers:
                 path.append(makers.pop())
                 continue
