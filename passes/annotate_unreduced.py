@@ -291,13 +291,13 @@ def _shards(scatter: ir.Operation) -> ir.Attribute:
 def _closed(all_reduce: ir.Operation) -> ir.Attribute:
     """The sharding of the reduced value: the one that XLA would infer."""
     mesh, _ = reduced_axes(all_reduce)
-    return closed_sharding(mesh, _dimensions(all_reduce.results[0], wanted_sharding(all_reduce.operands[0])))
+    return closed_sharding(mesh, _dimensions(all_reduce.results[0], wanted_sharding(all_reduce.operands[0]), mesh))
 
 
 def _unreduced(value: ir.Value, alone: Sharding | None, reduction: Reduction) -> ir.Attribute:
     """The sharding of `value`, not reduced: what XLA `alone` would give it, without the axes of the reduction."""
     mesh, axes = reduction.place
-    return closed_sharding(mesh, without(_dimensions(value, alone), axes), axes)
+    return closed_sharding(mesh, without(_dimensions(value, alone, mesh), axes), axes)
 
 
 def _whole(sharding: ir.Attribute, axes: Axes) -> ir.Attribute:
@@ -306,10 +306,13 @@ def _whole(sharding: ir.Attribute, axes: Axes) -> ir.Attribute:
     return closed_sharding(lies.mesh, without(lies.dimensions, axes), lies.unreduced)
 
 
-def _dimensions(value: ir.Value, sharding: Sharding | None) -> tuple[Axes, ...]:
-    """The sharding of the dimensions of `value`: replicated, without an annotation, or with one of another rank."""
+def _dimensions(value: ir.Value, sharding: Sharding | None, mesh: str) -> tuple[Axes, ...]:
+    """The sharding of the dimensions of `value`: replicated, without an annotation on `mesh`, or with one of another
+    rank.
+    """
     rank = ir.RankedTensorType(value.type).rank
-    return sharding.dimensions if sharding is not None and len(sharding.dimensions) == rank else ((),) * rank
+    fits = sharding is not None and sharding.mesh == mesh and len(sharding.dimensions) == rank
+    return sharding.dimensions if sharding is not None and fits else ((),) * rank
 
 
 def _write_zeros(found: Unreduced, shardings: dict[ir.Value, ir.Attribute]) -> None:
@@ -332,7 +335,7 @@ def _write_zero(op: ir.Operation, operand: int, found: Unreduced, like: ir.Attri
     if old in found.values:
         return
     result = read_sharding(like)
-    dimensions = _dimensions(old, result)
+    dimensions = _dimensions(old, result, result.mesh)
     with ir.InsertionPoint(op), op.location:
         op.operands[operand] = unreduced_zeros(old.type, closed_sharding(result.mesh, dimensions, result.unreduced))
 

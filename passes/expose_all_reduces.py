@@ -144,6 +144,7 @@ def expose_all_reduces(
 
     - its result is sharded into equal parts (XLA aborts)
     - its operands shard the reduced dimensions in the same way
+    - its operands and its result are sharded on one mesh
     - outside of loops, it reduces over whole axes of the mesh (XLA would move examples)
     - no part of an axis shards its result while it reduces over another part (XLA would move examples)
     - its result is not sharded over the axes that it reduces over

@@ -170,6 +170,8 @@ def _producer(op: ir.Operation, rule: ShardingRule, propagated: Propagated) -> P
     even = result is None or is_even(op.results[0], result, module_of(op))
     require(even, "its result is sharded into unequal parts", op)
     require(axes is not None, "its operands are sharded in different ways", op)
+    meshes = {sharding.mesh for sharding in (*lies, result) if sharding is not None and sharding.axes}
+    require(meshes == {mesh}, "its operands and its result are sharded on different meshes", op)
     together = in_mesh_order(module_of(op), mesh, [axis for over in (axes or {}).values() for axis in over])
     if has_part(together):
         _require_whole(op, together, propagated)

@@ -2470,3 +2470,19 @@ func.func public @maximum_of_one_trip(%x: tensor<64x16xf32> {sdy.sharding = #sdy
   }
   return %w#1 : tensor<16xf32>
 }
+
+// -----
+
+sdy.mesh @mesh = <["data"=4, "model"=2]>
+sdy.mesh @other = <["rows"=8]>
+
+// Legal when: its operands and its result are sharded on one mesh
+// CHECK-LABEL:   func.func public @two_meshes
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: its operands and its result are sharded on different meshes
+func.func public @two_meshes(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<8x8xf32> {
+  %g = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
+  %c = sdy.sharding_constraint %g <@other, [{"rows"}, {}]> : tensor<8x8xf32>
+  return %c : tensor<8x8xf32>
+}
