@@ -11,7 +11,6 @@ Where a value goes through control flow, transfer functions ask `ir/control_flow
 import heapq
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from itertools import islice
 from typing import Any, TypeVar
 
 from jaxlib.mlir import ir
@@ -37,16 +36,15 @@ def spread(facts: dict[ir.Value, Fact], made_by: Callable[[ir.Value, ir.OpOperan
 
     The first fact that reaches a value stays: the reason why it is among them. `made_by` gets a value and a use of it.
     """
-
-    def reached(value: ir.Value) -> list[ir.Value]:
-        fresh: list[ir.Value] = []
+    waiting = list(facts)
+    while waiting:
+        value = waiting.pop()
+        fact = facts[value]
         for use in value.uses:
-            new = dict.fromkeys((made for made in made_by(value, use) if made not in facts), facts[value])
-            facts.update(new)
-            fresh += new
-        return fresh
-
-    exhaust(depth_first(list(facts), reached))
+            for made in made_by(value, use):
+                if made not in facts:
+                    facts[made] = fact
+                    waiting.append(made)
 
 
 def depth_first(starts: Iterable[T], following: Callable[[T], Iterable[T]]) -> Iterator[T]:
@@ -110,9 +108,3 @@ def post_order(starts: Iterable[T], needed: Callable[[T], Iterable[T]]) -> Itera
 def exhaust(walk: Iterator[Any]) -> None:
     """Walks to the end, for what the transfer function notes on the way."""
     deque(walk, maxlen=0)
-
-
-def within(walk: Iterator[T], limit: int) -> list[T] | None:
-    """The values of `walk`; None if they are more than `limit`."""
-    found = list(islice(walk, limit + 1))
-    return found if len(found) <= limit else None

@@ -171,12 +171,11 @@ class Uniformity:
 
 def _reached(use: ir.OpOperand) -> list[ir.Value]:
     """The values that vary because what `use` reads does."""
-    op = use.owner.operation
-    reached = successors(use)
-    if reached:
+    reached = successors(use) or list(use.owner.results)
+    if reached or use.owner.name not in RETURNS:
         return reached
-    op = parent_of(op) if op.name in RETURNS else op
-    if op.name == WHILE:  # the predicate: devices make different numbers of trips
+    op = parent_of(use.owner.operation)
+    if op.name == WHILE:  # by the predicate: devices make different numbers of trips
         return [value for position in range(len(op.results)) for value in carried(op, position)]
     return list(op.results)
 

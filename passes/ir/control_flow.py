@@ -25,6 +25,7 @@ from paropt.passes.support.traversal import parent_of, terminator_of
 
 MANUAL = "sdy.manual_computation"
 RETURNS = ("stablehlo.return", "sdy.return")
+_CONTROL_FLOW = frozenset({WHILE, *BRANCHES, BARRIER, MANUAL, *RETURNS})
 
 
 class Use(NamedTuple):
@@ -53,15 +54,17 @@ def successors(use: ir.OpOperand | Use, *, manual: bool = True, conditions: bool
     """
     op, position = use if isinstance(use, Use) else (use.owner.operation, use.operand_number)
     name = op.name
+    if name not in _CONTROL_FLOW:  # the usual case
+        return None
     if name == WHILE:
         return carried(op, position, conditions=conditions)
     if name in BRANCHES:
         return []
     if name == BARRIER:
         return [op.results[position]]
-    if name == MANUAL and manual:
-        return [op.regions[0].blocks[0].arguments[position]]
-    return _behind(op, position, manual, conditions) if name in RETURNS else None
+    if name == MANUAL:
+        return [op.regions[0].blocks[0].arguments[position]] if manual else None
+    return _behind(op, position, manual, conditions)
 
 
 def carried(loop: ir.Operation, position: int, *, conditions: bool = True) -> list[ir.Value]:

@@ -16,7 +16,6 @@ from paropt.passes.dataflow.engine import (
     nearest_first,
     post_order,
     spread,
-    within,
 )
 from paropt.passes.support.context import make_context
 from paropt.passes.support.remarks import Declined, require
@@ -63,11 +62,9 @@ def test_what_is_equal_by_its_key_comes_as_it_was_found() -> None:
     assert "".join(in_order("a", {"a": "cb", "b": "", "c": ""}.__getitem__, key=lambda _: 0)) == "acb"
 
 
-def test_limits() -> None:
+def test_a_limit_on_what_is_known() -> None:
     assert "".join(nearest_first("a", GRAPH.__getitem__, limit=3)) == "a"  # b and c are known then
     assert "".join(nearest_first("a", GRAPH.__getitem__, limit=7)) == "abcdef"
-    assert within(depth_first("a", GRAPH.__getitem__), 5) is None
-    assert within(depth_first("a", GRAPH.__getitem__), 6) == list("acefbd")
 
 
 def test_what_is_needed_may_depend_on_what_came_of_it() -> None:
