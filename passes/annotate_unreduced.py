@@ -9,7 +9,7 @@ from jaxlib.mlir import ir
 from paropt.passes.dataflow.unreduced import Unreduced, merged
 from paropt.passes.dataflow.xla_tracking import UNEQUAL_PARTS
 from paropt.passes.ir.constraints import CONSTRAINT
-from paropt.passes.ir.loops import loop_around
+from paropt.passes.ir.control_flow import predecessors
 from paropt.passes.ir.op_table import is_tracked_on_condition
 from paropt.passes.sharding.annotations import is_source, noted_sharding, shard_bytes, wanted_sharding
 from paropt.passes.sharding.collectives import GLOBAL_REDUCE_SCATTER, Reduction, global_reduction
@@ -320,14 +320,8 @@ def _write_zeros(found: Unreduced, shardings: dict[ir.Value, ir.Attribute]) -> N
     for value, addends in found.addends.items():
         for i in addends:
             _write_zero(op_of(value), i, found, shardings[value])
-    for value, ends in found.branches.items():
-        for end in ends:
-            _write_zero(end, ir.OpResult(value).result_number, found, shardings[value])
-    for loop in found.loops.values():
-        for i, result in enumerate(loop.op.results):
-            if result in found.values:
-                _write_zero(loop.op, i, found, shardings[result])
-                _write_zero(loop.next_values, i, found, shardings[result])
+    for result, use in found.entries():
+        _write_zero(use.op, use.position, found, shardings[result])
 
 
 def _write_zero(op: ir.Operation, operand: int, found: Unreduced, like: ir.Attribute) -> None:
@@ -372,9 +366,9 @@ def _said_to_lie(reduction: ir.Operation) -> ir.Value:
     """
     value = start = reduction.operands[0]
     while isinstance(start.owner, ir.Block):
-        loop = loop_around(start.owner)
-        assert loop is not None, "the values that are not reduced begin at ops"
-        start = loop.op.operands[ir.BlockArgument(start).arg_number]
+        entries = predecessors(start, manual=False, back_edges=False)
+        assert entries is not None, "the values that are not reduced begin at ops"
+        start = entries[0].value
     if start == value and op_of(start).block == reduction.block:
         return value
     with ir.InsertionPoint.at_block_begin(reduction.block), reduction.location:

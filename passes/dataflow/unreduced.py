@@ -6,7 +6,7 @@ the unreduced values, and read nothing else as an addend but zeros: a half-marke
 Tests: test/passes/annotate-unreduced.mlir, test/numeric/test_explicit_mode.py.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from jaxlib.mlir import ir
 
@@ -55,6 +55,13 @@ class Unreduced:
         spread(self.values, self._made_by)
         for value in self.values:
             self._check(value)
+
+    def entries(self) -> Iterator[tuple[ir.Value, Use]]:
+        """The results of loops, ifs and cases among the values, each with the operands that it may be, one by one."""
+        carried = [result for loop in self.loops.values() for result in loop.op.results if result in self.values]
+        for result in (*carried, *self.branches):
+            for use in predecessors(result) or ():
+                yield result, use
 
     def _made_by(self, value: ir.Value, use: ir.OpOperand) -> list[ir.Value]:
         """What `use` makes of `value`, which is not reduced."""

@@ -6,13 +6,12 @@ addends, without a word. Nothing is moved where each device cuts out of its part
 each group of devices that hold addends of the same.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from jaxlib.mlir import ir
 
 from paropt.passes.dataflow.unreduced import Unreduced
 from paropt.passes.dataflow.xla_tracking import PARTS_MOVE, UNEQUAL_PARTS
-from paropt.passes.ir.control_flow import predecessors
 from paropt.passes.sharding.op_rules import Factors, ShardingRule, parse_rule
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import Axes, Sharding, is_even, mesh_behind, units_of, without
@@ -51,10 +50,10 @@ def require_in_place(
                 lies = _lies(op.operands[operand], shardings)
                 before = split_by(lies, rule.operands[operand] if rule else None, rule, module)
                 require_kept(before, after, op)
-    for result, given, end in _passed_on(found):
-        if given in found.values:
-            before, after = (split_by(_lies(each, shardings), None, None, module) for each in (given, result))
-            require_kept(before, after, end)
+    for result, use in found.entries():
+        if use.value in found.values:
+            before, after = (split_by(_lies(each, shardings), None, None, module) for each in (use.value, result))
+            require_kept(before, after, use.op)
 
 
 def require_kept(before: Split, after: Split, op: ir.Operation) -> None:
@@ -130,14 +129,6 @@ def _left(value: ir.Value, axes: Axes, propagated: Propagated) -> Sharding | Non
         return None
     left = sharding._replace(dimensions=without(sharding.dimensions, axes))
     return left if any(left.dimensions) else None
-
-
-def _passed_on(found: Unreduced) -> Iterator[tuple[ir.Value, ir.Value, ir.Operation]]:
-    """Results of loops, ifs and cases, what these are given for them, and the op that does."""
-    carried = [result for loop in found.loops.values() for result in loop.op.results if result in found.values]
-    for result in (*carried, *found.branches):
-        for use in predecessors(result) or ():
-            yield result, use.value, use.op
 
 
 def _lies(value: ir.Value, shardings: Mapping[ir.Value, Sharding]) -> Sharding:
