@@ -24,7 +24,7 @@ def annotate_aliases(
     *,
     donate: Annotated[
         Donate,
-        "Which arguments may be overwritten: those that the caller gives away (tf.aliasing_output, jax.buffer_donor, "
+        "Which arguments may be overwritten: those that the caller donates (tf.aliasing_output, jax.buffer_donor, "
         "paropt.donated); the state too: arguments that come back as a tree of the same structure; or all.",
     ] = "allowed",
 ) -> list[Remark]:

@@ -20,7 +20,7 @@ NAME = "annotate-contract"
 def annotate_contract(
     module: ir.Operation,
     *,
-    gradients: Annotated[bool, "Also shard what a loop adds up like the parameter that it is a gradient of."] = True,
+    gradients: Annotated[bool, "Also shard gradients that a loop accumulates like their parameters."] = True,
 ) -> list[Remark]:
     """Shard new state like old state, and gradients like their parameters.
 

@@ -31,7 +31,7 @@ def bucket_all_reduces(
         Form, "One array made of all, or one all_reduce of several arrays (a reduce_scatter takes one array only)."
     ] = "contiguous",
     flat: Annotated[
-        bool, "With form=contiguous: a loop that adds up what a bucket reduces adds up the one array, too."
+        bool, "With form=contiguous: a loop that accumulates the arrays of a bucket accumulates the one array."
     ] = False,
 ) -> list[Remark]:
     """Combine reductions into buckets of up to max-bytes bytes, each reduced at once.

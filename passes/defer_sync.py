@@ -48,7 +48,7 @@ def defer_sync(
     ] = "program",
     finite: Annotated[
         bool,
-        "Take what is multiplied by 0 for 0, even if it is infinite or no number: an update that is multiplied by 0 in "
+        "Take 0 times anything for 0, also for infinities and NaNs: an update that is multiplied by 0 in "
         "all but some trips, as by optax.MultiSteps, is computed in these alone.",
     ] = False,
     axes: Annotated[MeshAxes, "Move only reductions over these mesh axes, as in 'data,replica'; default: all."] = "",

@@ -58,7 +58,7 @@ def expose_all_reduces(
     *,
     policy: Annotated[
         PolicyName,
-        "For sums that the program splits over some axes: reduce over those in every iteration, and over the others "
+        "For sums that the program shards over some axes: reduce over those in every iteration, and over the others "
         "once (keep-shards, hierarchical, gather); over all axes once, which takes a whole sum on every device (defer, "
         "once), for those sums where that saves most within memory-budget (auto); or over all of them in every "
         "iteration (every).",

@@ -46,8 +46,8 @@ def hoist_gathers(
     ] = "gather",
     gather_dtype: Annotated[
         FloatName,
-        "The float type to gather in, which rounds where it is narrower than what is read. program: the parameter's "
-        "own, or the narrower one that all readers in the loop convert it to.",
+        "The float type to gather in, which rounds where it is narrower than the type that is read. program: the "
+        "parameter's own, or the narrower one that all readers in the loop convert it to.",
     ] = "program",
 ) -> list[Remark]:
     """All-gather the parameters that a loop reads in each iteration once, before it.

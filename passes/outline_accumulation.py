@@ -33,8 +33,8 @@ def outline_accumulation(
     *,
     sync: Annotated[
         Sync,
-        "Where the reductions after the loop go: into a function of their own (sync_grad), into one that also adds up "
-        "the last micro-batch (accumulate_grad_and_sync), or into apply_grad.",
+        "Where the reductions after the loop go: into a function of their own (sync_grad), into one that also "
+        "accumulates the last micro-batch (accumulate_grad_and_sync), or into apply_grad.",
     ] = "apart",
 ) -> list[Remark]:
     """Outline a training step as functions: one accumulates a micro-batch's gradients, one applies the sum.
