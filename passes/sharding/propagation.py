@@ -36,6 +36,7 @@ from paropt.passes.sharding.shardy_input import (
     reshape,
     unsqueezing,
 )
+from paropt.passes.support.memoize import Remembered
 from paropt.passes.support.pipeline import elements_of
 from paropt.passes.support.remarks import Declined
 from paropt.passes.support.traversal import all_ops_of, defining_op, op_of, ops_of
@@ -95,6 +96,10 @@ class Propagated:
         else:
             self._propagate()
         self._named: dict[str, dict[ir.Attribute, ir.Operation]] = {}  # of the copy: ops that are asked about, by mark
+        # What has been asked, by the first result of the op, or by the result.
+        self._copies: dict[ir.Value, ir.Operation | None] = {}
+        self._operands: dict[ir.Value, list[Sharding | None]] = {}
+        self._results: dict[ir.Value, Sharding | None] = {}
 
     def _marked(self, *, rules_only: bool) -> dict[int, ir.Operation]:
         """Sorts the copy, and marks its ops but for constants. Returns them by their numbers, if something reads them.
@@ -162,9 +167,12 @@ class Propagated:
 
     def sharding_of(self, result: ir.Value) -> Sharding | None:
         """The sharding of the op result `result`; None when it is replicated, or the copy lacks it."""
-        result = self._stands_for(result)
-        copy = self._copy_of(defining_op(result))
-        return self._of(copy.results[ir.OpResult(result).result_number]) if copy is not None else None
+        if result not in self._results:
+            made = self._stands_for(result)
+            copy = self._copy_of(defining_op(made))
+            number = ir.OpResult(made).result_number
+            self._results[result] = self._of(copy.results[number]) if copy is not None else None
+        return self._results[result]
 
     def _stands_for(self, result: ir.Value) -> ir.Value:
         """The op result that XLA reads in place of `result`, which may be that itself."""
@@ -227,8 +235,14 @@ class Propagated:
             return ir.ArrayAttr.get(listed)
 
     def operand_shardings(self, op: ir.Operation) -> list[Sharding | None]:
+        """How the operands of `op` are split; none where the copy lacks it."""
         copy = self._copy_of(op)
-        return [self._of(operand) for operand in copy.operands] if copy is not None else []
+        if copy is None:
+            return []
+        first = op.results[0]
+        if first not in self._operands:
+            self._operands[first] = [self._of(operand) for operand in copy.operands]
+        return list(self._operands[first])
 
     def is_read_as_made(self, op: ir.Operation, position: int) -> bool:
         """Whether `op` reads that operand as it was made, and no reshard of it nor a copy that Shardy made."""
@@ -268,7 +282,7 @@ class Propagated:
     def sharding_rule(self, op: ir.Operation) -> str:
         """How the dimensions of operands and results of `op` belong together; "" when Shardy has no rule for it."""
         copy = self._copy_of(op)
-        return str(copy.attributes[RULE]) if copy is not None and RULE in copy.attributes else ""
+        return _TEXT(copy.attributes[RULE], copy.context) if copy is not None and RULE in copy.attributes else ""
 
     def _of(self, value: ir.Value) -> Sharding | None:
         sharding = sharding_of(value)
@@ -295,8 +309,16 @@ class Propagated:
 
     def _copy_of(self, op: ir.Operation | None) -> ir.Operation | None:
         assert op is not None, "a result, not an argument"
-        mark = self._marks.get(self._program.numbers.get(op.results[0], -1)) if len(op.results) else None
-        return self._marked_by(mark, op.name) if mark is not None else None
+        if not len(results := op.results):
+            return None
+        first = results[0]
+        if first not in self._copies:
+            mark = self._marks.get(self._program.numbers.get(first, -1))
+            self._copies[first] = self._marked_by(mark, op.name) if mark is not None else None
+        return self._copies[first]
+
+
+_TEXT = Remembered[ir.Attribute, str](str)
 
 
 def _reorders(op: ir.Operation) -> bool:

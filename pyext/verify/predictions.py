@@ -184,10 +184,13 @@ class _Predictor:
         Or where it is summed over the axes that split the result, too, before that is cut, and then over the others;
         or over each of them by itself.
         """
-        together = frozenset().union(*self._apart(op))
+        apart = self._apart(op)
+        if not apart:
+            return
+        together = frozenset().union(*apart)
         cut = frozenset().union(*(s.axes for s in map(self._propagated.sharding_of, op.results) if s is not None))
         each = [frozenset([axis]) for axis in sorted(together & cut)]
-        steps = [*self._apart(op), *self._apart(op, by_operand=True), together & cut, together - cut, *each]
+        steps = [*apart, *self._apart(op, by_operand=True), together & cut, together - cut, *each]
         for axes in dict.fromkeys(steps):
             if axes and axes != together:
                 yield from self._reduced_over(op, axes)
