@@ -19,6 +19,7 @@ ALLOWED = {
     "dataflow/duplication_cost.py: joined": "where XLA joins parts: by the shardings of the operands of these two",
     "dataflow/op_comparison.py: _COUNTED": "which attributes of each a loop can count",
     "ir/control_flow.py: RETURNS": "what control flow itself is: the ops whose operands leave their region",
+    "ir/control_flow.py: _CONTROL_FLOW": "the ops whose regions it goes through, each in its own way",
     "microbatch/accumulation_loop.py: _SIZES": "which attribute of each is a size",
     "microbatch/examples.py: _WRITTEN": "which operand of each is written",
     "sharding/annotations.py: _WRITTEN": "which attribute of each is a sharding",
