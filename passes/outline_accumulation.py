@@ -107,7 +107,7 @@ def _outlined(signature: Signature, sync: Sync) -> list[Remark]:
     try:
         loop = _only(loops, signature)
         counting = loop.counting
-        require(counting is not None, "the number of trips is not known", loop.op)
+        require(counting is not None, "the trip count is not known", loop.op)
         require(SHARDING not in loop.op.attributes, "the loop says how its values are sharded", loop.op)
         arrays = all(tensor_of(value) is not None for value in loop.op.operands)
         require(arrays, "the loop carries a token, which orders callbacks", loop.op)

@@ -66,7 +66,7 @@ def _peel(loop: Loop) -> Remark | None:
         return None
     trips = trip_count(loop)
     try:
-        require(trips is not None, "the number of trips is not known")
+        require(trips is not None, "the trip count is not known")
         assert trips is not None
         require(trips > 1, f"the loop makes {trips} trips only")
     except Declined as declined:

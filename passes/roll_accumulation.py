@@ -249,7 +249,7 @@ def _require_legal(copies: Copies, sums: Sequence[Accumulation], order: Order) -
     late = {result for op in following(copies, order, end) for result in op.results}
     for value in inputs(copies.sources.values()):
         apart = value not in late and value not in copies.places
-        require(apart, "a copy reads what is computed from another copy", defining_op(value))
+        require(apart, "a copy reads a value that depends on another copy", defining_op(value))
     for group in copies.groups:
         lacks = group.ops[-1] is None and any(map(is_collective, (group.first, *nested(group.first))))
         require(not lacks, "the last copy lacks a collective of the others", group.first)

@@ -31,17 +31,19 @@ MORE_MEMORY = {
 
 # The same of programs that reduce more bytes than XLA alone.
 MORE_SYNC = {
-    "_p4": "XLA alone rounds what it reduces to bf16, par-opt reduces the f32 in which the program accumulates.",
-    "_p7": "The program splits its parameters over the inner axis. XLA alone reduces all gradients over both axes in "
-    "each micro-batch; par-opt scatters them over the inner axis in each, and reduces the shards over the outer axis "
-    "once: those are the bytes that are added, while the links of the outer axis carry them once instead of in each.",
+    "_p4": "XLA alone rounds gradients to bf16 before it reduces them, par-opt reduces the f32 in which the program "
+    "accumulates.",
+    "_p7": "The program shards its parameters over the inner axis. XLA alone reduces all gradients over both axes in "
+    "each micro-batch; par-opt reduce-scatters them over the inner axis in each, and reduces the shards over the outer "
+    "axis once: those are the additional bytes, while the links of the outer axis carry them once instead of in each.",
 }
 
 REWRITE_REASON = (
     "Beside parsing, verifying and printing the module: the first aim is a ratio of 2. The explicit form needs no "
-    "propagation. Of a plain program Shardy has to tell how each value is split, on a copy of the whole module: how an "
-    "op's operands are split depends on all others. Its pipeline runs without what only tidies up; what is left of it, "
-    "in C++, is in the table. The rest is reading its answer from Python, and writing and proving what is not reduced."
+    "propagation. A plain program needs Shardy's propagation on a copy of the whole module: the sharding of each "
+    "operand depends on all others. Shardy's pipeline runs without its clean-up passes; the rest of it, in C++, is in "
+    "the table. The remaining time goes into reading the shardings from Python, and into writing the constraints of "
+    "unreduced values and their proof."
 )
 
 LEGEND = """\

@@ -1,7 +1,7 @@
 """The linear transfer laws: which ops a reduction may cross. The rows of the op table refer to them.
 
-`f` may be crossed when `f(reduce(x), c) = reduce(f(x, c))`: for a sum, when `f` is linear in the operands that are
-partial and the others (factors, indices, predicates) are equal on all devices of each group.
+`f` may be crossed when `f(reduce(x), c) = reduce(f(x, c))`: for a sum, when `f` is linear in the partial operands and
+the others (factors, indices, predicates) are uniform over the replica groups.
 """
 
 from collections.abc import Callable

@@ -1,10 +1,10 @@
 """The placement of reductions at least cost: a minimum cut.
 
-Partial values flow from the reductions that make them to the uses that need them reduced. Each path must be closed
-by one reduction somewhere; closing at a value costs the bytes of that value, once, however many uses follow. The
-cheapest set of such places is a minimum vertex cut. Sums join paths, so closing after a sum costs less than before
-it; a broadcast makes closing after it dearer, a slice cheaper; a shared sum is closed where it is shared. What is
-added to a sum and never had to be reduced is computed by itself then: that may cost a gather or a product more.
+Partial sums flow from the reductions that make them to the uses that need them reduced. Each path must be closed by one
+reduction somewhere; closing at a value costs the bytes of that value, once, however many uses follow. The cheapest set
+of such places is a minimum vertex cut. Sums join paths, so closing after a sum costs less than before it; a broadcast
+makes closing after it dearer, a slice cheaper; a shared sum is closed where it is shared. Residuals are computed
+separately then, which may cost a duplicated all-gather or contraction.
 """
 
 from collections import deque

@@ -310,7 +310,7 @@ class BlockFacts:
         own_type = self._accumulate is None and values.reduction.kind != REDUCE_SCATTER
         require(own_type, "an inner loop carries it on, in a type that would change", loop.op)
         require(SHARDING not in loop.op.attributes, "the loop says how its values are sharded", loop.op)
-        carried.facts.require_uniform(loop.predicate, "the number of trips", loop.op, values.reduction)
+        carried.facts.require_uniform(loop.predicate, "the trip count", loop.op, values.reduction)
         for use in loop.condition.arguments[position].uses:
             require(False, "the condition reads the accumulator", use.owner.operation)
         argument, end = loop.body.arguments[position], loop.next_values
@@ -318,7 +318,7 @@ class BlockFacts:
         sources = [value for value in members if values.is_source(value)]
         if sources != [argument]:
             alone = carried.facts.partial_values(values.reduction, [argument])
-            raise next(iter(alone.stopped.values()), Declined("an inner loop carries something else on", end))
+            raise next(iter(alone.stopped.values()), Declined("an inner loop carries on another value", end))
         for use in (use for member in members for use in member.uses):
             op, stopped = use.owner.operation, values.stopped_at(use)
             if stopped is not None:

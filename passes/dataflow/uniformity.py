@@ -1,8 +1,8 @@
 """Uniform values: those that are equal on all devices of each replica group.
 
-A factor, predicate or index may cross a reduction only if it is: XLA miscompiled this twice. Computed as a greatest
-fixpoint: everything is uniform unless a varying value reaches it, through data, through a region, or through the
-number of trips of a loop.
+A reduction crosses uniform factors, predicates and indices only: XLA miscompiled this twice. Computed as a greatest
+fixpoint: every value is uniform unless a divergent one reaches it, through data, through a region, or through the trip
+count of a loop.
 """
 
 from collections.abc import Iterable
@@ -107,13 +107,16 @@ class Uniformity:
     def _seed(self, root: ir.Operation) -> None:
         """Marks the values that vary by themselves: arguments, and results of ops not known to be deterministic."""
         if root.name != MANUAL:
-            self._mark(root.regions[0].blocks[0].arguments, Cause("an argument of the function may vary", None))
+            self._mark(
+                root.regions[0].blocks[0].arguments,
+                Cause("an argument of the function may differ between devices", None),
+            )
 
         def visit(op: ir.Operation) -> ir.WalkResult:
             if op.name == MANUAL:
                 self._seed_manual(op)
             elif not is_deterministic(op) and not self._restores(op) and not self._is_made_alike(op):
-                self._mark(op.results, Cause(f"{op.name} may give each device another result", op))
+                self._mark(op.results, Cause(f"{op.name} may differ between devices", op))
             return ir.WalkResult.ADVANCE
 
         root.walk(visit)

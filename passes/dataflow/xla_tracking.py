@@ -1,8 +1,9 @@
 """Ops through which XLA tracks unreduced values although they read other values, too.
 
-In a global-view program an unreduced value is a sharding constraint's word. Most linear ops do on each device what they
-do with the whole, and XLA believes it. The ops of this table read other values, which XLA may split anew, or reduce
-over dimensions that may be split themselves: what they ask for was measured, on CPU, TPU and GPU.
+In a global-view program, a sharding constraint declares a value unreduced, and XLA trusts it through ops that do on
+each device what they do with the whole, as most linear ops do. The ops of this table read other values, too, which XLA
+may reshard, or reduce over dimensions that may be sharded: the conditions of each row were measured, on CPU, TPU and
+GPU.
 """
 
 from collections.abc import Callable, Sequence

@@ -194,7 +194,7 @@ def _require_deferrable(position: int, made_of: list[ir.Value], context: Context
         sources = [op for value in made_of if values.is_source(value) and (op := defining_op(value)) is not None]
         require(False, f"no identity element is known for a {reduction.combiner} of {element}", *sources[:1])
     require(SHARDING not in loop.op.attributes, "the loop says how its values are sharded", loop.op)
-    context.facts.require_uniform(loop.predicate, "the number of trips", loop.op, reduction)
+    context.facts.require_uniform(loop.predicate, "the trip count", loop.op, reduction)
     for use in loop.condition.arguments[position].uses:
         require(False, "the condition reads the accumulator", use.owner.operation)
     for value in made_of:

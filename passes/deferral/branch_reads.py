@@ -1,7 +1,7 @@
 """Branches that read an accumulator of the loop around them, and may reduce it for themselves.
 
-A loop over all micro-batches of several steps updates the parameters in every fourth trip, say: only that branch reads
-the sum of gradients.
+For example, a loop over the micro-batches of several steps updates the parameters in every fourth iteration: only that
+branch reads the sum of gradients.
 
 Tests: test/passes/defer-sync-branches.mlir, test/numeric/test_branch_reads.py.
 """

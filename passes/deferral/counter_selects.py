@@ -1,8 +1,8 @@
 """Selects by an induction variable: an update written with `jnp.where` that only every fourth iteration keeps.
 
-A select reads both of its values in every trip, so what computes them reads the sum of gradients in every trip. As a
-branch, it would only in the trips that take it. The same holds of what a body computes between two ifs or cases that
-take their branches by the same counter, as in Keras: of both as one, the branch would compute it.
+A select reads both of its operands in every iteration, so the ops that compute them read the sum of gradients in every
+iteration. In a branch, they would run only in the iterations that take it. The same holds of ops between two ifs or
+cases that take their branches by the same counter, as in Keras: as one case, it would contain them.
 """
 
 import operator

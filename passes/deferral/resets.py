@@ -1,6 +1,6 @@
 """Iterations that set an accumulator to the identity element of its reduction: by which predicates, in which branches.
 
-`optax.MultiSteps` and Keras start a new sum in the trip that updates the parameters. Where that was the last trip,
+`optax.MultiSteps` and Keras start a new sum in the iteration that updates the parameters. Where that was the last one,
 there is nothing left to reduce.
 """
 

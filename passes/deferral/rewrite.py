@@ -313,7 +313,7 @@ def _remarks(done: Possible, facts: BlockFacts, site: Site, options: Options) ->
 
 def _elsewhere(loop: Loop, pass_name: str) -> list[Remark]:
     """A remark for each all_reduce in a region within the body that is neither a branch nor a loop of its own."""
-    reason = Declined("the reduction is in a region of its own within the loop", loop.op)
+    reason = Declined("the reduction is in a region within the body that is no branch", loop.op)
     found = ops_of(loop.op, ALL_REDUCE, GLOBAL_ALL_REDUCE)
     inner = [op for op in found if not _is_in_body(op) and _loop_op_around(op) == loop.op]
     exposed = taken_out(loop.op) if inner else frozenset()

@@ -292,8 +292,8 @@ class Batching:
                 maker = self._maker(value)
                 made = f"{maker.name} at {source_of(maker.location)}"
                 reader = "an example reads" if not self._depth else "a loop reads"
-                what = "a sum over" if not is_extreme(maker) else "the extreme of"
-                raise Declined(f"{reader} {what} all examples, which {made} makes of them", op)
+                what = "a sum over" if not is_extreme(maker) else "the maximum or minimum of"
+                raise Declined(f"{reader} {what} all examples, computed by {made}", op)
             sums = {each for each in inputs if self.facts.get(each) in _LATE}
             self._whole |= sums
             self.kept |= inputs - sums

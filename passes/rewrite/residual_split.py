@@ -1,7 +1,7 @@
 """The split of a value, `reduce(partial) + residual`: the edit behind every pass that moves a reduction.
 
 If `v = f(a, b)` is linear in `a = reduce(p) + r` and `b`, then `v = reduce(f(p, 0)) + f(r, b)`. So each op that a
-reduction crosses is written twice at most, once on partial values and once on what was never partial.
+reduction crosses is written twice at most, once on partial sums and once on residuals.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,8 +1,7 @@
 """A program as XLA hands it to Shardy: simplified, as far as that changes the shardings that it infers.
 
-XLA drops ops that leave a value as it is, turns loops that carry a value unchanged into loops that read it from
-outside, lets what they read be split further than the program says, and makes reshapes of broadcasts that only add
-dimensions of one element.
+XLA drops identities, turns pass-through values of loops into values that are read from outside, lets live-ins of loops
+be sharded further than the program says, and makes reshapes of broadcasts that only add dimensions of one element.
 
 Tests: test/numeric/test_as_xla_splits.py.
 """

@@ -1,9 +1,9 @@
 """Whether the parts of an unreduced value stay on their devices.
 
-Where ops that follow each other split a value differently, XLA moves parts of it between devices. It takes a part from
-any device that has it, and where the value is unreduced each device has an addend of its own: a sum of the wrong
-addends, without a word. Nothing is moved where each device cuts out of its part, or where parts are put together within
-each group of devices that hold addends of the same.
+Where consecutive ops shard a value differently, XLA moves parts of it between devices. It takes a part from any device
+that holds it, but each device holds a different addend of an unreduced value: the result is a sum of wrong addends,
+silently. Nothing is moved where each device cuts its own part, or where parts are joined within each group of devices
+that hold addends of the same sum.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,12 +1,12 @@
 """Operands of contractions and scatters that XLA all-gathers, or all-to-alls, for the op.
 
-Sequence parallel training splits activations by positions between layers and by features within, both over the axis of
-the tensor parallel weights. A product of the two can't have both: XLA keeps to how the result is split, where the other
-operand is split alike, and gathers what else is sharded over that axis. Where that is a batch of products, such as
-those of experts, devices exchange parts of what they have split otherwise for parts of the batch.
+Sequence parallel training shards activations by positions between layers and by features within, both over the axis of
+the tensor parallel weights. A contraction of the two cannot keep both: XLA keeps the sharding of the result where the
+other operand has it, too, and all-gathers the other values over that axis. In a batch of contractions, such as those of
+experts, devices exchange differently sharded parts for parts of the batch.
 
-A table that is split by features, over an axis that splits tokens as well, gets the gradients of its rows split like
-that: of the rows' numbers, which are few bytes, XLA all-gathers what the gradients lack.
+The gradient of a table that is sharded by features, over an axis that shards tokens as well, is sharded by features,
+too: XLA all-gathers the indices of its rows, which are few bytes.
 
 Tests: test/passes/expose-all-reduces.mlir, test/numeric/test_other_collectives.py.
 """

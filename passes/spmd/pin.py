@@ -1,7 +1,8 @@
 """Pins of the shardings that XLA would infer alone, where constraints of moved sums would change them.
 
-Shardy settles conflicts by what it meets first, and a constraint is met before all else: where parameters are sharded
-over the same axes as examples, activations could come to be split otherwise, and be gathered for that.
+Shardy resolves conflicts in the order in which it meets shardings, constraints first: where parameters are sharded over
+the same axes as examples, new constraints could change the shardings of activations, which would be all-gathered for
+that.
 
 Tests: test/passes/annotate-unreduced.mlir, test/numeric/test_held_splits.py.
 """

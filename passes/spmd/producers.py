@@ -1,7 +1,7 @@
 """The ops of a global-view program whose results have to be reduced over mesh axes.
 
-In a `jax.jit` program with shardings the partitioner adds a reduction after each op that reduces over a split
-dimension. Which dimensions an op adds up is in Shardy's sharding rules, how they are split in its propagation.
+In a `jax.jit` program with shardings the partitioner adds a reduction after each op that reduces over a sharded
+dimension. The reduced dimensions of an op follow from Shardy's sharding rules, their shardings from its propagation.
 """
 
 from collections.abc import Callable, Sequence

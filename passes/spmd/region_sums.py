@@ -6,8 +6,8 @@
       sdy.return %r
     }
 
-In a `jax.jit` program such a region is one op, as the gradients of a block under `jax.shard_map` are. What it returns
-may be left unreduced like the result of any op that reduces over devices (`spmd/producers.py`).
+In a `jax.jit` program such a region is one op, as for the gradients of a block under `jax.shard_map`. Its results may
+be left unreduced like the result of any op that reduces over devices (`spmd/producers.py`).
 
 Tests: test/passes/expose-all-reduces.mlir, test/numeric/test_region_sums.py.
 """

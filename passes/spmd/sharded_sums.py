@@ -1,6 +1,6 @@
 """The axes over which a program shards the sums that it accumulates, as fully sharded training does.
 
-A sum that is left unreduced over such an axis would have to be held whole on every device.
+A sum that is left unreduced over such an axis is replicated over it: every device holds an addend of the whole.
 """
 
 from collections import defaultdict

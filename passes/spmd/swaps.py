@@ -1,8 +1,8 @@
 """Contractions that XLA computes where their operands are, and all-to-alls to where their results belong.
 
-Where Shardy has the gradient of a parameter split over the axis of the examples, and an operand splits the same
-dimension over another axis of that size, XLA's partitioner does not gather the operand: each device computes the part
-that it has the columns for, and what devices have added up is exchanged.
+Where Shardy shards the gradient of a parameter over the axis of the examples, and an operand shards the same dimension
+over another axis of that size, XLA's partitioner does not all-gather the operand: each device computes the part for its
+columns, and the partial sums are exchanged by an all-to-all.
 """
 
 from collections.abc import Sequence

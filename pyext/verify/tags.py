@@ -122,10 +122,10 @@ class _Search:
         elif op.name in BRANCHES:
             position = ir.OpResult(tag.operands[0]).result_number
             if not all(said_unreduced(end.operands[position]) == axes for end in ends_of(op)):
-                yield _at(op, "its result is said to be not reduced, and a branch does not say so")
+                yield _at(op, "its result is declared unreduced, and a branch is not")
         elif op.name == BARRIER:
             if said_unreduced(op.operands[before_barrier(tag.operands[0])]) != axes:
-                yield _at(op, "its result is said to be not reduced, and its operand does not say so")
+                yield _at(op, "its result is declared unreduced, and its operand is not")
         elif op.name == MANUAL:
             if sharding_of(tag.operands[0]) != sharding_by(tag):
                 yield _at(op, "its result is not what a constraint says that it is")
@@ -136,24 +136,24 @@ class _Search:
         """The gaps behind `use`, which reads a value unreduced over `axes`."""
         op, position = use.owner.operation, use.operand_number
         if _crosses_loop(use):
-            yield _at(op, "it reads a value that is not reduced, and that its loop does not carry")
+            yield _at(op, "it reads an unreduced value that its loop does not carry")
         if op.name == CONSTRAINT:
             if not set(sharding_by(op).unreduced) <= set(axes):  # fewer: it is reduced over the others
-                yield _at(op, "it changes over which axes the value is not reduced")
+                yield _at(op, "it changes the unreduced axes of the value")
         elif op.name == MANUAL:
             if operand_sharding(op, position).unreduced != axes:
-                yield _at(op, "it takes a value that is not reduced for another")
+                yield _at(op, "it takes the value with other unreduced axes")
         elif op.name == WHILE:
             yield from self._around(op, position, axes)
         elif is_end(op):
             if not _says(parent_of(op).results[position], axes):
-                yield _at(parent_of(op), "a branch returns what is not reduced, and its result does not say so")
+                yield _at(parent_of(op), "a branch returns an unreduced value, and its result is not declared so")
         elif op.name == _RETURN and loop_around(op.block) is not None:
             yield from self._around(parent_of(op), position, axes)
         elif not op.results:
-            yield _at(op, "it reads a value that is not reduced")
+            yield _at(op, "it reads an unreduced value")
         elif not all(_says(result, axes) for result in ([made_of(op, position)] if op.name == BARRIER else op.results)):
-            yield _at(op, "an operand is not reduced, and its result does not say so")
+            yield _at(op, "an operand is unreduced, and its result is not declared so")
 
     def _around(self, op: ir.Operation, position: int, axes: Axes) -> Iterator[str]:
         """The gaps in the way of loop-carried value `position` of the loop `op`, which is unreduced."""
@@ -163,9 +163,9 @@ class _Search:
         loop = self._loops.setdefault(op.results[0], Loop(op))
         ends = (op.operands[position], loop.next_values.operands[position])
         if not all(said_unreduced(end) == axes for end in ends) or not _says(op.results[position], axes):
-            yield _at(op, f"carried value {position} is not reduced in some places, and in others it does not say so")
+            yield _at(op, f"loop-carried value {position} is unreduced in some places, and not declared so in others")
         if next(loop.condition.arguments[position].uses, None) is not None:
-            yield _at(op, "its condition reads a value that is not reduced")
+            yield _at(op, "its condition reads an unreduced value")
         for use in loop.body.arguments[position].uses:
             yield from self._behind(use, axes)
 
@@ -186,7 +186,7 @@ def _before(op: ir.Operation, axes: Axes) -> Iterator[str]:
         yield _at(op, declined.reason)
         return
     if not partial or partial != set(addends):
-        yield _at(op, "its result is said to be not reduced, and what it adds up does not say so")
+        yield _at(op, "its result is declared unreduced, and its addends are not")
 
 
 def _crosses_loop(use: ir.OpOperand) -> bool:

@@ -174,7 +174,7 @@ def test_each_gradient_is_reduced_once(name: str) -> None:
 
 
 IN_A_REGION = "it is in a manual computation, which an unreduced value cannot leave"
-OF_ITS_OWN = "the reduction is in a region of its own within the loop"
+OF_ITS_OWN = "the reduction is in a region within the body that is no branch"
 BLOCKS = ((parameter(0, None, "model"), parameter(1, "model"), parameter(2)), BATCHES)
 
 # What stays in the loop, and why; and how many gradients leave it all the same.

@@ -9,9 +9,9 @@
 // RIGHT-NOT:   WRONG
 
 // WRONG:       cpu:4, passes grad-sync,lose-tag
-// WRONG:       RESULTS WOULD BE WRONG: stablehlo.add at {{.*}}audit-verification.mlir:{{[0-9]+}}:{{[0-9]+}} (add): its result is said to be not reduced, and what it adds up does not say so
+// WRONG:       RESULTS WOULD BE WRONG: stablehlo.add at {{.*}}audit-verification.mlir:{{[0-9]+}}:{{[0-9]+}} (add): its result is declared unreduced, and its addends are not
 
-// STDERR:      results would be wrong: cpu:4: stablehlo.add at {{.*}}audit-verification.mlir:{{[0-9]+}}:{{[0-9]+}} (add): its result is said to be not reduced, and what it adds up does not say so
+// STDERR:      results would be wrong: cpu:4: stablehlo.add at {{.*}}audit-verification.mlir:{{[0-9]+}}:{{[0-9]+}} (add): its result is declared unreduced, and its addends are not
 // STDERR-NOT:  {{.}}
 
 module @step attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {

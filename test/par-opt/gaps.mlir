@@ -9,7 +9,7 @@
 // RUN: not env PYTHONPATH=%S/Inputs %par-opt %s --load-pass-plugin=losing_plugin --passes=grad-sync,lose-tag --audit --target=cpu:4 -o %t.mlir > %t.txt 2> %t.stderr
 // RUN: test ! -e %t.mlir
 
-// CHECK:      par-opt: error: {{.*}}gaps.mlir: the passes leave it half marked, and it is not written: stablehlo.add at {{.*}}gaps.mlir:{{[0-9]+}}:{{[0-9]+}}: its result is said to be not reduced, and what it adds up does not say so
+// CHECK:      par-opt: error: {{.*}}gaps.mlir: the passes leave it half marked, and it is not written: stablehlo.add at {{.*}}gaps.mlir:{{[0-9]+}}:{{[0-9]+}}: its result is declared unreduced, and its addends are not
 // CHECK-NOT:  {{.}}
 
 // WHOLE: stablehlo.dot_general

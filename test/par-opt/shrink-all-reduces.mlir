@@ -38,7 +38,7 @@ func.func public @slice_of_a_sum(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor
 // Legal when: the ops between them are linear, with uniform factors, predicates and indices
 // CHECK-LABEL: func.func public @varying_index
 // CHECK-NEXT:    "stablehlo.all_reduce"(%arg0)
-// REMARK-NEXT: [shrink-all-reduces] stablehlo.all_reduce missed: an index is not proven uniform over the replica groups: stablehlo.replica_id may give each device another result
+// REMARK-NEXT: [shrink-all-reduces] stablehlo.all_reduce missed: an index is not proven uniform over the replica groups: stablehlo.replica_id may differ between devices
 func.func public @varying_index(%x: tensor<4xf32>) -> tensor<1xf32> {
   %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
   %i = stablehlo.replica_id : tensor<ui32>

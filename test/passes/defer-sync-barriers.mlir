@@ -140,7 +140,7 @@ func.func public @factor_beside_what_differs(%x: tensor<4xf32>) -> (tensor<4xf32
 // CHECK:             "stablehlo.all_reduce"
 // CHECK:             stablehlo.optimization_barrier
 // CHECK-NOT:       "stablehlo.all_reduce"
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: an argument of the function may vary
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: an argument of the function may differ between devices
 func.func public @factor_of_each_device(%x: tensor<4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>

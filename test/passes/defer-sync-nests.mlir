@@ -211,7 +211,7 @@ func.func public @inner_read_by_another_op(%x: tensor<4xf32>, %start: tensor<4xf
 // CHECK:           } do {
 // CHECK:             stablehlo.all_reduce
 // CHECK:           return
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: an inner loop carries something else on
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: an inner loop carries on another value
 func.func public @inner_other(%x: tensor<4xf32>, %start: tensor<4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -246,7 +246,7 @@ func.func public @inner_other(%x: tensor<4xf32>, %start: tensor<4xf32>) -> tenso
 // CHECK:           } do {
 // CHECK:             stablehlo.all_reduce
 // CHECK:           return
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: an inner loop carries something else on
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: an inner loop carries on another value
 func.func public @inner_swap(%x: tensor<4xf32>, %start: tensor<4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -321,7 +321,7 @@ func.func public @inner_condition(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK:           } do {
 // CHECK:             stablehlo.all_reduce
 // CHECK:           return
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the number of trips is not proven uniform over the replica groups
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the trip count is not proven uniform over the replica groups
 func.func public @inner_trips_of_each_device(%trips: tensor<i32>, %x: tensor<4xf32>, %start: tensor<4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>

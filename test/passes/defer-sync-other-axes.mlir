@@ -319,7 +319,7 @@ func.func public @gathered(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
 // CHECK:             stablehlo.return %{{.*}}, %
 // CHECK-NOT:       stablehlo.all_reduce
 // CHECK:           return
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: stablehlo.all_gather may give each device another result
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: stablehlo.all_gather may differ between devices
 func.func public @gathered_in_another_order(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
   %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"data", "model"}, {}]>] out_shardings=[<@mesh, [{"data", "model"}, {}]>] manual_axes={"data", "model"} (%g: tensor<1x4xf32>) {
     %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -359,7 +359,7 @@ func.func public @gathered_in_another_order(%x: tensor<8x4xf32>) -> tensor<8x4xf
 // CHECK:             stablehlo.return %{{.*}}, %
 // CHECK-NOT:       stablehlo.all_reduce
 // CHECK:           return
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: stablehlo.partition_id may give each device another result
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: stablehlo.partition_id may differ between devices
 func.func public @gathered_of_what_differs(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
   %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"data", "model"}, {}]>] out_shardings=[<@mesh, [{"data", "model"}, {}]>] manual_axes={"data", "model"} (%g: tensor<1x4xf32>) {
     %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -438,7 +438,7 @@ func.func public @scattered(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
 // CHECK:             stablehlo.return %{{.*}}, %
 // CHECK-NOT:       stablehlo.all_reduce
 // CHECK:           return
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: stablehlo.reduce_scatter may give each device another result
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: stablehlo.reduce_scatter may differ between devices
 func.func public @scattered_in_another_order(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
   %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"data", "model"}, {}]>] out_shardings=[<@mesh, [{"data", "model"}, {}]>] manual_axes={"data", "model"} (%g: tensor<1x4xf32>) {
     %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -478,7 +478,7 @@ func.func public @scattered_in_another_order(%x: tensor<8x4xf32>) -> tensor<8x4x
 // CHECK:             stablehlo.return %{{.*}}, %
 // CHECK-NOT:       stablehlo.all_reduce
 // CHECK:           return
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: stablehlo.reduce_scatter may give each device another result
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: stablehlo.reduce_scatter may differ between devices
 func.func public @scattered_over_the_column(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
   %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"data", "model"}, {}]>] out_shardings=[<@mesh, [{"data", "model"}, {}]>] manual_axes={"data", "model"} (%g: tensor<1x4xf32>) {
     %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -556,7 +556,7 @@ func.func public @exchanged(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
 // CHECK:             stablehlo.return %{{.*}}, %
 // CHECK-NOT:       stablehlo.all_reduce
 // CHECK:           return
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: stablehlo.all_to_all may give each device another result
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: stablehlo.all_to_all may differ between devices
 func.func public @exchanged_in_another_order(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
   %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"data", "model"}, {}]>] out_shardings=[<@mesh, [{"data", "model"}, {}]>] manual_axes={"data", "model"} (%g: tensor<1x4xf32>) {
     %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -633,7 +633,7 @@ func.func public @passed_on(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
 // CHECK:             stablehlo.return %{{.*}}, %
 // CHECK-NOT:       stablehlo.all_reduce
 // CHECK:           return
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: stablehlo.collective_permute may give each device another result
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: stablehlo.collective_permute may differ between devices
 func.func public @passed_on_to_some(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
   %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"data", "model"}, {}]>] out_shardings=[<@mesh, [{"data", "model"}, {}]>] manual_axes={"data", "model"} (%g: tensor<1x4xf32>) {
     %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -672,7 +672,7 @@ func.func public @passed_on_to_some(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
 // CHECK:             stablehlo.return %{{.*}}, %
 // CHECK-NOT:       stablehlo.all_reduce
 // CHECK:           return
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: stablehlo.collective_permute may give each device another result
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: stablehlo.collective_permute may differ between devices
 func.func public @passed_on_from_another_column(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
   %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"data", "model"}, {}]>] out_shardings=[<@mesh, [{"data", "model"}, {}]>] manual_axes={"data", "model"} (%g: tensor<1x4xf32>) {
     %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -711,7 +711,7 @@ func.func public @passed_on_from_another_column(%x: tensor<8x4xf32>) -> tensor<8
 // CHECK:             stablehlo.return %{{.*}}, %
 // CHECK-NOT:       stablehlo.all_reduce
 // CHECK:           return
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: stablehlo.partition_id may give each device another result
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: stablehlo.partition_id may differ between devices
 func.func public @own_place(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
   %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"data", "model"}, {}]>] out_shardings=[<@mesh, [{"data", "model"}, {}]>] manual_axes={"data", "model"} (%g: tensor<1x4xf32>) {
     %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -749,7 +749,7 @@ func.func public @own_place(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
 // CHECK:             stablehlo.return %{{.*}}, %
 // CHECK-NOT:       stablehlo.all_reduce
 // CHECK:           return
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a predicate is not proven uniform over the replica groups: stablehlo.partition_id may give each device another result
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a predicate is not proven uniform over the replica groups: stablehlo.partition_id may differ between devices
 func.func public @own_branch(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
   %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"data", "model"}, {}]>] out_shardings=[<@mesh, [{"data", "model"}, {}]>] manual_axes={"data", "model"} (%g: tensor<1x4xf32>) {
     %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -790,7 +790,7 @@ func.func public @own_branch(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
 // CHECK:             stablehlo.return %{{.*}}, %
 // CHECK-NOT:       stablehlo.all_reduce
 // CHECK:           return
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: stablehlo.partition_id may give each device another result
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: stablehlo.partition_id may differ between devices
 func.func public @carried_and_changed(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
   %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"data", "model"}, {}]>] out_shardings=[<@mesh, [{"data", "model"}, {}]>] manual_axes={"data", "model"} (%g: tensor<1x4xf32>) {
     %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -829,7 +829,7 @@ func.func public @carried_and_changed(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
 // CHECK:             stablehlo.return %{{.*}}, %
 // CHECK-NOT:       stablehlo.all_reduce
 // CHECK:           return
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: stablehlo.partition_id may give each device another result
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: stablehlo.partition_id may differ between devices
 func.func public @rounded(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
   %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"data", "model"}, {}]>] out_shardings=[<@mesh, [{"data", "model"}, {}]>] manual_axes={"data", "model"} (%g: tensor<1x4xf32>) {
     %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -910,7 +910,7 @@ func.func public @chosen_by_data(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
 // CHECK:             stablehlo.return %{{.*}}, %
 // CHECK-NOT:       stablehlo.all_reduce
 // CHECK:           return
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: stablehlo.partition_id may give each device another result
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: stablehlo.partition_id may differ between devices
 // NUMERIC: skip (XLA refuses it)
 func.func public @axis_left_to_the_partitioner(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"data"}, {}]>] out_shardings=[<@mesh, [{"data"}, {}]>] manual_axes={"data"} (%g: tensor<1x4xf32>) {
@@ -989,7 +989,7 @@ func.func public @replicas(%g: tensor<1x4xf32>) -> tensor<1x4xf32> {
 // CHECK:             stablehlo.return %{{.*}}, %
 // CHECK-NOT:       stablehlo.all_reduce
 // CHECK:           return
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: stablehlo.replica_id may give each device another result
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: stablehlo.replica_id may differ between devices
 func.func public @each_replica(%g: tensor<1x4xf32>) -> tensor<1x4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>

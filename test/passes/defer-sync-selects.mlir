@@ -410,7 +410,7 @@ func.func public @from_any_number(%v: tensor<4xf32>, %x: tensor<4xf32>, %start: 
 }
 
 // Each device has a number of its own, and would take the branch when it likes.
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a predicate is not proven uniform over the replica groups: an argument of the function may vary
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a predicate is not proven uniform over the replica groups: an argument of the function may differ between devices
 // CHECK-LABEL:   func.func public @from_its_own_number(
 // CHECK:           stablehlo.while(
 // CHECK:             stablehlo.all_reduce

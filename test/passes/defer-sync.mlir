@@ -545,7 +545,7 @@ func.func public @accumulator_times_a_matrix(%x: tensor<4x2xf32>, %start: tensor
 // CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
 // CHECK:           stablehlo.return %{{.*}}, %
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: an argument of the function may vary (stablehlo.dot_general at
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: an argument of the function may differ between devices (stablehlo.dot_general at
 func.func public @matrix_of_each_device(%x: tensor<4x2xf32>, %m: tensor<2x2xf32>) -> tensor<4x2xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -1609,7 +1609,7 @@ func.func public @accumulator_is_an_index(%x: tensor<i32>) -> tensor<i32> {
 // CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
 // CHECK:           stablehlo.return %{{.*}}, %
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: an argument of the function may vary (stablehlo.multiply at
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: an argument of the function may differ between devices (stablehlo.multiply at
 func.func public @factor_of_each_device(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -1694,7 +1694,7 @@ func.func public @predicate_of_each_device(%x: tensor<4xf32>, %pred: tensor<4xi1
 // CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
 // CHECK:           stablehlo.return %{{.*}}, %
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a predicate is not proven uniform over the replica groups: an argument of the function may vary (stablehlo.if at
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a predicate is not proven uniform over the replica groups: an argument of the function may differ between devices (stablehlo.if at
 func.func public @branch_of_each_device(%own: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -1725,7 +1725,7 @@ func.func public @branch_of_each_device(%own: tensor<i1>, %x: tensor<4xf32>) -> 
 // CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
 // CHECK:           stablehlo.return %{{.*}}, %
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a predicate is not proven uniform over the replica groups: stablehlo.replica_id may give each device another result
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a predicate is not proven uniform over the replica groups: stablehlo.replica_id may differ between devices
 func.func public @reduced_value_in_a_branch_of_each_device(%x: tensor<4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -1789,7 +1789,7 @@ func.func public @accumulator_chooses_the_branch(%x: tensor<i32>) -> tensor<i32>
 // CHECK-NOT:       stablehlo.all_reduce
 // CHECK:           stablehlo.return %{{.*}}, %{{.*}} : tensor<i32>
 // CHECK:           {{"stablehlo.all_reduce".*}}dense<{{\[\[}}0, 1, 2, 3], [4, 5, 6, 7]]>
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: an argument of the function may vary (stablehlo.multiply at
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: an argument of the function may differ between devices (stablehlo.multiply at
 func.func public @factor_reduced_over_smaller_groups(%x: tensor<4xf32>, %weight: tensor<4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -1843,7 +1843,7 @@ func.func public @narrow_integers(%x: tensor<4xi8>) -> tensor<4xi32> {
 // CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
 // CHECK:           stablehlo.return %{{.*}}, %
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: an index is not proven uniform over the replica groups: stablehlo.replica_id may give each device another result
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: an index is not proven uniform over the replica groups: stablehlo.replica_id may differ between devices
 func.func public @index_of_each_device(%x: tensor<4xf32>) -> tensor<8xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -1871,7 +1871,7 @@ func.func public @index_of_each_device(%x: tensor<4xf32>) -> tensor<8xf32> {
 // CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
 // CHECK:           stablehlo.return %{{.*}}, %
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the number of trips is not proven uniform over the replica groups: an argument of the function may vary (stablehlo.while at
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the trip count is not proven uniform over the replica groups: an argument of the function may differ between devices (stablehlo.while at
 func.func public @trips_of_each_device(%trips: tensor<i32>, %x: tensor<4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -1905,7 +1905,7 @@ func.func public @trips_of_each_device(%trips: tensor<i32>, %x: tensor<4xf32>) -
 // CHECK:           } do {
 // CHECK:           stablehlo.all_reduce
 // CHECK:           stablehlo.return %{{.*}}, %
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: an argument of the function may vary (stablehlo.multiply at
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: a factor is not proven uniform over the replica groups: an argument of the function may differ between devices (stablehlo.multiply at
 func.func public @collective_in_each_trip(%trips: tensor<i32>, %x: tensor<4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -2572,7 +2572,7 @@ func.func public @norm_of_the_reduced_gradient(%x: tensor<4xf32>) -> (tensor<4xf
 // CHECK:           } do {
 // CHECK:           stablehlo.while
 // CHECK:           stablehlo.all_reduce
-// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the reduction is in a region of its own within the loop (stablehlo.while at
+// REMARK-DAG: [defer-sync] stablehlo.all_reduce missed: the reduction is in a region within the body that is no branch (stablehlo.while at
 func.func public @reduced_in_an_inner_condition(%x: tensor<i32>) -> tensor<i32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>

@@ -1534,7 +1534,7 @@ func.func public @region_split_over_another_axis(%x: tensor<16x4xf32> {sdy.shard
 // CHECK-LABEL:   func.func public @region_in_another_order
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
-// REMARK-DAG: [expose-all-reduces] stablehlo.all_reduce missed: an addend is not proven uniform over the replica groups: stablehlo.collective_permute may give each device another result
+// REMARK-DAG: [expose-all-reduces] stablehlo.all_reduce missed: an addend is not proven uniform over the replica groups: stablehlo.collective_permute may differ between devices
 func.func public @region_in_another_order(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %m = sdy.manual_computation(%x, %y) in_shardings=[<@mesh, [{"data"}, {}]>, <@mesh, [{}, {}]>] out_shardings=[<@mesh, [{}, {}]>] manual_axes={"data", "model"} (%a: tensor<4x4xf32>, %b: tensor<4x4xf32>) {
     %g = stablehlo.dot_general %a, %a, contracting_dims = [0] x [0] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>

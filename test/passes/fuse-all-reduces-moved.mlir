@@ -169,7 +169,7 @@ func.func public @widened_slices(%x: tensor<8x4xbf16>, %y: tensor<8x4xbf16>, %z:
 // The shards are read one by one as well: they stay.
 // CHECK-LABEL: func.func public @shards_are_read
 // CHECK-COUNT-2: "stablehlo.all_reduce"
-// REMARK-NEXT: [fuse-all-reduces] stablehlo.add missed: an index is not proven uniform over the replica groups: stablehlo.replica_id may give each device another result
+// REMARK-NEXT: [fuse-all-reduces] stablehlo.add missed: an index is not proven uniform over the replica groups: stablehlo.replica_id may differ between devices
 // REMARK-NOT: remark
 func.func public @shards_are_read(%x: tensor<8x4xf32>, %y: tensor<8x4xf32>) -> (tensor<1x4xf32>, tensor<1x4xf32>, tensor<1x4xf32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>

@@ -599,7 +599,7 @@ func.func public @concatenated_truth_values(%x: tensor<4xi1>, %y: tensor<2xi1>, 
 // CHECK-LABEL:   func.func public @factor_of_each_device
 // CHECK-COUNT-2:   stablehlo.all_reduce
 // CHECK-NOT:       stablehlo.all_reduce
-// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: a factor is not proven uniform over the replica groups: an argument of the function may vary (stablehlo.multiply at
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: a factor is not proven uniform over the replica groups: an argument of the function may differ between devices (stablehlo.multiply at
 func.func public @factor_of_each_device(%x: tensor<4xf32>, %y: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
   %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
   %b = "stablehlo.all_reduce"(%y) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
@@ -627,7 +627,7 @@ func.func public @divisor_of_each_device(%x: tensor<4xf32>, %y: tensor<4xf32>) -
 // CHECK-LABEL:   func.func public @factor_uniform_over_smaller_groups
 // CHECK-COUNT-3:   stablehlo.all_reduce
 // CHECK-NOT:       stablehlo.all_reduce
-// REMARK-DAG: stablehlo.add missed: a factor is not proven uniform over the replica groups: an argument of the function may vary
+// REMARK-DAG: stablehlo.add missed: a factor is not proven uniform over the replica groups: an argument of the function may differ between devices
 func.func public @factor_uniform_over_smaller_groups(%x: tensor<4xf32>, %y: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
   %f = "stablehlo.all_reduce"(%w) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #halves} : (tensor<4xf32>) -> tensor<4xf32>
   %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
@@ -706,7 +706,7 @@ func.func public @reduced_index(%x: tensor<8xi32>, %i: tensor<i32>) -> tensor<4x
 // CHECK-LABEL:   func.func public @scatter_index_of_each_device
 // CHECK-COUNT-2:   stablehlo.all_reduce
 // CHECK-NOT:       stablehlo.all_reduce
-// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: an index is not proven uniform over the replica groups: stablehlo.replica_id may give each device another result {{.*}}(stablehlo.scatter at
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: an index is not proven uniform over the replica groups: stablehlo.replica_id may differ between devices {{.*}}(stablehlo.scatter at
 func.func public @scatter_index_of_each_device(%x: tensor<3x2xf32>, %y: tensor<4x2xf32>) -> tensor<4x2xf32> {
   %z = stablehlo.constant dense<0.0> : tensor<4x2xf32>
   %id = stablehlo.replica_id : tensor<ui32>
@@ -735,7 +735,7 @@ func.func public @reduced_scatter_index(%x: tensor<3x2xi32>, %at: tensor<3x1xi32
 // CHECK-LABEL:   func.func public @gather_index_of_each_device
 // CHECK-COUNT-2:   stablehlo.all_reduce
 // CHECK-NOT:       stablehlo.all_reduce
-// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: an index is not proven uniform over the replica groups: stablehlo.replica_id may give each device another result {{.*}}(stablehlo.gather at
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: an index is not proven uniform over the replica groups: stablehlo.replica_id may differ between devices {{.*}}(stablehlo.gather at
 func.func public @gather_index_of_each_device(%x: tensor<4x2xf32>, %y: tensor<3x2xf32>) -> tensor<3x2xf32> {
   %id = stablehlo.replica_id : tensor<ui32>
   %own = stablehlo.convert %id : (tensor<ui32>) -> tensor<i32>
@@ -1441,7 +1441,7 @@ module attributes {mhlo.num_replicas = 8 : i32} {
 // CHECK-LABEL:   func.func public @other_index
 // CHECK-COUNT-2:   "stablehlo.all_reduce"
 // CHECK-NOT:       "stablehlo.all_reduce"
-// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: an index is not proven uniform over the replica groups: stablehlo.replica_id may give each device another result
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: an index is not proven uniform over the replica groups: stablehlo.replica_id may differ between devices
 func.func public @other_index(%x: tensor<8x4xf32>, %y: tensor<8x4xf32>) -> tensor<1x4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %id = stablehlo.replica_id : tensor<ui32>
@@ -1459,7 +1459,7 @@ func.func public @other_index(%x: tensor<8x4xf32>, %y: tensor<8x4xf32>) -> tenso
 // CHECK-LABEL:   func.func public @other_array
 // CHECK-COUNT-2:   "stablehlo.all_reduce"
 // CHECK-NOT:       "stablehlo.all_reduce"
-// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: an index is not proven uniform over the replica groups: stablehlo.replica_id may give each device another result
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: an index is not proven uniform over the replica groups: stablehlo.replica_id may differ between devices
 func.func public @other_array(%x: tensor<8x4xf32>, %y: tensor<16x4xf32>) -> tensor<1x4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %id = stablehlo.replica_id : tensor<ui32>
@@ -1475,7 +1475,7 @@ func.func public @other_array(%x: tensor<8x4xf32>, %y: tensor<16x4xf32>) -> tens
 // CHECK-LABEL:   func.func public @other_groups
 // CHECK-COUNT-2:   "stablehlo.all_reduce"
 // CHECK-NOT:       "stablehlo.all_reduce"
-// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: an index is not proven uniform over the replica groups: stablehlo.replica_id may give each device another result
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: an index is not proven uniform over the replica groups: stablehlo.replica_id may differ between devices
 func.func public @other_groups(%x: tensor<8x4xf32>, %y: tensor<8x4xf32>) -> tensor<1x4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %id = stablehlo.replica_id : tensor<ui32>
@@ -1518,7 +1518,7 @@ func.func public @other_scatter_dimension(%x: tensor<8x16xf32>, %y: tensor<8x16x
 // CHECK-LABEL:   func.func public @cut_and_whole_rows
 // CHECK-COUNT-2:   "stablehlo.all_reduce"
 // CHECK-NOT:       "stablehlo.all_reduce"
-// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: an index is not proven uniform over the replica groups: stablehlo.replica_id may give each device another result
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: an index is not proven uniform over the replica groups: stablehlo.replica_id may differ between devices
 func.func public @cut_and_whole_rows(%x: tensor<8x4xf32>, %y: tensor<8x4xf32>) -> tensor<1x4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %id = stablehlo.replica_id : tensor<ui32>
@@ -1611,7 +1611,7 @@ func.func public @sums_along_slices(%x: tensor<8x4xf32>, %y: tensor<8x4xf32>) ->
 // CHECK-LABEL:   func.func public @whole_is_read
 // CHECK-COUNT-2:   "stablehlo.all_reduce"
 // CHECK-NOT:       "stablehlo.all_reduce"
-// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: an index is not proven uniform over the replica groups: stablehlo.replica_id may give each device another result
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: an index is not proven uniform over the replica groups: stablehlo.replica_id may differ between devices
 func.func public @whole_is_read(%x: tensor<8x4xf32>, %y: tensor<8x4xf32>) -> (tensor<1x4xf32>, tensor<8x4xf32>, tensor<8x4xf32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %id = stablehlo.replica_id : tensor<ui32>
@@ -1627,7 +1627,7 @@ func.func public @whole_is_read(%x: tensor<8x4xf32>, %y: tensor<8x4xf32>) -> (te
 // CHECK-LABEL:   func.func public @repeated_rows
 // CHECK-COUNT-2:   "stablehlo.all_reduce"
 // CHECK-NOT:       "stablehlo.all_reduce"
-// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: an index is not proven uniform over the replica groups: stablehlo.replica_id may give each device another result
+// REMARK-DAG: [fuse-all-reduces] stablehlo.add missed: an index is not proven uniform over the replica groups: stablehlo.replica_id may differ between devices
 func.func public @repeated_rows(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<1x4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %id = stablehlo.replica_id : tensor<ui32>

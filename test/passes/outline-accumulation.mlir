@@ -188,7 +188,7 @@ func.func public @two_loops(%w: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-LABEL:   func.func public @unknown_trips
 // CHECK-NOT:       call
 // CHECK:           return
-// REMARK-DAG: [outline-accumulation] stablehlo.while missed: the number of trips is not known
+// REMARK-DAG: [outline-accumulation] stablehlo.while missed: the trip count is not known
 func.func public @unknown_trips(%w: tensor<4xf32>, %trips: tensor<i32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>

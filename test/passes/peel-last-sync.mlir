@@ -75,7 +75,7 @@ func.func public @other_counting(%x: tensor<4xf32>) -> tensor<2x2xf32> {
 // CHECK:           }
 // CHECK-NOT:       stablehlo.add
 // CHECK:           "stablehlo.all_reduce"(%{{[0-9]+}}#1)
-// REMARK-DAG: [peel-last-sync] stablehlo.while missed: the number of trips is not known
+// REMARK-DAG: [peel-last-sync] stablehlo.while missed: the trip count is not known
 func.func public @unknown_trips(%x: tensor<4xf32>, %end: tensor<i32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>

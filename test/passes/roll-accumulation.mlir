@@ -1687,7 +1687,7 @@ func.func public @dynamic_shape(%x0: tensor<?xf32>, %x1: tensor<?xf32>, %x2: ten
 // CHECK-LABEL: func.func public @reads_what_follows_a_copy
 // CHECK-NOT:     stablehlo.while
 // CHECK:         return
-// REMARK-DAG: [roll-accumulation] stablehlo.add missed: a copy reads what is computed from another copy (stablehlo.abs at 
+// REMARK-DAG: [roll-accumulation] stablehlo.add missed: a copy reads a value that depends on another copy (stablehlo.abs at 
 func.func public @reads_what_follows_a_copy(%x: tensor<4x4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0.0> : tensor<4xf32>
   %s0 = stablehlo.slice %x [0:1, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>
@@ -1722,7 +1722,7 @@ func.func public @reads_what_follows_a_copy(%x: tensor<4x4xf32>, %w: tensor<4xf3
 // CHECK-LABEL: func.func public @reads_a_copy
 // CHECK-NOT:     stablehlo.while
 // CHECK:         return
-// REMARK-DAG: [roll-accumulation] stablehlo.add missed: a copy reads what is computed from another copy (stablehlo.negate at 
+// REMARK-DAG: [roll-accumulation] stablehlo.add missed: a copy reads a value that depends on another copy (stablehlo.negate at 
 func.func public @reads_a_copy(%x: tensor<4x4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
   %zero = stablehlo.constant dense<0.0> : tensor<4xf32>
   %s0 = stablehlo.slice %x [0:1, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32>

@@ -105,7 +105,7 @@ func.func public @in_turn(%x: tensor<4xi32>) -> tensor<4xi32> {
 // Legal when: the reduced value is uniform over the replica groups
 // CHECK-LABEL:   func.func public @factor_of_each_device
 // CHECK-COUNT-2: stablehlo.all_reduce
-// REMARK: [simplify-all-reduces] stablehlo.all_reduce missed: its operand is not proven uniform over the replica groups: stablehlo.replica_id may give each device another result
+// REMARK: [simplify-all-reduces] stablehlo.all_reduce missed: its operand is not proven uniform over the replica groups: stablehlo.replica_id may differ between devices
 func.func public @factor_of_each_device(%x: tensor<4xf32>) -> tensor<4xf32> {
   %a = "stablehlo.all_reduce"(%x) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
   %d = stablehlo.replica_id : tensor<ui32>
@@ -449,7 +449,7 @@ func.func public @mean_of_what_is_summed(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-LABEL: func.func public @start_of_each_device
 // CHECK:           %[[S:.*]] = stablehlo.add
 // CHECK-NEXT:      "stablehlo.all_reduce"(%[[S]])
-// REMARK-NEXT: [simplify-all-reduces] stablehlo.all_reduce missed: a term of its operand is not proven uniform over the replica groups: an argument of the function may vary
+// REMARK-NEXT: [simplify-all-reduces] stablehlo.all_reduce missed: a term of its operand is not proven uniform over the replica groups: an argument of the function may differ between devices
 func.func public @start_of_each_device(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
   %eight = stablehlo.constant dense<8.0> : tensor<4xf32>
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -478,7 +478,7 @@ func.func public @start_of_each_device(%x: tensor<4xf32>, %y: tensor<4xf32>) -> 
 // CHECK-NEXT:      %[[S:.*]] = stablehlo.add %[[M]], %[[X]]
 // CHECK-NEXT:      "stablehlo.all_reduce"(%[[S]])
 // REMARK-NEXT: [simplify-all-reduces] stablehlo.all_reduce applied: a uniform term is added after it
-// REMARK-NEXT: [simplify-all-reduces] stablehlo.all_reduce missed: a term of its operand is not proven uniform over the replica groups: an argument of the function may vary
+// REMARK-NEXT: [simplify-all-reduces] stablehlo.all_reduce missed: a term of its operand is not proven uniform over the replica groups: an argument of the function may differ between devices
 func.func public @uniform_in_smaller_groups(%x: tensor<4xf32>) -> tensor<4xf32> {
   %eight = stablehlo.constant dense<8.0> : tensor<4xf32>
   %half = stablehlo.constant dense<0.5> : tensor<4xf32>

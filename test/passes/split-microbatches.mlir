@@ -417,7 +417,7 @@ func.func public @some_written(%x: tensor<8xf32>, %v: tensor<1xf32>) -> tensor<8
 // Legal when: no example depends on a sum over all of them, unless that is computed from inputs at little cost
 // CHECK-LABEL:   func.func public @batch_norm
 // CHECK-NOT:     stablehlo.while
-// REMARK-DAG: [split-microbatches] stablehlo.subtract missed: an example reads a sum over all examples, which stablehlo.reduce at {{.*}} makes of them
+// REMARK-DAG: [split-microbatches] stablehlo.subtract missed: an example reads a sum over all examples, computed by stablehlo.reduce at {{.*}}
 func.func public @batch_norm(%x: tensor<8x4xf32>, %w: tensor<4x4xf32>) -> tensor<f32> {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
   %h = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
@@ -431,7 +431,7 @@ func.func public @batch_norm(%x: tensor<8x4xf32>, %w: tensor<4x4xf32>) -> tensor
 // CHECK-LABEL:   func.func public @until_all_are_large
 // CHECK-COUNT-1: stablehlo.while
 // CHECK-NOT:     stablehlo.while
-// REMARK-DAG: [split-microbatches] stablehlo.compare missed: a loop reads a sum over all examples, which stablehlo.reduce at {{.*}} makes of them
+// REMARK-DAG: [split-microbatches] stablehlo.compare missed: a loop reads a sum over all examples, computed by stablehlo.reduce at {{.*}}
 func.func public @until_all_are_large(%x: tensor<8xf32>) -> tensor<8xf32> {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
   %large = stablehlo.constant dense<100.0> : tensor<f32>
@@ -490,7 +490,7 @@ func.func public @read_in_condition(%x: tensor<8xf32>, %w: tensor<8xf32>) -> ten
 // Legal when: no example depends on the maximum or minimum of all, with the same exception
 // CHECK-LABEL:   func.func public @relative_to_the_largest
 // CHECK-NOT:     stablehlo.while
-// REMARK-DAG: [split-microbatches] stablehlo.subtract missed: an example reads the extreme of all examples, which stablehlo.reduce at {{.*}} makes of them
+// REMARK-DAG: [split-microbatches] stablehlo.subtract missed: an example reads the maximum or minimum of all examples, computed by stablehlo.reduce at {{.*}}
 func.func public @relative_to_the_largest(%x: tensor<8x4xf32>, %w: tensor<4x4xf32>) -> tensor<f32> {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
   %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
@@ -504,7 +504,7 @@ func.func public @relative_to_the_largest(%x: tensor<8x4xf32>, %w: tensor<4x4xf3
 
 // CHECK-LABEL:   func.func public @at_most_the_smallest
 // CHECK-NOT:     stablehlo.while
-// REMARK-DAG: [split-microbatches] stablehlo.clamp missed: an example reads the extreme of all examples, which stablehlo.reduce at {{.*}} makes of them
+// REMARK-DAG: [split-microbatches] stablehlo.clamp missed: an example reads the maximum or minimum of all examples, computed by stablehlo.reduce at {{.*}}
 func.func public @at_most_the_smallest(%x: tensor<8x4xf32>, %w: tensor<4x4xf32>) -> tensor<f32> {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
   %high = stablehlo.constant dense<0x7F800000> : tensor<f32>

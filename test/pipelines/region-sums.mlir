@@ -19,7 +19,7 @@ sdy.mesh @mesh = <["data"=4, "model"=2]>
 // CHECK:         %[[W:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}], unreduced={"data"}> :
 // CHECK-NEXT:    sdy.sharding_constraint %[[W]] <@mesh, [{}, {}]> :
 // REMARK:      [defer-sync] sdy.all_reduce applied: 64 bytes per device, now reduced after the loop and not 4 times in it
-// REMARK-NEXT: stablehlo.all_reduce missed: the reduction is in a region of its own within the loop
+// REMARK-NEXT: stablehlo.all_reduce missed: the reduction is in a region within the body that is no branch
 // REMARK-NOT:  remark
 func.func public @block_in_a_loop(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> (tensor<4x4xf32>, tensor<4xf32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>

@@ -74,7 +74,7 @@ def test_a_chain_in_program_order() -> None:
     ]
     assert found.chain[0].law == "sum(x) / c = sum(x / c)"
     roles = [(fact.role, fact.op) for fact in found.uniform]
-    assert roles == [("the number of trips", "stablehlo.while")] + [
+    assert roles == [("the trip count", "stablehlo.while")] + [
         ("a factor", f"stablehlo.{name}") for name in ("divide", "multiply", "multiply")
     ]
     assert found.uniform[1].why == "computed on every device from constants"

@@ -203,7 +203,7 @@ LOOP = """%w:2 = stablehlo.while(%v = {start}, %j = {from_}) : tensor<f32>, tens
   %out = stablehlo.negate %w#0 : tensor<f32>"""
 CASE = """%w = "stablehlo.case"({index}) ({{ stablehlo.return %z : tensor<f32> }}, {{ stablehlo.return {value} : tensor<f32> }}) : (tensor<i32>) -> tensor<f32>
   %out = stablehlo.negate %w : tensor<f32>"""
-ARGUMENT = "an argument of the function may vary"
+ARGUMENT = "an argument of the function may differ between devices"
 
 
 @pytest.mark.parametrize(
@@ -224,17 +224,17 @@ ARGUMENT = "an argument of the function may vary"
         ),
         (
             "%id = stablehlo.replica_id : tensor<ui32> %out = stablehlo.convert %id : (tensor<ui32>) -> tensor<f32>",
-            "stablehlo.replica_id may give each device another result",
+            "stablehlo.replica_id may differ between devices",
         ),
         (
             '%out = stablehlo.custom_call @unknown(%z) : (tensor<f32>) -> tensor<f32>',
-            "stablehlo.custom_call may give each device another result",
+            "stablehlo.custom_call may differ between devices",
         ),
         (
             "%four = stablehlo.constant dense<4> : tensor<1xi64> %u = stablehlo.rng %z, %z, %four, distribution = UNIFORM : "
             "(tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<4xf32> %y = stablehlo.slice %u [0:1] : "
             "(tensor<4xf32>) -> tensor<1xf32> %out = stablehlo.reshape %y : (tensor<1xf32>) -> tensor<f32>",
-            "stablehlo.rng may give each device another result",
+            "stablehlo.rng may differ between devices",
         ),
     ],
 )  # fmt: skip
@@ -279,7 +279,7 @@ IS_SHARDED = "an argument of the manual computation is sharded over them"
         # ids that count replicas say nothing about the axes of the mesh
         ('"replica"', 4, ("[[0]]", "1x1"), "", 1, "", IS_SHARDED),
         # several replicas: even a replicated argument may hold other data in each
-        ("", 8, OVER_DATA, GLOBAL, 2, "", "stablehlo.custom_call may give each device another result"),
+        ("", 8, OVER_DATA, GLOBAL, 2, "", "stablehlo.custom_call may differ between devices"),
         # devices in another order: a group over data is spread over the mesh
         ('"replica"', 4, OVER_DATA, GLOBAL, 1, ", device_ids=[0, 2, 4, 6, 1, 3, 5, 7]", IS_SHARDED),
     ],
@@ -315,7 +315,7 @@ module attributes {{mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32}}
     return %0 : tensor<8xf32>
   }}
 }}"""
-MAY_DIFFER = "stablehlo.all_reduce may give each device another result"
+MAY_DIFFER = "stablehlo.all_reduce may differ between devices"
 
 
 @pytest.mark.parametrize(
@@ -373,7 +373,7 @@ NESTED = """%id = sdy.manual_computation() in_shardings=[] out_shardings=[<{mesh
     sdy.return %i : tensor<i32>
   }} : () -> tensor<i32>
   %out = stablehlo.negate %id : tensor<i32>"""
-PARTITION = "stablehlo.partition_id may give each device another result"
+PARTITION = "stablehlo.partition_id may differ between devices"
 
 
 @pytest.mark.parametrize(

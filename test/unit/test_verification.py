@@ -345,12 +345,12 @@ def test_gaps_that_were_there() -> None:
 
 GAPS = {
     "of the start": (f"%z2 = sdy.sharding_constraint %z1 {TAGGED}", "%z2 = stablehlo.negate %z1 : tensor<8x8xf32>", "carried value 1"),
-    "behind a linear op": (f"%t1 = sdy.sharding_constraint %t {TAGGED}", "%t1 = stablehlo.negate %t : tensor<8x8xf32>", "its result does not say so"),
+    "behind a linear op": (f"%t1 = sdy.sharding_constraint %t {TAGGED}", "%t1 = stablehlo.negate %t : tensor<8x8xf32>", "its result is not declared so"),
     "of the next value": (f"%a1 = sdy.sharding_constraint %a {TAGGED}", "%a1 = stablehlo.negate %a : tensor<8x8xf32>", "carried value 1"),
     "of the result": (f"%r = sdy.sharding_constraint %l#1 {TAGGED}", "%r = stablehlo.negate %l#1 : tensor<8x8xf32>", "carried value 1"),
-    "a sum with what is reduced": ("%a = stablehlo.add %sum, %t1", "%a = stablehlo.add %sum, %z", "what it adds up does not say so"),
+    "a sum with what is reduced": ("%a = stablehlo.add %sum, %t1", "%a = stablehlo.add %sum, %z", "its addends are not"),
     "an op that is not linear": ("%a = stablehlo.add %sum, %t1", "%a = stablehlo.maximum %sum, %t1", "stablehlo.maximum"),
-    "nothing to be unreduced": ("%a = stablehlo.add %sum, %t1", "%a = stablehlo.add %z, %z", "what it adds up does not say so"),
+    "nothing to be unreduced": ("%a = stablehlo.add %sum, %t1", "%a = stablehlo.add %z, %z", "its addends are not"),
     "other axes": ("%t1 = sdy.sharding_constraint %t <@mesh, [{}, {}], unreduced={\"data\"}>", "%t1 = sdy.sharding_constraint %t <@mesh, [{}, {}], unreduced={\"model\"}>", "transpose"),
     "no closing": ("return %s", "return %r", "func.return at"),
 }  # fmt: skip
@@ -373,8 +373,8 @@ def test_a_part_of_the_axes_asks_for_the_sum_over_the_others() -> None:
 
 BARRIERS = {
     "all of it": ("%d1, %x", "tensor<8x8xf32>, tensor<16x8xf32>", f"sdy.sharding_constraint %b#0 {TAGGED}", ""),
-    "an untagged result": ("%d1, %d", "tensor<8x8xf32>, tensor<8x8xf32>", "stablehlo.negate %b#0 : tensor<8x8xf32>", "its result does not say so"),
-    "an untagged operand": ("%d, %d1", "tensor<8x8xf32>, tensor<8x8xf32>", f"sdy.sharding_constraint %b#0 {TAGGED}", "its operand does not say so"),
+    "an untagged result": ("%d1, %d", "tensor<8x8xf32>, tensor<8x8xf32>", "stablehlo.negate %b#0 : tensor<8x8xf32>", "its result is not declared so"),
+    "an untagged operand": ("%d, %d1", "tensor<8x8xf32>, tensor<8x8xf32>", f"sdy.sharding_constraint %b#0 {TAGGED}", "its operand is not"),
 }  # fmt: skip
 
 
