@@ -175,7 +175,7 @@ def test_backward_passes_that_must_wait_stay(each: Loss) -> None:
     lowered = [paropt.jit(plain(each), passes=p, strict=True).lower(WEIGHTS, BATCHES) for p in ("inline-calls", FUSE)]
     assert lowered[0].as_text() == lowered[1].as_text()
     (remark,) = remarks_of(paropt.jit(plain(each), passes=FUSE, strict=True))
-    expected = {recurrent: "its trips depend on each other", weighted_by_the_total: "computed from the results"}
+    expected = {recurrent: "its trips depend on each other", weighted_by_the_total: "computed from results"}
     assert expected[each] in remark.text and not remark.applied
 
 
