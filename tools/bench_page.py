@@ -39,7 +39,7 @@ MORE_SYNC = {
 }
 
 REWRITE_REASON = (
-    "Beside parsing, verifying and printing the module: the first aim is a ratio of 2. The explicit form needs no "
+    "Beside parsing, verifying and printing the module: the target is a ratio of 2. The explicit form needs no "
     "propagation. A plain program needs Shardy's propagation on a copy of the whole module: the sharding of each "
     "operand depends on all others. Shardy's pipeline runs without its clean-up passes; the rest of it, in C++, is in "
     "the table. The remaining time goes into reading the shardings from Python, and into writing the constraints of "
@@ -255,7 +255,7 @@ def _rewrites(rewrites: Sequence[Rewrite], shares: Sequence[Share]) -> str:
         f"{os.getloadavg()[0]:.1f} at the end. The shortest of three runs or more."
     )
     beside = (
-        "Beside what jax and XLA take from the function to the executable, in a fresh process: the second aim is 5 %. "
+        "Beside what jax and XLA take from the function to the executable, in a fresh process. "
         "Of three times that both are measured, one after the other, the one with the middle share. Of the share, "
         "`propagation` is for Shardy's and to read its answer, op by op, which a plain program can't do without. "
         "`paropt.jit` also predicts what the executable reduces, and reads it: the last column ([jit.md](jit.md))."

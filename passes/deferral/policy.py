@@ -1,6 +1,6 @@
-"""The policy of `defer-sync`: mesh axes over which reductions may move, and values that may take memory.
+"""The option `policy` of defer-sync, expose-all-reduces and hoist-gathers: mesh axes over which reductions may move, and values that may take memory.
 
-Tests: test/passes/defer-sync-policy.mlir, test/unit/test_policy_choice.py.
+Tests: test/passes/defer-sync-policy.mlir, test/numeric/test_policies.py, test/numeric/test_hoisted_gathers.py.
 """
 
 from collections.abc import Sequence

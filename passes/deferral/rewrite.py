@@ -1,4 +1,6 @@
-"""The edit of a deferral: the loop carries partial sums, and one reduction of each follows it.
+"""Deferrals in a loop: which are worth it, the edit of each, and the remarks.
+
+The loop then carries partial sums, and one reduction of each follows it.
 
 Tests: test/passes/defer-sync.mlir, test/passes/defer-sync-nests.mlir.
 """

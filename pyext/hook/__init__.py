@@ -1,1 +1,1 @@
-"""The hook between `jax.jit` and the passes. The private names of jax are in here, each in one file."""
+"""The hook between `jax.jit` and the passes. Here and in jit.py, private names of jax are used."""

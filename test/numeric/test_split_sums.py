@@ -52,7 +52,12 @@ SEQUENCES = on_mesh(integers(MICRO_BATCHES, EXAMPLES, SEQUENCE, WIDTH), None, "d
 IMAGES = on_mesh(integers(MICRO_BATCHES, EXAMPLES, SEQUENCE, WIDTH), None, "data")
 
 LEFT_TO_XLA = {
-    "a split window": (convolved, on_mesh(integers(KERNEL, WIDTH, WIDTH)), SEQUENCES, "a convolution with a sharded window"),
+    "a split window": (
+        convolved,
+        on_mesh(integers(KERNEL, WIDTH, WIDTH)),
+        SEQUENCES,
+        "a convolution with a sharded window",
+    ),
     "unequal parts": (odd_features, on_mesh(integers(WIDTH, ODD)), BATCHES, "sharded into unequal parts"),
 }
 
