@@ -1,9 +1,9 @@
 """`paropt.jit`, `paropt.enabled` and `paropt.remarks`: passes inside `jax.jit`. docs/jit.md says what that covers.
 
-The one file that imports jax's lowering and compilation. jax lowers every program in `mlir.lower_jaxpr_to_module`, compiles it in
-`pxla.UnloadedMeshExecutable.from_hlo` and places its arguments in `pxla.shard_args`, which are wrapped here. The passes
-to run travel in a `jax.make_user_context`: it is part of the key of each of jax's caches, so programs with passes,
-without, or with other ones never meet.
+The one file that imports jax's lowering and compilation. jax lowers every program in `mlir.lower_jaxpr_to_module`,
+compiles it in `pxla.UnloadedMeshExecutable.from_hlo` and places its arguments in `pxla.shard_args`, which are wrapped
+here. The passes to run travel in a `jax.make_user_context`: it is part of the key of each of jax's caches, so programs
+with passes, without, or with other ones never meet.
 """
 
 import contextlib

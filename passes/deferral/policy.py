@@ -1,4 +1,4 @@
-"""The option `policy` of defer-sync, expose-all-reduces and hoist-gathers: mesh axes over which reductions may move, and values that may take memory.
+"""The option `policy` of the passes that have it: values that may take memory, mesh axes over which reductions move.
 
 Tests: test/passes/defer-sync-policy.mlir, test/numeric/test_policies.py, test/numeric/test_hoisted_gathers.py.
 """
