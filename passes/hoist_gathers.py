@@ -106,7 +106,7 @@ def hoist_gathers(
     Sources: FSDP's `reshard_after_forward=False`, for all micro-batches of a step; `zero_hpz_partition_size` of
     DeepSpeed.
     """
-    if policy not in HOLDS_PARAMETERS:
+    if policy not in HOLDS_PARAMETERS or not ops_of(module, WHILE, ALL_GATHER):
         return []
     dtype = float_type(gather_dtype, module.context)
     return [*_hoist_explicit(module, dtype), *_hoist_global(module, dtype)]

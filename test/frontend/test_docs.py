@@ -30,6 +30,7 @@ NOT_RUN = {
     "import jax, jax.numpy as jnp, numpy as np": "test/numeric/test_accumulate.py runs this page, whose model is its own",
     "// RUN: %par-opt %s --passes=erase-unused-reductions | FileCheck %s": "a test is shown by its beginning",
     "%r = while (%i = 0, %acc = %start) {           %d = while (%i = 0, %sum = 0) {": "test/frontend/test_readme.py",
+    '*_of("elementwise", "uniform",': "a row of passes/ir/op_table.py",
     "[axes]                              # names of your own for axes of the mesh": "the rules.toml of the commands",
 }
 # Pages that are run elsewhere.

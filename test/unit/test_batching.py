@@ -171,7 +171,7 @@ def test_a_sum_with_state_is_not_taken_before() -> None:
       %b = stablehlo.broadcast_in_dim %s, dims = [] : (tensor<f32>) -> tensor<8xf32>
       %m = stablehlo.multiply %x, %b : tensor<8xf32>
     """
-    with pytest.raises(Declined, match="reads a sum over all examples, which"):
+    with pytest.raises(Declined, match="reads a sum over all examples, computed by"):
         facts(step("%x: tensor<8xf32>, %w: tensor<8xf32>", body))
 
 

@@ -186,7 +186,7 @@ def test_rewrite_times_are_measured() -> None:
             {"plain_mlp_p4": 103, "explicit_mlp_p4": 102, "plain_mlp_p0": 200},
             "XLA alone reduces",
         ),
-        ("sync", "sync", {"plain_mlp_p7": 425, "explicit_mlp_p7": 400, "plain_mlp_p0": 500}, "The program splits"),
+        ("sync", "sync", {"plain_mlp_p7": 425, "explicit_mlp_p7": 400, "plain_mlp_p0": 500}, "The program shards"),
     ],
 )
 def test_page_says_why_there_is_more(tmp_path: Path, what: str, field: str, counts: dict[str, int], said: str) -> None:

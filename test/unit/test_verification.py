@@ -418,7 +418,7 @@ def test_what_a_program_comes_with_is_known_inlined_as_well() -> None:
 
 def test_a_condition_that_reads_it() -> None:
     text = STEP.replace("%p = ", "%bad = stablehlo.abs %sum : tensor<8x8xf32>\n%p = ")
-    assert any("its condition reads a value" in line for line in gaps(module(text).operation))
+    assert any("its condition reads an unreduced value" in line for line in gaps(module(text).operation))
 
 
 # ---- what XLA makes of the program as it was
