@@ -14,7 +14,8 @@ PACKAGES = {
     "optax_steps": ("optax", "flax"),
 }
 
-DEFAULT, FINITE, DEFER = "grad-sync", "grad-sync{finite=true}", "grad-sync{policy=defer}"
+DEFAULT, FINITE = "grad-sync", "grad-sync{finite=true}"
+DEFER, ONCE = "grad-sync{policy=defer}", "grad-sync{policy=once}"
 
 
 IN_BRANCH = """\
@@ -82,6 +83,7 @@ ENTRIES = (
     _levanter(
         "levanter_fsdp_defer", "GPT-2, fully sharded, gradients whole until the end", "gpt2", DEFER, sharded=True
     ),
+    _levanter("levanter_fsdp_once", "GPT-2, fully sharded, gathered once and reduced once", "gpt2", ONCE, sharded=True),
     replace(
         _jitted("keras_scan", "GPT-2 of keras-hub, a scan of `Model.train_step`", "keras_steps:gpt2_scan", FINITE),
         more=IN_BRANCH,
@@ -104,6 +106,7 @@ ENTRIES = (
     _nnx("flax_nnx", "nnx transformer, data-parallel, `nnx.jit` and `nnx.scan`"),
     _nnx("flax_nnx_fsdp", "nnx transformer, fully sharded", sharded=True),
     _nnx("flax_nnx_fsdp_defer", "nnx transformer, fully sharded, gradients whole until the end", DEFER, sharded=True),
+    _nnx("flax_nnx_fsdp_once", "nnx transformer, fully sharded, gathered once and reduced once", ONCE, sharded=True),
     _enabled("equinox", "transformer, `filter_jit`", "equinox_steps:classifier", "train(model, state, batch, key)"),
     _jitted("optax_microbatch", "`microbatching.microbatch`, mean", "optax_steps:microbatch", kind="MEAN"),
     _jitted("optax_running_mean", "the same, running mean", "optax_steps:microbatch", kind="RUNNING_MEAN"),
