@@ -25,10 +25,7 @@ from paropt.passes.sharding.shardings import (
     read_sharding,
     without,
 )
-from paropt.passes.spmd.as_slices import has_slices, write_as_slices
-from paropt.passes.spmd.branch_results import in_thirds, needs_third, require_thirds, unreduced_zeros
 from paropt.passes.spmd.close_sum import Scatter, scattered, scatters
-from paropt.passes.spmd.complex_numbers import is_complex_product, joined, parts_of, take_apart
 from paropt.passes.spmd.exposed import Exposed, apart
 from paropt.passes.spmd.global_form import (
     erase_exposed,
@@ -42,10 +39,13 @@ from paropt.passes.spmd.global_form import (
     summed_axes,
     take_back_unmoved,
 )
-from paropt.passes.spmd.in_place import require_in_place
 from paropt.passes.spmd.pin import hold, unlike_alone
 from paropt.passes.spmd.region_sums import Region
 from paropt.passes.spmd.shard_map_sums import Opening, open_sum, openings
+from paropt.passes.spmd.xla_quirks.as_slices import has_slices, write_as_slices
+from paropt.passes.spmd.xla_quirks.branch_results import in_thirds, needs_third, require_thirds, unreduced_zeros
+from paropt.passes.spmd.xla_quirks.complex_numbers import is_complex_product, joined, parts_of, take_apart
+from paropt.passes.spmd.xla_quirks.in_place import require_in_place
 from paropt.passes.support.registry import register
 from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.support.traversal import defining_op, is_in, module_of, op_of

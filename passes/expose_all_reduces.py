@@ -41,10 +41,10 @@ from paropt.passes.spmd.producers import ROWS as PRODUCERS
 from paropt.passes.spmd.producers import Producer, closed_sums, producers
 from paropt.passes.spmd.region_sums import SummingRegion, region_sums, summing_regions
 from paropt.passes.spmd.running_maxima import extremes_by_device
-from paropt.passes.spmd.scatter_rows import rows_apart
 from paropt.passes.spmd.shard_map_sums import terms_apart
 from paropt.passes.spmd.sharded_sums import are_layers_sharded, cut_of, is_activation, sharded_sums, whole_sums
-from paropt.passes.spmd.swaps import as_operands_lie
+from paropt.passes.spmd.xla_quirks.scatter_rows import rows_apart
+from paropt.passes.spmd.xla_quirks.swaps import as_operands_lie
 from paropt.passes.support.registry import Bytes, On, OnlyWith, register
 from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.support.traversal import module_of, ops_of

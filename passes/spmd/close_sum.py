@@ -24,7 +24,7 @@ from paropt.passes.sharding.collectives import ADD, ALL_REDUCE, REDUCE_SCATTER
 from paropt.passes.sharding.device_dimension import Placed, Result, all_axes, computed
 from paropt.passes.sharding.meshes import Mesh
 from paropt.passes.sharding.shardings import Axes, Sharding, closed_sharding, has_part, mesh_behind, names_of
-from paropt.passes.spmd.swaps import is_swap
+from paropt.passes.spmd.xla_quirks.swaps import is_swap
 from paropt.passes.support.traversal import module_of, op_of
 
 _PERMUTE = "stablehlo.collective_permute"

@@ -48,10 +48,10 @@ from paropt.passes.sharding.shardings import (
     unsplit,
 )
 from paropt.passes.spmd.exposed import made_by
-from paropt.passes.spmd.in_place import why_not_in_place
-from paropt.passes.spmd.operand_gathers import Gather, is_gathered_alike
 from paropt.passes.spmd.producers import SCATTER, Producer
 from paropt.passes.spmd.sharded_sums import Cut
+from paropt.passes.spmd.xla_quirks.in_place import why_not_in_place
+from paropt.passes.spmd.xla_quirks.operand_gathers import Gather, is_gathered_alike
 from paropt.passes.support.traversal import defining_op, is_read_once, module_of, op_of, ops_of
 
 _WHOLE = "paropt.whole"  # of a reduce_scatter: the constraint that stood there

@@ -34,9 +34,9 @@ from paropt.passes.sharding.shardings import (
     result_shardings,
     without,
 )
-from paropt.passes.spmd.exchanges import exchanges, require_not_exchanged
-from paropt.passes.spmd.in_place import Split, require_cut_in_place, require_kept, split_by
-from paropt.passes.spmd.operand_gathers import Gather, gathers
+from paropt.passes.spmd.xla_quirks.exchanges import exchanges, require_not_exchanged
+from paropt.passes.spmd.xla_quirks.in_place import Split, require_cut_in_place, require_kept, split_by
+from paropt.passes.spmd.xla_quirks.operand_gathers import Gather, gathers
 from paropt.passes.support.remarks import Declined, require
 from paropt.passes.support.traversal import is_within, module_of, ops_of
 

@@ -17,7 +17,7 @@ from unit.clusters import available
 from paropt.clusters.targets import TargetError, get
 from paropt.hlo.census import Collective, census
 
-FOLDER = "passes/spmd"
+FOLDER = "passes/spmd/xla_quirks"
 CPU, TPU, GPU = "cpu:8", "tpu:v5e:2x4", "gpu:h100:1x1x8"
 
 Symptom = Callable[[str, str], bool]  # of a target and a program: whether XLA still does it

@@ -38,7 +38,7 @@ WORK_LISTS = {
     "passes/inline_calls.py _callees_first": "Tarjan's strongly connected components, of names of functions",
     "passes/rewrite/erase.py erase_unread": "what it walks over is erased on the way, and must not be remembered",
     "passes/sharding/depth_first.py _depth_first": "XLA's order of ops, of numbers; it stands below the engine",
-    "passes/spmd/in_place.py split_by": "takes axes for the factors of a dimension, one after the other",
+    "passes/spmd/xla_quirks/in_place.py split_by": "takes axes for the factors of a dimension, one after the other",
     "passes/unrolled/packs.py _align": "two queues: what does not look alike waits for all others",
 }
 
@@ -142,12 +142,38 @@ def test_a_reader_finds_the_tests_of_a_file(path: Path) -> None:
     """A test imports it, or its docstring ends in `Tests: test/passes/a.mlir, test/unit/test_b.py.`"""
     last = (ast.get_docstring(ast.parse(path.read_text())) or "").splitlines()[-1]
     if not last.startswith("Tests: "):
-        name = f"paropt.passes.{path.parent.name}.{path.stem}"
+        name = ".".join(["paropt", *path.relative_to(ROOT).with_suffix("").parts])
         assert any(is_within(found, name) for found in TESTED), "no test imports it, and it names none"
         return
     assert last.endswith(".")
     named = last.removeprefix("Tests: ").removesuffix(".").split(", ")
     assert [file for file in named if not (ROOT / file).is_file()] == []
+
+
+QUIRKS = [path for path in SHARED if path.parent.name == "xla_quirks"]
+
+
+@pytest.mark.parametrize("path", QUIRKS, ids=lambda path: path.stem)
+def test_a_quirk_says_where_it_was_seen(path: Path) -> None:
+    """Its docstring has three lines for that, and the design page has the test in the file's row."""
+    doc = ast.get_docstring(ast.parse(path.read_text())) or ""
+    said = re.search(r"^Target: .+\.\nMeasured with: jaxlib \d.+\.\nReproducer: (.+)::(.+)\.$", doc, re.M)
+    assert said is not None, "its docstring has no three lines Target, Measured with, Reproducer"
+    test, function = said.groups()
+    assert f"def {function}(" in (ROOT / test).read_text()
+    assert quirk_rows().get(path.name) == test
+
+
+def quirk_rows() -> dict[str, str]:
+    """The test of each file, as the table of the design page has it."""
+    page = (ROOT / "docs" / "design.md").read_text()
+    row = r"^\| \[(\w+\.py)\]\(\.\./passes/spmd/xla_quirks/\1\) \|.*\| \[\w+\.py\]\(\.\./(\S+)\) \|$"
+    return dict(re.findall(row, page, re.M))
+
+
+def test_the_design_page_has_a_row_for_each_quirk() -> None:
+    assert QUIRKS
+    assert sorted(quirk_rows()) == sorted(path.name for path in QUIRKS)
 
 
 def test_no_two_files_share_a_name() -> None:

@@ -25,7 +25,7 @@ ALLOWED = {
     "sharding/annotations.py: _WRITTEN": "which attribute of each is a sharding",
     "sharding/annotations.py: _is_accumulated": "what a loop has accumulated, reduced or not yet, as our passes write it",
     "sharding/propagation.py: _WAS": "what Shardy and we make of each",
-    "spmd/as_slices.py: has_slices": "those that are written as slices, each in its own way, where they have one index",
+    "spmd/xla_quirks/as_slices.py: has_slices": "those that are written as slices, each in its own way, where they have one index",
 }
 
 

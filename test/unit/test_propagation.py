@@ -9,9 +9,9 @@ from paropt.passes import expose_all_reduces
 from paropt.passes.sharding import propagation
 from paropt.passes.sharding.chlo import RULE, add_chlo_rules
 from paropt.passes.sharding.propagation import Propagated
-from paropt.passes.spmd import in_place
 from paropt.passes.spmd.producers import ROWS
 from paropt.passes.spmd.sharded_sums import whole_sums
+from paropt.passes.spmd.xla_quirks import in_place
 from paropt.passes.support.context import make_context
 from paropt.passes.support.pipeline import Pipeline
 from paropt.passes.support.traversal import all_ops_of, ops_of

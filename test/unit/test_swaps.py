@@ -8,7 +8,7 @@ from jaxlib.mlir import ir
 from paropt.passes.sharding.shardings import Axes, Sharding
 from paropt.passes.spmd.close_sum import Scatter, scatters
 from paropt.passes.spmd.producers import Producer
-from paropt.passes.spmd.swaps import as_operands_lie
+from paropt.passes.spmd.xla_quirks.swaps import as_operands_lie
 from paropt.passes.support.context import make_context
 from paropt.passes.support.traversal import ops_of
 

@@ -4,6 +4,11 @@
                                 %c1 = add %c, %s
 
 The partitioner reduces the former in each trip, for `%c` is on all devices; so `counts.at[labels].add(1)` is written.
+Nor can `%c` be unreduced: where the rows are sharded, XLA drops all addends of `%c` but those of one device.
+
+Target: CPU.
+Measured with: jaxlib 0.10.2; 0.12.0.1.
+Reproducer: test/numeric/test_xla_quirks.py::test_xla_still_does_it.
 
 Tests: test/passes/expose-all-reduces.mlir, test/numeric/test_user_programs.py.
 """

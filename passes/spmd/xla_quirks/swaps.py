@@ -3,6 +3,10 @@
 Where Shardy shards the gradient of a parameter over the axis of the examples, and an operand shards the same dimension
 over another axis of that size, XLA's partitioner does not all-gather the operand: each device computes the part for its
 columns, and the partial sums are exchanged by an all-to-all.
+
+Target: CPU, TPU, GPU.
+Measured with: jaxlib 0.10.2; 0.12.0.1 (CPU and TPU).
+Reproducer: test/numeric/test_xla_quirks.py::test_xla_still_does_it.
 """
 
 from collections.abc import Sequence

@@ -4,6 +4,10 @@ Shardy aborts the process on a `stablehlo.if` whose results are unreduced over d
 several results that are; a `case` both follow. But XLA:GPU makes an `if` of each `case` of two that is chosen by a
 predicate, as JAX's `lax.cond` is; of three, it can't.
 
+Target: TPU, GPU; CPU with jaxlib 0.10.2, and for parts of axes.
+Measured with: jaxlib 0.10.2; 0.12.0.1 (CPU and TPU).
+Reproducer: test/numeric/test_xla_quirks.py::test_xla_still_does_it.
+
 Tests: test/passes/annotate-unreduced.mlir, test/numeric/test_plain_branches.py.
 """
 
@@ -18,7 +22,7 @@ from paropt.passes.ir.types import is_float, tensor_of
 from paropt.passes.rewrite.residual_split import neutral
 from paropt.passes.sharding.explicit_ops import constrained
 from paropt.passes.sharding.shardings import Sharding, closed_sharding, has_part, parts_in, rank_of, read_sharding
-from paropt.passes.spmd.complex_numbers import joined
+from paropt.passes.spmd.xla_quirks.complex_numbers import joined
 from paropt.passes.support.remarks import require
 from paropt.passes.support.traversal import module_of
 
