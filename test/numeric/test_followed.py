@@ -6,6 +6,7 @@ followed.py is wrong, or one that says what XLA does not follow is no longer nee
 
 from typing import NamedTuple
 
+import jax
 import pytest
 from numeric.oracle import assert_same, optimized, optimized_hlo
 from unit.clusters import available
@@ -417,8 +418,12 @@ def test_products_of_complex_numbers_are_not_followed_as_they_are(target: str, m
 @pytest.mark.parametrize("target", ["tpu:v5e:2x4"], indirect=True)
 @pytest.mark.parametrize("op", LEFT_SUMS)
 def test_sums_of_complex_numbers_are_not_followed(op: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """XLA:TPU of jaxlib before 0.12 aborts at them; a later one compiles them. They stay reduced while both are in use."""
     monkeypatch.setattr(followed, "LEFT", {})
     after = deferred(module([LEFT_SUMS[op]]))
     assert "unreduced" in after
+    if jax.__version_info__ >= (0, 12):
+        assert get(target).compile(after).hlo
+        return
     with pytest.raises(TargetError, match="died of SIGABRT"):
         get(target).compile(after)
