@@ -419,11 +419,11 @@ def drawn_at_once(weights: Tree, x: jax.Array, y: jax.Array, key: jax.Array) -> 
 
 RBG = jax.random.key(3, impl="rbg")
 REFUSED: list[tuple[Callable[..., jax.Array], tuple[Any, ...], str]] = [
-    (batch_norm, (WEIGHTS, X, Y), "an example reads a sum over all examples, which stablehlo.reduce at"),
+    (batch_norm, (WEIGHTS, X, Y), "an example reads a sum over all examples, computed by stablehlo.reduce at"),
     (contrastive, (WEIGHTS, X, Y), "stablehlo.dot_general combines each example with all others"),
     (hardest_examples, (WEIGHTS, X, Y), "chlo.top_k works across the examples"),
     (capacity, (WEIGHTS, X, Y), "stablehlo.reduce_window works across the examples"),
-    (balance, (WEIGHTS, X, Y), "an example reads a sum over all examples, which stablehlo.reduce at"),
+    (balance, (WEIGHTS, X, Y), "an example reads a sum over all examples, computed by stablehlo.reduce at"),
     (drawn_at_once, (WEIGHTS, X, Y, RBG), "random numbers of all examples are drawn at once"),
 ]
 
