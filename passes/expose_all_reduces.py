@@ -69,8 +69,9 @@ def expose_all_reduces(
     axes: Annotated[MeshAxes, "Mesh axes over which reductions may move, separated by commas; empty: all."] = "",
     scatters: Annotated[
         Literal["written", "left"],
-        "Sums that are reduced in every iteration as before, and split: write the reduce_scatter, or leave it to the "
-        "compiler, as is the default on GPU. XLA:GPU makes one itself; of one that is written it takes the first "
+        "Sums that are reduced in every iteration as before, and sharded: write the reduce_scatter, or leave it to the "
+        "compiler, as paropt.jit and paropt.audit do for GPUs. XLA:GPU makes one itself; of one that is written it "
+        "takes the first "
         "out of a loop over layers, whose buffers are then there twice.",
         On("gpu", "left"),
     ] = "written",

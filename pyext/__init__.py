@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from paropt.markers import mark_gradient as mark_gradient
     from paropt.modules.modules import optimize as optimize
     from paropt.policies import policies as policies
-    from paropt.reports import json_form as report_json  # noqa: F401
+    from paropt.reports import json_form as report_json  # noqa: F401  its name differs from the file's
 
 _MODULE_OF = {
     "accumulate": "paropt.accumulate",

@@ -33,8 +33,8 @@ class Policy:
 
     @property
     def may_unscatter(self) -> bool:
-        """Whether a reduce_scatter may leave a loop, which then carries the unscattered sum."""
-        return self.name in HOLDS_SUMS or self.name == "auto"
+        """Whether each reduce_scatter leaves its loop that may: with `auto` some stay, and keep their form."""
+        return self.name in HOLDS_SUMS
 
     def require_axes(self, reduction: Reduction, meshes: tuple[Mesh, ...]) -> None:
         """Declines unless `axes` are not restricted, or have those over which `reduction` reduces."""

@@ -23,7 +23,8 @@ def figure() -> tuple[list[str], list[str]]:
     middle = re.search(r"\{ +", lines[0])
     assert middle
     columns = [line[: middle.end()].rstrip() for line in lines], [line[middle.end() :].rstrip() for line in lines]
-    return tuple([line for line in column if line] for column in columns)  # type: ignore[return-value]
+    left, right = ([line for line in column if line] for column in columns)
+    return left, right
 
 
 def drawn(block: ir.Block, indent: str = "") -> Iterator[str]:
