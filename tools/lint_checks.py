@@ -1,4 +1,4 @@
-"""Finds FileCheck lines that FileCheck ignores: a check that cannot fail is not a test.
+"""Finds FileCheck lines that FileCheck ignores: a check that cannot fail is not a test. And files too long to be read.
 
 `lint_checks.py PATH...` looks at each file, and at the .mlir files under each folder.
 """
@@ -17,6 +17,7 @@ SUFFIX = r"(?:-(?:NEXT|SAME|NOT|DAG|LABEL|EMPTY|COUNT-[1-9]\d*))?(?:\{LITERAL\})
 SHOUTED = re.compile(r"(?P<name>[A-Z][A-Z0-9_-]{2,})\s*:")
 OTHER_NOTES = frozenset({"RUN", "NUMERIC", "XFAIL", "REQUIRES", "UNSUPPORTED", "DEFINE", "REDEFINE"})
 
+LONGEST = 800  # lines of a file: a longer one is cut by topic, into PASS-TOPIC.mlir
 
 # What makes of a command a test, or keeps its output for the next command.
 LOOKED_AT = re.compile(r"FileCheck|--verify-diagnostics|\b(?:not|diff|cmp|grep)\b|\s-o\s|>")
@@ -31,8 +32,13 @@ class Finding(NamedTuple):
 
 
 def findings(text: str) -> list[Finding]:
-    """What is wrong with the checks of a lit file."""
-    return sorted([*_runs(text), *_checks(text)])
+    """What is wrong with the checks of a lit file, and its length."""
+    return sorted([*_runs(text), *_checks(text), *_length(text)])
+
+
+def _length(text: str) -> Iterator[Finding]:
+    if (lines := len(text.splitlines())) > LONGEST:
+        yield Finding(lines, f"{lines} lines, and at most {LONGEST} are read: cut the file by topic")
 
 
 def _commands(text: str) -> list[tuple[int, str]]:

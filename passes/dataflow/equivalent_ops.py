@@ -1,6 +1,6 @@
 """Equivalent ops of a block: the same ops on the same values. XLA merges them.
 
-Tests: test/passes/merge-repeated-ops.mlir, test/passes/defer-sync.mlir.
+Tests: test/passes/merge-repeated-ops.mlir, test/passes/defer-sync-duplicates.mlir.
 """
 
 from collections import defaultdict

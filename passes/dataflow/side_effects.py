@@ -1,6 +1,6 @@
 """Ops without side effects: they may run anywhere, and any number of times.
 
-Tests: test/passes/roll-accumulation.mlir, test/passes/fuse-loops.mlir.
+Tests: test/passes/roll-accumulation-order.mlir, test/passes/fuse-loops.mlir.
 """
 
 from jaxlib.mlir import ir

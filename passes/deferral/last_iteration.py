@@ -1,6 +1,6 @@
 """A branch of the last iteration only, sunk out of its loop: users write "sync on the last micro-batch" like that.
 
-Tests: test/passes/defer-sync.mlir, test/numeric/test_user_programs.py.
+Tests: test/passes/defer-sync-regions.mlir, test/numeric/test_user_programs.py.
 """
 
 from jaxlib.mlir import ir

@@ -1,6 +1,6 @@
 """Costs and savings of replicating a sum that a program shards, or of leaving its sharding to its readers.
 
-Tests: test/passes/expose-all-reduces.mlir, test/numeric/test_held_splits.py.
+Tests: test/passes/expose-all-reduces-sharded.mlir, test/numeric/test_held_splits.py.
 """
 
 from collections.abc import Iterable

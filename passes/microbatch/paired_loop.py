@@ -1,6 +1,6 @@
 """The loop that runs each iteration of a loop right after an iteration of another.
 
-Tests: test/passes/fuse-loops.mlir, test/property/test_loop_pairs.py.
+Tests: test/passes/fuse-loops-reads.mlir, test/property/test_loop_pairs.py.
 """
 
 from jaxlib.mlir import ir

@@ -1,6 +1,6 @@
 """The ops of `expose-all-reduces`, in components without a common value: each may be reverted alone.
 
-Tests: test/passes/annotate-unreduced.mlir, test/numeric/test_region_sums.py.
+Tests: test/passes/annotate-unreduced-reductions.mlir, test/numeric/test_region_sums.py.
 """
 
 from collections.abc import Iterator

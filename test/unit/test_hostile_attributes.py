@@ -17,13 +17,15 @@ from paropt.passes.support.traversal import all_ops_of
 
 PAR_OPT = Path(sys.executable).with_name("par-opt")
 
-# Files whose modules have between them what jax, Shardy and passes of ours write, and the passes that read it.
+# Files (`*`: all of a pass) whose modules have between them what jax, Shardy and passes of ours write, and the passes
+# that read it.
 CORPUS = {
     "annotate-aliases": "annotate-aliases",
     "annotate-contract": "annotate-contract",
-    "annotate-unreduced": "annotate-unreduced",
+    "annotate-unreduced*": "annotate-unreduced",
     "decompose-all-reduces": "decompose-all-reduces",
     "defer-sync-policy": "defer-sync",
+    "defer-sync-own-shards": "defer-sync",
     "inline-calls": "inline-calls,outline-accumulation",
 }
 VALUES = (
@@ -72,7 +74,8 @@ def _changed(data: bytes, site: tuple[int, str, str, int], value: str) -> bytes 
 def test_wrong_attributes_are_refused_or_read(stem: str) -> None:
     seen: set[tuple[str, str, str]] = set()
     refused = 0
-    for text in (LIT / f"{stem}.mlir").read_text().split("// -----\n"):
+    texts = [file.read_text() for file in sorted(LIT.glob(f"{stem}.mlir"))]
+    for text in "// -----\n".join(texts).split("// -----\n"):
         module = ir.Module.parse(text, make_context())
         ops, data = all_ops_of(module.operation), bytecode_of(module)
         for site in _sites(module):

@@ -84,3 +84,11 @@ def test_exit_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main([str(tmp_path)]) == 1
     assert capsys.readouterr().out == f"{file}:3: error: FileCheck ignores this line: // CHECK-NEXT y\n"
     assert main([]) == 2
+
+
+def test_a_file_that_is_too_long_to_be_read() -> None:
+    text = RUN + "// CHECK: x\n"
+    assert findings(text + "\n" * (lint_checks.LONGEST - 2)) == []
+    assert [str(found) for found in findings(text + "\n" * (lint_checks.LONGEST - 1))] == [
+        "801: error: 801 lines, and at most 800 are read: cut the file by topic"
+    ]

@@ -8,7 +8,7 @@ Target: TPU, GPU; CPU with jaxlib 0.10.2, and for parts of axes.
 Measured with: jaxlib 0.10.2; 0.12.0.1 (CPU and TPU).
 Reproducer: test/numeric/test_xla_quirks.py::test_xla_still_does_it.
 
-Tests: test/passes/annotate-unreduced.mlir, test/numeric/test_plain_branches.py.
+Tests: test/passes/annotate-unreduced-regions.mlir, test/numeric/test_plain_branches.py.
 """
 
 from collections.abc import Mapping, Sequence

@@ -4,7 +4,7 @@ Target: TPU, GPU.
 Measured with: jaxlib 0.10.2; 0.12.0.1 (TPU).
 Reproducer: test/numeric/test_xla_quirks.py::test_xla_still_does_it.
 
-Tests: test/passes/expose-all-reduces.mlir, test/numeric/test_hybrid_sharding.py.
+Tests: test/passes/expose-all-reduces-rows.mlir, test/numeric/test_hybrid_sharding.py.
 """
 
 from collections.abc import Collection, Sequence

@@ -1,0 +1,89 @@
+// Running maxima and minima.
+
+// RUN: %par-opt %s --passes=expose-all-reduces --split-input-file | FileCheck %s
+// RUN: %par-opt %s --passes=expose-all-reduces --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
+
+sdy.mesh @mesh = <["data"=4, "model"=2]>
+
+// Legal when: a running maximum or minimum is of a type with an identity element, and the loop only keeps it
+// CHECK-LABEL:   func.func public @running_maximum_that_is_read
+// CHECK:           stablehlo.while({{.*}}) : tensor<i32>, tensor<16xf32>
+// CHECK-NOT:       sdy.sharding_constraint
+// CHECK:           return
+// REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: the loop does more with a running maximum or minimum than keep it
+func.func public @running_maximum_that_is_read(%x: tensor<64x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %start: tensor<16xf32>) -> tensor<16xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<16xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<64x16xf32>
+    %y = stablehlo.add %x, %ts : tensor<64x16xf32>
+    %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %m = stablehlo.reduce(%y init: %low) applies stablehlo.maximum across dimensions = [0] : (tensor<64x16xf32>, tensor<f32>) -> tensor<16xf32>
+    %k = stablehlo.maximum %acc, %m : tensor<16xf32>
+    %n = stablehlo.multiply %k, %m : tensor<16xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<16xf32>
+  }
+  return %w#1 : tensor<16xf32>
+}
+
+// Legal when: the examples of a running maximum are sharded into equal parts, over whole axes of the mesh
+// CHECK-LABEL:   func.func public @maximum_of_unequal_parts
+// CHECK:           stablehlo.while({{.*}}) : tensor<i32>, tensor<16xf32>
+// CHECK-NOT:       sdy.sharding_constraint
+// CHECK:           return
+// REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: it is sharded into unequal parts, or over a part of an axis
+// NUMERIC: skip (unequal parts of arguments are not made)
+func.func public @maximum_of_unequal_parts(%x: tensor<63x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %start: tensor<16xf32>) -> tensor<16xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<16xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<63x16xf32>
+    %y = stablehlo.add %x, %ts : tensor<63x16xf32>
+    %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %m = stablehlo.reduce(%y init: %low) applies stablehlo.maximum across dimensions = [0] : (tensor<63x16xf32>, tensor<f32>) -> tensor<16xf32>
+    %n = stablehlo.maximum %acc, %m : tensor<16xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<16xf32>
+  }
+  return %w#1 : tensor<16xf32>
+}
+
+// Worth it when: a loop that keeps a maximum or minimum makes more than one iteration
+// CHECK-LABEL:   func.func public @maximum_of_one_trip
+// CHECK:           stablehlo.while({{.*}}) : tensor<i32>, tensor<16xf32>
+// CHECK-NOT:       sdy.sharding_constraint
+// CHECK:           return
+// REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: in one trip it is taken over devices once, as after it
+func.func public @maximum_of_one_trip(%x: tensor<64x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %start: tensor<16xf32>) -> tensor<16xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<16xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %one : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<64x16xf32>
+    %y = stablehlo.add %x, %ts : tensor<64x16xf32>
+    %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %m = stablehlo.reduce(%y init: %low) applies stablehlo.maximum across dimensions = [0] : (tensor<64x16xf32>, tensor<f32>) -> tensor<16xf32>
+    %n = stablehlo.maximum %acc, %m : tensor<16xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<16xf32>
+  }
+  return %w#1 : tensor<16xf32>
+}
