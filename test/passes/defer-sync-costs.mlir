@@ -1,4 +1,4 @@
-// Worth it when: bytes that are reduced after the loop beside those in it.
+// Bytes that are reduced after the loop beside those in it.
 
 // RUN: %par-opt %s --passes=defer-sync --split-input-file | FileCheck %s
 // RUN: %par-opt %s --passes=defer-sync --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
