@@ -28,6 +28,16 @@ extras: $(STAMP) ## Install the TPU and GPU compilers that the target tests use:
 demo: $(STAMP) ## Train the transformer with and without par-opt; table, picture and modules in demo-out/
 	$(BIN)/python tools/demo.py --out demo-out
 
+# A sample of each kind of test; numeric/test_corpus.py executes the text tests.
+QUICK_LIT := test/pipelines test/passes/fuse-all-reduces.mlir test/passes/defer-sync.mlir
+QUICK_TESTS := $(addprefix test/,unit/test_declarations.py unit/test_layout.py unit/test_op_lists.py unit/test_linearity.py \
+	frontend/test_readme.py numeric/test_user_programs.py property/test_loop_pairs.py)
+
+quick: $(STAMP) lint ## Lint and a sample of each kind of test, in under 90 seconds
+	$(BIN)/lit -q -j$(JOBS) $(QUICK_LIT)
+	$(BIN)/python -m pytest -q -n $(JOBS) $(QUICK_TESTS)
+	$(BIN)/python -m pytest -q test/numeric/test_corpus.py -k '[defer-sync-costs'
+
 test: $(STAMP) lint lit pytest ## Everything: lint, text tests, numeric, property and unit tests
 
 lit: $(STAMP) ## FileCheck tests, with PyPI's filecheck and, where it is installed, LLVM's FileCheck
@@ -63,4 +73,4 @@ docs: $(STAMP) ## Write docs/passes.md from the passes
 clean: ## Remove what the other targets made
 	rm -rf $(VENV) $(VENV)-levanter build demo-out .pytest_cache .hypothesis .ruff_cache .mypy_cache
 
-.PHONY: help setup extras demo test lit pytest nightly lint bench gallery docs clean
+.PHONY: help setup extras demo quick test lit pytest nightly lint bench gallery docs clean
