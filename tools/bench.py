@@ -20,13 +20,15 @@ sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve
 
 import bench_page  # noqa: E402  after the environment is set
 import bench_rewrite  # noqa: E402
+import bench_sharded  # noqa: E402
 import bench_times  # noqa: E402
 import matplotlib  # noqa: E402
 from bench_counts import TARGETS, count  # noqa: E402
-from programs.catalog import MATRIX  # noqa: E402
+from programs.catalog import LAYERS, MATRIX  # noqa: E402
 
 matplotlib.use("Agg")
 
+PROGRAMS = MATRIX | LAYERS
 STEP_TIMES = ("explicit_mlp_p0", "explicit_mlp_p1")
 PAIRS = 25
 
@@ -43,13 +45,24 @@ def main() -> int:
         )
         _say(f"wrote the rewrite times in {options.out}")
         return 0
-    counts = [count(target, options.programs, progress=_say) for target in options.targets]
+    if options.only_sharded:
+        bench_page.write_sharded(options.out, _sharded(options))
+        _say(f"wrote the counts of sharded programs in {options.out}")
+        return 0
+    names = [name for name in options.programs if name in MATRIX]
+    counts = [count(target, names, progress=_say) for target in options.targets]
+    sharded = _sharded(options)
     times = [] if options.no_times else list(bench_times.measure(STEP_TIMES, PAIRS, progress=_say))
     rewrites = [] if options.no_times else list(bench_rewrite.measure(_say))
     shares = [] if options.no_times else list(bench_rewrite.measure_shares(_say))
-    bench_page.write(options.out, counts, times, command=_command(), rewrites=rewrites, shares=shares)
+    bench_page.write(options.out, counts, times, command=_command(), sharded=sharded, rewrites=rewrites, shares=shares)
     _say(f"wrote {options.out} and {options.out.with_suffix('.png')}")
     return 0
+
+
+def _sharded(options: argparse.Namespace) -> list[bench_sharded.Counts]:
+    names = [name for name in options.programs if name in bench_sharded.PROGRAMS]
+    return [bench_sharded.count(target, names, progress=_say) for target in options.targets] if names else []
 
 
 def _command() -> str:
@@ -65,7 +78,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--programs",
         type=_programs,
-        default=list(MATRIX),
+        default=list(PROGRAMS),
         metavar="NAMES",
         help="names or patterns, separated by commas: `plain_mlp_p0,explicit_*` (default: all)",
     )
@@ -83,9 +96,11 @@ def _options() -> argparse.Namespace:
     times.add_argument("--no-times", action="store_true", help="measure neither step times nor rewrite times")
     times.add_argument("--only-times", action="store_true", help="count nothing: measure the page's step times again")
     times.add_argument("--only-rewrite", action="store_true", help="the same for the page's rewrite times")
+    times.add_argument("--only-sharded", action="store_true", help="the same for the counts of sharded programs")
     options = parser.parse_args()
-    if (options.only_times or options.only_rewrite) and not options.out.is_file():
-        parser.error(f"--only-{'times' if options.only_times else 'rewrite'}: there is no page {options.out} yet")
+    for part in ("times", "rewrite", "sharded"):
+        if getattr(options, f"only_{part}") and not options.out.is_file():
+            parser.error(f"--only-{part}: there is no page {options.out} yet")
     try:
         options.out.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -96,9 +111,9 @@ def _options() -> argparse.Namespace:
 def _programs(text: str) -> list[str]:
     chosen: list[str] = []
     for pattern in text.split(","):
-        found = fnmatch.filter(MATRIX, pattern)
+        found = fnmatch.filter(PROGRAMS, pattern)
         if not found:
-            known = ", ".join(MATRIX)
+            known = ", ".join(PROGRAMS)
             raise argparse.ArgumentTypeError(f"no program is called {pattern!r}; there are: {known}")
         chosen += [name for name in found if name not in chosen]
     return chosen

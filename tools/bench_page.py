@@ -9,15 +9,19 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
+import bench_sharded
 import bench_steps
 from bench_counts import SIZES, Count, Row, TargetCounts
 from bench_picture import draw, wrong_alone
 from bench_rewrite import Rewrite, Share
+from bench_table import table
 from bench_times import Times
 
 PACKAGES = ("jax", "jaxlib", "libtpu", "jax-cuda13-plugin")
-TIMES_TITLE, REWRITE_TITLE, GPU_TITLE = "## Step time", "## Rewrite time", "## On a GPU"
+SHARDED_TITLE, TIMES_TITLE, REWRITE_TITLE = "## Sharded parameters", "## Step time", "## Rewrite time"
+GPU_TITLE = "## On a GPU"
 GPU_START, GPU_END = "<!-- gpu_check -->", "<!-- end of gpu_check -->"
+NO_SHARDED = "Not measured yet: `python tools/bench.py --only-sharded`."
 NO_REWRITES = "Not measured yet: `python tools/bench.py --only-rewrite`."
 NO_GPU = "Not run on a GPU yet. Where one is at hand: `python tools/gpu_check.py --record docs/benchmarks.md`."
 
@@ -64,12 +68,13 @@ def write(
     times: list[Times],
     *,
     command: str,
+    sharded: Sequence[bench_sharded.Counts] = (),
     rewrites: Sequence[Rewrite] = (),
     shares: Sequence[Share] = (),
 ) -> None:
     """Writes the page and, with the suffix .png, the picture.
 
-    Keeps what gpu_check recorded in the page, and the rewrite times if there are no new ones.
+    Keeps what gpu_check recorded in the page, and sharded programs and rewrite times if there are no new ones.
     """
     picture = out.with_suffix(".png")
     parts = [
@@ -83,6 +88,7 @@ def write(
         draw(picture, [target for target in counts if target.rows], wrong_alone(recorded(out)))
         parts.append(f"![Reduced bytes per step, in multiples of the ideal]({picture.name})")
     parts += [part for target in counts for part in _target(target)]
+    parts += [SHARDED_TITLE, bench_sharded.section(sharded) if sharded else _kept(out, SHARDED_TITLE) or NO_SHARDED]
     parts += [TIMES_TITLE, _times(times)]
     parts += [REWRITE_TITLE, _rewrites(rewrites, shares) if rewrites else _kept(out, REWRITE_TITLE) or NO_REWRITES]
     parts += [GPU_TITLE, f"{GPU_START}\n{recorded(out)}\n{GPU_END}"]
@@ -92,6 +98,11 @@ def write(
 def write_times(out: Path, times: list[Times]) -> None:
     """Replaces the step times of the page, which has to be there."""
     _replace(out, TIMES_TITLE, _times(times))
+
+
+def write_sharded(out: Path, counts: Sequence[bench_sharded.Counts]) -> None:
+    """Replaces the counts of sharded programs of the page, which has to be there."""
+    _replace(out, SHARDED_TITLE, bench_sharded.section(counts))
 
 
 def write_rewrites(out: Path, rewrites: Sequence[Rewrite], shares: Sequence[Share]) -> None:
@@ -158,7 +169,7 @@ def _target(target: TargetCounts) -> list[str]:
         "compile s alone",
         "par-opt",
     )
-    return [f"### {target.target}", _table([header, *(_cells(row) for row in target.rows)]), *_more(target)]
+    return [f"### {target.target}", table([header, *(_cells(row) for row in target.rows)]), *_more(target)]
 
 
 def _more(target: TargetCounts) -> list[str]:
@@ -209,12 +220,6 @@ def _kb(size: int) -> str:
     return f"{size / 1e3:.0f}"
 
 
-def _table(rows: list[tuple[str, ...]]) -> str:
-    header, *body = rows
-    lines = [header, tuple("---" if i == 0 else "---:" for i in range(len(header))), *body]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
 def _times(times: list[Times]) -> str:
     if not times:
         return "Not measured in this run."
@@ -230,7 +235,7 @@ def _times(times: list[Times]) -> str:
         "Times are medians; the ratio is the median over pairs of steps (XLA alone / par-opt), with the range "
         "that the middle half of the pairs is in."
     )
-    return "\n\n".join([explained, _table([header, *(_time_cells(t) for t in times)])])
+    return "\n\n".join([explained, table([header, *(_time_cells(t) for t in times)])])
 
 
 def _time_cells(times: Times) -> tuple[str, ...]:
@@ -270,7 +275,7 @@ def _rewrites(rewrites: Sequence[Rewrite], shares: Sequence[Share]) -> str:
         "propagation",
         "checking, s",
     )
-    tables = [_table([header, *map(_rewrite_cells, rewrites)]), _table([step_header, *map(_share_cells, shares)])]
+    tables = [table([header, *map(_rewrite_cells, rewrites)]), table([step_header, *map(_share_cells, shares)])]
     return "\n\n".join([explained, tables[0], REWRITE_REASON, beside, tables[1]])
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import jax
 import pytest
 from programs.catalog import MATRIX
+from programs.program import Sizes
 from unit.tools import ROOT, load
 
 BENCH = ROOT / "tools" / "bench.py"
@@ -18,6 +19,7 @@ sys.path.insert(0, str(ROOT / "tools"))  # its parts import each other
 import bench_counts  # noqa: E402
 import bench_page  # noqa: E402
 import bench_picture  # noqa: E402
+import bench_sharded  # noqa: E402
 import bench_times  # noqa: E402
 import slow_link  # noqa: E402
 from bench_counts import Count, Row, TargetCounts  # noqa: E402
@@ -62,6 +64,27 @@ def test_a_subset(tmp_path: Path) -> None:
     assert f"jax {jax.__version__}" in text
     assert "Not measured in this run." in text and bench_page.NO_GPU in text
     assert page.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_sharded_programs(tmp_path: Path) -> None:
+    """P6 by construction: gradients are all-reduced alone, scattered in each of 4 micro-batches, or scattered once."""
+    page = tmp_path / "page.md"
+    page.write_text(f"{bench_page.SHARDED_TITLE}\n\noutdated\n\n{bench_page.GPU_TITLE}\n")
+    done = run("--only-sharded", "--programs", "plain_mlp_p6", "--targets", "cpu:8", "--out", str(page))
+    assert done.returncode == 0, done.stderr
+    text = page.read_text()
+    assert cells(text, "plain_mlp_p6")[:4] == ["plain_mlp_p6", "XLA alone", "1.00", "8.00"]
+    lines = [[cell.strip() for cell in line.split("|")[2:5]] for line in text.splitlines() if line.startswith("|  |")]
+    assert lines == [["par-opt", "1.00", "4.00"], ["`policy=once`", "1.00", "1.00"]]
+    assert "outdated" not in text and bench_page.GPU_TITLE in text
+
+
+def test_the_ideal_of_a_hybrid_sharding() -> None:
+    """By hand: 4 shards, 2 replicas, and parameters in f32 that are computed with in bf16."""
+    program = bench_sharded.PROGRAMS["half_blocks_p18"](Sizes(width=16, layers=2))
+    size = sum(leaf.nbytes for leaf in jax.tree.leaves(program.args[0]))
+    ideal = bench_sharded.ideal("half_blocks_p18", program)
+    assert ideal == (size / 2 * 3 / 4, size * 3 / 4 + size / 4)
 
 
 @pytest.mark.parametrize(
