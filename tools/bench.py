@@ -29,7 +29,11 @@ from programs.catalog import LAYERS, MATRIX  # noqa: E402
 matplotlib.use("Agg")
 
 PROGRAMS = MATRIX | LAYERS
-STEP_TIMES = ("explicit_mlp_p0", "explicit_mlp_p1")
+ONCE = "grad-sync{policy=once}"
+STEP_TIMES = (
+    *(bench_times.Step(name) for name in ("explicit_mlp_p0", "explicit_mlp_p1")),
+    *(bench_times.Step(name, passes) for name in ("blocks_p17", "blocks_p18") for passes in ("grad-sync", ONCE)),
+)
 PAIRS = 25
 
 

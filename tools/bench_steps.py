@@ -1,6 +1,6 @@
 """Measures the step time of one training program: XLA alone against par-opt, in turns, in the same process.
 
-Usage: bench_steps.py PROGRAM [--pairs 25]. Prints JSON: seconds of each step, `alone` and `paropt`. With --rank and
+Usage: bench_steps.py PROGRAM [--passes grad-sync] [--pairs 25]. Prints JSON: seconds of each step, `alone` and `paropt`. With --rank and
 --coordinator it is one of two processes with 4 devices each; both must be started, and the first prints.
 """
 
@@ -30,21 +30,21 @@ def main() -> None:
     if not alone:
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
         jax.distributed.initialize(options.coordinator, PROCESSES, options.rank, initialization_timeout=JOIN_SECONDS)
-    seconds = measure(options.program, options.pairs, SIZES)
+    seconds = measure(options.program, options.passes, options.pairs, SIZES)
     if not options.rank:
         print(json.dumps(seconds))
 
 
-def measure(name: str, pairs: int, sizes: dict[str, int]) -> dict[str, list[float]]:
+def measure(name: str, passes: str, pairs: int, sizes: dict[str, int]) -> dict[str, list[float]]:
     """Seconds of `pairs` steps of each kind, after one of each that is not counted."""
     import jax
-    from programs.catalog import MATRIX
+    from programs.catalog import LAYERS, MATRIX
     from programs.program import Sizes
 
     import paropt
 
-    program = MATRIX[name](Sizes(**sizes))
-    steps = {"alone": jax.jit(program.step), "paropt": paropt.jit(program.step, strict=True)}
+    program = (MATRIX | LAYERS)[name](Sizes(**sizes))
+    steps = {"alone": jax.jit(program.step), "paropt": paropt.jit(program.step, passes=passes, strict=True)}
     compiled = {kind: step.lower(*program.args).compile() for kind, step in steps.items()}
     seconds: dict[str, list[float]] = {kind: [] for kind in steps}
     for pair in range(pairs + 1):
@@ -66,6 +66,7 @@ def _seconds(step: Any, args: tuple[Any, ...]) -> float:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", help="a name of test/programs/catalog.py, such as explicit_mlp_p0")
+    parser.add_argument("--passes", default="grad-sync", help="par-opt's pipeline (default: %(default)s)")
     parser.add_argument("--pairs", type=int, default=25, help="steps of each kind (default: %(default)s)")
     parser.add_argument("--rank", type=int, help="of this process, 0 or 1, when there are two")
     parser.add_argument("--coordinator", help="address:port where the process of rank 0 listens")

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from slow_link import LinkError, Side, slow_link
 
@@ -22,6 +23,16 @@ TWO_PROCESSES = f"two processes x 4 devices, {RATE} link"
 
 class WorkerError(Exception):
     """A measurement did not end as it should; one line."""
+
+
+class Step(NamedTuple):
+    """A step that is measured: a program of the catalog, and par-opt's pipeline."""
+
+    program: str
+    passes: str = "grad-sync"
+
+    def __str__(self) -> str:
+        return self.program if self.passes == "grad-sync" else f"{self.program}, `{self.passes}`"
 
 
 @dataclass(frozen=True)
@@ -44,20 +55,20 @@ class Times:
         return statistics.median(self.ratios)
 
 
-def measure(programs: Sequence[str], pairs: int, *, progress: Callable[[str], None]) -> Iterator[Times]:
-    """The programs on one process and on two; a machine that cannot do the latter gives a reason."""
-    for program in programs:
-        yield _told(_measured(program, ONE_PROCESS, lambda p=program: _one_process(p, pairs)), progress)
-    for program in programs:
-        yield _told(_measured(program, TWO_PROCESSES, lambda p=program: _two_processes(p, pairs)), progress)
+def measure(steps: Sequence[Step], pairs: int, *, progress: Callable[[str], None]) -> Iterator[Times]:
+    """The steps on one process and on two; a machine that cannot do the latter gives a reason."""
+    for step in steps:
+        yield _told(_measured(step, ONE_PROCESS, lambda s=step: _one_process(s, pairs)), progress)
+    for step in steps:
+        yield _told(_measured(step, TWO_PROCESSES, lambda s=step: _two_processes(s, pairs)), progress)
 
 
-def _measured(program: str, where: str, run: Callable[[], str]) -> Times:
+def _measured(step: Step, where: str, run: Callable[[], str]) -> Times:
     try:
         seconds = json.loads(run())
     except (LinkError, WorkerError) as error:
-        return Times(program, where, skipped=str(error))
-    return Times(program, where, seconds["alone"], seconds["paropt"])
+        return Times(str(step), where, skipped=str(error))
+    return Times(str(step), where, seconds["alone"], seconds["paropt"])
 
 
 def _told(times: Times, progress: Callable[[str], None]) -> Times:
@@ -66,21 +77,22 @@ def _told(times: Times, progress: Callable[[str], None]) -> Times:
     return times
 
 
-def _one_process(program: str, pairs: int) -> str:
-    return _results([_start([], program, pairs)])
+def _one_process(step: Step, pairs: int) -> str:
+    return _results([_start([], step, pairs)])
 
 
-def _two_processes(program: str, pairs: int) -> str:
+def _two_processes(step: Step, pairs: int) -> str:
     with slow_link(RATE) as sides:
-        return _results([_start(side.prefix, program, pairs, *_rank(sides, rank)) for rank, side in enumerate(sides)])
+        return _results([_start(side.prefix, step, pairs, *_rank(sides, rank)) for rank, side in enumerate(sides)])
 
 
 def _rank(sides: tuple[Side, ...], rank: int) -> list[str]:
     return ["--rank", str(rank), "--coordinator", f"{sides[0].address}:{PORT}"]
 
 
-def _start(prefix: list[str], program: str, pairs: int, *options: str) -> subprocess.Popen[str]:
-    command = [*prefix, sys.executable, str(WORKER), program, "--pairs", str(pairs), *options]
+def _start(prefix: list[str], step: Step, pairs: int, *options: str) -> subprocess.Popen[str]:
+    command = [*prefix, sys.executable, str(WORKER), step.program, "--passes", step.passes, "--pairs", str(pairs)]
+    command += options
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

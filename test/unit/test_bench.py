@@ -222,16 +222,16 @@ def test_page_says_why_there_is_more(tmp_path: Path, what: str, field: str, coun
 
 
 def test_step_times_of_one_process() -> None:
-    seconds = load("bench_steps").measure("explicit_mlp_p0", pairs=2, sizes={"width": 16, "layers": 2})
+    sizes = {"width": 16, "layers": 2}
+    seconds = load("bench_steps").measure("blocks_p17", "grad-sync{policy=once}", pairs=2, sizes=sizes)
     assert {kind: len(taken) for kind, taken in seconds.items()} == {"alone": 2, "paropt": 2}
     assert all(taken > 0 for kind in seconds.values() for taken in kind)
 
 
 def test_two_processes_across_a_slow_link() -> None:
     """Skipped where this machine makes no network namespaces; the rest of the machine is as it was afterwards."""
-    (times,) = [
-        bench_times._measured("explicit_mlp_p0", "there", lambda: bench_times._two_processes("explicit_mlp_p0", 1))
-    ]
+    step = bench_times.Step("explicit_mlp_p0")
+    times = bench_times._measured(step, "there", lambda: bench_times._two_processes(step, 1))
     if times.skipped:
         pytest.skip(f"no slow link: {times.skipped}")
     assert len(times.alone) == len(times.ours) == 1
@@ -243,10 +243,10 @@ def test_no_link_without_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slow_link.shutil, "which", lambda name: f"/sbin/{name}")
     monkeypatch.setattr(slow_link.os, "geteuid", lambda: 1000)
     said: list[str] = []
-    monkeypatch.setattr(bench_times, "_one_process", lambda program, pairs: '{"alone": [2.0], "paropt": [1.0]}')
-    found = list(bench_times.measure(["explicit_mlp_p0"], 1, progress=said.append))
+    monkeypatch.setattr(bench_times, "_one_process", lambda step, pairs: '{"alone": [2.0], "paropt": [1.0]}')
+    found = list(bench_times.measure([bench_times.Step("p", "q")], 1, progress=said.append))
     assert [times.skipped for times in found] == ["", "needs root, to make network namespaces"]
-    assert said[0].endswith("par-opt is 2.00 times as fast") and "skipped: needs root" in said[1]
+    assert said[0].endswith("p, `q`: par-opt is 2.00 times as fast") and "skipped: needs root" in said[1]
 
 
 def test_a_worker_that_fails_gives_its_last_line() -> None:
