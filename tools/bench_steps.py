@@ -1,7 +1,8 @@
 """Measures the step time of one training program: XLA alone against par-opt, in turns, in the same process.
 
-Usage: bench_steps.py PROGRAM [--passes grad-sync] [--pairs 25]. Prints JSON: seconds of each step, `alone` and `paropt`. With --rank and
---coordinator it is one of two processes with 4 devices each; both must be started, and the first prints.
+Usage: bench_steps.py PROGRAM [--passes grad-sync] [--pairs 25]. Prints JSON: seconds of each step, `alone` and
+`paropt`. With --rank and --coordinator it is one of two processes with 4 devices each; both must be started, and the
+first prints.
 """
 
 import argparse
