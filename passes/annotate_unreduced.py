@@ -25,7 +25,7 @@ from paropt.passes.sharding.shardings import (
     read_sharding,
     without,
 )
-from paropt.passes.spmd.close_sum import Scatter, scattered, scatters
+from paropt.passes.spmd.close_sum import Scatter, scatter_steps, scattered
 from paropt.passes.spmd.exposed import Exposed, apart
 from paropt.passes.spmd.global_form import (
     erase_exposed,
@@ -223,7 +223,7 @@ def _plan(
     require_in_place(found, {value: read_sharding(sharding) for value, sharding in shardings.items()}, module, rules)
     for op, shard in scatterings:
         start, end = read_sharding(shardings[op.operands[0]]), read_sharding(shard)
-        can = scatters(module_of(op), ir.RankedTensorType(op.operands[0].type).shape, start, end)
+        can = scatter_steps(module_of(op), ir.RankedTensorType(op.operands[0].type).shape, start, end)
         require(bool(can), "no reduce_scatter cuts it like that", op)
     halves = [op for op in _branches(found) if needs_third(op, shardings)]
     for op in halves:
@@ -384,7 +384,7 @@ def _close(op: ir.Operation, sharding: ir.Attribute) -> Remark:
     """Replaces the all_reduce or reduce_scatter `op`; its result gets that sharding."""
     value = _said_to_lie(op)
     start, end = read_sharding(op_of(value).attributes["sharding"]), read_sharding(sharding)
-    steps = scatters(module_of(op), ir.RankedTensorType(value.type).shape, start, end)
+    steps = scatter_steps(module_of(op), ir.RankedTensorType(value.type).shape, start, end)
     with ir.InsertionPoint(op), op.location:
         parts = parts_of(value)
         closed = [scattered(part, start, end, steps) if steps else constrained(part, sharding) for part in parts]

@@ -12,6 +12,8 @@ from paropt.passes.deferral.sharded_sum_costs import (
     are_activations_costlier,
     are_rows_cheaper,
     cost_of_whole,
+    is_combined,
+    is_large,
     sums_of,
     with_rows_gathered,
 )
@@ -34,7 +36,7 @@ from paropt.passes.sharding.shardings import (
     unsplit,
     without,
 )
-from paropt.passes.spmd.close_sum import scatters
+from paropt.passes.spmd.close_sum import scatter_steps
 from paropt.passes.spmd.global_form import Scattering, expose, note_gathers, note_shardings
 from paropt.passes.spmd.pin import note_alone
 from paropt.passes.spmd.producers import ROWS as PRODUCERS
@@ -68,11 +70,12 @@ def expose_all_reduces(
     ] = 0,
     axes: Annotated[MeshAxes, "Mesh axes over which reductions may move, separated by commas; empty: all."] = "",
     scatters: Annotated[
-        Literal["written", "left"],
-        "Sums that are reduced in every iteration as before, and sharded: write the reduce_scatter, or leave it to the "
-        "compiler, as paropt.jit and paropt.audit do for GPUs. XLA:GPU makes one itself; of one that is written it "
-        "takes the first "
-        "out of a loop over layers, whose buffers are then there twice.",
+        Literal["written", "large", "left"],
+        "Sums that are reduced in every iteration as before, and sharded: write the reduce_scatter, do so from 512 kB "
+        "per device, or leave it to the compiler. paropt.jit and paropt.audit take `large` for CPUs: XLA:CPU combines "
+        "all_reduces, and starts each reduce_scatter by itself. They take `left` for GPUs: XLA:GPU makes one itself; "
+        "of one that is written it takes the first out of a loop over layers, whose buffers are then there twice.",
+        On("cpu", "large"),
         On("gpu", "left"),
     ] = "written",
 ) -> list[Remark]:
@@ -174,6 +177,7 @@ def expose_all_reduces(
     - for complex numbers, `axes` allows all of them (a contraction becomes four real ones, each reduced over the
       others)
     - a sum that is scattered in every iteration as before is not left to the compiler (option `scatters`)
+    - nor is a small one beside it, of one type and over the same axes: XLA reduces both in one collective
 
     *What it costs*
 
@@ -231,6 +235,7 @@ def expose_all_reduces(
     if policy == "auto":
         remarks += _choose(found, kept, propagated, Policy("auto", memory_budget, ()))
     exposed: list[tuple[Producer, Axes, Scattering | None]] = []
+    staying: list[Producer] = []
     gradients: defaultdict[frozenset[str], set[ir.Value]] = defaultdict(set)
     for producer in found:
         over = kept[producer.value]
@@ -240,8 +245,16 @@ def expose_all_reduces(
             exposed.append((producer, _movable(producer, over, policy, allowed), scattering))
         except Declined as reason:
             remarks.append(missed(NAME, producer.op, reason))
-            if scattering is not None and scatters == "written":
+            if scattering is None:
+                continue
+            if scatters == "written" or (scatters == "large" and is_large(producer, scattering.whole)):
                 exposed.append((producer, (), scattering))
+            else:
+                staying.append(producer)
+    beside = {producer.value for producer, _, _ in exposed if is_combined(producer, staying)}
+    exposed = [each for each in exposed if each[0].value not in beside]
+    text = "it is reduced together with larger sums, which stay in the loop"
+    remarks += [missed(NAME, producer.op, Declined(text)) for producer in found if producer.value in beside]
     note_shardings(module, [(producer.value, moved) for producer, moved, _ in exposed], propagated)
     note_gathers(module, [producer for producer, _, _ in exposed], propagated)
     if alone is not None and leaves_choices:
@@ -366,7 +379,7 @@ def _scattering(
         for lies in (propagated.sharding_of(v) or unsplit(v, producer.mesh) for v in (producer.value, cut.value))
     )
     shape = ir.RankedTensorType(cut.value.type).shape
-    if names_of(whole.axes) - names_of(before.axes) or not scatters(module, shape, before, shard):
+    if names_of(whole.axes) - names_of(before.axes) or not scatter_steps(module, shape, before, shard):
         return None
     computed = as_operands_lie(producer, whole, shard, propagated) if cut.value == producer.value else None
     return Scattering(cut, whole, shard, computed)

@@ -10,8 +10,9 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from paropt.passes.dataflow.engine import spread
-from paropt.passes.deferral.analysis import Cost
+from paropt.passes.deferral.analysis import BYTES_PER_COLLECTIVE, Cost
 from paropt.passes.ir.loops import WHILE, Loop, loop_around, trip_count
+from paropt.passes.ir.types import bytes_of
 from paropt.passes.sharding.annotations import shard_bytes
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import Axes, Sharding, mesh_behind, names_of, parts_in, unsplit, without
@@ -57,7 +58,7 @@ def cost_of_whole(producers: list[Producer], kept: frozenset[str], propagated: P
     size = sizes[first.value]
     mesh = mesh_behind(module_of(op_of(first.value)), first.mesh)
     shards = prod(count for name, count in mesh.axes if name in kept) if mesh else 1
-    runs = {value: _runs(op_of(value)) for value in sizes}
+    runs = {value: executions(op_of(value)) for value in sizes}
     return Cost(sizes, dict(runs), dict.fromkeys(sizes, 1), [size], [], size, size - size // shards, 0)
 
 
@@ -72,7 +73,7 @@ def are_activations_costlier(found: Iterable[Producer], propagated: Propagated, 
     for producer in found:
         change = _sent(producer, propagated) - _sent_alone(producer, alone) if is_within(producer.op, WHILE) else 0
         if change and is_activation(producer.value, frozenset(), gradients):
-            added += change * _runs(producer.op)
+            added += change * executions(producer.op)
     return added > 0
 
 
@@ -136,7 +137,7 @@ def with_rows_gathered(producer: Producer, kept: frozenset[str], propagated: Pro
     return producer._replace(axes=left(producer.axes), operands=operands, shared=())
 
 
-def _runs(op: ir.Operation) -> int:
+def executions(op: ir.Operation) -> int:
     """How often `op` runs in one step."""
     runs = 1
     while op.parent is not None:
@@ -145,3 +146,26 @@ def _runs(op: ir.Operation) -> int:
             trips = trip_count(Loop(op))
             runs *= _UNKNOWN if trips is None else trips
     return runs
+
+
+# Bytes per device of a sum that is reduced whole. On 8 CPU devices a reduce_scatter takes longer than an all_reduce of
+# 128 kB, and less long than one of 1 MB (tools/bench_collectives.py); XLA:CPU combines all_reduces, moreover.
+LARGE = 1 << 19
+
+
+def is_large(producer: Producer, whole: Sharding) -> bool:
+    """Whether a reduce_scatter of the sum, which is sharded like `whole` before it, costs less than an all_reduce."""
+    return shard_bytes(producer.value, whole) >= LARGE
+
+
+def is_combined(producer: Producer, staying: list[Producer]) -> bool:
+    """Whether `producer` sums little, and the compiler may combine its sum with one that stays in its loop."""
+
+    def fits(other: Producer) -> bool:
+        kinds = {ir.RankedTensorType(value.type).element_type for value in (producer.value, other.value)}
+        return (
+            other.op.block == producer.op.block and len(kinds) == 1 and names_of(other.axes) == names_of(producer.axes)
+        )
+
+    size = bytes_of(ir.RankedTensorType(producer.value.type)) * executions(producer.op)
+    return size <= BYTES_PER_COLLECTIVE and any(map(fits, staying))

@@ -41,7 +41,7 @@ class Scatter(NamedTuple):
     swapped: Axes = ()
 
 
-def scatters(module: ir.Operation, shape: Sequence[int], start: Sharding, end: Sharding) -> list[Scatter]:
+def scatter_steps(module: ir.Operation, shape: Sequence[int], start: Sharding, end: Sharding) -> list[Scatter]:
     """The reduce_scatters from sharding `start` to `end`, of a value of `shape`.
 
     Empty where there is nothing to scatter, or no reduce_scatter does it: the parts are unequal, or of parts of axes.

@@ -8,6 +8,8 @@
 // RUN: %par-opt %s --passes='expose-all-reduces{axes=data}' --split-input-file | FileCheck %s --check-prefix=AXES
 // RUN: %par-opt %s --passes='expose-all-reduces{axes=data}' --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=AXES-REMARK
 // RUN: %par-opt %s --passes='expose-all-reduces{scatters=left}' --split-input-file | FileCheck %s --check-prefix=LEFT
+// RUN: %par-opt %s --passes='expose-all-reduces{scatters=left}' --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=LEFT-REMARK
+// RUN: %par-opt %s --passes='expose-all-reduces{scatters=large}' --split-input-file | FileCheck %s --check-prefix=LARGE
 // RUN: %par-opt %s --passes='expose-all-reduces{policy=auto memory-budget=23}' --split-input-file | FileCheck %s --check-prefix=AUTO
 // RUN: %par-opt %s --passes='expose-all-reduces{policy=auto memory-budget=23}' --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=AUTO-REMARK
 // RUN: %par-opt %s --passes='expose-all-reduces{policy=auto memory-budget=900}' --split-input-file | FileCheck %s --check-prefix=ENOUGH
@@ -67,6 +69,9 @@ func.func public @split_gradient(%x: tensor<16x4xf32> {sdy.sharding = #sdy.shard
 // LEFT-NOT:        unreduced
 // LEFT-NOT:        sdy.reduce_scatter
 // LEFT:            return
+// LARGE-LABEL:   func.func public @scattered_as_before(
+// LARGE-NOT:       sdy.reduce_scatter
+// LARGE:           return
 func.func public @scattered_as_before(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -84,6 +89,57 @@ func.func public @scattered_as_before(%x: tensor<16x4xf32> {sdy.sharding = #sdy.
     stablehlo.return %i_next, %n : tensor<i32>, tensor<4x4xf32>
   }
   return %w#1 : tensor<4x4xf32>
+}
+
+// As many bytes as a reduce_scatter of its own is worth.
+// LARGE-LABEL:   func.func public @large_scattered_as_before(
+// LARGE:           sdy.reduce_scatter
+func.func public @large_scattered_as_before(%x: tensor<16x512xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<16x256xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<512x256xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<512x256xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<512x256xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %g = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x512xf32>, tensor<16x256xf32>) -> tensor<512x256xf32>
+    %c = sdy.sharding_constraint %g <@mesh, [{"data"}, {}]> : tensor<512x256xf32>
+    %n = stablehlo.add %acc, %c : tensor<512x256xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<512x256xf32>
+  }
+  return %w#1 : tensor<512x256xf32>
+}
+
+// Worth it when: nor is a small one beside it, of one type and over the same axes: XLA reduces both in one collective
+// CHECK-LABEL:   func.func public @loss_beside_a_gradient(
+// CHECK-COUNT-1:     sdy.all_reduce
+// LEFT-LABEL:    func.func public @loss_beside_a_gradient(
+// LEFT-NOT:        sdy.all_reduce
+// LEFT:            return
+// LEFT-REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: it is reduced together with larger sums, which stay in the loop
+func.func public @loss_beside_a_gradient(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> (tensor<4x4xf32>, tensor<f32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %no_loss = stablehlo.constant dense<0.0> : tensor<f32>
+  %w:3 = stablehlo.while(%i = %zero, %acc = %none, %losses = %no_loss) : tensor<i32>, tensor<4x4xf32>, tensor<f32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %g = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+    %c = sdy.sharding_constraint %g <@mesh, [{"data"}, {}]> : tensor<4x4xf32>
+    %n = stablehlo.add %acc, %c : tensor<4x4xf32>
+    %loss = stablehlo.reduce(%x init: %no_loss) applies stablehlo.add across dimensions = [0, 1] : (tensor<16x4xf32>, tensor<f32>) -> tensor<f32>
+    %m = stablehlo.add %losses, %loss : tensor<f32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n, %m : tensor<i32>, tensor<4x4xf32>, tensor<f32>
+  }
+  return %w#1, %w#2 : tensor<4x4xf32>, tensor<f32>
 }
 
 // A gradient that a branch returns is split as well: its reduction over "data" is left to XLA, and that over "replica" is

@@ -250,6 +250,7 @@ def test_printing_is_off_unless_asked_for(capfd: pytest.CaptureFixture[str]) -> 
 def test_options_that_differ_by_platform_are_set_where_they_are_not_given() -> None:
     pipeline = Pipeline.parse("inline-calls,expose-all-reduces,func.func(cse)")
     assert str(pipeline.on("gpu")) == "inline-calls,expose-all-reduces{scatters=left},func.func(cse)"
-    assert pipeline.on("cpu") == pipeline.on("") == pipeline
+    assert str(pipeline.on("cpu")) == "inline-calls,expose-all-reduces{scatters=large},func.func(cse)"
+    assert pipeline.on("tpu") == pipeline.on("") == pipeline
     given = Pipeline.parse("expose-all-reduces{scatters=written}")
     assert given.on("gpu") == given

@@ -6,7 +6,7 @@ import pytest
 from jaxlib.mlir import ir
 
 from paropt.passes.sharding.shardings import Axes, Sharding
-from paropt.passes.spmd.close_sum import Scatter, scatters
+from paropt.passes.spmd.close_sum import Scatter, scatter_steps
 from paropt.passes.spmd.producers import Producer
 from paropt.passes.spmd.xla_quirks.swaps import as_operands_lie
 from paropt.passes.support.context import make_context
@@ -49,7 +49,7 @@ SCATTERS = {
 
 @pytest.mark.parametrize(("start", "end", "shape", "found"), SCATTERS.values(), ids=SCATTERS.keys())
 def test_steps(start: Sharding, end: Sharding, shape: tuple[int, ...], found: list[Scatter]) -> None:
-    assert scatters(MODULE, shape, start, end) == found
+    assert scatter_steps(MODULE, shape, start, end) == found
 
 
 class Given:
