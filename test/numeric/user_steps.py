@@ -44,6 +44,11 @@ class Case(NamedTuple):
     tolerance: float = 0.0
     mesh: Mesh | None = None  # that of the context: in JAX's explicit mode
     not_to_grow: tuple[str, ...] = OTHER_KINDS  # of collectives
+    passes: str = "grad-sync"
+
+
+# Reduce_scatters of all sizes are written, as for other targets: XLA:CPU is left those of little bytes.
+SCATTERED = "grad-sync{scatters=written}"
 
 
 def reduced_once(case: Case) -> tuple[paropt.audit, paropt.audit]:
@@ -57,7 +62,10 @@ def reduced_once(case: Case) -> tuple[paropt.audit, paropt.audit]:
 def compared(case: Case) -> tuple[paropt.audit, paropt.audit, list[str]]:
     """The audits without and with the passes, when the results are the same and no kind of `not_to_grow` grows."""
     with jax.set_mesh(case.mesh) if case.mesh is not None else nullcontext():
-        alone, ours = jax.jit(case.step).lower(*case.args), paropt.jit(case.step, strict=True).lower(*case.args)
+        alone, ours = (
+            jax.jit(case.step).lower(*case.args),
+            paropt.jit(case.step, passes=case.passes, strict=True).lower(*case.args),
+        )
     compiled = alone.compile(), ours.compile()
     for want, got in zip(*(jax.tree.leaves(program(*case.args)) for program in compiled), strict=True):
         whole = np.asarray(want)
