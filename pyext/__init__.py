@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from paropt import schedules as schedules
     from paropt.accumulate import accumulate as accumulate
     from paropt.accumulate import manifest as manifest
     from paropt.audit import audit as audit
@@ -43,6 +44,7 @@ _MODULES = {
     "fallback": "paropt.hook.fallback",
     "gpus": "paropt.clusters.gpus",
     "report_json": "paropt.reports.json_form",
+    "schedules": "paropt.schedules",
     "targets": "paropt.clusters.targets",
 }
 

@@ -24,7 +24,7 @@ LAYERS = {
         *("unrolled", "microbatch", "outline", "state", PUBLIC),
     ),
     "paropt": (
-        *("base", "process", "hlo", "numeric", "verify", "modules", "clusters", "reports", "hook", PUBLIC),
+        *("base", "schedules", "process", "hlo", "numeric", "verify", "modules", "clusters", "reports", "hook", PUBLIC),
         *("command", "cli"),
     ),
 }
