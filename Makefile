@@ -55,6 +55,7 @@ lint: $(STAMP) ## Format, lint, types, dead check lines, stale docs
 	$(BIN)/ruff check .
 	$(BIN)/python tools/lint_checks.py test
 	$(BIN)/python tools/gen_pass_docs.py --check
+	$(BIN)/python tools/schedules_page.py --check
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade -t build/types .
 	$(BIN)/mypy
 
@@ -67,8 +68,9 @@ gallery: $(STAMP) ## Steps of public packages without and with par-opt, per targ
 	$(VENV)-levanter/bin/python -m pip install --quiet --disable-pip-version-check -e '.[levanter,tpu,gpu]'
 	$(BIN)/python tools/gallery.py --python $(VENV)-levanter/bin/python
 
-docs: $(STAMP) ## Write docs/passes.md from the passes
+docs: $(STAMP) ## Write docs/passes.md from the passes, and the table and pictures of docs/pipelines.md from the schedules
 	$(BIN)/python tools/gen_pass_docs.py
+	$(BIN)/python tools/schedules_page.py
 
 clean: ## Remove what the other targets made
 	rm -rf $(VENV) $(VENV)-levanter build demo-out .pytest_cache .hypothesis .ruff_cache .mypy_cache

@@ -8,7 +8,8 @@ print(found.bubble, found.peak)
 
 from paropt.schedules.catalog import SCHEDULES, schedule
 from paropt.schedules.costs import Costs
-from paropt.schedules.simulation import Deadlock, Event, Simulation, period, simulate
+from paropt.schedules.run import Deadlock
+from paropt.schedules.simulation import Event, Simulation, period, simulate, steady_bubble
 from paropt.schedules.table import Instruction, Schedule, ScheduleError
 
 __all__ = [
@@ -23,4 +24,5 @@ __all__ = [
     "period",
     "schedule",
     "simulate",
+    "steady_bubble",
 ]

@@ -53,7 +53,7 @@ SCHEDULES = {
         ),
         Row("zb-h1", zb_h1, "Qi et al. 2023, arXiv:2401.10241"),
         Row("zb-h2", zb_h2, "Qi et al. 2023, arXiv:2401.10241"),
-        Row("zb-v", zb_v, "Qi et al. 2024, arXiv:2405.15362", chunks=2),
+        Row("zb-v", zb_v, "Qi et al. 2023, arXiv:2401.10241", chunks=2),
         Row("chimera", chimera, "Li and Hoefler 2021, arXiv:2107.06925", restrictions=(_EVEN,)),
         Row("dualpipe", dualpipe, "DeepSeek-AI 2024 (V3), arXiv:2412.19437", restrictions=(_EVEN, _TWICE)),
         Row("dualpipev", dualpipe_v, "Sea AI Lab 2025, in DeepSeek-AI's DualPipe", chunks=2, restrictions=(_TWICE,)),

@@ -1,8 +1,9 @@
 """How long instructions and transfers take, and how much memory activations take."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from itertools import chain
 
 from paropt.schedules.table import KINDS, Instruction, Schedule, ScheduleError
 
@@ -45,7 +46,7 @@ class Costs:
             None if self.pair is None else _each("pair", self.pair, chunks, share),
             _each("transfer", self.transfer, chunks - 1),
             _each("activations", self.activations, chunks, share),
-            exact("kept", self.kept),
+            _part("kept", self.kept),
             _each("slices", Fraction(1, slices) if self.slices is None else self.slices, slices),
         )
 
@@ -60,6 +61,12 @@ class Checked:
     activations: tuple[Fraction, ...]
     kept: Fraction
     slices: tuple[Fraction, ...]
+
+    def times(self) -> Iterator[Fraction]:
+        """All times: those of token slices, and of whole micro-batches."""
+        wholes = [*chain.from_iterable(self.kinds.values()), *(self.pairs or ()), *self.transfers]
+        yield from wholes
+        yield from (whole * part for whole in wholes for part in self.slices)
 
     def time(self, instruction: Instruction, *, whole: bool) -> Fraction:
         """The time of an instruction; `whole` is for a backward that is one instruction."""
@@ -79,9 +86,16 @@ def exact(name: str, number: Number) -> Fraction:
     try:
         found = Fraction(str(number))
     except (ValueError, ZeroDivisionError) as error:
-        raise ScheduleError(f"{name}: expected a number such as 2, 0.5 or 1/3, not '{number}'") from error
+        raise ScheduleError(f"{name}: expected a number such as 2, 0.5 or 1/3, not {number!r}") from error
     if found < 0:
         raise ScheduleError(f"{name}: expected a number from 0 up, not {number}")
+    return found
+
+
+def _part(name: str, number: Number) -> Fraction:
+    found = exact(name, number)
+    if found > 1:
+        raise ScheduleError(f"{name}: expected a part from 0 to 1, not {number}")
     return found
 
 

@@ -16,12 +16,12 @@ class Dependencies:
         self._schedule = schedule
         self._gradients: dict[int, list[Instruction]] = defaultdict(list)
         for instruction in schedule.instructions():
-            if instruction.kind == "W" or (instruction.kind == "B" and not self.has_weight_gradient(instruction)):
+            if instruction.kind == "W" or self.is_whole(instruction):
                 self._gradients[instruction.chunk].append(instruction)
 
-    def has_weight_gradient(self, backward: Instruction) -> bool:
-        """Whether the gradient of the weights is an instruction of its own."""
-        return backward._replace(kind="W") in self._schedule.places
+    def is_whole(self, instruction: Instruction) -> bool:
+        """Whether it is a backward that takes the gradient of the weights, too: no other instruction does."""
+        return instruction.kind == "B" and instruction._replace(kind="W") not in self._schedule.places
 
     def of(self, instruction: Instruction) -> list[Instruction]:
         match instruction.kind:

@@ -19,7 +19,7 @@ def _peak_live(instructions: tuple[Instruction, ...], depends: Dependencies) -> 
         if instruction.kind == "F":
             live += 1
             peak = max(peak, live)
-        elif instruction.kind == "W" or (instruction.kind == "B" and not depends.has_weight_gradient(instruction)):
+        elif instruction.kind == "W" or depends.is_whole(instruction):
             live -= 1
     return peak
 
@@ -39,7 +39,7 @@ def _peak_memory(instructions: tuple[Instruction, ...], depends: Dependencies, c
                 live += size
                 peak = max(peak, live)
             case "B":
-                live -= size * (1 - costs.kept) if depends.has_weight_gradient(instruction) else size
+                live -= size if depends.is_whole(instruction) else size * (1 - costs.kept)
             case "W":
                 live -= size * costs.kept
     return peak

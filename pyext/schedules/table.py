@@ -57,6 +57,15 @@ class Schedule:
     # Forwards that run at the same time as the backward that follows them on their device.
     paired: frozenset[Instruction] = frozenset()
 
+    def __post_init__(self) -> None:
+        """Raises ScheduleError for an instruction that is there twice, on a wrong device or in no pair."""
+        for forward in self.paired:
+            device, position = self.places[forward]
+            following = self.devices[device][position + 1 : position + 2]
+            if forward.kind != "F" or [each.kind for each in following] != ["B"]:
+                raise ScheduleError(f"{self.name}: {forward}, is paired, but no backward follows it")
+        _ = self.places
+
     @property
     def stages(self) -> int:
         return len(self.devices)
@@ -80,7 +89,7 @@ class Schedule:
 
     @cached_property
     def places(self) -> dict[Instruction, Place]:
-        """Where each instruction stands; raises ScheduleError for one that is there twice or on a wrong device."""
+        """Where each instruction stands."""
         found: dict[Instruction, Place] = {}
         for device, instructions in enumerate(self.devices):
             for position, instruction in enumerate(instructions):

@@ -39,8 +39,6 @@ def _count(
         match instruction.kind:
             case "F":
                 waiting[batch] = current[chunk]
-                needed = {*waiting.values(), current[chunk]} if schedule.stashed else {current[chunk]}
-                kept[chunk] = max(kept[chunk], len(needed))
             case "B" if not schedule.stashed:
                 skew[chunk] = max(skew[chunk], current[chunk] - waiting[batch])
             case "U":
@@ -48,3 +46,5 @@ def _count(
                 ages = [current[chunk] - waiting.pop(each) for each in done]
                 staleness[chunk] = max([staleness[chunk], *ages])
                 current[chunk] += 1
+        needed = {*waiting.values(), current[chunk]} if schedule.stashed else {current[chunk]}
+        kept[chunk] = max(kept[chunk], len(needed))

@@ -93,6 +93,7 @@ def test_a_wrong_table_is_refused() -> None:
     [
         (Costs(F="x"), "F: expected a number such as 2, 0.5 or 1/3, not 'x'"),
         (Costs(B=-1), "B: expected a number from 0 up, not -1"),
+        (Costs(kept=2), "kept: expected a part from 0 to 1, not 2"),
         (Costs(W=[1, 2, 3]), "W: expected one number or 2 of them, not 3"),
         (Costs(transfer=[1, 2]), "transfer: expected one number or 1 of them, not 2"),
     ],
