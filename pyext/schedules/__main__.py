@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any, NoReturn
@@ -29,6 +30,9 @@ def main(argv: list[str] | None = None) -> int:
     try:
         options = _parser().parse_args(argv)
         _write(_simulated(options), options)
+    except BrokenPipeError:  # who read it has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except (ScheduleError, ImportError) as error:
         print(f"{PROGRAM}: error: {error}", file=sys.stderr)
         return 1
@@ -89,7 +93,7 @@ def _write(simulation: Simulation, options: argparse.Namespace) -> None:
             options.html.write_text(page(simulation))
     except OSError as error:
         raise ScheduleError(f"cannot write '{error.filename}': {error.strerror}") from error
-    print(json.dumps(json_form(simulation), indent=1) if options.json else text(simulation))
+    print(json.dumps(json_form(simulation), indent=1) if options.json else text(simulation), flush=True)
 
 
 if __name__ == "__main__":

@@ -30,9 +30,9 @@ def text(simulation: Simulation) -> str:
 
 
 def _origin(simulation: Simulation) -> str:
-    row = SCHEDULES[simulation.schedule.name]
-    update = simulation.schedule.update
-    return f"{row.semantics}, updated {update}, {simulation.transfers} transfers; {row.published}"
+    row = SCHEDULES.get(simulation.schedule.name)
+    published = f"; {row.semantics}; {row.published}" if row else ""
+    return f"updated {simulation.schedule.update}, {simulation.transfers} transfers{published}"
 
 
 def json_form(simulation: Simulation) -> dict[str, Any]:

@@ -55,9 +55,9 @@ def short(instruction: Instruction) -> str:
 def _box(simulation: Simulation, device: int, event: Event) -> Box:
     instruction, start, end, step = event
     top, bottom = _part(simulation, instruction)
-    later = step * simulation.schedule.microbatches
-    label = str(instruction.microbatch + later) + (f".{instruction.token_slice}" if instruction.token_slice else "")
-    title = f"{instruction}: {start} to {end}"
+    sliced = simulation.schedule.token_slices > 1
+    label = f"{instruction.microbatch}.{instruction.token_slice}" if sliced else f"{instruction.microbatch}"
+    title = f"{instruction}{f', step {step}' if simulation.steps > 1 else ''}: {start} to {end}"
     color = COLORS[instruction.kind][_is_second(simulation, device, instruction)]
     return Box(device, start, end, top, bottom, instruction.kind, color, label, title)
 

@@ -28,6 +28,15 @@ def test_the_command_needs_no_jax() -> None:
     assert "gpipe" in subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
 
+def test_a_reader_may_go_away() -> None:
+    command = [sys.executable, "-m", "paropt.schedules", "gpipe", "--microbatches", "500", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == ""
+
+
 def test_json_has_exact_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["interleaved", "--chunks", "3", "--costs", "F=1/3,B=1,W=1", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

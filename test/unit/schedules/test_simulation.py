@@ -6,6 +6,7 @@ from fractions import Fraction
 import pytest
 
 from paropt.schedules import Costs, Deadlock, Instruction, Schedule, ScheduleError, period, schedule, simulate
+from paropt.schedules.text import text
 
 
 def forward(chunk: int, microbatch: int = 0) -> Instruction:
@@ -19,6 +20,14 @@ def backward(chunk: int, microbatch: int = 0) -> Instruction:
 def table(*devices: list[Instruction]) -> Schedule:
     """A table of one chunk on each device, without updates."""
     return Schedule("mine", tuple(map(tuple, devices)), (tuple(range(len(devices))),), 2)
+
+
+def test_a_table_of_ones_own_is_printed() -> None:
+    printed = text(simulate(table([forward(0), backward(0)])))
+    assert printed.startswith(
+        "mine: 1 devices, 2 micro-batches; time 3, bubble 0 = 0.0%\nupdated together, 0 transfers\n"
+    )
+    assert printed.endswith("device 0: 0F0 0B0")
 
 
 def test_an_instruction_waits_for_its_device_and_for_what_it_depends_on() -> None:
