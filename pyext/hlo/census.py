@@ -26,6 +26,7 @@ KINDS = (
     "collective-broadcast",
     "send",
 )
+_KIND_OF = {opcode: kind for kind in KINDS for opcode in (kind, f"{kind}-start")}
 
 # What XLA:TPU sends between slices, by the name that it gives to the exchange.
 _BETWEEN_SLICES = {
@@ -198,8 +199,8 @@ class _Walk:
 
 def _kind(instruction: hlo.Instruction) -> str | None:
     """The kind of collective that the instruction starts, None when it is something else."""
-    kind = instruction.opcode.removesuffix("-start")
-    if kind not in KINDS or "calls" in instruction.attributes:
+    kind = _KIND_OF.get(instruction.opcode)
+    if kind is None or "calls" in instruction.attributes:
         return None
     if instruction.attributes.get("is_host_transfer") == "true":
         return _between_slices(instruction)
@@ -227,7 +228,8 @@ def _between_slices(instruction: hlo.Instruction) -> str | None:
 
 def _started_in(computation: hlo.Computation) -> list[hlo.Instruction]:
     """The collectives that XLA:TPU starts in this fusion, to be continued in others beside the computation there."""
-    starts = [i for i in computation.instructions.values() if _target(i) == "AsyncCollectiveStart"]
+    instructions = computation.instructions.values()
+    starts = [i for i in instructions if i.attributes.get("custom_call_target") == '"AsyncCollectiveStart"']
     operands = [computation.instructions[name] for start in starts for name in start.operands]
     return [operand for operand in operands if _kind(operand) is not None]
 

@@ -31,6 +31,7 @@ _ASSIGNMENT = re.compile(r"\s+(ROOT )?%?([\w.\-]+) = ")
 _OPCODE = re.compile(r" ([a-z][\w\-]*)\(")
 _ATTRIBUTE = re.compile(r"\s*([\w.\-]+)=(.*)", re.DOTALL)
 _NAME = re.compile(r"%?([\w.\-]+)")
+_PLAIN_OPERANDS = re.compile(r"%[\w.\-]+(?:, %[\w.\-]+)*(?=\))")  # as compilers print them
 
 _TABLES = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
 _ROW = re.compile(r"(\d+) (.*)")
@@ -88,8 +89,7 @@ def arrays_of(shape: Shape) -> Iterator[Array]:
         yield from arrays_of(element)
 
 
-@dataclass(frozen=True)
-class Instruction:
+class Instruction(NamedTuple):
     """One instruction: `%name = shape opcode(operands), attributes`."""
 
     name: str
@@ -203,10 +203,11 @@ class _Line(NamedTuple):
 
 def parse(text: str) -> Module:
     """The module that `text` holds. Raises HloError for a line that it cannot read."""
-    numbered = (_Line(number, line.rstrip()) for number, line in enumerate(text.split("\n"), 1))
-    lines = deque(line for line in numbered if line.text and not line.text.lstrip().startswith("//"))
+    numbered = enumerate(map(str.rstrip, text.split("\n")), 1)
+    lines = deque(_Line(number, line) for number, line in numbered if line and not line.lstrip().startswith("//"))
     if not lines:
         raise HloError("HLO line 1: the text is empty")
+    _attributes.cache_clear()  # what another text repeats is other text
     name, attributes = _read_header(lines.popleft())
     tables = _read_tables(lines)
     computations: dict[str, Computation] = {}
@@ -275,15 +276,23 @@ def _read_instruction(line: _Line) -> tuple[Instruction, bool]:
     opcode = _OPCODE.match(line.text, at)
     if not opcode:
         raise line.error("expected an opcode and its operands", at)
-    pieces, end = _pieces(line, opcode.end())
-    if line.text[end : end + 1] != ")":
-        raise line.error("expected `)` after the operands", opcode.end())
-    is_literal = opcode[1] in ("parameter", "constant")
-    operands = () if is_literal else tuple(_operand(line, piece) for piece in pieces)
-    literal = line.text[opcode.end() : end] if is_literal else ""
-    attributes = _read_attributes(line, end + 1)
+    operands, literal, end = _read_operands(line, opcode[1], opcode.end())
+    attributes = _read_attributes(line, end)
     instruction = Instruction(assignment[2], shape, opcode[1], operands, literal, attributes, line.number)
     return instruction, assignment[1] is not None
+
+
+def _read_operands(line: _Line, opcode: str, at: int) -> tuple[tuple[str, ...], str, int]:
+    """The operands that start at `at`, what `parameter` and `constant` have there, and the position after the `)`."""
+    is_literal = opcode in ("parameter", "constant")
+    if not is_literal and (plain := _PLAIN_OPERANDS.match(line.text, at)):
+        return tuple(plain[0].replace("%", "").split(", ")), "", plain.end() + 1
+    pieces, end = _pieces(line, at)
+    if line.text[end : end + 1] != ")":
+        raise line.error("expected `)` after the operands", at)
+    if is_literal:
+        return (), line.text[at:end], end + 1
+    return tuple(_operand(line, piece) for piece in pieces), "", end + 1
 
 
 def _operand(line: _Line, piece: str) -> str:
@@ -295,14 +304,20 @@ def _operand(line: _Line, piece: str) -> str:
     return name[1]
 
 
-def _read_attributes(line: _Line, at: int) -> dict[str, str]:
+def _read_attributes(line: _Line, at: int) -> Mapping[str, str]:
     """The attributes of `, key=value, key=value` from `at` to the end of the line."""
-    rest = line.text[at:]
-    if not rest:
+    try:
+        return _attributes(line.text[at:])
+    except HloError:
+        return _parse_attributes(_Line(line.number, line.text[at:]))  # raises the same of this line
+
+
+def _parse_attributes(line: _Line) -> Mapping[str, str]:
+    if not line.text:
         return {}
-    if not rest.startswith(","):
-        raise line.error("expected `, attribute=value`", at)
-    pieces, end = _pieces(line, at + 1)
+    if not line.text.startswith(","):
+        raise line.error("expected `, attribute=value`")
+    pieces, end = _pieces(line, 1)
     if end != len(line.text):
         raise line.error("a bracket is closed that was not opened", end)
     attributes: dict[str, str] = {}
@@ -315,6 +330,11 @@ def _read_attributes(line: _Line, at: int) -> dict[str, str]:
             continue
         attributes[pair[1]] = pair[2]
     return attributes
+
+
+@functools.lru_cache(4096)  # a program has few different ones, of many instructions
+def _attributes(text: str) -> Mapping[str, str]:
+    return _parse_attributes(_Line(0, text))
 
 
 def _pieces(line: _Line, at: int) -> tuple[list[str], int]:
@@ -360,7 +380,7 @@ def _read_shape(line: _Line, at: int, depth: int = 0) -> tuple[Shape, int]:
         raise line.error("cannot read the dimensions", at) from error
 
 
-@functools.lru_cache(4096)  # a program has few different ones, of many instructions
+@functools.lru_cache(4096)
 def _array(dtype: str, dims: str) -> Array:
     return Array(dtype, tuple(int(dim.strip().removeprefix("<=")) for dim in dims.split(",") if dim))
 
