@@ -225,7 +225,7 @@ def parse(text: str) -> Module:
     return Module(name, attributes, computations, entries[0], tables)
 
 
-def _read_header(line: _Line) -> tuple[str, dict[str, str]]:
+def _read_header(line: _Line) -> tuple[str, Mapping[str, str]]:
     header = _MODULE.match(line.text)
     if not header:
         raise line.error("expected `HloModule name` (optimized HLO, as `compiled.as_text()` gives it)")

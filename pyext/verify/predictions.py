@@ -3,11 +3,11 @@
 import functools
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import inf, prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir
 
@@ -18,6 +18,7 @@ from paropt.passes.ir.loops import WHILE, Loop, trip_count
 from paropt.passes.ir.types import tensor_of
 from paropt.passes.sharding.annotations import place_of
 from paropt.passes.sharding.collectives import ALL_REDUCE, GLOBAL_ALL_REDUCE, REDUCE_SCATTER
+from paropt.passes.sharding.meshes import meshes_of
 from paropt.passes.sharding.op_rules import Factors, parse_rule
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import SHARDING, Sharding, is_manual, mesh_behind, names_of
@@ -89,14 +90,31 @@ class Moved(NamedTuple):
         return Moved(self.times + other.times, (*self.places, *other.places))
 
 
+class Later(Sequence[Reduced]):
+    """Reductions that are found out when they are asked for: it costs a propagation of shardings."""
+
+    def __init__(self, find: Callable[[], Iterable[Reduced]]) -> None:
+        self._find = find
+
+    @functools.cached_property
+    def _found(self) -> tuple[Reduced, ...]:
+        return tuple(self._find())
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._found[index]
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
 @dataclass(frozen=True)
 class Prediction:
     """What the executable of a module reduces, if its compiler loses nothing."""
 
     unreduced: dict[Key, str]  # what would be reduced if it lost a constraint, and where one such value is
-    closings: tuple[Reduced, ...]  # what the module asks for
-    kept: tuple[Reduced, ...]  # what the compiler has to add behind an op whose sum is unreduced over other axes only
-    others: tuple[Reduced, ...]  # what the compiler may add, the former included
+    closings: Sequence[Reduced]  # what the module asks for
+    kept: Sequence[Reduced]  # what the compiler has to add behind an op whose sum is unreduced over other axes only
+    others: Sequence[Reduced]  # what the compiler may add, the former included
     in_loops: frozenset[Key]  # of the first, those that a loop would reduce: a sum after loops is reduced there
     moved: Mapping[Key, Moved] = field(default_factory=dict)
 
@@ -104,25 +122,25 @@ class Prediction:
         """For an executable that does not tell over which axes it reduces, but only over how many devices."""
         unreduced = {key._replace(axes=frozenset()): place for key, place in self.unreduced.items()}
         in_loops = frozenset(key._replace(axes=frozenset()) for key in self.in_loops)
-        closings, kept, others = (
-            tuple(reduced._replace(axes=frozenset()) for reduced in each)
-            for each in (self.closings, self.kept, self.others)
-        )
+        closings, kept, others = map(_without_axes, (self.closings, self.kept, self.others))
         moved: defaultdict[Key, Moved] = defaultdict(Moved)
         for key, each in self.moved.items():
             moved[key._replace(axes=frozenset())] += each
         return Prediction(unreduced, closings, kept, others, in_loops, moved)
 
 
+def _without_axes(reductions: Sequence[Reduced]) -> Sequence[Reduced]:
+    return Later(lambda: (reduced._replace(axes=frozenset()) for reduced in reductions))
+
+
 def prediction(module: ir.Operation) -> Prediction:
-    """What the executable of `module` should reduce. It costs a propagation of shardings on a copy."""
-    return _Predictor(module).prediction()
+    """What the executable of `module` should reduce, as it is now: compilers may change it."""
+    return _Predictor(module.clone()).prediction()
 
 
 class _Predictor:
     def __init__(self, module: ir.Operation) -> None:
         self._module = module
-        self._propagated = Propagated(module)
         self._trip_counts: dict[ir.Value, float] = {}  # by the first result of a loop
         self._sizes: dict[str, dict[str, int]] = {}  # of the axes of a mesh
         self._calls: defaultdict[str, list[ir.Operation]] = defaultdict(list)  # of functions
@@ -144,10 +162,25 @@ class _Predictor:
                 if in_loop and _adds_up(op.operands[0]):
                     moved[key] += Moved(times, (place_of(op),))
         closings = [self._closing(*found) for found in _closings(self._module)]
-        rows = [op for op in ops_of(self._module, *ROWS) if not is_manual(op) and _unreduced_behind(op)]
-        kept = [reduced for op in rows for reduced in self._added(op)]
-        others = tuple(self._others())
-        return Prediction(unreduced, tuple(closings), tuple(kept), others, frozenset(in_loops), moved)
+        return Prediction(
+            unreduced, tuple(closings), Later(self._kept), Later(self._others), frozenset(in_loops), moved
+        )
+
+    @functools.cached_property
+    def _propagated(self) -> Propagated:
+        return Propagated(self._module)
+
+    def _kept(self) -> Iterator[Reduced]:
+        for op in ops_of(self._module, *ROWS):
+            if not is_manual(op) and (tags := _tags_behind(op)) and not self._covers(tags):
+                yield from self._added(op)
+
+    def _covers(self, tags: Iterable[Sharding]) -> bool:
+        """Whether all axes of all meshes are among those over which `tags` say that a value is unreduced."""
+        unreduced = names_of(axis for sharding in tags for axis in sharding.unreduced)
+        axes = [axis for mesh in meshes_of(self._module).values() for axis in mesh.axes]
+        are_named = all(sharding.mesh.startswith("@") for sharding in tags)
+        return are_named and all(name in unreduced for name, size in axes if size > 1)
 
     def _closing(self, op: ir.Operation, tag: ir.Operation) -> Reduced:
         """What `op` asks for, the sum of what `tag` says is unreduced."""
@@ -349,7 +382,12 @@ def _adds_up(value: ir.Value) -> bool:
 
 
 def _unreduced_behind(op: ir.Operation) -> set[str]:
-    return {axis for user in users_of(op) if user.name == CONSTRAINT for axis in sharding_by(user).unreduced}
+    return {axis for sharding in _tags_behind(op) for axis in sharding.unreduced}
+
+
+def _tags_behind(op: ir.Operation) -> list[Sharding]:
+    shardings = [sharding_by(user) for user in users_of(op) if user.name == CONSTRAINT]
+    return [sharding for sharding in shardings if sharding.unreduced]
 
 
 @functools.lru_cache(4096)  # programs have few different ones, of many ops

@@ -5,7 +5,7 @@ computes something else, without a word: a value is reduced in a loop where noth
 shows in what the executable communicates. docs/jit.md says what this finds.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 from typing import NamedTuple
 
@@ -61,19 +61,44 @@ def doubts(
     )
     if any(reduced.group > 1 and not reduced.axes for reduced in (*found, *by_itself)):
         predicted = predicted.without_axes()
-    outside = [reduced for reduced in found if not reduced.in_loop]
-    closings = [closing for closing in predicted.closings if not closing.in_loop]
+    if _fits(predicted, found):
+        return []
+    outside, closings = _outside(found), _outside(predicted.closings)
     return [
-        *_unasked(predicted, found, by_itself),
+        *_unasked(predicted, predicted.others, found, by_itself),
         *_lacking(closings, outside, predicted.others),
         *_lacking(predicted.kept, found, predicted.closings),
     ]
 
 
-def _unasked(predicted: Prediction, found: list[Reduced], alone: list[Reduced]) -> Iterator[Mismatch]:
-    """Reductions that nothing in the module asks for, and a lost constraint would cause."""
-    allowed = [*predicted.closings, *predicted.others]
-    stacked = [reduced.stacked() for reduced in predicted.others if reduced.in_loop and reduced.times < inf]
+def _outside(reductions: Iterable[Reduced]) -> list[Reduced]:
+    """Those that are in no loop."""
+    return [reduced for reduced in reductions if not reduced.in_loop]
+
+
+def _fits(predicted: Prediction, found: list[Reduced]) -> bool:
+    """Whether an executable reduces what the module asks for and nothing in doubt, whatever its compiler may add.
+
+    What that is takes a propagation of shardings to know, and could only explain what is in doubt.
+    """
+    if next(_unasked(predicted, (), found, []), None) is not None:
+        return False
+    asked = [(_outside(predicted.closings), _outside(found)), (predicted.kept, found)]
+    return all(_is_there(matched) for pair in asked for matched in _matched(*pair))
+
+
+def _is_there(matched: "_Matched") -> bool:
+    """Whether all that is asked for is found, array by array but for those that are concatenated."""
+    lacking = matched.lacking
+    return not lacking or any(_is_joined(there, lacking, []) for there in matched.unused)
+
+
+def _unasked(
+    predicted: Prediction, others: Sequence[Reduced], found: list[Reduced], alone: list[Reduced]
+) -> Iterator[Mismatch]:
+    """Reductions that nothing in the module asks for, and a lost constraint would cause; `others` are allowed, too."""
+    allowed = [*predicted.closings, *others]
+    stacked = [reduced.stacked() for reduced in others if reduced.in_loop and reduced.times < inf]
     for key, place in predicted.unreduced.items():
         for runs, asked, where in _counted(key, found, [*allowed, *stacked], key in predicted.in_loops):
             if runs > asked and not (key in predicted.in_loops and _is_alike_alone(key, predicted, found, alone)):
@@ -130,19 +155,33 @@ def _counted(key: Key, found: list[Reduced], allowed: list[Reduced], in_loops: b
     return [(everywhere[0] - inside[0], max(after, everywhere[1] - inside[0]), "after loops")]
 
 
-def _lacking(asked: Iterable[Reduced], found: list[Reduced], others: Iterable[Reduced]) -> Iterator[Mismatch]:
+class _Matched(NamedTuple):
+    """What is asked for over the same devices, against what is found over them."""
+
+    group: int
+    axes: frozenset[str]
+    asked: list[Reduced]
+    lacking: list[Reduced]  # of these, what is not found
+    unused: list[Reduced]  # found, and not asked for
+
+
+def _matched(asked: Sequence[Reduced], found: list[Reduced]) -> Iterator[_Matched]:
+    for group, axes in dict.fromkeys((reduced.group, reduced.axes) for reduced in asked if reduced.group > 1):
+        of_group = [reduced for reduced in asked if (reduced.group, reduced.axes) == (group, axes)]
+        matched = _Matched(group, axes, of_group, [], [reduced for reduced in found if reduced.is_over(group, axes)])
+        for reduced in sorted(of_group, key=lambda r: r.most - r.fewest):  # those that fit least first
+            one = next((there for there in matched.unused if reduced.fits(_key(there))), None)
+            if one is None:
+                matched.lacking.append(reduced)
+            else:
+                matched.unused.remove(one)
+        yield matched
+
+
+def _lacking(asked: Sequence[Reduced], found: list[Reduced], others: Iterable[Reduced]) -> Iterator[Mismatch]:
     """What of `asked` is not among `found`, where `others` may be, too."""
     others = tuple(others)
-    for group, axes in dict.fromkeys((reduced.group, reduced.axes) for reduced in asked if reduced.group > 1):
-        unused = [reduced for reduced in found if reduced.is_over(group, axes)]
-        lacking = []
-        of_group = [reduced for reduced in asked if (reduced.group, reduced.axes) == (group, axes)]
-        for reduced in sorted(of_group, key=lambda r: r.most - r.fewest):  # those that fit least first
-            one = next((there for there in unused if reduced.fits(_key(there))), None)
-            if one is None:
-                lacking.append(reduced)
-            else:
-                unused.remove(one)
+    for group, axes, of_group, lacking, unused in _matched(asked, found):
         unknown = sum(there.most for there in unused if not _is_explained(there, others))
         there_too = [reduced for reduced in of_group if reduced not in lacking]
         joined = any(_is_joined(there, lacking, [*there_too, *others]) for there in unused)

@@ -9,7 +9,9 @@ from paropt.hlo.census import Collective, Loop
 from paropt.hlo.parser import Array
 from paropt.hook.fallback import Fallback
 from paropt.passes.inline_calls import inline_calls
+from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.support.context import make_context
+from paropt.verify import predictions
 from paropt.verify.tags import gaps, tags_of
 from paropt.verify.verification import Key, Prediction, Reduced, differences, mismatches, prediction
 
@@ -68,7 +70,7 @@ def test_what_is_predicted() -> None:
     predicted = prediction(module().operation)
     assert list(predicted.unreduced) == [Key(64, 4, DATA)]
     assert predicted.closings == (Reduced(64, 64, 4, False, 1.0, DATA),)
-    assert predicted.kept == predicted.others == ()
+    assert tuple(predicted.kept) == tuple(predicted.others) == ()
 
 
 SUM = reduction(8, 8)
@@ -102,12 +104,35 @@ def test_executables_that_lost_something(found: list[Collective], words: str) ->
     assert lines and words in lines[0]
 
 
+@pytest.mark.parametrize("found", FITTING.values(), ids=FITTING.keys())
+def test_executables_that_fit_take_no_propagation(found: list[Collective], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a compiler may add besides is found out where something is in doubt."""
+    made = []
+    monkeypatch.setattr(predictions, "Propagated", lambda module: made.append(module) or Propagated(module))
+    over_data = STEP.replace(', "model"=2', "")  # what is unreduced over all axes, the compiler has nothing to add to
+    assert mismatches(prediction(module(over_data).operation), found) == []
+    assert made == []
+    assert mismatches(prediction(module(over_data).operation), [*found, reduction(8, 8, loops=(LOOP,))])
+    assert len(made) == 1
+
+
+def test_a_prediction_is_of_the_module_as_it_was() -> None:
+    """Compilers change modules, and some of it is found out later."""
+    given = module(
+        STEP.replace(f"%d1 = sdy.sharding_constraint %d {TAGGED}", "%d1 = stablehlo.add %d, %d : tensor<8x8xf32>")
+    )
+    predicted, want = prediction(given.operation), tuple(prediction(given.operation).others)
+    for op in list(given.body.operations):
+        op.operation.erase()
+    assert want and tuple(predicted.others) == want
+
+
 def test_a_value_that_is_not_tagged_may_be_reduced() -> None:
     text = STEP.replace("%d = ", f"%e = {DOT}\n%d = ").replace("%sum, %t1", "%sum, %g1")
     text = text.replace("%a = ", f"%g = stablehlo.multiply %t1, %e : tensor<8x8xf32>\n{CONSTRAIN_G}\n%a = ")
     assert gaps(module(text).operation) == []
     predicted = prediction(module(text).operation)
-    assert predicted.others == (Reduced(64, 64, 4, True, 4.0, DATA),)
+    assert tuple(predicted.others) == (Reduced(64, 64, 4, True, 4.0, DATA),)
     once, twice = reduction(8, 8, loops=(LOOP,)), collective([(8, 8)] * 2, loops=(LOOP,))
     assert mismatches(predicted, [SUM, once]) == []
     assert mismatches(predicted, [SUM, collective([(8, 8)] * 4)]) == []  # unrolled
@@ -136,7 +161,7 @@ def test_sums_that_nobody_reads_are_not_missing() -> None:
 def test_what_is_unreduced_over_some_axes_is_reduced_over_the_others() -> None:
     both = STEP.replace('[{"data"}, {}]>})', '[{"data", "model"}, {}]>})')
     predicted = prediction(module(both).operation)
-    assert predicted.kept == (Reduced(64, 64, 2, True, 4.0, MODEL),)
+    assert tuple(predicted.kept) == (Reduced(64, 64, 2, True, 4.0, MODEL),)
     kept = reduction(8, 8, group=2, loops=(LOOP,))
     assert mismatches(predicted, [SUM, kept]) == []
     assert mismatches(predicted, [SUM, reduction(8, 8, group=2)]) == []  # moved out of the loop by the compiler
@@ -165,7 +190,7 @@ def test_what_a_function_reduces_runs_as_often_as_it_is_called() -> None:
       %q = {DOT}
       return %q : tensor<8x8xf32>
     }}"""
-    assert prediction(module(text + function).operation).others == (Reduced(64, 64, 4, True, 4.0, DATA),)
+    assert tuple(prediction(module(text + function).operation).others) == (Reduced(64, 64, 4, True, 4.0, DATA),)
 
 
 def test_reductions_over_other_axes_are_no_sign_of_a_loss() -> None:
