@@ -36,14 +36,18 @@ def _sort(block: ir.Block, found: Sorted) -> list[ir.Value]:
         values = list(op.operands)
         if len(regions := op.regions):
             values += [value for region in regions for inner in region.blocks for value in _sort(inner, found)]
-        found.ops.append(op)
         ops.append(op)
-        made_by = [makers.get(value) for value in values]
-        if None in made_by:
-            outside.update((value, None) for value, maker in zip(values, made_by, strict=True) if maker is None)
-        read.append([maker for maker in made_by if maker is not None])
+        made_by: list[int] = []
+        for value in values:
+            maker = makers.get(value)
+            if maker is None:
+                outside[value] = None
+            else:
+                made_by.append(maker)
+        read.append(made_by)
         for result in op.results:
             makers[result] = number
+        found.ops.append(op)
     inner_ops = {maker for mine in read for maker in mine}
     ends = [number for number in range(len(ops)) if number not in inner_ops]
     found.unread.extend(ops[end] for end in ends if len(ops[end].results))

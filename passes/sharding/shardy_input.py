@@ -14,12 +14,13 @@ from jaxlib.mlir import ir
 from paropt.passes.ir.constants import CONSTANT, splat_of
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import WHILE, Loop
-from paropt.passes.ir.op_table import keeps_elements
+from paropt.passes.ir.op_table import ops_with
 from paropt.passes.ir.types import is_in_order, keeps_all
 from paropt.passes.sharding.shardings import MANUAL, open_sharding, rank_of, sharding_of
 from paropt.passes.support.traversal import op_of, ops_of, parent_of
 
 _BROADCAST, _RESHAPE, _TRANSPOSE = "stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.transpose"
+_FOLDED = frozenset((_BROADCAST, *ops_with("keeps")))  # of a constant, MHLO's folders make another
 _COMPLEX, _CUSTOM_CALL = "stablehlo.complex", "stablehlo.custom_call"
 
 
@@ -54,7 +55,7 @@ class SameValues:
         self.program = program
         self._scalars: dict[int | None, Any] = {}  # by the op's number: the one number that its result is full of
         for number, (op, name) in enumerate(zip(program.ops, program.names, strict=True)):
-            if name == CONSTANT or _is_folded(op):
+            if name == CONSTANT or name in _FOLDED:
                 self._note_scalar(number, op)
             if (rule := _SAME.get(name)) is not None and (read := rule(self, number, op)) is not None:
                 self.reads[number] = read
@@ -80,11 +81,6 @@ class SameValues:
         """The number of the op that makes what XLA reads in place of `value`, if it is called `name`."""
         number = self.program.numbers.get(self.in_place_of(value))
         return number if number is not None and self.program.names[number] == name else None
-
-
-def _is_folded(op: ir.Operation) -> bool:
-    """Whether MHLO's folders make a constant of `op` when it reads one."""
-    return op.name == _BROADCAST or keeps_elements(op)
 
 
 def _with_number(scalar: int, *positions: int) -> Callable[[SameValues, int, ir.Operation], Read | None]:

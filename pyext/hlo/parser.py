@@ -31,7 +31,16 @@ _ASSIGNMENT = re.compile(r"\s+(ROOT )?%?([\w.\-]+) = ")
 _OPCODE = re.compile(r" ([a-z][\w\-]*)\(")
 _ATTRIBUTE = re.compile(r"\s*([\w.\-]+)=(.*)", re.DOTALL)
 _NAME = re.compile(r"%?([\w.\-]+)")
-_PLAIN_OPERANDS = re.compile(r"%[\w.\-]+(?:, %[\w.\-]+)*(?=\))")  # as compilers print them
+# What compilers print in most lines, in one: an array, operands by name, attributes in which no bracket is nested.
+# Other lines are read step by step.
+_USUAL = re.compile(
+    r"\s+(ROOT )?%([\w.\-]+) = ([a-z][a-z0-9]*)\[([0-9,]*)\](?:\{[^{}]*\})? "
+    r"(?:(parameter|constant)\(([\w.\-]*)\)|([a-z][\w\-]*)\((%[\w.\-]+(?:, %[\w.\-]+)*)\))"
+)
+_STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
+_USUAL_ATTRIBUTE = re.compile(
+    rf", ([\w.\-]+)=({_STRING}|\{{[^(){{}}\[\]\"]*(?:{_STRING}[^(){{}}\[\]\"]*)*\}}|[^\s(){{}}\[\],\"]+)(?=,|$)"
+)
 
 _TABLES = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
 _ROW = re.compile(r"(\d+) (.*)")
@@ -269,6 +278,18 @@ def _read_computation(lines: deque[_Line]) -> tuple[Computation, bool]:
 
 
 def _read_instruction(line: _Line) -> tuple[Instruction, bool]:
+    usual = _USUAL.match(line.text)
+    if usual and _is_dtype(usual[3]):
+        root, name, dtype, dims, kind, literal, opcode, names = usual.groups()
+        operands = tuple(names.replace("%", "").split(", ")) if names else ()
+        attributes = _read_attributes(line, usual.end())
+        made = Instruction(name, _array(dtype, dims), kind or opcode, operands, literal or "", attributes, line.number)
+        return made, root is not None
+    return _read_any_instruction(line)
+
+
+def _read_any_instruction(line: _Line) -> tuple[Instruction, bool]:
+    """The same of any line, step by step."""
     assignment = _ASSIGNMENT.match(line.text)
     if not assignment:
         raise line.error("expected an instruction, `%name = shape opcode(operands)`")
@@ -276,23 +297,15 @@ def _read_instruction(line: _Line) -> tuple[Instruction, bool]:
     opcode = _OPCODE.match(line.text, at)
     if not opcode:
         raise line.error("expected an opcode and its operands", at)
-    operands, literal, end = _read_operands(line, opcode[1], opcode.end())
-    attributes = _read_attributes(line, end)
+    pieces, end = _pieces(line, opcode.end())
+    if line.text[end : end + 1] != ")":
+        raise line.error("expected `)` after the operands", opcode.end())
+    is_literal = opcode[1] in ("parameter", "constant")
+    operands = () if is_literal else tuple(_operand(line, piece) for piece in pieces)
+    literal = line.text[opcode.end() : end] if is_literal else ""
+    attributes = _read_attributes(line, end + 1)
     instruction = Instruction(assignment[2], shape, opcode[1], operands, literal, attributes, line.number)
     return instruction, assignment[1] is not None
-
-
-def _read_operands(line: _Line, opcode: str, at: int) -> tuple[tuple[str, ...], str, int]:
-    """The operands that start at `at`, what `parameter` and `constant` have there, and the position after the `)`."""
-    is_literal = opcode in ("parameter", "constant")
-    if not is_literal and (plain := _PLAIN_OPERANDS.match(line.text, at)):
-        return tuple(plain[0].replace("%", "").split(", ")), "", plain.end() + 1
-    pieces, end = _pieces(line, at)
-    if line.text[end : end + 1] != ")":
-        raise line.error("expected `)` after the operands", at)
-    if is_literal:
-        return (), line.text[at:end], end + 1
-    return tuple(_operand(line, piece) for piece in pieces), "", end + 1
 
 
 def _operand(line: _Line, piece: str) -> str:
@@ -306,15 +319,26 @@ def _operand(line: _Line, piece: str) -> str:
 
 def _read_attributes(line: _Line, at: int) -> Mapping[str, str]:
     """The attributes of `, key=value, key=value` from `at` to the end of the line."""
+    rest = line.text[at:]
     try:
-        return _attributes(line.text[at:])
+        return _attributes(rest)
     except HloError:
-        return _parse_attributes(_Line(line.number, line.text[at:]))  # raises the same of this line
+        return _read_any_attributes(_Line(line.number, rest))  # raises the same, of this line
 
 
-def _parse_attributes(line: _Line) -> Mapping[str, str]:
-    if not line.text:
-        return {}
+@functools.lru_cache(4096)  # a program has few different ones, of many instructions
+def _attributes(text: str) -> Mapping[str, str]:
+    attributes: dict[str, str] = {}
+    at = 0
+    while usual := _USUAL_ATTRIBUTE.match(text, at):
+        attributes[usual[1]] = usual[2]
+        at = usual.end()
+    is_read = at == len(text) and "device_ids" not in attributes
+    return attributes if is_read else _read_any_attributes(_Line(0, text))
+
+
+def _read_any_attributes(line: _Line) -> dict[str, str]:
+    """The same of a line that is no more than they, however they are written."""
     if not line.text.startswith(","):
         raise line.error("expected `, attribute=value`")
     pieces, end = _pieces(line, 1)
@@ -330,11 +354,6 @@ def _parse_attributes(line: _Line) -> Mapping[str, str]:
             continue
         attributes[pair[1]] = pair[2]
     return attributes
-
-
-@functools.lru_cache(4096)  # a program has few different ones, of many instructions
-def _attributes(text: str) -> Mapping[str, str]:
-    return _parse_attributes(_Line(0, text))
 
 
 def _pieces(line: _Line, at: int) -> tuple[list[str], int]:

@@ -33,6 +33,20 @@ def test_reads_every_line_of_real_text(path: Path) -> None:
     assert all(i.config() == {} or "backend_config" in i.attributes for i in module.entry.instructions.values())
 
 
+@pytest.mark.parametrize("path", SAVED, ids=lambda path: path.stem)
+def test_usual_lines_are_read_like_others(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most lines take two matches; step by step, they come to the same."""
+    text, steps, step_by_step = path.read_text(), [], hlo._read_any_instruction
+    monkeypatch.setattr(hlo, "_read_any_instruction", lambda line: steps.append(line) or step_by_step(line))
+    usual = hlo.parse(text)
+    lines = sum(len(computation.instructions) for computation in usual.computations.values())
+    assert len(steps) < lines / 4
+    for pattern in ("_USUAL", "_USUAL_ATTRIBUTE"):
+        monkeypatch.setattr(hlo, pattern, re.compile(r"(?!)"))
+    assert hlo.parse(text) == usual
+    assert len(steps) > lines
+
+
 @pytest.mark.parametrize(
     "shape, expected",
     [
