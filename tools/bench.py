@@ -18,8 +18,8 @@ os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")  # no machine with TPUs: libtpu
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # XLA's warnings, once per program
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent / "test")]
 
-import bench_page  # noqa: E402  after the environment is set
-import bench_rewrite  # noqa: E402
+import bench_costs  # noqa: E402  after the environment is set
+import bench_page  # noqa: E402
 import bench_sharded  # noqa: E402
 import bench_times  # noqa: E402
 import matplotlib  # noqa: E402
@@ -44,9 +44,7 @@ def main() -> int:
         _say(f"wrote the step times in {options.out}")
         return 0
     if options.only_rewrite:
-        bench_page.write_rewrites(
-            options.out, list(bench_rewrite.measure(_say)), list(bench_rewrite.measure_shares(_say))
-        )
+        bench_page.write_costs(options.out, bench_costs.measure_costs(_say))
         _say(f"wrote the rewrite times in {options.out}")
         return 0
     if options.only_sharded:
@@ -57,9 +55,8 @@ def main() -> int:
     counts = [count(target, names, progress=_say) for target in options.targets]
     sharded = _sharded(options)
     times = [] if options.no_times else list(bench_times.measure(STEP_TIMES, PAIRS, progress=_say))
-    rewrites = [] if options.no_times else list(bench_rewrite.measure(_say))
-    shares = [] if options.no_times else list(bench_rewrite.measure_shares(_say))
-    bench_page.write(options.out, counts, times, command=_command(), sharded=sharded, rewrites=rewrites, shares=shares)
+    costs = None if options.no_times else bench_costs.measure_costs(_say)
+    bench_page.write(options.out, counts, times, command=_command(), sharded=sharded, costs=costs)
     _say(f"wrote {options.out} and {options.out.with_suffix('.png')}")
     return 0
 

@@ -18,11 +18,14 @@ from programs.program import Devices, Program, Sizes
 import paropt
 from paropt.clusters import targets
 from paropt.hlo.census import census
+from paropt.hlo.participants import Layout
 from paropt.passes.sharding.propagation import Propagated, propagation_pipelines, run_natively
 from paropt.passes.support.context import make_context
 from paropt.passes.support.pipeline import Pipeline
+from paropt.passes.support.traversal import all_ops_of
+from paropt.verify.predictions import prediction
 from paropt.verify.tags import gaps
-from paropt.verify.verification import prediction
+from paropt.verify.verification import doubts
 
 PASSES = "grad-sync"
 
@@ -56,8 +59,16 @@ class Share:
 
     @property
     def share(self) -> float:
-        """The rewrite's, of trace + lower + compile."""
-        return self.rewrite / self.compilation
+        """The rewrite's and the checking's, of trace + lower + compile."""
+        return (self.rewrite + self.checking) / self.compilation
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a rewrite of the first of STEPS. Processor time: it is the same whatever else the machine does."""
+
+    name: str
+    seconds: float
 
 
 class _Transformer(NamedTuple):
@@ -111,6 +122,52 @@ def measure_shares(
             yield made
 
 
+def measure_parts(progress: Callable[[str], None], times: int = 5) -> list[Part]:
+    """Stages of the rewrite that take a hundredth of it or more, in order, and what Shardy's propagation consists of.
+
+    Of `times` runs, the one with the least of it all.
+    """
+    step = STEPS[0].made()
+    text = str(jax.jit(step.step).lower(*step.args).compiler_ir("stablehlo"))
+    runs = [_parts(ir.Module.parse(text, make_context())) for _ in range(times)]
+    parts = min(runs, key=lambda parts: parts[0].seconds)
+    for part in parts:
+        progress(f"{part.name}: {1000 * part.seconds:.0f} ms")
+    return parts
+
+
+def _parts(module: ir.Module) -> list[Part]:
+    stages: list[Part] = []
+    inside: list[Part] = []
+    for step in Pipeline.parse(PASSES).steps():
+        manager = step.manager(module.context, [], verify_each=False)
+        copy = module.operation.clone() if step.title.startswith("expose") else None
+        stages.append(Part(f"`{step.title}`", _processor_seconds(manager.run, module.operation)))
+        if copy is not None:
+            shardy = _processor_seconds(_propagated, copy.clone())
+            inside = [
+                Part("of that, Shardy", shardy),
+                Part("of that, a copy for Shardy in XLA's order", _processor_seconds(Propagated, copy) - shardy),
+            ]
+            inside.append(Part("one read of each op: name, operands, results", _processor_seconds(_read, copy)))
+    whole = Part("all", sum(stage.seconds for stage in stages))
+    worth = [stage for stage in stages if stage.seconds > whole.seconds / 100]
+    at = next(i for i, stage in enumerate(worth) if stage.name.startswith("`expose")) + 1
+    return [whole, *worth[:at], *inside, *worth[at:]]
+
+
+def _read(module: ir.Operation) -> None:
+    for op in all_ops_of(module):
+        _ = op.name, list(op.operands), list(op.results)
+
+
+def _processor_seconds(run: Callable[..., object], *args: object) -> float:
+    gc.collect()
+    start = time.process_time()
+    run(*args)
+    return time.process_time() - start
+
+
 def _measured(program: _Transformer, times: int) -> Rewrite:
     step = program.made()
     text = str(jax.jit(step.step).lower(*step.args).compiler_ir("stablehlo"))
@@ -132,12 +189,13 @@ def _measured(program: _Transformer, times: int) -> Rewrite:
         propagations.append(_best(_propagated, flat.operation.clone) if program.form is plain else None)
         rewrites.append(_best(_rewritten, parse))
     shardy = min((seconds for seconds in propagations if seconds is not None), default=None)
-    return Rewrite(program.name, sum(1 for _ in _ops(flat.operation)), min(texts), shardy, min(rewrites))
+    return Rewrite(program.name, len(all_ops_of(flat.operation)) - 1, min(texts), shardy, min(rewrites))
 
 
 def _share(program: _Transformer, target: targets.Target, times: int) -> Share:
     step = program.made(target.devices)
-    ours = target.compile(paropt.jit(step.step).lower(*step.args)).hlo
+    ours = paropt.jit(step.step).lower(*step.args)
+    hlo, layout = target.compile(ours).hlo, Layout.of_module(ours.compiler_ir("stablehlo"))
     context, shares = make_context(), []
     for _ in range(times):
         jax.clear_caches()
@@ -150,7 +208,8 @@ def _share(program: _Transformer, target: targets.Target, times: int) -> Share:
         flat = parse()
         Pipeline.parse("inline-calls").run(flat.operation)
         propagation = _best(Propagated, flat.operation.clone) if program.form is plain else None
-        checking = _best(_checked, lambda parse=parse: _rewritten(parse())) + _best(census, lambda: ours)
+        check = functools.partial(_check, hlo=hlo, layout=layout)
+        checking = _best(check, lambda parse=parse: _rewritten(parse()))
         shares.append(Share(program.name, target.name, compilation, rewrite, propagation, checking))
     return sorted(shares, key=lambda share: share.share)[times // 2]
 
@@ -160,9 +219,9 @@ def _rewritten(module: ir.Module) -> ir.Module:
     return module
 
 
-def _checked(module: ir.Module) -> None:
+def _check(module: ir.Module, hlo: str, layout: Layout) -> None:
     assert not gaps(module.operation)
-    prediction(module.operation)
+    assert not doubts(prediction(module.operation), census(hlo, layout))
 
 
 def _propagated(module: ir.Operation) -> None:
@@ -184,11 +243,3 @@ def _seconds(run: Callable[..., object], *args: object) -> float:
     start = time.perf_counter()
     run(*args)
     return time.perf_counter() - start
-
-
-def _ops(root: ir.Operation) -> Iterator[ir.Operation]:
-    for region in root.regions:
-        for block in region:
-            for op in block.operations:
-                yield op.operation
-                yield from _ops(op.operation)

@@ -11,6 +11,8 @@ import jax
 import pytest
 from programs.catalog import MATRIX
 from programs.program import Sizes
+from unit.test_layout import WORK_LISTS
+from unit.test_op_lists import ALLOWED
 from unit.tools import ROOT, load
 
 BENCH = ROOT / "tools" / "bench.py"
@@ -22,8 +24,10 @@ import bench_picture  # noqa: E402
 import bench_sharded  # noqa: E402
 import bench_times  # noqa: E402
 import slow_link  # noqa: E402
+from bench_costs import Costs  # noqa: E402
 from bench_counts import Count, Row, TargetCounts  # noqa: E402
-from bench_rewrite import Rewrite, Share  # noqa: E402
+from bench_growth import Growth  # noqa: E402
+from bench_rewrite import Part, Rewrite, Share  # noqa: E402
 from bench_times import Times  # noqa: E402
 
 
@@ -159,12 +163,16 @@ def test_page_of_times(tmp_path: Path) -> None:
 MEASURE = """
 import dataclasses, json, sys
 sys.path += [".", "../test"]
-import bench_rewrite
+import bench_growth, bench_rewrite
 from programs.program import Sizes
 small = bench_rewrite.STEPS[0]._replace(sizes=Sizes(layers=1, micro_batches=2))
 (found,) = bench_rewrite.measure(print, (small,), 1)
 known, unknown = bench_rewrite.measure_shares(print, (small,), ("cpu:8", "cpu:none"), 1)
-print(json.dumps([dataclasses.asdict(each) for each in (found, known, unknown)]))
+bench_rewrite.STEPS = (small,)
+parts = bench_rewrite.measure_parts(print, 1)
+growths = bench_growth.measure_growth(print, 3, 5)
+print(json.dumps([[dataclasses.asdict(each) for each in (found, known, unknown)], [part.name for part in parts],
+                  [growth.declined for growth in growths], bench_growth.walks_and_lists()]))
 """
 
 
@@ -174,17 +182,24 @@ def test_page_of_rewrite_times(tmp_path: Path) -> None:
     assert bench_page.NO_REWRITES in page_of(tmp_path, [], [])
     text = page.read_text().replace(f"{bench_page.REWRITE_TITLE}\n\n{bench_page.NO_REWRITES}\n\n", "")
     page.write_text(text)
-    for seconds, share in ((1.0, "5.0 %"), (2.0, "10.0 %")):
-        bench_page.write_rewrites(
-            page,
+    for seconds, share in ((1.0, "8.8 %"), (2.0, "13.8 %")):
+        costs = Costs(
             [Rewrite("plain", 9, 0.5, 0.25, seconds), Rewrite("large", 9, 1.0, None, 3.0)],
             [Share("step", "cpu:8", 20.0, seconds, 0.5, 0.75), Share("same", "tpu:v5e:2x4", problem="no compiler")],
+            [Part("all", seconds), Part("`defer-sync`", 0.25)],
+            [Growth("two sums", "defer-sync", seconds, 1)],
+            loops=8,
+            lists=11,
         )
+        bench_page.write_costs(page, costs)
         text = page_of(tmp_path, [], [])
-        assert cells(text, "plain") == ["plain", "9", "0.50", "0.25", f"{seconds:.2f}", f"{2 * seconds:.1f} x"]
-        assert cells(text, "large")[3:] == ["", "3.00", "3.0 x"]
-        assert cells(text, "step") == ["step", "cpu:8", "20.0", f"{seconds:.2f}", share, "2.5 %", "0.75"]
+        assert cells(text, "plain") == ["plain", "9", "0.50", "0.25", f"{seconds:.2f}", f"{4 * seconds:.1f} x"]
+        assert cells(text, "large")[3:] == ["", "3.00", ""]
+        assert cells(text, "step") == ["step", "cpu:8", "20.0", f"{seconds:.2f}", "0.75", share, "2.5 %"]
         assert cells(text, "same")[1:] == ["tpu:v5e:2x4", "no compiler", "", "", "", ""]
+        assert cells(text, "`defer-sync`") == ["`defer-sync`", "250", f"{25 / seconds:.0f} %"]
+        assert cells(text, "two sums") == ["two sums", "`defer-sync`", f"{seconds:.2f}", "1"]
+        assert "8 work-list loops outside of" in text and "11 lists of ops" in text
     assert text.count(bench_page.REWRITE_TITLE) == text.count(bench_page.GPU_TITLE) == 1
 
 
@@ -192,11 +207,14 @@ def test_rewrite_times_are_measured() -> None:
     """In a process of its own, as the tool runs."""
     measured = subprocess.run([sys.executable, "-c", MEASURE], cwd=ROOT / "tools", capture_output=True, text=True)
     assert not measured.returncode, measured.stderr
-    rewrite, *shares = json.loads(measured.stdout.splitlines()[-1])
+    (rewrite, *shares), parts, declined, (loops, lists) = json.loads(measured.stdout.splitlines()[-1])
     found = Rewrite(**rewrite)
     assert found.ops > 100 and found.rewrite > found.shardy > 0
     known, unknown = (Share(**share) for share in shares)
     assert known.compilation > known.rewrite > 0 and known.compilation > known.propagation > 0 and known.checking > 0
+    assert parts[0] == "all" and {"`expose-all-reduces`", "of that, Shardy", "`defer-sync`"} <= set(parts)
+    assert declined == [0, 1, 1, 0]
+    assert (loops, lists) == (len(WORK_LISTS), len(ALLOWED))
     assert unknown.problem == "no target `cpu:none`: expected the number of devices, as in `cpu:8`"
 
 

@@ -50,8 +50,13 @@ def sharded_sums_and_one_that_is_declined(count: int) -> str:
     return sharded_sums(count, last="stablehlo.slice %n{0} [0:3, 0:4]", kind="tensor<3x4xf32>")
 
 
-def sharded_sums(count: int, last: str = "stablehlo.slice %n{0} [0:4, 0:4]", kind: str = "tensor<4x4xf32>") -> str:
-    """A plain program of `count` sums that are split over "model", and one of which `last` makes something."""
+def sharded_sums(
+    count: int, last: str = "stablehlo.slice %n{0} [0:4, 0:4]", kind: str = "tensor<4x4xf32>", of: int | None = None
+) -> str:
+    """A plain program of `count` sums that are split over "model", and one of which `last` makes something: the last
+    one, or that with the number `of`.
+    """
+    of = count if of is None else of
     lies = '#sdy.sharding<@mesh, [{"model"}, {}]>'
     split = '#sdy.sharding<@mesh, [{"data"}, {?}]>'
     left = '<@mesh, [{?}, {?}], unreduced={"data"}>'
@@ -63,9 +68,9 @@ def sharded_sums(count: int, last: str = "stablehlo.slice %n{0} [0:4, 0:4]", kin
             f"%u{k} = sdy.sharding_constraint %p{k} {left} {{paropt.operands = [{split}, {split}]}} : {whole}",
             f"%n{k} = stablehlo.negate %u{k} {{paropt.shardings = [{lies}]}} : {whole}",
         ]
-    lines.append(f"%t = {last.format(count)} {{paropt.shardings = [{lies}]}} : ({whole}) -> {kind}")
-    kinds = [whole] * count + [kind]
-    values = [*(f"%n{k}" for k in range(count)), "%t"]
+    lines.append(f"%t = {last.format(of)} {{paropt.shardings = [{lies}]}} : ({whole}) -> {kind}")
+    kinds = [kind if k == of else whole for k in range(count + 1)]
+    values = ["%t" if k == of else f"%n{k}" for k in range(count + 1)]
     lines += [
         f'%v{k} = sdy.all_reduce {{"data"}} {value} out_sharding=<@mesh, [{{?}}, {{?}}]> : {kind}'
         for k, (value, kind) in enumerate(zip(values, kinds, strict=True))

@@ -196,3 +196,26 @@ def test_rows_that_the_next_loop_reads_are_no_sum(following: str, is_sum: bool) 
     module = ir.Module.parse(ROWS_FOR_A_LOOP.format(next=following), make_context())
     first, _ = ops_of(module.operation, "stablehlo.while")
     assert (first.results[1] in whole_sums(module.operation, {})) == is_sum
+
+
+# Sums of sharded parameters: once with what follows a loop left out, once as XLA would, once with the constraints.
+PROPAGATIONS = {
+    "plain_transformer_p0": 1,
+    "plain_transformer_p6": 1,
+    "plain_mlp_p7": 1,
+    "plain_mlp_p8": 1,
+    "plain_mlp_p14": 3,
+}
+
+
+@pytest.mark.parametrize("name", PROPAGATIONS)
+def test_a_module_is_propagated_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes a quarter of the time of `grad-sync`."""
+    runs: list[str] = []
+    run = propagation.run_natively
+    monkeypatch.setattr(propagation, "run_natively", lambda module, text: runs.append(text) or run(module, text))
+    program = MATRIX[name]()
+    text = str(jax.jit(program.step).lower(*program.args).compiler_ir("stablehlo"))
+    Pipeline.parse("grad-sync").run(ir.Module.parse(text, make_context()).operation)
+    assert sum("user-priority-propagate" in text for text in runs) == PROPAGATIONS[name]
+    assert sum("populate-op-sharding-rules" in text for text in runs) <= 1
