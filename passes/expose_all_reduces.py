@@ -71,10 +71,11 @@ def expose_all_reduces(
     axes: Annotated[MeshAxes, "Mesh axes over which reductions may move, separated by commas; empty: all."] = "",
     scatters: Annotated[
         Literal["written", "large", "left"],
-        "Sums that are reduced in every iteration as before, and sharded: write the reduce_scatter, do so from 512 kB "
-        "per device, or leave it to the compiler. paropt.jit and paropt.audit take `large` for CPUs: XLA:CPU combines "
-        "all_reduces, and starts each reduce_scatter by itself. They take `left` for GPUs: XLA:GPU makes one itself; "
-        "of one that is written it takes the first out of a loop over layers, whose buffers are then there twice.",
+        "Sums that are reduced in every iteration over the axes that shard them: write the reduce_scatter, do so from "
+        "512 kB per device, or leave it to the compiler. paropt.jit and paropt.audit take `large` for CPUs: XLA:CPU "
+        "combines all_reduces, and starts each reduce_scatter by itself. They take `left` for GPUs: XLA:GPU makes one "
+        "itself; of one that is written it takes the first out of a loop over layers, whose buffers are then there "
+        "twice.",
         On("cpu", "large"),
         On("gpu", "left"),
     ] = "written",
@@ -241,15 +242,15 @@ def expose_all_reduces(
         over = kept[producer.value]
         producer = with_rows_gathered(producer, over, propagated)
         scattering = _scattering(module, producer, over, propagated, gradients)
+        is_written = scattering is not None and _is_written(scatters, producer, scattering)
         try:
-            exposed.append((producer, _movable(producer, over, policy, allowed), scattering))
+            moved = _movable(producer, over, policy, allowed)
+            exposed.append((producer, moved, scattering if is_written else None))
         except Declined as reason:
             remarks.append(missed(NAME, producer.op, reason))
-            if scattering is None:
-                continue
-            if scatters == "written" or (scatters == "large" and is_large(producer, scattering.whole)):
+            if is_written:
                 exposed.append((producer, (), scattering))
-            else:
+            elif scattering is not None:
                 staying.append(producer)
     beside = {producer.value for producer, _, _ in exposed if is_combined(producer, staying)}
     exposed = [each for each in exposed if each[0].value not in beside]
@@ -383,6 +384,13 @@ def _scattering(
         return None
     computed = as_operands_lie(producer, whole, shard, propagated) if cut.value == producer.value else None
     return Scattering(cut, whole, shard, computed)
+
+
+def _is_written(scatters: str, producer: Producer, scattering: Scattering) -> bool:
+    """Whether the reduce_scatter is written out: where devices exchange sums of columns for it, whatever the option."""
+    if scatters == "written" or scattering.computed is not None:
+        return True
+    return scatters == "large" and is_large(producer, scattering.whole)
 
 
 def _listed(names: Iterable[str]) -> str:

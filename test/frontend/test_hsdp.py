@@ -80,7 +80,7 @@ def test_three_axes(tmp_path: Path) -> None:
     step = step_with(optimizer)
     args = arguments(mesh_of(replica=2, data=2, model=2), optimizer)
     alone = paropt.jit(step, passes=f"inline-calls,annotate-shardings{{rules={rules} preset=hsdp}}", strict=True)
-    ours = paropt.jit(step, passes=f"hsdp{{rules={rules}}}", strict=True)
+    ours = paropt.jit(step, passes=f"hsdp{{rules={rules} scatters=written}}", strict=True)
     before, after = (moved(paropt.audit(jitted.lower(*args))) for jitted in (alone, ours))
 
     gradients = tree_bytes(MODEL.parameters)

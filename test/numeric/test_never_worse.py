@@ -1,4 +1,7 @@
-"""With default options no sharded step sends more than by XLA alone, nor holds more than 2 % more, but for known ones."""
+"""With default options no sharded step is worse than by XLA alone, but for known ones.
+
+It sends no more, in no more collectives, and holds at most 2 % more temporary memory.
+"""
 
 import jax
 import pytest
@@ -12,33 +15,44 @@ from paropt.hlo.census import census
 from paropt.hlo.traffic import traffic
 
 SIZES = Sizes(width=32)
-PROGRAMS = {name: LAYERS[name] for name in ("half_blocks_p17", "half_blocks_p18", "llama_p19", "adapters_p21")}
+PROGRAMS = {name: LAYERS[name] for name in LAYERS if not name.startswith("explicit")}
 PROGRAMS |= {name: MATRIX[name] for name in ("plain_mlp_p6", "plain_mlp_p7", "plain_transformer_p6")}
 
 # Where the executable holds more temporary memory, how much more at most, and why. A row that is no longer needed fails.
 HOLDS_MORE = {
-    ("half_blocks_p18", "gpu:h100:1x1x8"): (
-        1.6,
-        "of the reduce_scatter before what leaves the loop, XLA takes a trip out",
-    ),
     ("adapters_p21", "gpu:h100:1x1x8"): (1.1, "the sums of adapters leave the loop: what it carries is there twice"),
+    ("experts_p20", "gpu:h100:1x1x8"): (1.1, "the loss leaves the loop: XLA holds one activation more at a time"),
 }
+# XLA:TPU holds as much, or nothing, beside arrays, which changes with any constraint: by width, too.
+SCRATCH = {"tpu:v5e:2x4": 548_352}
+
+# Where more collectives run, how many more, and why. A row that is no longer needed fails.
+_APART = (
+    "XLA combines the loss and gradients; over the slow axis one collective runs, and one of losses, instead of four"
+)
+RUNS_MORE = {("plain_mlp_p7", "cpu:8"): (2, _APART), ("plain_mlp_p7", "gpu:h100:1x1x8"): (2, _APART)}
 
 
-@pytest.mark.parametrize("target", ["cpu:8", "gpu:h100:1x1x8"])
+@pytest.mark.parametrize("target", ["cpu:8", "tpu:v5e:2x4", "gpu:h100:1x1x8"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_sends_and_holds_no_more(name: str, target: str) -> None:
     available(target)
     program = PROGRAMS[name](SIZES, devices=get(target).devices or None)
     alone = jax.jit(program.step).lower(*program.args).compile()
     ours = paropt.jit(program.step, strict=True).lower(*program.args).compile()
-    before, after = (traffic(census(compiled.as_text())) for compiled in (alone, ours))
+    found = [census(compiled.as_text()) for compiled in (alone, ours)]
+    before, after = map(traffic, found)
     assert after.unknown == before.unknown == 0
     assert after.known <= before.known
+    run, runs = (sum(each.executions or 0 for each in collectives) for collectives in found)
+    more, _ = RUNS_MORE.get((name, target), (0, ""))
+    assert runs - run <= more
+    assert (runs > run) == ((name, target) in RUNS_MORE)
     held, holds = (compiled.memory_analysis().temp_size_in_bytes for compiled in (alone, ours))
     allowed, _ = HOLDS_MORE.get((name, target), (1.02, ""))
-    assert holds <= allowed * held
-    assert (holds > 1.02 * held) == ((name, target) in HOLDS_MORE)
+    scratch = SCRATCH.get(target, 0)
+    assert holds <= allowed * held + scratch
+    assert (holds > 1.02 * held + scratch) == ((name, target) in HOLDS_MORE)
 
 
 def test_what_a_budget_leaves_in_the_loop_stays_as_it_is() -> None:

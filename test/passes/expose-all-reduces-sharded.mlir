@@ -33,9 +33,12 @@ func.func public @two_axes(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@m
 // EVERY-NOT:       sdy.all_reduce
 // EVERY:           return
 // The reduction over "data" splits the sum: it is written as the reduce_scatter that it is.
-// Over "replica" it moves, and is scattered over "data" before, whatever the option says.
+// Over "replica" it moves; over "data" it is left to the compiler where the option says so.
 // LEFT-LABEL:    func.func public @split_gradient(
-// LEFT:            sdy.reduce_scatter
+// LEFT:            %[[P:.*]] = stablehlo.dot_general
+// LEFT-NOT:        sdy.reduce_scatter
+// LEFT:            sdy.sharding_constraint %[[P]] <@mesh, [{?}, {?}], unreduced={"replica"}>
+// LEFT-NEXT:       sdy.all_reduce {"replica"}
 // CHECK-LABEL:   func.func public @split_gradient(
 // CHECK:             %[[P:.*]] = stablehlo.dot_general
 // CHECK-NEXT:        %[[U:.*]] = sdy.sharding_constraint %[[P]] <@mesh, [{}, {}], unreduced={"replica", "data"}> {paropt.operands

@@ -110,7 +110,7 @@ def reduced_by_group(audit: Audit) -> dict[tuple[int, bool], int]:
 )
 def test_policies_of_hybrid_sharding(policy: str, expected: dict[tuple[int, bool], float]) -> None:
     program = PLAIN["mlp_p7"](SMALL)
-    passes = GRAD_SYNC.replace("expose-all-reduces", f"expose-all-reduces{{policy={policy}}}")
+    passes = GRAD_SYNC.replace("expose-all-reduces", f"expose-all-reduces{{policy={policy} scatters=written}}")
     lowered = paropt.jit(program.step, passes=passes, strict=True).lower(*program.args)
     was, now = paropt.audit(jax.jit(program.step).lower(*program.args)), paropt.audit(lowered)
     losses = {(8, False): LOSSES}
