@@ -19,7 +19,7 @@ DECLINED = "stablehlo.slice %n{0} [0:3, 0:4]"  # unequal parts
 
 @dataclass(frozen=True)
 class Growth:
-    """Processor seconds that a pass takes, which are the same whatever else the machine does."""
+    """Seconds of the processor that a pass takes."""
 
     program: str
     passes: str

@@ -51,10 +51,11 @@ REWRITE_REASON = (
 )
 
 SHARE_REASON = (
-    "Beside what jax and XLA take from the function to the executable, in a fresh process. Of three times that both "
-    "are measured, one after the other, the one with the middle share. `paropt.jit` also predicts what the executable "
-    "reduces, and reads it: the column `checking` ([jit.md](jit.md)); the share is of both, and the target is 15 % on "
-    "CPU, 8 % on TPU and GPU. `propagation` is for Shardy's and to read its answer, op by op."
+    "Beside what jax and XLA take from the function to the executable, measured right before. `paropt.jit` also "
+    "predicts what the executable reduces, and reads it: the column `checking` ([jit.md](jit.md)); the share is of "
+    "both, and the target is 15 % on CPU, 8 % on TPU and GPU. `propagation` is for Shardy's and to read its answer, op "
+    "by op. XLA compiles on several threads: on a machine that does nothing else, the clock shows fewer seconds than "
+    "the processors."
 )
 
 PARTS_REASON = (
@@ -273,7 +274,8 @@ def _costs(costs: Costs) -> str:
     today = datetime.datetime.now(datetime.UTC).date()
     explained = (
         f"`python tools/bench.py --only-rewrite`, {today}, {os.cpu_count()} cores with a load of "
-        f"{os.getloadavg()[0]:.1f} at the end. The shortest of three runs or more."
+        f"{os.getloadavg()[0]:.1f} at the end. Seconds of processors, of all threads and child processes. The shortest "
+        "of three runs or more."
     )
     transformers = (
         "transformer",
@@ -287,12 +289,13 @@ def _costs(costs: Costs) -> str:
         "transformer",
         "target",
         "trace + lower + compile, s",
+        "on the clock, s",
         "`grad-sync`, s",
         "checking, s",
         "share",
         "propagation",
     )
-    many = ("module", "pass", "processor, s", "missed")
+    many = ("module", "pass", "seconds", "missed")
     return "\n\n".join(
         [
             explained,
@@ -301,7 +304,7 @@ def _costs(costs: Costs) -> str:
             SHARE_REASON,
             table([compiled, *map(_share_cells, costs.shares)]),
             PARTS_REASON,
-            table([("part of `grad-sync`", "processor, ms", "of all"), *_part_cells(costs.parts)]),
+            table([("part of `grad-sync`", "ms", "of all"), *_part_cells(costs.parts)]),
             "What many of the same cost:",
             table([many, *map(_growth_cells, costs.growths)]),
             f"`test_growth.py` counts calls of the same. The passes have {costs.loops} work-list loops outside of "
@@ -333,11 +336,12 @@ def _rewrite_cells(r: Rewrite) -> tuple[str, ...]:
 
 def _share_cells(s: Share) -> tuple[str, ...]:
     if s.problem:
-        return (s.program, s.target, s.problem, "", "", "", "")
+        return (s.program, s.target, s.problem, "", "", "", "", "")
     return (
         s.program,
         s.target,
         f"{s.compilation:.1f}",
+        f"{s.clock:.1f}",
         f"{s.rewrite:.2f}",
         f"{s.checking:.2f}",
         f"{100 * s.share:.1f} %",

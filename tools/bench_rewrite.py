@@ -1,7 +1,11 @@
-"""What rewriting costs: beside jax's tracing, lowering and XLA's compilation, and beside parsing and printing."""
+"""What rewriting costs: beside jax's tracing, lowering and XLA's compilation, and beside parsing and printing.
+
+In seconds of processors, of all threads and child processes: they are much the same whatever else the machine does.
+"""
 
 import functools
 import gc
+import resource
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,6 +13,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 from bench_counts import TARGETS
 from jaxlib.mlir import ir
 from programs import explicit, models, plain
@@ -45,13 +50,14 @@ class Rewrite:
 class Share:
     """Seconds that a program takes for a target, or why that is not known.
 
-    The machine's speed changes within minutes, so they are measured one after the other, some times, and
-    these are those of the time with the middle share.
+    The machine's speed changes within minutes, so they are measured one after the other; of several times, these are
+    those of the time with the middle share.
     """
 
     program: str
     target: str
     compilation: float = 0.0  # trace + lower + compile
+    clock: float = 0.0  # how long that took, with all that the machine did besides
     rewrite: float = 0.0
     propagation: float | None = None  # of that, Shardy's propagation, and to read its answer; None: not needed
     checking: float = 0.0  # what `paropt.jit` does besides: the safety net of docs/jit.md
@@ -65,7 +71,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a rewrite of the first of STEPS. Processor time: it is the same whatever else the machine does."""
+    """A part of a rewrite of the first of STEPS."""
 
     name: str
     seconds: float
@@ -109,7 +115,7 @@ def measure_shares(
     progress: Callable[[str], None],
     programs: tuple[_Transformer, ...] = STEPS,
     names: tuple[str, ...] = TARGETS,
-    times: int = 3,
+    times: int = 1,
 ) -> Iterator[Share]:
     """Beside what jax and XLA take from the function to the executable."""
     for name in names:
@@ -142,14 +148,14 @@ def _parts(module: ir.Module) -> list[Part]:
     for step in Pipeline.parse(PASSES).steps():
         manager = step.manager(module.context, [], verify_each=False)
         copy = module.operation.clone() if step.title.startswith("expose") else None
-        stages.append(Part(f"`{step.title}`", _processor_seconds(manager.run, module.operation)))
+        stages.append(Part(f"`{step.title}`", _seconds(manager.run, module.operation)))
         if copy is not None:
-            shardy = _processor_seconds(_propagated, copy.clone())
+            shardy = _seconds(_propagated, copy.clone())
             inside = [
                 Part("of that, Shardy", shardy),
-                Part("of that, a copy for Shardy in XLA's order", _processor_seconds(Propagated, copy) - shardy),
+                Part("of that, a copy for Shardy in XLA's order", _seconds(Propagated, copy) - shardy),
             ]
-            inside.append(Part("one read of each op: name, operands, results", _processor_seconds(_read, copy)))
+            inside.append(Part("one read of each op: name, operands, results", _seconds(_read, copy)))
     whole = Part("all", sum(stage.seconds for stage in stages))
     worth = [stage for stage in stages if stage.seconds > whole.seconds / 100]
     at = next(i for i, stage in enumerate(worth) if stage.name.startswith("`expose")) + 1
@@ -159,13 +165,6 @@ def _parts(module: ir.Module) -> list[Part]:
 def _read(module: ir.Operation) -> None:
     for op in all_ops_of(module):
         _ = op.name, list(op.operands), list(op.results)
-
-
-def _processor_seconds(run: Callable[..., object], *args: object) -> float:
-    gc.collect()
-    start = time.process_time()
-    run(*args)
-    return time.process_time() - start
 
 
 def _measured(program: _Transformer, times: int) -> Rewrite:
@@ -197,12 +196,14 @@ def _share(program: _Transformer, target: targets.Target, times: int) -> Share:
     ours = paropt.jit(step.step).lower(*step.args)
     hlo, layout = target.compile(ours).hlo, Layout.of_module(ours.compiler_ir("stablehlo"))
     context, shares = make_context(), []
+    starting = _seconds(_compiled, target, jax.jit(lambda x: x + 1), (np.float32(1),))  # of a child process
     for _ in range(times):
         jax.clear_caches()
         start = time.perf_counter()
-        lowered = jax.jit(step.step).trace(*step.args).lower(lowering_platforms=(target.platform,))
-        lowering = time.perf_counter() - start
-        compilation = lowering + target.compile(lowered).seconds
+        jitted = jax.jit(step.step)
+        compilation = _seconds(_compiled, target, jitted, step.args) - starting
+        clock = time.perf_counter() - start
+        lowered = jitted.trace(*step.args).lower(lowering_platforms=(target.platform,))
         parse = functools.partial(ir.Module.parse, str(lowered.compiler_ir("stablehlo")), context)
         rewrite = _best(_rewritten, parse)
         flat = parse()
@@ -210,8 +211,12 @@ def _share(program: _Transformer, target: targets.Target, times: int) -> Share:
         propagation = _best(Propagated, flat.operation.clone) if program.form is plain else None
         check = functools.partial(_check, hlo=hlo, layout=layout)
         checking = _best(check, lambda parse=parse: _rewritten(parse()))
-        shares.append(Share(program.name, target.name, compilation, rewrite, propagation, checking))
+        shares.append(Share(program.name, target.name, compilation, clock, rewrite, propagation, checking))
     return sorted(shares, key=lambda share: share.share)[times // 2]
+
+
+def _compiled(target: targets.Target, jitted: Any, args: tuple[Any, ...]) -> None:
+    target.compile(jitted.trace(*args).lower(lowering_platforms=(target.platform,)))
 
 
 def _rewritten(module: ir.Module) -> ir.Module:
@@ -240,6 +245,12 @@ def _best(run: Callable[..., object], prepare: Callable[[], Any]) -> float:
 
 def _seconds(run: Callable[..., object], *args: object) -> float:
     gc.collect()
-    start = time.perf_counter()
+    start = _processor()
     run(*args)
-    return time.perf_counter() - start
+    return _processor() - start
+
+
+def _processor() -> float:
+    """Seconds of this process and of the children that have ended."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime

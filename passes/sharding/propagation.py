@@ -108,11 +108,12 @@ class Propagated:
         """
         order = Sorted(all_ops_of(self._copy), []) if rules_only else sort_depth_first(self._copy)
         copies: dict[int, ir.Operation] = {}
+        self._marks: dict[int, ir.Attribute] = {}
         for number in self._program.numbers.values():
             if self._program.names[number] != CONSTANT:
-                copy = copies[number] = order.ops[number]
-                copy.location = self._mark(number)
-        self._marks = {number: copy.location.attr for number, copy in copies.items()}
+                copy, mark = order.ops[number], self._mark(number)
+                copies[number], self._marks[number] = copy, mark.attr
+                copy.location = mark
         if all(op.name == CONSTANT for op in order.unread):
             return copies
         run_natively(self._copy, _DEAD)

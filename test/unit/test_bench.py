@@ -185,7 +185,10 @@ def test_page_of_rewrite_times(tmp_path: Path) -> None:
     for seconds, share in ((1.0, "8.8 %"), (2.0, "13.8 %")):
         costs = Costs(
             [Rewrite("plain", 9, 0.5, 0.25, seconds), Rewrite("large", 9, 1.0, None, 3.0)],
-            [Share("step", "cpu:8", 20.0, seconds, 0.5, 0.75), Share("same", "tpu:v5e:2x4", problem="no compiler")],
+            [
+                Share("step", "cpu:8", 20.0, 12.0, seconds, 0.5, 0.75),
+                Share("same", "tpu:v5e:2x4", problem="no compiler"),
+            ],
             [Part("all", seconds), Part("`defer-sync`", 0.25)],
             [Growth("two sums", "defer-sync", seconds, 1)],
             loops=8,
@@ -195,8 +198,8 @@ def test_page_of_rewrite_times(tmp_path: Path) -> None:
         text = page_of(tmp_path, [], [])
         assert cells(text, "plain") == ["plain", "9", "0.50", "0.25", f"{seconds:.2f}", f"{4 * seconds:.1f} x"]
         assert cells(text, "large")[3:] == ["", "3.00", ""]
-        assert cells(text, "step") == ["step", "cpu:8", "20.0", f"{seconds:.2f}", "0.75", share, "2.5 %"]
-        assert cells(text, "same")[1:] == ["tpu:v5e:2x4", "no compiler", "", "", "", ""]
+        assert cells(text, "step") == ["step", "cpu:8", "20.0", "12.0", f"{seconds:.2f}", "0.75", share, "2.5 %"]
+        assert cells(text, "same")[1:] == ["tpu:v5e:2x4", "no compiler", "", "", "", "", ""]
         assert cells(text, "`defer-sync`") == ["`defer-sync`", "250", f"{25 / seconds:.0f} %"]
         assert cells(text, "two sums") == ["two sums", "`defer-sync`", f"{seconds:.2f}", "1"]
         assert "8 work-list loops outside of" in text and "11 lists of ops" in text
