@@ -105,6 +105,9 @@ def expose_all_reduces(
     as many devices, XLA all-gathers neither: devices compute the columns that they have, and all-to-all the sums. The
     contraction is annotated with that.
 
+    Where one operand of a contraction is sharded along a reduced dimension and the other holds all of it, as keys and
+    values that a constraint has gathered along their sequence, the other one is cut alike, as XLA does.
+
     Where activations are sharded by positions between layers and by features within, over the same axis, as in sequence
     parallel training, XLA all-gathers all positions for the contractions. Contractions for which it gathers the same
     are marked. Where the rows that a scatter adds are sharded by features over an axis that shards their indices, too,
@@ -148,7 +151,7 @@ def expose_all_reduces(
     *Its shardings*
 
     - its result is sharded into equal parts (XLA aborts)
-    - its operands shard the reduced dimensions in the same way
+    - its operands shard the reduced dimensions in the same way, or one of them shards them not
     - its operands and its result are sharded on one mesh
     - outside of loops, it reduces over whole axes of the mesh (XLA would move examples)
     - no part of an axis shards its result while it reduces over another part (XLA would move examples)
@@ -184,6 +187,8 @@ def expose_all_reduces(
 
     - a loop that keeps a maximum or minimum makes more than one iteration
     - the compiler has not lost the sum before (attribute `paropt.left_out` of the module)
+    - an operand that holds all of a reduced dimension is cut along it as the other one is sharded, where the sum is no
+      larger than the other one (which XLA may all-gather instead)
     - before a reduce_scatter, a scatter adds rows of no fewer bytes (XLA all-gathers smaller rows: then each device
       adds to its part of the sum, and only the residual is reduced)
     - no batched scatter has devices exchange parts of an operand for it (XLA:TPU makes a select of it, and all-gathers)

@@ -15,7 +15,7 @@ from paropt.passes.ir.constants import is_zero, scalar_of
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import WHILE
 from paropt.passes.ir.op_table import ops_with
-from paropt.passes.sharding.annotations import is_source
+from paropt.passes.sharding.annotations import is_source, shard_bytes
 from paropt.passes.sharding.collectives import ADD, combiner_of, not_a_sum
 from paropt.passes.sharding.op_rules import Factors, ShardingRule, parse_rule
 from paropt.passes.sharding.propagation import Propagated
@@ -155,18 +155,19 @@ def _producer(op: ir.Operation, rule: ShardingRule, propagated: Propagated) -> P
     splits = _splits(lies, rule)
     if not any(map(any, splits)):
         return None
-    axes = _added_up(splits, rule)
     gathered = gathers(op, propagated)
     if any(gathered):
         lies = [own if first is None else first.after for own, first in zip(lies, gathered, strict=True)]
-        splits = _splits(lies, rule)
-        axes = _added_up(splits, rule)
+    result = propagated.sharding_of(op.results[0])
+    given = lies
+    lies = _cut_alike(op, given, rule, result) if op.name in PRODUCTS else given
+    splits = _splits(lies, rule)
+    axes = _added_up(splits, rule)
     mesh = next((s.mesh for s, split in zip(lies, splits, strict=True) if s is not None and any(split)), None)
     if mesh is None:
         return None
     ROWS[op.name].require(op)
     _require_whole_window(op, lies)
-    result = propagated.sharding_of(op.results[0])
     even = result is None or is_even(op.results[0], result, module_of(op))
     require(even, "its result is sharded into unequal parts", op)
     require(axes is not None, "its operands are sharded in different ways", op)
@@ -181,7 +182,7 @@ def _producer(op: ir.Operation, rule: ShardingRule, propagated: Propagated) -> P
     if left is not None and op.name in PRODUCTS:
         require_cut_in_place(op, rule, lies, left, together)
     _require_rows_in_place(op, rule, partial, result)
-    read = [i for i, split in enumerate(splits) if any(split) and gathered[i] is None]
+    read = [i for i, split in enumerate(splits) if any(split) and gathered[i] is None and lies[i] == given[i]]
     shared = [i for i in read if _is_shared(op, i, propagated)]
     return Producer(op.results[0], mesh, together, splits, op, tuple(shared), gathered, _closed_dims(rule, gathered))
 
@@ -258,6 +259,44 @@ def _splits(lies: Sequence[Sharding | None], rule: ShardingRule) -> tuple[tuple[
         else tuple(axes if _is_added_up(of, rule) else () for of, axes in zip(dims, sharding.dimensions, strict=True))
         for sharding, dims in zip(lies, rule.operands, strict=True)
     )
+
+
+def _cut_alike(
+    op: ir.Operation, lies: Sequence[Sharding | None], rule: ShardingRule, result: Sharding | None
+) -> list[Sharding | None]:
+    """`lies`, where an operand that holds all of a reduced dimension is cut along it as the other one is sharded.
+
+    XLA may all-gather the other one instead, in each iteration: where the sum is larger, that may send less.
+    """
+    over: dict[Factors, Axes] = {}
+    for dims, split in zip(rule.operands, _splits(lies, rule), strict=True):
+        for of, axes in zip(dims, split, strict=True):
+            over[of] = over.get(of) or axes
+    taken = names_of(result.axes) if result is not None else frozenset[str]()
+    over = {of: axes if not names_of(axes) & taken else () for of, axes in over.items()}
+    mesh = next(sharding.mesh for sharding in lies if sharding is not None)
+    cut = [_cut(sharding, dims, over, mesh) for sharding, dims in zip(lies, rule.operands, strict=True)]
+    size = shard_bytes(op.results[0], result)
+    for i, (own, after) in enumerate(zip(lies, cut, strict=True)):
+        if after != own and size > _gathered_bytes(op.operands[1 - i], lies[1 - i], own, after):
+            return list(lies)
+    return cut
+
+
+def _cut(sharding: Sharding | None, dims: Sequence[Factors], over: dict[Factors, Axes], mesh: str) -> Sharding | None:
+    """`sharding` with dimensions cut `over` axes; as it is where there are none, or other dimensions need these."""
+    own = sharding or Sharding(mesh, ((),) * len(dims))
+    cut = tuple(before or over.get(of, ()) for of, before in zip(dims, own.dimensions, strict=True))
+    axes = [axis for each in cut for axis in each]
+    apart = len(names_of(axes)) == len(axes)
+    return own._replace(dimensions=cut) if cut != own.dimensions and apart else sharding
+
+
+def _gathered_bytes(value: ir.Value, lies: Sharding | None, before: Sharding | None, after: Sharding | None) -> int:
+    """The bytes of `value` on a device, all-gathered over the axes that `after` has and `before` has not."""
+    added = after.axes - (before.axes if before is not None else frozenset()) if after is not None else frozenset()
+    left = lies._replace(dimensions=without(lies.dimensions, tuple(added))) if lies is not None else None
+    return shard_bytes(value, left)
 
 
 def _closed_dims(rule: ShardingRule, gathered: Sequence[Gather | None]) -> tuple[tuple[int, ...], ...]:

@@ -26,16 +26,7 @@ func.func public @gathered_positions(%x: tensor<16x6x4xf32> {sdy.sharding = #sdy
   return %g, %c, %a, %s : tensor<4x8xf32>, tensor<16x6x8xf32>, tensor<16x6x5xf32>, tensor<16x6x4xf32>
 }
 
-// Nothing else needs the axis that splits the positions: they are left to XLA.
-// CHECK-LABEL:   func.func public @positions_only
-// CHECK-NOT:       sdy.all_reduce
-// CHECK:           return
-func.func public @positions_only(%x: tensor<16x6x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}, {}]>}, %y: tensor<16x6x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}, {}]>}) -> (tensor<4x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) {
-  %g = stablehlo.dot_general %x, %y, contracting_dims = [0, 1] x [0, 1] : (tensor<16x6x4xf32>, tensor<16x6x8xf32>) -> tensor<4x8xf32>
-  return %g : tensor<4x8xf32>
-}
-
-// The same where only the result is split by it.
+// Positions are split by an axis that only the result needs, too: they are left to XLA.
 // CHECK-LABEL:   func.func public @positions_and_result
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return

@@ -449,15 +449,6 @@ func.func public @whole_complex_rows_added(%i: tensor<16x1xui8> {sdy.sharding = 
   return %l#1 : tensor<9x4xcomplex<f32>>
 }
 
-// Legal when: its operands shard the reduced dimensions in the same way
-// CHECK-LABEL:   func.func public @one_operand_split
-// CHECK-NOT:       sdy.all_reduce
-// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: its operands are sharded in different ways
-func.func public @one_operand_split(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<16x2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) -> tensor<4x2xf32> {
-  %g = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x2xf32>) -> tensor<4x2xf32>
-  return %g : tensor<4x2xf32>
-}
-
 // Legal when: outside of loops, it reduces over whole axes of the mesh (XLA would move examples)
 // CHECK-LABEL:   func.func public @part_of_an_axis
 // CHECK-NOT:       sdy.all_reduce
