@@ -99,7 +99,9 @@ def expose_all_reduces(
     identities. `annotate-unreduced` reverts those that the passes between have not moved.
 
     A sum that the program shards, as fully sharded training does, is written as the `sdy.reduce_scatter` that it is,
-    where a constraint shards it: XLA:CPU and XLA:TPU reduce all of it in each iteration, and cut that. Activations,
+    where a constraint shards it: XLA:CPU and XLA:TPU reduce all of it in each iteration, and cut that. Behind an
+    inner loop that adds up such a sum from zero, as one over chunks does, where a constraint asks for the whole of it,
+    it is written once, for all targets. Activations,
     which contractions read, are left to XLA: it may permute their shards while it multiplies. Where an operand of a
     contraction is sharded along a dimension of the sum over another axis than the sum, and that axis is reduced and has
     as many devices, XLA all-gathers neither: devices compute the columns that they have, and all-to-all the sums. The
@@ -392,8 +394,10 @@ def _scattering(
 
 
 def _is_written(scatters: str, producer: Producer, scattering: Scattering) -> bool:
-    """Whether the reduce_scatter is written out: where devices exchange sums of columns for it, whatever the option."""
-    if scatters == "written" or scattering.computed is not None:
+    """Whether the reduce_scatter is written out: where it leaves a loop, and where devices exchange sums of columns
+    for it, whatever the option.
+    """
+    if scatters == "written" or scattering.computed is not None or scattering.leaves_loop(producer):
         return True
     return scatters == "large" and is_large(producer, scattering.whole)
 

@@ -65,6 +65,10 @@ class Scattering(NamedTuple):
     shard: Sharding
     computed: Sharding | None = None  # how devices compute that result, where they exchange their parts of its sum
 
+    def leaves_loop(self, producer: Producer) -> bool:
+        """Whether it stands behind a loop that `producer` is in."""
+        return op_of(self.cut.value).block != producer.op.block
+
 
 def expose(producer: Producer, axes: Axes, scattering: Scattering | None = None) -> None:
     """Writes the reduction of `producer` over `axes`: behind it, or behind its reduce_scatter where it has one."""
@@ -87,6 +91,8 @@ def expose(producer: Producer, axes: Axes, scattering: Scattering | None = None)
         with ir.InsertionPoint.after(op_of(value)), location:
             source = _source(value, closed_sharding(mesh, whole.dimensions, whole.unreduced), pins)
         value.replace_all_uses_except(source.results[0], source)
+        if any(use.owner.operation.name == GLOBAL_REDUCE_SCATTER for use in cut.value.uses):
+            return  # a loop adds up several terms of it
         scattered = _write_scatter(source.results[0] if cut.value == value else cut.value, cut, shard, whole.unreduced)
         if axes:
             _write_sum(scattered, mesh, axes, {OPERANDS: ir.ArrayAttr.get([])}, location)

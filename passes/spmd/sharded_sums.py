@@ -12,6 +12,7 @@ from jaxlib.mlir.dialects import stablehlo
 
 from paropt.passes.dataflow.engine import backward, exhaust, forward
 from paropt.passes.ir.branches import BRANCHES
+from paropt.passes.ir.constants import is_zero
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.control_flow import carried, predecessors, successors
 from paropt.passes.ir.loops import WHILE, Loop, loop_around, start_of
@@ -122,13 +123,11 @@ def cut_of(value: ir.Value, propagated: Propagated, axes: frozenset[str]) -> Cut
     alone = propagated.sharding_of(value)
     if alone is not None and axes <= names_of(alone.axes):
         return Cut(value, [], [], alone)
+    value, is_whole = _followed(value, propagated, axes)
     user = _only_user(value)
     converts: list[ir.Operation] = []
-    is_whole = False
-    while user is not None and (user.name == _CONVERT or (not converts and _is_copy(user, axes))):
-        converts += [user] if user.name == _CONVERT else []
-        is_whole |= user.name == CONSTRAINT
-        value = value if converts else user.results[0]
+    while user is not None and user.name == _CONVERT:
+        converts.append(user)
         user = _only_user(user.results[0])
     wholes: list[ir.Operation] = []
     while user is not None and user.name == CONSTRAINT:
@@ -144,6 +143,47 @@ def cut_of(value: ir.Value, propagated: Propagated, axes: frozenset[str]) -> Cut
         return None
     summed = propagated.sharding_of(user.results[0])  # of each addend, a device reads what it adds to its shard
     return Cut(value, converts, wholes, summed) if summed is not None and axes <= names_of(summed.axes) else None
+
+
+def _followed(value: ir.Value, propagated: Propagated, axes: frozenset[str]) -> tuple[ir.Value, bool]:
+    """What copies of `value`, and loops that add it up, end in, and whether a constraint asks for the whole of it."""
+    is_whole = False
+    while True:
+        user = _only_user(value)
+        total = _total_of(value)
+        lies = propagated.sharding_of(total) if total is not None else None
+        if total is not None and (lies is None or not names_of(lies.axes) & axes):
+            value = total
+        elif user is not None and user.name != _CONVERT and _is_copy(user, axes):
+            is_whole |= user.name == CONSTRAINT
+            value = user.results[0]
+        else:
+            return value, is_whole
+
+
+def _total_of(value: ir.Value) -> ir.Value | None:
+    """The result of the loop that only adds up `value`, and what else is added to it, from zero; None without one."""
+    end = _end_of_sum(value)
+    loop = loop_around(end.owner.operation.block) if end is not None else None
+    if end is None or loop is None or end.owner.operation != loop.next_values:
+        return None
+    number = end.operand_number
+    own = _end_of_sum(loop.body.arguments[number])
+    alone = own is not None and own.owner.operation == end.owner.operation and own.operand_number == number
+    unread = next(loop.condition.arguments[number].uses, None) is None
+    zero = is_zero(loop.op.operands[number])
+    return loop.op.results[number] if alone and unread and zero else None
+
+
+def _end_of_sum(value: ir.Value) -> ir.OpOperand | None:
+    """The only use of `value`, or of the sum that it is a term of, that adds nothing more."""
+    while True:
+        uses = list(value.uses)
+        if len(uses) != 1:
+            return None
+        if not adds(uses[0].owner.operation):
+            return uses[0]
+        value = uses[0].owner.results[0]
 
 
 def is_activation(value: ir.Value, axes: frozenset[str], others: set[ir.Value]) -> bool:
