@@ -17,6 +17,7 @@ from paropt.passes.deferral.sharded_sum_costs import (
     sums_of,
     with_rows_gathered,
 )
+from paropt.passes.deferral.sums_by_device import sums_by_device
 from paropt.passes.ir.types import real_of
 from paropt.passes.rewrite.wire import set_wire_type
 from paropt.passes.sharding.annotations import LEFT_OUT, place_of
@@ -131,6 +132,11 @@ def expose_all_reduces(
     last. Other terms that a block in a loop adds to such a sum, as an L2 penalty to a gradient, are returned beside it,
     and added behind the block.
 
+    In a block that leaves other axes of the mesh to the partitioner, Shardy lets no value be unreduced. There the loops
+    of the block are deferred, and what they add up gets a dimension for the devices, which the contraction has as a
+    batch dimension, of examples cut in parts. A block in a loop returns such an array; its sum outside is exposed as
+    any other.
+
     Shardy has no word for an unreduced maximum or minimum. A loop that keeps one keeps one for each device instead, in
     an array with a dimension for the devices, and one is made of these after it.
 
@@ -149,6 +155,12 @@ def expose_all_reduces(
     - it is not a reduction within an array of complex numbers (XLA:TPU aborts)
     - it is outside of manual computations
     - a running maximum or minimum is of a type with an identity element, and the loop only keeps it
+
+    *The op in a manual computation that leaves axes to the partitioner*
+
+    - it is a contraction or a sum over one sharded dimension, in equal parts, over whole axes
+    - its sum is not sharded over these axes
+    - nothing but elementwise ops, transposes, reshapes, broadcasts and loops is between the op and its all_reduce
 
     *Its shardings*
 
@@ -204,8 +216,12 @@ def expose_all_reduces(
     if all(len(mesh.device_ids) == 1 for mesh in meshes_of(module).values()):
         return []  # nothing is split: not to be asked of Shardy
     allowed = frozenset(axes_named(axes))
+    inside = Options(
+        NAME, "widening", None, Policy("keep-shards", 0, axes_named(axes)), tuple(meshes_of(module).values())
+    )
+    remarks, told = sums_by_device(module, inside, allowed)
     regions = summing_regions(module)
-    remarks = _defer_within(module, regions, axes)
+    remarks += _defer_within(regions, inside)
     regions, apart = _terms_apart(regions)
     remarks += apart
     inner, stays = region_sums(regions)
@@ -213,8 +229,9 @@ def expose_all_reduces(
     manual = all(is_manual(op) for op in ops_of(module, *PRODUCERS))
     if manual and not inner and not closed_sums(module) and not any(map(leaves_axes, ops_of(module, MANUAL))):
         return remarks
-    extremes, told = extremes_by_device(module, NAME, allowed)
+    extremes, told_of_extremes = extremes_by_device(module, NAME, allowed)
     remarks += extremes
+    told += told_of_extremes
     text = "its rows are added to zeros, and their sum to what is carried"
     remarks += [applied(NAME, op, text) for op in rows_apart(module)]
     split = sharded_sums(module)
@@ -305,10 +322,8 @@ def _leaves_choices(producer: Producer, propagated: Propagated) -> bool:
     return mesh is None or len(mesh.device_ids) > summed or (lies is not None and any(lies.dimensions))
 
 
-def _defer_within(module: ir.Operation, regions: list[SummingRegion], axes: str) -> list[Remark]:
+def _defer_within(regions: list[SummingRegion], options: Options) -> list[Remark]:
     """Takes reductions out of loops in manual computations, so that they come last there."""
-    allowed = Policy("keep-shards", 0, axes_named(axes))
-    options = Options(NAME, "widening", None, allowed, tuple(meshes_of(module).values()))
     remarks: list[Remark] = []
     for region in regions:
         remarks += [remark for remark in defer_in(region.manual, options) if remark.applied]

@@ -1,0 +1,211 @@
+// RUN: %par-opt %s --passes=expose-all-reduces | FileCheck %s
+// RUN: %par-opt %s --passes=expose-all-reduces --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
+// RUN: %par-opt %s --passes='expose-all-reduces{axes=stage}' | FileCheck %s --check-prefix=AXES
+
+// Sums in manual computations that leave axes to the partitioner: arrays with a dimension for devices.
+
+sdy.mesh @mesh = <["data"=2, "stage"=4]>
+sdy.mesh @wide = <["data"=2, "ctx"=2, "stage"=2]>
+
+// CHECK-LABEL:   func.func public @loop_in_the_block
+// CHECK:           sdy.manual_computation
+// CHECK:             %[[Z:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<2x8x4xf32>
+// CHECK-NEXT:        %[[S:.*]] = sdy.sharding_constraint %[[Z]] <@mesh, [{"data"}, {?}, {?}]>
+// CHECK:             %[[W:.*]]:2 = stablehlo.while(%{{.*}} = %{{.*}}, %[[A:.*]] = %[[S]])
+// CHECK:               %[[X:.*]] = stablehlo.reshape %{{.*}} : (tensor<16x4xf32>) -> tensor<2x8x4xf32>
+// CHECK-NEXT:          %[[XS:.*]] = sdy.sharding_constraint %[[X]] <@mesh, [{"data"}, {}, {?}]>
+// CHECK-NEXT:          %[[Y:.*]] = stablehlo.reshape %{{.*}} : (tensor<16x8xf32>) -> tensor<2x8x8xf32>
+// CHECK-NEXT:          %[[YS:.*]] = sdy.sharding_constraint %[[Y]] <@mesh, [{"data"}, {}, {?}]>
+// CHECK-NEXT:          %[[P:.*]] = stablehlo.dot_general %[[XS]], %[[YS]], batching_dims = [0] x [0], contracting_dims = [1] x [1] : (tensor<2x8x4xf32>, tensor<2x8x8xf32>) -> tensor<2x4x8xf32>
+// CHECK-NEXT:          %[[PS:.*]] = sdy.sharding_constraint %[[P]] <@mesh, [{"data"}, {?}, {?}]>
+// CHECK-NEXT:          %[[T:.*]] = stablehlo.transpose %[[PS]], dims = [0, 2, 1]
+// CHECK-NEXT:          %[[C:.*]] = sdy.sharding_constraint %[[T]] <@mesh, [{"data"}, {?}, {?}]>
+// CHECK:               stablehlo.multiply %[[C]], %{{.*}} : tensor<2x8x4xf32>
+// CHECK:             %[[D:.*]] = sdy.sharding_constraint %[[W]]#1 <@mesh, [{"data"}, {?}, {?}]>
+// CHECK:             %[[R:.*]] = stablehlo.reduce(%[[D]] init: %{{.*}}) applies stablehlo.add across dimensions = [0]
+// CHECK-NEXT:        sdy.return %[[R]]
+// REMARK-DAG: [expose-all-reduces] sdy.all_reduce applied: 128 bytes per device, now reduced after the loop and not 3 times in it
+// AXES-LABEL:    func.func public @loop_in_the_block
+// AXES-NOT:        tensor<2x8x4xf32>
+// AXES:            return
+func.func public @loop_in_the_block(%xs: tensor<3x16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}, %w: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"stage"}]>}) -> tensor<32x4xf32> {
+  %m = sdy.manual_computation(%xs, %w) in_shardings=[<@mesh, [{?}, {?}, {?}]>, <@mesh, [{?}, {"stage", ?}]>] out_shardings=[<@mesh, [{"stage", ?}, {?}]>] manual_axes={"stage"} (%x: tensor<3x16x4xf32>, %v: tensor<16x2xf32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %three = stablehlo.constant dense<3> : tensor<i32>
+    %start = stablehlo.constant dense<0.0> : tensor<8x4xf32>
+    %two = stablehlo.constant dense<2.0> : tensor<8x4xf32>
+    %g:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<8x4xf32> cond {
+      %c = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %row = stablehlo.dynamic_slice %x, %i, %zero, %zero, sizes = [1, 16, 4] : (tensor<3x16x4xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x16x4xf32>
+      %r = stablehlo.reshape %row : (tensor<1x16x4xf32>) -> tensor<16x4xf32>
+      %y = stablehlo.concatenate %r, %r, dim = 1 : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<16x8xf32>
+      %d = stablehlo.dot_general %r, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x8xf32>) -> tensor<4x8xf32>
+      %t = stablehlo.transpose %d, dims = [1, 0] : (tensor<4x8xf32>) -> tensor<8x4xf32>
+      %q = sdy.sharding_constraint %t <@mesh, [{?}, {?}]> : tensor<8x4xf32>
+      %p = stablehlo.multiply %q, %two : tensor<8x4xf32>
+      %s = stablehlo.add %acc, %p : tensor<8x4xf32>
+      %n = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %n, %s : tensor<i32>, tensor<8x4xf32>
+    }
+    sdy.return %g#1 : tensor<8x4xf32>
+  } : (tensor<3x16x4xf32>, tensor<16x8xf32>) -> tensor<32x4xf32>
+  return %m : tensor<32x4xf32>
+}
+
+// The loop is around the block: that returns the addends, whose sum outside is a sum like any other.
+// CHECK-LABEL:   func.func public @block_in_the_loop
+// CHECK:           stablehlo.while
+// CHECK:             %[[M:.*]] = sdy.manual_computation(%{{.*}}) in_shardings=[<@mesh, [{?}, {?}]>] out_shardings=[<@mesh, [{"data"}, {"stage", ?}]>] manual_axes={"stage"}
+// CHECK:               %[[X:.*]] = stablehlo.reshape %{{.*}} : (tensor<4x16xf32>) -> tensor<4x2x8xf32>
+// CHECK:               %[[P:.*]] = stablehlo.reduce(%{{.*}} init: %{{.*}}) applies stablehlo.add across dimensions = [2] : (tensor<4x2x8xf32>, tensor<f32>) -> tensor<4x2xf32>
+// CHECK-NEXT:          %[[T:.*]] = stablehlo.transpose %[[P]], dims = [1, 0]
+// CHECK-NEXT:          %[[C:.*]] = sdy.sharding_constraint %[[T]] <@mesh, [{"data"}, {?}]>
+// CHECK-NEXT:          sdy.return %[[C]] : tensor<2x4xf32>
+// CHECK:             %[[S:.*]] = sdy.sharding_constraint %[[M]] <@mesh, [{"data"}, {?}]>
+// CHECK:             %[[R:.*]] = stablehlo.reduce(%[[S]] init: %{{.*}}) applies stablehlo.add across dimensions = [0]
+// CHECK-NEXT:        %[[U:.*]] = sdy.sharding_constraint %[[R]] <@mesh, [{?}], unreduced={"data"}>
+// CHECK-NEXT:        sdy.all_reduce {"data"} %[[U]]
+// REMARK-DAG: [expose-all-reduces] sdy.all_reduce applied: the manual computation returns the addend of each device
+func.func public @block_in_the_loop(%xs: tensor<3x4x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}, {"data"}]>}) -> tensor<16xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %start = stablehlo.constant dense<0.0> : tensor<16xf32>
+  %none = stablehlo.constant dense<0.0> : tensor<f32>
+  %g:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<16xf32> cond {
+    %c = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %row = stablehlo.dynamic_slice %xs, %i, %zero, %zero, sizes = [1, 4, 16] : (tensor<3x4x16xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x4x16xf32>
+    %r = stablehlo.reshape %row : (tensor<1x4x16xf32>) -> tensor<4x16xf32>
+    %m = sdy.manual_computation(%r) in_shardings=[<@mesh, [{?}, {?}]>] out_shardings=[<@mesh, [{"stage", ?}]>] manual_axes={"stage"} (%x: tensor<4x16xf32>) {
+      %zeros = stablehlo.constant dense<0.0> : tensor<f32>
+      %y = stablehlo.multiply %x, %x : tensor<4x16xf32>
+      %d = stablehlo.reduce(%y init: %zeros) applies stablehlo.add across dimensions = [1] : (tensor<4x16xf32>, tensor<f32>) -> tensor<4xf32>
+      sdy.return %d : tensor<4xf32>
+    } : (tensor<4x16xf32>) -> tensor<16xf32>
+    %s = stablehlo.add %acc, %m : tensor<16xf32>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %s : tensor<i32>, tensor<16xf32>
+  }
+  return %g#1 : tensor<16xf32>
+}
+
+// What the loop makes of it needs the sum in the block.
+// CHECK-LABEL:   func.func public @read_outside
+// CHECK:             sdy.manual_computation
+// CHECK-NOT:         tensor<2x4xf32>
+// CHECK:           return
+func.func public @read_outside(%xs: tensor<3x4x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}, {"data"}]>}) -> tensor<16xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %start = stablehlo.constant dense<0.0> : tensor<16xf32>
+  %g:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<16xf32> cond {
+    %c = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %row = stablehlo.dynamic_slice %xs, %i, %zero, %zero, sizes = [1, 4, 16] : (tensor<3x4x16xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x4x16xf32>
+    %r = stablehlo.reshape %row : (tensor<1x4x16xf32>) -> tensor<4x16xf32>
+    %m = sdy.manual_computation(%r) in_shardings=[<@mesh, [{?}, {?}]>] out_shardings=[<@mesh, [{"stage", ?}]>] manual_axes={"stage"} (%x: tensor<4x16xf32>) {
+      %zeros = stablehlo.constant dense<0.0> : tensor<f32>
+      %d = stablehlo.reduce(%x init: %zeros) applies stablehlo.add across dimensions = [1] : (tensor<4x16xf32>, tensor<f32>) -> tensor<4xf32>
+      sdy.return %d : tensor<4xf32>
+    } : (tensor<4x16xf32>) -> tensor<16xf32>
+    %h = stablehlo.tanh %m : tensor<16xf32>
+    %s = stablehlo.add %acc, %h : tensor<16xf32>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %s : tensor<i32>, tensor<16xf32>
+  }
+  return %g#1 : tensor<16xf32>
+}
+
+// Legal when: it is a contraction or a sum over one sharded dimension, in equal parts, over whole axes
+// CHECK-LABEL:   func.func public @several_dimensions
+// CHECK:             sdy.manual_computation
+// CHECK-NOT:         tensor<2x4xf32>
+// CHECK:           return
+// REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: it reduces over several sharded dimensions in a manual computation
+func.func public @several_dimensions(%xs: tensor<3x4x16x8xf32> {sdy.sharding = #sdy.sharding<@wide, [{}, {}, {"data"}, {"ctx"}]>}) -> tensor<8xf32> {
+  %m = sdy.manual_computation(%xs) in_shardings=[<@wide, [{?}, {?}, {?}, {?}]>] out_shardings=[<@wide, [{"stage", ?}]>] manual_axes={"stage"} (%x: tensor<3x4x16x8xf32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %three = stablehlo.constant dense<3> : tensor<i32>
+    %start = stablehlo.constant dense<0.0> : tensor<4xf32>
+    %none = stablehlo.constant dense<0.0> : tensor<f32>
+    %g:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<4xf32> cond {
+      %c = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %row = stablehlo.dynamic_slice %x, %i, %zero, %zero, %zero, sizes = [1, 4, 16, 8] : (tensor<3x4x16x8xf32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x4x16x8xf32>
+      %r = stablehlo.reshape %row : (tensor<1x4x16x8xf32>) -> tensor<4x16x8xf32>
+      %d = stablehlo.reduce(%r init: %none) applies stablehlo.add across dimensions = [1, 2] : (tensor<4x16x8xf32>, tensor<f32>) -> tensor<4xf32>
+      %s = stablehlo.add %acc, %d : tensor<4xf32>
+      %n = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %n, %s : tensor<i32>, tensor<4xf32>
+    }
+    sdy.return %g#1 : tensor<4xf32>
+  } : (tensor<3x4x16x8xf32>) -> tensor<8xf32>
+  return %m : tensor<8xf32>
+}
+
+// Legal when: its sum is not sharded over these axes
+// CHECK-LABEL:   func.func public @sharded_sum
+// CHECK:             sdy.manual_computation
+// CHECK-NOT:         tensor<2x4x4xf32>
+// CHECK:           return
+// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: its sum is sharded over these axes
+func.func public @sharded_sum(%xs: tensor<3x16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}) -> tensor<16x4xf32> {
+  %m = sdy.manual_computation(%xs) in_shardings=[<@mesh, [{?}, {?}, {?}]>] out_shardings=[<@mesh, [{"stage", ?}, {?}]>] manual_axes={"stage"} (%x: tensor<3x16x4xf32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %three = stablehlo.constant dense<3> : tensor<i32>
+    %start = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+    %g:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<4x4xf32> cond {
+      %c = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %row = stablehlo.dynamic_slice %x, %i, %zero, %zero, sizes = [1, 16, 4] : (tensor<3x16x4xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x16x4xf32>
+      %r = stablehlo.reshape %row : (tensor<1x16x4xf32>) -> tensor<16x4xf32>
+      %d = stablehlo.dot_general %r, %r, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+      %q = sdy.sharding_constraint %d <@mesh, [{"data"}, {}]> : tensor<4x4xf32>
+      %s = stablehlo.add %acc, %q : tensor<4x4xf32>
+      %n = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %n, %s : tensor<i32>, tensor<4x4xf32>
+    }
+    sdy.return %g#1 : tensor<4x4xf32>
+  } : (tensor<3x16x4xf32>) -> tensor<16x4xf32>
+  return %m : tensor<16x4xf32>
+}
+
+// Legal when: nothing but elementwise ops, transposes, reshapes, broadcasts and loops is between the op and its all_reduce
+// CHECK-LABEL:   func.func public @another_op_between
+// CHECK:             sdy.manual_computation
+// CHECK-NOT:         tensor<2x4x4xf32>
+// CHECK:           return
+// REMARK-DAG: [expose-all-reduces] stablehlo.dot_general missed: no stablehlo.concatenate with a dimension for devices is known
+func.func public @another_op_between(%xs: tensor<3x16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}) -> tensor<32x4xf32> {
+  %m = sdy.manual_computation(%xs) in_shardings=[<@mesh, [{?}, {?}, {?}]>] out_shardings=[<@mesh, [{"stage", ?}, {?}]>] manual_axes={"stage"} (%x: tensor<3x16x4xf32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %three = stablehlo.constant dense<3> : tensor<i32>
+    %start = stablehlo.constant dense<0.0> : tensor<8x4xf32>
+    %g:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<8x4xf32> cond {
+      %c = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %row = stablehlo.dynamic_slice %x, %i, %zero, %zero, sizes = [1, 16, 4] : (tensor<3x16x4xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x16x4xf32>
+      %r = stablehlo.reshape %row : (tensor<1x16x4xf32>) -> tensor<16x4xf32>
+      %d = stablehlo.dot_general %r, %r, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+      %q = stablehlo.concatenate %d, %d, dim = 0 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+      %s = stablehlo.add %acc, %q : tensor<8x4xf32>
+      %n = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %n, %s : tensor<i32>, tensor<8x4xf32>
+    }
+    sdy.return %g#1 : tensor<8x4xf32>
+  } : (tensor<3x16x4xf32>) -> tensor<32x4xf32>
+  return %m : tensor<32x4xf32>
+}
