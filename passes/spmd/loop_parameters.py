@@ -22,7 +22,7 @@ from paropt.passes.ir.types import is_float, tensor_of
 from paropt.passes.sharding.op_rules import parse_rule
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import Axes, Sharding, has_part, read_sharding, sharding_of
-from paropt.passes.support.traversal import op_of
+from paropt.passes.support.traversal import captured, is_in, op_of
 
 _BROADCAST, DYNAMIC_SLICE = "stablehlo.broadcast_in_dim", "stablehlo.dynamic_slice"
 # What looks up rows of a sharded table reads few of them: XLA sends these.
@@ -51,7 +51,7 @@ class Reading(NamedTuple):
 
 
 class Parameter(NamedTuple):
-    """An operand of a loop that it all-gathers in each trip."""
+    """A value that a loop all-gathers in each trip."""
 
     value: ir.Value  # outside of the loop
     sharding: Sharding
@@ -61,17 +61,29 @@ class Parameter(NamedTuple):
 
 
 def sharded_parameters(loop: Loop, propagated: Propagated) -> Iterator[Parameter]:
-    """The loop-carried values, sharded floats, that `loop` reads all of in each trip, and all-gathers."""
-    for position, (init, argument) in enumerate(zip(loop.op.operands, loop.body.arguments, strict=True)):
-        sharding = _sharding(init, propagated)
-        invariant = is_invariant(loop, position)
-        if sharding is None or has_part(sharding.axes) or not (invariant or _is_argument_of_program(init)):
+    """The sharded floats that `loop` reads all of in each trip, and all-gathers: it carries them, or its body reads
+    them from outside, as of a loop that was unrolled.
+    """
+    for value, (readings, invariant) in _read_by(loop).items():
+        sharding = _sharding(value, propagated)
+        if sharding is None or has_part(sharding.axes) or not (invariant or _is_argument_of_program(value)):
             continue
-        readings = tuple(_readings(argument))
         axes = gathered_over((each.end for each in readings), sharding, propagated)
         if axes and not any(_is_sliced_by(loop, each) for each in readings):
             order = tuple(axis for over in sharding.dimensions for axis in over if axis in axes)
-            yield Parameter(init, sharding, readings, order, invariant)
+            yield Parameter(value, sharding, tuple(readings), order, invariant)
+
+
+def _read_by(loop: Loop) -> dict[ir.Value, tuple[list[Reading], bool]]:
+    """The values outside of `loop` that its body reads, where, and whether they are loop-invariant."""
+    found: dict[ir.Value, tuple[list[Reading], bool]] = {}
+    for position, (init, argument) in enumerate(zip(loop.op.operands, loop.body.arguments, strict=True)):
+        before, invariant = found.get(init, ([], True))
+        found[init] = [*before, *_readings(argument)], invariant and is_invariant(loop, position)
+    for value in captured(loop.op):
+        before, invariant = found.get(value, ([], True))
+        found[value] = [*before, *_readings(value, loop.body)], invariant
+    return found
 
 
 def is_invariant(loop: Loop, position: int) -> bool:
@@ -98,13 +110,18 @@ def _is_argument_of_program(value: ir.Value) -> bool:
     return isinstance(value.owner, ir.Block) and value.owner.owner.operation.name == "func.func"
 
 
-def _readings(argument: ir.Value) -> list[Reading]:
-    """Where a loop reads what it carries as `argument`, inner loops included; handing it on is no reading."""
+def _readings(argument: ir.Value, body: ir.Block | None = None) -> list[Reading]:
+    """Where a loop reads what it carries as `argument`, inner loops included; handing it on is no reading.
+
+    With `body`, that of the loop, `argument` is a value from outside.
+    """
     copies: dict[ir.Value, tuple[Use, ...]] = {argument: ()}
     readings: list[Reading] = []
 
     def copied(value: ir.Value) -> Iterator[ir.Value]:
         for use in uses_of(value):
+            if body is not None and not is_in(use.op, body):
+                continue
             made = _copies_by(use)
             if not made and not _is_handed_on(use):
                 readings.append(Reading(copies[value], use))

@@ -22,7 +22,7 @@ from paropt.passes.sharding.annotations import shard_bytes
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import Sharding, is_idle, is_manual, names_of, rank_of, read_sharding, sharding_of
 from paropt.passes.spmd.producers import PRODUCTS
-from paropt.passes.support.traversal import defining_op, is_within, ops_of, parent_of
+from paropt.passes.support.traversal import captured, defining_op, is_within, ops_of, parent_of
 
 _CONVERT, _RETURN = "stablehlo.convert", "stablehlo.return"
 _PUT_ROW = "stablehlo.dynamic_update_slice"
@@ -80,6 +80,9 @@ def _like_parameters(loop: Loop) -> Iterator[tuple[ir.Value, frozenset[str], ir.
     for each in carried:
         if not each.changes:
             by_shape[_shape(each.next)] |= _given_axes(each.start)
+    for value in captured(loop.op):  # as of a loop that was unrolled; gathered before it, perhaps
+        if rank_of(value):
+            by_shape[_shape(value)] |= _given_axes(value, through_constraints=True)
     if not any(by_shape.values()):
         return
     for each in carried:
@@ -310,12 +313,12 @@ def _is_for_loops(result: ir.Value) -> bool:
     )
 
 
-def _given_axes(value: ir.Value) -> frozenset[str]:
+def _given_axes(value: ir.Value, *, through_constraints: bool = False) -> frozenset[str]:
     """The axes by which the user splits `value`, or what it is computed from element by element, or starts as.
 
     Parameters may be averages of others, or come from fewer bits, or from an earlier step. Propagation may split more.
     """
-    found = [sharding_of(origin) for origin in _origins(value)]
+    found = [sharding_of(origin) for origin in _origins(value, through_constraints=through_constraints)]
     return frozenset(axis for given in found if given is not None for axis in given.axes)
 
 

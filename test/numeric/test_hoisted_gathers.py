@@ -217,3 +217,30 @@ def test_examples_are_no_parameters(step) -> None:
         found = audit(ours.lower(*args).compile())
         sizes[policy] = sum(c.wire_bytes * (c.executions or 1) for c in found.collectives)
     assert sizes["gather"] <= sizes["keep-shards"]
+
+
+def unrolled(parameters: tuple[jax.Array, jax.Array], batches: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Scanned layers and a head, micro-batch after micro-batch in Python."""
+
+    def loss(parameters: tuple[jax.Array, jax.Array], x: jax.Array) -> jax.Array:
+        h = lax.scan(jax.checkpoint(lambda h, w: ((h @ w) % 3, None)), x, parameters[0])[0]
+        return ((h @ parameters[1]) ** 2).sum() / 2
+
+    total = jax.tree.map(jnp.zeros_like, parameters)
+    for i in range(MICRO_BATCHES):
+        total = jax.tree.map(jnp.add, total, jax.grad(loss)(parameters, batches[i]))
+    return jax.tree.map(jnp.subtract, parameters, total)
+
+
+@pytest.mark.parametrize("policy, in_loops", [("keep-shards", 3), ("gather", 3), ("once", 0)])
+def test_rolled_micro_batches_are_as_a_loop(policy: str, in_loops: int) -> None:
+    """Of a loop that was unrolled, the body reads parameters from outside."""
+    args = (placed(integers(2, 16, 16) % 3, None, "data"), W % 3), BATCHES % 3
+    ours = paropt.jit(unrolled, passes=f"roll-accumulation,grad-sync{{policy={policy}}}", strict=True)
+    jax.tree.map(np.testing.assert_array_equal, jax.jit(unrolled)(*args), ours(*args))
+    found = audit(ours.lower(*args))
+    size = 4 * 16 * 16
+    gathers, scatters = found.total("all-gather"), found.total("reduce-scatter")
+    assert (gathers.in_loops == 0) == (policy != "keep-shards")
+    assert gathers.outside == 3 * size or policy == "keep-shards"
+    assert (scatters.in_loops, scatters.outside) == (in_loops * MICRO_BATCHES * size, (3 - in_loops) * size)
