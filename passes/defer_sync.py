@@ -148,13 +148,14 @@ def defer_sync(
     """
     if not ops_of(module, *REDUCTIONS):
         return []
-    allowed = Policy(policy, memory_budget, axes_named(axes))
+    allowed = Policy.of(module, policy, memory_budget, axes_named(axes))
     meshes = tuple(meshes_of(module).values())
     accumulate, wire = (float_type(name, module.context) for name in (accumulate_dtype, wire_dtype))
     channels = ChannelRanks(module)
     remarks = defer_in(module, Options(NAME, convert, accumulate, allowed, meshes, finite))
     remarks += kept_sums_missed(module, convert, NAME)
     remarks += reset_sums_skipped(module, NAME)
+    allowed.note(module)
     set_wire_type(module, wire)
     if any(remark.applied for remark in remarks):
         channels.keep_apart()

@@ -258,7 +258,9 @@ def expose_all_reduces(
     ]
     kept = {producer.value: _kept(producer, split.get(producer.value, frozenset()), policy) for producer in found}
     if policy == "auto":
-        remarks += _choose(found, kept, propagated, Policy("auto", memory_budget, ()))
+        spending = Policy.of(module, policy, memory_budget)
+        remarks += _choose(found, kept, propagated, spending)
+        spending.note(module)
     exposed: list[tuple[Producer, Axes, Scattering | None]] = []
     staying: list[Producer] = []
     gradients: defaultdict[frozenset[str], set[ir.Value]] = defaultdict(set)
@@ -351,6 +353,7 @@ def _choose(
         if declined is not None:
             remarks += [missed(NAME, producer.op, declined) for producer in parts]
             continue
+        policy.take(cost)
         text = f"{cost.saved} bytes per device fewer are reduced, {cost.held} more are held"
         remarks += [applied(NAME, producer.op, text) for producer in parts]
         kept |= {producer.value: frozenset() for producer in parts}

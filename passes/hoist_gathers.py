@@ -2,11 +2,15 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated
 
 from jaxlib.mlir import ir
 
-from paropt.passes.deferral.policy import HOLDS_PARAMETERS, PolicyName
+from paropt.passes.defer_sync import defer_sync
+from paropt.passes.deferral.policy import HOLDS_PARAMETERS, GatherCost, Policy, PolicyName, held_in
+from paropt.passes.expose_all_reduces import expose_all_reduces
 from paropt.passes.ir.constants import BARRIER
 from paropt.passes.ir.loops import WHILE, Loop, trip_count
 from paropt.passes.ir.types import FloatName, bytes_of, float_type, in_element_type, is_float
@@ -29,11 +33,12 @@ from paropt.passes.spmd.loop_parameters import (
     narrowest,
     sharded_parameters,
 )
-from paropt.passes.support.registry import register
+from paropt.passes.support.registry import Bytes, OnlyWith, register
 from paropt.passes.support.remarks import Declined, Remark, applied, missed, require, source_of
 from paropt.passes.support.traversal import is_within, ops_of
 
 NAME = "hoist-gathers"
+_UNLIMITED = 1 << 60
 
 
 @register
@@ -42,8 +47,14 @@ def hoist_gathers(
     *,
     policy: Annotated[
         PolicyName,
-        "What may cost memory: whole parameters (gather, once), or none (all others, with which nothing is done).",
+        "What may cost memory: whole parameters (gather, once), those that save most within memory-budget (auto), or "
+        "none (all others, with which nothing is done).",
     ] = "gather",
+    memory_budget: Annotated[
+        Bytes,
+        "With policy=auto, and only then: bytes per device that parameters and sums may take more.",
+        OnlyWith("policy", "auto"),
+    ] = 0,
     gather_dtype: Annotated[
         FloatName,
         "The float type to gather in, which rounds where it is narrower than the type that is read. program: the "
@@ -106,13 +117,39 @@ def hoist_gathers(
     Sources: FSDP's `reshard_after_forward=False`, for all micro-batches of a step; `zero_hpz_partition_size` of
     DeepSpeed.
     """
-    if policy not in HOLDS_PARAMETERS or not ops_of(module, WHILE, ALL_GATHER):
+    if policy not in (*HOLDS_PARAMETERS, "auto") or not ops_of(module, WHILE, ALL_GATHER):
         return []
-    dtype = float_type(gather_dtype, module.context)
-    return [*_hoist_explicit(module, dtype), *_hoist_global(module, dtype)]
+    plan = _Plan(module, Policy.of(module, policy, memory_budget), float_type(gather_dtype, module.context))
+    remarks = [*_hoist_explicit(module, plan), *_hoist_global(module, plan)]
+    plan.policy.note(module)
+    return remarks
 
 
-def _hoist_explicit(module: ir.Operation, dtype: ir.Type | None) -> Iterator[Remark]:
+@dataclass
+class _Plan:
+    """What may be gathered once, and in which element type."""
+
+    module: ir.Operation
+    policy: Policy
+    dtype: ir.Type | None  # that the user asks for
+
+    @cached_property
+    def sums(self) -> int:
+        """What all sums take that may be held unsharded. Tried out on a copy, before anything is hoisted."""
+        copy = self.module.clone()
+        for unshard in (expose_all_reduces, defer_sync):
+            unshard(copy, policy="auto", memory_budget=_UNLIMITED)
+        return max(held_in(copy) - held_in(self.module), 0)
+
+    def chosen(self, costs: list[GatherCost]) -> list[Declined | None]:
+        """Of each parameter, why it is gathered at use; None when it is gathered once, which is then counted."""
+        tried = self.policy.name == "auto" and any(cost.reads == 1 for cost in costs)
+        decided = self.policy.gathers_chosen(costs, self.sums if tried else 0)
+        self.policy.held += sum(cost.held for cost, no in zip(costs, decided, strict=True) if no is None)
+        return decided
+
+
+def _hoist_explicit(module: ir.Operation, plan: _Plan) -> Iterator[Remark]:
     """Hoists the all_gathers that the program has; again, where one gathers what another has gathered."""
     already = gathered_before(module) if ops_of(module, WHILE) else []
     yield from (missed(NAME, op, Declined("it is done before the loop already")) for op in already)
@@ -121,12 +158,22 @@ def _hoist_explicit(module: ir.Operation, dtype: ir.Type | None) -> Iterator[Rem
         groups: defaultdict[tuple[object, ...], list[LoopGather]] = defaultdict(list)
         for gather in found:
             groups[gather.key].append(gather)
-        chosen = [group for group in groups.values() if len(group) > 1 or group[0].repeats]
+        worth = [group for group in groups.values() if len(group) > 1 or group[0].repeats]
+        decided = plan.chosen([_cost(group, _element_of(group, plan.dtype)) for group in worth])
+        chosen = [group for group, no in zip(worth, decided, strict=True) if no is None]
         if not chosen:
             yield from declined
             yield from (missed(NAME, gather.op, Declined(CHANGED)) for gather in found if gather.is_changed)
+            over = [(group[0].op, no) for group, no in zip(worth, decided, strict=True) if no is not None]
+            yield from (missed(NAME, op, no) for op, no in over)
             return
-        yield from _hoist_groups(module, chosen, dtype)
+        yield from _hoist_groups(module, chosen, plan.dtype)
+
+
+def _cost(group: list[LoopGather], element: ir.Type) -> GatherCost:
+    held = bytes_of(gathered_type(group[0], element))
+    before = sum(gather.executions * bytes_of(ir.RankedTensorType(gather.op.results[0].type)) for gather in group)
+    return GatherCost(len(group), before - held, held)
 
 
 def _found(module: ir.Operation) -> tuple[list[LoopGather], list[Remark]]:
@@ -174,12 +221,10 @@ def _element_of(group: list[LoopGather], dtype: ir.Type | None) -> ir.Type:
     return needed.pop() if len(needed) == 1 else own
 
 
-def _hoist_global(module: ir.Operation, dtype: ir.Type | None) -> Iterator[Remark]:
+def _hoist_global(module: ir.Operation, plan: _Plan) -> Iterator[Remark]:
     """Hoists the all-gathers that XLA adds to a program for all devices."""
-    loops = (
-        [] if not has_mesh(module) else [op for op in reversed(ops_of(module, WHILE)) if not is_manual(op)]
-    )  # outer ones before those in them
-    if not loops:
+    loops = [op for op in reversed(ops_of(module, WHILE)) if not is_manual(op)]  # outer ones before those in them
+    if not loops or not has_mesh(module):
         return
     try:
         propagated = Propagated(module)
@@ -187,28 +232,40 @@ def _hoist_global(module: ir.Operation, dtype: ir.Type | None) -> Iterator[Remar
         yield missed(NAME, reason.op or module, reason)
         return
     for op in loops:
-        yield from _hoist_all(Loop(op), propagated, dtype)
+        yield from _hoist_all(Loop(op), propagated, plan)
 
 
-def _hoist_all(loop: Loop, propagated: Propagated, dtype: ir.Type | None) -> Iterator[Remark]:
+def _hoist_all(loop: Loop, propagated: Propagated, plan: _Plan) -> Iterator[Remark]:
     """Hoists what may be; one remark for each group of parameters that are gathered over the same axes."""
-    groups: defaultdict[tuple[str, ...], list[tuple[Parameter, ir.Type]]] = defaultdict(list)
+    possible: list[tuple[Parameter, ir.Type]] = []
     for parameter in list(sharded_parameters(loop, propagated)):
         try:
             _require_hoistable(loop, parameter)
         except Declined as declined:
             yield missed(NAME, loop.op, declined)
             continue
-        groups[tuple(dict.fromkeys(parameter.axes))].append((parameter, dtype or narrowest(parameter)))
-    for axes, group in groups.items():
-        held = sum(_bytes(*each) for each in group)
-        for parameter, element in group:
-            _hoist(loop, parameter, element)
-        over = tuple(axis.strip('"') for axis in axes)
-        what = f"gathered{_over(over)} before the loop, not {_in_trips(loop)}"
-        yield applied(NAME, loop.op, _said(len(group), what, held))
+        possible.append((parameter, plan.dtype or narrowest(parameter)))
+    costs = [_cost_in(loop, *each) for each in possible]
+    groups: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+    for (parameter, element), cost, no in zip(possible, costs, plan.chosen(costs), strict=True):
+        if no is not None:
+            yield missed(NAME, loop.op, no)
+            continue
+        groups[tuple(axis.strip('"') for axis in dict.fromkeys(parameter.axes))].append(cost.held)
+        _hoist(loop, parameter, element)
+    for axes, held in groups.items():
+        what = f"gathered{_over(axes)} before the loop, not {_in_trips(loop)}"
+        yield applied(NAME, loop.op, _said(len(held), what, sum(held)))
     if groups:
         _erase_unread_in_barriers(loop)
+
+
+def _cost_in(loop: Loop, parameter: Parameter, element: ir.Type) -> GatherCost:
+    """XLA gathers it once in each block that reads it: of slices, all of it in all trips of the loop over layers."""
+    held = _bytes(parameter, element)
+    reads = len({reading.end.op.block for reading in parameter.readings})
+    trips = trip_count(loop)
+    return GatherCost(reads, ((2 if trips is None else trips) * reads - 1) * held, held)
 
 
 def _said(count: int, what: str, held: int) -> str:

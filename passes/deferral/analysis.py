@@ -282,6 +282,18 @@ class Cost(NamedTuple):
     joined: int  # bytes that XLA moves more than before, to put together what is split and now there twice
     repeated: int = 0  # multiplications more that a device makes, of products that are then there twice
     lifted: frozenset[ir.Value] = frozenset()  # what is reduced in the loop and loop-invariant: XLA does it once
+    around: int = 1  # trips of the loop around it, where that need not reduce it either, and holds as much again
+    again: bool = False  # it has left a loop in there, and what is held here was counted then
+
+    @property
+    def saved_around(self) -> int:
+        """Bytes that are reduced less in all trips of the loop around it, if it leaves that, too."""
+        return self.around * (self._in_all(self.inside) - self.in_branches) - sum(self.after)
+
+    @property
+    def held_around(self) -> int:
+        """Bytes held more, by the loop around it, too."""
+        return self.held if self.around == 1 else 2 * self.held
 
     @property
     def saved(self) -> int:

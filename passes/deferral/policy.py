@@ -5,9 +5,12 @@ Tests: test/passes/defer-sync-policy.mlir, test/numeric/test_policies.py, test/n
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
+
+from jaxlib.mlir import ir
 
 from paropt.passes.deferral.analysis import Cost
+from paropt.passes.sharding.annotations import HELD
 from paropt.passes.sharding.collectives import REDUCE_SCATTER, Reduction, axes_of
 from paropt.passes.sharding.meshes import Mesh
 from paropt.passes.support.remarks import Declined, require
@@ -24,7 +27,25 @@ class Policy:
     name: PolicyName
     memory_budget: int  # bytes per device, for `auto`
     axes: tuple[str, ...]  # of the mesh; () for all
-    held: int = 0  # bytes per device that deferrals hold more than the program did
+    held: int = 0  # bytes per device that are held more than by the program
+    reserved: int = 0  # bytes that what has left an inner loop will take again when it leaves the loop around that
+
+    @classmethod
+    def of(cls, module: ir.Operation, name: PolicyName, memory_budget: int, axes: tuple[str, ...] = ()) -> "Policy":
+        """With what earlier passes have spent of the budget."""
+        return cls(name, memory_budget, axes, held_in(module) if name == "auto" else 0)
+
+    def note(self, module: ir.Operation) -> None:
+        """Notes on `module`, for later passes, what is spent of the budget."""
+        if self.name == "auto":
+            module.attributes[HELD] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64, module.context), self.held)
+
+    def take(self, cost: Cost) -> None:
+        """Counts what a deferral that is made holds."""
+        self.held += cost.held
+        if cost.again:
+            self.reserved -= min(self.reserved, cost.held)
+        self.reserved += cost.held_around - cost.held
 
     @property
     def scatters(self) -> bool:
@@ -61,14 +82,59 @@ class Policy:
         )
 
     def _within_budget(self, costs: Sequence[Cost]) -> list[Declined | None]:
-        """The best first: what saves most for each byte that it holds."""
-        left = self.memory_budget - self.held
-        order = sorted(range(len(costs)), key=lambda i: (-costs[i].saved / max(costs[i].held, 1), i))
+        """The best first: what saves most for each byte that it holds; before that, for what bytes are reserved."""
+        left, reserved = self.memory_budget - self.held - self.reserved, self.reserved
+        ratios = [each.saved_around / max(each.held_around, 1) for each in costs]
+        order = sorted(range(len(costs)), key=lambda i: (not costs[i].again, -ratios[i], i))
         decided: list[Declined | None] = [None] * len(costs)
         for i in order:
-            if costs[i].held <= max(left, 0):
+            own = min(reserved, costs[i].held) if costs[i].again else 0
+            needed = costs[i].held_around - own
+            if needed <= max(left, 0):
+                left, reserved = left - needed, reserved - own
+                continue
+            numbers = f"it would save {costs[i].saved_around} bytes of reductions and hold {costs[i].held_around} more"
+            decided[i] = self._over_budget(numbers, left)
+        return decided
+
+    def gathers_chosen(self, costs: Sequence["GatherCost"], sums: int) -> list[Declined | None]:
+        """Of parameters that may be gathered once, why the policy gathers one at use; None when it does not.
+
+        `sums` are the bytes that all sums would take: of what is read once in a trip these save more for each byte.
+        """
+        decided: list[Declined | None] = [None] * len(costs)
+        if self.name != "auto":
+            return decided
+        left = self.memory_budget - self.held
+        order = sorted(
+            range(len(costs)), key=lambda i: (costs[i].reads == 1, -costs[i].saved / max(costs[i].held, 1), i)
+        )
+        for i in order:
+            room = left if costs[i].reads > 1 else left - sums
+            if costs[i].held <= max(room, 0):
                 left -= costs[i].held
                 continue
-            numbers = f"it would save {costs[i].saved} bytes of reductions and hold {costs[i].held} more"
-            decided[i] = Declined(f"{numbers}, and {max(left, 0)} are left of a budget of {self.memory_budget}")
+            numbers = f"it would save {costs[i].saved} bytes of all-gathers and hold {costs[i].held} more"
+            decided[i] = self._over_budget(numbers, room)
         return decided
+
+    def _over_budget(self, numbers: str, left: int) -> Declined:
+        return Declined(f"{numbers}, and {max(left, 0)} are left of a budget of {self.memory_budget}")
+
+
+class GatherCost(NamedTuple):
+    """What a parameter costs that is gathered once, before a loop."""
+
+    reads: int  # gathers in a trip
+    saved: int  # bytes gathered less
+    held: int  # bytes held more
+
+
+def held_in(module: ir.Operation) -> int:
+    """The bytes per device that passes have spent of the budget of `auto`."""
+    return ir.IntegerAttr(module.attributes[HELD]).value if HELD in module.attributes else 0
+
+
+def forget_held(module: ir.Operation) -> None:
+    if HELD in module.attributes:
+        del module.attributes[HELD]

@@ -128,7 +128,7 @@ def _defer_from(loop: Loop, options: Options) -> list[Remark]:
         of_one_kind = [each for each in chosen if each.reduction == chosen[0].reduction]
         for each in of_one_kind:
             remarks += _remarks(each, facts, site, options)
-            policy.held += each.cost.held
+            policy.take(each.cost)
         loop = deferred(loop, merged([each.part for each in of_one_kind]), facts)
 
 
@@ -232,6 +232,9 @@ def _worth(found: Deferrals, loop: Loop, options: Options) -> OfKind:
     shared, varying = _shared(found), Varying(loop)
     for part in found.parts:
         cost = cost_of(part, loop, shared, varying)
+        if options.policy.name == "auto":
+            again = all(DEFERRED in op.attributes for op in part.reductions)
+            cost = cost._replace(around=_trips_around(part, loop, options), again=again)
         possible = Possible(part.values.reduction, part, cost)
         try:
             _require_worth(cost, 1 if cost.is_less() else _trips_around(part, loop, options))
@@ -262,7 +265,7 @@ def _trips_around(part: Deferral, loop: Loop, options: Options) -> int:
     Gradients of scanned layers may be reduced in a narrower type in each layer than in the accumulator of all.
     """
     around = loop_around(loop.op.block)
-    if around is None or options.policy.name == "auto":  # which decides by what each loop costs alone
+    if around is None:
         return 1
     facts = _facts(around, options)
     results = [loop.op.results[i] for i in part.positions]

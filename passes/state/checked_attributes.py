@@ -12,7 +12,18 @@ from jaxlib.mlir.dialects import sdy
 
 from paropt.passes.ir.gradient_marks import ATTRIBUTES, MARK, MARK_OP
 from paropt.passes.ir.signature import ALIAS, entries
-from paropt.passes.sharding.annotations import ALONE, GATHERED, MOVES, NOTED, OPERANDS, READ, SHARDINGS, SHARED, WANTED
+from paropt.passes.sharding.annotations import (
+    ALONE,
+    GATHERED,
+    HELD,
+    MOVES,
+    NOTED,
+    OPERANDS,
+    READ,
+    SHARDINGS,
+    SHARED,
+    WANTED,
+)
 from paropt.passes.sharding.collectives import DECOMPOSED
 from paropt.passes.support.traversal import all_ops_of
 
@@ -101,6 +112,7 @@ _OF_MODULE = {
     "mhlo.num_replicas": _COUNT,
     "sym_name": _TEXT,
     NOTED: (_is_list_of_texts, "a list of strings"),
+    HELD: (_is_index, "a number of bytes"),
 }
 _OF_VALUE = {
     ALIAS: (_is_index, "the number of a result"),
