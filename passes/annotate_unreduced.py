@@ -8,7 +8,7 @@ from jaxlib.mlir import ir
 
 from paropt.passes.dataflow.unreduced import Unreduced, merged
 from paropt.passes.dataflow.xla_tracking import UNEQUAL_PARTS
-from paropt.passes.deferral.policy import forget_held
+from paropt.passes.deferral.plan import forget_taken
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.control_flow import predecessors
 from paropt.passes.ir.op_table import is_tracked_on_condition
@@ -134,7 +134,7 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
 
     Sources: `unreduced` axes of Shardy, as in JAX's explicit sharding mode.
     """
-    forget_held(module)
+    forget_taken(module)
     if not sources(module):
         return []
     take_back_unmoved(module)

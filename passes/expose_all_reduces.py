@@ -353,7 +353,7 @@ def _choose(
         if declined is not None:
             remarks += [missed(NAME, producer.op, declined) for producer in parts]
             continue
-        policy.take(cost)
+        policy.take_sum(cost)
         text = f"{cost.saved} bytes per device fewer are reduced, {cost.held} more are held"
         remarks += [applied(NAME, producer.op, text) for producer in parts]
         kept |= {producer.value: frozenset() for producer in parts}

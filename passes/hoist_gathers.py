@@ -3,13 +3,13 @@
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Annotated
 
 from jaxlib.mlir import ir
 
 from paropt.passes.defer_sync import defer_sync
-from paropt.passes.deferral.policy import HOLDS_PARAMETERS, GatherCost, Policy, PolicyName, held_in
+from paropt.passes.deferral.plan import Trade, held_by, saved_by, taken_in, taken_of
+from paropt.passes.deferral.policy import HOLDS_PARAMETERS, Policy, PolicyName
 from paropt.passes.expose_all_reduces import expose_all_reduces
 from paropt.passes.ir.constants import BARRIER
 from paropt.passes.ir.loops import WHILE, Loop, trip_count
@@ -122,7 +122,7 @@ def hoist_gathers(
     plan = _Plan(module, Policy.of(module, policy, memory_budget), float_type(gather_dtype, module.context))
     remarks = [*_hoist_explicit(module, plan), *_hoist_global(module, plan)]
     plan.policy.note(module)
-    return remarks
+    return [*plan.said(), *remarks]
 
 
 @dataclass
@@ -133,20 +133,43 @@ class _Plan:
     policy: Policy
     dtype: ir.Type | None  # that the user asks for
 
-    @cached_property
-    def sums(self) -> int:
-        """What all sums take that may be held unsharded. Tried out on a copy, before anything is hoisted."""
-        copy = self.module.clone()
-        for unshard in (expose_all_reduces, defer_sync):
-            unshard(copy, policy="auto", memory_budget=_UNLIMITED)
-        return max(held_in(copy) - held_in(self.module), 0)
+    sums: list[Trade] | None = None  # that later passes may hold whole; known before anything is hoisted
 
-    def chosen(self, costs: list[GatherCost]) -> list[Declined | None]:
+    def chosen(self, trades: list[Trade]) -> list[Declined | None]:
         """Of each parameter, why it is gathered at use; None when it is gathered once, which is then counted."""
-        tried = self.policy.name == "auto" and any(cost.reads == 1 for cost in costs)
-        decided = self.policy.gathers_chosen(costs, self.sums if tried else 0)
-        self.policy.held += sum(cost.held for cost, no in zip(costs, decided, strict=True) if no is None)
+        if self.policy.name != "auto" or not trades:
+            return [None] * len(trades)
+        if self.sums is None:
+            self.sums = _sums_of(self.module)
+        decided = self.policy.gathers_chosen(trades, self.sums)
+        for trade, no in zip(trades, decided, strict=True):
+            if no is None:
+                self.policy.take(trade)
         return decided
+
+    def said(self) -> Iterator[Remark]:
+        """What the plan holds, and what that saves: of gathers now, of sums later."""
+        gathers, sums = self.policy.taken, taken_of(self.sums or [], self.policy.room)
+        if not gathers and not sums:
+            return
+        held = held_by([*gathers, *sums])
+        parts = (_listed(gathers, "parameter", "gathered"), _listed(sums, "sum", "reduced"))
+        text = f"{held} bytes of a budget of {self.policy.memory_budget} are held: {'; '.join(filter(None, parts))}"
+        yield applied(NAME, self.module, text)
+
+
+def _sums_of(module: ir.Operation) -> list[Trade]:
+    """The sums that may be held whole, if there is room. Tried out on a copy."""
+    copy = module.clone()
+    before = len(taken_in(copy))
+    for unshard in (expose_all_reduces, defer_sync):
+        unshard(copy, policy="auto", memory_budget=_UNLIMITED)
+    return taken_in(copy)[before:]
+
+
+def _listed(trades: list[Trade], what: str, done: str) -> str:
+    count = f"1 {what}" if len(trades) == 1 else f"{len(trades)} {what}s"
+    return f"{held_by(trades)} for {count} {done} once, which saves {saved_by(trades)}" if trades else ""
 
 
 def _hoist_explicit(module: ir.Operation, plan: _Plan) -> Iterator[Remark]:
@@ -159,7 +182,7 @@ def _hoist_explicit(module: ir.Operation, plan: _Plan) -> Iterator[Remark]:
         for gather in found:
             groups[gather.key].append(gather)
         worth = [group for group in groups.values() if len(group) > 1 or group[0].repeats]
-        decided = plan.chosen([_cost(group, _element_of(group, plan.dtype)) for group in worth])
+        decided = plan.chosen([_trade(group, _element_of(group, plan.dtype)) for group in worth])
         chosen = [group for group, no in zip(worth, decided, strict=True) if no is None]
         if not chosen:
             yield from declined
@@ -170,10 +193,11 @@ def _hoist_explicit(module: ir.Operation, plan: _Plan) -> Iterator[Remark]:
         yield from _hoist_groups(module, chosen, plan.dtype)
 
 
-def _cost(group: list[LoopGather], element: ir.Type) -> GatherCost:
+def _trade(group: list[LoopGather], element: ir.Type) -> Trade:
+    """Once, or for each gather of the group as often as it is done: of slices, in as many parts."""
     held = bytes_of(gathered_type(group[0], element))
     before = sum(gather.executions * bytes_of(ir.RankedTensorType(gather.op.results[0].type)) for gather in group)
-    return GatherCost(len(group), before - held, held)
+    return Trade(before - held, held, sum(gather.executions for gather in group) - 1)
 
 
 def _found(module: ir.Operation) -> tuple[list[LoopGather], list[Remark]]:
@@ -193,7 +217,7 @@ def _found(module: ir.Operation) -> tuple[list[LoopGather], list[Remark]]:
 def _hoist_groups(module: ir.Operation, groups: list[list[LoopGather]], dtype: ir.Type | None) -> Iterator[Remark]:
     """Each group gathers the same; one remark for those that gather over the same axes in front of the same loop."""
     meshes = tuple(meshes_of(module).values())
-    done: defaultdict[tuple[ir.Block, str], list[tuple[Loop, int]]] = defaultdict(list)
+    done: defaultdict[tuple[ir.Block, str], list[tuple[Loop, Trade]]] = defaultdict(list)
     loops: dict[ir.Block, Loop] = {}
     for group in groups:
         first = group[0]
@@ -202,12 +226,12 @@ def _hoist_groups(module: ir.Operation, groups: list[list[LoopGather]], dtype: i
         over = tuple(axes_of(first.over, meshes) or ())
         instead = _in_trips(first.loop) if first.repeats else f"slice by slice in {len(within)} loops"
         done[first.loop.body, f"gathered{_over(over)} before the loop, not {instead}"].append(
-            (first.loop, bytes_of(gathered_type(first, element)))
+            (first.loop, _trade(group, element))
         )
         loops |= within
         gathered_before_loop(group, element)
     for (_, what), each in done.items():
-        yield applied(NAME, each[0][0].op, _said(len(each), what, sum(held for _, held in each)))
+        yield applied(NAME, each[0][0].op, _said([trade for _, trade in each], what))
     for loop in loops.values():
         _erase_unread_in_barriers(loop)
 
@@ -245,31 +269,33 @@ def _hoist_all(loop: Loop, propagated: Propagated, plan: _Plan) -> Iterator[Rema
             yield missed(NAME, loop.op, declined)
             continue
         possible.append((parameter, plan.dtype or narrowest(parameter)))
-    costs = [_cost_in(loop, *each) for each in possible]
-    groups: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
-    for (parameter, element), cost, no in zip(possible, costs, plan.chosen(costs), strict=True):
+    trades = [_trade_in(loop, *each) for each in possible]
+    groups: defaultdict[tuple[str, ...], list[Trade]] = defaultdict(list)
+    for (parameter, element), trade, no in zip(possible, trades, plan.chosen(trades), strict=True):
         if no is not None:
             yield missed(NAME, loop.op, no)
             continue
-        groups[tuple(axis.strip('"') for axis in dict.fromkeys(parameter.axes))].append(cost.held)
+        groups[tuple(axis.strip('"') for axis in dict.fromkeys(parameter.axes))].append(trade)
         _hoist(loop, parameter, element)
-    for axes, held in groups.items():
+    for axes, group in groups.items():
         what = f"gathered{_over(axes)} before the loop, not {_in_trips(loop)}"
-        yield applied(NAME, loop.op, _said(len(held), what, sum(held)))
+        yield applied(NAME, loop.op, _said(group, what))
     if groups:
         _erase_unread_in_barriers(loop)
 
 
-def _cost_in(loop: Loop, parameter: Parameter, element: ir.Type) -> GatherCost:
+def _trade_in(loop: Loop, parameter: Parameter, element: ir.Type) -> Trade:
     """XLA gathers it once in each block that reads it: of slices, all of it in all trips of the loop over layers."""
     held = _bytes(parameter, element)
     reads = len({reading.end.op.block for reading in parameter.readings})
     trips = trip_count(loop)
-    return GatherCost(reads, ((2 if trips is None else trips) * reads - 1) * held, held)
+    fewer = (2 if trips is None else trips) * reads - 1
+    return Trade(fewer * held, held, fewer)
 
 
-def _said(count: int, what: str, held: int) -> str:
-    return f"{'1 parameter is' if count == 1 else f'{count} parameters are'} {what}; {held} bytes are held"
+def _said(group: list[Trade], what: str) -> str:
+    parameters = "1 parameter is" if len(group) == 1 else f"{len(group)} parameters are"
+    return f"{parameters} {what}; {held_by(group)} bytes are held, and {saved_by(group)} fewer are gathered"
 
 
 def _over(axes: Axes) -> str:

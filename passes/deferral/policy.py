@@ -4,13 +4,13 @@ Tests: test/passes/defer-sync-policy.mlir, test/numeric/test_policies.py, test/n
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import Literal
 
 from jaxlib.mlir import ir
 
 from paropt.passes.deferral.analysis import Cost
-from paropt.passes.sharding.annotations import HELD
+from paropt.passes.deferral.plan import Trade, held_by, note_taken, rooms_short, taken_in
 from paropt.passes.sharding.collectives import REDUCE_SCATTER, Reduction, axes_of
 from paropt.passes.sharding.meshes import Mesh
 from paropt.passes.support.remarks import Declined, require
@@ -29,23 +29,33 @@ class Policy:
     axes: tuple[str, ...]  # of the mesh; () for all
     held: int = 0  # bytes per device that are held more than by the program
     reserved: int = 0  # bytes that what has left an inner loop will take again when it leaves the loop around that
+    taken: list[Trade] = field(default_factory=list)  # by the pass, and those before it
 
     @classmethod
     def of(cls, module: ir.Operation, name: PolicyName, memory_budget: int, axes: tuple[str, ...] = ()) -> "Policy":
         """With what earlier passes have spent of the budget."""
-        return cls(name, memory_budget, axes, held_in(module) if name == "auto" else 0)
+        before = taken_in(module) if name == "auto" else []
+        return cls(name, memory_budget, axes, held_by(before), taken=before)
 
     def note(self, module: ir.Operation) -> None:
-        """Notes on `module`, for later passes, what is spent of the budget."""
+        """Notes on `module`, for later passes, what is spent of the budget, and what for."""
         if self.name == "auto":
-            module.attributes[HELD] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64, module.context), self.held)
+            note_taken(module, self.taken)
 
-    def take(self, cost: Cost) -> None:
-        """Counts what a deferral that is made holds."""
+    def take(self, trade: Trade) -> None:
+        """Counts a trade that is made."""
+        self.held += trade.held
+        self.taken.append(trade)
+
+    def take_sum(self, cost: Cost) -> None:
+        """Counts what a deferral that is made holds, by this loop; bytes for the loops around it are reserved."""
         self.held += cost.held
         if cost.again:
             self.reserved -= min(self.reserved, cost.held)
+            return
         self.reserved += cost.held_around - cost.held
+        if cost.held_around > 0:
+            self.taken.append(trade_of(cost))
 
     @property
     def scatters(self) -> bool:
@@ -82,59 +92,42 @@ class Policy:
         )
 
     def _within_budget(self, costs: Sequence[Cost]) -> list[Declined | None]:
-        """The best first: what saves most for each byte that it holds; before that, for what bytes are reserved."""
-        left, reserved = self.memory_budget - self.held - self.reserved, self.reserved
-        ratios = [each.saved_around / max(each.held_around, 1) for each in costs]
-        order = sorted(range(len(costs)), key=lambda i: (not costs[i].again, -ratios[i], i))
-        decided: list[Declined | None] = [None] * len(costs)
-        for i in order:
-            own = min(reserved, costs[i].held) if costs[i].again else 0
-            needed = costs[i].held_around - own
-            if needed <= max(left, 0):
-                left, reserved = left - needed, reserved - own
-                continue
-            numbers = f"it would save {costs[i].saved_around} bytes of reductions and hold {costs[i].held_around} more"
-            decided[i] = self._over_budget(numbers, left)
-        return decided
+        """The best first; what has left an inner loop has its bytes reserved."""
+        reserved = self.reserved
+        trades: list[Trade] = []
+        for cost in costs:
+            own = min(reserved, cost.held) if cost.again else 0
+            reserved -= own
+            trades.append(trade_of(cost)._replace(held=cost.held_around - own))
+        return self._refused(trades, trades, self.room - self.reserved, "reductions")
 
-    def gathers_chosen(self, costs: Sequence["GatherCost"], sums: int) -> list[Declined | None]:
+    def gathers_chosen(self, gathers: Sequence[Trade], sums: Sequence[Trade]) -> list[Declined | None]:
         """Of parameters that may be gathered once, why the policy gathers one at use; None when it does not.
 
-        `sums` are the bytes that all sums would take: of what is read once in a trip these save more for each byte.
+        `sums` are those that later passes may hold whole: where they save more for each byte, they come first. What is
+        left suffices for these, and for no other ones.
         """
-        decided: list[Declined | None] = [None] * len(costs)
-        if self.name != "auto":
-            return decided
-        left = self.memory_budget - self.held
-        order = sorted(
-            range(len(costs)), key=lambda i: (costs[i].reads == 1, -costs[i].saved / max(costs[i].held, 1), i)
-        )
-        for i in order:
-            room = left if costs[i].reads > 1 else left - sums
-            if costs[i].held <= max(room, 0):
-                left -= costs[i].held
-                continue
-            numbers = f"it would save {costs[i].saved} bytes of all-gathers and hold {costs[i].held} more"
-            decided[i] = self._over_budget(numbers, room)
-        return decided
+        return self._refused(gathers, [*gathers, *sums], self.room, "all-gathers")
 
-    def _over_budget(self, numbers: str, left: int) -> Declined:
-        return Declined(f"{numbers}, and {max(left, 0)} are left of a budget of {self.memory_budget}")
+    @property
+    def room(self) -> int:
+        """The bytes that are left of the budget."""
+        return self.memory_budget - self.held
 
+    def _refused(
+        self, asking: Sequence[Trade], trades: Sequence[Trade], room: int, saved: str
+    ) -> list[Declined | None]:
+        """Why the plan of all `trades` leaves out some of the first, `asking`."""
+        return [
+            None if left is None else self._over_budget(trade, left, saved)
+            for trade, left in zip(asking, rooms_short(trades, room), strict=False)
+        ]
 
-class GatherCost(NamedTuple):
-    """What a parameter costs that is gathered once, before a loop."""
-
-    reads: int  # gathers in a trip
-    saved: int  # bytes gathered less
-    held: int  # bytes held more
+    def _over_budget(self, trade: Trade, left: int, saved: str) -> Declined:
+        numbers = f"it would save {trade.saved} bytes of {saved} and hold {trade.held} more"
+        return Declined(f"{numbers}, and {left} are left of a budget of {self.memory_budget}")
 
 
-def held_in(module: ir.Operation) -> int:
-    """The bytes per device that passes have spent of the budget of `auto`."""
-    return ir.IntegerAttr(module.attributes[HELD]).value if HELD in module.attributes else 0
-
-
-def forget_held(module: ir.Operation) -> None:
-    if HELD in module.attributes:
-        del module.attributes[HELD]
+def trade_of(cost: Cost) -> Trade:
+    """The trade of a sum that is held whole, by all loops that it is to leave."""
+    return Trade(cost.saved_around, cost.held_around, cost.around * cost.fewer)

@@ -88,6 +88,11 @@ def _is_list_of_texts(attribute: ir.Attribute) -> bool:
     return _is_list(attribute, _is_text)
 
 
+def _is_list_of_trades(attribute: ir.Attribute) -> bool:
+    numbers = _as(ir.DenseI64ArrayAttr, attribute)
+    return numbers is not None and len(numbers) % 3 == 0
+
+
 def _is_list_of_shardings(attribute: ir.Attribute) -> bool:
     return _is_list(attribute, _is_sharding, _is_unit)
 
@@ -112,7 +117,7 @@ _OF_MODULE = {
     "mhlo.num_replicas": _COUNT,
     "sym_name": _TEXT,
     NOTED: (_is_list_of_texts, "a list of strings"),
-    HELD: (_is_index, "a number of bytes"),
+    HELD: (_is_list_of_trades, "three numbers for each trade: bytes saved, bytes held, collectives fewer"),
 }
 _OF_VALUE = {
     ALIAS: (_is_index, "the number of a result"),

@@ -1,0 +1,75 @@
+"""The plan of `policy=auto`: memory for less communication, the best trades first, under one budget.
+
+Each trade is one parameter that is gathered once, or one sum that is reduced once. The more may be held, the less is
+sent: a trade that a larger budget adds fills it, and saves more for each byte than all those that it keeps out.
+
+Tests: test/passes/hoist-gathers-budget.mlir, test/unit/test_plan.py.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+
+from paropt.passes.deferral.analysis import BYTES_PER_COLLECTIVE
+from paropt.passes.sharding.annotations import HELD
+
+
+class Trade(NamedTuple):
+    """Memory for less communication, per device and step."""
+
+    saved: int  # bytes sent less
+    held: int  # bytes held more
+    fewer: int = 0  # collectives fewer
+
+    @property
+    def worth(self) -> float:
+        """The bytes saved for each byte held; to start a collective counts as bytes, too."""
+        return (self.saved + max(self.fewer, 0) * BYTES_PER_COLLECTIVE) / max(self.held, 1)
+
+
+def rooms_short(trades: Sequence[Trade], room: int) -> list[int | None]:
+    """For each trade that the plan leaves out, the bytes that were left of `room`, which are too few; None if it is in.
+
+    The best first, then in their order.
+    """
+    short: list[int | None] = [None] * len(trades)
+    left = max(room, 0)
+    for i in sorted(range(len(trades)), key=lambda i: (-trades[i].worth, i)):
+        if trades[i].held <= left:
+            left -= max(trades[i].held, 0)
+        else:
+            short[i] = left
+    return short
+
+
+def taken_of(trades: Sequence[Trade], room: int) -> list[Trade]:
+    """The trades of the plan."""
+    return [trade for trade, short in zip(trades, rooms_short(trades, room), strict=True) if short is None]
+
+
+def held_by(trades: Iterable[Trade]) -> int:
+    return sum(trade.held for trade in trades)
+
+
+def saved_by(trades: Iterable[Trade]) -> int:
+    return sum(trade.saved for trade in trades)
+
+
+def taken_in(module: ir.Operation) -> list[Trade]:
+    """The trades that passes have made."""
+    if HELD not in module.attributes:
+        return []
+    numbers = list(ir.DenseI64ArrayAttr(module.attributes[HELD]))
+    return [Trade(*numbers[i : i + 3]) for i in range(0, len(numbers), 3)]
+
+
+def note_taken(module: ir.Operation, trades: Iterable[Trade]) -> None:
+    """Notes them on `module`, for later passes."""
+    numbers = [number for trade in trades for number in trade]
+    module.attributes[HELD] = ir.DenseI64ArrayAttr.get(numbers, module.context)
+
+
+def forget_taken(module: ir.Operation) -> None:
+    if HELD in module.attributes:
+        del module.attributes[HELD]
