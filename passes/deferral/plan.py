@@ -29,15 +29,16 @@ class Trade(NamedTuple):
 
 
 def rooms_short(trades: Sequence[Trade], room: int) -> list[int | None]:
-    """For each trade that the plan leaves out, the bytes that were left of `room`, which are too few; None if it is in.
+    """For each trade that the plan leaves out, the bytes that were left of `room`; None if it is in.
 
-    The best first, then in their order.
+    The best first, then in their order. What saves nothing is left out, unless it holds nothing.
     """
     short: list[int | None] = [None] * len(trades)
     left = max(room, 0)
     for i in sorted(range(len(trades)), key=lambda i: (-trades[i].worth, i)):
-        if trades[i].held <= left:
-            left -= max(trades[i].held, 0)
+        worth, held = trades[i].worth, max(trades[i].held, 0)
+        if held <= left and (worth > 0 or not held):
+            left -= held
         else:
             short[i] = left
     return short

@@ -41,7 +41,13 @@ from paropt.passes.ir.branches import BRANCHES
 from paropt.passes.ir.loops import WHILE, Loop, loop_around, trip_count
 from paropt.passes.rewrite.erase import erase_unread
 from paropt.passes.rewrite.loop_edits import carry, rebuilt, uncarry
-from paropt.passes.rewrite.reduce_scatter import moved_first, own_shards_scattered, shard_kept
+from paropt.passes.rewrite.reduce_scatter import (
+    may_move_first,
+    moved_first,
+    own_shards_scattered,
+    scatters_in,
+    shard_kept,
+)
 from paropt.passes.rewrite.residual_split import (
     Split,
     closed,
@@ -55,7 +61,7 @@ from paropt.passes.sharding.collectives import ALL_REDUCE, DEFERRED, GLOBAL_ALL_
 from paropt.passes.sharding.meshes import Mesh
 from paropt.passes.spmd.region_sums import taken_out
 from paropt.passes.support.remarks import Declined, Remark, Saved, applied, missed, require
-from paropt.passes.support.traversal import defining_op, is_within, ops_of, parent_of
+from paropt.passes.support.traversal import defining_op, is_within, module_of, ops_of, parent_of
 
 
 class Options(NamedTuple):
@@ -95,7 +101,9 @@ def _defer_from(loop: Loop, options: Options) -> list[Remark]:
     if policy.scatters:
         remarks += own_shards_scattered(loop, options.pass_name)
     if policy.may_unscatter:
-        moved_first(loop)
+        moved_first(scatters_in(loop))
+    elif policy.name == "auto":
+        remarks += _chosen_moved_first(loop, options)
     tried = sunk = False
     while True:
         facts = _facts(loop, options)  # made anew: they do not outlive a rewrite
@@ -130,6 +138,27 @@ def _defer_from(loop: Loop, options: Options) -> list[Remark]:
             remarks += _remarks(each, facts, site, options)
             policy.take_sum(each.cost)
         loop = deferred(loop, merged([each.part for each in of_one_kind]), facts)
+
+
+def _chosen_moved_first(loop: Loop, options: Options) -> list[Remark]:
+    """Moves elements before those reduce_scatters that the budget then lets leave `loop`; others keep their form.
+
+    Which these are is tried out on a copy, with all loops around.
+    """
+    scatters = scatters_in(loop)
+    if not any(map(may_move_first, scatters)):
+        return []
+    module = module_of(loop.op)
+    copy = module.clone()
+    trial = Loop(ops_of(copy, WHILE)[ops_of(module, WHILE).index(loop.op)])
+    moved_first(scatters_in(trial))
+    possible, _ = _possible(trial, _facts(trial, options), options)
+    decided = options.policy.chosen([(each.reduction, each.cost) for each in possible])
+    why = {op.results[0]: no for each, no in zip(possible, decided, strict=True) for op in each.part.reductions}
+    pairs = [(op, tried.results[0]) for op, tried in zip(scatters, scatters_in(trial), strict=True)]
+    movable_first = [(op, why[tried]) for op, tried in pairs if tried in why and may_move_first(op)]
+    moved_first([op for op, no in movable_first if no is None])
+    return [missed(options.pass_name, op, no) for op, no in movable_first if no is not None]
 
 
 def _if_finite(options: Options) -> Options:

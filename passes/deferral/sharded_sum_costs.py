@@ -29,13 +29,16 @@ def sums_of(producers: Iterable[Producer]) -> list[list[Producer]]:
     """The producers of each sum, in program order."""
     found: dict[ir.Value, list[Producer]] = {}
     for producer in producers:
-        found.setdefault(_sum_behind(producer.value), []).append(producer)
+        found.setdefault(_carried(producer.value)[-1], []).append(producer)
     return list(found.values())
 
 
-def _sum_behind(value: ir.Value) -> ir.Value:
-    """What is accumulated of `value` in the end: behind the outermost loop that linear ops bring it to."""
-    ends = [value]
+def _carried(value: ir.Value) -> list[ir.Value]:
+    """What is accumulated of `value`, if anything, by each of the loops that linear ops bring it to; at least itself.
+
+    The gradients of a loop over layers are stacked by that, and added up by the loop over micro-batches.
+    """
+    ends: list[ir.Value] = []
 
     def made_of(_: ir.Value, use: ir.OpOperand) -> list[ir.Value]:
         user = use.owner.operation
@@ -44,22 +47,32 @@ def _sum_behind(value: ir.Value) -> ir.Value:
         return made_by(use)
 
     spread({value: None}, made_of)
-    return ends[-1]
+    return list(dict.fromkeys(ends)) or [value]
 
 
 def cost_of_whole(producers: list[Producer], kept: frozenset[str], propagated: Propagated) -> Cost:
-    """Of the sum of `producers`, which stays sharded over the axes `kept`, when it is left unreduced over them."""
+    """Of the sum of `producers`, which stays sharded over the axes `kept`, when it is left unreduced over them.
+
+    Then each loop holds it whole: also one over layers, for the gradients of a micro-batch.
+    """
     sizes = {}
     for producer in producers:
         lies = propagated.sharding_of(producer.value) or unsplit(producer.value, producer.mesh)
         whole = Sharding(producer.mesh, without(lies.dimensions, producer.axes))
         sizes[producer.value] = shard_bytes(producer.value, whole)
     first = producers[0]
-    size = sizes[first.value]
     mesh = mesh_behind(module_of(op_of(first.value)), first.mesh)
     shards = prod(count for name, count in mesh.axes if name in kept) if mesh else 1
+    parts = _carried(first.value)
+    scale = sizes[first.value] / max(_bytes(first.value), 1)
+    whole_parts = [round(_bytes(part) * scale) for part in parts]
+    held = sum(size - size // shards for size in whole_parts)
     runs = {value: executions(op_of(value)) for value in sizes}
-    return Cost(sizes, dict(runs), dict.fromkeys(sizes, 1), [size], [], size, size - size // shards, 0)
+    return Cost(sizes, dict(runs), dict.fromkeys(sizes, 1), [whole_parts[-1]], [], whole_parts[-1], held, 0)
+
+
+def _bytes(value: ir.Value) -> int:
+    return bytes_of(ir.RankedTensorType(value.type))
 
 
 def are_activations_costlier(found: Iterable[Producer], propagated: Propagated, alone: Propagated) -> bool:

@@ -71,24 +71,42 @@ def shard_kept(op: ir.Operation, declined: Declined) -> Declined:
     )
 
 
-def moved_first(loop: Loop) -> None:
-    """Moves the elements of what a reduce_scatter in the body of `loop` sums first, if that alone reads the result.
+def scatters_in(loop: Loop) -> list[ir.Operation]:
+    """The reduce_scatters in the body of `loop`, in program order, which `moved_first` does not change."""
+    return [view.operation for view in loop.body.operations if view.operation.name == REDUCE_SCATTER]
+
+
+def moved_first(scatters: list[ir.Operation]) -> None:
+    """Moves the elements of what each of `scatters` sums first, if that alone reads the result.
 
     A loop over layers adds a dimension to a gradient, and writes it into a stack: so the whole stack may be scattered.
     """
-    for op in [view.operation for view in loop.body.operations if view.operation.name == REDUCE_SCATTER]:
+    for op in scatters:
         _move_first(op)
 
 
+def may_move_first(op: ir.Operation) -> bool:
+    """Whether `moved_first` changes the reduce_scatter `op`."""
+    return _to_move(op) is not None
+
+
 def _move_first(op: ir.Operation) -> None:
+    found = _to_move(op)
+    if found is not None:
+        _move_first(_moved(op, *found))
+
+
+def _to_move(op: ir.Operation) -> tuple[list[ir.Operation], ir.Operation, int] | None:
+    """What moves elements of the sum of `op`, the converts before it, and the dimension that it then scatters."""
     converts, last = list[ir.Operation](), _only_reader(op)
     while last is not None and last.name == CONVERT:
         converts.append(last)
         last = _only_reader(last)
     dimension = ir.IntegerAttr(op.attributes["scatter_dimension"]).value
     to = _moved_to(last, dimension) if last is not None else None
-    if last is not None and to is not None and _is_static(op) and combiner_of(op) == ADD:
-        _move_first(_moved(op, converts, last, to))
+    if last is None or to is None or not _is_static(op) or combiner_of(op) != ADD:
+        return None
+    return converts, last, to
 
 
 def _only_reader(op: ir.Operation) -> ir.Operation | None:

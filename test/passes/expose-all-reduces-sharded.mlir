@@ -395,8 +395,8 @@ func.func public @split_parameter(%x: tensor<16x4xf32> {sdy.sharding = #sdy.shar
 // ENOUGH-LABEL:  func.func public @gathered_at_use
 // ENOUGH-NOT:      sdy.reduce_scatter
 // ENOUGH:          sdy.all_reduce {"replica", "data"}
-// ENOUGH-REMARK-DAG: stablehlo.dot_general applied: 96 bytes per device fewer are reduced, 24 more are held
-// AUTO-REMARK-DAG: stablehlo.dot_general missed: it would save 96 bytes of reductions and hold 24 more, and 23 are left of a budget of 23
+// ENOUGH-REMARK-DAG: stablehlo.dot_general applied: 64 bytes per device fewer are reduced, 48 more are held
+// AUTO-REMARK-DAG: stablehlo.dot_general missed: it would save 64 bytes of reductions and hold 48 more, and 23 are left of a budget of 23
 func.func public @gathered_at_use(%x: tensor<16x4xbf16> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}) -> tensor<4x4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
