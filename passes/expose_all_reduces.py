@@ -355,7 +355,7 @@ def _choose(
             continue
         policy.take_sum(cost)
         text = f"{cost.saved} bytes per device fewer are reduced, {cost.held} more are held"
-        remarks += [applied(NAME, producer.op, text) for producer in parts]
+        remarks += [applied(NAME, p.op, text, held=cost.held if p == parts[0] else 0) for p in parts]
         kept |= {producer.value: frozenset() for producer in parts}
     return remarks
 

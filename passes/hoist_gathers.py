@@ -231,7 +231,8 @@ def _hoist_groups(module: ir.Operation, groups: list[list[LoopGather]], dtype: i
         loops |= within
         gathered_before_loop(group, element)
     for (_, what), each in done.items():
-        yield applied(NAME, each[0][0].op, _said([trade for _, trade in each], what))
+        trades = [trade for _, trade in each]
+        yield applied(NAME, each[0][0].op, _said(trades, what), held=held_by(trades))
     for loop in loops.values():
         _erase_unread_in_barriers(loop)
 
@@ -279,7 +280,7 @@ def _hoist_all(loop: Loop, propagated: Propagated, plan: _Plan) -> Iterator[Rema
         _hoist(loop, parameter, element)
     for axes, group in groups.items():
         what = f"gathered{_over(axes)} before the loop, not {_in_trips(loop)}"
-        yield applied(NAME, loop.op, _said(group, what))
+        yield applied(NAME, loop.op, _said(group, what), held=held_by(group))
     if groups:
         _erase_unread_in_barriers(loop)
 

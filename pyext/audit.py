@@ -32,6 +32,9 @@ def audit(
     `jax.ShapeDtypeStruct`); or a `jax.stages.Lowered` or `Compiled`; or the text of optimized HLO.
     With `passes`, a program is compiled twice, as it is and with these passes, and the result has both audits.
 
+    An option `memory-budget=auto` in `passes` is what is free on a device beside a program that holds no more, less a
+    tenth: docs/policies.md.
+
     With `targets`, names such as `tpu:v5e:2x4` or what `paropt.targets.get` returns, the function is lowered once,
     here, and its module compiled for each target. A `Lowered` does as well, such as one for the target's devices.
 
@@ -51,6 +54,7 @@ def audit(
     from paropt.reports.target_audits import name_of
 
     before = _lowered(program, args, kwargs)
+    passes = _with_budget(program, before, passes) if passes is not None and targets is None else passes
     if targets is not None:
         return _for_targets(program, before, passes or "", targets)
     if passes is None:
@@ -111,13 +115,34 @@ def _for_targets(program: Any, before: Any, passes: str, names: Sequence[Any]) -
 
     found = [get(name) if isinstance(name, str) else name for name in names]
     alone = labelled(copied(before))
-    after: dict[str, tuple[Any, tuple[Remark, ...]]] = {}
-    for platform in dict.fromkeys(platform_of([target.platform]) for target in found):
-        made, remarks = _rewritten(program, before, passes, platform) if passes.strip() else (before, ())
-        after[platform] = labelled(copied(made)), remarks
-    return AuditReport(
-        tuple(compare(t, alone, after[p][0], passes, after[p][1]) for t in found for p in [platform_of([t.platform])])
-    )
+    after: dict[tuple[str, str], tuple[Any, tuple[Remark, ...]]] = {}
+    compared: list[AuditComparison] = []
+    for target in found:
+        platform, own = platform_of([target.platform]), _with_budget(program, before, passes, target)
+        if (platform, own) not in after:
+            made, remarks = _rewritten(program, before, own, platform) if own.strip() else (before, ())
+            after[platform, own] = labelled(copied(made)), remarks
+        compared.append(compare(target, alone, after[platform, own][0], own, after[platform, own][1]))
+    return AuditReport(tuple(compared))
+
+
+def _with_budget(program: Any, lowered: Any, passes: str, target: Any = None) -> str:
+    """`passes` with a number for `memory-budget=auto`: what is free on a device beside a program that holds no more.
+
+    The compiler of `target` tells, or of the devices that the program is lowered for.
+    """
+    from paropt.clusters.device_memory import ASKS_AUTO, AUTO, MEMORY_BUDGET, memory_budget_of
+    from paropt.clusters.targets import lowered_for
+    from paropt.hook.lowering import platform_of
+
+    if not ASKS_AUTO.search(passes):
+        return passes
+    nothing = ASKS_AUTO.sub(f"{MEMORY_BUDGET}=0", passes)
+    devices = lowered_for(lowered) if target is None else target.devices
+    budget = memory_budget_of(AUTO, devices)
+    made, _ = _rewritten(program, lowered, nothing, None if target is None else platform_of([target.platform]))
+    peak = _audit_of_lowered(made).peak_memory if target is None else getattr(target.compile(made).memory, "peak", None)
+    return ASKS_AUTO.sub(f"{MEMORY_BUDGET}={max(budget - (peak or 0), 0)}", passes)
 
 
 def _differences(before: Any, after: Any, alone: Audit, audited: Audit) -> tuple[str, ...]:

@@ -20,10 +20,8 @@ import jax
 from jax.extend import source_info_util
 from jaxlib.mlir import ir
 
-from paropt.clusters import targets
-from paropt.hook.donation import Donate, given_away
-from paropt.hook.fallback import Fallback, Setback, reason_of
-from paropt.hook.jit_arguments import JitArguments, Spec, any_traced, spec_of
+from paropt.hook.donation import Donate
+from paropt.hook.jit_arguments import JitArguments, MemoryBudget, Spec, any_traced, spec_of
 from paropt.hook.lowering import (
     UNKNOWN_JAX,
     copied,
@@ -35,12 +33,12 @@ from paropt.hook.lowering import (
     with_module,
     without_static,
 )
+from paropt.hook.rewriting import REMARKS, REWRITES, compiled_rewrite, rewritten_by, run
 from paropt.hook.user_warnings import warn
-from paropt.modules.modules import type_of_main
-from paropt.modules.summary import Remarks, with_nothing_found
+from paropt.modules.summary import Remarks
 from paropt.passes import DEFAULT_PIPELINE
-from paropt.passes.support.pipeline import Pipeline, PipelineError
-from paropt.passes.support.remarks import Remark, source_of
+from paropt.passes.support.pipeline import Pipeline
+from paropt.passes.support.remarks import Remark
 
 try:
     from jax._src.interpreters import mlir as _mlir
@@ -66,6 +64,7 @@ def jit(
     donate: Donate | None = ...,
     check: bool = ...,
     compare: bool = ...,
+    memory_budget: MemoryBudget = ...,
     **jax_jit_arguments: Unpack[JitArguments],
 ) -> "Jitted[P, R]": ...
 
@@ -79,6 +78,7 @@ def jit(
     donate: Donate | None = ...,
     check: bool = ...,
     compare: bool = ...,
+    memory_budget: MemoryBudget = ...,
     **jax_jit_arguments: Unpack[JitArguments],
 ) -> "Callable[[Callable[P, R]], Jitted[P, R]]": ...
 
@@ -93,6 +93,7 @@ def jit(
     donate: Donate | None = None,
     check: bool = False,
     compare: bool = False,
+    memory_budget: MemoryBudget = None,
     **jax_jit_arguments: Unpack[JitArguments],
 ) -> Any:
     """`jax.jit`, with `passes` run on the StableHLO before XLA gets it. All other arguments are those of `jax.jit`.
@@ -110,10 +111,15 @@ def jit(
     CheckError is raised when they do not compute the same. With `compare`, XLA compiles each program as it was, too,
     and that is what runs, with a RuntimeWarning, where it sends fewer bytes: a second compilation.
 
+    `memory_budget` is for all that the program holds on a device, as 60 << 30, "60GiB", or "auto": nine tenths of what
+    the device has. Within it, parameters are gathered once and sums reduced once where that saves most: the `policy` of
+    the passes is `auto`, and a plan that turns out to take more, once compiled, shrinks: docs/policies.md.
+
     Raises PipelineError or TargetError, here and not at the first call, when `passes` is not a pipeline or `apart` not
-    a target, or one not known to its compiler; at the first call, when an option does not fit the program's mesh.
+    a target, or one not known to its compiler, and ValueError for a wrong budget; at the first call, when an option
+    does not fit the program's mesh.
     """
-    spec = spec_of(passes, strict, apart, donate, compare)
+    spec = spec_of(passes, strict, apart, donate, compare, memory_budget)
 
     def jitted(fun: Callable[..., Any]) -> Jitted[..., Any]:
         require_own(fun)
@@ -154,7 +160,7 @@ def remarks(lowered: Any) -> Remarks:
     inner = lowered_of(next(iter(lowered.values()), None) if isinstance(lowered, dict) else lowered)
     if inner is None:
         raise TypeError(f"remarks: expected what `.lower(...)` returns, got {type(lowered).__name__}")
-    found = _remarks.get(_module_of(inner))
+    found = REMARKS.get(_module_of(inner))
     if found is None:
         raise ValueError("remarks: no passes ran on this program; lower it by paropt.jit or inside paropt.enabled")
     return found
@@ -239,7 +245,7 @@ class Jitted(Generic[P, R]):
     def _lowered(self, lower: Callable[[], jax.stages.Lowered]) -> jax.stages.Lowered:
         with _passes(self._spec):
             lowered = lower()
-        if self._spec and _module_of(lowered) not in _remarks:
+        if self._spec and _module_of(lowered) not in REMARKS:
             _warn_not_reached()
         return lowered
 
@@ -274,74 +280,6 @@ def _warn_not_reached() -> None:
 def _within(spec: Spec | None) -> Iterator[None]:
     with _passes(spec):
         yield
-
-
-# ---- running it
-
-# Modules are held by jax's caches and by every `Lowered` of theirs: a module's remarks live as long as it does.
-_remarks: weakref.WeakKeyDictionary[ir.Module, Remarks] = weakref.WeakKeyDictionary()
-_fallbacks: weakref.WeakKeyDictionary[ir.Module, tuple[Spec, Fallback]] = weakref.WeakKeyDictionary()
-
-
-def _rewritten(
-    fresh: Callable[[], T], module_of: Callable[[T], ir.Module], spec: Spec, donated: Sequence[bool], platform: str
-) -> T:
-    """What `fresh` makes, its module rewritten in place; if the passes fail, what it makes, with a warning.
-
-    A pass that fails may leave the module half rewritten. So `fresh` is called again, which costs nothing until it
-    happens.
-    """
-    spec.reached = True
-    made = fresh()
-    module = module_of(made)
-    pipeline = spec.pipeline.on(platform)
-    rerun = functools.partial(_run, pipeline, donated=donated)
-    fallback = Fallback(module, strict=spec.strict, compare=spec.compare, rerun=rerun)
-    try:
-        found = _run(pipeline, module, donated)
-        if fallback.is_needed(module):
-            _fallbacks[module] = spec, fallback
-    except PipelineError:  # the user's mistake, told in one line, and no defect
-        raise
-    except Exception as error:  # whatever a pass, ours or a plug-in, raises: XLA can compile the program without it
-        if spec.strict:
-            raise
-        made = fresh()
-        found = Remarks([_failure(spec, module_of(made), Setback("failed", reason_of(error)))])
-    _remarks[module_of(made)] = found
-    return made
-
-
-def _run(pipeline: Pipeline, module: ir.Module, donated: Sequence[bool]) -> Remarks:
-    before = type_of_main(module)
-    with given_away(module, donated, pipeline):
-        found = pipeline.run(module.operation)
-    if type_of_main(module) != before:  # jax has its own record of arguments and results, and XLA would crash
-        raise RuntimeError(f"the passes changed the type of @main from {before} to {type_of_main(module)}")
-    return Remarks(with_nothing_found(found, module.operation, pipeline))
-
-
-def _failure(spec: Spec, module: ir.Module, setback: Setback) -> Remark:
-    """The remark that says why the program, or some of it, stays as it was; the same words are the warning."""
-    text = f"`{spec.pipeline.title}` {setback.verdict}, {setback.stays} stays as it was: {setback.reason}"
-    name = ir.StringAttr(module.operation.attributes["sym_name"]).value
-    warn(f"paropt: {name}: {text} (strict=True raises it)")
-    return Remark("paropt", module.operation.name, source_of(module.operation.location), applied=False, text=text)
-
-
-def _compiled(module: ir.Module, compile: Callable[[ir.Module], Any], devices: Any, options: Any) -> Any:
-    """What `compile` makes of the rewritten `module`; if that does not do, of the module as it was, with a warning."""
-    spec, fallback = _fallbacks[module]
-
-    def rehearse(bytecode: bytes) -> None:
-        if spec.apart:
-            target = spec.apart if isinstance(spec.apart, str) else targets.name_for(devices)
-            targets.get(target).compile(bytecode, options=dict(options))
-
-    made, setback = fallback.compiled(module, compile, operator.methodcaller("as_text"), rehearse)
-    if setback is not None:
-        _remarks[module] = Remarks([*(setback.remarks or _remarks[module]), _failure(spec, module, setback)])
-    return made
 
 
 # ---- the hooks
@@ -379,7 +317,7 @@ def _hook_lowering(lower: Callable[..., Any]) -> Callable[..., Any]:
         if spec is None:
             return lower(*args, **kwargs)
         module, donated = operator.attrgetter("module"), kwargs.get("donated_args", ())
-        return _rewritten(
+        return rewritten_by(
             lambda: lower(*args, **kwargs), module, spec, donated, platform_of(kwargs.get("platforms", ()))
         )
 
@@ -394,9 +332,9 @@ def _hook_compiling(compile: Callable[..., Any]) -> Callable[..., Any]:
         def compiled(module: Any) -> Any:
             return compile(name, module, *args, **kwargs)
 
-        if hlo not in _fallbacks:
+        if hlo not in REWRITES:
             return compiled(hlo)
-        return _compiled(hlo, compiled, kwargs["device_list"], kwargs["compiler_options_kvs"])
+        return compiled_rewrite(hlo, compiled, kwargs["device_list"], kwargs["compiler_options_kvs"])
 
     return compile_and_verify
 
@@ -448,23 +386,23 @@ class _LoweredAhead(jax.stages.Lowered):
             return jax.stages.Lowered.compile(with_module(self, module), *args, **kwargs)
 
         module = _module_of(self)
-        if module not in _fallbacks:
+        if module not in REWRITES:
             return compiled(module)
         lowering: Any = self._lowering
-        return _compiled(module, compiled, lowering._device_list, lowering._compiler_options_kvs)
+        return compiled_rewrite(module, compiled, lowering._device_list, lowering._compiler_options_kvs)
 
 
 def _rewritten_copy(lowered: jax.stages.Lowered, spec: Spec) -> jax.stages.Lowered:
     """`lowered` is shared by all users of jax's caches: its module must stay as it is."""
     platform = platform_of_lowered(lowered)
-    result = _rewritten(lambda: copied(lowered), _module_of, spec, donated_of(lowered), platform)
+    result = rewritten_by(lambda: copied(lowered), _module_of, spec, donated_of(lowered), platform)
     result.__class__ = _LoweredAhead
     return result
 
 
 def note_remarks(lowered: jax.stages.Lowered, found: Sequence[Remark]) -> None:
     """Has `remarks` know what passes decided of the program that `lowered` is a part of."""
-    _remarks[_module_of(lowered)] = Remarks(found)
+    REMARKS[_module_of(lowered)] = Remarks(found)
 
 
 def rewritten(
@@ -480,7 +418,7 @@ def rewritten(
         return lowered, Remarks()
     result = copied(lowered)
     pipeline = pipeline.on(platform_of_lowered(lowered) if platform is None else platform)
-    found = _remarks[_module_of(result)] = _run(pipeline, _module_of(result), donated_of(lowered))
+    found = REMARKS[_module_of(result)] = run(pipeline, _module_of(result), donated_of(lowered))
     return result, found
 
 

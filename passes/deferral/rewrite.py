@@ -341,7 +341,8 @@ def _remarks(done: Possible, facts: BlockFacts, site: Site, options: Options) ->
         # What several reductions lead to is reduced after the loop once.
         closed = cost.after if op == done.part.reductions[0] else ()
         saved = Saved(len(moved), size, runs, len(closed), sum(closed))
-        remarks.append(applied(options.pass_name, op, text, certificate, saved))
+        held = cost.held if op == done.part.reductions[0] else 0
+        remarks.append(applied(options.pass_name, op, text, certificate, saved, held))
     return remarks
 
 

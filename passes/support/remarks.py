@@ -88,6 +88,7 @@ class Remark:
     text: str  # what was done; for a missed rewrite, the reason
     certificate: "Certificate | None" = None  # of a reduction that moved: why it may
     saved: Saved | None = None
+    held: int = 0  # bytes per device that are held more for it
     count: int = field(default=1, compare=False)  # of equal decisions that this one stands for
 
     def __str__(self) -> str:
@@ -110,8 +111,9 @@ def applied(
     text: str,
     certificate: "Certificate | None" = None,
     saved: Saved | None = None,
+    held: int = 0,
 ) -> Remark:
-    return Remark(pass_name, op.name, source_of(op.location), True, text, certificate, saved)
+    return Remark(pass_name, op.name, source_of(op.location), True, text, certificate, saved, held)
 
 
 def merged(remarks: Iterable[Remark]) -> list[Remark]:

@@ -53,6 +53,16 @@ class Fallback:
         self._is_tagged = False
         self._original: ir.Module | None = None
 
+    @property
+    def has_mesh(self) -> bool:
+        """Whether the program is one for several devices."""
+        return self._bytecode is not None
+
+    def fresh(self, context: ir.Context) -> ir.Module:
+        """The module as it was, another one each time."""
+        assert self._bytecode is not None
+        return ir.Module.parse(self._bytecode, context)
+
     def is_needed(self, module: ir.Module) -> bool:
         """Whether there is something to look at in what a compiler makes of `module`, the result of the passes.
 

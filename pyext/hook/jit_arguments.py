@@ -3,12 +3,14 @@
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 import jax
 
 from paropt.clusters import targets
+from paropt.clusters.device_memory import ASKS_AUTO, AUTO, MEMORY_BUDGET, MemoryBudget, read_budget
 from paropt.hook.donation import Donate, with_donation
+from paropt.hook.memory_plans import UNLIMITED, planned
 from paropt.passes.support.context import make_context
 from paropt.passes.support.pipeline import Pipeline
 
@@ -37,6 +39,7 @@ class Spec:
     strict: bool
     apart: bool | str
     compare: bool
+    memory_budget: int | Literal["auto"] | None = None  # bytes per device, for all of the program
     reached: bool = False  # by the lowering of some program
 
 
@@ -46,14 +49,20 @@ def spec_of(
     apart: bool | str = False,
     donate: Donate | None = None,
     compare: bool = False,
+    memory_budget: MemoryBudget = None,
 ) -> Spec | None:
     """None for no passes. That is also the context's value outside every block: such programs are plain jax's."""
     if not isinstance(passes, str | Pipeline):
         raise TypeError(f"passes: expected pipeline text or a Pipeline, got {type(passes).__name__}")
+    budget = read_budget(memory_budget)
+    if isinstance(passes, str) and ASKS_AUTO.search(passes):
+        passes, budget = ASKS_AUTO.sub(f"{MEMORY_BUDGET}=0", passes), AUTO if budget is None else budget
     pipeline = with_donation(Pipeline.parse(passes) if isinstance(passes, str) else passes, donate)
+    if budget is not None:
+        pipeline = planned(pipeline, UNLIMITED if budget == AUTO else budget)
     if isinstance(apart, str):
         _require_known(targets.get(apart))
-    return _checked_spec(pipeline, strict, apart, compare) if pipeline.stages else None
+    return _checked_spec(pipeline, strict, apart, compare, budget) if pipeline.stages else None
 
 
 @functools.cache
@@ -63,10 +72,12 @@ def _require_known(target: targets.Target) -> None:
 
 
 @functools.cache
-def _checked_spec(pipeline: Pipeline, strict: bool, apart: bool | str, compare: bool) -> Spec:
+def _checked_spec(
+    pipeline: Pipeline, strict: bool, apart: bool | str, compare: bool, budget: int | Literal["auto"] | None
+) -> Spec:
     context = make_context()  # has to outlive the manager
     pipeline.manager(context, [])  # raises for a stage that MLIR does not know
-    return Spec(pipeline, strict, apart, compare)
+    return Spec(pipeline, strict, apart, compare, budget)
 
 
 def any_traced(leaves: Sequence[Any]) -> bool:

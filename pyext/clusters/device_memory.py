@@ -1,0 +1,62 @@
+"""The memory of devices, and budgets for what a program may take of it."""
+
+import re
+from collections.abc import Iterable
+from typing import Any, Literal, TypeAlias
+
+import jax
+
+from paropt.clusters.gpus import GPUS
+from paropt.clusters.targets import TargetError
+from paropt.passes.support.byte_sizes import EXPECTED, byte_count
+
+MemoryBudget: TypeAlias = int | str | None
+
+AUTO: Literal["auto"] = "auto"
+MEMORY_BUDGET = "memory-budget"  # the option of passes: of bytes that they may hold more
+ASKS_AUTO = re.compile(rf"\b{MEMORY_BUDGET}=auto\b")
+RESERVE = 10  # one part of so many is left to the runtime, other programs and fragmentation
+
+_GIB = 1 << 30
+# By kinds of devices, of data sheets: for devices that are not here to tell.
+_KNOWN = {
+    "TPU v4": 32 * _GIB,
+    "TPU v5 lite": 16 * _GIB,
+    "TPU v5": 95 * _GIB,
+    "TPU v6 lite": 32 * _GIB,
+    **{gpu.description: gpu.memory for gpu in GPUS.values()},
+}
+
+
+def read_budget(budget: MemoryBudget) -> int | Literal["auto"] | None:
+    """The budget in bytes, or `auto`. Raises ValueError in words of the argument `memory_budget`."""
+    if budget is None or budget == AUTO or (isinstance(budget, int) and not isinstance(budget, bool) and budget >= 0):
+        return budget  # type: ignore[return-value]  # the one text is AUTO
+    if isinstance(budget, str):
+        try:
+            return byte_count(budget)
+        except ValueError as error:
+            raise ValueError(f"memory_budget: {error}, or auto") from error
+    raise ValueError(f"memory_budget={budget!r}: expected {EXPECTED}, or auto")
+
+
+def memory_budget_of(budget: int | Literal["auto"], devices: Iterable[Any]) -> int:
+    """The bytes of the budget on each of `devices`. Raises TargetError where these do not tell what they have."""
+    if budget != AUTO:
+        return budget
+    device = next(iter(devices))
+    limit = _limit(device)
+    if limit is None:
+        raise TargetError(f"memory_budget=auto: {device.device_kind} does not tell how much memory it has; give bytes")
+    return limit - limit // RESERVE
+
+
+def _limit(device: Any) -> int | None:
+    """The bytes of memory of a device, as it says itself, or as is known of its kind."""
+    try:
+        told = device.memory_stats()
+    except jax.errors.JaxRuntimeError:  # a device that is only described
+        told = None
+    if told and told.get("bytes_limit"):
+        return int(told["bytes_limit"])
+    return _KNOWN.get(device.device_kind)

@@ -1,0 +1,135 @@
+"""Programs that jax lowers and compiles, rewritten by passes: their remarks, the fallback, and the memory budget."""
+
+import functools
+import operator
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from jaxlib.mlir import ir
+
+from paropt.clusters import targets
+from paropt.clusters.device_memory import memory_budget_of
+from paropt.hook.donation import given_away
+from paropt.hook.fallback import Fallback, Setback, reason_of
+from paropt.hook.jit_arguments import Spec
+from paropt.hook.memory_plans import Plan, fitting, planned
+from paropt.hook.user_warnings import warn
+from paropt.modules.modules import type_of_main
+from paropt.modules.summary import Remarks, with_nothing_found
+from paropt.passes.support.pipeline import Pipeline, PipelineError
+from paropt.passes.support.remarks import Remark, source_of
+
+T = TypeVar("T")
+
+
+class Rewrite(NamedTuple):
+    """How a module was rewritten, to be compiled with an eye on what comes of it."""
+
+    spec: Spec
+    fallback: Fallback
+    again: Callable[[ir.Module, int], tuple[Remarks, Fallback]]  # of the module as it was, with so many bytes to hold
+
+
+# Modules are held by jax's caches and by every `Lowered` of theirs: a module's remarks live as long as it does.
+REMARKS: weakref.WeakKeyDictionary[ir.Module, Remarks] = weakref.WeakKeyDictionary()
+REWRITES: weakref.WeakKeyDictionary[ir.Module, Rewrite] = weakref.WeakKeyDictionary()
+
+
+def rewritten_by(
+    fresh: Callable[[], T], module_of: Callable[[T], ir.Module], spec: Spec, donated: Sequence[bool], platform: str
+) -> T:
+    """What `fresh` makes, its module rewritten in place; if the passes fail, what it makes, with a warning.
+
+    A pass that fails may leave the module half rewritten. So `fresh` is called again, which costs nothing until it
+    happens.
+    """
+    spec.reached = True
+    made = fresh()
+    module = module_of(made)
+    pipeline = spec.pipeline.on(platform)
+
+    def again(module: ir.Module, room: int) -> tuple[Remarks, Fallback]:
+        found, fallback, _ = _rewrite(module, spec, planned(pipeline, room), donated)
+        return found, fallback
+
+    try:
+        found, fallback, is_needed = _rewrite(module, spec, pipeline, donated)
+        if is_needed:
+            REWRITES[module] = Rewrite(spec, fallback, again)
+    except PipelineError:  # the user's mistake, told in one line, and no defect
+        raise
+    except Exception as error:  # whatever a pass, ours or a plug-in, raises: XLA can compile the program without it
+        if spec.strict:
+            raise
+        made = fresh()
+        found = Remarks([_failure(spec, module_of(made), Setback("failed", reason_of(error)))])
+    REMARKS[module_of(made)] = found
+    return made
+
+
+def _rewrite(
+    module: ir.Module, spec: Spec, pipeline: Pipeline, donated: Sequence[bool]
+) -> tuple[Remarks, Fallback, bool]:
+    """Rewrites `module`; the last tells whether the executable has to be looked at."""
+    rerun = functools.partial(run, pipeline, donated=donated)
+    fallback = Fallback(module, strict=spec.strict, compare=spec.compare, rerun=rerun)
+    found = run(pipeline, module, donated)
+    is_needed = fallback.is_needed(module)
+    return found, fallback, is_needed or (spec.memory_budget is not None and fallback.has_mesh)
+
+
+def run(pipeline: Pipeline, module: ir.Module, donated: Sequence[bool]) -> Remarks:
+    """Runs the passes on `module`. Raises what a pass raises."""
+    before = type_of_main(module)
+    with given_away(module, donated, pipeline):
+        found = pipeline.run(module.operation)
+    if type_of_main(module) != before:  # jax has its own record of arguments and results, and XLA would crash
+        raise RuntimeError(f"the passes changed the type of @main from {before} to {type_of_main(module)}")
+    return Remarks(with_nothing_found(found, module.operation, pipeline))
+
+
+def _failure(spec: Spec, module: ir.Module, setback: Setback) -> Remark:
+    """The remark that says why the program, or some of it, stays as it was; the same words are the warning."""
+    text = f"`{spec.pipeline.title}` {setback.verdict}, {setback.stays} stays as it was: {setback.reason}"
+    name = ir.StringAttr(module.operation.attributes["sym_name"]).value
+    warn(f"paropt: {name}: {text} (strict=True raises it)")
+    return _remark(module, text, applied=False)
+
+
+def _remark(module: ir.Module, text: str, *, applied: bool) -> Remark:
+    return Remark("paropt", module.operation.name, source_of(module.operation.location), applied=applied, text=text)
+
+
+def compiled_rewrite(module: ir.Module, compile: Callable[[ir.Module], Any], devices: Any, options: Any) -> Any:
+    """What `compile` makes of the rewritten `module`; if that does not do, of the module as it was, with a warning.
+
+    With a memory budget, it may be what comes of a smaller plan.
+    """
+    rewrite = REWRITES[module]
+    spec = rewrite.spec
+
+    def rehearse(bytecode: bytes) -> None:
+        if spec.apart:
+            target = spec.apart if isinstance(spec.apart, str) else targets.name_for(devices)
+            targets.get(target).compile(bytecode, options=dict(options))
+
+    def plan(module: ir.Module, found: Remarks, fallback: Fallback) -> Plan:
+        made, setback = fallback.compiled(module, compile, operator.methodcaller("as_text"), rehearse)
+        if setback is not None:
+            found = Remarks([*(setback.remarks or found), _failure(spec, module, setback)])
+        return Plan(made, found, setback is not None and setback.stays == "the program")
+
+    def again(room: int) -> Plan:
+        fresh = rewrite.fallback.fresh(module.context)
+        return plan(fresh, *rewrite.again(fresh, room))
+
+    chosen = plan(module, REMARKS[module], rewrite.fallback)
+    said: list[str] = []
+    if spec.memory_budget is not None:
+        budget = memory_budget_of(spec.memory_budget, devices)
+        chosen, said = fitting(chosen, budget, again)
+        if not chosen.is_within(budget):
+            warn(f"paropt: memory_budget: {said[-1]}")
+    REMARKS[module] = Remarks([*chosen.remarks, *(_remark(module, text, applied=True) for text in said)])
+    return chosen.executable

@@ -1,0 +1,154 @@
+"""Memory budgets of programs: plans that shrink until they fit, and what is accepted as a budget."""
+
+from typing import Any, NamedTuple
+
+import pytest
+from programs.catalog import LAYERS
+from programs.compare import difference_from_definition, tolerance_of
+from programs.program import Program, Sizes
+
+import paropt
+from paropt.audit import audit
+from paropt.clusters.device_memory import memory_budget_of, read_budget
+from paropt.hook.memory_plans import TRIES, Plan, fitting
+from paropt.modules.summary import Remarks
+from paropt.passes.support.remarks import Remark, Source
+
+BASE = 100  # bytes that the programs of these tests take beside what their plan holds
+
+
+class Stats(NamedTuple):
+    """What XLA tells of an executable."""
+
+    temp_size_in_bytes: int
+    argument_size_in_bytes: int = 0
+    output_size_in_bytes: int = 0
+    alias_size_in_bytes: int = 0
+
+
+class Executable(NamedTuple):
+    peak: int
+
+    def memory_analysis(self) -> Stats:
+        return Stats(self.peak)
+
+
+def plan(held: int, peak: int, *, is_original: bool = False) -> Plan:
+    remark = Remark("pass", "op", Source("", 0, 0, ""), applied=True, text="", held=held)
+    return Plan(Executable(peak), Remarks([remark]), is_original)
+
+
+class Compiler:
+    """Makes plans of steps of 10 bytes, each of which takes `factor` times what is predicted."""
+
+    def __init__(self, factor: int = 1) -> None:
+        self.factor = factor
+        self.rooms: list[int] = []
+
+    def __call__(self, room: int) -> Plan:
+        self.rooms.append(room)
+        held = room // 10 * 10
+        return plan(held, BASE + self.factor * held)
+
+
+def test_a_plan_that_fits_is_compiled_once() -> None:
+    compiler = Compiler()
+    chosen, said = fitting(plan(50, 150), 150, compiler)
+    assert (chosen.held, compiler.rooms) == (50, [])
+    assert said == ["a plan that holds 50 bytes more takes 150 bytes of a budget of 150 (150 B)"]
+
+
+def test_a_plan_that_is_too_large_shrinks_to_what_fits() -> None:
+    compiler = Compiler()
+    chosen, said = fitting(plan(50, 150), 125, compiler)
+    assert (chosen.held, compiler.rooms) == (20, [25])
+    assert said == [
+        "a plan that holds 50 bytes more takes 150 bytes of a budget of 125 (125 B): too many",
+        "a plan that holds 20 bytes more takes 120 bytes of a budget of 125 (125 B)",
+    ]
+
+
+@pytest.mark.parametrize("budget", [140, 110, 100, 90])
+def test_at_most_three_times(budget: int) -> None:
+    compiler = Compiler(factor=2)
+    chosen, said = fitting(plan(50, 200), budget, compiler)
+    assert len(compiler.rooms) == len(said) - 1 <= TRIES
+    assert chosen.peak <= budget or (chosen.held == 0 and said[-1].endswith(": too many"))
+
+
+def test_what_the_compiler_refuses_is_tried_with_what_is_free() -> None:
+    compiler = Compiler()
+    chosen, _ = fitting(plan(0, 90, is_original=True), 130, compiler)
+    assert (chosen.held, compiler.rooms) == (30, [0, 30])
+
+
+@pytest.mark.parametrize("budget", [None, 0, 5, "auto", "5", "60GiB", "512MB", "4kB"])
+def test_budgets(budget: Any) -> None:
+    expected = {"5": 5, "60GiB": 60 << 30, "512MB": 512_000_000, "4kB": 4000}
+    assert read_budget(budget) == expected.get(budget, budget)
+
+
+@pytest.mark.parametrize("budget", [-1, True, 1.5, "much", "5 parsecs"])
+def test_no_budgets(budget: Any) -> None:
+    with pytest.raises(ValueError, match=r"^memory_budget.*a number of bytes, such as 60GiB.*, or auto$"):
+        paropt.jit(lambda x: x, memory_budget=budget)
+
+
+def test_passes_without_policies_take_no_budget() -> None:
+    with pytest.raises(ValueError, match="memory_budget: no pass of `inline-calls` has the option `policy`"):
+        paropt.jit(lambda x: x, passes="inline-calls", memory_budget=1)
+
+
+class Device(NamedTuple):
+    device_kind: str
+    stats: dict[str, int] | None = None
+
+    def memory_stats(self) -> dict[str, int] | None:
+        return self.stats
+
+
+def test_auto_is_what_the_device_has_less_a_tenth() -> None:
+    assert memory_budget_of("auto", [Device("any", {"bytes_limit": 1000})]) == 900
+    assert memory_budget_of("auto", [Device("TPU v5 lite")]) == (16 << 30) - (16 << 30) // 10
+    assert memory_budget_of("auto", paropt.targets.get("gpu:h100:1x1x8").devices) == (80 << 30) * 9 // 10
+    with pytest.raises(paropt.targets.TargetError, match="auto: cpu does not tell how much memory it has; give bytes"):
+        memory_budget_of("auto", [Device("cpu")])
+    assert memory_budget_of(7, []) == 7
+
+
+def layers(width: int = 64) -> Program:
+    return LAYERS["blocks_p17"](Sizes(width=width))
+
+
+def test_a_program_takes_no_more_than_its_budget() -> None:
+    program = layers()
+    kept, once = (
+        audit(paropt.jit(program.step, passes=f"grad-sync{{policy={policy}}}", strict=True).lower(*program.args).compile())
+        for policy in ("keep-shards", "once")
+    )  # fmt: skip
+    assert kept.peak_memory and once.peak_memory
+    between = (kept.peak_memory + once.peak_memory) // 2
+    jitted = paropt.jit(program.step, memory_budget=between, strict=True)
+    lowered = jitted.lower(*program.args)
+    found = audit(lowered.compile())
+    assert found.peak_memory and kept.peak_memory < found.peak_memory <= between
+    assert once.total().wire < found.total().wire < kept.total().wire
+    *_, before, last = [remark.message for remark in paropt.remarks(lowered) if remark.pass_name == "paropt"]
+    assert before.endswith(": too many")
+    assert f"takes {found.peak_memory} bytes of a budget of {between}" in last
+    assert difference_from_definition(program, jitted(*program.args)) <= tolerance_of("blocks_p17")
+
+
+def test_a_budget_that_nothing_fits_is_told() -> None:
+    program = layers(width=16)
+    with pytest.warns(RuntimeWarning, match=r"memory_budget: a plan that holds 0 bytes more takes .*: too many"):
+        paropt.jit(program.step, memory_budget="1kB").lower(*program.args).compile()
+
+
+def test_auto_in_pipelines() -> None:
+    program = LAYERS["blocks_p17"](Sizes(width=16), devices=paropt.targets.get("tpu:v5e:2x4").devices)
+    report = audit(
+        program.step, *program.args, passes="grad-sync{policy=auto memory-budget=auto}", targets=["tpu:v5e:2x4"]
+    )
+    free = int(report["tpu:v5e:2x4"].passes.partition("memory-budget=")[2].rstrip("}"))
+    assert 0.89 * (16 << 30) < free < 0.9 * (16 << 30)
