@@ -5,17 +5,17 @@ or at each use: the passes estimate what a sum takes, but only the target's comp
 it is asked: docs/policies.md.
 """
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from paropt.audit import audit
 from paropt.base.wording import size_text
+from paropt.clusters.device_memory import MemoryBudget, memory_budget_of, read_budget
 from paropt.hlo.census import SYNC_KINDS
 from paropt.hlo.traffic import Traffic, traffic
 from paropt.passes import DEFAULT_PIPELINE
-from paropt.passes.support.byte_sizes import EXPECTED, byte_count
 from paropt.passes.support.pipeline import Pipeline
 from paropt.reports.comparison import AuditReport
 from paropt.reports.totals import Audit
@@ -23,6 +23,7 @@ from paropt.reports.totals import Audit
 ALONE = "XLA alone"
 _DEFAULT = "policy=keep-shards"  # of the passes
 _FIXED = ("every", "keep-shards", "gather", "defer", "once")  # policies that have no budget
+_AUTO = "policy=auto memory-budget={}"
 _TRIES = 4  # compilations that look for what auto may hold
 
 
@@ -72,6 +73,27 @@ class Policies:
         return min(fitting, key=lambda choice: (choice.sent, choice.peak_memory))
 
     @property
+    def pareto(self) -> tuple[Choice, ...]:
+        """Those of which no other one holds and sends as little or less; the smallest first."""
+        front: list[Choice] = []
+        for choice in sorted(self._all, key=lambda choice: (choice.peak_memory, choice.sent)):
+            if not front or choice.sent < front[-1].sent:
+                front.append(choice)
+        return tuple(front)
+
+    def plot(self, path: str | Path) -> None:
+        """Writes a picture of what each sends and takes to `path`. Raises ImportError without matplotlib."""
+        from paropt.reports.pareto import Point, plot_pareto
+
+        front = {(choice.peak_memory, choice.wire_bytes) for choice in self.pareto}
+        points = [
+            Point(c.policy.removeprefix("policy="), *place, is_best=place in front)
+            for c in self._all
+            for place in [(c.peak_memory, c.wire_bytes)]
+        ]
+        plot_pareto(points, self.target, path)
+
+    @property
     def passes(self) -> str:
         """The pipeline of the best policy, for `paropt.jit`; empty where XLA alone is best."""
         return self.best.passes
@@ -102,7 +124,8 @@ def policies(
     /,
     *args: Any,
     target: str = "cpu:8",
-    memory_budget: int | str | None = None,
+    memory_budget: MemoryBudget = None,
+    plans: int = 3,
     passes: str = DEFAULT_PIPELINE,
     **kwargs: Any,
 ) -> Policies:
@@ -110,8 +133,9 @@ def policies(
 
     `program` is a function or the result of `jax.jit`, which is lowered for the arguments (arrays or
     `jax.ShapeDtypeStruct`), or a `jax.stages.Lowered`. `passes` is one pipeline that has the option `policy`.
-    With `memory_budget`, per device and for all that the program holds, in bytes or as text such as "60GiB", `auto` is
-    among the policies: it holds those sums whole that save most in what the budget leaves, which is found by compiling.
+    Between the ends, so many `plans` of the policy `auto` hold what saves most, with budgets in equal steps. With
+    `memory_budget`, per device and for all that the program holds, in bytes or as text such as "60GiB" ("auto": nine
+    tenths of what a device has), there is one for what the budget leaves, which is found by compiling.
 
     Raises ValueError for a wrong budget, TargetError when the target is not known, PipelineError for a wrong pipeline,
     and TypeError for another program, all before anything is compiled; TargetError when the target does not tell how
@@ -119,20 +143,12 @@ def policies(
     """
     from paropt.clusters import targets
 
-    budget = _bytes(memory_budget)
-    targets.get(target).require_compiler()
+    asked = read_budget(memory_budget)
+    found = targets.get(target)
+    found.require_compiler()
     Pipeline.parse(with_options(passes, _DEFAULT))
-    return _Comparison(program, args, kwargs, target, passes).run(budget)
-
-
-def _bytes(budget: int | str | None) -> int | None:
-    """The budget in bytes. Raises ValueError."""
-    if budget is None or (isinstance(budget, int) and not isinstance(budget, bool) and budget >= 0):
-        return budget
-    if isinstance(budget, str):
-        with contextlib.suppress(ValueError):
-            return byte_count(budget)
-    raise ValueError(f"memory_budget={budget!r}: expected {EXPECTED}")
+    budget = None if asked is None else memory_budget_of(asked, found.devices)
+    return _Comparison(program, args, kwargs, target, passes).run(budget, plans)
 
 
 class _Comparison:
@@ -147,18 +163,21 @@ class _Comparison:
         self._target = target
         self._passes = passes
 
-    def run(self, memory_budget: int | None) -> Policies:
-        fixed = [self._choice(f"policy={name}") for name in _FIXED]
-        auto = [] if memory_budget is None else list(self._auto(fixed, memory_budget))
-        return Policies(self._audit(""), (*fixed, *auto), memory_budget, self._target)
+    def run(self, memory_budget: int | None, plans: int) -> Policies:
+        fixed = {name: self._choice(f"policy={name}") for name in _FIXED}
+        kept, once = (fixed[name].peak_memory for name in ("keep-shards", "once"))
+        rooms = [(once - kept) * (i + 1) // (plans + 1) for i in range(plans)]
+        steps = [self._choice(_AUTO.format(room)) for room in dict.fromkeys(rooms) if room > 0]
+        auto = [] if memory_budget is None else list(self._auto(kept, memory_budget))
+        return Policies(self._audit(""), (*fixed.values(), *steps, *auto), memory_budget, self._target)
 
-    def _auto(self, fixed: list[Choice], budget: int) -> Iterator[Choice]:
-        """`auto` with as much to hold as the executable has room for beside what keeps its shards."""
-        room = budget - next(c for c in fixed if c.policy == _DEFAULT).peak_memory
+    def _auto(self, kept: int, budget: int) -> Iterator[Choice]:
+        """`auto` with as much to hold as the executable has room for beside the bytes that it takes with its shards."""
+        room = budget - kept
         for _ in range(_TRIES):
             if room <= 0:
                 return  # that is keep-shards
-            found = self._choice(f"policy=auto memory-budget={room}")
+            found = self._choice(_AUTO.format(room))
             if found.peak_memory <= budget:
                 yield found
                 return

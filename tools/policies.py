@@ -22,11 +22,19 @@ def main() -> None:
     parser.add_argument("--program", choices=PROGRAMS, default="blocks_p18", metavar="NAME", help="(%(default)s)")
     parser.add_argument("--target", default="cpu:8", help="(%(default)s)")
     parser.add_argument("--width", type=int, default=64, help="of its layers (%(default)s)")
-    parser.add_argument("--budget", default="500kB", help="bytes per device (%(default)s)")
+    parser.add_argument("--budget", default="500kB", help="bytes per device (%(default)s); empty: none")
+    parser.add_argument("--plans", type=int, default=3, help="of the policy auto, between the ends (%(default)s)")
+    parser.add_argument("--plot", metavar="FILE", help="write the picture, too")
     options = parser.parse_args()
     devices = paropt.targets.get(options.target).devices
     program = PROGRAMS[options.program](Sizes(width=options.width), devices=devices or None)
-    print(paropt.policies(program.step, *program.args, target=options.target, memory_budget=options.budget))
+    budget = options.budget or None
+    found = paropt.policies(
+        program.step, *program.args, target=options.target, memory_budget=budget, plans=options.plans
+    )
+    print(found)
+    if options.plot:
+        found.plot(options.plot)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
 """The memory of devices, and budgets for what a program may take of it."""
 
+import contextlib
 import re
 from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias
-
-import jax
 
 from paropt.clusters.gpus import GPUS
 from paropt.clusters.targets import TargetError
@@ -33,10 +32,8 @@ def read_budget(budget: MemoryBudget) -> int | Literal["auto"] | None:
     if budget is None or budget == AUTO or (isinstance(budget, int) and not isinstance(budget, bool) and budget >= 0):
         return budget  # type: ignore[return-value]  # the one text is AUTO
     if isinstance(budget, str):
-        try:
+        with contextlib.suppress(ValueError):
             return byte_count(budget)
-        except ValueError as error:
-            raise ValueError(f"memory_budget: {error}, or auto") from error
     raise ValueError(f"memory_budget={budget!r}: expected {EXPECTED}, or auto")
 
 
@@ -53,6 +50,8 @@ def memory_budget_of(budget: int | Literal["auto"], devices: Iterable[Any]) -> i
 
 def _limit(device: Any) -> int | None:
     """The bytes of memory of a device, as it says itself, or as is known of its kind."""
+    import jax
+
     try:
         told = device.memory_stats()
     except jax.errors.JaxRuntimeError:  # a device that is only described

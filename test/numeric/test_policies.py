@@ -1,6 +1,7 @@
 """`paropt.policies`: the policies side by side, by the numbers of the target's compiler."""
 
 import re
+from pathlib import Path
 
 import jax
 import pytest
@@ -18,7 +19,7 @@ SCATTERED = "grad-sync{scatters=written}"  # of XLA:CPU, too, which is left smal
 
 def compared(name: str, memory_budget: int | None) -> Policies:
     program = MATRIX[name](SIZES)
-    return paropt.policies(program.step, *program.args, memory_budget=memory_budget, passes=SCATTERED)
+    return paropt.policies(program.step, *program.args, memory_budget=memory_budget, plans=0, passes=SCATTERED)
 
 
 @pytest.mark.parametrize("name", ["plain_mlp_p6", "explicit_mlp_p6", "plain_mlp_p7"])
@@ -48,15 +49,30 @@ def test_the_budget_decides(name: str) -> None:
 
 def test_parameters_of_layers_are_gathered_at_use_or_once() -> None:
     program = LAYERS["blocks_p17"](Sizes(width=32))
-    free = paropt.policies(program.step, *program.args)
+    free = paropt.policies(program.step, *program.args, plans=0)
     _, kept, gathered, whole, once = free.choices
     assert free.best == once
     assert once.wire_bytes < gathered.wire_bytes < kept.wire_bytes
     assert once.wire_bytes < whole.wire_bytes < kept.wire_bytes
     assert kept.peak_memory < gathered.peak_memory < once.peak_memory
-    between = paropt.policies(program.step, *program.args, memory_budget=gathered.peak_memory)
+    between = paropt.policies(program.step, *program.args, memory_budget=gathered.peak_memory, plans=0)
     assert between.best.wire_bytes <= gathered.wire_bytes
     assert between.best.peak_memory <= gathered.peak_memory
+
+
+def test_plans_between_the_ends(tmp_path: Path) -> None:
+    program = LAYERS["blocks_p17"](Sizes(width=32))
+    found = paropt.policies(program.step, *program.args, plans=2)
+    *ends, first, second = found.choices
+    once = ends[-1]
+    assert once.wire_bytes < second.wire_bytes < first.wire_bytes < ends[1].wire_bytes
+    front = found.pareto
+    assert {first.policy, second.policy, once.policy} <= {choice.policy for choice in front}
+    assert [c.peak_memory for c in front] == sorted(c.peak_memory for c in front)
+    assert [c.wire_bytes for c in front] == sorted((c.wire_bytes for c in front), reverse=True)
+    found.plot(tmp_path / "policies.svg")
+    picture = (tmp_path / "policies.svg").read_text()
+    assert "keep-shards" in picture and "auto" in picture and "budget" not in picture
 
 
 def test_no_policy_fits() -> None:

@@ -90,7 +90,7 @@ def test_budgets(budget: Any) -> None:
 
 @pytest.mark.parametrize("budget", [-1, True, 1.5, "much", "5 parsecs"])
 def test_no_budgets(budget: Any) -> None:
-    with pytest.raises(ValueError, match=r"^memory_budget.*a number of bytes, such as 60GiB.*, or auto$"):
+    with pytest.raises(ValueError, match=r"^memory_budget=.*: expected a number of bytes, such as 60GiB, or auto$"):
         paropt.jit(lambda x: x, memory_budget=budget)
 
 
