@@ -14,7 +14,7 @@ from paropt.audit import audit
 from paropt.base.wording import size_text
 from paropt.clusters.device_memory import MemoryBudget, memory_budget_of, read_budget
 from paropt.hlo.census import SYNC_KINDS
-from paropt.hlo.traffic import Traffic, traffic
+from paropt.hlo.traffic import Traffic, traffic, traffic_by_axes
 from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.support.pipeline import Pipeline
 from paropt.reports.comparison import AuditReport
@@ -44,6 +44,11 @@ class Choice:
     def sent(self) -> Traffic:
         """What a device sends, by all kinds of collectives."""
         return traffic(self.audit.collectives)
+
+    @property
+    def wire_bytes_by_axes(self) -> dict[tuple[str, ...], float]:
+        """The same for each set of mesh axes that collectives span; () where that is not known."""
+        return {axes: sent.known for axes, sent in traffic_by_axes(self.audit.collectives).items()}
 
     @property
     def wire_bytes(self) -> float:
@@ -102,15 +107,25 @@ class Policies:
     def _all(self) -> tuple[Choice, ...]:
         return (Choice(ALONE, "", self.alone), *self.choices)
 
+    @property
+    def _axes(self) -> list[tuple[str, ...]]:
+        """The sets of mesh axes that collectives span, those of one axis first; none where all span the same."""
+        found = {axes for choice in self._all for axes in choice.wire_bytes_by_axes}
+        return sorted(found, key=lambda axes: (len(axes), axes)) if len(found) > 1 else []
+
     def _fits(self, audited: Audit) -> bool:
         return self.memory_budget is None or (audited.peak_memory or 0) <= self.memory_budget
 
     def __str__(self) -> str:
-        rows: list[tuple[str, ...]] = [("policy", "in loops", "after", "sent in all", "peak memory", "")]
+        over = self._axes
+        heads = [f"over {','.join(axes) or '?'}" for axes in over]
+        rows: list[tuple[str, ...]] = [("policy", "in loops", "after", "sent in all", *heads, "peak memory", "")]
         best = self.best.policy
         for choice in self._all:
             total = choice.audit.total(*SYNC_KINDS)
-            sizes = (total.in_loops, total.outside, round(choice.wire_bytes), choice.peak_memory)
+            sent = choice.wire_bytes_by_axes
+            by_axes = [round(sent.get(axes, 0)) for axes in over]
+            sizes = (total.in_loops, total.outside, round(choice.wire_bytes), *by_axes, choice.peak_memory)
             said = "" if self._fits(choice.audit) else "over budget"
             rows.append((choice.policy, *map(size_text, sizes), "<- best" if choice.policy == best else said))
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]

@@ -30,7 +30,7 @@ _KNOWN = {
 def read_budget(budget: MemoryBudget) -> int | Literal["auto"] | None:
     """The budget in bytes, or `auto`. Raises ValueError in words of the argument `memory_budget`."""
     if budget is None or budget == AUTO or (isinstance(budget, int) and not isinstance(budget, bool) and budget >= 0):
-        return budget  # type: ignore[return-value]  # the one text is AUTO
+        return budget
     if isinstance(budget, str):
         with contextlib.suppress(ValueError):
             return byte_count(budget)

@@ -25,3 +25,12 @@ def traffic(collectives: Iterable[Collective]) -> Traffic:
         unknown += collective.wire_bytes if executions is None else 0
         known += collective.wire_bytes * (executions or 0)
     return Traffic(unknown, known)
+
+
+def traffic_by_axes(collectives: Iterable[Collective]) -> dict[tuple[str, ...], Traffic]:
+    """The same for each set of mesh axes that collectives span: links of one kind, where an axis is of hosts."""
+    found = list(collectives)
+    return {
+        axes: traffic(collective for collective in found if collective.axes == axes)
+        for axes in dict.fromkeys(collective.axes for collective in found)
+    }
