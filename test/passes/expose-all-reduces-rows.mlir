@@ -450,25 +450,25 @@ sdy.mesh @mesh = <["data"=4, "model"=2]>
 // CHECK:             sdy.all_reduce {"data"}
 // CHECK-NOT:         paropt.alone
 // CHECK:             return
-func.func public @main(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %v: tensor<16x8xf32>) -> (tensor<8x8xf32>, tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"model"}, {}]>}) {
+func.func public @main(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %v: tensor<16x8xf32>) -> (tensor<4x8xf32>, tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"model"}, {}]>}) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
   %four = stablehlo.constant dense<4> : tensor<i32>
-  %none = stablehlo.constant dense<0.0> : tensor<8x8xf32>
-  %w:3 = stablehlo.while(%i = %zero, %acc = %none, %b = %v) : tensor<i32>, tensor<8x8xf32>, tensor<16x8xf32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x8xf32>
+  %w:3 = stablehlo.while(%i = %zero, %acc = %none, %b = %v) : tensor<i32>, tensor<4x8xf32>, tensor<16x8xf32>
   cond {
     %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
     stablehlo.return %more : tensor<i1>
   } do {
-    %g = stablehlo.dot_general %x, %b, contracting_dims = [0] x [0] : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
-    %u = sdy.sharding_constraint %g <@mesh, [{}, {}], unreduced={"data"}> : tensor<8x8xf32>
-    %r = sdy.sharding_constraint %u <@mesh, [{}, {}]> : tensor<8x8xf32>
-    %n = stablehlo.add %acc, %r : tensor<8x8xf32>
+    %g = stablehlo.dot_general %x, %b, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x8xf32>) -> tensor<4x8xf32>
+    %u = sdy.sharding_constraint %g <@mesh, [{}, {}], unreduced={"data"}> : tensor<4x8xf32>
+    %r = sdy.sharding_constraint %u <@mesh, [{}, {}]> : tensor<4x8xf32>
+    %n = stablehlo.add %acc, %r : tensor<4x8xf32>
     %s = stablehlo.tanh %b : tensor<16x8xf32>
     %i_next = stablehlo.add %i, %one : tensor<i32>
-    stablehlo.return %i_next, %n, %s : tensor<i32>, tensor<8x8xf32>, tensor<16x8xf32>
+    stablehlo.return %i_next, %n, %s : tensor<i32>, tensor<4x8xf32>, tensor<16x8xf32>
   }
-  return %w#1, %w#2 : tensor<8x8xf32>, tensor<16x8xf32>
+  return %w#1, %w#2 : tensor<4x8xf32>, tensor<16x8xf32>
 }
 
 // -----
