@@ -6,6 +6,7 @@ from paropt.passes import annotate_shardings as annotate_shardings
 from paropt.passes import annotate_unreduced as annotate_unreduced
 from paropt.passes import bucket_all_reduces as bucket_all_reduces
 from paropt.passes import compose_all_reduces as compose_all_reduces
+from paropt.passes import cut_stages as cut_stages
 from paropt.passes import decompose_all_reduces as decompose_all_reduces
 from paropt.passes import defer_sync as defer_sync
 from paropt.passes import expose_all_reduces as expose_all_reduces
@@ -16,6 +17,7 @@ from paropt.passes import inline_branches as inline_branches
 from paropt.passes import inline_calls as inline_calls
 from paropt.passes import merge_repeated_ops as merge_repeated_ops
 from paropt.passes import outline_accumulation as outline_accumulation
+from paropt.passes import outline_stages as outline_stages
 from paropt.passes import peel_last_sync as peel_last_sync
 from paropt.passes import roll_accumulation as roll_accumulation
 from paropt.passes import simplify_all_reduces as simplify_all_reduces

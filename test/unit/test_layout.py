@@ -21,7 +21,7 @@ PUBLIC = "the library's own names"
 LAYERS = {
     "paropt.passes": (
         *("support", "ir", "sharding", "dataflow", "rewrite", "reductions", "spmd", "deferral"),
-        *("unrolled", "microbatch", "outline", "state", PUBLIC),
+        *("unrolled", "microbatch", "outline", "state", "pipelining", PUBLIC),
     ),
     "paropt": (
         *("base", "schedules", "process", "hlo", "numeric", "verify", "modules", "clusters", "reports", "hook", PUBLIC),

@@ -1,0 +1,1 @@
+"""Training steps cut into pipeline stages: which op is in which part, and the parts as functions."""

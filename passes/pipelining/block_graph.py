@@ -1,0 +1,91 @@
+"""The data flow of one block: ops by number, in program order. MLIR hashes an op by its content, so none is a key.
+
+Tests: test/passes/cut-stages.mlir, test/passes/outline-stages.mlir.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+
+from jaxlib.mlir import ir
+
+from paropt.passes.dataflow.engine import depth_first, exhaust
+from paropt.passes.support.traversal import reads
+
+
+class BlockGraph:
+    """The ops of a block but its terminator, and which of them make and read which values."""
+
+    def __init__(self, block: ir.Block) -> None:
+        self.block = block
+        self.ops = [op.operation for op in block.operations][:-1]
+        self.reads = [list(dict.fromkeys(reads(op))) for op in self.ops]
+        self.maker: dict[ir.Value, int] = {result: n for n, op in enumerate(self.ops) for result in op.results}
+        self._readers: dict[ir.Value, list[int]] = {}
+        for n, values in enumerate(self.reads):
+            for value in values:
+                self._readers.setdefault(value, []).append(n)
+
+    def readers(self, value: ir.Value) -> list[int]:
+        """The ops that read `value`, in program order; the terminator is none of them."""
+        return self._readers.get(value, [])
+
+    def ancestors(self, values: Iterable[ir.Value]) -> set[int]:
+        """The ops that `values` are computed from."""
+        starts = [self.maker[value] for value in values if value in self.maker]
+        return set(depth_first(starts, lambda n: [self.maker[v] for v in self.reads[n] if v in self.maker]))
+
+
+class Through:
+    """A graph seen through some of its ops, which each reader has copies of, but not through values in `ends`."""
+
+    def __init__(self, graph: BlockGraph, free: Collection[int], ends: Collection[ir.Value] = ()) -> None:
+        self.graph = graph
+        self.free = frozenset(free)
+        self._ends = frozenset(ends)
+        self._roots: dict[ir.Value, list[ir.Value]] = {}
+
+    def roots(self, value: ir.Value) -> list[ir.Value]:
+        """What free ops make `value` of; `value` itself where none does."""
+        if value not in self._roots:
+            n = self.graph.maker.get(value)
+            looked_through = n is not None and n in self.free and value not in self._ends
+            self._roots[value] = self.merged(self.graph.reads[n]) if looked_through else [value]  # type: ignore[index]
+        return self._roots[value]
+
+    def copied(self, ops: Iterable[int], values: Iterable[ir.Value] = ()) -> list[int]:
+        """`ops` and the free ones that they, and what `values` are made of, need, in program order."""
+        wanted, maker = [*values, *(value for n in ops for value in self.graph.reads[n])], self.graph.maker
+
+        def made_of(value: ir.Value) -> list[ir.Value]:
+            n = maker.get(value)
+            return self.graph.reads[n] if n is not None and n in self.free and value not in self._ends else []
+
+        reached = [value for value in depth_first(wanted, made_of) if value not in self._ends]
+        return sorted({*ops, *(maker[value] for value in reached if maker.get(value) in self.free)})
+
+    def sources(self, n: int) -> list[ir.Value]:
+        """What op `n` reads that no free op makes."""
+        return self.merged(self.graph.reads[n])
+
+    def merged(self, values: Iterable[ir.Value]) -> list[ir.Value]:
+        return list(dict.fromkeys(root for value in values for root in self.roots(value)))
+
+    def readers(self, value: ir.Value) -> list[int]:
+        """The ops, none of them free, that read `value`, if through free ones."""
+        found: dict[int, None] = {}
+
+        def following(value: ir.Value) -> list[ir.Value]:
+            ops = self.graph.readers(value)
+            found.update((n, None) for n in ops if n not in self.free)
+            return [result for n in ops if n in self.free for result in self.graph.ops[n].results]
+
+        exhaust(depth_first([value], following))
+        return sorted(found)
+
+
+def free_ops(graph: BlockGraph, is_free: Callable[[ir.Operation, list[ir.Value], set[int]], bool]) -> set[int]:
+    """The ops that are free, given those before them that are."""
+    free: set[int] = set()
+    for n, op in enumerate(graph.ops):
+        if is_free(op, graph.reads[n], free):
+            free.add(n)
+    return free

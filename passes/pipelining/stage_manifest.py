@@ -1,0 +1,115 @@
+"""The manifest of a step that is outlined as stages: arguments and results of its functions, for callers.
+
+Tests: test/passes/outline-stages.mlir, test/numeric/test_stages.py.
+"""
+
+from typing import Literal, NamedTuple, get_args
+
+from jaxlib.mlir import ir
+
+from paropt.passes.ir.loops import Counting
+from paropt.passes.ir.signature import entries
+
+STAGES = "paropt.stages"
+
+ProgramKind = Literal["init", "rows", "forward", "backward", "weights", "update"]
+PROGRAM_KINDS: tuple[ProgramKind, ...] = get_args(ProgramKind)
+
+
+class StageProgram(NamedTuple):
+    """A function of one stage, and the names of the values that it takes and returns."""
+
+    symbol: str
+    kind: ProgramKind
+    stage: int
+    arguments: list[str]
+    results: list[str]
+
+
+class StageManifest(NamedTuple):
+    """The functions of one step, in the order in which one program calls them.
+
+    A value is called `argument0` for an argument of the step, `trip` for the number that the loop counts, `kept0` for
+    what `init` computes once, `row0` for a part of the batch, `value0` for what parts of a trip hand to each other,
+    `carried0` for what a trip hands to the next one, and `update0` for what updates make. A name belongs to one value
+    of one stage; `value` and `update` ones may be read by other stages, which is when they are sent.
+    """
+
+    programs: list[StageProgram]
+    counting: Counting
+    results: list[str]  # of the step: which value each is
+    states: list[tuple[int, int]]  # an argument of the step, and the result that replaces it
+    sums: list[str]  # the carried values that are sums: their terms may be added in any order
+    paths: dict[str, str]  # what JAX calls the arguments and results of the step
+
+    @property
+    def stages(self) -> int:
+        return 1 + max(program.stage for program in self.programs)
+
+    def stages_of(self, name: str) -> list[int]:
+        """The stages whose functions read the value, or carry it."""
+        return sorted({program.stage for program in self.programs if name in program.arguments})
+
+    def maker_of(self, name: str) -> StageProgram | None:
+        """The first function that returns the value; None for arguments of the step."""
+        return next((program for program in self.programs if name in program.results), None)
+
+
+def written(manifest: StageManifest) -> ir.Attribute:
+    """The manifest as an attribute."""
+    return ir.DictAttr.get(
+        {
+            "programs": ir.ArrayAttr.get([_written(program) for program in manifest.programs]),
+            "trips": ir.DenseI64ArrayAttr.get(list(manifest.counting)),
+            "results": _strings(manifest.results),
+            "states": ir.ArrayAttr.get([ir.DenseI64ArrayAttr.get(pair) for pair in manifest.states]),
+            "sums": _strings(manifest.sums),
+            "paths": ir.DictAttr.get({name: ir.StringAttr.get(text) for name, text in manifest.paths.items()}),
+        }
+    )
+
+
+def read_stages(function: ir.Operation) -> StageManifest | None:
+    """The manifest of an entry; None for one that was not outlined as stages."""
+    if STAGES not in function.attributes:
+        return None
+    found = entries(function.attributes[STAGES])
+    return StageManifest(
+        [_program(entries(each)) for each in ir.ArrayAttr(found["programs"])],
+        Counting(*ir.DenseI64ArrayAttr(found["trips"])),
+        _texts(found["results"]),
+        [(old, new) for old, new in map(ir.DenseI64ArrayAttr, ir.ArrayAttr(found["states"]))],
+        _texts(found["sums"]),
+        {name: ir.StringAttr(text).value for name, text in entries(found["paths"]).items()},
+    )
+
+
+def _written(program: StageProgram) -> ir.Attribute:
+    return ir.DictAttr.get(
+        {
+            "symbol": ir.FlatSymbolRefAttr.get(program.symbol),
+            "kind": ir.StringAttr.get(program.kind),
+            "stage": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), program.stage),
+            "arguments": _strings(program.arguments),
+            "results": _strings(program.results),
+        }
+    )
+
+
+def _program(found: dict[str, ir.Attribute]) -> StageProgram:
+    name = ir.StringAttr(found["kind"]).value
+    return StageProgram(
+        ir.FlatSymbolRefAttr(found["symbol"]).value,
+        next(kind for kind in PROGRAM_KINDS if kind == name),
+        ir.IntegerAttr(found["stage"]).value,
+        _texts(found["arguments"]),
+        _texts(found["results"]),
+    )
+
+
+def _strings(names: list[str]) -> ir.Attribute:
+    return ir.ArrayAttr.get([ir.StringAttr.get(name) for name in names])
+
+
+def _texts(attribute: ir.Attribute) -> list[str]:
+    return [ir.StringAttr(name).value for name in ir.ArrayAttr(attribute)]

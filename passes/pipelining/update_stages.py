@@ -1,0 +1,56 @@
+"""The stages of the ops behind the loop: an update is where its parameter and the sum of its gradients are.
+
+Tests: test/passes/cut-stages.mlir, test/unit/test_cutting.py.
+"""
+
+from collections.abc import Mapping
+
+from jaxlib.mlir import ir
+
+from paropt.passes.ir.op_table import is_cheap, is_cloned
+from paropt.passes.pipelining.block_graph import Through, free_ops
+from paropt.passes.pipelining.op_costs import value_bytes
+from paropt.passes.pipelining.step_loop import StepLoop
+
+_SCALAR = 8  # bytes: what is no larger goes to where it is read
+
+
+def free_around(step: StepLoop) -> set[int]:
+    """The ops around the loop that each reader has copies of: cheap functions of arguments and constants."""
+    sums = {step.result_of(each) for each in step.carries}
+    maker = step.around.maker
+
+    def is_free(op: ir.Operation, values: list[ir.Value], free: set[int]) -> bool:
+        if any(value in sums for value in values) or op == step.loop.op:
+            return False
+        if is_cloned(op):
+            return True
+        counted = step.loop.op.results[step.counter]
+        return is_cheap(op) and all(value not in maker or maker[value] in free or value == counted for value in values)
+
+    return free_ops(step.around, is_free)
+
+
+def update_stages(step: StepLoop, homes: Mapping[ir.Value, int]) -> dict[int, int]:
+    """The stages of the ops behind the loop, but free ones; `homes` has those of parameters and of the loop's results.
+
+    An op goes to the largest of what it reads, or to the last of the scalars that it does. Arguments that nothing in
+    the loop reads, such as momenta, go where they are read first.
+    """
+    through = Through(step.around, free_around(step))
+    places, arguments = dict(homes), set(step.arguments)
+    found: dict[int, int] = {}
+    for n in range(step.number + 1, len(step.around.ops)):
+        if n in through.free:
+            continue
+        sources = through.sources(n)
+        known = [value for value in sources if value in places]
+        large = [value for value in known if value_bytes(value) > _SCALAR]
+        if large:
+            stage = min((-value_bytes(value), places[value]) for value in large)[1]
+        else:
+            stage = max((places[value] for value in known), default=0)
+        found[n] = stage
+        for value in (*step.around.ops[n].results, *(v for v in sources if v in arguments)):
+            places.setdefault(value, stage)
+    return found
