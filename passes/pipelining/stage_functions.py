@@ -12,7 +12,7 @@ from paropt.passes.outline.clone import Copies, loop_like
 from paropt.passes.outline.functions import CALL, FUNCTION, RETURN
 from paropt.passes.pipelining.stage_manifest import StageManifest, StageProgram
 from paropt.passes.pipelining.stage_plan import Plan, Task
-from paropt.passes.state.contract import states_of
+from paropt.passes.state.contract import gradients_of, states_of
 from paropt.passes.support.traversal import op_of, parent_of
 
 # What functions take, in this order.
@@ -44,6 +44,7 @@ class StageOutlining:
         self._shared[step.loop.body.arguments[step.counter]] = "trip"
         old = [op.operation for op in step.loop.op.block.operations][:-1]
         end = step.signature.end
+        gradients = self._gradients()
         with ir.InsertionPoint(end), step.loop.op.location:
             self._before()
             self._trips()
@@ -51,13 +52,13 @@ class StageOutlining:
                 self._call(task, [self._fresh("update", value) for value in task.wanted])
             results = [self._shared[value] for value in self._plan.returned]
             ir.Operation.create(RETURN, operands=[self._now[name] for name in results])
-        manifest = self._manifest(step.signature, results)
+        manifest = self._manifest(step.signature, results, gradients)
         end.erase()
         for op in reversed(old):
             op.erase()
         return manifest
 
-    def _manifest(self, signature: Signature, results: list[str]) -> StageManifest:
+    def _manifest(self, signature: Signature, results: list[str], gradients: dict[str, str]) -> StageManifest:
         slots = (*signature.arguments, *signature.results)
         return StageManifest(
             self.programs,
@@ -65,8 +66,14 @@ class StageOutlining:
             results,
             [(state.old.number, state.new.number) for state in states_of(signature)],
             [self._carried(each.position) for each in self._step.sums],
+            gradients,
             {f"{slot.kind}{slot.number}": slot.path for slot in slots if slot.path},
         )
+
+    def _gradients(self) -> dict[str, str]:
+        signature, loop = self._step.signature, self._step.loop.op
+        found = (each for each in gradients_of(signature, states_of(signature)) if each.loop == loop)
+        return {self._carried(each.position): f"argument{each.parameter.number}" for each in found}
 
     def _carried(self, position: int) -> str:
         return self._shared[self._step.loop.op.results[position]]

@@ -40,6 +40,7 @@ class StageManifest(NamedTuple):
     results: list[str]  # of the step: which value each is
     states: list[tuple[int, int]]  # an argument of the step, and the result that replaces it
     sums: list[str]  # the carried values that are sums: their terms may be added in any order
+    gradients: dict[str, str]  # the carried values that are sums of gradients, and the arguments that they are of
     paths: dict[str, str]  # what JAX calls the arguments and results of the step
 
     @property
@@ -64,7 +65,8 @@ def written(manifest: StageManifest) -> ir.Attribute:
             "results": _strings(manifest.results),
             "states": ir.ArrayAttr.get([ir.DenseI64ArrayAttr.get(pair) for pair in manifest.states]),
             "sums": _strings(manifest.sums),
-            "paths": ir.DictAttr.get({name: ir.StringAttr.get(text) for name, text in manifest.paths.items()}),
+            "gradients": _named(manifest.gradients),
+            "paths": _named(manifest.paths),
         }
     )
 
@@ -80,7 +82,8 @@ def read_stages(function: ir.Operation) -> StageManifest | None:
         _texts(found["results"]),
         [(old, new) for old, new in map(ir.DenseI64ArrayAttr, ir.ArrayAttr(found["states"]))],
         _texts(found["sums"]),
-        {name: ir.StringAttr(text).value for name, text in entries(found["paths"]).items()},
+        _by_name(found["gradients"]),
+        _by_name(found["paths"]),
     )
 
 
@@ -105,6 +108,14 @@ def _program(found: dict[str, ir.Attribute]) -> StageProgram:
         _texts(found["arguments"]),
         _texts(found["results"]),
     )
+
+
+def _named(texts: dict[str, str]) -> ir.Attribute:
+    return ir.DictAttr.get({name: ir.StringAttr.get(text) for name, text in texts.items()})
+
+
+def _by_name(attribute: ir.Attribute) -> dict[str, str]:
+    return {name: ir.StringAttr(text).value for name, text in entries(attribute).items()}
 
 
 def _strings(names: list[str]) -> ir.Attribute:

@@ -1,0 +1,137 @@
+"""`paropt.pipeline`: a training step as pipeline stages, run by a schedule. docs/pipelines.md."""
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from paropt.hook.lowering import is_foreign
+from paropt.passes.support.remarks import Remark
+from paropt.schedules import Schedule, schedule
+from paropt.stages.cut_step import CutStep, cut_step
+from paropt.stages.driver import Driver
+from paropt.stages.stage_programs import Placement, StagePrograms, stage_meshes
+from paropt.stages.step_plan import StageError, StepPlan
+
+__all__ = ["StageError", "pipeline"]
+
+
+def pipeline(
+    step: Callable[..., Any],
+    /,
+    *,
+    stages: int,
+    microbatches: int,
+    mesh: Mesh,
+    axis: str = "stage",
+    schedule: str = "1f1b",
+    chunks: int | None = None,
+    cuts: Literal["names", "costs"] = "names",
+    cut_options: Mapping[str, Any] = {},
+    donate: Literal["state"] | None = "state",
+) -> "Pipeline":
+    """A training step, cut into `stages` that each run on their own devices: those of `mesh` along `axis`.
+
+    `step(state, batch) -> (new_state, aux)`, or whatever it takes and returns, is an ordinary step: with a loop over
+    `microbatches` (`lax.scan`, or a Python loop), or of the whole batch, which is split. No marks are needed: it is cut
+    between layers that names tell (`cuts="names"`), or where that costs least (`"costs"`), by the pass `cut-stages`,
+    whose other options are `cut_options`. `schedule` is one of `paropt.schedules.SCHEDULES`; with `chunks`, each
+    device has several stages of the model.
+
+    The result is called like the step, from one process. `place(state)` puts arrays where their stage is; arrays
+    that are elsewhere are sent there in each call. Batches are sharded over the other axes of the mesh. New state
+    overwrites the old (`donate=None` keeps that).
+
+    Raises StageError (a ValueError), in one line, for a step that cannot be cut or numbers that do not fit.
+    """
+    for what, number in (("stages", stages), ("microbatches", microbatches)):
+        if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+            raise StageError(f"{what}: expected a positive integer, got {number!r}")
+    if donate not in ("state", None):
+        raise StageError(f"donate: expected 'state' or None, got {donate!r}")
+    if cuts not in ("names", "costs"):
+        raise StageError(f"cuts: expected 'names' or 'costs', got {cuts!r}")
+    if is_foreign(step):
+        maker = type(step).__module__.partition(".")[0]
+        raise StageError(f"pipeline: the function is compiled by {maker} already; give the function itself")
+    meshes = stage_meshes(mesh, axis, stages)
+    table = _schedule(schedule, stages, microbatches, chunks)
+    options = "".join(f" {name.replace('_', '-')}={value}" for name, value in {"cuts": cuts, **cut_options}.items())
+    return Pipeline(step, meshes, table, options, donate=donate == "state")
+
+
+def _schedule(name: str, stages: int, microbatches: int, chunks: int | None) -> Schedule:
+    return schedule(name, stages=stages, microbatches=microbatches, chunks=chunks)
+
+
+class Pipeline:
+    """What `pipeline` returns."""
+
+    def __init__(
+        self, step: Callable[..., Any], meshes: list[Mesh], table: Schedule, options: str, *, donate: bool
+    ) -> None:
+        functools.update_wrapper(self, step)
+        self._step = jax.jit(step, keep_unused=True)
+        self._meshes, self.schedule, self._options, self._donate = meshes, table, options, donate
+        self._built: dict[Any, _Built] = {}
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """One step."""
+        leaves = jax.tree.leaves((args, kwargs))
+        return self._of(args, kwargs, leaves).driver.run(leaves)
+
+    def compile(self, /, *args: Any, **kwargs: Any) -> "Pipeline":
+        """Compiles all programs, for arrays or for `jax.ShapeDtypeStruct`s."""
+        self._of(args, kwargs, jax.tree.leaves((args, kwargs)))
+        return self
+
+    def place(self, state: Any, /, *others: Any, **kwargs: Any) -> Any:
+        """The state with its arrays where their stages are; `others` are the other arguments of the step, or shapes."""
+        leaves = jax.tree.leaves(((state, *others), kwargs))
+        built = self._of((state, *others), kwargs, leaves)
+        flat, tree = jax.tree.flatten(state)
+        return jax.tree.unflatten(tree, [built.driver.placed(n, leaf) for n, leaf in enumerate(flat)])
+
+    def remarks(self, /, *args: Any, **kwargs: Any) -> tuple[Remark, ...]:
+        """What the passes decided."""
+        return tuple(self._of(args, kwargs, jax.tree.leaves((args, kwargs))).cut.remarks)
+
+    def plan(self, /, *args: Any, **kwargs: Any) -> StepPlan:
+        """What a step runs, keeps and sends."""
+        return self._of(args, kwargs, jax.tree.leaves((args, kwargs))).plan
+
+    def _of(self, args: Any, kwargs: Any, leaves: list[Any]) -> "_Built":
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+            raise StageError("what paropt.pipeline returns runs programs: call it outside of jax.jit and the like")
+        key = (jax.tree.structure((args, kwargs)), tuple((np.shape(leaf), jnp.result_type(leaf)) for leaf in leaves))
+        if key not in self._built:
+            self._built[key] = self._build(args, kwargs)
+        return self._built[key]
+
+    def _build(self, args: Any, kwargs: Any) -> "_Built":
+        args, kwargs = jax.tree.map(_shape, (args, kwargs))
+        chunks, microbatches = self.schedule.chunks, self.schedule.microbatches
+        apart = any(each.kind == "W" for each in self.schedule.instructions())
+        cut = cut_step(
+            self._step, args, kwargs, stages=chunks, microbatches=microbatches, options=self._options, apart=apart
+        )
+        plan = StepPlan(cut.manifest, self.schedule)
+        placement = Placement(cut, self._meshes, {})
+        states = frozenset(f"argument{old}" for old, _ in cut.manifest.states) if self._donate else frozenset()
+        programs = StagePrograms(cut, plan, placement, states)
+        return _Built(cut, plan, Driver(cut, plan, programs, placement))
+
+
+class _Built:
+    """Everything for arguments of one kind."""
+
+    def __init__(self, cut: CutStep, plan: StepPlan, driver: Driver) -> None:
+        self.cut, self.plan, self.driver = cut, plan, driver
+
+
+def _shape(leaf: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(np.shape(leaf), jnp.result_type(leaf))

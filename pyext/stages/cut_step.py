@@ -1,0 +1,86 @@
+"""A step, lowered and cut into the functions of its stages."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jaxlib.mlir import ir
+
+from paropt.hook.module_call import Function, shape_of
+from paropt.modules.modules import bytecode_of, optimize
+from paropt.passes.pipelining.stage_manifest import StageManifest, StageProgram, read_stages
+from paropt.passes.support.remarks import Remark
+from paropt.stages.step_plan import StageError
+
+_NAMES = ("outline-stages", "cut-stages", "split-microbatches", "roll-accumulation")
+
+
+@dataclass(frozen=True)
+class CutStep:
+    """The functions of a step, for arguments of one kind."""
+
+    bytecode: bytes
+    manifest: StageManifest
+    remarks: list[Remark]
+    shapes: dict[str, jax.ShapeDtypeStruct]  # of each value that functions take or return
+    out_tree: Any
+
+    def function(self, program: StageProgram) -> Callable[..., list[Any]]:
+        return Function(self.bytecode, program.symbol, tuple(self.shapes[name] for name in program.results))
+
+
+def cut_step(
+    step: Any, args: Any, kwargs: Any, *, stages: int, microbatches: int, options: str, apart: bool
+) -> CutStep:
+    """Cuts what `jax.jit` made; raises StageError where that cannot be. `options` are those of `cut-stages`."""
+    traced = step.trace(*args, **kwargs)
+    if traced.jaxpr.effects:
+        effects = ", ".join(sorted(map(str, traced.jaxpr.effects)))
+        raise StageError(f"the step has effects, which would be lost between stages: {effects}")
+    lowered = traced.lower()
+    weights = "apart" if apart else "with"
+    cut = f"canonicalize,cse,cut-stages{{stages={stages}{options}}},outline-stages{{weights={weights}}}"
+    module, remarks = optimize(lowered, f"inline-calls,roll-accumulation,{cut}")
+    manifest = _manifest(module)
+    if manifest is None and not any(
+        remark.pass_name == "cut-stages" for remark in remarks
+    ):  # a step of the whole batch
+        module, remarks = optimize(lowered, f"inline-calls,split-microbatches{{count={microbatches}}},{cut}")
+        manifest = _manifest(module)
+    if manifest is None:
+        raise StageError(f"the step cannot be cut into stages: {_reason(remarks)}")
+    if manifest.counting.trips != microbatches:
+        wanted = manifest.counting.trips
+        raise StageError(f"microbatches: expected {wanted}, the trips of the step's loop, got {microbatches}")
+    return CutStep(
+        bytecode_of(module), manifest, remarks, _shapes(module, manifest), jax.tree.structure(lowered.out_info)
+    )
+
+
+def _manifest(module: Any) -> StageManifest | None:
+    return read_stages(ir.SymbolTable(module.operation)["main"].operation)
+
+
+def _shapes(module: Any, manifest: StageManifest) -> dict[str, jax.ShapeDtypeStruct]:
+    symbols, found = ir.SymbolTable(module.operation), dict[str, jax.ShapeDtypeStruct]()
+    main = _types(symbols["main"])
+    found |= {f"argument{n}": shape_of(type_) for n, type_ in enumerate(main.inputs)}
+    for program in manifest.programs:
+        types = _types(symbols[program.symbol])
+        found |= dict(zip(program.arguments, map(shape_of, types.inputs), strict=True))
+        found |= dict(zip(program.results, map(shape_of, types.results), strict=True))
+    return found
+
+
+def _types(function: Any) -> ir.FunctionType:
+    return ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+
+
+def _reason(remarks: list[Remark]) -> str:
+    """Why no pass cut it."""
+    for name in _NAMES:
+        missed = [remark for remark in remarks if remark.pass_name == name and not remark.applied]
+        if missed:
+            return f"{missed[0].text} ({missed[0].source})"
+    return "it adds up nothing over micro-batches, and no argument is a batch of them"

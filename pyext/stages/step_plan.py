@@ -1,0 +1,269 @@
+"""The plan of one step: which function runs when and where, what is sent, and when a value is no longer needed.
+
+From a manifest and a schedule, before anything is compiled: a flat list of actions on numbered slots, which the driver
+goes through. So a step costs Python little, and what a step keeps and sends can be asked of the plan.
+
+- a `Slot` is one value in one place: its name, the place, its micro-batch and copy of the model;
+- an `Action` runs a function of one stage, or sends a slot to another place;
+- a `StepPlan` has all of them in an order in which operands are there.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from paropt.passes.pipelining.stage_manifest import ProgramKind, StageManifest, StageProgram
+from paropt.schedules import Instruction, Schedule
+
+_KINDS: dict[str, ProgramKind] = {"F": "forward", "B": "backward", "W": "weights"}
+
+
+class StageError(ValueError):
+    """A step that cannot be run as stages, in one line that says what would be right."""
+
+
+class Slot(NamedTuple):
+    """A value in one place."""
+
+    name: str  # as in the manifest
+    place: int  # a group of devices
+    microbatch: int = -1  # of values of one micro-batch
+    direction: int = 0  # the copy of the model
+    stage: int = -1  # of values that each stage has of its own
+
+
+@dataclass
+class Action:
+    """A call of a function of the step; a transfer; or, where a copy of the model is added up on its own, its zeros and
+    its sum with the first copy's. Slots are numbers; those in `frees` end with it.
+    """
+
+    what: StageProgram | Literal["send", "zeros", "add"]
+    place: int
+    inputs: list[int]
+    outputs: list[int]
+    instruction: Instruction | None = None  # of the schedule, for parts of a trip
+    frees: list[int] = field(default_factory=list)
+
+
+class StepPlan:
+    """The actions of one step of `manifest` in the order of `schedule`."""
+
+    def __init__(self, manifest: StageManifest, schedule: Schedule) -> None:
+        self.manifest, self.schedule = manifest, schedule
+        if manifest.stages > schedule.chunks:
+            raise StageError(f"the step has {manifest.stages} stages, the schedule is for {schedule.chunks}")
+        self.slots: list[Slot] = []
+        self.actions: list[Action] = []
+        self._numbers: dict[Slot, int] = {}
+        self._programs: dict[tuple[ProgramKind, int], list[StageProgram]] = defaultdict(list)
+        for program in manifest.programs:
+            self._programs[program.kind, program.stage].append(program)
+        self._readers: dict[str, list[StageProgram]] = defaultdict(list)
+        for program in manifest.programs:
+            for name in program.arguments:
+                self._readers[name].append(program)
+        self._carried: dict[Slot, int] = {}  # the slot that now has each carried value
+        self._start()
+        self._trips()
+        self._add_copies()
+        self._updates()
+        self.results = [self._current(name) for name in manifest.results]
+        self._free()
+
+    def place_of(self, stage: int, direction: int = 0) -> int:
+        return self.schedule.chunk_device(stage, direction)
+
+    @property
+    def given(self) -> dict[int, Slot]:
+        """The slots that are filled before a step: arguments, and numbers of trips."""
+        return {n: slot for n, slot in enumerate(self.slots) if slot.name.startswith(("argument", "trip"))}
+
+    def home(self, argument: str) -> int:
+        """Where an argument of the step is between steps: where its new value is made, or where it is read first."""
+        number = int(argument.removeprefix("argument"))
+        news = [self.manifest.results[new] for old, new in self.manifest.states if old == number]
+        makers = [maker for name in news if (maker := self.manifest.maker_of(name)) is not None]
+        stages = [maker.stage for maker in makers] or self.manifest.stages_of(argument) or [0]
+        return self.place_of(stages[0])
+
+    def _start(self) -> None:
+        for direction in range(self.schedule.directions):
+            for stage in range(self.manifest.stages):
+                for program in self._programs["init", stage]:
+                    self._run(program, -1, direction)
+                    self._from_zero(program, direction)
+
+    def _from_zero(self, program: StageProgram, direction: int) -> None:
+        """The sums of further copies of the model: what a sum starts from counts once."""
+        carried = [name for name in program.results if name.startswith("carried")] if direction else []
+        for name in carried:
+            if name not in self.manifest.sums:
+                why = "a loop-carried array is no sum: copies of the model cannot share it"
+                raise StageError(f"{self.schedule.name}: {why}")
+            slot = Slot(name, self.place_of(program.stage, direction), -1, direction)
+            start, self._carried[slot] = self._carried[slot], self._new(slot)
+            self.actions.append(Action("zeros", slot.place, [start], [self._carried[slot]]))
+
+    def _add_copies(self) -> None:
+        """Adds what the copies of the model have added up, where the first one is."""
+        for slot, number in list(self._carried.items()):
+            if slot.direction:
+                home = self.place_of(self._stage_of(slot.name))
+                first = Slot(slot.name, home)
+                sent = self._new(slot._replace(place=home))
+                self.actions.append(Action("send", home, [number], [sent]))
+                before, self._carried[first] = self._carried[first], self._new(first)
+                self.actions.append(Action("add", home, [before, sent], [self._carried[first]]))
+
+    def _stage_of(self, name: str) -> int:
+        maker = self.manifest.maker_of(name)
+        assert maker is not None, name
+        return maker.stage
+
+    def _trips(self) -> None:
+        """Goes round the devices: each runs its next instruction when what that reads is there."""
+        queues = [[each for each in device if each.kind in _KINDS] for device in self.schedule.devices]
+        positions = [0] * len(queues)
+        left = sum(map(len, queues))
+        while left:
+            before = left
+            for device, queue in enumerate(queues):
+                if positions[device] < len(queue) and self._is_ready(queue[positions[device]]):
+                    self._instruct(queue[positions[device]])
+                    positions[device] += 1
+                    left -= 1
+            if left == before:
+                waiting = next(queue[at] for at, queue in zip(positions, queues, strict=True) if at < len(queue))
+                raise StageError(f"{self.schedule.name}: {waiting} waits for what no device has made")
+
+    def _of(self, instruction: Instruction) -> list[StageProgram]:
+        """The functions of an instruction: of a backward also the gradients of weights that no other one takes."""
+        found = self._programs[_KINDS[instruction.kind], instruction.chunk]
+        whole = instruction.kind == "B" and instruction._replace(kind="W") not in self.schedule.places
+        return [*found, *self._programs["weights", instruction.chunk]] if whole else found
+
+    def _is_ready(self, instruction: Instruction) -> bool:
+        place = self.place_of(instruction.chunk, instruction.direction)
+        programs = self._of(instruction)
+        own = {name for program in programs for name in program.results}
+        needed = {name for program in programs for name in program.arguments if name.startswith("value")}
+        return all(
+            Slot(name, place, instruction.microbatch, instruction.direction) in self._numbers for name in needed - own
+        )
+
+    def _instruct(self, instruction: Instruction) -> None:
+        chunk, microbatch, direction = instruction.chunk, instruction.microbatch, instruction.direction
+        for program in self._of(instruction):
+            for rows in self._programs["rows", chunk]:
+                new = Slot(rows.results[0], self.place_of(chunk, direction), microbatch, direction)
+                if new not in self._numbers and set(rows.results) & {*program.arguments}:
+                    self._run(rows, microbatch, direction)
+            self._run(program, microbatch, direction, instruction)
+
+    def _updates(self) -> None:
+        for program in self.manifest.programs:
+            if program.kind == "update":
+                self._run(program, -1, 0)
+
+    def _run(
+        self, program: StageProgram, microbatch: int, direction: int, instruction: Instruction | None = None
+    ) -> None:
+        place = self.place_of(program.stage, direction)
+        inputs = [self._read(name, place, microbatch, direction, program.kind) for name in program.arguments]
+        outputs = [self._make(name, place, microbatch, direction) for name in program.results]
+        self.actions.append(Action(program, place, inputs, outputs, instruction))
+        for name, number in zip(program.results, outputs, strict=True):
+            self._send(name, number, program.kind)
+
+    def _slot(self, name: str, place: int, microbatch: int, direction: int) -> Slot:
+        if name.startswith(("value", "row")):
+            return Slot(name, place, microbatch, direction)
+        if name == "trip":
+            return Slot(name, place, microbatch)
+        return Slot(name, place, -1, direction if name.startswith(("carried", "kept")) else 0)
+
+    def _read(self, name: str, place: int, microbatch: int, direction: int, kind: ProgramKind) -> int:
+        slot = self._slot(name, place, microbatch, direction)
+        if name.startswith("carried"):
+            if slot not in self._carried:  # an update reads what another stage has added up
+                self._send_to(name, self._current(name), place)
+            return self._carried[slot]
+        return self._number(slot)
+
+    def _make(self, name: str, place: int, microbatch: int, direction: int) -> int:
+        slot = self._slot(name, place, microbatch, direction)
+        if name.startswith("carried"):
+            self._carried[slot] = self._new(slot)
+            return self._carried[slot]
+        return self._number(slot)
+
+    def _send(self, name: str, number: int, kind: ProgramKind) -> None:
+        """Sends a value to the other places where functions of its micro-batch read it."""
+        if not name.startswith(("value", "update")):
+            return
+        source = self.slots[number]
+        places = {self.place_of(program.stage, source.direction) for program in self._readers[name]}
+        for place in sorted(places - {source.place}):
+            self.actions.append(Action("send", place, [number], [self._number(source._replace(place=place))]))
+
+    def _send_to(self, name: str, number: int, place: int) -> None:
+        slot = self.slots[number]._replace(place=place)
+        self._carried[slot] = self._new(slot)
+        self.actions.append(Action("send", place, [number], [self._carried[slot]]))
+
+    def _current(self, name: str) -> int:
+        """The slot of a value after the trips, where it was made."""
+        if name.startswith("argument"):
+            return self._number(Slot(name, self.home(name)))
+        slot = self._slot(name, self.place_of(self._stage_of(name)), -1, 0)
+        return self._carried[slot] if name.startswith("carried") else self._number(slot)
+
+    def _number(self, slot: Slot) -> int:
+        if slot not in self._numbers:
+            self._numbers[slot] = self._new(slot)
+        return self._numbers[slot]
+
+    def _new(self, slot: Slot) -> int:
+        self.slots.append(slot)
+        return len(self.slots) - 1
+
+    def _free(self) -> None:
+        """Ends each slot with the last action that reads it, or makes it for nobody."""
+        last: dict[int, Action] = {}
+        for action in self.actions:
+            for number in (*action.inputs, *action.outputs):
+                last[number] = action
+        kept = {*self.results, *self.given}
+        for number, action in last.items():
+            if number not in kept:
+                action.frees.append(number)
+
+    def transfers(self) -> Iterator[Slot]:
+        """The slots that a step sends, as they arrive."""
+        for action in self.actions:
+            if action.what == "send":
+                yield self.slots[action.outputs[0]]
+
+    def peak_live(self) -> list[int]:
+        """For each place, the most chunks and micro-batches of which it has run the forward and keeps values."""
+        kept: list[dict[tuple[int, int, int], set[int]]] = [{} for _ in self.schedule.devices]
+        peak = [0] * len(kept)
+        for action in self.actions:
+            each = action.instruction
+            if each is not None and each.kind == "F":
+                key = (each.chunk, each.microbatch, each.direction)
+                kept[action.place][key] = {n for n in self._later(each) if n not in action.frees}
+                peak[action.place] = max(peak[action.place], sum(map(bool, kept[action.place].values())))
+            for held in kept[action.place].values():
+                held.difference_update(action.frees)
+        return peak
+
+    def _later(self, forward: Instruction) -> set[int]:
+        """What the backward of `forward`, or its weight gradients, read that is there by then."""
+        place = self.place_of(forward.chunk, forward.direction)
+        made = {name for each in self._of(forward) for name in (*each.results, *each.arguments) if "value" in name}
+        later = (*self._programs["backward", forward.chunk], *self._programs["weights", forward.chunk])
+        read = {name for each in later for name in each.arguments}
+        return {self._numbers[Slot(name, place, forward.microbatch, forward.direction)] for name in made & read}
