@@ -21,6 +21,7 @@ from paropt.passes import outline_stages as outline_stages
 from paropt.passes import peel_last_sync as peel_last_sync
 from paropt.passes import roll_accumulation as roll_accumulation
 from paropt.passes import simplify_all_reduces as simplify_all_reduces
+from paropt.passes import split_layer_loop as split_layer_loop
 from paropt.passes import split_mesh_axis as split_mesh_axis
 from paropt.passes import split_microbatches as split_microbatches
 from paropt.passes.support.registry import Stage, name_pipeline

@@ -187,9 +187,9 @@ class _Cutting:
         return applied(NAME, first, text)
 
     def _parameters(self, stage: int) -> list[ir.Value]:
-        arguments, through = set(self._step.arguments), self._phases.through
+        given, through = from_arguments(self._step), self._phases.through
         read = (value for n, part in self.parts.items() if part.stage == stage for value in through.sources(n))
-        return [value for value in dict.fromkeys(read) if value in arguments]
+        return [value for value in dict.fromkeys(read) if value in given]
 
     def sent(self, stage: int) -> dict[int, int]:
         """The bytes that a stage sends to each other one, per micro-batch."""

@@ -109,7 +109,7 @@ def _counting(loop: Loop) -> Counting | None:
     if position is None:
         return None
     _, bound = op_of(loop.predicate).operands
-    numbers = [_integer(loop.op.operands[position]), _integer(bound), _step(loop, position)]
+    numbers = [integer_of(loop.op.operands[position]), integer_of(bound), _step(loop, position)]
     if any(number is None for number in numbers):
         return None
     start, end, step = numbers
@@ -139,7 +139,7 @@ def _step(loop: Loop, position: int) -> int | None:
     lhs, rhs = map(_as_made, add.operands)
     if rhs == loop.body.arguments[position]:
         lhs, rhs = rhs, lhs
-    return _integer(rhs) if lhs == loop.body.arguments[position] else None
+    return integer_of(rhs) if lhs == loop.body.arguments[position] else None
 
 
 def _largest(integer: ir.Value) -> int:
@@ -148,7 +148,7 @@ def _largest(integer: ir.Value) -> int:
     return 2 ** (kind.width if kind.is_unsigned else kind.width - 1) - 1
 
 
-def _integer(value: ir.Value) -> int | None:
+def integer_of(value: ir.Value) -> int | None:
     """The integer that `value` is: a constant of rank 0, which loops may carry."""
     constant = defining_op(_settled(value))
     if constant is None or constant.name != "stablehlo.constant":

@@ -70,11 +70,11 @@ def _costs(step: StepLoop, phases: Phases, weights: Weights) -> Costs:
 
 
 def _first_reads(step: StepLoop, phases: Phases) -> dict[ir.Value, int]:
-    """The arguments of the step that forward ops read, with the first that does."""
-    arguments, found = set(step.arguments), dict[ir.Value, int]()
+    """What forward ops read that arguments of the step are needed for, with the first op that does."""
+    given, found = from_arguments(step), dict[ir.Value, int]()
     for n in phases.forward:
         for value in phases.through.sources(n):
-            if value in arguments:
+            if value in given:
                 found.setdefault(value, n)
     return found
 

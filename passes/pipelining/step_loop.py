@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.dataflow.engine import depth_first
+from paropt.passes.dataflow.engine import backward, depth_first
 from paropt.passes.dataflow.side_effects import require_repeatable
 from paropt.passes.ir.loops import WHILE, Counting, Loop, counter_of
 from paropt.passes.ir.signature import Signature, signatures
@@ -20,7 +20,7 @@ from paropt.passes.outline.carried_arrays import without_invariants
 from paropt.passes.pipelining.block_graph import BlockGraph
 from paropt.passes.sharding.collectives import ADD
 from paropt.passes.state.contract import states_of
-from paropt.passes.state.updates import ancestors, distances
+from paropt.passes.state.updates import ancestors
 from paropt.passes.support.remarks import require
 from paropt.passes.support.traversal import defining_op, is_read_once, ops_of, parent_of
 
@@ -168,9 +168,21 @@ def gradients(step: StepLoop) -> set[int]:
     """The positions of sums that new values of arguments are computed from; of state, where names tell which is."""
     number, signature = step.number, step.signature
     news = [state.new.value for state in states_of(signature)]
-    news = news or [slot.value for slot in signature.results if distances(signature, slot.number)]
+    news = news or [slot.value for slot in signature.results if _is_update(step, slot.value)]
     reaching = {value for n in step.around.ancestors(news) if n > number for value in step.around.reads[n]} | {*news}
     return {each.position for each in step.sums if step.result_of(each) in reaching}
+
+
+def _is_update(step: StepLoop, value: ir.Value) -> bool:
+    """Whether `value` is computed from an argument of its type otherwise than through the loop."""
+    around = step.around
+
+    def made_of(each: ir.Value) -> list[ir.Value]:
+        n = around.maker.get(each)
+        return around.reads[n] if n is not None and n != step.number else []
+
+    arguments = set(step.arguments)
+    return any(each in arguments and each.type == value.type for each in backward([value], made_of))
 
 
 def from_arguments(step: StepLoop) -> set[ir.Value]:

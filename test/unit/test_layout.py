@@ -24,7 +24,20 @@ LAYERS = {
         *("unrolled", "microbatch", "outline", "state", "pipelining", PUBLIC),
     ),
     "paropt": (
-        *("base", "schedules", "process", "hlo", "numeric", "verify", "modules", "clusters", "reports", "hook", PUBLIC),
+        *(
+            "base",
+            "schedules",
+            "process",
+            "hlo",
+            "numeric",
+            "verify",
+            "modules",
+            "clusters",
+            "reports",
+            "hook",
+            "stages",
+            PUBLIC,
+        ),
         *("command", "cli"),
     ),
 }

@@ -1,0 +1,231 @@
+"""Loops over layers: which arrays they read and write row by row, and the same in several loops one after the other.
+
+Tests: test/passes/split-layer-loop.mlir.
+"""
+
+from itertools import pairwise
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+
+from paropt.passes.ir.induction_variable import constant, create
+from paropt.passes.ir.loops import Loop, counter_of, integer_of
+from paropt.passes.outline.stages import DYNAMIC_SLICE
+from paropt.passes.pipelining.row_pieces import Pieces, Rows
+from paropt.passes.rewrite.counted_loop import Carry, counted_loop, counter_carry
+from paropt.passes.rewrite.peel import recapture
+from paropt.passes.support.remarks import require
+from paropt.passes.support.traversal import captured, defining_op, is_read_once, reads
+
+_UPDATE = "stablehlo.dynamic_update_slice"
+_SUBTRACT = "stablehlo.subtract"
+
+
+class LayerLoop(NamedTuple):
+    """A loop whose trip i reads and writes row i of arrays, or row L - 1 - i of them. It has no pass-through values."""
+
+    loop: Loop
+    counter: int
+    trips: int
+    backward: bool  # the last row first
+    slices: list[ir.Operation]  # that take a row of an array from outside
+    updates: dict[int, ir.Operation]  # that write a row of a carried array, by its position
+
+    def ranges(self, count: int) -> list[tuple[range, Rows]]:
+        """The trips of each of `count` loops, and the rows that these are, in the order of the trips."""
+        cuts = [self.trips * i // count for i in range(count + 1)]
+        rows = [Rows(start, end) for start, end in pairwise(cuts)]
+        if not self.backward:
+            return [(range(each.start, each.end), each) for each in rows]
+        return [(range(self.trips - each.end, self.trips - each.start), each) for each in reversed(rows)]
+
+
+def layer_loop(loop: Loop) -> LayerLoop | None:
+    """What is known of a loop; None for one that goes over no rows. Raises Declined for one that cannot be split."""
+    counting, counter = loop.counting, counter_of(loop)
+    if counting is None or counter is None or counting.start != 0 or counting.step != 1:
+        return None
+    index = _Index(loop.body.arguments[counter], counting.trips)
+    slices, updates = _slices(loop, index), _updates(loop, index)
+    if not slices and not updates:
+        return None
+    ways = {index.way(op.operands[1]) for op in slices} | {index.way(op.operands[2]) for op in updates.values()}
+    require(len(ways) == 1, "the loop goes over rows of one array forward, and over those of another backward", loop.op)
+    element = ir.RankedTensorType(loop.body.arguments[counter].type).element_type
+    require(str(element) == "i32", "the loop counts in another type than i32", loop.op)
+    return LayerLoop(loop, counter, counting.trips, ways.pop() == "backward", slices, updates)
+
+
+class _Index:
+    """Which values are the number of a row: that of the trip, or counted from the last."""
+
+    def __init__(self, counter: ir.Value, trips: int) -> None:
+        self._counter, self._trips = counter, trips
+
+    def way(self, value: ir.Value) -> str:
+        """`forward`, `backward`, or nothing."""
+        if value == self._counter:
+            return "forward"
+        return "backward" if self._from_end(value, self._trips - 1) else ""
+
+    def _from_end(self, value: ir.Value, start: int) -> bool:
+        """Whether `value` is `start` less the number of the trip."""
+        op = defining_op(value)
+        if op is None or op.name != _SUBTRACT:
+            return False
+        first, second = op.operands
+        if second == self._counter:
+            return integer_of(first) == start
+        number = integer_of(second)
+        return number is not None and self._from_end(first, start + number)
+
+
+def _slices(loop: Loop, index: _Index) -> list[ir.Operation]:
+    """The ops that take a row of an array from outside, of which the loop reads nothing else."""
+    found: list[ir.Operation] = []
+    for value in captured(loop.op):
+        readers = [use.owner.operation for use in value.uses if _is_inside(use.owner.operation, loop)]
+        if all(op.block == loop.body and _takes_row(op, value, index) for op in readers):
+            found += readers
+    return found
+
+
+def _is_inside(op: ir.Operation | None, loop: Loop) -> bool:
+    while op is not None and op.name != "func.func":
+        if op == loop.op:
+            return False
+        parent = op.parent.operation if op.parent is not None else None
+        if parent == loop.op:
+            return True
+        op = parent
+    return False
+
+
+def _takes_row(op: ir.Operation, value: ir.Value, index: _Index) -> bool:
+    if op.name != DYNAMIC_SLICE or op.operands[0] != value:
+        return False
+    sizes, shape = list(ir.DenseI64ArrayAttr(op.attributes["slice_sizes"])), list(ir.RankedTensorType(value.type).shape)
+    whole = all(integer_of(start) == 0 for start in list(op.operands)[2:])
+    return bool(index.way(op.operands[1])) and sizes == [1, *shape[1:]] and whole
+
+
+def _updates(loop: Loop, index: _Index) -> dict[int, ir.Operation]:
+    """The ops that write a row of a carried array, which nothing in the loop reads."""
+    found: dict[int, ir.Operation] = {}
+    for i, (last, following) in enumerate(zip(loop.body.arguments, loop.next_values.operands, strict=True)):
+        op = defining_op(following)
+        if op is None or op.name != _UPDATE or op.operands[0] != last or not is_read_once(last):
+            continue
+        _, row, start, *others = op.operands
+        shape = [1, *list(ir.RankedTensorType(last.type).shape)[1:]]
+        whole = list(ir.RankedTensorType(row.type).shape) == shape and all(integer_of(each) == 0 for each in others)
+        if index.way(start) and whole and is_read_once(following):
+            found[i] = op
+    return found
+
+
+def split_loop(layers: LayerLoop, count: int, pieces: Pieces) -> None:
+    """Makes `count` loops in front of the loop, which nothing needs then; what it wrote row by row is in pieces."""
+    loop = layers.loop
+    current = {i: loop.op.operands[i] for i in range(len(loop.op.operands)) if i not in layers.updates}
+    written: dict[int, dict[Rows, ir.Value]] = {i: {} for i in layers.updates}
+    for trips, rows in layers.ranges(count):
+        with ir.InsertionPoint(loop.op), loop.op.location:
+            part = _Part(layers, trips, rows, pieces, current)
+        for position, result in part.results.items():
+            if position in written:
+                written[position][rows] = result
+            else:
+                current[position] = result
+    for position, result in enumerate(loop.op.results):
+        if position in written:
+            pieces.set(result, written[position])
+        elif position != layers.counter:
+            result.replace_all_uses_with(current[position])
+
+
+class _Part:
+    """A loop over some of the trips, at the insertion point."""
+
+    def __init__(
+        self, layers: LayerLoop, trips: range, rows: Rows, pieces: Pieces, current: dict[int, ir.Value]
+    ) -> None:
+        self._layers, self._trips = layers, trips
+        loop = layers.loop
+        self._positions = [i for i in range(len(loop.op.operands)) if i != layers.counter]
+        self._stacks = {op.operands[0]: pieces.rows_of(op.operands[0], rows) for op in layers.slices}
+        starts = [
+            pieces.rows_of(loop.op.operands[i], rows) if i in layers.updates else current[i] for i in self._positions
+        ]
+        self._nexts: list[ir.Value] = []
+        self.results: dict[int, ir.Value] = {}
+        carries = [counter_carry(), *(self._carry(n, start) for n, start in enumerate(starts))]
+        counted_loop(carries, len(trips), self._fill)
+
+    def _carry(self, number: int, start: ir.Value) -> Carry:
+        def finish(result: ir.Value) -> None:
+            self.results[self._positions[number]] = result
+
+        return Carry(start, lambda _: self._nexts[number], finish)
+
+    def _fill(self, body: ir.Block, _: ir.Operation) -> None:
+        loop, layers = self._layers.loop, self._layers
+        count, *carried = body.arguments
+        values: dict[ir.Value, ir.Value] = dict(
+            zip((loop.body.arguments[i] for i in self._positions), carried, strict=True)
+        )
+        rows = {op.results[0] for op in layers.slices} | {op.results[0] for op in layers.updates.values()}
+        with ir.InsertionPoint(body):
+            values[loop.body.arguments[layers.counter]] = _plus(count, self._trips.start)
+            index = _minus(len(self._trips) - 1, count) if layers.backward else count
+            for op in _needed(layers, rows):
+                new = self._row_op(op, values, index) if op.results[0] in rows else _copy(op, values)
+                values.update(zip(op.results, new.results, strict=True))
+        nexts = loop.next_values.operands
+        self._nexts = [values.get(nexts[i], nexts[i]) for i in self._positions]
+
+    def _row_op(self, op: ir.Operation, values: dict[ir.Value, ir.Value], index: ir.Value) -> ir.Operation:
+        """Takes or writes a row of the rows that this loop has."""
+        new = op.clone()
+        at = 1 if op.name == DYNAMIC_SLICE else 2
+        stack = self._stacks[op.operands[0]] if op.name == DYNAMIC_SLICE else values[op.operands[0]]
+        new.operands[0], new.operands[at] = stack, index
+        if op.name == _UPDATE:
+            new.operands[1] = values.get(op.operands[1], op.operands[1])
+            new.results[0].set_type(stack.type)
+        return new
+
+
+def _needed(layers: LayerLoop, rows: set[ir.Value]) -> list[ir.Operation]:
+    """The ops of the body that its results need, without those that only count rows."""
+    loop = layers.loop
+    nexts = [v for i, v in enumerate(loop.next_values.operands) if i != layers.counter]
+    wanted, found = set(nexts), list[ir.Operation]()
+    for op in reversed([op.operation for op in loop.body.operations][:-1]):
+        if not any(result in wanted for result in op.results):
+            continue
+        found.append(op)
+        row = bool(len(op.results)) and op.results[0] in rows
+        wanted.update((op.operands[1],) if row and op.name == _UPDATE else () if row else reads(op))
+    return found[::-1]
+
+
+def _copy(op: ir.Operation, values: dict[ir.Value, ir.Value]) -> ir.Operation:
+    new = op.clone()
+    for i, operand in enumerate(op.operands):
+        new.operands[i] = values.get(operand, operand)
+    recapture(new, values)
+    return new
+
+
+def _plus(value: ir.Value, number: int) -> ir.Value:
+    return create("stablehlo.add", value.type, value, _number(value, number)) if number else value
+
+
+def _minus(number: int, value: ir.Value) -> ir.Value:
+    return create(_SUBTRACT, value.type, _number(value, number), value)
+
+
+def _number(like: ir.Value, number: int) -> ir.Value:
+    tensor = ir.RankedTensorType(like.type)
+    return constant(tensor, ir.IntegerAttr.get(tensor.element_type, number))

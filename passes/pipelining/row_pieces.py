@@ -1,0 +1,204 @@
+"""Stacked arrays in pieces of whole rows: what is computed element by element is computed of each piece.
+
+Tests: test/passes/split-layer-loop.mlir.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+
+from paropt.passes.ir.constants import scalar_of
+from paropt.passes.ir.induction_variable import create
+from paropt.passes.ir.loops import Loop
+from paropt.passes.ir.op_table import is_elementwise
+from paropt.passes.ir.types import tensor_of
+from paropt.passes.rewrite.loop_edits import carry, rebuilt, uncarry
+from paropt.passes.rewrite.peel import recapture
+from paropt.passes.support.traversal import defining_op, reads
+
+_SLICE, _BROADCAST, _REDUCE = "stablehlo.slice", "stablehlo.broadcast_in_dim", "stablehlo.reduce"
+
+
+class Rows(NamedTuple):
+    """Rows `start` to `end` of a stacked array."""
+
+    start: int
+    end: int
+
+
+class Pieces:
+    """The arrays of a function that exist in pieces. Where one is read whole, it is put together.
+
+    Rows of what is made before `loop` are taken there, once.
+    """
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._known: dict[ir.Value, dict[Rows, ir.Value]] = {}
+        self._taken: dict[tuple[ir.Value, Rows], ir.Value] = {}
+        self._replaced: list[ir.Operation] = []
+
+    def set(self, value: ir.Value, pieces: dict[Rows, ir.Value]) -> None:
+        """`value` is there in pieces; its op is erased in the end."""
+        self._known[value] = dict(sorted(pieces.items()))
+
+    def rows_of(self, value: ir.Value, rows: Rows) -> ir.Value:
+        """These rows of `value`, at the insertion point."""
+        if rows in self._known.get(value, {}):
+            return self._known[value][rows]
+        if not self._is_before(value):
+            return _rows_of(value, rows)
+        if (value, rows) not in self._taken:
+            with ir.InsertionPoint(self._loop.op):
+                self._taken[value, rows] = _rows_of(value, rows)
+        return self._taken[value, rows]
+
+    def _is_before(self, value: ir.Value) -> bool:
+        """Whether `value` is made before the loop: an argument of its function, or by an op in front of it."""
+        op = defining_op(value)
+        if op is None:
+            return bool(ir.BlockArgument(value).owner == self._loop.op.block)
+        return op.block == self._loop.op.block and op.is_before_in_block(self._loop.op)
+
+    def sink(self, ops: Iterable[ir.Operation], split: Callable[[ir.Operation], bool] = lambda op: False) -> None:
+        """Lets `ops` read pieces, as far as they can; others read the whole. `split` does what it will with an op."""
+        for op in ops:
+            if split(op):
+                self._replaced.append(op)
+            elif any(value in self._known for value in reads(op)):
+                with ir.InsertionPoint(op), op.location:
+                    if not (self._by_elements(op) or self._summed(op)):
+                        self._put_together(op)
+
+    def erase_replaced(self) -> None:
+        """Erases the ops that nothing reads any more."""
+        for op in reversed(self._replaced):
+            op.erase()
+        self._replaced = []
+
+    def _by_elements(self, op: ir.Operation) -> bool:
+        """Computes an elementwise op of pieces."""
+        if not is_elementwise(op) or len(op.results) != 1 or len(op.regions):
+            return False
+        known = [self._known[value] for value in op.operands if value in self._known]
+        if any(each.keys() != known[0].keys() for each in known):
+            return False
+        self.set(op.results[0], {rows: self._clone(op, rows) for rows in known[0]})
+        self._replaced.append(op)
+        return True
+
+    def _clone(self, op: ir.Operation, rows: Rows) -> ir.Value:
+        operands = [v if not ir.RankedTensorType(v.type).shape else self.rows_of(v, rows) for v in op.operands]
+        new = op.clone()
+        for i, operand in enumerate(operands):
+            new.operands[i] = operand
+        new.results[0].set_type(narrowed(op.results[0].type, rows))
+        return new.results[0]
+
+    def _summed(self, op: ir.Operation) -> bool:
+        """Reduces all elements of an array piece by piece: each begins with what the one before has come to."""
+        tensor = tensor_of(op.results[0]) if len(op.results) == 1 else None
+        if op.name != _REDUCE or tensor is None or tensor.shape or op.operands[0] not in self._known:
+            return False
+        value = op.operands[1]
+        for piece in self._known[op.operands[0]].values():
+            new = op.clone()
+            new.operands[0], new.operands[1] = piece, value
+            value = new.results[0]
+        op.results[0].replace_all_uses_with(value)
+        self._replaced.append(op)
+        return True
+
+    def _put_together(self, op: ir.Operation) -> None:
+        wholes = {v: self._whole(v) for v in dict.fromkeys(reads(op)) if v in self._known}
+        for i, operand in enumerate(op.operands):
+            if operand in wholes:
+                op.operands[i] = wholes[operand]
+        recapture(op, wholes)
+
+    def _whole(self, value: ir.Value) -> ir.Value:
+        parts = list(self._known[value].values())
+        dimension = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0)
+        return create("stablehlo.concatenate", value.type, *parts, dimension=dimension)
+
+    def carried(self) -> Loop:
+        """The loop, which carries pieces where what its body returns is in pieces that the last ones become."""
+        loop = self._loop
+        nexts = list(loop.next_values.operands)
+        found = {i: slices for i, v in enumerate(nexts) if v in self._known and (slices := self._slices(i))}
+        with ir.InsertionPoint(loop.next_values), loop.op.location:
+            made = {v: self._whole(v) for i, v in enumerate(nexts) if v in self._known and i not in found}
+        kept = [i for i in range(len(nexts)) if i not in found]
+        starts, following = [loop.op.operands[i] for i in kept], [made.get(nexts[i], nexts[i]) for i in kept]
+        for i, slices in found.items():
+            with loop.op.location:
+                starts += [self.rows_of(loop.op.operands[i], rows) for rows in slices]
+            following += [self._known[nexts[i]][rows] for rows in slices]
+            for each in slices.values():
+                argument = carry(loop, each.results[0].type)
+                each.results[0].replace_all_uses_with(argument)
+                each.erase()
+        new = rebuilt(loop, starts, following)
+        self.erase_replaced()
+        for i in sorted(found, reverse=True):
+            uncarry(new, i)
+        for i, result in zip(kept, new.op.results, strict=False):
+            loop.op.results[i].replace_all_uses_with(result)
+        self._after(loop, new, len(kept), found)
+        self._replaced.append(loop.op)
+        return new
+
+    def _after(self, old: Loop, new: Loop, first: int, found: dict[int, dict[Rows, ir.Operation]]) -> None:
+        """What the old loop returned, in pieces."""
+        for i, slices in found.items():
+            results = list(new.op.results)[first : first + len(slices)]
+            self.set(old.op.results[i], dict(zip(slices, results, strict=True)))
+            first += len(slices)
+
+    def _slices(self, position: int) -> dict[Rows, ir.Operation]:
+        """The pieces of the last value that the body reads; nothing if it reads more, or has others for the next."""
+        loop = self._loop
+        last, pieces = loop.body.arguments[position], self._known[loop.next_values.operands[position]]
+        found: dict[Rows, ir.Operation] = {}
+        for use in last.uses:
+            op = use.owner.operation
+            rows = _rows_taken(op)
+            if op in self._replaced:
+                continue
+            if rows not in pieces or rows in found:
+                return {}
+            assert rows is not None
+            found[rows] = op
+        return dict(sorted(found.items())) if found.keys() == pieces.keys() else {}
+
+
+def _rows_of(value: ir.Value, rows: Rows) -> ir.Value:
+    type_, scalar = narrowed(value.type, rows), scalar_of(value)
+    if scalar is not None and not ir.RankedTensorType(scalar.type).shape:
+        return create(_BROADCAST, type_, scalar, broadcast_dimensions=ir.DenseI64ArrayAttr.get([]))
+    rest = list(type_.shape)[1:]
+    return create(
+        _SLICE,
+        type_,
+        value,
+        start_indices=ir.DenseI64ArrayAttr.get([rows.start, *[0] * len(rest)]),
+        limit_indices=ir.DenseI64ArrayAttr.get([rows.end, *rest]),
+        strides=ir.DenseI64ArrayAttr.get([1] * (1 + len(rest))),
+    )
+
+
+def _rows_taken(op: ir.Operation) -> Rows | None:
+    """The rows that a slice takes, of which it takes all."""
+    if op.name != _SLICE:
+        return None
+    starts, limits = (list(ir.DenseI64ArrayAttr(op.attributes[name])) for name in ("start_indices", "limit_indices"))
+    shape = list(ir.RankedTensorType(op.operands[0].type).shape)
+    return Rows(starts[0], limits[0]) if starts and limits[1:] == shape[1:] and not any(starts[1:]) else None
+
+
+def narrowed(type_: ir.Type, rows: Rows) -> ir.RankedTensorType:
+    """The type of these rows of an array of `type_`."""
+    tensor = ir.RankedTensorType(type_)
+    shape = [rows.end - rows.start, *list(tensor.shape)[1:]]
+    return ir.RankedTensorType.get(shape, tensor.element_type, loc=ir.Location.unknown(tensor.context))
