@@ -14,7 +14,7 @@ from paropt.passes.support.remarks import Remark
 from paropt.schedules import Schedule, schedule
 from paropt.stages.cut_step import CutStep, cut_step
 from paropt.stages.driver import Driver
-from paropt.stages.stage_programs import Placement, StagePrograms, stage_meshes
+from paropt.stages.stage_programs import Placement, StagePrograms, require_stages
 from paropt.stages.step_plan import StageError, StepPlan
 
 __all__ = ["StageError", "pipeline"]
@@ -58,10 +58,10 @@ def pipeline(
     if is_foreign(step):
         maker = type(step).__module__.partition(".")[0]
         raise StageError(f"pipeline: the function is compiled by {maker} already; give the function itself")
-    meshes = stage_meshes(mesh, axis, stages)
+    require_stages(mesh, axis, stages)
     table = _schedule(schedule, stages, microbatches, chunks)
     options = "".join(f" {name.replace('_', '-')}={value}" for name, value in {"cuts": cuts, **cut_options}.items())
-    return Pipeline(step, meshes, table, options, donate=donate == "state")
+    return Pipeline(step, mesh, axis, table, options, donate=donate == "state")
 
 
 def _schedule(name: str, stages: int, microbatches: int, chunks: int | None) -> Schedule:
@@ -72,11 +72,12 @@ class Pipeline:
     """What `pipeline` returns."""
 
     def __init__(
-        self, step: Callable[..., Any], meshes: list[Mesh], table: Schedule, options: str, *, donate: bool
+        self, step: Callable[..., Any], mesh: Mesh, axis: str, table: Schedule, options: str, *, donate: bool
     ) -> None:
         functools.update_wrapper(self, step)
         self._step = jax.jit(step, keep_unused=True)
-        self._meshes, self.schedule, self._options, self._donate = meshes, table, options, donate
+        self._mesh, self._axis, self._options, self._donate = mesh, axis, options, donate
+        self.schedule = table
         self._built: dict[Any, _Built] = {}
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -104,6 +105,10 @@ class Pipeline:
         """What a step runs, keeps and sends."""
         return self._of(args, kwargs, jax.tree.leaves((args, kwargs))).plan
 
+    def programs(self, /, *args: Any, **kwargs: Any) -> dict[tuple[str, int], jax.stages.Compiled]:
+        """The executables, by the name of the function and the number of the stage's devices."""
+        return dict(self._of(args, kwargs, jax.tree.leaves((args, kwargs))).programs.executables)
+
     def _of(self, args: Any, kwargs: Any, leaves: list[Any]) -> "_Built":
         if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
             raise StageError("what paropt.pipeline returns runs programs: call it outside of jax.jit and the like")
@@ -120,17 +125,17 @@ class Pipeline:
             self._step, args, kwargs, stages=chunks, microbatches=microbatches, options=self._options, apart=apart
         )
         plan = StepPlan(cut.manifest, self.schedule)
-        placement = Placement(cut, self._meshes, {})
+        placement = Placement(cut, self._mesh, self._axis, {})
         states = frozenset(f"argument{old}" for old, _ in cut.manifest.states) if self._donate else frozenset()
         programs = StagePrograms(cut, plan, placement, states)
-        return _Built(cut, plan, Driver(cut, plan, programs, placement))
+        return _Built(cut, plan, programs, Driver(cut, plan, programs, placement))
 
 
 class _Built:
     """Everything for arguments of one kind."""
 
-    def __init__(self, cut: CutStep, plan: StepPlan, driver: Driver) -> None:
-        self.cut, self.plan, self.driver = cut, plan, driver
+    def __init__(self, cut: CutStep, plan: StepPlan, programs: StagePrograms, driver: Driver) -> None:
+        self.cut, self.plan, self.programs, self.driver = cut, plan, programs, driver
 
 
 def _shape(leaf: Any) -> jax.ShapeDtypeStruct:

@@ -11,10 +11,10 @@ from jaxlib.mlir import ir
 from paropt.passes.ir.induction_variable import constant, create
 from paropt.passes.ir.loops import Loop, counter_of, integer_of
 from paropt.passes.outline.stages import DYNAMIC_SLICE
-from paropt.passes.pipelining.row_pieces import Pieces, Rows
+from paropt.passes.pipelining.row_pieces import Pieces, RowRange
 from paropt.passes.rewrite.counted_loop import Carry, counted_loop, counter_carry
 from paropt.passes.rewrite.peel import recapture
-from paropt.passes.support.remarks import require
+from paropt.passes.support.remarks import require, source_of
 from paropt.passes.support.traversal import captured, defining_op, is_read_once, reads
 
 _UPDATE = "stablehlo.dynamic_update_slice"
@@ -31,10 +31,10 @@ class LayerLoop(NamedTuple):
     slices: list[ir.Operation]  # that take a row of an array from outside
     updates: dict[int, ir.Operation]  # that write a row of a carried array, by its position
 
-    def ranges(self, count: int) -> list[tuple[range, Rows]]:
+    def ranges(self, count: int) -> list[tuple[range, RowRange]]:
         """The trips of each of `count` loops, and the rows that these are, in the order of the trips."""
         cuts = [self.trips * i // count for i in range(count + 1)]
-        rows = [Rows(start, end) for start, end in pairwise(cuts)]
+        rows = [RowRange(start, end) for start, end in pairwise(cuts)]
         if not self.backward:
             return [(range(each.start, each.end), each) for each in rows]
         return [(range(self.trips - each.end, self.trips - each.start), each) for each in reversed(rows)]
@@ -128,9 +128,11 @@ def split_loop(layers: LayerLoop, count: int, pieces: Pieces) -> None:
     """Makes `count` loops in front of the loop, which nothing needs then; what it wrote row by row is in pieces."""
     loop = layers.loop
     current = {i: loop.op.operands[i] for i in range(len(loop.op.operands)) if i not in layers.updates}
-    written: dict[int, dict[Rows, ir.Value]] = {i: {} for i in layers.updates}
-    for trips, rows in layers.ranges(count):
-        with ir.InsertionPoint(loop.op), loop.op.location:
+    written: dict[int, dict[RowRange, ir.Value]] = {i: {} for i in layers.updates}
+    ranges = layers.ranges(count)
+    names = {rows: number for number, rows in enumerate(sorted(rows for _, rows in ranges))}
+    for trips, rows in ranges:
+        with ir.InsertionPoint(loop.op), _named(loop.op, names[rows]):
             part = _Part(layers, trips, rows, pieces, current)
         for position, result in part.results.items():
             if position in written:
@@ -144,11 +146,17 @@ def split_loop(layers: LayerLoop, count: int, pieces: Pieces) -> None:
             result.replace_all_uses_with(current[position])
 
 
+def _named(op: ir.Operation, number: int) -> ir.Location:
+    """The location of a part of the loop `op`: its name tells which layers these are, as those of modules do."""
+    scope = source_of(op.location).scope.rpartition("/")[0]
+    return ir.Location.name(f"{scope}/layers{number}/while", op.location, op.context)
+
+
 class _Part:
     """A loop over some of the trips, at the insertion point."""
 
     def __init__(
-        self, layers: LayerLoop, trips: range, rows: Rows, pieces: Pieces, current: dict[int, ir.Value]
+        self, layers: LayerLoop, trips: range, rows: RowRange, pieces: Pieces, current: dict[int, ir.Value]
     ) -> None:
         self._layers, self._trips = layers, trips
         loop = layers.loop

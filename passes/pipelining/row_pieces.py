@@ -17,10 +17,11 @@ from paropt.passes.rewrite.loop_edits import carry, rebuilt, uncarry
 from paropt.passes.rewrite.peel import recapture
 from paropt.passes.support.traversal import defining_op, reads
 
+_CONCATENATE = "stablehlo.concatenate"
 _SLICE, _BROADCAST, _REDUCE = "stablehlo.slice", "stablehlo.broadcast_in_dim", "stablehlo.reduce"
 
 
-class Rows(NamedTuple):
+class RowRange(NamedTuple):
     """Rows `start` to `end` of a stacked array."""
 
     start: int
@@ -35,15 +36,15 @@ class Pieces:
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
-        self._known: dict[ir.Value, dict[Rows, ir.Value]] = {}
-        self._taken: dict[tuple[ir.Value, Rows], ir.Value] = {}
+        self._known: dict[ir.Value, dict[RowRange, ir.Value]] = {}
+        self._taken: dict[tuple[ir.Value, RowRange], ir.Value] = {}
         self._replaced: list[ir.Operation] = []
 
-    def set(self, value: ir.Value, pieces: dict[Rows, ir.Value]) -> None:
+    def set(self, value: ir.Value, pieces: dict[RowRange, ir.Value]) -> None:
         """`value` is there in pieces; its op is erased in the end."""
         self._known[value] = dict(sorted(pieces.items()))
 
-    def rows_of(self, value: ir.Value, rows: Rows) -> ir.Value:
+    def rows_of(self, value: ir.Value, rows: RowRange) -> ir.Value:
         """These rows of `value`, at the insertion point."""
         if rows in self._known.get(value, {}):
             return self._known[value][rows]
@@ -88,7 +89,7 @@ class Pieces:
         self._replaced.append(op)
         return True
 
-    def _clone(self, op: ir.Operation, rows: Rows) -> ir.Value:
+    def _clone(self, op: ir.Operation, rows: RowRange) -> ir.Value:
         operands = [v if not ir.RankedTensorType(v.type).shape else self.rows_of(v, rows) for v in op.operands]
         new = op.clone()
         for i, operand in enumerate(operands):
@@ -120,7 +121,7 @@ class Pieces:
     def _whole(self, value: ir.Value) -> ir.Value:
         parts = list(self._known[value].values())
         dimension = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0)
-        return create("stablehlo.concatenate", value.type, *parts, dimension=dimension)
+        return create(_CONCATENATE, value.type, *parts, dimension=dimension)
 
     def carried(self) -> Loop:
         """The loop, which carries pieces where what its body returns is in pieces that the last ones become."""
@@ -149,21 +150,21 @@ class Pieces:
         self._replaced.append(loop.op)
         return new
 
-    def _after(self, old: Loop, new: Loop, first: int, found: dict[int, dict[Rows, ir.Operation]]) -> None:
+    def _after(self, old: Loop, new: Loop, first: int, found: dict[int, dict[RowRange, ir.Operation]]) -> None:
         """What the old loop returned, in pieces."""
         for i, slices in found.items():
             results = list(new.op.results)[first : first + len(slices)]
             self.set(old.op.results[i], dict(zip(slices, results, strict=True)))
             first += len(slices)
 
-    def _slices(self, position: int) -> dict[Rows, ir.Operation]:
+    def _slices(self, position: int) -> dict[RowRange, ir.Operation]:
         """The pieces of the last value that the body reads; nothing if it reads more, or has others for the next."""
         loop = self._loop
         last, pieces = loop.body.arguments[position], self._known[loop.next_values.operands[position]]
-        found: dict[Rows, ir.Operation] = {}
+        found: dict[RowRange, ir.Operation] = {}
         for use in last.uses:
             op = use.owner.operation
-            rows = _rows_taken(op)
+            rows = sliced_rows(op)
             if op in self._replaced:
                 continue
             if rows not in pieces or rows in found:
@@ -173,7 +174,12 @@ class Pieces:
         return dict(sorted(found.items())) if found.keys() == pieces.keys() else {}
 
 
-def _rows_of(value: ir.Value, rows: Rows) -> ir.Value:
+def is_stacked(op: ir.Operation) -> bool:
+    """Whether `op` puts an array together of pieces of whole rows."""
+    return op.name == _CONCATENATE and ir.IntegerAttr(op.attributes["dimension"]).value == 0
+
+
+def _rows_of(value: ir.Value, rows: RowRange) -> ir.Value:
     type_, scalar = narrowed(value.type, rows), scalar_of(value)
     if scalar is not None and not ir.RankedTensorType(scalar.type).shape:
         return create(_BROADCAST, type_, scalar, broadcast_dimensions=ir.DenseI64ArrayAttr.get([]))
@@ -188,16 +194,16 @@ def _rows_of(value: ir.Value, rows: Rows) -> ir.Value:
     )
 
 
-def _rows_taken(op: ir.Operation) -> Rows | None:
-    """The rows that a slice takes, of which it takes all."""
-    if op.name != _SLICE:
+def sliced_rows(op: ir.Operation) -> RowRange | None:
+    """The rows that a slice takes, whole ones and one after the other; None for other ops."""
+    if op.name != _SLICE or set(ir.DenseI64ArrayAttr(op.attributes["strides"])) != {1}:
         return None
     starts, limits = (list(ir.DenseI64ArrayAttr(op.attributes[name])) for name in ("start_indices", "limit_indices"))
     shape = list(ir.RankedTensorType(op.operands[0].type).shape)
-    return Rows(starts[0], limits[0]) if starts and limits[1:] == shape[1:] and not any(starts[1:]) else None
+    return RowRange(starts[0], limits[0]) if starts and limits[1:] == shape[1:] and not any(starts[1:]) else None
 
 
-def narrowed(type_: ir.Type, rows: Rows) -> ir.RankedTensorType:
+def narrowed(type_: ir.Type, rows: RowRange) -> ir.RankedTensorType:
     """The type of these rows of an array of `type_`."""
     tensor = ir.RankedTensorType(type_)
     shape = [rows.end - rows.start, *list(tensor.shape)[1:]]

@@ -10,13 +10,13 @@ from jaxlib.mlir import ir
 from paropt.passes.ir.signature import Signature
 from paropt.passes.outline.clone import Copies, loop_like
 from paropt.passes.outline.functions import CALL, FUNCTION, RETURN
-from paropt.passes.pipelining.stage_manifest import StageManifest, StageProgram
+from paropt.passes.pipelining.stage_manifest import Piece, StageManifest, StageProgram
 from paropt.passes.pipelining.stage_plan import Plan, Task
 from paropt.passes.state.contract import gradients_of, states_of
 from paropt.passes.support.traversal import op_of, parent_of
 
 # What functions take, in this order.
-_KINDS = ("argument", "kept", "row", "value", "carried", "update", "trip")
+_KINDS = ("argument", "piece", "kept", "row", "value", "carried", "update", "trip")
 
 
 class StageOutlining:
@@ -42,28 +42,47 @@ class StageOutlining:
             for value in (step.loop.body.arguments[i], step.loop.op.results[i]):
                 self._shared[value] = f"carried{n}"
         self._shared[step.loop.body.arguments[step.counter]] = "trip"
+        for value in self._plan.pieces:
+            self._fresh("piece", value)
         old = [op.operation for op in step.loop.op.block.operations][:-1]
         end = step.signature.end
         gradients = self._gradients()
         with ir.InsertionPoint(end), step.loop.op.location:
+            for value in self._plan.pieces:
+                self._now[self._shared[value]] = op_of(value).clone().results[0]
             self._before()
             self._trips()
             for task in self._plan.updates:
                 self._call(task, [self._fresh("update", value) for value in task.wanted])
+            joined = {self._fresh("joined", value): self._join(value) for value in self._plan.joined}
             results = [self._shared[value] for value in self._plan.returned]
             ir.Operation.create(RETURN, operands=[self._now[name] for name in results])
-        manifest = self._manifest(step.signature, results, gradients)
+        manifest = self._manifest(step.signature, results, joined, gradients)
         end.erase()
         for op in reversed(old):
             op.erase()
         return manifest
 
-    def _manifest(self, signature: Signature, results: list[str], gradients: dict[str, str]) -> StageManifest:
+    def _join(self, value: ir.Value) -> list[str]:
+        """Puts a result of the step together, and tells of what."""
+        names = [self._shared[piece] for piece in self._plan.joined[value]]
+        new = op_of(value).clone()
+        for i, name in enumerate(names):
+            new.operands[i] = self._now[name]
+        self._now[self._shared[value]] = new.results[0]
+        return names
+
+    def _manifest(
+        self, signature: Signature, results: list[str], joined: dict[str, list[str]], gradients: dict[str, str]
+    ) -> StageManifest:
+        pieces = {self._shared[value]: Piece(n, *rows) for value, (n, rows) in self._plan.pieces.items()}
         slots = (*signature.arguments, *signature.results)
         return StageManifest(
             self.programs,
             self._step.counting,
             results,
+            pieces,
+            joined,
             [(state.old.number, state.new.number) for state in states_of(signature)],
             [self._carried(each.position) for each in self._step.sums],
             gradients,

@@ -26,18 +26,29 @@ class StageProgram(NamedTuple):
     results: list[str]
 
 
+class Piece(NamedTuple):
+    """Rows `start` to `end` of an argument of the step."""
+
+    argument: int
+    start: int
+    end: int
+
+
 class StageManifest(NamedTuple):
     """The functions of one step, in the order in which one program calls them.
 
-    A value is called `argument0` for an argument of the step, `trip` for the number that the loop counts, `kept0` for
-    what `init` computes once, `row0` for a part of the batch, `value0` for what parts of a trip hand to each other,
-    `carried0` for what a trip hands to the next one, and `update0` for what updates make. A name belongs to one value
-    of one stage; `value` and `update` ones may be read by other stages, which is when they are sent.
+    A value is called `argument0` for an argument of the step, `piece0` for some of the rows of one, `trip` for the
+    number that the loop counts, `kept0` for what `init` computes once, `row0` for a part of the batch, `value0` for
+    what parts of a trip hand to each other, `carried0` for what a trip hands to the next one, and `update0` for what
+    updates make. A name belongs to one value of one stage; `value` and `update` ones may be read by other stages, which
+    is when they are sent.
     """
 
     programs: list[StageProgram]
     counting: Counting
     results: list[str]  # of the step: which value each is
+    pieces: dict[str, Piece]  # of arguments: what each piece is
+    joined: dict[str, list[str]]  # results that are in pieces: the value of each, in the order of their rows
     states: list[tuple[int, int]]  # an argument of the step, and the result that replaces it
     sums: list[str]  # the carried values that are sums: their terms may be added in any order
     gradients: dict[str, str]  # the carried values that are sums of gradients, and the arguments that they are of
@@ -46,6 +57,13 @@ class StageManifest(NamedTuple):
     @property
     def stages(self) -> int:
         return 1 + max(program.stage for program in self.programs)
+
+    def pieces_of(self, argument: int) -> list[str]:
+        """The pieces of an argument, in the order of their rows."""
+        return sorted((name for name, each in self.pieces.items() if each.argument == argument), key=self._start)
+
+    def _start(self, name: str) -> int:
+        return self.pieces[name].start
 
     def stages_of(self, name: str) -> list[int]:
         """The stages whose functions read the value, or carry it."""
@@ -63,6 +81,10 @@ def written(manifest: StageManifest) -> ir.Attribute:
             "programs": ir.ArrayAttr.get([_written(program) for program in manifest.programs]),
             "trips": ir.DenseI64ArrayAttr.get(list(manifest.counting)),
             "results": _strings(manifest.results),
+            "pieces": ir.DictAttr.get(
+                {name: ir.DenseI64ArrayAttr.get(list(piece)) for name, piece in manifest.pieces.items()}
+            ),
+            "joined": ir.DictAttr.get({name: _strings(names) for name, names in manifest.joined.items()}),
             "states": ir.ArrayAttr.get([ir.DenseI64ArrayAttr.get(pair) for pair in manifest.states]),
             "sums": _strings(manifest.sums),
             "gradients": _named(manifest.gradients),
@@ -80,6 +102,8 @@ def read_stages(function: ir.Operation) -> StageManifest | None:
         [_program(entries(each)) for each in ir.ArrayAttr(found["programs"])],
         Counting(*ir.DenseI64ArrayAttr(found["trips"])),
         _texts(found["results"]),
+        {name: Piece(*ir.DenseI64ArrayAttr(numbers)) for name, numbers in entries(found["pieces"]).items()},
+        {name: _texts(names) for name, names in entries(found["joined"]).items()},
         [(old, new) for old, new in map(ir.DenseI64ArrayAttr, ir.ArrayAttr(found["states"]))],
         _texts(found["sums"]),
         _by_name(found["gradients"]),

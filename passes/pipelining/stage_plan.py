@@ -12,8 +12,10 @@ from paropt.passes.ir.constants import is_constant
 from paropt.passes.pipelining.block_graph import BlockGraph, Through
 from paropt.passes.pipelining.parts import Part, part_of
 from paropt.passes.pipelining.phases import rows_taken
+from paropt.passes.pipelining.row_pieces import RowRange, sliced_rows
 from paropt.passes.pipelining.stage_manifest import ProgramKind
 from paropt.passes.pipelining.step_loop import StepLoop
+from paropt.passes.pipelining.update_stages import is_joined
 from paropt.passes.support.remarks import require
 
 _KINDS: dict[str, ProgramKind] = {"F": "forward", "B": "backward", "W": "weights", "U": "update"}
@@ -37,6 +39,8 @@ class Plan:
     def __init__(self, step: StepLoop, *, weights_apart: bool) -> None:
         self.step = step
         self.returned = list(step.signature.end.operands)
+        self.joined = self._joined()
+        self.pieces = self._pieces()
         taken = rows_taken(step)
         self.parts = _parts_of(step.body)
         self._through = Through(step.body, _others(step.body, self.parts), taken)
@@ -56,6 +60,31 @@ class Plan:
     @property
     def stages(self) -> int:
         return 1 + max(part.stage for part in (*self.parts.values(), *self._updates.values()))
+
+    def _joined(self) -> dict[ir.Value, list[ir.Value]]:
+        """The results that are put together of pieces, and of which."""
+        maker, around = self.step.around.maker, self.step.around
+        made = {value: maker[value] for value in self.returned if value in maker}
+        return {
+            value: list(around.ops[n].operands)
+            for value, n in made.items()
+            if is_joined(self.step, n) and part_of(around.ops[n]) is None
+        }
+
+    def _pieces(self) -> dict[ir.Value, tuple[int, RowRange]]:
+        """The rows that are taken of arguments before the loop, with the numbers of the arguments."""
+        numbers = {value: n for n, value in enumerate(self.step.arguments)}
+        found = {}
+        for op in self.step.around.ops[: self.step.number]:
+            rows = sliced_rows(op)
+            if rows is not None and op.operands[0] in numbers:
+                found[op.results[0]] = (numbers[op.operands[0]], rows)
+        return found
+
+    @property
+    def _wanted(self) -> set[ir.Value]:
+        """What updates have to return."""
+        return {piece for value in self.returned for piece in self.joined.get(value, [value])}
 
     def _part_weights(self) -> None:
         """Moves backward ops that nothing sent to a lower stage needs to a part of their own."""
@@ -130,7 +159,7 @@ class Plan:
         """The ops behind the loop, in waves: each stage does what it can, until another has to."""
         waves = _waves(self._around, self._updates)
         wave = {n: i for i, (_, ops) in enumerate(waves) for n in ops}
-        around, returned = self.step.around, set(self.returned)
+        around, returned = self.step.around, self._wanted
         tasks = []
         for i, (stage, ops) in enumerate(waves):
             made: list[ir.Value] = [value for n in ops for value in around.ops[n].results]
@@ -142,7 +171,8 @@ class Plan:
     def _return_others(self, tasks: list[Task]) -> None:
         """Has the first function of stage 0 return what is computed of arguments, or a constant."""
         made = {value for task in tasks for value in task.wanted} | {*self.step.loop.op.results, *self.step.arguments}
-        others = [value for value in dict.fromkeys(self.returned) if value not in made]
+        pieces = (piece for value in self.returned for piece in self.joined.get(value, [value]))
+        others = [value for value in dict.fromkeys(pieces) if value not in made and value not in self.pieces]
         if not others:
             return
         at = next((i for i, task in enumerate(tasks) if task.stage == 0), None)
@@ -157,12 +187,13 @@ class Plan:
         """What is computed before the loop, of what functions of the stage read, and where its sums start."""
         around = self.step.around
         read = (v for t in (*self.rows, *self.trip, *self.updates) if t.stage == stage for v in t.inputs)
-        kept = [v for v in dict.fromkeys(read) if around.maker.get(v, self.step.number) < self.step.number]
+        before = [v for v in dict.fromkeys(read) if around.maker.get(v, self.step.number) < self.step.number]
+        kept = [value for value in before if value not in self.pieces]
         carries = [i for i, part in self.carries.items() if part.stage == stage]
         starts = [self.step.loop.op.operands[i] for i in carries]
-        before = Through(around, range(self.step.number))
-        ops = before.copied([], [*kept, *starts])
-        inputs = self._inputs(before, ops, [*kept, *starts])
+        through = Through(around, range(self.step.number), self.pieces)
+        ops = through.copied([], [*kept, *starts])
+        inputs = self._inputs(through, ops, [*kept, *starts])
         return Task("init", stage, [around.ops[n] for n in ops], inputs, kept, carries)
 
 

@@ -10,25 +10,30 @@ from jaxlib.mlir import ir
 from paropt.passes.ir.op_table import is_cheap, is_cloned
 from paropt.passes.pipelining.block_graph import Through, free_ops
 from paropt.passes.pipelining.op_costs import value_bytes
+from paropt.passes.pipelining.row_pieces import is_stacked
 from paropt.passes.pipelining.step_loop import StepLoop
 
 _SCALAR = 8  # bytes: what is no larger goes to where it is read
 
 
-def free_around(step: StepLoop) -> set[int]:
-    """The ops around the loop that each reader has copies of: cheap functions of arguments and constants."""
+def _free_behind(step: StepLoop) -> set[int]:
+    """The ops behind the loop that each reader has copies of: cheap functions of what stands before it."""
     sums = {step.result_of(each) for each in step.carries}
-    maker = step.around.maker
+    maker, counted = step.around.maker, step.loop.op.results[step.counter]
 
     def is_free(op: ir.Operation, values: list[ir.Value], free: set[int]) -> bool:
-        if any(value in sums for value in values) or op == step.loop.op:
+        if any(value in sums for value in values):
             return False
-        if is_cloned(op):
-            return True
-        counted = step.loop.op.results[step.counter]
-        return is_cheap(op) and all(value not in maker or maker[value] in free or value == counted for value in values)
+        known = all(value == counted or maker.get(value, -1) < step.number or maker[value] in free for value in values)
+        return is_cloned(op) or (is_cheap(op) and known)
 
-    return free_ops(step.around, is_free)
+    return {n for n in free_ops(step.around, is_free) if n > step.number}
+
+
+def is_joined(step: StepLoop, n: int) -> bool:
+    """Whether op `n` does nothing but put a result of the step together of pieces, which stages may keep."""
+    op = step.around.ops[n]
+    return is_stacked(op) and not step.around.readers(op.results[0])
 
 
 def update_stages(step: StepLoop, homes: Mapping[ir.Value, int]) -> dict[int, int]:
@@ -37,11 +42,11 @@ def update_stages(step: StepLoop, homes: Mapping[ir.Value, int]) -> dict[int, in
     An op goes to the largest of what it reads, or to the last of the scalars that it does. Arguments that nothing in
     the loop reads, such as momenta, go where they are read first.
     """
-    through = Through(step.around, free_around(step))
+    through = Through(step.around, _free_behind(step))
     places, arguments = dict(homes), set(step.arguments)
     found: dict[int, int] = {}
     for n in range(step.number + 1, len(step.around.ops)):
-        if n in through.free:
+        if n in through.free or is_joined(step, n):
             continue
         sources = through.sources(n)
         known = [value for value in sources if value in places]
@@ -51,6 +56,7 @@ def update_stages(step: StepLoop, homes: Mapping[ir.Value, int]) -> dict[int, in
         else:
             stage = max((places[value] for value in known), default=0)
         found[n] = stage
-        for value in (*step.around.ops[n].results, *(v for v in sources if v in arguments)):
+        given = (v for v in sources if v in arguments or step.around.maker.get(v, n) < step.number)
+        for value in (*step.around.ops[n].results, *given):
             places.setdefault(value, stage)
     return found

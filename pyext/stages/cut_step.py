@@ -40,7 +40,8 @@ def cut_step(
         raise StageError(f"the step has effects, which would be lost between stages: {effects}")
     lowered = traced.lower()
     weights = "apart" if apart else "with"
-    cut = f"canonicalize,cse,cut-stages{{stages={stages}{options}}},outline-stages{{weights={weights}}}"
+    layers = f"canonicalize,cse,split-layer-loop{{stages={stages}}},canonicalize,cse"
+    cut = f"{layers},cut-stages{{stages={stages}{options}}},outline-stages{{weights={weights}}}"
     module, remarks = optimize(lowered, f"inline-calls,roll-accumulation,{cut}")
     manifest = _manifest(module)
     if manifest is None and not any(

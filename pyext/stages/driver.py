@@ -6,9 +6,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
 
 from paropt.passes.pipelining.stage_manifest import StageProgram
 from paropt.stages.cut_step import CutStep
+from paropt.stages.stacked_arrays import joined, rows_of
 from paropt.stages.stage_programs import Placement, StagePrograms
 from paropt.stages.step_plan import Action, StageError, StepPlan
 
@@ -24,7 +26,12 @@ class Driver:
         self._given = [
             (number, int(slot.name.removeprefix("argument")), programs.shardings[number])
             for number, slot in plan.given.items()
-            if slot.name != "trip"
+            if slot.name.startswith("argument")
+        ]
+        self._pieces = [
+            (number, cut.manifest.pieces[slot.name], programs.shardings[number])
+            for number, slot in plan.given.items()
+            if slot.name.startswith("piece")
         ]
         self._trips: dict[int, jax.Array] | None = None
         self._calls = [
@@ -44,13 +51,25 @@ class Driver:
     def placed(self, number: int, leaf: Any) -> jax.Array:
         """Argument `number` of the step where it is between steps."""
         name = f"argument{number}"
-        return jax.device_put(leaf, self._placement.sharding(name, self._plan.home(name)))
+        home = self._placement.sharding(name, self._plan.home(name))
+        manifest = self._cut.manifest
+        names = manifest.pieces_of(number)
+        if not names or home is None or manifest.stages_of(name):
+            return jax.device_put(leaf, home)
+        homes: list[Any] = [self._placement.sharding(each, self._plan.home(each)) for each in names]
+        ranges = [manifest.pieces[each] for each in names]
+        pieces = [rows_of(leaf, each.start, each.end, own) for each, own in zip(ranges, homes, strict=True)]
+        return joined(pieces, self._placement.stacked(home.spec), home)
 
     def run(self, leaves: list[Any]) -> Any:
         """One step of these arguments."""
         arrays: list[Any] = [None] * len(self._plan.slots)
         for number, argument, sharding in self._given:
             arrays[number] = _put(leaves[argument], sharding, argument)
+        for number, piece, sharding in self._pieces:
+            leaf = leaves[piece.argument]
+            _require_there(leaf, piece.argument)
+            arrays[number] = rows_of(leaf, piece.start, piece.end, sharding)
         for number, trip in self._numbers().items():
             arrays[number] = trip
         for call, inputs, outputs, frees in self._calls:
@@ -59,7 +78,15 @@ class Driver:
                 arrays[number] = array
             for number in frees:
                 arrays[number] = None
-        return jax.tree.unflatten(self._cut.out_tree, [arrays[number] for number in self._plan.results])
+        results = [self._result([arrays[number] for number in numbers]) for numbers in self._plan.results]
+        return jax.tree.unflatten(self._cut.out_tree, results)
+
+    def _result(self, pieces: list[jax.Array]) -> jax.Array:
+        if len(pieces) == 1:
+            return pieces[0]
+        sharding: Any = pieces[0].sharding
+        spec = sharding.spec if isinstance(sharding, NamedSharding) else PartitionSpec()
+        return joined(pieces, self._placement.stacked(spec), sharding)
 
     def _numbers(self) -> dict[int, jax.Array]:
         """The numbers of the trips, on the devices, which are there when programs run."""
@@ -77,9 +104,12 @@ class Driver:
 
 
 def _put(leaf: Any, sharding: Any, argument: int) -> jax.Array:
-    if isinstance(leaf, jax.Array):
-        if leaf.is_deleted():
-            raise StageError(f"array {argument} of the step's arguments was donated by an earlier call")
-        if leaf.sharding == sharding:
-            return leaf
+    _require_there(leaf, argument)
+    if isinstance(leaf, jax.Array) and leaf.sharding == sharding:
+        return leaf
     return jax.device_put(leaf, sharding)
+
+
+def _require_there(leaf: Any, argument: int) -> None:
+    if isinstance(leaf, jax.Array) and leaf.is_deleted():
+        raise StageError(f"array {argument} of the step's arguments was donated by an earlier call")

@@ -1,7 +1,7 @@
 """The functions of a cut step, compiled for the devices of their stages."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -10,17 +10,22 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from paropt.passes.pipelining.stage_manifest import StageProgram
 from paropt.stages.cut_step import CutStep
+from paropt.stages.stacked_arrays import stacked_sharding
 from paropt.stages.step_plan import StageError, StepPlan
 
 
-def stage_meshes(mesh: Mesh, axis: str, stages: int) -> list[Mesh]:
-    """The devices of each stage, as a mesh of the other axes."""
+def require_stages(mesh: Mesh, axis: str, stages: int) -> None:
+    """Raises StageError for a mesh that has no devices for so many stages."""
     if axis not in mesh.axis_names:
         raise StageError(f"axis: the mesh has no axis {axis!r}; it has {', '.join(mesh.axis_names)}")
-    at = mesh.axis_names.index(axis)
-    size = mesh.devices.shape[at]
+    size = mesh.shape[axis]
     if size != stages:
         raise StageError(f"stages: expected {size}, the size of the mesh's axis {axis!r}, got {stages}")
+
+
+def stage_meshes(mesh: Mesh, axis: str) -> list[Mesh]:
+    """The devices of each stage, as a mesh of the other axes."""
+    at = mesh.axis_names.index(axis)
     others = tuple(name for name in mesh.axis_names if name != axis)
     rows = np.moveaxis(mesh.devices, at, 0)
     return [Mesh(row, others) if others else Mesh(np.array([row]).reshape(1), ("device",)) for row in rows]
@@ -29,12 +34,15 @@ def stage_meshes(mesh: Mesh, axis: str, stages: int) -> list[Mesh]:
 class Placement:
     """How values are sharded over the devices of a stage, as far as that is not XLA's choice."""
 
-    def __init__(self, cut: CutStep, meshes: Sequence[Mesh], given: Mapping[str, PartitionSpec]) -> None:
+    def __init__(self, cut: CutStep, mesh: Mesh, axis: str, given: Mapping[str, PartitionSpec]) -> None:
         """`given` has the specs of arguments that are not replicated, in axes of a stage's mesh."""
-        self._cut, self.meshes = cut, meshes
+        self._cut, self._mesh, self._axis = cut, mesh, axis
+        self.meshes = stage_meshes(mesh, axis)
         self._specs = dict(given)
         manifest = cut.manifest
         self._specs |= {carried: given[each] for carried, each in manifest.gradients.items() if each in given}
+        of_pieces = {name: f"argument{piece.argument}" for name, piece in manifest.pieces.items()}
+        self._specs |= {name: given[each] for name, each in of_pieces.items() if each in given}
         rows = [program for program in manifest.programs if program.kind == "rows"]
         self._arrays = {name for program in rows for name in program.arguments if name.startswith("kept")}
 
@@ -46,11 +54,15 @@ class Placement:
             return self._examples(name, 0)
         if name in self._arrays:
             return self._examples(name, 1)
-        return PartitionSpec() if name.startswith(("argument", "carried", "trip")) else None
+        return PartitionSpec() if name.startswith(("argument", "piece", "carried", "trip")) else None
 
     def sharding(self, name: str, place: int) -> NamedSharding | None:
         spec = self.spec(name)
         return NamedSharding(self.meshes[place], spec) if spec is not None else None
+
+    def stacked(self, spec: PartitionSpec) -> NamedSharding:
+        """Of an array whose rows are spread over the stages."""
+        return stacked_sharding(self._mesh, self._axis, spec)
 
     def _examples(self, name: str, dimension: int) -> PartitionSpec:
         """Sharded over all axes in the dimension of the examples, if that can be cut into equal parts."""
@@ -109,8 +121,8 @@ class StagePrograms:
         self.executables[program.symbol, place] = self.lowered[program.symbol, place].compile()
 
     def _result_sharding(self, program: StageProgram, name: str, place: int) -> NamedSharding:
-        news = [old for old, new in self._cut.manifest.states if self._cut.manifest.results[new] == name]
-        spec = self._placement.spec(f"argument{news[0]}" if news else name)
+        olds = [old for old, new in self._plan.new_values.items() if new == name]
+        spec = self._placement.spec(olds[0] if olds else name)
         if spec is None and not program.arguments:
             spec = PartitionSpec()  # nothing else tells jax for which devices it is
         return NamedSharding(self._placement.meshes[place], spec) if spec is not None else None  # type: ignore[return-value]
@@ -118,7 +130,10 @@ class StagePrograms:
     def _may_go(self, program: StageProgram, name: str, place: int, last: dict[str, str]) -> bool:
         if name.startswith("carried"):
             return name in program.results
-        return name in self._donated and last[name] == program.symbol and place == self._plan.home(name)
+        piece = self._cut.manifest.pieces.get(name)
+        argument = name if piece is None else f"argument{piece.argument}"
+        is_last = last[name] == program.symbol and place == self._plan.home(name)
+        return argument in self._donated and name in self._plan.new_values and is_last
 
     def _moved(self, sharding: Any, place: int) -> NamedSharding:
         spec = sharding.spec if isinstance(sharding, NamedSharding) else PartitionSpec()

@@ -11,11 +11,14 @@ goes through. So a step costs Python little, and what a step keeps and sends can
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
 from typing import Literal, NamedTuple
 
 from paropt.passes.pipelining.stage_manifest import ProgramKind, StageManifest, StageProgram
 from paropt.schedules import Instruction, Schedule
 
+_GIVEN = ("argument", "piece", "trip")
 _KINDS: dict[str, ProgramKind] = {"F": "forward", "B": "backward", "W": "weights"}
 
 
@@ -69,7 +72,8 @@ class StepPlan:
         self._trips()
         self._add_copies()
         self._updates()
-        self.results = [self._current(name) for name in manifest.results]
+        # Of each result its slots: one, or those of its pieces.
+        self.results = [[*map(self._current, manifest.joined.get(name, [name]))] for name in manifest.results]
         self._free()
 
     def place_of(self, stage: int, direction: int = 0) -> int:
@@ -78,15 +82,26 @@ class StepPlan:
     @property
     def given(self) -> dict[int, Slot]:
         """The slots that are filled before a step: arguments, and numbers of trips."""
-        return {n: slot for n, slot in enumerate(self.slots) if slot.name.startswith(("argument", "trip"))}
+        return {n: slot for n, slot in enumerate(self.slots) if slot.name.startswith(_GIVEN)}
 
-    def home(self, argument: str) -> int:
-        """Where an argument of the step is between steps: where its new value is made, or where it is read first."""
-        number = int(argument.removeprefix("argument"))
-        news = [self.manifest.results[new] for old, new in self.manifest.states if old == number]
-        makers = [maker for name in news if (maker := self.manifest.maker_of(name)) is not None]
-        stages = [maker.stage for maker in makers] or self.manifest.stages_of(argument) or [0]
+    def home(self, given: str) -> int:
+        """Where an argument, or a piece, is between steps: where its new value is made, or where it is read first."""
+        new = self.new_values.get(given)
+        maker = self.manifest.maker_of(new) if new is not None else None
+        stages = [maker.stage] if maker is not None else self.manifest.stages_of(given) or [0]
         return self.place_of(stages[0])
+
+    @cached_property
+    def new_values(self) -> dict[str, str]:
+        """Of each argument of the step that is replaced, or of its pieces, the new value."""
+        found = {}
+        for old, new in self.manifest.states:
+            result = self.manifest.results[new]
+            found[f"argument{old}"] = result
+            pieces, joined = self.manifest.pieces_of(old), self.manifest.joined.get(result, [])
+            if len(pieces) == len(joined):
+                found |= dict(zip(pieces, joined, strict=True))
+        return found
 
     def _start(self) -> None:
         for direction in range(self.schedule.directions):
@@ -215,7 +230,7 @@ class StepPlan:
 
     def _current(self, name: str) -> int:
         """The slot of a value after the trips, where it was made."""
-        if name.startswith("argument"):
+        if name.startswith(("argument", "piece")):
             return self._number(Slot(name, self.home(name)))
         slot = self._slot(name, self.place_of(self._stage_of(name)), -1, 0)
         return self._carried[slot] if name.startswith("carried") else self._number(slot)
@@ -235,7 +250,7 @@ class StepPlan:
         for action in self.actions:
             for number in (*action.inputs, *action.outputs):
                 last[number] = action
-        kept = {*self.results, *self.given}
+        kept = {*chain.from_iterable(self.results), *self.given}
         for number, action in last.items():
             if number not in kept:
                 action.frees.append(number)

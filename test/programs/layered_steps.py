@@ -19,21 +19,28 @@ class Program(NamedTuple):
     batch: Any
 
 
-def program(name: str, *, microbatches: int, layers: int = 4, named: bool = True, clip: float | None = 0.5) -> Program:
-    """`mlp`, `transformer` (layers one after the other) or `scanned` (the same, layers in a `lax.scan`)."""
+def program(
+    name: str, *, microbatches: int, layers: int = 4, named: bool = True, clip: float | None = 0.5, rate: float = 100.0
+) -> Program:
+    """`mlp`, `transformer` (layers one after the other) or `scanned` (the same, layers in a `lax.scan`).
+
+    Updates are large beside what rounding does to the state.
+    """
     rng = np.random.default_rng(1)
     if name == "mlp":
         batch: Any = tuple(_normal(rng, 64, WIDTH) for _ in range(2))
         state: Any = [{"w": _normal(rng, WIDTH, WIDTH) / 4, "b": _normal(rng, WIDTH) / 10} for _ in range(layers)]
-        return Program(step_of(_mlp(named), microbatches, clip=clip), state, batch)
+        return Program(step_of(_mlp(named), microbatches, clip=clip, rate=rate), state, batch)
     batch = tuple(rng.integers(0, VOCABULARY, (32, TOKENS)).astype(np.int32) for _ in range(2))
     state = _transformer_state(rng, layers)
     if name == "scanned":
         state["layers"] = jax.tree.map(lambda *leaves: np.stack(leaves), *state["layers"])
-    return Program(step_of(_transformer(named, scanned=name == "scanned"), microbatches, clip=clip), state, batch)
+    return Program(
+        step_of(_transformer(named, scanned=name == "scanned"), microbatches, clip=clip, rate=rate), state, batch
+    )
 
 
-def step_of(loss: Loss, microbatches: int, *, clip: float | None = None, rate: float = 0.1) -> Callable[..., Any]:
+def step_of(loss: Loss, microbatches: int, *, clip: float | None = None, rate: float) -> Callable[..., Any]:
     """Plain gradient descent, clipped by the global norm."""
 
     def step(state: Any, batch: Any) -> Any:

@@ -1,0 +1,200 @@
+"""Steps run as pipeline stages: the results of the step, by all schedules, with no more kept and sent than has to be."""
+
+import itertools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh
+from programs.layered_steps import Program, program
+
+from paropt.pipeline import Pipeline, StageError, pipeline
+from paropt.schedules import simulate
+from paropt.stages.step_plan import StepPlan
+
+GRIDS = {"2x4": (2, 4), "4x2": (4, 2)}
+SCHEDULES = ["gpipe", "1f1b", "interleaved", "zb-h1", "chimera"]
+
+
+def mesh(grid: str = "2x4") -> Mesh:
+    return Mesh(np.array(jax.devices()).reshape(GRIDS[grid]), ("stage", "data"))
+
+
+def piped(made: Program, grid: str, microbatches: int, schedule: str, **options: Any) -> Pipeline:
+    stages = GRIDS[grid][0]
+    return pipeline(made.step, stages=stages, microbatches=microbatches, mesh=mesh(grid), schedule=schedule, **options)
+
+
+def made_for(name: str, grid: str, microbatches: int, schedule: str) -> Program:
+    """A layer for each chunk."""
+    chunks = GRIDS[grid][0] * (2 if schedule == "interleaved" else 1)
+    return program(name, microbatches=microbatches, layers=max(4, chunks))
+
+
+def assert_is_the_step(run: Pipeline, made: Program) -> None:
+    want = jax.jit(made.step)(made.state, made.batch)
+    got = run(run.place(made.state, made.batch), made.batch)
+    assert jax.tree.structure(got) == jax.tree.structure(want)
+    updates = jax.tree.map(lambda new, old: np.abs(np.asarray(new) - old).max(), want[0], made.state)
+    largest = max(jax.tree.leaves(updates))
+    assert largest > 1
+    for one, other in zip(jax.tree.leaves(want), jax.tree.leaves(got), strict=True):
+        np.testing.assert_allclose(other, one, rtol=0, atol=1e-6 * largest)
+
+
+COMBINATIONS = [
+    *itertools.product(["mlp"], GRIDS, [4, 8], SCHEDULES),
+    ("transformer", "2x4", 4, "1f1b"),
+    ("transformer", "4x2", 8, "zb-h1"),
+    ("transformer", "2x4", 4, "chimera"),
+    ("scanned", "2x4", 4, "1f1b"),
+    ("scanned", "4x2", 8, "gpipe"),
+    ("scanned", "2x4", 4, "interleaved"),
+]
+
+
+@pytest.mark.parametrize(("name", "grid", "microbatches", "schedule"), COMBINATIONS)
+def test_a_pipeline_computes_the_step(name: str, grid: str, microbatches: int, schedule: str) -> None:
+    made = made_for(name, grid, microbatches, schedule)
+    run = piped(made, grid, microbatches, schedule)
+    assert_is_the_step(run, made)
+    plan = run.plan(made.state, made.batch)
+    assert plan.peak_live() == list(simulate(run.schedule).live)
+    if schedule not in ("interleaved", "chimera"):  # of which chunks meet on devices
+        boundaries = GRIDS[grid][0] - 1
+        values = [slot for slot in plan.transfers() if slot.name.startswith("value")]
+        assert len(values) == 2 * boundaries * microbatches
+
+
+@pytest.mark.parametrize("schedule", ["zb-h2", "zb-v", "dualpipe", "dualpipev"])
+def test_all_other_schedules_that_keep_the_semantics(schedule: str) -> None:
+    made = program("mlp", microbatches=4, layers=8)
+    assert_is_the_step(piped(made, "2x4", 4, schedule), made)
+
+
+def test_cuts_by_costs() -> None:
+    made = program("mlp", microbatches=4, named=False)
+    run = piped(made, "2x4", 4, "1f1b", cuts="costs", cut_options={"flops-per-byte": 10})
+    assert_is_the_step(run, made)
+
+
+def test_steps_follow_each_other() -> None:
+    """The state that a step returns is where the next one wants it; what was given is gone."""
+    made = program("mlp", microbatches=4, clip=None, rate=0.1)
+    run, want = piped(made, "2x4", 4, "1f1b"), made.state
+    step, state = jax.jit(made.step), run.place(made.state, made.batch)
+    for _ in range(3):
+        old = state
+        state, _ = run(state, made.batch)
+        want, _ = step(want, made.batch)
+        assert all(leaf.is_deleted() for leaf in jax.tree.leaves(old))
+    for one, other in zip(jax.tree.leaves(want), jax.tree.leaves(state), strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-5)
+    with pytest.raises(StageError, match="array 0 of the step's arguments was donated by an earlier call"):
+        run(old, made.batch)
+
+
+def test_a_state_that_is_kept() -> None:
+    made = program("mlp", microbatches=4)
+    run = piped(made, "2x4", 4, "1f1b", donate=None)
+    state = run.place(made.state, made.batch)
+    first, second = run(state, made.batch), run(state, made.batch)
+    assert not any(leaf.is_deleted() for leaf in jax.tree.leaves(state))
+    for one, other in zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_each_state_is_on_the_devices_of_its_stage() -> None:
+    """Stacked parameters are ordinary arrays, sharded over the axis of the stages."""
+    made = program("scanned", microbatches=4)
+    run = piped(made, "2x4", 4, "1f1b")
+    state = run.place(made.state, made.batch)
+    stage = {device: i for i, row in enumerate(mesh().devices) for device in row}
+    for tree in (state, run(state, made.batch)[0]):
+        for leaf in jax.tree.leaves(tree["layers"]):
+            assert leaf.sharding.spec[0] == "stage" and len(leaf.sharding.device_set) == 8
+        homes = {key: {stage[d] for d in tree[key].sharding.device_set} for key in ("embedding", "position", "scale")}
+        assert homes == {"embedding": {0}, "position": {0}, "scale": {1}}
+
+
+def test_no_program_gathers_its_micro_batch() -> None:
+    """Each device has its examples; gradients are reduced."""
+    made = program("mlp", microbatches=4)
+    built = piped(made, "2x4", 4, "1f1b").programs(made.state, made.batch)
+    texts = {symbol: program.as_text() for (symbol, _), program in built.items()}
+    assert any("all-reduce" in text for text in texts.values())
+    for text in texts.values():
+        assert "all-gather" not in text and "collective-permute" not in text
+
+
+def whole_batch(state: Any, batch: Any) -> Any:
+    def loss(state: Any) -> jax.Array:
+        x = batch[0]
+        for number, layer in enumerate(state):
+            with jax.named_scope(f"layer{number}"):
+                x = jnp.tanh(x @ layer["w"] + layer["b"])
+        return jnp.mean((x - batch[1]) ** 2)
+
+    value, gradient = jax.value_and_grad(loss)(state)
+    return jax.tree.map(lambda old, leaf: old - 500 * leaf, state, gradient), value
+
+
+def python_loop(state: Any, batch: Any) -> Any:
+    total, value = jax.tree.map(jnp.zeros_like, state), jnp.float32(0)
+    for i in range(4):
+        part = jax.tree.map(lambda leaf, i=i: leaf[16 * i : 16 * i + 16], batch)
+        x = part[0]
+
+        def loss(state: Any, x: Any = x, part: Any = part) -> jax.Array:
+            for number, layer in enumerate(state):
+                with jax.named_scope(f"layer{number}"):
+                    x = jnp.tanh(x @ layer["w"] + layer["b"])
+            return jnp.mean((x - part[1]) ** 2)
+
+        lost, gradient = jax.value_and_grad(loss)(state)
+        total, value = jax.tree.map(jnp.add, total, gradient), value + lost
+    return jax.tree.map(lambda old, leaf: old - 100 * leaf, state, total), value
+
+
+@pytest.mark.parametrize("step", [whole_batch, python_loop])
+def test_steps_without_a_loop(step: Any) -> None:
+    plain = program("mlp", microbatches=4)
+    made = Program(step, plain.state, plain.batch)
+    assert_is_the_step(piped(made, "2x4", 4, "1f1b"), made)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"stages": 4}, "stages: expected 2, the size of the mesh's axis 'stage', got 4"),
+        ({"stages": 0}, "stages: expected a positive integer, got 0"),
+        ({"axis": "pipe"}, "axis: the mesh has no axis 'pipe'; it has stage, data"),
+        ({"donate": "all"}, "donate: expected 'state' or None, got 'all'"),
+        ({"cuts": "here"}, "cuts: expected 'names' or 'costs', got 'here'"),
+    ],
+)
+def test_mistakes_are_one_line(options: dict[str, Any], message: str) -> None:
+    given = {"stages": 2, "microbatches": 4, "mesh": mesh()} | options
+    with pytest.raises(StageError) as error:
+        pipeline(lambda state, batch: (state, batch), **given)
+    assert str(error.value) == message
+
+
+def test_mistakes_of_a_step_are_one_line() -> None:
+    made = program("mlp", microbatches=4)
+    with pytest.raises(StageError, match=r"^microbatches: expected 4, the trips of the step's loop, got 8$"):
+        piped(made, "2x4", 8, "1f1b")(made.state, made.batch)
+    with pytest.raises(StageError, match=r"^the step cannot be cut into stages: .*adds up no loss"):
+        piped(Program(lambda s, b: made.step(s, b)[0], made.state, made.batch), "2x4", 4, "1f1b")(
+            made.state, made.batch
+        )
+
+
+def test_a_plan_ends_what_nothing_reads() -> None:
+    made = program("mlp", microbatches=4)
+    plan: StepPlan = piped(made, "2x4", 4, "1f1b").plan(made.state, made.batch)
+    ended = [number for action in plan.actions for number in action.frees]
+    kept = {number for numbers in plan.results for number in numbers} | set(plan.given)
+    assert sorted(ended) == sorted(set(range(len(plan.slots))) - kept)
