@@ -8,13 +8,14 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.ir.constants import scalar_of
+from paropt.passes.ir.constants import is_zero, scalar_of
 from paropt.passes.ir.induction_variable import create
 from paropt.passes.ir.loops import Loop
 from paropt.passes.ir.op_table import is_elementwise
 from paropt.passes.ir.types import tensor_of
 from paropt.passes.rewrite.loop_edits import carry, rebuilt, uncarry
 from paropt.passes.rewrite.peel import recapture
+from paropt.passes.sharding.collectives import ADD, combiner_of
 from paropt.passes.support.traversal import defining_op, reads
 
 _CONCATENATE = "stablehlo.concatenate"
@@ -75,6 +76,8 @@ class Pieces:
     def erase_replaced(self) -> None:
         """Erases the ops that nothing reads any more."""
         for op in reversed(self._replaced):
+            for result in op.results:
+                self._known.pop(result, None)  # another value may come to be where it was
             op.erase()
         self._replaced = []
 
@@ -98,16 +101,20 @@ class Pieces:
         return new.results[0]
 
     def _summed(self, op: ir.Operation) -> bool:
-        """Reduces all elements of an array piece by piece: each begins with what the one before has come to."""
+        """Adds up all elements of an array piece by piece. Each begins with zero: XLA may add what a sum begins with
+        as often as it likes.
+        """
         tensor = tensor_of(op.results[0]) if len(op.results) == 1 else None
         if op.name != _REDUCE or tensor is None or tensor.shape or op.operands[0] not in self._known:
             return False
-        value = op.operands[1]
+        if combiner_of(op) != ADD or not is_zero(op.operands[1]):
+            return False
+        total: ir.Value | None = None
         for piece in self._known[op.operands[0]].values():
             new = op.clone()
-            new.operands[0], new.operands[1] = piece, value
-            value = new.results[0]
-        op.results[0].replace_all_uses_with(value)
+            new.operands[0] = piece
+            total = new.results[0] if total is None else create(ADD, tensor, total, new.results[0])
+        op.results[0].replace_all_uses_with(total)
         self._replaced.append(op)
         return True
 

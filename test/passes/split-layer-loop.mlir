@@ -100,7 +100,8 @@ func.func public @scanned(%ws: tensor<4x4x4xf32>, %xs: tensor<4x2x4xf32>) -> (te
 // The norm of all gradients is taken piece by piece; a reader of rows across the cut has the pieces put together.
 // CHECK-LABEL: func.func public @update_by_norm
 // CHECK:         %[[P:.*]] = stablehlo.reduce(%{{.*}} init: %{{.*}}) {{.*}} : (tensor<2x4x4xf32>, tensor<f32>) -> tensor<f32>
-// CHECK-NEXT:    %[[Q:.*]] = stablehlo.reduce(%{{.*}} init: %[[P]]) {{.*}} : (tensor<2x4x4xf32>, tensor<f32>) -> tensor<f32>
+// CHECK-NEXT:    %[[Q:.*]] = stablehlo.reduce(%{{.*}} init: %{{.*}}) {{.*}} : (tensor<2x4x4xf32>, tensor<f32>) -> tensor<f32>
+// CHECK-NEXT:    stablehlo.add %[[P]], %[[Q]] : tensor<f32>
 // CHECK:         %[[ALL:.*]] = stablehlo.concatenate {{.*}} -> tensor<4x4x4xf32>
 // CHECK-NEXT:    stablehlo.reverse %[[ALL]], dims = [0]
 func.func public @update_by_norm(%ws: tensor<4x4x4xf32>, %xs: tensor<4x2x4xf32>) -> (tensor<4x4x4xf32>, tensor<f32>) {
