@@ -109,7 +109,7 @@ def _rewrite(outer: Loop, found: dict[ir.Value, LayerLoop], stages: int) -> None
 
     block = outer.op.block
     pieces.sink([op.operation for op in outer.body.operations][:-1], split)
-    pieces.carried()
+    pieces.carry_pieces()
     ops = [op.operation for op in block.operations]
     pieces.sink(ops[ops.index(outer.op) + 1 :])
     pieces.erase_replaced()

@@ -105,6 +105,10 @@ class Pipeline:
         """What a step runs, keeps and sends."""
         return self._of(args, kwargs, jax.tree.leaves((args, kwargs))).plan
 
+    def shapes(self, /, *args: Any, **kwargs: Any) -> dict[str, jax.ShapeDtypeStruct]:
+        """The shape of each value of the plan, by its name."""
+        return dict(self._of(args, kwargs, jax.tree.leaves((args, kwargs))).cut.shapes)
+
     def programs(self, /, *args: Any, **kwargs: Any) -> dict[tuple[str, int], jax.stages.Compiled]:
         """The executables, by the name of the function and the number of the stage's devices."""
         return dict(self._of(args, kwargs, jax.tree.leaves((args, kwargs))).programs.executables)

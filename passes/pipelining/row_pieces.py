@@ -32,7 +32,7 @@ class RowRange(NamedTuple):
 class Pieces:
     """The arrays of a function that exist in pieces. Where one is read whole, it is put together.
 
-    Rows of what is made before `loop` are taken there, once.
+    Rows of what is made before `loop`, or of what is computed of such behind it, are taken once.
     """
 
     def __init__(self, loop: Loop) -> None:
@@ -46,22 +46,29 @@ class Pieces:
         self._known[value] = dict(sorted(pieces.items()))
 
     def rows_of(self, value: ir.Value, rows: RowRange) -> ir.Value:
-        """These rows of `value`, at the insertion point."""
+        """These rows of `value`, at the insertion point; what is computed element by element is, of these only."""
         if rows in self._known.get(value, {}):
             return self._known[value][rows]
-        if not self._is_before(value):
+        place = self._place_of(value)
+        if place is None:
             return _rows_of(value, rows)
         if (value, rows) not in self._taken:
-            with ir.InsertionPoint(self._loop.op):
-                self._taken[value, rows] = _rows_of(value, rows)
+            op = defining_op(value)
+            narrow = op is not None and op.block == self._loop.op.block and _is_by_elements(op)
+            with ir.InsertionPoint(place):
+                self._taken[value, rows] = self._clone(op, rows) if op is not None and narrow else _rows_of(value, rows)
         return self._taken[value, rows]
 
-    def _is_before(self, value: ir.Value) -> bool:
-        """Whether `value` is made before the loop: an argument of its function, or by an op in front of it."""
-        op = defining_op(value)
+    def _place_of(self, value: ir.Value) -> ir.Operation | None:
+        """Where rows of a value of the function are taken, once: before the loop, or where it is computed behind it."""
+        op, block = defining_op(value), self._loop.op.block
         if op is None:
-            return bool(ir.BlockArgument(value).owner == self._loop.op.block)
-        return op.block == self._loop.op.block and op.is_before_in_block(self._loop.op)
+            return self._loop.op if ir.BlockArgument(value).owner == block else None
+        if op.block != block:
+            return None
+        if op.is_before_in_block(self._loop.op):
+            return self._loop.op
+        return op if _is_by_elements(op) else None
 
     def sink(self, ops: Iterable[ir.Operation], split: Callable[[ir.Operation], bool] = lambda op: False) -> None:
         """Lets `ops` read pieces, as far as they can; others read the whole. `split` does what it will with an op."""
@@ -83,7 +90,7 @@ class Pieces:
 
     def _by_elements(self, op: ir.Operation) -> bool:
         """Computes an elementwise op of pieces."""
-        if not is_elementwise(op) or len(op.results) != 1 or len(op.regions):
+        if not _is_by_elements(op):
             return False
         known = [self._known[value] for value in op.operands if value in self._known]
         if any(each.keys() != known[0].keys() for each in known):
@@ -130,8 +137,8 @@ class Pieces:
         dimension = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0)
         return create(_CONCATENATE, value.type, *parts, dimension=dimension)
 
-    def carried(self) -> Loop:
-        """The loop, which carries pieces where what its body returns is in pieces that the last ones become."""
+    def carry_pieces(self) -> None:
+        """Lets the loop carry pieces where what its body returns is in pieces that the last ones become."""
         loop = self._loop
         nexts = list(loop.next_values.operands)
         found = {i: slices for i, v in enumerate(nexts) if v in self._known and (slices := self._slices(i))}
@@ -155,7 +162,7 @@ class Pieces:
             loop.op.results[i].replace_all_uses_with(result)
         self._after(loop, new, len(kept), found)
         self._replaced.append(loop.op)
-        return new
+        self._loop = new
 
     def _after(self, old: Loop, new: Loop, first: int, found: dict[int, dict[RowRange, ir.Operation]]) -> None:
         """What the old loop returned, in pieces."""
@@ -184,6 +191,10 @@ class Pieces:
 def is_stacked(op: ir.Operation) -> bool:
     """Whether `op` puts an array together of pieces of whole rows."""
     return op.name == _CONCATENATE and ir.IntegerAttr(op.attributes["dimension"]).value == 0
+
+
+def _is_by_elements(op: ir.Operation) -> bool:
+    return is_elementwise(op) and len(op.results) == 1 and not len(op.regions)
 
 
 def _rows_of(value: ir.Value, rows: RowRange) -> ir.Value:

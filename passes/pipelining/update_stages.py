@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 from jaxlib.mlir import ir
 
-from paropt.passes.ir.op_table import is_cheap, is_cloned
+from paropt.passes.ir.op_table import is_cheap, is_cloned, is_elementwise
 from paropt.passes.pipelining.block_graph import Through, free_ops
 from paropt.passes.pipelining.op_costs import value_bytes
 from paropt.passes.pipelining.row_pieces import is_stacked
-from paropt.passes.pipelining.step_loop import StepLoop
+from paropt.passes.pipelining.step_loop import StepLoop, from_arguments
 
 _SCALAR = 8  # bytes: what is no larger goes to where it is read
 
@@ -25,7 +25,7 @@ def _free_behind(step: StepLoop) -> set[int]:
         if any(value in sums for value in values):
             return False
         known = all(value == counted or maker.get(value, -1) < step.number or maker[value] in free for value in values)
-        return is_cloned(op) or (is_cheap(op) and known)
+        return is_cloned(op) or ((is_cheap(op) or is_elementwise(op)) and known)
 
     return {n for n in free_ops(step.around, is_free) if n > step.number}
 
@@ -43,7 +43,7 @@ def update_stages(step: StepLoop, homes: Mapping[ir.Value, int]) -> dict[int, in
     the loop reads, such as momenta, go where they are read first.
     """
     through = Through(step.around, _free_behind(step))
-    places, arguments = dict(homes), set(step.arguments)
+    places, given = dict(homes), from_arguments(step)
     found: dict[int, int] = {}
     for n in range(step.number + 1, len(step.around.ops)):
         if n in through.free or is_joined(step, n):
@@ -56,7 +56,6 @@ def update_stages(step: StepLoop, homes: Mapping[ir.Value, int]) -> dict[int, in
         else:
             stage = max((places[value] for value in known), default=0)
         found[n] = stage
-        given = (v for v in sources if v in arguments or step.around.maker.get(v, n) < step.number)
-        for value in (*step.around.ops[n].results, *given):
+        for value in (*step.around.ops[n].results, *(v for v in sources if v in given)):
             places.setdefault(value, stage)
     return found

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from jax.sharding import Mesh
 from programs.layered_steps import Program, program
@@ -212,3 +213,29 @@ def test_a_plan_ends_what_nothing_reads() -> None:
     ended = [number for action in plan.actions for number in action.frees]
     kept = {number for numbers in plan.results for number in numbers} | set(plan.given)
     assert sorted(ended) == sorted(set(range(len(plan.slots))) - kept)
+
+
+@pytest.mark.parametrize("name", ["mlp", "scanned"])
+def test_adamw_with_clipping_sends_scalars_and_tied_sums(name: str) -> None:
+    """Moments are where their parameter is, row by row where that is stacked."""
+    made = program(name, microbatches=4)
+    optimizer = optax.chain(optax.clip_by_global_norm(0.5), optax.adamw(1e-2))
+
+    def step(state: Any, batch: Any) -> Any:
+        parameters, moments = state
+        new, value = made.step(parameters, batch)
+        gradient = jax.tree.map(jnp.subtract, parameters, new)
+        updates, moments = optimizer.update(gradient, moments, parameters)
+        return (optax.apply_updates(parameters, updates), moments), value
+
+    state = (made.state, optimizer.init(made.state))
+    run = piped(Program(step, state, made.batch), "2x4", 4, "1f1b")
+    want, got = jax.jit(step)(state, made.batch), run(run.place(state, made.batch), made.batch)
+    for one, other in zip(jax.tree.leaves(want), jax.tree.leaves(got), strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-6)
+    plan = run.plan(state, made.batch)
+    shapes = run.shapes(state, made.batch)
+    sizes = {slot.name: shapes[slot.name].size for slot in plan.transfers()}
+    assert {size for name, size in sizes.items() if name.startswith("update")} == {1}
+    tied = [name for name in sizes if name.startswith("carried")]
+    assert len(tied) == (1 if name == "scanned" else 0)
