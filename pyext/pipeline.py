@@ -15,6 +15,7 @@ from paropt.schedules import Schedule, schedule
 from paropt.stages.cut_step import CutStep, cut_step
 from paropt.stages.driver import Driver
 from paropt.stages.stage_programs import Placement, StagePrograms, require_stages
+from paropt.stages.stage_report import StageReport, report_of
 from paropt.stages.step_plan import StageError, StepPlan
 
 __all__ = ["StageError", "pipeline"]
@@ -104,6 +105,11 @@ class Pipeline:
     def plan(self, /, *args: Any, **kwargs: Any) -> StepPlan:
         """What a step runs, keeps and sends."""
         return self._of(args, kwargs, jax.tree.leaves((args, kwargs))).plan
+
+    def report(self, /, *args: Any, **kwargs: Any) -> StageReport:
+        """What each stage computes, holds and sends: print it, or take `as_dict()`."""
+        built = self._of(args, kwargs, jax.tree.leaves((args, kwargs)))
+        return report_of(built.cut, built.plan, built.programs.executables)
 
     def shapes(self, /, *args: Any, **kwargs: Any) -> dict[str, jax.ShapeDtypeStruct]:
         """The shape of each value of the plan, by its name."""

@@ -25,10 +25,13 @@ class Costs:
         return len(self.work)
 
     def stage(self, start: int, end: int) -> float:
-        """The cost of a stage of ops `start` to `end`; infinite where it needs too much memory."""
+        """The cost of a stage of ops `start` to `end`; infinite where it needs too much memory.
+
+        It sends to the next stage while it receives from the one before.
+        """
         if sum(self.memory[start:end]) > self.most_memory:
             return float("inf")
-        return sum(self.work[start:end]) + self.crossing[start] + self.crossing[end]
+        return sum(self.work[start:end]) + max(self.crossing[start], self.crossing[end])
 
 
 def cut_points(costs: Costs, stages: int, candidates: Sequence[int]) -> list[int] | None:
@@ -40,7 +43,7 @@ def cut_points(costs: Costs, stages: int, candidates: Sequence[int]) -> list[int
     positions = np.array(sorted({0, *candidates, len(costs)}))
     work, memory = (np.concatenate([[0.0], np.cumsum(each)])[positions] for each in (costs.work, costs.memory))
     crossing = np.asarray(costs.crossing, float)[positions]
-    spans = work[None, :] - work[:, None] + crossing[None, :] + crossing[:, None]
+    spans = work[None, :] - work[:, None] + np.maximum(crossing[None, :], crossing[:, None])
     impossible = np.tri(len(positions), dtype=bool) | (memory[None, :] - memory[:, None] > costs.most_memory)
     spans[impossible] = np.inf
     worst = _path(spans, stages, np.maximum)

@@ -9,6 +9,7 @@ from jaxlib.mlir import ir
 
 from paropt.hook.module_call import Function, shape_of
 from paropt.modules.modules import bytecode_of, optimize
+from paropt.passes.pipelining.op_costs import flops_of
 from paropt.passes.pipelining.stage_manifest import StageManifest, StageProgram, read_stages
 from paropt.passes.support.remarks import Remark
 from paropt.stages.step_plan import StageError
@@ -24,6 +25,7 @@ class CutStep:
     manifest: StageManifest
     remarks: list[Remark]
     shapes: dict[str, jax.ShapeDtypeStruct]  # of each value that functions take or return
+    flops: dict[str, int]  # of each function
     out_tree: Any
 
     def function(self, program: StageProgram) -> Callable[..., list[Any]]:
@@ -54,9 +56,9 @@ def cut_step(
     if manifest.counting.trips != microbatches:
         wanted = manifest.counting.trips
         raise StageError(f"microbatches: expected {wanted}, the trips of the step's loop, got {microbatches}")
-    return CutStep(
-        bytecode_of(module), manifest, remarks, _shapes(module, manifest), jax.tree.structure(lowered.out_info)
-    )
+    shapes, flops = _shapes(module, manifest), _flops(module, manifest)
+    out_tree: Any = jax.tree.structure(lowered.out_info)
+    return CutStep(bytecode_of(module), manifest, remarks, shapes, flops, out_tree)
 
 
 def _manifest(module: Any) -> StageManifest | None:
@@ -72,6 +74,12 @@ def _shapes(module: Any, manifest: StageManifest) -> dict[str, jax.ShapeDtypeStr
         found |= dict(zip(program.arguments, map(shape_of, types.inputs), strict=True))
         found |= dict(zip(program.results, map(shape_of, types.results), strict=True))
     return found
+
+
+def _flops(module: Any, manifest: StageManifest) -> dict[str, int]:
+    symbols = ir.SymbolTable(module.operation)
+    bodies = {each.symbol: symbols[each.symbol].operation.regions[0].blocks[0] for each in manifest.programs}
+    return {name: sum(flops_of(op.operation) for op in body.operations) for name, body in bodies.items()}
 
 
 def _types(function: Any) -> ir.FunctionType:

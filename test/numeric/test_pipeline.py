@@ -239,3 +239,19 @@ def test_adamw_with_clipping_sends_scalars_and_tied_sums(name: str) -> None:
     assert {size for name, size in sizes.items() if name.startswith("update")} == {1}
     tied = [name for name in sizes if name.startswith("carried")]
     assert len(tied) == (1 if name == "scanned" else 0)
+
+
+def test_a_report_has_what_the_plan_says() -> None:
+    made = program("mlp", microbatches=4, layers=8)
+    run = piped(made, "4x2", 4, "1f1b")
+    report = run.report(made.state, made.batch)
+    found = report.as_dict()
+    layer = 4 * (16 * 16 + 16)
+    assert [row["state_bytes"] for row in found["stages"]] == [2 * layer] * 4
+    assert [row["peak_live"] for row in found["places"]] == [4, 3, 2, 1]
+    activation = 64 // 4 * 16 * 4
+    scalars = 4  # the norm of the gradients, which goes up, and comes back
+    assert found["places"][1]["sent"] == {0: 4 * activation, 2: 4 * activation + scalars}
+    flops = [row["flops"]["forward"] for row in found["stages"]]
+    assert max(flops) < 1.1 * min(flops)
+    assert str(report).startswith("1f1b, 4 stages, 4 micro-batches\n  stage 0 on devices 0: forward ")

@@ -1,0 +1,115 @@
+"""What each stage of a pipeline computes, holds and sends: as text, and as numbers for JSON."""
+
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from paropt.stages.cut_step import CutStep
+from paropt.stages.step_plan import StepPlan
+
+_OF_TRIPS = ("forward", "backward", "weights")
+
+
+@dataclass(frozen=True)
+class StageRow:
+    """One stage of the model."""
+
+    stage: int
+    place: int  # the group of devices that runs it
+    flops: dict[str, int]  # of one micro-batch, by phase
+    state_bytes: int  # of the state that it keeps between steps
+
+
+@dataclass(frozen=True)
+class PlaceRow:
+    """The devices of one place in the pipeline."""
+
+    place: int
+    peak_live: int  # micro-batches, of one chunk each, that wait for their backward
+    peak_bytes: int  # of values of micro-batches, on all devices of the place together
+    temporary_bytes: int  # of the program that needs most beside them, on one device; 0 where XLA does not say
+    sent: dict[int, int] = field(default_factory=dict)  # bytes to each other place, in one step
+
+
+@dataclass(frozen=True)
+class StageReport:
+    """A pipeline in numbers. `str()` is a table; `as_dict()` is for JSON."""
+
+    schedule: str
+    microbatches: int
+    stages: list[StageRow]
+    places: list[PlaceRow]
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        lines = [f"{self.schedule}, {len(self.stages)} stages, {self.microbatches} micro-batches"]
+        for row in self.stages:
+            work = ", ".join(f"{kind} {flops:,} FLOP" for kind, flops in row.flops.items())
+            lines.append(f"  stage {row.stage} on devices {row.place}: {work}; state {row.state_bytes:,} bytes")
+        for place in self.places:
+            sent = "".join(f"; to {other}: {size:,} bytes" for other, size in sorted(place.sent.items()))
+            kept = f"at most {place.peak_live} micro-batches, {place.peak_bytes:,} bytes"
+            lines.append(f"  devices {place.place}: {kept}, {place.temporary_bytes:,} temporary{sent}")
+        return "\n".join(lines)
+
+
+def report_of(cut: CutStep, plan: StepPlan, executables: dict[tuple[str, int], Any]) -> StageReport:
+    live, peak, sent = plan.peak_live(), peak_bytes(cut, plan), sent_bytes(cut, plan)
+    places = [
+        PlaceRow(place, live[place], peak[place], _temporary(executables, place), sent[place])
+        for place in range(len(plan.schedule.devices))
+    ]
+    return StageReport(plan.schedule.name, plan.schedule.microbatches, _stages(cut, plan), places)
+
+
+def _stages(cut: CutStep, plan: StepPlan) -> list[StageRow]:
+    rows = []
+    for stage in range(cut.manifest.stages):
+        programs = [program for program in cut.manifest.programs if program.stage == stage]
+        flops: dict[str, int] = {each.kind: cut.flops[each.symbol] for each in programs if each.kind in _OF_TRIPS}
+        rows.append(StageRow(stage, plan.place_of(stage), flops, _state(cut, plan, stage)))
+    return rows
+
+
+def _state(cut: CutStep, plan: StepPlan, stage: int) -> int:
+    """The bytes of what the stage makes new in each step."""
+    made = {name for each in cut.manifest.programs if each.stage == stage for name in each.results}
+    joined = {f"argument{old}" for old, new in cut.manifest.states if cut.manifest.results[new] in cut.manifest.joined}
+    olds = (old for old, new in plan.new_values.items() if new in made and old not in joined)
+    return sum(size_of(cut.shapes[old]) for old in olds)
+
+
+def size_of(shape: Any) -> int:
+    return prod(shape.shape) * int(np.dtype(shape.dtype).itemsize)
+
+
+def peak_bytes(cut: CutStep, plan: StepPlan) -> list[int]:
+    """For each place, the most bytes of values of micro-batches at once."""
+    now, most = Counter[int](), Counter[int]()
+    for action in plan.actions:
+        for number, sign in (*((n, 1) for n in action.outputs), *((n, -1) for n in action.frees)):
+            slot = plan.slots[number]
+            if slot.microbatch >= 0 and slot.name != "trip":
+                now[slot.place] += sign * size_of(cut.shapes[slot.name])
+                most[slot.place] = max(most[slot.place], now[slot.place])
+    return [most[place] for place in range(len(plan.schedule.devices))]
+
+
+def sent_bytes(cut: CutStep, plan: StepPlan) -> list[dict[int, int]]:
+    """For each place, the bytes that it sends to each other in one step."""
+    found: list[Counter[int]] = [Counter() for _ in plan.schedule.devices]
+    for action in plan.actions:
+        if action.what == "send":
+            slot = plan.slots[action.inputs[0]]
+            found[slot.place][action.place] += size_of(cut.shapes[slot.name])
+    return [dict(each) for each in found]
+
+
+def _temporary(executables: dict[tuple[str, int], Any], place: int) -> int:
+    stats = [each.memory_analysis() for (_, where), each in executables.items() if where == place]
+    return max((int(each.temp_size_in_bytes) for each in stats if each is not None), default=0)
