@@ -11,6 +11,7 @@ import pytest
 from jax.sharding import Mesh
 from programs.layered_steps import Program, program
 
+from paropt.clusters import targets
 from paropt.pipeline import Pipeline, StageError, pipeline
 from paropt.schedules import simulate
 from paropt.stages.step_plan import StepPlan
@@ -128,6 +129,22 @@ def test_no_program_gathers_its_micro_batch() -> None:
     assert any("all-reduce" in text for text in texts.values())
     for text in texts.values():
         assert "all-gather" not in text and "collective-permute" not in text
+
+
+def test_one_device_for_each_stage() -> None:
+    made = program("mlp", microbatches=4)
+    alone = Mesh(np.array(jax.devices()[:2]), ("stage",))
+    assert_is_the_step(pipeline(made.step, stages=2, microbatches=4, mesh=alone), made)
+
+
+@pytest.mark.parametrize("target", ["cpu:8", "tpu:v5e:2x4", "gpu:h100:1x1x8"])
+def test_stages_are_compiled_for_devices_that_are_not_there(target: str) -> None:
+    made = program("mlp", microbatches=4)
+    devices = targets.get(target).devices
+    away = Mesh(np.array(devices).reshape(2, 4), ("stage", "data"))
+    run = pipeline(made.step, stages=2, microbatches=4, mesh=away).compile(made.state, made.batch)
+    kinds = {symbol.rpartition("_")[0] for symbol, _ in run.programs(made.state, made.batch)}
+    assert kinds == {"init", "rows", "forward", "backward", "update", "update_0"}
 
 
 def whole_batch(state: Any, batch: Any) -> Any:

@@ -97,7 +97,7 @@ func.func public @scanned(%ws: tensor<4x4x4xf32>, %xs: tensor<4x2x4xf32>) -> (te
   return %new, %g#2 : tensor<4x4x4xf32>, tensor<f32>
 }
 
-// The norm of all gradients is taken piece by piece; a reader of rows across the cut has the pieces put together.
+// A sum of all elements is taken piece by piece; a reader of rows across the cut has the pieces put together.
 // CHECK-LABEL: func.func public @update_by_norm
 // CHECK:         %[[P:.*]] = stablehlo.reduce(%{{.*}} init: %{{.*}}) {{.*}} : (tensor<2x4x4xf32>, tensor<f32>) -> tensor<f32>
 // CHECK-NEXT:    %[[Q:.*]] = stablehlo.reduce(%{{.*}} init: %{{.*}}) {{.*}} : (tensor<2x4x4xf32>, tensor<f32>) -> tensor<f32>
@@ -157,7 +157,7 @@ func.func public @update_by_norm(%ws: tensor<4x4x4xf32>, %xs: tensor<4x2x4xf32>)
     %nm = stablehlo.add %m, %i1 : tensor<i32>
     stablehlo.return %nm, %na, %ns : tensor<i32>, tensor<4x4x4xf32>, tensor<f32>
   }
-  %sq = stablehlo.multiply %g#1, %g#1 : tensor<4x4x4xf32>
+  %sq = stablehlo.sign %g#1 : tensor<4x4x4xf32>
   %n = stablehlo.reduce(%sq init: %z) applies stablehlo.add across dimensions = [0, 1, 2] : (tensor<4x4x4xf32>, tensor<f32>) -> tensor<f32>
   %nb = stablehlo.broadcast_in_dim %n, dims = [] : (tensor<f32>) -> tensor<4x4x4xf32>
   %u = stablehlo.multiply %g#1, %nb : tensor<4x4x4xf32>
