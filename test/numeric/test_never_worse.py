@@ -14,26 +14,33 @@ from paropt.clusters.targets import get
 from paropt.hlo.census import census
 from paropt.hlo.traffic import traffic
 
-SIZES = Sizes(width=32)
+# Of smaller arrays, XLA:GPU's packing of buffers decides: some 8 kB, up to a tenth of all.
+SIZES = Sizes(width=128)
+CPU, TPU, GPU = "cpu:8", "tpu:v5e:2x4", "gpu:h100:1x1x8"
 PROGRAMS = {name: LAYERS[name] for name in LAYERS if not name.startswith("explicit")}
 PROGRAMS |= {name: MATRIX[name] for name in ("plain_mlp_p6", "plain_mlp_p7", "plain_transformer_p6")}
 
-# Where the executable holds more temporary memory, how much more at most, and why. A row that is no longer needed fails.
-HOLDS_MORE = {
-    ("adapters_p21", "gpu:h100:1x1x8"): (1.1, "the sums of adapters leave the loop: what it carries is there twice"),
-    ("experts_p20", "gpu:h100:1x1x8"): (1.1, "the loss leaves the loop: XLA holds one activation more at a time"),
-}
 # XLA:TPU holds as much, or nothing, beside arrays, which changes with any constraint: by width, too.
-SCRATCH = {"tpu:v5e:2x4": 548_352}
+SCRATCH = {TPU: 548_352}
 
 # Where more collectives run, how many more, and why. A row that is no longer needed fails.
 _APART = (
     "XLA combines the loss and gradients; over the slow axis one collective runs, and one of losses, instead of four"
 )
-RUNS_MORE = {("plain_mlp_p7", "cpu:8"): (2, _APART), ("plain_mlp_p7", "gpu:h100:1x1x8"): (2, _APART)}
+_HALF = "reduce_scatters, each by itself, in place of one all_reduce, send half the bytes"
+_FUSED = "XLA:TPU fuses the reduce_scatters of a layer where it makes them itself, and not those that are written"
+RUNS_MORE = {
+    ("plain_mlp_p7", CPU): (2, _APART),
+    ("plain_mlp_p7", GPU): (2, _APART),
+    ("plain_mlp_p7", TPU): (1, _HALF),
+    ("plain_transformer_p6", TPU): (10, _HALF),
+    ("blocks_p17", TPU): (9, _FUSED),
+    ("half_blocks_p17", TPU): (9, _FUSED),
+    ("llama_p19", TPU): (9, _FUSED),
+}
 
 
-@pytest.mark.parametrize("target", ["cpu:8", "tpu:v5e:2x4", "gpu:h100:1x1x8"])
+@pytest.mark.parametrize("target", [CPU, TPU, GPU])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_sends_and_holds_no_more(name: str, target: str) -> None:
     available(target)
@@ -49,15 +56,12 @@ def test_sends_and_holds_no_more(name: str, target: str) -> None:
     assert runs - run <= more
     assert (runs > run) == ((name, target) in RUNS_MORE)
     held, holds = (compiled.memory_analysis().temp_size_in_bytes for compiled in (alone, ours))
-    allowed, _ = HOLDS_MORE.get((name, target), (1.02, ""))
-    scratch = SCRATCH.get(target, 0)
-    assert holds <= allowed * held + scratch
-    assert (holds > 1.02 * held + scratch) == ((name, target) in HOLDS_MORE)
+    assert holds <= 1.02 * held + SCRATCH.get(target, 0)
 
 
 def test_what_a_budget_leaves_in_the_loop_stays_as_it_is() -> None:
     """A reduce_scatter in a loop over layers is not written in another form where it does not leave the loop."""
-    target = "tpu:v5e:2x4"
+    target = TPU
     available(target)
     program = LAYERS["explicit_half_blocks_p17"](Sizes(width=64), devices=get(target).devices)
     passes = "grad-sync{policy=auto memory-budget=1}"
