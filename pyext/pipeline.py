@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 
 from paropt.hook.lowering import is_foreign
 from paropt.passes.support.remarks import Remark
-from paropt.schedules import Schedule, schedule
+from paropt.schedules import SCHEDULES, Schedule, schedule
 from paropt.stages.cut_step import CutStep, cut_step
 from paropt.stages.driver import Driver
 from paropt.stages.stage_programs import Placement, StagePrograms, require_stages
@@ -66,7 +66,12 @@ def pipeline(
 
 
 def _schedule(name: str, stages: int, microbatches: int, chunks: int | None) -> Schedule:
-    return schedule(name, stages=stages, microbatches=microbatches, chunks=chunks)
+    table = schedule(name, stages=stages, microbatches=microbatches, chunks=chunks)
+    if SCHEDULES[name].semantics == "asynchronous":
+        raise StageError(f"schedule: {name} updates weights after each micro-batch, which is another step")
+    if table.token_slices > 1:
+        raise StageError(f"schedule: {name} cuts sequences, which no stage can; the simulator knows it only")
+    return table
 
 
 class Pipeline:

@@ -190,6 +190,14 @@ def test_steps_without_a_loop(step: Any) -> None:
         ({"stages": 0}, "stages: expected a positive integer, got 0"),
         ({"axis": "pipe"}, "axis: the mesh has no axis 'pipe'; it has stage, data"),
         ({"donate": "all"}, "donate: expected 'state' or None, got 'all'"),
+        (
+            {"schedule": "pipedream"},
+            "schedule: pipedream updates weights after each micro-batch, which is another step",
+        ),
+        (
+            {"schedule": "terapipe"},
+            "schedule: terapipe cuts sequences, which no stage can; the simulator knows it only",
+        ),
         ({"cuts": "here"}, "cuts: expected 'names' or 'costs', got 'here'"),
     ],
 )
