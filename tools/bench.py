@@ -32,7 +32,7 @@ PROGRAMS = MATRIX | LAYERS
 ONCE = "grad-sync{policy=once}"
 STEP_TIMES = (
     *(bench_times.Step(name) for name in ("explicit_mlp_p0", "explicit_mlp_p1")),
-    *(bench_times.Step(name, passes) for name in ("blocks_p17", "blocks_p18") for passes in ("grad-sync", ONCE)),
+    *(bench_times.Step(name, passes, 9) for name in ("blocks_p17", "blocks_p18") for passes in ("grad-sync", ONCE)),
 )
 PAIRS = 25
 
