@@ -14,6 +14,7 @@ from numeric.user_steps import (
     CLASSES,
     EXAMPLES,
     MICRO_BATCHES,
+    SCATTERS_WRITTEN,
     WIDTH,
     Case,
     accumulated,
@@ -151,7 +152,7 @@ SCATTERED = (
 @pytest.mark.parametrize("name", CASES)
 def test_reduced_once(name: str) -> None:
     wanted = CASES[name]
-    before, after, _ = compared(wanted)
+    before, after, _ = compared(wanted._replace(passes=SCATTERS_WRITTEN))
     assert before.sync_in_loop == MICRO_BATCHES * wanted.after + wanted.within
     assert (after.sync_in_loop, after.sync_bytes) == (wanted.within, wanted.within + wanted.after)
     assert after.total("reduce-scatter").bytes == (wanted.within if name in SCATTERED else 0)
@@ -202,7 +203,9 @@ def test_partly_reduced_in_the_loop(summed: tuple[str, ...], sizes: tuple[int, .
 
 def test_gathered_once() -> None:
     """Of two column-parallel products, the second and its gradient both read the same gathered activations."""
-    before, after, _ = compared(case(fully_sharded, MIXED, ("data", "model"), ("data", "model"), 0))
+    before, after, _ = compared(
+        case(fully_sharded, MIXED, ("data", "model"), ("data", "model"), 0)._replace(passes=SCATTERS_WRITTEN)
+    )
     assert before.total("all-gather").in_loops == after.total("all-gather").in_loops > 0
     assert after.total("reduce-scatter").bytes == MICRO_BATCHES * ALL // 2 < before.sync_in_loop
 
@@ -228,7 +231,7 @@ def test_scattered_in_the_loop(names: tuple[str, ...], narrow: bool) -> None:
     w = placed(integers(16, WIDTH), "data", columns, mesh=mesh)
     examples = tuple(name for name in names if name != "tensor")
     batches = placed(integers(MICRO_BATCHES, EXAMPLES, 16), None, examples, mesh=mesh)
-    before, after, _ = compared(Case(step, (w, batches), mesh=mesh))
+    before, after, _ = compared(Case(step, (w, batches), mesh=mesh, passes=SCATTERS_WRITTEN))
     whole = 4 * 16 * WIDTH // (2 if columns else 1)
     over_replicas = whole // mesh.shape["data"] if "replica" in names else 0
     assert before.sync_in_loop == MICRO_BATCHES * whole

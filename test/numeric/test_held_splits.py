@@ -12,7 +12,7 @@ from numeric.user_steps import (
     MESH,
     MICRO_BATCHES,
     OTHER_KINDS,
-    SCATTERED,
+    SCATTERS_WRITTEN,
     WIDTH,
     Case,
     accumulated,
@@ -132,7 +132,7 @@ def test_few_rows_of_a_table_are_gathered_as_xla_does(rows: int) -> None:
     def step(table: jax.Array, tokens: jax.Array) -> jax.Array:
         return table - accumulated(jax.grad(lambda table, x: (table[x] ** 2).sum()), table, tokens)
 
-    before, after, _ = compared(Case(step, (table, tokens), passes=SCATTERED))
+    before, after, _ = compared(Case(step, (table, tokens), passes=SCATTERS_WRITTEN))
     assert after.total().wire <= before.total().wire
     assert (after.total("reduce-scatter").ops > 0) == (rows == 8)
 

@@ -13,7 +13,7 @@ from jax import lax
 from numeric.user_steps import (
     EXAMPLES,
     MICRO_BATCHES,
-    SCATTERED,
+    SCATTERS_WRITTEN,
     WIDTH,
     Case,
     accumulated,
@@ -108,7 +108,7 @@ def test_gradients_are_right_and_nothing_else_is_gathered(name: str) -> None:
     def step(w: Any, x: Any) -> Any:
         return jax.tree.map(lambda a, b: a - b / 8, w, accumulated(jax.grad(loss), w, x))
 
-    before, after, _ = compared(Case(step, (parameters, examples), tolerance=1e-5, passes=SCATTERED))
+    before, after, _ = compared(Case(step, (parameters, examples), tolerance=1e-5, passes=SCATTERS_WRITTEN))
     assert after.total("all-reduce").in_loops == 0 < before.total("all-reduce").in_loops
     assert after.sync_bytes < before.sync_bytes
 

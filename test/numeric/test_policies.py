@@ -14,12 +14,12 @@ from paropt.passes.support.pipeline import Pipeline
 from paropt.policies import Policies, with_options
 
 SIZES = Sizes(width=64)
-SCATTERED = "grad-sync{scatters=written}"  # of XLA:CPU, too, which is left small ones otherwise
+SCATTERS_WRITTEN = "grad-sync{scatters=written}"  # of XLA:CPU, too, which is left small ones otherwise
 
 
 def compared(name: str, memory_budget: int | None) -> Policies:
     program = MATRIX[name](SIZES)
-    return paropt.policies(program.step, *program.args, memory_budget=memory_budget, plans=0, passes=SCATTERED)
+    return paropt.policies(program.step, *program.args, memory_budget=memory_budget, plans=0, passes=SCATTERS_WRITTEN)
 
 
 @pytest.mark.parametrize("name", ["plain_mlp_p6", "explicit_mlp_p6", "plain_mlp_p7"])

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 from jax import lax
-from numeric.user_steps import EXAMPLES, MICRO_BATCHES, SCATTERED, WIDTH, Case, compared, integers, placed
+from numeric.user_steps import EXAMPLES, MICRO_BATCHES, SCATTERS_WRITTEN, WIDTH, Case, compared, integers, placed
 from programs.program import Tree, mesh_of
 
 
@@ -32,6 +32,6 @@ def test_layers_of_which_xla_gathers_the_parameters_are_split_as_it_does() -> No
     )
     batches = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, "data", mesh=mesh)
     exchanges = ("all-to-all", "collective-permute")
-    case = Case(step, (w, momentum, batches), tolerance=1e-5, not_to_grow=exchanges, passes=SCATTERED)
+    case = Case(step, (w, momentum, batches), tolerance=1e-5, not_to_grow=exchanges, passes=SCATTERS_WRITTEN)
     before, after, _ = compared(case)
     assert after.total().wire < before.total().wire

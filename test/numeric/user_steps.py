@@ -48,7 +48,7 @@ class Case(NamedTuple):
 
 
 # Reduce_scatters of all sizes are written, as for other targets: XLA:CPU is left those of little bytes.
-SCATTERED = "grad-sync{scatters=written}"
+SCATTERS_WRITTEN = "grad-sync{scatters=written}"
 
 
 def reduced_once(case: Case) -> tuple[paropt.audit, paropt.audit]:
