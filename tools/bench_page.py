@@ -62,10 +62,10 @@ PARTS_REASON = (
     "Where the processor's time goes, of the plain program with 24 layers (148 gradients), stage by stage. No stage "
     "has a hot spot: beside Shardy, they are Python calls and reads through MLIR's bindings, of each op for the copy "
     "that Shardy gets (in XLA's order, without identities), and of some five ops for each gradient in each stage. Two "
-    "things would remove them. A binding that returns names, operands and results of a block in one call, or the copy "
-    "made in C++, would take less than the one read of each op. And one linearity analysis for `fuse-all-reduces`, "
-    "`defer-sync` and `annotate-unreduced` would ask the law of an op once, and not in each of them; but they are "
-    "stages of a pipeline, each may run alone, and the module changes between them."
+    "things would remove most of it. A copy made in C++, or from a binding that returns names, operands and results of "
+    "a block in one call, need not take longer than the one read of each op. And one linearity analysis for "
+    "`fuse-all-reduces`, `defer-sync` and `annotate-unreduced` would ask the law of an op once, and not in each of "
+    "them; but they are stages of a pipeline, each may run alone, and the module changes between them."
 )
 
 LEGEND = """\
