@@ -14,6 +14,7 @@ from numeric.user_steps import (
     EXAMPLES,
     MICRO_BATCHES,
     OTHER_KINDS,
+    SCATTERS_WRITTEN,
     WIDTH,
     Case,
     accumulated,
@@ -156,7 +157,13 @@ def test_reduced_once(name: str) -> None:
 
 def test_open_shards_are_scattered() -> None:
     """Which other axis splits them, Shardy finds."""
-    _, after, _ = compared(Case(of_gradients("data", OPEN), (weights(("data", "model"), ("data", "model")), BATCHES)))
+    _, after, _ = compared(
+        Case(
+            of_gradients("data", OPEN),
+            (weights(("data", "model"), ("data", "model")), BATCHES),
+            passes=SCATTERS_WRITTEN,
+        )
+    )
     assert after.total("reduce-scatter").in_loops == MICRO_BATCHES * HALF
 
 
@@ -185,7 +192,9 @@ def test_gradients_that_would_be_gathered_are_not_scattered() -> None:
 
         return jax.tree.map(jnp.subtract, w, accumulated(gradient, w, batches))
 
-    before, after, _ = compared(Case(step, (weights(("data", "model"), ("model", "data")), BATCHES)))
+    before, after, _ = compared(
+        Case(step, (weights(("data", "model"), ("model", "data")), BATCHES), passes=SCATTERS_WRITTEN)
+    )
     assert after.total("collective-permute").in_loops == before.total("collective-permute").in_loops > 0
     assert after.total("reduce-scatter").in_loops == MICRO_BATCHES * 2 * BYTES // 2  # of the first weight
     assert after.sync_bytes <= before.sync_bytes
@@ -207,7 +216,7 @@ def test_parameters_are_gathered_once() -> None:
 
         return jax.tree.map(jnp.subtract, w, accumulated(jax.grad(loss), w, batches))
 
-    before, after, _ = compared(Case(step, (w, batches), tolerance=1e-6))
+    before, after, _ = compared(Case(step, (w, batches), tolerance=1e-6, passes=SCATTERS_WRITTEN))
     assert before.total("all-gather").bytes == after.total("all-gather").bytes > 0
     assert after.total("reduce-scatter").in_loops > 0
 
@@ -219,7 +228,7 @@ def test_what_is_split_by_positions_is_scattered() -> None:
     def step(w: Any, batches: jax.Array) -> Any:
         return jax.tree.map(jnp.subtract, w, sequences(w, batches))
 
-    before, after, _ = compared(Case(step, (weights_of_both, SEQUENCES)))
+    before, after, _ = compared(Case(step, (weights_of_both, SEQUENCES), passes=SCATTERS_WRITTEN))
     assert after.total("reduce-scatter").in_loops == MICRO_BATCHES * HALF
     assert after.sync_bytes <= before.sync_bytes and after.peak_memory < before.peak_memory
 
