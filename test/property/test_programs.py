@@ -189,12 +189,16 @@ def test_generator_makes_the_shapes_that_matter(has: Callable[[ir.Operation], bo
 FOR_ALL_DEVICES = {"annotate-unreduced": "grad-sync", "merge-repeated-ops": "merge-repeated-ops"}
 AFTER = {"decompose-all-reduces": "compose-all-reduces,decompose-all-reduces"}
 OWN_GENERATOR = {"fuse-loops": loop_pairs}
-# Nor whole batches: test_whole_batch.py does; nor sharded parameters: test_sharded_models.py does.
+# Nor whole batches: test_whole_batch.py does; nor sharded parameters: test_sharded_models.py does; nor training steps
+# with layers: test_stage_cuts.py does.
 ELSEWHERE = (
     "expose-all-reduces",
     "annotate-contract",
     "annotate-shardings",
+    "cut-stages",
     "hoist-gathers",
+    "outline-stages",
+    "split-layer-loop",
     "split-mesh-axis",
     "split-microbatches",
 )
