@@ -17,7 +17,7 @@ from paropt.passes.outline.manifest import MANIFEST, Manifest, written
 from paropt.passes.outline.stages import Stages, body_of, inputs_of, row, stages_of
 from paropt.passes.sharding.shardings import MANUAL, SHARDING, read_sharding
 from paropt.passes.state.contract import gradients_of, states_of
-from paropt.passes.state.updates import ancestors
+from paropt.passes.state.updates import accumulates, ancestors
 from paropt.passes.support.registry import register
 from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.support.traversal import captured, defining_op, ops_of, parent_of, terminator_of
@@ -149,16 +149,7 @@ def _loops(signature: Signature) -> list[Loop]:
     function = signature.function
     blocks = [op.regions[0].blocks[0] for op in (function, *ops_of(function, MANUAL))]
     found = [Loop(op) for op in ops_of(function, WHILE) if op.block in blocks]
-    return [loop for loop in found if any(_adds_up(loop, i) for i in range(len(loop.op.operands)))]
-
-
-def _adds_up(loop: Loop, position: int) -> bool:
-    """Whether the next value is computed from the last one and from something else than numbers."""
-    last, following = loop.body.arguments[position], loop.next_values.operands[position]
-    tensor = tensor_of(last)
-    if tensor is None or isinstance(tensor.element_type, ir.IntegerType):
-        return False
-    return last != following and any(value == last for value, _ in ancestors(following))
+    return [loop for loop in found if any(accumulates(loop, i) for i in range(len(loop.op.operands)))]
 
 
 def _only(loops: list[Loop], signature: Signature) -> Loop:

@@ -1,8 +1,9 @@
 """Counts what programs with sharded parameters send, per axis of the mesh: gathers of parameters, sums of gradients."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, NamedTuple
 
 import jax
@@ -113,7 +114,7 @@ def _whole(leaf: Any, mesh: Any, batch: Sequence[str]) -> tuple[float, int]:
     """Bytes of an array per device when it is gathered over the batch's axes, and over how many devices."""
     axes = _axes(leaf)
     stay = [mesh[axis] for axis in axes if axis not in batch]
-    return leaf.size * leaf.dtype.itemsize / _product(stay), _product(mesh[axis] for axis in axes if axis in batch)
+    return leaf.size * leaf.dtype.itemsize / prod(stay), prod(mesh[axis] for axis in axes if axis in batch)
 
 
 def _gathered(leaf: Any, batch: Sequence[str], mesh: Any) -> float:
@@ -124,15 +125,8 @@ def _gathered(leaf: Any, batch: Sequence[str], mesh: Any) -> float:
 def _reduced(leaf: Any, batch: Sequence[str], mesh: Any) -> float:
     """Scattered over the axes that shard the parameter, the shard reduced over the batch's other axes."""
     size, shards = _whole(leaf, mesh, batch)
-    others = _product(mesh[axis] for axis in batch) // shards
+    others = prod(mesh[axis] for axis in batch) // shards
     return size * (shards - 1) / shards + 2 * size / shards * (others - 1) / others
-
-
-def _product(sizes: Iterable[int]) -> int:
-    result = 1
-    for size in sizes:
-        result *= size
-    return result
 
 
 def _sent(target: str, program: Program, step: Any) -> Sent:
@@ -174,8 +168,8 @@ Wire bytes per device and step of programs whose parameters are sharded over axe
   over which activations are reduced or exchanged, are in **wire** only: the kB of all collectives.
 - **collectives**: how many run per step. **temporary**: memory beside arguments and results, from the compiler.
 - XLA:CPU sends bf16 as f32: twice the ideal there.
-- `policy=once` is given the memory that it asks for; the default options hold no more than XLA alone does
-  ([policies.md](policies.md))."""
+- `policy=once` is given the memory that it asks for ([policies.md](policies.md)); where the default options are worse
+  than XLA alone in one of the last three columns, test/numeric/test_never_worse.py says why, at a larger width."""
 
 HEADER = ("program", "", "gathers", "reductions", "by axis, kB", "wire kB", "collectives", "temporary kB")
 

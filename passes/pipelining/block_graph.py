@@ -46,20 +46,21 @@ class Through:
     def roots(self, value: ir.Value) -> list[ir.Value]:
         """What free ops make `value` of; `value` itself where none does."""
         if value not in self._roots:
-            n = self.graph.maker.get(value)
-            looked_through = n is not None and n in self.free and value not in self._ends
-            self._roots[value] = self.merged(self.graph.reads[n]) if looked_through else [value]  # type: ignore[index]
+            read = self._read(value)
+            self._roots[value] = [value] if read is None else self.merged(read)
         return self._roots[value]
+
+    def _read(self, value: ir.Value) -> list[ir.Value] | None:
+        """What the free op that makes `value` reads; None where none does."""
+        n = self.graph.maker.get(value)
+        if n is None or n not in self.free or value in self._ends:
+            return None
+        return self.graph.reads[n]
 
     def copied(self, ops: Iterable[int], values: Iterable[ir.Value] = ()) -> list[int]:
         """`ops` and the free ones that they, and what `values` are made of, need, in program order."""
         wanted, maker = [*values, *(value for n in ops for value in self.graph.reads[n])], self.graph.maker
-
-        def made_of(value: ir.Value) -> list[ir.Value]:
-            n = maker.get(value)
-            return self.graph.reads[n] if n is not None and n in self.free and value not in self._ends else []
-
-        reached = [value for value in depth_first(wanted, made_of) if value not in self._ends]
+        reached = [value for value in depth_first(wanted, lambda v: self._read(v) or []) if value not in self._ends]
         return sorted({*ops, *(maker[value] for value in reached if maker.get(value) in self.free)})
 
     def sources(self, n: int) -> list[ir.Value]:

@@ -20,7 +20,7 @@ from paropt.passes.outline.carried_arrays import without_invariants
 from paropt.passes.pipelining.block_graph import BlockGraph
 from paropt.passes.sharding.collectives import ADD
 from paropt.passes.state.contract import states_of
-from paropt.passes.state.updates import ancestors
+from paropt.passes.state.updates import accumulates
 from paropt.passes.support.remarks import require
 from paropt.passes.support.traversal import defining_op, is_read_once, ops_of, parent_of
 
@@ -79,15 +79,7 @@ def loops_of(signature: Signature) -> list[Loop]:
     """The loops of the function's own block that add something up."""
     block = signature.function.regions[0].blocks[0]
     loops = [Loop(op) for op in ops_of(signature.function, WHILE) if op.block == block]
-    return [loop for loop in loops if any(_adds_up(loop, i) for i in range(len(loop.op.operands)))]
-
-
-def _adds_up(loop: Loop, position: int) -> bool:
-    last, following = loop.body.arguments[position], loop.next_values.operands[position]
-    tensor = tensor_of(last)
-    if tensor is None or isinstance(tensor.element_type, ir.IntegerType):
-        return False
-    return last != following and any(value == last for value, _ in ancestors(following))
+    return [loop for loop in loops if any(accumulates(loop, i) for i in range(len(loop.op.operands)))]
 
 
 def step_loop(signature: Signature, loops: Sequence[Loop]) -> StepLoop:
@@ -105,8 +97,9 @@ def step_loop(signature: Signature, loops: Sequence[Loop]) -> StepLoop:
     assert counter is not None and counting is not None, "asked above"
     body = BlockGraph(loop.body)
     carries = [_carry(loop, body, i) for i in range(len(loop.op.operands)) if i != counter]
-    sums, rows = ([each for each in carries if isinstance(each, kind)] for kind in (Sum, Rows))
-    return StepLoop(signature, loop, counter, counting, body, BlockGraph(block), sums, rows)  # type: ignore[arg-type]
+    sums = [each for each in carries if isinstance(each, Sum)]
+    rows = [each for each in carries if isinstance(each, Rows)]
+    return StepLoop(signature, loop, counter, counting, body, BlockGraph(block), sums, rows)
 
 
 def _anew(signature: Signature) -> Signature:

@@ -9,7 +9,9 @@ from jaxlib.mlir import ir
 
 from paropt.passes.dataflow.engine import forward
 from paropt.passes.ir.control_flow import predecessors
+from paropt.passes.ir.loops import Loop
 from paropt.passes.ir.signature import Signature
+from paropt.passes.ir.types import tensor_of
 from paropt.passes.support.traversal import defining_op, parent_of
 
 _MOST_VALUES = 256  # looked at for one result: a new value is near the old one
@@ -42,6 +44,15 @@ def ancestors(value: ir.Value) -> Iterator[tuple[ir.Value, int]]:
                 behind += _behind(value)
         waiting = behind
         steps += 1
+
+
+def accumulates(loop: Loop, position: int) -> bool:
+    """Whether a loop computes the next value of what it carries there from the last one, and that is no integer."""
+    last, following = loop.body.arguments[position], loop.next_values.operands[position]
+    tensor = tensor_of(last)
+    if tensor is None or isinstance(tensor.element_type, ir.IntegerType):
+        return False
+    return last != following and any(value == last for value, _ in ancestors(following))
 
 
 def reader_after(signature: Signature, argument: int, result: int) -> ir.Operation | None:

@@ -6,7 +6,7 @@ says, is what all other schedules do.
 """
 
 from paropt.schedules.one_direction import alternating
-from paropt.schedules.table import Instruction, Schedule
+from paropt.schedules.table import Instruction, Kind, Schedule
 
 
 def pipedream(stages: int, microbatches: int) -> Schedule:
@@ -34,5 +34,5 @@ def _updated_at_once(name: str, stages: int, microbatches: int, *, stashed: bool
 
 
 def _updated(instructions: list[Instruction]) -> tuple[Instruction, ...]:
-    after = {"B": ("B", "U")}
-    return tuple(each._replace(kind=kind) for each in instructions for kind in after.get(each.kind, (each.kind,)))  # type: ignore[arg-type]
+    after: dict[Kind, tuple[Kind, ...]] = {"B": ("B", "U")}
+    return tuple(each._replace(kind=kind) for each in instructions for kind in after.get(each.kind, (each.kind,)))

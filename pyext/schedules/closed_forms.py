@@ -29,8 +29,8 @@ class Sizes:
     @staticmethod
     def of(schedule: Schedule, costs: Costs) -> "Sizes":
         """For costs that have one number for all chunks."""
-        forward, backward, weights = (exact("cost", each) for each in (costs.F, costs.B, costs.W))  # type: ignore[arg-type]
-        pair = forward + backward + weights if costs.pair is None else exact("pair", costs.pair)  # type: ignore[arg-type]
+        forward, backward, weights = (exact("cost", each) for each in (costs.F, costs.B, costs.W))
+        pair = forward + backward + weights if costs.pair is None else exact("pair", costs.pair)
         stages = schedule.stages
         chunks = schedule.chunks // stages
         return Sizes(stages, schedule.microbatches, chunks, schedule.token_slices, forward, backward, weights, pair)

@@ -81,8 +81,8 @@ class Checked:
         return self.activations[instruction.chunk] * self.slices[instruction.token_slice]
 
 
-def exact(name: str, number: Number) -> Fraction:
-    """A time or a size as a fraction; `0.1` is a tenth. Raises ScheduleError for another thing."""
+def exact(name: str, number: Numbers) -> Fraction:
+    """A time or a size as a fraction; `0.1` is a tenth. Raises ScheduleError for what is no number."""
     try:
         found = Fraction(str(number))
     except (ValueError, ZeroDivisionError) as error:

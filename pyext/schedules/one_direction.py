@@ -55,7 +55,9 @@ def synchronous(
     devices: list[list[Instruction]],
     homes: tuple[tuple[int, ...], ...],
     microbatches: int,
-    **others: object,
+    *,
+    token_slices: int = 1,
+    paired: frozenset[Instruction] = frozenset(),
 ) -> Schedule:
     """A schedule whose weights are updated once, after all that the devices do."""
     updated = [
@@ -65,7 +67,7 @@ def synchronous(
         )
         for device, instructions in enumerate(devices)
     ]
-    return Schedule(name, tuple(updated), homes, microbatches, **others)  # type: ignore[arg-type]
+    return Schedule(name, tuple(updated), homes, microbatches, token_slices, paired=paired)
 
 
 def _of(homes: tuple[tuple[int, ...], ...], device: int) -> list[tuple[int, int]]:

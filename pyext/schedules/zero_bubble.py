@@ -6,7 +6,7 @@ Qi et al. 2023, arXiv:2401.10241.
 from dataclasses import replace
 
 from paropt.schedules.one_direction import synchronous
-from paropt.schedules.table import Instruction, Schedule
+from paropt.schedules.table import KINDS, Instruction, Schedule
 
 
 def zb_h1(stages: int, microbatches: int) -> Schedule:
@@ -95,8 +95,8 @@ class _Writer:
 
     def _write(self, pattern: str, times: int = 1) -> None:
         for name in pattern.split() * times:
-            kind, half = name[0], int(name[1])
+            kind, half = KINDS["FBW".index(name[0])], int(name[1])
             microbatch = self._done[kind, half]
             self._done[kind, half] += 1
             if microbatch < self._microbatches:
-                self._written.append(Instruction(kind, self._chunks[half], microbatch))  # type: ignore[arg-type]
+                self._written.append(Instruction(kind, self._chunks[half], microbatch))

@@ -120,12 +120,12 @@ class StagePrograms:
             self.lowered[program.symbol, place] = jitted.lower(*shapes)
         self.executables[program.symbol, place] = self.lowered[program.symbol, place].compile()
 
-    def _result_sharding(self, program: StageProgram, name: str, place: int) -> NamedSharding:
+    def _result_sharding(self, program: StageProgram, name: str, place: int) -> NamedSharding | None:
         olds = [old for old, new in self._plan.new_values.items() if new == name]
         spec = self._placement.spec(olds[0] if olds else name)
         if spec is None and not program.arguments:
             spec = PartitionSpec()  # nothing else tells jax for which devices it is
-        return NamedSharding(self._placement.meshes[place], spec) if spec is not None else None  # type: ignore[return-value]
+        return NamedSharding(self._placement.meshes[place], spec) if spec is not None else None
 
     def _may_go(self, program: StageProgram, name: str, place: int, last: dict[str, str]) -> bool:
         if name.startswith("carried"):
