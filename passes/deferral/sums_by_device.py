@@ -36,7 +36,7 @@ from paropt.passes.spmd.global_form import erase_exposed, erase_notes, expose, n
 from paropt.passes.spmd.producers import ROWS as PRODUCERS
 from paropt.passes.spmd.producers import Producer, producer_of
 from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.support.traversal import is_within, module_of, op_of, ops_of, parent_of, terminator_of
+from paropt.passes.support.traversal import is_within, module_of, only_user_of, op_of, ops_of, parent_of, terminator_of
 
 
 def sums_by_device(
@@ -140,7 +140,7 @@ def _sink_to_end(manual: ir.Operation) -> None:
         if op.block != end.block:
             continue
         last = op.results[0]
-        while (user := _only_user(last)) is not None and _carries_on(user):
+        while (user := only_user_of(last)) is not None and _carries_on(user):
             last = user.results[0]
         if user != end or not _is_accumulated(manual, last):
             continue
@@ -154,11 +154,6 @@ def _sink_to_end(manual: ir.Operation) -> None:
                 end.operands[i] = op.results[0]
 
 
-def _only_user(value: ir.Value) -> ir.Operation | None:
-    uses = list(value.uses)
-    return uses[0].owner.operation if len(uses) == 1 else None
-
-
 def _carries_on(op: ir.Operation) -> bool:
     """Whether `op` returns its only operand, in another shape perhaps."""
     copies = op.name == CONSTRAINT or (keeps_elements(op) and op.name != "stablehlo.convert")
@@ -169,13 +164,13 @@ def _is_accumulated(manual: ir.Operation, value: ir.Value) -> bool:
     """Whether what `manual` returns as `value` is only added to something."""
     end = terminator_of(manual.regions[0].blocks[0])
     numbers = [i for i, operand in enumerate(end.operands) if operand == value]
-    user = _only_user(manual.results[numbers[0]]) if len(numbers) == 1 else None
+    user = only_user_of(manual.results[numbers[0]]) if len(numbers) == 1 else None
     return user is not None and adds(user)
 
 
 def _is_returned(op: ir.Operation) -> bool:
     """Whether the block around the all_reduce `op`, in a loop that adds up what that returns, returns its result."""
-    user, manual = _only_user(op.results[0]), parent_of(op)
+    user, manual = only_user_of(op.results[0]), parent_of(op)
     ends = user is not None and user.name == "sdy.return" and is_within(manual, WHILE)
     return ends and _is_accumulated(manual, op.results[0])
 

@@ -22,7 +22,7 @@ from paropt.passes.sharding.annotations import shard_bytes
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import Sharding, is_idle, is_manual, names_of, rank_of, read_sharding, sharding_of
 from paropt.passes.spmd.producers import PRODUCTS
-from paropt.passes.support.traversal import captured, defining_op, is_within, ops_of, parent_of
+from paropt.passes.support.traversal import captured, defining_op, is_within, only_user_of, ops_of, parent_of
 
 _CONVERT, _RETURN = "stablehlo.convert", "stablehlo.return"
 _PUT_ROW = "stablehlo.dynamic_update_slice"
@@ -127,11 +127,11 @@ def cut_of(value: ir.Value, propagated: Propagated, axes: frozenset[str]) -> Cut
     if alone is not None and axes <= names_of(alone.axes):
         return Cut(value, [], [], alone)
     value, is_whole = _followed(value, propagated, axes)
-    user = _only_user(value)
+    user = only_user_of(value)
     converts: list[ir.Operation] = []
     while user is not None and user.name == _CONVERT:
         converts.append(user)
-        user = _only_user(user.results[0])
+        user = only_user_of(user.results[0])
     wholes: list[ir.Operation] = []
     while user is not None and user.name == CONSTRAINT:
         sharding = read_sharding(user.attributes["sharding"])
@@ -141,7 +141,7 @@ def cut_of(value: ir.Value, propagated: Propagated, axes: frozenset[str]) -> Cut
         if names_of(sharding.axes) & axes:
             return Cut(value, converts, wholes, lies) if axes <= names_of(lies.axes) else None
         wholes.append(user)
-        user = _only_user(user.results[0])
+        user = only_user_of(user.results[0])
     if not (wholes or is_whole) or user is None or not adds(user):
         return None
     summed = propagated.sharding_of(user.results[0])  # of each addend, a device reads what it adds to its shard
@@ -152,7 +152,7 @@ def _followed(value: ir.Value, propagated: Propagated, axes: frozenset[str]) -> 
     """What copies of `value`, and loops that add it up, end in, and whether a constraint asks for the whole of it."""
     is_whole = False
     while True:
-        user = _only_user(value)
+        user = only_user_of(value)
         total = _total_of(value)
         lies = propagated.sharding_of(total) if total is not None else None
         if total is not None and (lies is None or not names_of(lies.axes) & axes):
@@ -243,11 +243,6 @@ def _is_copy(op: ir.Operation, axes: frozenset[str]) -> bool:
         return keeps_elements(op)
     sharding = read_sharding(op.attributes["sharding"])
     return not names_of(sharding.axes) & axes and (not sharding.unreduced or is_idle(op))
-
-
-def _only_user(value: ir.Value) -> ir.Operation | None:
-    uses = list(value.uses)
-    return uses[0].owner.operation if len(uses) == 1 else None
 
 
 def whole_sums(module: ir.Operation, split: dict[ir.Value, frozenset[str]]) -> list[ir.Value]:

@@ -54,6 +54,12 @@ def is_used(op: ir.Operation) -> bool:
     return any(next(result.uses, None) is not None for result in op.results)
 
 
+def only_user_of(value: ir.Value) -> ir.Operation | None:
+    """The op that reads `value`, where one does, once."""
+    uses = list(value.uses)
+    return uses[0].owner.operation if len(uses) == 1 else None
+
+
 def is_read_once(value: ir.Value) -> bool:
     return len(list(value.uses)) == 1
 

@@ -145,6 +145,88 @@ func.func public @loss_beside_a_gradient(%x: tensor<16x4xf32> {sdy.sharding = #s
   return %w#1, %w#2 : tensor<4x4xf32>, tensor<f32>
 }
 
+// XLA does not combine sums of different types,
+// LEFT-LABEL:    func.func public @loss_of_another_type(
+// LEFT-NOT:        func.func
+// LEFT:            sdy.all_reduce
+// LEFT:            return
+func.func public @loss_of_another_type(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<16x4xf16> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> (tensor<4x4xf32>, tensor<f16>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %no_loss = stablehlo.constant dense<0.0> : tensor<f16>
+  %w:3 = stablehlo.while(%i = %zero, %acc = %none, %losses = %no_loss) : tensor<i32>, tensor<4x4xf32>, tensor<f16>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %g = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+    %c = sdy.sharding_constraint %g <@mesh, [{"data"}, {}]> : tensor<4x4xf32>
+    %n = stablehlo.add %acc, %c : tensor<4x4xf32>
+    %loss = stablehlo.reduce(%y init: %no_loss) applies stablehlo.add across dimensions = [0, 1] : (tensor<16x4xf16>, tensor<f16>) -> tensor<f16>
+    %m = stablehlo.add %losses, %loss : tensor<f16>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n, %m : tensor<i32>, tensor<4x4xf32>, tensor<f16>
+  }
+  return %w#1, %w#2 : tensor<4x4xf32>, tensor<f16>
+}
+
+// nor over different axes;
+// LEFT-LABEL:    func.func public @loss_over_another_axis(
+// LEFT-NOT:        func.func
+// LEFT:            sdy.all_reduce
+// LEFT:            return
+func.func public @loss_over_another_axis(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica"}, {}]>}) -> (tensor<4x4xf32>, tensor<f32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %no_loss = stablehlo.constant dense<0.0> : tensor<f32>
+  %w:3 = stablehlo.while(%i = %zero, %acc = %none, %losses = %no_loss) : tensor<i32>, tensor<4x4xf32>, tensor<f32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %g = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+    %c = sdy.sharding_constraint %g <@mesh, [{"data"}, {}]> : tensor<4x4xf32>
+    %n = stablehlo.add %acc, %c : tensor<4x4xf32>
+    %loss = stablehlo.reduce(%y init: %no_loss) applies stablehlo.add across dimensions = [0, 1] : (tensor<16x4xf32>, tensor<f32>) -> tensor<f32>
+    %m = stablehlo.add %losses, %loss : tensor<f32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n, %m : tensor<i32>, tensor<4x4xf32>, tensor<f32>
+  }
+  return %w#1, %w#2 : tensor<4x4xf32>, tensor<f32>
+}
+
+// and a larger one is worth a collective after the loop.
+// LEFT-LABEL:    func.func public @much_beside_a_gradient(
+// LEFT-NOT:        func.func
+// LEFT:            sdy.all_reduce
+// LEFT:            return
+func.func public @much_beside_a_gradient(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<16x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> (tensor<4x4xf32>, tensor<4096xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %no_loss = stablehlo.constant dense<0.0> : tensor<4096xf32>
+  %nothing = stablehlo.constant dense<0.0> : tensor<f32>
+  %w:3 = stablehlo.while(%i = %zero, %acc = %none, %losses = %no_loss) : tensor<i32>, tensor<4x4xf32>, tensor<4096xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %g = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+    %c = sdy.sharding_constraint %g <@mesh, [{"data"}, {}]> : tensor<4x4xf32>
+    %n = stablehlo.add %acc, %c : tensor<4x4xf32>
+    %loss = stablehlo.reduce(%y init: %nothing) applies stablehlo.add across dimensions = [0] : (tensor<16x4096xf32>, tensor<f32>) -> tensor<4096xf32>
+    %m = stablehlo.add %losses, %loss : tensor<4096xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n, %m : tensor<i32>, tensor<4x4xf32>, tensor<4096xf32>
+  }
+  return %w#1, %w#2 : tensor<4x4xf32>, tensor<4096xf32>
+}
+
 // A gradient that a branch returns is split as well: its reduction over "data" is left to XLA, and that over "replica" is
 // not. (With jax 0.12 Shardy splits what is in the branch, too, and the reduction over "data" is a reduce_scatter there.)
 // CHECK-LABEL:   func.func public @split_gradient_of_a_branch(
