@@ -236,7 +236,7 @@ def unrolled(parameters: tuple[jax.Array, jax.Array], batches: jax.Array) -> tup
 def test_rolled_micro_batches_are_as_a_loop(policy: str, in_loops: int) -> None:
     """Of a loop that was unrolled, the body reads parameters from outside."""
     args = (placed(integers(2, 16, 16) % 3, None, "data"), W % 3), BATCHES % 3
-    ours = paropt.jit(unrolled, passes=f"roll-accumulation,grad-sync{{policy={policy}}}", strict=True)
+    ours = paropt.jit(unrolled, passes=f"roll-accumulation,grad-sync{{policy={policy} scatters=written}}", strict=True)
     jax.tree.map(np.testing.assert_array_equal, jax.jit(unrolled)(*args), ours(*args))
     found = audit(ours.lower(*args))
     size = 4 * 16 * 16
