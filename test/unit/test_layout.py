@@ -34,6 +34,7 @@ LAYERS = {
             "modules",
             "clusters",
             "reports",
+            "planning",
             "hook",
             "stages",
             PUBLIC,

@@ -1,0 +1,1 @@
+"""Plans for a step and a cluster: which mesh axes shard which arrays."""

@@ -1,0 +1,252 @@
+"""The choices that a step leaves open: which mesh axes shard which dimensions, and what each choice communicates.
+
+Dimensions that must be sharded alike share one class: those that element-wise ops, loops and branches tie together,
+and state with what replaces it. A class is sharded over an axis, or it is not; nothing else is to be chosen. How the
+dimensions of an op belong together is what Shardy's own sharding rules say.
+
+Sources: Alpa (Zheng et al., OSDI 2022); Shardy's op sharding rules.
+Tests: test/unit/test_sharding_choices.py.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from math import gcd, prod
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+from scipy.cluster.hierarchy import DisjointSet
+
+from paropt.passes.dataflow.engine import backward
+from paropt.passes.ir.control_flow import predecessors
+from paropt.passes.ir.loops import WHILE, Loop, trip_count
+from paropt.passes.ir.op_table import adds, is_contraction, is_linear, ops_of_kind
+from paropt.passes.ir.signature import signatures
+from paropt.passes.ir.types import bytes_of, tensor_of
+from paropt.passes.sharding.op_rules import Factors, ShardingRule, parse_rule
+from paropt.passes.sharding.propagation import Propagated
+from paropt.passes.state.contract import Gradient, gradients_of, states_of
+from paropt.passes.support.traversal import all_ops_of, defining_op, terminator_of
+
+CONTROL_FLOW = ops_of_kind("control")
+_RUNS_ITS_OPS = (*CONTROL_FLOW, "func.func", "builtin.module")  # what others hold are reducers
+
+WHOLE = 0  # the class of dimensions that nothing may shard
+
+Classes = tuple[int, ...]  # of each dimension of a tensor
+_Node = tuple[str, int, int | str]  # a dimension of a numbered value, or a factor of a numbered op
+_Nodes = tuple[_Node, ...]
+_NOTHING: _Node = ("nothing", 0, 0)
+
+
+class Move(NamedTuple):
+    """A tensor that an op reads with other classes than it is made with: what only its maker shards is sent."""
+
+    made: Classes
+    read: Classes
+    bytes: int  # of the whole tensor
+    executions: int  # per step
+
+
+class Sum(NamedTuple):
+    """The result of an op that contracts, or reduces: where a contracted class is sharded, it is all-reduced, or
+    reduce-scattered where the axis shards a dimension that the op itself leaves whole.
+    """
+
+    made: Classes  # as the op computes it
+    kept: Classes  # as it is read
+    over: Classes  # the classes that are contracted
+    bytes: int
+    executions: int  # of the reduction: once per step where a loop only adds the result up
+
+
+class Work(NamedTuple):
+    """Arithmetic that the devices share where its classes are sharded."""
+
+    classes: Classes
+    flops: int  # of contractions; 0 of other ops
+    bytes: int  # that it writes
+    executions: int
+
+
+class Held(NamedTuple):
+    """An argument, held on the devices during the step."""
+
+    path: str  # JAX's name of it; "" when it has none
+    number: int  # among the arguments
+    classes: Classes
+    bytes: int
+
+
+class Choices(NamedTuple):
+    """What there is to choose, and what depends on it. Plain values: it outlives the module."""
+
+    sizes: tuple[int, ...]  # of each class: the greatest common divisor of what is sharded by it; of WHOLE, 1
+    exclusive: tuple[Classes, ...]  # of these, an axis shards one at most
+    moves: tuple[Move, ...]
+    sums: tuple[Sum, ...]
+    work: tuple[Work, ...]
+    arguments: tuple[Held, ...]
+
+
+def choices_in(module: ir.Operation) -> Choices:
+    """The choices that `module` leaves, whose calls are inlined, whatever it says of shardings itself."""
+    return _Reader(module).choices()
+
+
+class _Reader:
+    """Ties dimensions in the order of the program, writes down what ops do, and numbers the classes at last."""
+
+    def __init__(self, module: ir.Operation) -> None:
+        self._numbers: dict[ir.Value, int] = {}
+        self._ties = DisjointSet([_NOTHING])
+        self._sizes: dict[_Node, int] = {_NOTHING: 1}
+        self._exclusive: list[_Nodes] = []
+        self._moves: list[tuple[_Nodes, _Nodes, int, int]] = []
+        self._sums: list[tuple[_Nodes, _Nodes, _Nodes, int, int]] = []
+        self._work: list[tuple[_Nodes, int, int, int]] = []
+        self._signatures = signatures(module)
+        self._read(module)
+
+    def choices(self) -> Choices:
+        """The classes are numbered in the order in which they are found."""
+        numbers: dict[_Node, int] = {self._ties[_NOTHING]: WHOLE}
+        sizes: list[int] = [1]
+
+        def classes(nodes: _Nodes) -> Classes:
+            for node in nodes:
+                number = numbers.setdefault(self._ties[node], len(sizes))
+                if number == len(sizes):
+                    sizes.append(0)
+                sizes[number] = gcd(sizes[number], self._sizes[node])
+            return tuple(numbers[self._ties[node]] for node in nodes)
+
+        held = [
+            Held(slot.path, slot.number, classes(self._dimensions(slot.value)), _bytes(slot.value))
+            for signature in self._signatures
+            for slot in signature.arguments
+        ]
+        exclusive = dict.fromkeys(classes(nodes) for nodes in self._exclusive)
+        moves = [Move(classes(made), classes(read), *rest) for made, read, *rest in self._moves]
+        sums = [Sum(classes(made), classes(kept), classes(over), *rest) for made, kept, over, *rest in self._sums]
+        work = [Work(classes(nodes), *rest) for nodes, *rest in self._work]
+        moved = dict.fromkeys(move for move in moves if move.made != move.read)
+        return Choices(tuple(sizes), tuple(exclusive), tuple(moved), tuple(sums), tuple(work), tuple(held))
+
+    def _read(self, module: ir.Operation) -> None:
+        rules = Propagated(module, rules_only=True)
+        late: dict[ir.Value, int] = {}
+
+        def rule_of(op: ir.Operation) -> ShardingRule | None:
+            text = "" if op.name in CONTROL_FLOW else rules.sharding_rule(op)
+            return parse_rule(text) if text else None
+
+        for signature in self._signatures:
+            known = states_of(signature)
+            for state in known:
+                self._tie(self._dimensions(state.old.value), self._dimensions(state.new.value))
+            for gradient in gradients_of(signature, known):
+                trips = trip_count(Loop(gradient.loop)) or 1
+                late |= dict.fromkeys(_added_up(gradient, rule_of), trips)
+        for number, op in enumerate(_computing(module)):
+            for result in op.results:
+                self._tie_predecessors(result)
+            for argument in (arg for region in op.regions for block in region.blocks for arg in block.arguments):
+                self._tie_predecessors(argument)
+            rule = rule_of(op)
+            if rule is not None:
+                self._take(number, op, rule, late)
+
+    def _tie_predecessors(self, value: ir.Value) -> None:
+        for use in predecessors(value) or ():
+            self._tie(self._dimensions(value), self._dimensions(use.value))
+
+    def _take(self, number: int, op: ir.Operation, rule: ShardingRule, late: dict[ir.Value, int]) -> None:
+        """One op: ties what it ties, and writes down what it may have to move, what it reduces, and its work."""
+        factors = {name: self._node("op", number, name, size) for name, size in rule.sizes.items()}
+        hidden = rule.tied | {name for dims in (*rule.operands, *rule.results) for dim in dims for name in dim[1:]}
+        for name in hidden & factors.keys():
+            self._ties.merge(_NOTHING, factors[name])
+        executions = _executions(op)
+        for operand, dims in zip(op.operands, rule.operands, strict=True):
+            read = _majors(factors, dims)
+            if is_contraction(op) or hidden:
+                self._moves.append((self._dimensions(operand), read, _bytes(operand), executions))
+            else:
+                self._tie(self._dimensions(operand), read)
+        for result, dims in zip(op.results, rule.results, strict=True):
+            made, kept = _majors(factors, dims), self._dimensions(result)
+            if rule.reduced:
+                times = executions // late.get(result, 1)
+                over = tuple(factors[name] for name in sorted(rule.reduced))
+                self._sums.append((made, kept, over, _bytes(result), times))
+            else:
+                self._tie(made, kept)
+        self._exclusive.append(tuple(factors.values()))
+        flops = 2 * prod(rule.sizes.values()) if is_contraction(op) else 0
+        self._work.append((tuple(factors.values()), flops, sum(map(_bytes, op.results)), executions))
+
+    def _dimensions(self, value: ir.Value) -> _Nodes:
+        """The nodes of the dimensions of `value`, of which an axis shards one at most."""
+        tensor = tensor_of(value)
+        shape = list(tensor.shape) if tensor is not None else []
+        is_new = value not in self._numbers
+        number = self._numbers.setdefault(value, len(self._numbers))
+        nodes = tuple(self._node("value", number, i, size) for i, size in enumerate(shape))
+        if is_new and len(nodes) > 1:
+            self._exclusive.append(nodes)
+        return nodes
+
+    def _node(self, kind: str, number: int, part: int | str, size: int) -> _Node:
+        node = (kind, number, part)
+        self._ties.add(node)
+        self._sizes[node] = size
+        return node
+
+    def _tie(self, some: _Nodes, others: _Nodes) -> None:
+        for one, other in zip(some, others, strict=True):
+            self._ties.merge(one, other)
+
+
+def _majors(factors: dict[str, _Node], dims: Sequence[Factors]) -> _Nodes:
+    """Of each dimension the factor that an axis would shard: the most major one."""
+    return tuple(factors[dim[0]] if dim else _NOTHING for dim in dims)
+
+
+def _computing(module: ir.Operation) -> Iterator[ir.Operation]:
+    """The ops of `module` but for those of reducers, which the op around them runs as it likes."""
+    return (op for op in all_ops_of(module) if all(each.name in _RUNS_ITS_OPS for each in _holders(op)))
+
+
+def _holders(op: ir.Operation) -> Iterator[ir.Operation]:
+    """The ops in whose regions `op` is, the innermost first."""
+    while op.parent is not None:
+        op = op.parent.operation
+        yield op
+
+
+def _executions(op: ir.Operation) -> int:
+    """How often a step runs `op`, as far as loops count from a constant to a constant; a branch counts as taken."""
+    return prod(trip_count(Loop(each)) or 1 for each in _holders(op) if each.name == WHILE)
+
+
+def _added_up(gradient: Gradient, rule_of: Callable[[ir.Operation], ShardingRule | None]) -> Iterator[ir.Value]:
+    """What a loop only adds up to `gradient`: its reduction is due once, behind the loop."""
+
+    def made_of(value: ir.Value) -> Iterator[ir.Value]:
+        uses = predecessors(value)
+        if uses is not None:
+            yield from (use.value for use in uses)
+            return
+        op = defining_op(value)
+        if op is None or not (is_linear(op) or adds(op)):
+            return
+        rule = rule_of(op)
+        if rule is not None and not rule.reduced:
+            yield from op.operands
+
+    end = terminator_of(Loop(gradient.loop).body)
+    return backward([end.operands[gradient.position]], made_of)
+
+
+def _bytes(value: ir.Value) -> int:
+    tensor = tensor_of(value)
+    return bytes_of(tensor) if tensor is not None else 0
