@@ -139,25 +139,19 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
         return []
     take_back_unmoved(module)
     with module.context:
-        remarks = _left_alone(module) + _annotated(module)
+        remarks = _annotated(module, _kept_in_loops(module))
         held = hold(module) if any(remark.applied for remark in remarks) else []
         remarks += [applied(NAME, op, "its result keeps the sharding that XLA would infer") for op in held]
     erase_notes(module)
     return remarks
 
 
-def _left_alone(module: ir.Operation) -> list[Remark]:
-    """Reverts scalars that make XLA infer other shardings in their loop, or need all of it pinned."""
+def _kept_in_loops(module: ir.Operation) -> set[ir.Value]:
+    """The sources of scalars that make XLA infer other shardings in their loop, or need all of it pinned."""
     unlike = {source.results[0] for source in unlike_alone(module)}
     if not unlike and _is_held_for_numbers(module):
-        unlike = {source.results[0] for source in sources(module)}
-    remarks: list[Remark] = []
-    for part in apart(_exposed(module)) if unlike else ():
-        if not unlike.isdisjoint(source.results[0] for source in part.sources):
-            reason = "only scalars have moved, and XLA would infer other shardings for the reduced values"
-            remarks.append(missed(NAME, part.sources[0], Declined(reason)))
-            erase_exposed(part.ops)
-    return remarks
+        return {source.results[0] for source in sources(module)}
+    return unlike
 
 
 def _is_held_for_numbers(module: ir.Operation) -> bool:
@@ -165,28 +159,37 @@ def _is_held_for_numbers(module: ir.Operation) -> bool:
     if any(rank_of(source.results[0]) for source in sources(module)):
         return False
     trial = module.clone()
-    return any(remark.applied for remark in _annotated(trial)) and bool(hold(trial))
+    return any(remark.applied for remark in _annotated(trial, set())) and bool(hold(trial))
 
 
-def _annotated(module: ir.Operation) -> list[Remark]:
-    """Annotates the parts that can be, and takes back the others: what has been found of each part is written once."""
-    exposed = _exposed(module)
+def _annotated(module: ir.Operation, kept: set[ir.Value]) -> list[Remark]:
+    """Annotates the parts that can be, and reverts the others. All are planned before anything is written.
+
+    A plan holds whichever others are reverted: parts have no value in common, and globally what was exposed of
+    another part is the value that its ops read. `kept` are sources of parts that are not worth it.
+    """
+    exposed = Exposed(sources(module), global_all_reduces(module), global_reduce_scatters(module))
     order = {op.results[0]: number for number, op in enumerate(exposed.ops)}
-    rules = cache(lambda: Propagated(module, rules_only=True))  # ops that stay keep theirs when others are taken back
+    rules = cache(lambda: Propagated(module, rules_only=True))
     regions: dict[ir.Value, Region] = {}
     plans: list[Plan] = []
+    declined: list[Exposed] = []
     remarks: list[Remark] = []
     for part in apart(exposed):
         try:
+            _require_worth(part, kept)
             plans.append(_plan(part, module, rules, regions))
-        except Declined as declined:
-            remarks.append(missed(NAME, declined.op or module, declined))
-            erase_exposed(part.ops)
+        except Declined as reason:
+            remarks.append(missed(NAME, reason.op or module, reason))
+            declined.append(part)
+    erase_exposed([op for part in declined for op in part.ops])
     return remarks + _write(_joined(plans, order))
 
 
-def _exposed(module: ir.Operation) -> Exposed:
-    return Exposed(sources(module), global_all_reduces(module), global_reduce_scatters(module))
+def _require_worth(part: Exposed, kept: set[ir.Value]) -> None:
+    is_worth = kept.isdisjoint(source.results[0] for source in part.sources)
+    reason = "only scalars have moved, and XLA would infer other shardings for the reduced values"
+    require(is_worth, reason, part.sources[0])
 
 
 class Plan(NamedTuple):

@@ -7,7 +7,7 @@ from jaxlib.mlir import ir
 from paropt.passes.ir.barriers import BARRIER
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import loop_around
-from paropt.passes.ir.op_table import keeps_elements, may_squeeze
+from paropt.passes.ir.op_table import is_exposed, keeps_elements, may_squeeze
 from paropt.passes.support.memoize import Remembered
 from paropt.passes.support.traversal import defining_op
 
@@ -76,8 +76,8 @@ def _constant_of(value: ir.Value) -> ir.Operation | None:
 
 
 def _is_copy(op: ir.Operation) -> bool:
-    """Whether `op` makes a splat of a splat, and a constant of a constant."""
-    return keeps_elements(op) or op.name == _BROADCAST or op.name == CONSTRAINT
+    """Whether `op` makes a splat of a splat, and a constant of a constant. Globally an exposed sum is its operand."""
+    return keeps_elements(op) or op.name == _BROADCAST or op.name == CONSTRAINT or is_exposed(op)
 
 
 def _splat(constant: ir.Operation) -> int | float | None:

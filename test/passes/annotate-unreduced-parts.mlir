@@ -130,3 +130,28 @@ func.func public @reshaped_elsewhere(%x: tensor<16x8xf32> {sdy.sharding = #sdy.s
   %v = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<2x4xf32>
   return %v : tensor<2x4xf32>
 }
+
+// -----
+
+sdy.mesh @mesh = <["data"=4, "model"=2]>
+
+// A reduction of zeros is reverted. Whether it stands there or not, what it returns is zero.
+// CHECK-LABEL:   func.func public @zeros_of_a_reverted_reduction(
+// CHECK:           %[[U:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}], unreduced={"data"}>
+// CHECK:           %[[Z:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{}, {}], unreduced={"data"}>
+// CHECK-NEXT:      %[[T:.*]] = stablehlo.add %[[U]], %[[Z]]
+// CHECK-NEXT:      sdy.sharding_constraint %[[T]] <@mesh, [{}, {}], unreduced={"data"}>
+// REMARK-DAG: [annotate-unreduced] stablehlo.slice missed: an unreduced value is sharded into unequal parts
+func.func public @zeros_of_a_reverted_reduction(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> (tensor<4x4xf32>, tensor<3x4xf32>) {
+  %f = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %u = sdy.sharding_constraint %f <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = []} : tensor<4x4xf32>
+  %n = stablehlo.negate %u {paropt.shardings = [#sdy.sharding<@mesh, [{"model"}, {}]>]} : tensor<4x4xf32>
+  %s = stablehlo.slice %n [0:3, 0:4] {paropt.shardings = [#sdy.sharding<@mesh, [{"model"}, {}]>]} : (tensor<4x4xf32>) -> tensor<3x4xf32>
+  %z = sdy.all_reduce {"data"} %u out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  %w = sdy.all_reduce {"data"} %s out_sharding=<@mesh, [{?}, {?}]> : tensor<3x4xf32>
+  %p = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+  %v = sdy.sharding_constraint %p <@mesh, [{?}, {?}], unreduced={"data"}> {paropt.operands = [#sdy.sharding<@mesh, [{"data", ?}, {?}]>, #sdy.sharding<@mesh, [{"data", ?}, {?}]>]} : tensor<4x4xf32>
+  %t = stablehlo.add %v, %z : tensor<4x4xf32>
+  %r = sdy.all_reduce {"data"} %t out_sharding=<@mesh, [{?}, {?}]> : tensor<4x4xf32>
+  return %r, %w : tensor<4x4xf32>, tensor<3x4xf32>
+}
