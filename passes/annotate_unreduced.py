@@ -13,19 +13,11 @@ from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.control_flow import predecessors
 from paropt.passes.ir.op_table import is_tracked_on_condition
 from paropt.passes.sharding.annotations import is_source, noted_sharding, shard_bytes, wanted_sharding
+from paropt.passes.sharding.axes import Axes, names_of
 from paropt.passes.sharding.collectives import GLOBAL_REDUCE_SCATTER, Reduction, global_reduction
 from paropt.passes.sharding.explicit_ops import constrained
 from paropt.passes.sharding.propagation import Propagated
-from paropt.passes.sharding.shardings import (
-    Axes,
-    Sharding,
-    closed_sharding,
-    is_even,
-    names_of,
-    rank_of,
-    read_sharding,
-    without,
-)
+from paropt.passes.sharding.shardings import Sharding, closed_sharding, is_even, rank_of, read_sharding, without
 from paropt.passes.spmd.close_sum import Scatter, scatter_steps, scattered
 from paropt.passes.spmd.exposed import Exposed, apart
 from paropt.passes.spmd.global_form import (

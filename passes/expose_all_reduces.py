@@ -21,18 +21,17 @@ from paropt.passes.deferral.sums_by_device import sums_by_device
 from paropt.passes.ir.types import real_of
 from paropt.passes.rewrite.wire import set_wire_type
 from paropt.passes.sharding.annotations import LEFT_OUT, place_of
+from paropt.passes.sharding.axes import Axes, Axis, names_of
 from paropt.passes.sharding.collectives import global_reduction
 from paropt.passes.sharding.meshes import MeshAxes, axes_named, has_mesh, meshes_of
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import (
     GSPMD_SHARDING,
     MANUAL,
-    Axes,
     Sharding,
     is_manual,
     leaves_axes,
     mesh_behind,
-    names_of,
     parts_in,
     unsplit,
     without,
@@ -360,7 +359,7 @@ def _choose(
     return remarks
 
 
-def _kept(producer: Producer, split: frozenset[str], policy: PolicyName) -> frozenset[str]:
+def _kept(producer: Producer, split: frozenset[Axis], policy: PolicyName) -> frozenset[str]:
     """The axes that the sum of `producer` stays sharded over: it is reduce-scattered in every iteration."""
     return frozenset() if policy in HOLDS_SUMS else names_of(split) & _summed_over(producer)
 

@@ -1,7 +1,7 @@
 """All-gathers of sharded parameters, once per step, before the loop over micro-batches."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -20,7 +20,7 @@ from paropt.passes.sharding.collectives import ALL_GATHER, axes_of
 from paropt.passes.sharding.explicit_ops import constrained
 from paropt.passes.sharding.meshes import has_mesh, meshes_of
 from paropt.passes.sharding.propagation import Propagated
-from paropt.passes.sharding.shardings import Axes, closed_sharding, is_manual, without
+from paropt.passes.sharding.shardings import closed_sharding, is_manual, without
 from paropt.passes.spmd.hoisted_gathers import gathered_before_loop
 from paropt.passes.spmd.loop_gathers import CHANGED, LoopGather, LoopGathers, gathered_before, gathered_type
 from paropt.passes.spmd.loop_parameters import (
@@ -276,7 +276,7 @@ def _hoist_all(loop: Loop, propagated: Propagated, plan: _Plan) -> Iterator[Rema
         if no is not None:
             yield missed(NAME, loop.op, no)
             continue
-        groups[tuple(axis.strip('"') for axis in dict.fromkeys(parameter.axes))].append(trade)
+        groups[tuple(axis.label for axis in dict.fromkeys(parameter.axes))].append(trade)
         _hoist(loop, parameter, element)
     for axes, group in groups.items():
         what = f"gathered{_over(axes)} before the loop, not {_in_trips(loop)}"
@@ -299,7 +299,7 @@ def _said(group: list[Trade], what: str) -> str:
     return f"{parameters} {what}; {held_by(group)} bytes are held, and {saved_by(group)} fewer are gathered"
 
 
-def _over(axes: Axes) -> str:
+def _over(axes: Sequence[str]) -> str:
     return f" over {' and '.join(axes)}" if axes else ""
 
 

@@ -11,8 +11,9 @@ from paropt.passes.microbatch.accumulation_loop import split
 from paropt.passes.microbatch.batch_sums import sums_of
 from paropt.passes.microbatch.batching import Batching
 from paropt.passes.microbatch.examples import Batch, Examples
+from paropt.passes.sharding.axes import names_of
 from paropt.passes.sharding.meshes import meshes_of
-from paropt.passes.sharding.shardings import MANUAL, names_of, sharding_of
+from paropt.passes.sharding.shardings import MANUAL, sharding_of
 from paropt.passes.state.contract import states_of
 from paropt.passes.state.roles import plain_path
 from paropt.passes.support.pipeline import PipelineError

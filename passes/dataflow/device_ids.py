@@ -12,8 +12,9 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from paropt.passes.dataflow.loop_eval import Known, evaluated
+from paropt.passes.sharding.axes import axes_in, names_of
 from paropt.passes.sharding.collectives import Reduction, partition_count
-from paropt.passes.sharding.shardings import MANUAL, axes_in, mesh_behind, names_of, shardings_across
+from paropt.passes.sharding.shardings import MANUAL, mesh_behind, shardings_across
 from paropt.passes.support.traversal import module_of
 
 PARTITION_ID, REPLICA_ID = "stablehlo.partition_id", "stablehlo.replica_id"

@@ -8,8 +8,8 @@ from paropt.passes.dataflow.xla_tracking import contracted, convolved
 from paropt.passes.ir.constants import is_zero
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.sharding.annotations import noted_sharding, parts_of, shard_bytes
+from paropt.passes.sharding.axes import names_of
 from paropt.passes.sharding.collectives import ADD
-from paropt.passes.sharding.shardings import names_of
 from paropt.passes.support.traversal import defining_op
 
 # Multiplications in the time that it takes to send a byte. By its data sheet an H100 makes 495e12 in a second, of

@@ -18,8 +18,9 @@ from paropt.passes.ir.constants import is_zero
 from paropt.passes.ir.control_flow import RETURNS, Use, predecessors, successors
 from paropt.passes.ir.loops import WHILE, Loop, loop_around
 from paropt.passes.ir.op_table import says_sharding
+from paropt.passes.sharding.axes import Axes
 from paropt.passes.sharding.collectives import GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER, Reduction, reduction_of
-from paropt.passes.sharding.shardings import Axes, sharding_of
+from paropt.passes.sharding.shardings import sharding_of
 from paropt.passes.support.remarks import require
 from paropt.passes.support.traversal import defining_op, op_of
 

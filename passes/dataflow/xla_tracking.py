@@ -16,7 +16,8 @@ from paropt.passes.ir.barriers import made_of
 from paropt.passes.ir.op_table import ops_with
 from paropt.passes.ir.types import real_of
 from paropt.passes.sharding.annotations import MOVES, noted_operands, noted_sharding
-from paropt.passes.sharding.shardings import Axes, Sharding, names_of
+from paropt.passes.sharding.axes import Axes, names_of
+from paropt.passes.sharding.shardings import Sharding
 from paropt.passes.support.remarks import Declined, require
 
 UNEQUAL_PARTS = "an unreduced value is sharded into unequal parts"

@@ -14,8 +14,9 @@ from paropt.passes.deferral.analysis import BYTES_PER_COLLECTIVE, Cost
 from paropt.passes.ir.loops import WHILE, Loop, loop_around, trip_count
 from paropt.passes.ir.types import bytes_of
 from paropt.passes.sharding.annotations import shard_bytes
+from paropt.passes.sharding.axes import Axes, names_of
 from paropt.passes.sharding.propagation import Propagated
-from paropt.passes.sharding.shardings import Axes, Sharding, mesh_behind, names_of, parts_in, unsplit, without
+from paropt.passes.sharding.shardings import Sharding, mesh_behind, parts_in, unsplit, without
 from paropt.passes.spmd.exposed import made_by
 from paropt.passes.spmd.producers import SCATTER, Producer, producer_of
 from paropt.passes.spmd.sharded_sums import is_activation

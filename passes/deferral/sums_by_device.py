@@ -19,9 +19,10 @@ from paropt.passes.ir.loops import WHILE
 from paropt.passes.ir.op_table import adds, keeps_elements, may_squeeze
 from paropt.passes.ir.types import unsqueezes
 from paropt.passes.sharding.annotations import is_source, noted_sharding
+from paropt.passes.sharding.axes import Axes, names_of
 from paropt.passes.sharding.collectives import GLOBAL_ALL_REDUCE, global_reduction
 from paropt.passes.sharding.propagation import Propagated
-from paropt.passes.sharding.shardings import MANUAL, Axes, leaves_axes, manual_around, names_of
+from paropt.passes.sharding.shardings import MANUAL, leaves_axes, manual_around
 from paropt.passes.spmd.device_sums import (
     Devices,
     lift,

@@ -12,6 +12,7 @@ from jaxlib.mlir import ir
 from paropt.passes.ir.induction_variable import constant
 from paropt.passes.ir.loops import Loop
 from paropt.passes.rewrite.loop_edits import rebuilt, uncarry
+from paropt.passes.sharding.axes import has_part
 from paropt.passes.sharding.device_dimension import Placed, Result, all_axes, computed, packed, packed_type, unpacked
 from paropt.passes.sharding.explicit_ops import constrained
 from paropt.passes.sharding.shardings import Sharding, closed_sharding, mesh_behind
@@ -46,10 +47,10 @@ class Packing:
         """Raises Declined when the devices do not hold parts of one size. `op` is in the module."""
         mesh = mesh_behind(module_of(op), sharding.mesh)
         assert mesh is not None, "the verifier asks for it"
-        sizes = {f'"{name}"': size for name, size in mesh.axes}
+        sizes = dict(mesh.axes)
         used = [*sharding.axes, *sharding.unreduced]
-        require(all(axis in sizes for axis in used), "an unreduced value is sharded over a part of a mesh axis")
-        cuts = [prod(sizes[axis] for axis in axes) for axes in sharding.dimensions]
+        require(not has_part(used), "an unreduced value is sharded over a part of a mesh axis")
+        cuts = [prod(sizes[axis.name] for axis in axes) for axes in sharding.dimensions]
         self._whole = ir.RankedTensorType(value.type)
         even = all(size % cut == 0 for size, cut in zip(self._whole.shape, cuts, strict=True))
         require(even, "an unreduced value is sharded into unequal parts")
@@ -57,7 +58,7 @@ class Packing:
         self._local = ir.RankedTensorType.get(shape, self._whole.element_type, loc=op.location)
         self._row = ir.RankedTensorType.get([1, *shape], self._whole.element_type, loc=op.location)
         with op.context, op.location:
-            devices = prod(sizes[axis] for axis in sharding.unreduced)
+            devices = prod(sizes[axis.name] for axis in sharding.unreduced)
             self.type = packed_type(self._whole, devices)
             self._partial = closed_sharding(sharding.mesh, sharding.dimensions, sharding.unreduced)
             self._split = closed_sharding(sharding.mesh, (sharding.unreduced, *sharding.dimensions))

@@ -17,6 +17,7 @@ from paropt.passes.ir.induction_variable import constant
 from paropt.passes.ir.loops import Loop
 from paropt.passes.outline.clone import Copies, loop_like
 from paropt.passes.outline.stages import Body, Stages, body_of, inputs_of
+from paropt.passes.sharding.axes import whole_axes
 from paropt.passes.sharding.device_dimension import Placed, Result, computed, packed, packed_type, unpacked
 from paropt.passes.sharding.meshes import meshes_of
 from paropt.passes.sharding.shardings import closed_sharding, open_sharding
@@ -51,7 +52,7 @@ class Lifting:
 
     def _sharding(self, rank: int) -> ir.Attribute:
         """Of a value with a first dimension that counts devices, of this rank without it."""
-        axes = tuple(f'"{name}"' for name in self._names)
+        axes = whole_axes(self._names)
         is_all = all(name in self._names or size == 1 for name, size in self._sizes.items())
         spelled = closed_sharding if is_all else open_sharding  # the partitioner splits over the others as it likes
         return spelled(self._mesh, (axes, *((),) * rank))

@@ -15,6 +15,7 @@ from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import Loop
 from paropt.passes.ir.op_table import is_deterministic, may_have_effect
 from paropt.passes.ir.types import tensor_of
+from paropt.passes.sharding.axes import Axes
 from paropt.passes.sharding.collectives import REDUCTIONS
 from paropt.passes.sharding.shardings import read_sharding
 from paropt.passes.support.traversal import captured, defining_op, op_of, ops_of, terminator_of
@@ -103,7 +104,7 @@ def _reduces(op: ir.Operation) -> bool:
     return op.name in REDUCTIONS or bool(len(op.regions) and ops_of(op, *REDUCTIONS))
 
 
-def _unreduced(value: ir.Value) -> tuple[str, ...]:
+def _unreduced(value: ir.Value) -> Axes:
     op = defining_op(value)
     return read_sharding(op.attributes["sharding"]).unreduced if op is not None and op.name == CONSTRAINT else ()
 

@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -14,8 +14,9 @@ from paropt.passes.ir.constraints import CONSTRAINT, unconstrained
 from paropt.passes.ir.metadata import METADATA, group_of, told_apart_by
 from paropt.passes.ir.op_table import ops_of_kind, ops_with
 from paropt.passes.ir.types import is_number, tensor_of
+from paropt.passes.sharding.axes import Axes, axes_in, names_of
 from paropt.passes.sharding.meshes import Mesh, mesh_named
-from paropt.passes.sharding.shardings import SHARDING, axes_in, names_of, read_sharding
+from paropt.passes.sharding.shardings import SHARDING, read_sharding
 from paropt.passes.support.remarks import require
 from paropt.passes.support.traversal import module_of
 
@@ -85,7 +86,7 @@ class Reduction(NamedTuple):
     global_ids: bool  # ids count all devices, not replicas
     scatter_dimension: int | None  # of a reduce_scatter
     attributes: str  # whatever else the op carries, but for metadata that only hints
-    place: tuple[str, tuple[str, ...]] = ("", ())  # the mesh and its axes, of a global all_reduce
+    place: tuple[str, Axes] = ("", ())  # the mesh and its axes, of a global all_reduce
     moved: tuple[Moved, ...] = ()  # what is then done to what is reduced, in the same way wherever it is; see there
 
     @property
@@ -186,7 +187,7 @@ def _spelled(attributes: Mapping[str, ir.Attribute]) -> str:
     return "\n".join(f"{name}={attributes[name]}" for name in sorted(attributes))
 
 
-def global_reduction(mesh: str, axes: Sequence[str]) -> Reduction:
+def global_reduction(mesh: str, axes: Axes) -> Reduction:
     """The sum over these axes of a mesh, in a global-view program."""
     return Reduction(
         kind=GLOBAL_ALL_REDUCE,
@@ -196,7 +197,7 @@ def global_reduction(mesh: str, axes: Sequence[str]) -> Reduction:
         global_ids=True,
         scatter_dimension=None,
         attributes="",
-        place=(mesh, tuple(axes)),
+        place=(mesh, axes),
     )
 
 

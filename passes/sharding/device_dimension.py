@@ -18,6 +18,7 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
+from paropt.passes.sharding.axes import spelled, whole_axes
 from paropt.passes.sharding.meshes import Mesh
 from paropt.passes.sharding.shardings import MANUAL
 
@@ -59,8 +60,7 @@ class Result(NamedTuple):
 
 def all_axes(mesh: Mesh) -> ir.Attribute:
     """For a manual computation that leaves no axis of `mesh` to the partitioner."""
-    quoted = ", ".join(f'"{name}"' for name in mesh.names)
-    return ir.Attribute.parse(f"#sdy<manual_axes{{{quoted}}}>")
+    return ir.Attribute.parse(f"#sdy<manual_axes{spelled(whole_axes(mesh.names))}>")
 
 
 def computed(

@@ -1,4 +1,11 @@
-"""Shardings with their mesh as plain values, to be compared: which devices hold which elements."""
+"""Which devices hold which elements of a tensor: to be compared between arrays, whatever the sharding is written like.
+
+A `Distribution` beside `Sharding` (`shardings.py`) on purpose. A `Sharding` is what an attribute of the module says:
+equal ones are written alike, with the name of a mesh, and passes write others from it. Equal distributions put the same
+elements on the same devices, in meshes of any name, and with axes of size 1 or without; it is never written.
+
+Tests: test/property/test_meshes.py, test/unit/test_contract.py, test/unit/test_donation.py.
+"""
 
 from math import prod
 from typing import Any, NamedTuple
@@ -6,18 +13,8 @@ from typing import Any, NamedTuple
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
+from paropt.passes.sharding.axes import Axes, axes_in
 from paropt.passes.sharding.meshes import Mesh, is_maximal, mesh_of
-
-
-class Axis(NamedTuple):
-    """An axis of a mesh, or a part of one."""
-
-    name: str
-    part: str  # as written: `(2)4` has size 4, and parts of product 2 before it; "" for a whole axis
-    size: int
-
-    def __str__(self) -> str:
-        return f"{self.name}:{self.part}" if self.part else self.name
 
 
 class Distribution(NamedTuple):
@@ -27,14 +24,15 @@ class Distribution(NamedTuple):
     """
 
     mesh: Mesh
-    dimensions: tuple[tuple[Axis, ...], ...]
+    dimensions: tuple[Axes, ...]
     unreduced: str  # the axes over which a sum is still to be taken, and the sum, as written
     is_closed: bool  # no dimension may be split further
 
     @property
     def shards(self) -> int:
         """Into how many parts the tensor is cut."""
-        return prod(axis.size for axes in self.dimensions for axis in axes)
+        sizes = dict(self.mesh.axes)
+        return prod(axis.size(sizes) for axes in self.dimensions for axis in axes)
 
     @property
     def is_whole(self) -> bool:
@@ -42,7 +40,7 @@ class Distribution(NamedTuple):
         return self.shards == 1 and not self.unreduced
 
     def __str__(self) -> str:
-        cuts = ", ".join("{" + ", ".join(map(str, axes)) + "}" for axes in self.dimensions)
+        cuts = ", ".join("{" + ", ".join(axis.label for axis in axes) + "}" for axes in self.dimensions)
         return f"[{cuts}]" + (f" unreduced {self.unreduced}" if self.unreduced else "")
 
 
@@ -56,11 +54,12 @@ def distribution_of(attribute: ir.Attribute, meshes: dict[str, Mesh]) -> Distrib
     if mesh is None:
         return None
     sizes = dict(mesh.axes)
+    split = map(axes_in, written.dimension_shardings)
     dimensions = [sdy.DimensionShardingAttr(dimension) for dimension in written.dimension_shardings]
     return Distribution(
         mesh,
-        tuple(tuple(a for a in (_axis(axis, sizes) for axis in d.axes) if a.size > 1) for d in dimensions),
-        _unreduced(written, sizes),
+        tuple(tuple(axis for axis in axes if axis.size(sizes) > 1) for axes in split),
+        _unreduced(written),
         all(dimension.is_closed for dimension in dimensions),
     )
 
@@ -71,15 +70,7 @@ def _mesh(attribute: ir.Attribute, meshes: dict[str, Mesh]) -> Mesh | None:
     return None if is_maximal(attribute) else mesh_of(attribute)
 
 
-def _axis(attribute: ir.Attribute, sizes: dict[str, int]) -> Axis:
-    axis = sdy.AxisRefAttr(attribute)
-    if axis.sub_axis_info is None:
-        return Axis(axis.name, "", sizes[axis.name])
-    part = sdy.SubAxisInfoAttr(axis.sub_axis_info)
-    return Axis(axis.name, f"({part.pre_size}){part.size}", part.size)
-
-
-def _unreduced(sharding: Any, sizes: dict[str, int]) -> str:
-    axes = ", ".join(str(_axis(axis, sizes)) for axis in sharding.unreduced_axes)
+def _unreduced(sharding: Any) -> str:
+    axes = ", ".join(axis.label for attribute in sharding.unreduced_axes for axis in axes_in(attribute))
     kind = getattr(sharding, "reduction_op", None)  # jaxlib 0.12
     return f"{kind}{{{axes}}}" if kind is not None and axes else axes

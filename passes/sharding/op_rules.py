@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.sharding.shardings import Axes, Sharding
+from paropt.passes.sharding.axes import Axes
+from paropt.passes.sharding.shardings import Sharding
 
 Factors = tuple[str, ...]  # of one dimension, the most major first
 

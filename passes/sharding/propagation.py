@@ -11,13 +11,13 @@ from paropt.passes.ir.constants import CONSTANT
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import WHILE
 from paropt.passes.ir.op_table import is_contraction
+from paropt.passes.sharding.axes import Axes
 from paropt.passes.sharding.chlo import RULE, add_chlo_rules
 from paropt.passes.sharding.depth_first import Sorted, sort_depth_first
 from paropt.passes.sharding.op_rules import Factors, parse_rule
 from paropt.passes.sharding.shardings import (
     MANUAL,
     SHARDING,
-    Axes,
     Sharding,
     closed_sharding,
     rank_of,

@@ -1,6 +1,7 @@
-"""Shardings as Shardy spells them: the mesh axes that shard each dimension of a value."""
+"""Shardings as the module says them: the mesh axes that shard each dimension of a value. Not to be compared between
+meshes: see `distributions.py`.
+"""
 
-import re
 from collections.abc import Collection, Iterable, Sequence
 from math import prod
 from typing import NamedTuple
@@ -10,17 +11,13 @@ from jaxlib.mlir.dialects import sdy
 
 from paropt.passes.ir.control_flow import MANUAL as MANUAL
 from paropt.passes.ir.op_table import says_sharding
+from paropt.passes.sharding.axes import Axes, Axis, axes_in, joined_parts, names_of, spelled, units
 from paropt.passes.sharding.meshes import Mesh, mesh_named, mesh_of
 from paropt.passes.support.memoize import Remembered
 from paropt.passes.support.traversal import defining_op, is_within, module_of
 
 SHARDING = "sdy.sharding"  # the attribute
 GSPMD_SHARDING = "mhlo.sharding"
-
-Axes = tuple[str, ...]  # each as Shardy spells it: `"data"`, or the sub-axis `"data":(1)2`
-
-
-_AXIS = re.compile(r'"[^"]+"(?::\(\d+\)\d+)?')
 
 
 class Sharding(NamedTuple):
@@ -31,14 +28,9 @@ class Sharding(NamedTuple):
     unreduced: Axes = ()  # over these, each device holds an addend of the value
 
     @property
-    def axes(self) -> frozenset[str]:
+    def axes(self) -> frozenset[Axis]:
         """The axes that shard some dimension."""
         return frozenset(axis for axes in self.dimensions for axis in axes)
-
-
-def axes_in(attribute: ir.Attribute) -> Axes:
-    """The axes that `attribute`, a list of axes or of lists of them, names; in order."""
-    return tuple(_AXIS.findall(str(attribute)))
 
 
 def refines(sharding: Sharding, other: Sharding | None) -> bool:
@@ -53,9 +45,8 @@ def parts_in(module: ir.Operation, sharding: Sharding) -> int:
     """Into how many parts `sharding` cuts a value."""
     if not sharding.axes:  # the usual case, and free
         return 1
-    mesh = mesh_behind(module, sharding.mesh)
-    sizes = dict(mesh.axes) if mesh is not None else {}
-    return prod(int(axis.rpartition(")")[2]) if ":(" in axis else sizes[axis.strip('"')] for axis in sharding.axes)
+    sizes = _sizes(module, sharding.mesh)
+    return prod(axis.size(sizes) for axis in sharding.axes)
 
 
 def is_even(value: ir.Value, sharding: Sharding, module: ir.Operation) -> bool:
@@ -63,11 +54,6 @@ def is_even(value: ir.Value, sharding: Sharding, module: ir.Operation) -> bool:
     sizes = ir.RankedTensorType(value.type).shape
     cuts = [parts_in(module, Sharding(sharding.mesh, (over,))) if over else 1 for over in sharding.dimensions]
     return all(size % parts == 0 for size, parts in zip(sizes, cuts, strict=True))
-
-
-def names_of(axes: Iterable[str]) -> frozenset[str]:
-    """The mesh axes that `axes` are, or are parts of."""
-    return frozenset(axis.split('"')[1] for axis in axes)
 
 
 def unsplit(value: ir.Value, mesh: str) -> Sharding:
@@ -106,16 +92,17 @@ def open_sharding(
 
     Unreduced axes come in the mesh's order.
     """
-    listed = (axes if i in closed else (*axes, "?") for i, axes in enumerate(dimensions))
-    dims = ", ".join("{" + ", ".join(axes) + "}" for axes in listed)
-    tail = f", unreduced={{{', '.join(unreduced)}}}" if unreduced else ""
-    return _PARSED(f"#sdy.sharding<{mesh}, [{dims}]{tail}>", ir.Context.current)
+    return _written(mesh, [axes if i in closed else (*axes, "?") for i, axes in enumerate(dimensions)], unreduced)
 
 
 def closed_sharding(mesh: str, dimensions: Sequence[Axes], unreduced: Axes = ()) -> ir.Attribute:
     """The closed sharding over these axes."""
-    dims = ", ".join("{" + ", ".join(axes) + "}" for axes in dimensions)
-    tail = f", unreduced={{{', '.join(unreduced)}}}" if unreduced else ""
+    return _written(mesh, dimensions, unreduced)
+
+
+def _written(mesh: str, dimensions: Sequence[Sequence[Axis | str]], unreduced: Axes) -> ir.Attribute:
+    dims = ", ".join(map(spelled, dimensions))
+    tail = f", unreduced={spelled(unreduced)}" if unreduced else ""
     return _PARSED(f"#sdy.sharding<{mesh}, [{dims}]{tail}>", ir.Context.current)
 
 
@@ -155,41 +142,19 @@ def mesh_behind(module: ir.Operation, mesh: str) -> Mesh | None:
     return mesh_of(ir.Attribute.parse(f"#sdy.{mesh}", module.context))
 
 
-def in_mesh_order(module: ir.Operation, mesh: str, axes: Iterable[str]) -> Axes:
+def in_mesh_order(module: ir.Operation, mesh: str, axes: Iterable[Axis]) -> Axes:
     """`axes` in the order in which the mesh names them; parts of one from major to minor, joined where they meet."""
+    return joined_parts(axes, _sizes(module, mesh))
+
+
+def units_of(module: ir.Operation, mesh: str, axes: Iterable[Axis]) -> Axes:
+    """`axes` as parts of prime size, major first."""
+    return units(axes, _sizes(module, mesh))
+
+
+def _sizes(module: ir.Operation, mesh: str) -> dict[str, int]:
     found = mesh_behind(module, mesh)
-    sizes = dict(found.axes) if found is not None else {}
-    order = list(sizes)
-    parts: list[tuple[str, int, int]] = []  # of the axis of that name: the product of the sizes before it, and its size
-    for name, before, size in sorted((_part(axis, sizes) for axis in axes), key=lambda p: (order.index(p[0]), p[1])):
-        if parts and parts[-1][0] == name and parts[-1][1] * parts[-1][2] == before:
-            _, before, joined = parts.pop()
-            size *= joined
-        parts.append((name, before, size))
-    return tuple(f'"{name}"' + ("" if size == sizes[name] else f":({before}){size}") for name, before, size in parts)
-
-
-def _part(axis: str, sizes: dict[str, int]) -> tuple[str, int, int]:
-    name, part = axis.split('"')[1], re.search(r":\((\d+)\)(\d+)", axis)
-    return (name, int(part[1]), int(part[2])) if part else (name, 1, sizes[name])
-
-
-def units_of(module: ir.Operation, mesh: str, axes: Iterable[str]) -> tuple[tuple[str, int, int], ...]:
-    """`axes` as parts of prime size, major first: of which axis, the product of the sizes before it there, its size."""
-    found = mesh_behind(module, mesh)
-    sizes = dict(found.axes) if found is not None else {}
-    units: list[tuple[str, int, int]] = []
-    for name, before, size in (_part(axis, sizes) for axis in axes):
-        while size > 1:
-            prime = next(n for n in range(2, size + 1) if size % n == 0)
-            units.append((name, before, prime))
-            before, size = before * prime, size // prime
-    return tuple(units)
-
-
-def has_part(axes: Iterable[str]) -> bool:
-    """Whether one of `axes` is a part of an axis of the mesh."""
-    return any(":(" in axis for axis in axes)
+    return dict(found.axes) if found is not None else {}
 
 
 def sharding_of(value: ir.Value) -> Sharding | None:

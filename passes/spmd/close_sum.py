@@ -19,11 +19,12 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from paropt.passes.rewrite.residual_split import reduction
+from paropt.passes.sharding.axes import Axes, has_part, names_of
 from paropt.passes.sharding.channels import NewChannels
 from paropt.passes.sharding.collectives import ADD, ALL_REDUCE, REDUCE_SCATTER
 from paropt.passes.sharding.device_dimension import Placed, Result, all_axes, computed
 from paropt.passes.sharding.meshes import Mesh
-from paropt.passes.sharding.shardings import Axes, Sharding, closed_sharding, has_part, mesh_behind, names_of
+from paropt.passes.sharding.shardings import Sharding, closed_sharding, mesh_behind
 from paropt.passes.spmd.xla_quirks.swaps import is_swap
 from paropt.passes.support.traversal import module_of, op_of
 
@@ -95,7 +96,7 @@ def summed(part: ir.Value, mesh: Mesh, axes: Axes) -> ir.Value:
     return _all_reduce(part, mesh, axes, NewChannels(module_of(op_of(part))))
 
 
-def _all_reduce(part: ir.Value, mesh: Mesh, axes: Sequence[str], channels: NewChannels) -> ir.Value:
+def _all_reduce(part: ir.Value, mesh: Mesh, axes: Axes, channels: NewChannels) -> ir.Value:
     return reduction(ALL_REDUCE, part, part.type, _attributes(mesh, axes, channels), ADD)
 
 
@@ -121,8 +122,8 @@ def _cut(part: ir.Value, mesh: Mesh, step: Scatter, channels: NewChannels) -> ir
     return reduction(REDUCE_SCATTER, part, ir.RankedTensorType.get(shape, before.element_type), attributes, ADD)
 
 
-def _attributes(mesh: Mesh, axes: Sequence[str], channels: NewChannels) -> dict[str, ir.Attribute]:
-    groups: Any = np.array(mesh.groups([name for axis in axes for name in names_of([axis])]), np.int64)
+def _attributes(mesh: Mesh, axes: Axes, channels: NewChannels) -> dict[str, ir.Attribute]:
+    groups: Any = np.array(mesh.groups([axis.name for axis in axes]), np.int64)
     return {
         "replica_groups": ir.DenseIntElementsAttr.get(groups),
         "channel_handle": stablehlo.ChannelHandle.get(channels.next(), 1),

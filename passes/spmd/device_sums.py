@@ -27,9 +27,10 @@ from paropt.passes.ir.loops import WHILE, Loop
 from paropt.passes.ir.op_table import is_elementwise
 from paropt.passes.rewrite.residual_split import neutral
 from paropt.passes.sharding.annotations import OPERANDS, SHARED
+from paropt.passes.sharding.axes import Axes, has_part
 from paropt.passes.sharding.collectives import ADD
 from paropt.passes.sharding.explicit_ops import constrained
-from paropt.passes.sharding.shardings import Axes, Sharding, has_part, open_sharding, parts_in, rank_of
+from paropt.passes.sharding.shardings import Sharding, open_sharding, parts_in, rank_of
 from paropt.passes.spmd.producers import Producer
 from paropt.passes.support.remarks import require
 from paropt.passes.support.traversal import module_of, op_of

@@ -32,13 +32,12 @@ from paropt.passes.sharding.annotations import (
     noted_gather,
     noted_operands,
 )
+from paropt.passes.sharding.axes import Axes, axes_in, spelled
 from paropt.passes.sharding.collectives import GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER
 from paropt.passes.sharding.explicit_ops import all_reduce, constrained
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import (
-    Axes,
     Sharding,
-    axes_in,
     closed_as_said,
     closed_sharding,
     is_manual,
@@ -102,14 +101,14 @@ def _write_sum(value: ir.Value, mesh: str, axes: Axes, pins: dict[str, ir.Attrib
     """Has readers of `value`, which is unreduced over `axes`, read it through an all_reduce."""
     with ir.InsertionPoint.after(op_of(value)), location:
         source = _source(value, open_sharding(mesh, unsplit(value, mesh).dimensions, axes), pins)
-        listed = ir.Attribute.parse(f"#sdy<axis_ref_list{{{', '.join(axes)}}}>")
+        listed = ir.Attribute.parse(f"#sdy<axis_ref_list{spelled(axes)}>")
         value.replace_all_uses_except(all_reduce(source.results[0], mesh, listed), source)
 
 
 def _write_scatter(value: ir.Value, cut: Cut, shard: Sharding, axes: Axes) -> ir.Value:
     """`value` is read through a reduce_scatter, and not through constraints that ask for the whole of it."""
     scattered = [[axis for axis in over if axis in axes] for over in shard.dimensions]
-    listed = ", ".join("{" + ", ".join(over) + "}" for over in scattered)
+    listed = ", ".join(map(spelled, scattered))
     with ir.InsertionPoint.after(op_of(value)), op_of(value).location:
         attributes = {
             "reduce_scatter_axes": ir.Attribute.parse(f"#sdy<list_of_axis_ref_lists[{listed}]>"),

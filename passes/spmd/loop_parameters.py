@@ -19,9 +19,10 @@ from paropt.passes.ir.control_flow import Use, carried, uses_of
 from paropt.passes.ir.loops import WHILE, Loop, loop_around, start_of
 from paropt.passes.ir.op_table import is_elementwise, is_identity, takes_block
 from paropt.passes.ir.types import is_float, tensor_of
+from paropt.passes.sharding.axes import Axes, Axis, has_part
 from paropt.passes.sharding.op_rules import parse_rule
 from paropt.passes.sharding.propagation import Propagated
-from paropt.passes.sharding.shardings import Axes, Sharding, has_part, read_sharding, sharding_of
+from paropt.passes.sharding.shardings import Sharding, read_sharding, sharding_of
 from paropt.passes.support.traversal import captured, is_in, op_of
 
 _BROADCAST, DYNAMIC_SLICE = "stablehlo.broadcast_in_dim", "stablehlo.dynamic_slice"
@@ -162,13 +163,13 @@ def _is_sliced_by(loop: Loop, reading: Reading) -> bool:
     return varying is not None and any(index in varying for op in slices for index in list(op.operands)[1:])
 
 
-def gathered_over(uses: Iterable[Use], sharding: Sharding, propagated: Propagated) -> frozenset[str]:
+def gathered_over(uses: Iterable[Use], sharding: Sharding, propagated: Propagated) -> frozenset[Axis]:
     """The axes of `sharding`, of what is read there, that shard another dimension of what is computed with it.
 
     Found where it meets others, also behind ops that work on each element of it alone. None of those by which what is
     computed is sharded as it is: so examples are read, and activations.
     """
-    foreign, own = set[str](), set[str]()
+    foreign, own = set[Axis](), set[Axis]()
 
     def behind(reader: tuple[ir.Value, int]) -> list[tuple[ir.Value, int]]:
         op, position = op_of(reader[0]), reader[1]
@@ -190,7 +191,7 @@ def _readers(uses: Iterable[Use]) -> list[tuple[ir.Value, int]]:
     return [(use.op.results[0], use.position) for use in uses if len(use.op.results) and use.op.name != _LOOKUP]
 
 
-def _axes_of_others(op: ir.Operation, position: int, propagated: Propagated) -> tuple[frozenset[str], frozenset[str]]:
+def _axes_of_others(op: ir.Operation, position: int, propagated: Propagated) -> tuple[frozenset[Axis], frozenset[Axis]]:
     """The axes that shard other operands and results of `op`: in dimensions that operand `position` lacks; and in those
     in which they shard it, too.
     """

@@ -18,9 +18,10 @@ from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import WHILE, loop_around
 from paropt.passes.ir.op_table import is_cloned, is_contraction
 from paropt.passes.sharding.annotations import ALONE, OPERANDS, noted_alone
+from paropt.passes.sharding.axes import Axes
 from paropt.passes.sharding.explicit_ops import constrained
 from paropt.passes.sharding.propagation import Propagated
-from paropt.passes.sharding.shardings import Axes, Sharding, closed_sharding, is_manual, rank_of, read_sharding
+from paropt.passes.sharding.shardings import Sharding, closed_sharding, is_manual, rank_of, read_sharding
 from paropt.passes.spmd.global_form import noted_ops, remember, sources, take_back
 from paropt.passes.support.remarks import Declined
 from paropt.passes.support.traversal import all_ops_of, is_used, op_of, parent_of

@@ -16,20 +16,18 @@ from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import WHILE
 from paropt.passes.ir.op_table import ops_with
 from paropt.passes.sharding.annotations import is_source, shard_bytes
+from paropt.passes.sharding.axes import Axes, has_part, names_of
 from paropt.passes.sharding.collectives import ADD, combiner_of, not_a_sum
 from paropt.passes.sharding.op_rules import Factors, ShardingRule, parse_rule
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import (
     MANUAL,
-    Axes,
     Sharding,
-    has_part,
     in_mesh_order,
     is_even,
     is_idle,
     is_manual,
     mesh_behind,
-    names_of,
     read_sharding,
     result_shardings,
     without,

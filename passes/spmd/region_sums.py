@@ -22,18 +22,10 @@ from paropt.passes.dataflow.partial_values import BlockFacts, PartialValues
 from paropt.passes.dataflow.uniformity import Uniformity
 from paropt.passes.ir.types import bytes_of
 from paropt.passes.sharding.annotations import is_source
+from paropt.passes.sharding.axes import Axes, axes_in, names_of, whole_axes
 from paropt.passes.sharding.collectives import ADD, ALL_REDUCE, Reduction, axes_of
 from paropt.passes.sharding.meshes import Mesh
-from paropt.passes.sharding.shardings import (
-    MANUAL,
-    Axes,
-    Sharding,
-    axes_in,
-    is_manual,
-    mesh_behind,
-    names_of,
-    result_shardings,
-)
+from paropt.passes.sharding.shardings import MANUAL, Sharding, is_manual, mesh_behind, result_shardings
 from paropt.passes.spmd.exposed import made_by
 from paropt.passes.spmd.producers import Producer
 from paropt.passes.support.remarks import Declined, require
@@ -124,7 +116,7 @@ class Region:
         members = frozenset(values.made_of(self._end.operands[position]))
         order = tuple(value for value in values.values if value in members)
         reductions = tuple(facts.in_order(filter(values.is_source, order)))
-        axes = tuple(f'"{name}"' for name in axes_of(values.reduction, (mesh,)) or ())
+        axes = whole_axes(axes_of(values.reduction, (mesh,)) or ())
         found = RegionSum(result, sharding.mesh, axes, values, order, tuple(facts.in_order(order)), reductions)
         try:
             self._require_sum(found, sharding)

@@ -25,20 +25,11 @@ from paropt.passes.ir.types import tensor_of
 from paropt.passes.rewrite.loop_edits import rebuilt
 from paropt.passes.rewrite.residual_split import neutral
 from paropt.passes.sharding.annotations import shard_bytes
+from paropt.passes.sharding.axes import Axes, has_part, names_of
 from paropt.passes.sharding.collectives import EXTREMES, combiner_of, neutral_number
 from paropt.passes.sharding.explicit_ops import constrained
 from paropt.passes.sharding.propagation import Propagated
-from paropt.passes.sharding.shardings import (
-    SHARDING,
-    Axes,
-    Sharding,
-    has_part,
-    is_even,
-    is_manual,
-    names_of,
-    open_sharding,
-    parts_in,
-)
+from paropt.passes.sharding.shardings import SHARDING, Sharding, is_even, is_manual, open_sharding, parts_in
 from paropt.passes.support.remarks import Declined, Remark, Saved, applied, missed, require
 from paropt.passes.support.traversal import is_read_once, module_of, op_of, ops_of
 

@@ -18,8 +18,9 @@ from jaxlib.mlir.dialects import sdy
 
 from paropt.passes.ir.loops import WHILE
 from paropt.passes.rewrite.residual_split import Split, erase_unused, split_values
+from paropt.passes.sharding.axes import Axes
 from paropt.passes.sharding.collectives import ADD
-from paropt.passes.sharding.shardings import MANUAL, Axes, mesh_behind, read_sharding, sharding_of
+from paropt.passes.sharding.shardings import MANUAL, mesh_behind, read_sharding, sharding_of
 from paropt.passes.spmd.close_sum import summed
 from paropt.passes.spmd.region_sums import Region, RegionSum, SummingRegion
 from paropt.passes.support.remarks import require

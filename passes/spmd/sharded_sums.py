@@ -19,8 +19,9 @@ from paropt.passes.ir.loops import WHILE, Loop, loop_around, start_of
 from paropt.passes.ir.op_table import adds, assembles, is_elementwise, is_tracked, keeps_elements
 from paropt.passes.ir.types import tensor_of
 from paropt.passes.sharding.annotations import shard_bytes
+from paropt.passes.sharding.axes import Axis, names_of
 from paropt.passes.sharding.propagation import Propagated
-from paropt.passes.sharding.shardings import Sharding, is_idle, is_manual, names_of, rank_of, read_sharding, sharding_of
+from paropt.passes.sharding.shardings import Sharding, is_idle, is_manual, rank_of, read_sharding, sharding_of
 from paropt.passes.spmd.producers import PRODUCTS
 from paropt.passes.support.traversal import captured, defining_op, is_within, only_user_of, ops_of, parent_of
 
@@ -46,7 +47,7 @@ def _carried(loop: Loop) -> list[_Carried]:
     return [_Carried(*each) for each in every]
 
 
-def sharded_sums(module: ir.Operation, propagated: Propagated | None = None) -> dict[ir.Value, frozenset[str]]:
+def sharded_sums(module: ir.Operation, propagated: Propagated | None = None) -> dict[ir.Value, frozenset[Axis]]:
     """For each value that an accumulated sum is computed from, the axes over which the program shards that sum.
 
     A sum is split by an axis when the program says so in the loop that accumulates it (or before a sum outside of
@@ -54,7 +55,7 @@ def sharded_sums(module: ir.Operation, propagated: Propagated | None = None) -> 
     by it, or of the shape of something that is put together to the sum. With `propagated`, that is not enough where
     Shardy found that the sum is not split by it.
     """
-    found: defaultdict[ir.Value, frozenset[str]] = defaultdict(frozenset)
+    found: defaultdict[ir.Value, frozenset[Axis]] = defaultdict(frozenset)
     for op in ops_of(module, CONSTRAINT):
         axes = read_sharding(op.attributes["sharding"]).axes
         if axes and not is_manual(op):
@@ -68,15 +69,15 @@ def sharded_sums(module: ir.Operation, propagated: Propagated | None = None) -> 
     return found
 
 
-def _split_over(lies: Sharding | None, axes: frozenset[str]) -> frozenset[str]:
+def _split_over(lies: Sharding | None, axes: frozenset[Axis]) -> frozenset[Axis]:
     return frozenset(axis for axis in axes if lies is not None and names_of([axis]) & names_of(lies.axes))
 
 
-def _like_parameters(loop: Loop) -> Iterator[tuple[ir.Value, frozenset[str], ir.Value]]:
+def _like_parameters(loop: Loop) -> Iterator[tuple[ir.Value, frozenset[Axis], ir.Value]]:
     """What the loop computes for its next trip, and returns, where the user splits a value of that shape, or of that of
     something put together to it, that the loop only reads."""
     carried = _carried(loop)
-    by_shape: defaultdict[str, frozenset[str]] = defaultdict(frozenset)
+    by_shape: defaultdict[str, frozenset[Axis]] = defaultdict(frozenset)
     for each in carried:
         if not each.changes:
             by_shape[_shape(each.next)] |= _given_axes(each.start)
@@ -87,7 +88,7 @@ def _like_parameters(loop: Loop) -> Iterator[tuple[ir.Value, frozenset[str], ir.
         return
     for each in carried:
         shapes = _shapes_of(each.next) & by_shape.keys() if each.changes else ()
-        axes = frozenset[str]().union(*(by_shape[shape] for shape in shapes))
+        axes = frozenset[Axis]().union(*(by_shape[shape] for shape in shapes))
         if axes:
             yield each.next, axes, each.result
 
@@ -245,7 +246,7 @@ def _is_copy(op: ir.Operation, axes: frozenset[str]) -> bool:
     return not names_of(sharding.axes) & axes and (not sharding.unreduced or is_idle(op))
 
 
-def whole_sums(module: ir.Operation, split: dict[ir.Value, frozenset[str]]) -> list[ir.Value]:
+def whole_sums(module: ir.Operation, split: dict[ir.Value, frozenset[Axis]]) -> list[ir.Value]:
     """The results of loops, not in other loops, that are no sums that the program splits, which are all of `split`, nor
     rows that the next loop reads one by one, as a backward pass does activations.
     """
@@ -308,7 +309,7 @@ def _is_for_loops(result: ir.Value) -> bool:
     )
 
 
-def _given_axes(value: ir.Value, *, through_constraints: bool = False) -> frozenset[str]:
+def _given_axes(value: ir.Value, *, through_constraints: bool = False) -> frozenset[Axis]:
     """The axes by which the user splits `value`, or what it is computed from element by element, or starts as.
 
     Parameters may be averages of others, or come from fewer bits, or from an earlier step. Propagation may split more.
@@ -352,7 +353,7 @@ def _shape(value: ir.Value) -> str:
 
 
 def _spread(
-    value: ir.Value, axes: frozenset[str], found: defaultdict[ir.Value, frozenset[str]], *, through_sums: bool
+    value: ir.Value, axes: frozenset[Axis], found: defaultdict[ir.Value, frozenset[Axis]], *, through_sums: bool
 ) -> None:
     """Notes `axes` for all that `value` is made of by linear ops, in its loop and the loops and branches in it."""
 

@@ -7,8 +7,9 @@ from jaxlib.mlir import ir
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import WHILE, Loop
 from paropt.passes.ir.signature import Slot, signatures
+from paropt.passes.sharding.axes import Axes, names_of
 from paropt.passes.sharding.collectives import partition_count, replica_count
-from paropt.passes.sharding.shardings import MANUAL, names_of, sharding_of
+from paropt.passes.sharding.shardings import MANUAL, sharding_of
 from paropt.passes.support.traversal import defining_op, ops_of
 
 _SLICE = "stablehlo.dynamic_slice"
@@ -53,7 +54,7 @@ def misplaced_arguments(module: ir.Operation) -> list[Misplaced]:
     ]
 
 
-def _axes(value: ir.Value) -> tuple[tuple[str, ...], ...]:
+def _axes(value: ir.Value) -> tuple[Axes, ...]:
     """Of each dimension of `value`, the axes over which it is sharded; () when none is."""
     sharding = sharding_of(value)
     return sharding.dimensions if sharding is not None and any(sharding.dimensions) else ()

@@ -17,11 +17,12 @@ from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import WHILE, Loop, trip_count
 from paropt.passes.ir.types import tensor_of
 from paropt.passes.sharding.annotations import place_of
+from paropt.passes.sharding.axes import Axis, names_of, whole_axes
 from paropt.passes.sharding.collectives import ALL_REDUCE, GLOBAL_ALL_REDUCE, REDUCE_SCATTER
 from paropt.passes.sharding.meshes import meshes_of
 from paropt.passes.sharding.op_rules import Factors, parse_rule
 from paropt.passes.sharding.propagation import Propagated
-from paropt.passes.sharding.shardings import SHARDING, Sharding, is_manual, mesh_behind, names_of
+from paropt.passes.sharding.shardings import SHARDING, Sharding, is_manual, mesh_behind
 from paropt.passes.spmd.producers import ROWS
 from paropt.passes.support.remarks import source_of
 from paropt.passes.support.traversal import defining_op, ops_of, parent_of, users_of
@@ -242,16 +243,16 @@ class _Predictor:
         for axes in self._free(shardings):
             yield from self._reduced_over(op, axes)
 
-    def _free(self, shardings: Iterable[Sharding | None]) -> Iterator[frozenset[str]]:
+    def _free(self, shardings: Iterable[Sharding | None]) -> Iterator[frozenset[Axis]]:
         """The sets of mesh axes that split nothing of what has these shardings."""
         given = [sharding for sharding in shardings if sharding is not None]
         mesh = mesh_behind(self._module, given[0].mesh)
         taken = names_of(axis for sharding in given for axis in sharding.axes)
-        free = [f'"{name}"' for name, _ in mesh.axes if name not in taken] if mesh is not None else []
+        free = whole_axes(name for name in mesh.names if name not in taken) if mesh is not None else ()
         for count in range(1, len(free) + 1):
             yield from map(frozenset, combinations(free, count))
 
-    def _apart(self, op: ir.Operation, *, by_operand: bool = False) -> list[frozenset[str]]:
+    def _apart(self, op: ir.Operation, *, by_operand: bool = False) -> list[frozenset[Axis]]:
         """The axes over which `op` adds up or looks things up, and no tag says that it does not, by dimension."""
         lies = tuple(self._propagated.operand_shardings(op))
         rule = self._propagated.sharding_rule(op)
@@ -263,7 +264,7 @@ class _Predictor:
         left = [frozenset(axis for axis in axes if not names_of([axis]) & done) for axes in split]
         return [axes for axes in left if axes]
 
-    def _reduced_over(self, op: ir.Operation, axes: frozenset[str]) -> Iterator[Reduced]:
+    def _reduced_over(self, op: ir.Operation, axes: frozenset[Axis]) -> Iterator[Reduced]:
         lies = (*self._propagated.operand_shardings(op), *map(self._propagated.sharding_of, op.results))
         meshes = {sharding.mesh for sharding in lies if sharding is not None}
         if not meshes or not axes:
@@ -284,7 +285,7 @@ class _Predictor:
             group, over = self._over(mesh, axes)
             yield Reduced(min(sizes), max(sizes), group, *self._place(op), over)
 
-    def _as_operands(self, op: ir.Operation, value: ir.Value, axes: frozenset[str]) -> int:
+    def _as_operands(self, op: ir.Operation, value: ir.Value, axes: frozenset[Axis]) -> int:
         """How much of `value` each device reduces that splits it as its operands are, and cuts its part out later."""
         text, position = self._propagated.sharding_rule(op), ir.OpResult(value).result_number
         if not text:
@@ -333,24 +334,19 @@ class _Predictor:
         parts = [self._devices(sharding.mesh, axes) for axes in sharding.dimensions]
         return prod(-(-length // part) for length, part in zip(tensor.shape, parts, strict=True))
 
-    def _over(self, mesh: str, axes: Iterable[str]) -> tuple[int, frozenset[str]]:
+    def _over(self, mesh: str, axes: Iterable[Axis]) -> tuple[int, frozenset[str]]:
         """How many devices `axes` span, and the axes by which a census tells these groups from others."""
         spanned = [axis for axis in axes if self._devices(mesh, [axis]) > 1]
-        names = frozenset(axis.replace('"', "") for axis in spanned)
+        names = frozenset(axis.label for axis in spanned)
         return self._devices(mesh, spanned), names if self._has_one_mesh else frozenset()
 
-    def _devices(self, mesh: str, axes: Iterable[str]) -> int:
+    def _devices(self, mesh: str, axes: Iterable[Axis]) -> int:
         """How many devices `axes` span."""
         if mesh not in self._sizes:
             found = mesh_behind(self._module, mesh)
             assert found is not None, "the module verifies"
             self._sizes[mesh] = dict(found.axes)
-        return prod(_size(axis, self._sizes[mesh]) for axis in axes)
-
-
-def _size(axis: str, sizes: dict[str, int]) -> int:
-    whole, _, part = axis.partition(")")  # of an axis, or `"data":(1)2`, of a part of it
-    return int(part) if part else sizes[whole.strip('"')]
+        return prod(axis.size(self._sizes[mesh]) for axis in axes)
 
 
 def _closings(module: ir.Operation) -> Iterator[tuple[ir.Operation, ir.Operation]]:
@@ -381,7 +377,7 @@ def _adds_up(value: ir.Value) -> bool:
     return op is not None and op.name in ROWS
 
 
-def _unreduced_behind(op: ir.Operation) -> set[str]:
+def _unreduced_behind(op: ir.Operation) -> set[Axis]:
     return {axis for sharding in _tags_behind(op) for axis in sharding.unreduced}
 
 
@@ -391,12 +387,12 @@ def _tags_behind(op: ir.Operation) -> list[Sharding]:
 
 
 @functools.lru_cache(4096)  # programs have few different ones, of many ops
-def _axes_apart(rule_text: str, shardings: tuple[Sharding | None, ...]) -> list[frozenset[str]]:
+def _axes_apart(rule_text: str, shardings: tuple[Sharding | None, ...]) -> list[frozenset[Axis]]:
     """The axes that split what the op with this rule adds up or looks things up in, dimension by dimension."""
     if not rule_text:
         return []
     rule = parse_rule(rule_text)
-    found: dict[Factors, frozenset[str]] = {}  # by dimension
+    found: dict[Factors, frozenset[Axis]] = {}  # by dimension
     for factors, axes in rule.split(shardings):
         if (rule.reduced | rule.moved).intersection(factors):
             found[factors] = found.get(factors, frozenset()) | set(axes)
@@ -409,7 +405,7 @@ def _dimensions_split(text: str, shardings: tuple[Sharding | None, ...]) -> tupl
     if not text:
         return ()
     rule = parse_rule(text)
-    split: dict[str, set[Factors]] = defaultdict(set)
+    split: dict[Axis, set[Factors]] = defaultdict(set)
     for sharding, dimensions in zip(shardings, (*rule.operands, *rule.results), strict=True):
         for factors, axes in zip(dimensions, sharding.dimensions if sharding is not None else (), strict=False):
             for axis in axes:

@@ -22,16 +22,9 @@ from paropt.passes.ir.branches import BRANCHES, ends_of, is_end
 from paropt.passes.ir.constants import is_zero
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import WHILE, Loop, loop_around
+from paropt.passes.sharding.axes import Axes
 from paropt.passes.sharding.collectives import global_reduction
-from paropt.passes.sharding.shardings import (
-    MANUAL,
-    Axes,
-    Sharding,
-    is_manual,
-    operand_sharding,
-    read_sharding,
-    sharding_of,
-)
+from paropt.passes.sharding.shardings import MANUAL, Sharding, is_manual, operand_sharding, read_sharding, sharding_of
 from paropt.passes.spmd.global_form import sources
 from paropt.passes.spmd.producers import ROWS
 from paropt.passes.support.remarks import Declined, Source, source_of

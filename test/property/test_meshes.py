@@ -138,8 +138,8 @@ def parts_of(sharding: Any, device: int) -> list[int]:
     for axes in sharding.dimensions:
         part = 0
         for axis in axes:
-            before, size = map(int, re.findall(r"\d+", axis.part)) if axis.part else (1, sizes[axis.name])
-            digit = coordinates[axis.name] // (sizes[axis.name] // before // size) % size
+            size = axis.size(sizes)
+            digit = coordinates[axis.name] // (sizes[axis.name] // axis.before // size) % size
             part = part * size + digit
         found.append(part)
     return found

@@ -5,14 +5,16 @@ from typing import Any
 import pytest
 from jaxlib.mlir import ir
 
-from paropt.passes.sharding.shardings import Axes, Sharding
+from paropt.passes.sharding.axes import Axes, Axis
+from paropt.passes.sharding.shardings import Sharding
 from paropt.passes.spmd.close_sum import Scatter, scatter_steps
 from paropt.passes.spmd.producers import Producer
 from paropt.passes.spmd.xla_quirks.swaps import as_operands_lie
 from paropt.passes.support.context import make_context
 from paropt.passes.support.traversal import ops_of
 
-DATA, MODEL, REPLICA, WIDE, LONG, PART = '"data"', '"model"', '"replica"', '"wide"', '"long"', '"wide":(1)2'
+DATA, MODEL, REPLICA, WIDE, LONG = map(Axis, ("data", "model", "replica", "wide", "long"))
+PART = Axis("wide", 1, 2)
 TEXT = """
 sdy.mesh @mesh = <["replica"=2, "data"=2, "model"=2, "wide"=4, "long"=4]>
 func.func @main(%x: tensor<16x8xf32>, %y: tensor<16x4xf32>) -> tensor<8x4xf32> {
@@ -25,9 +27,9 @@ MODULE = ir.Module.parse(TEXT, make_context()).operation
 RULE = "#sdy.op_sharding_rule<([i, j], [i, k])->([j, k]) {i=16, j=8, k=4} reduction={i}>"
 
 
-def lies(*dimensions: str, unreduced: Axes = ()) -> Sharding:
+def lies(*dimensions: Axis | str, unreduced: Axes = ()) -> Sharding:
     """`""` for a dimension that is not split."""
-    return Sharding("@mesh", tuple((axis,) if axis else () for axis in dimensions), unreduced)
+    return Sharding("@mesh", tuple((axis,) if isinstance(axis, Axis) else () for axis in dimensions), unreduced)
 
 
 START, END = lies(MODEL, "", unreduced=(REPLICA, DATA)), lies(DATA, "", unreduced=(REPLICA,))

@@ -16,9 +16,10 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from paropt.passes.ir.induction_variable import constant, create
+from paropt.passes.sharding.axes import Axes
 from paropt.passes.sharding.collectives import combiner_of
 from paropt.passes.sharding.explicit_ops import constrained
-from paropt.passes.sharding.shardings import Axes, closed_sharding, read_sharding
+from paropt.passes.sharding.shardings import closed_sharding, read_sharding
 
 _EDGES = ("edge_padding_low", "edge_padding_high", "interior_padding")
 _GATHER, _SCATTER, _PAD = "stablehlo.gather", "stablehlo.scatter", "stablehlo.pad"

@@ -20,8 +20,9 @@ from paropt.passes.ir.branches import CASE, IF
 from paropt.passes.ir.induction_variable import constant, create
 from paropt.passes.ir.types import is_float, tensor_of
 from paropt.passes.rewrite.residual_split import neutral
+from paropt.passes.sharding.axes import has_part
 from paropt.passes.sharding.explicit_ops import constrained
-from paropt.passes.sharding.shardings import Sharding, closed_sharding, has_part, parts_in, rank_of, read_sharding
+from paropt.passes.sharding.shardings import Sharding, closed_sharding, parts_in, rank_of, read_sharding
 from paropt.passes.spmd.xla_quirks.complex_numbers import joined
 from paropt.passes.support.remarks import require
 from paropt.passes.support.traversal import module_of

@@ -14,8 +14,9 @@ from jaxlib.mlir.dialects import stablehlo
 
 from paropt.passes.dataflow.engine import backward, exhaust, forward
 from paropt.passes.ir.types import tensor_of
+from paropt.passes.sharding.axes import Axes, names_of
 from paropt.passes.sharding.propagation import Propagated
-from paropt.passes.sharding.shardings import Axes, Sharding, names_of
+from paropt.passes.sharding.shardings import Sharding
 from paropt.passes.support.remarks import require
 from paropt.passes.support.traversal import defining_op, ops_of
 

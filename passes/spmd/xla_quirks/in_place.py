@@ -16,14 +16,14 @@ from jaxlib.mlir import ir
 
 from paropt.passes.dataflow.unreduced import Unreduced
 from paropt.passes.dataflow.xla_tracking import PARTS_MOVE, UNEQUAL_PARTS
+from paropt.passes.sharding.axes import Axes, Axis, whole_axes
 from paropt.passes.sharding.op_rules import Factors, ShardingRule, parse_rule
 from paropt.passes.sharding.propagation import Propagated
-from paropt.passes.sharding.shardings import Axes, Sharding, is_even, mesh_behind, units_of, without
+from paropt.passes.sharding.shardings import Sharding, is_even, mesh_behind, units_of, without
 from paropt.passes.support.remarks import require
 from paropt.passes.support.traversal import module_of, op_of
 
-Unit = tuple[str, int, int]  # a part of an axis, as of `units_of`
-Split = dict[str, tuple[Unit, ...]]  # by factors of a sharding rule
+Split = dict[str, Axes]  # by factors of a sharding rule: parts of prime size, as of `units_of`
 
 
 def require_in_place(
@@ -82,7 +82,7 @@ def require_cut_in_place(
     ]
     if mesh is None or not anew:
         return
-    units = units_of(module, left.mesh, [f'"{name}"' for name in mesh.names])
+    units = units_of(module, left.mesh, whole_axes(mesh.names))
     added = units_of(module, left.mesh, axes)
     used = {*added, *(unit for over in cut.values() for unit in over)}
     same = next((unit for unit in units if unit not in used), None)
@@ -90,13 +90,13 @@ def require_cut_in_place(
         return
     kept = mesh.is_in_order and used.issubset(units)
     between = units[units.index(same) : max(map(units.index, anew))] if kept else added
-    why = f"its result is sharded over `{anew[0][0]}`, its operands are not, and nothing is over `{same[0]}`"
+    why = f"its result is sharded over `{anew[0].name}`, its operands are not, and nothing is over `{same.name}`"
     require(not {*added} & {*between}, f"{why}: XLA would add wrong parts", op)
 
 
 def _cut_anew(
     cut: Split, dimensions: tuple[Factors, ...], sharding: Sharding | None, rule: ShardingRule, module: ir.Operation
-) -> list[Unit]:
+) -> list[Axis]:
     """What `cut` splits factors of an operand over that is split otherwise."""
     own = split_by(sharding, dimensions, rule, module) if sharding is not None else {}
     read = [factor for factors in dimensions for factor in factors if own.get(factor) != cut.get(factor)]
@@ -154,9 +154,9 @@ def split_by(
         units = list(units_of(module, sharding.mesh, axes))
         for factor in factors:
             size = rule.sizes[factor]
-            while units and size % units[0][2] == 0:
+            while units and size % units[0].part == 0:
                 split[factor] = (*split.get(factor, ()), units.pop(0))
-                size //= split[factor][-1][2]
+                size //= split[factor][-1].part
             if size > 1:
                 break  # only where a factor is in single elements, the next one is split
         if units:

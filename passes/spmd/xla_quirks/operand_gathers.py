@@ -15,15 +15,16 @@ Reproducer: test/numeric/test_xla_quirks.py::test_xla_still_does_it.
 Tests: test/passes/expose-all-reduces-rows.mlir, test/numeric/test_other_collectives.py.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import takewhile
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
+from paropt.passes.sharding.axes import Axes, Axis
 from paropt.passes.sharding.op_rules import Factors, parse_rule
 from paropt.passes.sharding.propagation import Propagated
-from paropt.passes.sharding.shardings import Axes, Sharding
+from paropt.passes.sharding.shardings import Sharding
 
 _DOT, _SCATTER = "stablehlo.dot_general", "stablehlo.scatter"
 
@@ -84,7 +85,7 @@ def is_gathered_alike(use: ir.OpOperand, gather: Gather, propagated: Propagated)
 def _gather(lies: Sharding, own: _Splits, other: _Splits, result: _Splits) -> Gather | None:
     """Of the operand that is split as `own`, so that what the `other` operand and the `result` allow is left of it."""
     kept: dict[Factors, Axes] = {}
-    free: set[str] = set()  # the axes that are given up
+    free: set[Axis] = set()  # the axes that are given up
     for dimension, axes in own.items():
         allowed = result.get(dimension, other.get(dimension, axes))
         left = tuple(axis for axis, _ in takewhile(lambda pair: pair[0] == pair[1], zip(axes, allowed, strict=False)))
@@ -102,7 +103,7 @@ def _gather(lies: Sharding, own: _Splits, other: _Splits, result: _Splits) -> Ga
     return Gather(lies, found) if found != lies else None
 
 
-def _is_taken(axes: Sequence[str], other: _Splits, result: _Splits) -> bool:
+def _is_taken(axes: Axes, other: _Splits, result: _Splits) -> bool:
     """Whether all of `axes` shard a dimension of both the `other` operand and the `result`."""
     shared = [axis for dimension, over in result.items() if over == other.get(dimension) for axis in over]
     return set(axes) <= set(shared)

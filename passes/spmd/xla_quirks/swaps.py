@@ -13,10 +13,11 @@ from collections.abc import Sequence
 
 from jaxlib.mlir import ir
 
+from paropt.passes.sharding.axes import has_part, names_of
 from paropt.passes.sharding.meshes import Mesh
 from paropt.passes.sharding.op_rules import parse_rule
 from paropt.passes.sharding.propagation import Propagated
-from paropt.passes.sharding.shardings import Sharding, has_part, mesh_behind, names_of
+from paropt.passes.sharding.shardings import Sharding, mesh_behind
 from paropt.passes.spmd.producers import Producer
 from paropt.passes.support.traversal import module_of
 
