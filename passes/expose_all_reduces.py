@@ -14,6 +14,7 @@ from paropt.passes.deferral.sharded_sum_costs import (
     cost_of_whole,
     is_combined,
     is_large,
+    is_sunk,
     sums_of,
     with_rows_gathered,
 )
@@ -70,13 +71,16 @@ def expose_all_reduces(
     ] = 0,
     axes: Annotated[MeshAxes, "Mesh axes over which reductions may move, separated by commas; empty: all."] = "",
     scatters: Annotated[
-        Literal["written", "large", "left"],
+        Literal["written", "large", "outermost", "left"],
         "Sums that are reduced in every iteration over the axes that shard them: write the reduce_scatter, do so from "
-        "512 kB per device, or leave it to the compiler. paropt.jit and paropt.audit take `large` for CPUs: XLA:CPU "
-        "combines all_reduces, and starts each reduce_scatter by itself. They take `left` for GPUs: XLA:GPU makes one "
+        "512 kB per device, or in outermost loops, or leave it to the compiler. paropt.jit and paropt.audit take "
+        "`large` for CPUs: XLA:CPU combines all_reduces, and starts each reduce_scatter by itself. They take "
+        "`outermost` for TPUs: XLA:TPU sinks a reduce_scatter out of an outermost loop; in a loop over layers it makes "
+        "one of several sums, and runs each one that is written by itself. They take `left` for GPUs: XLA:GPU makes one "
         "itself; of one that is written it takes the first out of a loop over layers, whose buffers are then there "
         "twice.",
         On("cpu", "large"),
+        On("tpu", "outermost"),
         On("gpu", "left"),
     ] = "written",
 ) -> list[Remark]:
@@ -416,7 +420,12 @@ def _is_written(scatters: str, producer: Producer, scattering: Scattering) -> bo
     """
     if scatters == "written" or scattering.computed is not None or scattering.leaves_loop(producer):
         return True
-    return scatters == "large" and is_large(producer, scattering.whole)
+    match scatters:
+        case "large":
+            return is_large(producer, scattering.whole)
+        case "outermost":
+            return is_sunk(producer)
+    return False
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -28,15 +28,11 @@ _APART = (
     "XLA combines the loss and gradients; over the slow axis one collective runs, and one of losses, instead of four"
 )
 _HALF = "reduce_scatters, each by itself, in place of one all_reduce, send half the bytes"
-_FUSED = "XLA:TPU fuses the reduce_scatters of a layer where it makes them itself, and not those that are written"
 RUNS_MORE = {
     ("plain_mlp_p7", CPU): (2, _APART),
     ("plain_mlp_p7", GPU): (2, _APART),
     ("plain_mlp_p7", TPU): (1, _HALF),
     ("plain_transformer_p6", TPU): (10, _HALF),
-    ("blocks_p17", TPU): (9, _FUSED),
-    ("half_blocks_p17", TPU): (9, _FUSED),
-    ("llama_p19", TPU): (9, _FUSED),
 }
 
 

@@ -1,0 +1,62 @@
+// Reduce_scatters that XLA:TPU would sink out of their loop, and those that a loop over layers keeps.
+
+// RUN: %par-opt %s --passes=expose-all-reduces | FileCheck %s --check-prefixes=CHECK,WRITTEN
+// RUN: %par-opt %s --passes='expose-all-reduces{scatters=outermost}' | FileCheck %s --check-prefixes=CHECK,OUTERMOST
+
+sdy.mesh @mesh = <["data"=4]>
+
+// CHECK-LABEL:   func.func public @outermost(
+// CHECK:           stablehlo.while
+// CHECK:             sdy.reduce_scatter
+// CHECK:           return
+func.func public @outermost(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<4x4xf32> cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %g = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+    %c = sdy.sharding_constraint %g <@mesh, [{"data"}, {}]> : tensor<4x4xf32>
+    %n = stablehlo.add %acc, %c : tensor<4x4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<4x4xf32>
+  }
+  return %w#1 : tensor<4x4xf32>
+}
+
+// The gradients of layers are stacked: XLA:TPU makes one reduce_scatter of all in a trip, unless they are written.
+// CHECK-LABEL:   func.func public @of_layers(
+// CHECK:           stablehlo.while
+// WRITTEN:           sdy.reduce_scatter
+// OUTERMOST-NOT:     sdy.reduce_scatter
+// CHECK:           return
+func.func public @of_layers(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<3x4x4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<3x4x4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<3x4x4xf32> cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %layers:2 = stablehlo.while(%k = %zero, %stack = %none) : tensor<i32>, tensor<3x4x4xf32> cond {
+      %more = stablehlo.compare LT, %k, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %more : tensor<i1>
+    } do {
+      %g = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
+      %c = sdy.sharding_constraint %g <@mesh, [{"data"}, {}]> : tensor<4x4xf32>
+      %row = stablehlo.reshape %c : (tensor<4x4xf32>) -> tensor<1x4x4xf32>
+      %put = stablehlo.dynamic_update_slice %stack, %row, %k, %zero, %zero : (tensor<3x4x4xf32>, tensor<1x4x4xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<3x4x4xf32>
+      %k_next = stablehlo.add %k, %one : tensor<i32>
+      stablehlo.return %k_next, %put : tensor<i32>, tensor<3x4x4xf32>
+    }
+    %n = stablehlo.add %acc, %layers#1 : tensor<3x4x4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<3x4x4xf32>
+  }
+  return %w#1 : tensor<3x4x4xf32>
+}
