@@ -76,7 +76,7 @@ def expose_all_reduces(
         "512 kB per device, or in outermost loops, or leave it to the compiler. paropt.jit and paropt.audit take "
         "`large` for CPUs: XLA:CPU combines all_reduces, and starts each reduce_scatter by itself. They take "
         "`outermost` for TPUs: XLA:TPU sinks a reduce_scatter out of an outermost loop; in a loop over layers it makes "
-        "one of several sums, and runs each one that is written by itself. They take `left` for GPUs: XLA:GPU makes one "
+        "one of several sums, and runs each that is written by itself. They take `left` for GPUs: XLA:GPU makes one "
         "itself; of one that is written it takes the first out of a loop over layers, whose buffers are then there "
         "twice.",
         On("cpu", "large"),

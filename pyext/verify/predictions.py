@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir
 
+from paropt.hlo.mesh_axes import axes_of_groups
 from paropt.hlo.participants import Layout
 from paropt.passes.dataflow.side_effects import is_repeatable
 from paropt.passes.ir.constraints import CONSTRAINT
@@ -18,7 +19,7 @@ from paropt.passes.ir.loops import WHILE, Loop, trip_count
 from paropt.passes.ir.types import tensor_of
 from paropt.passes.sharding.annotations import place_of
 from paropt.passes.sharding.axes import Axis, names_of, whole_axes
-from paropt.passes.sharding.collectives import ALL_REDUCE, GLOBAL_ALL_REDUCE, REDUCE_SCATTER
+from paropt.passes.sharding.collectives import ALL_REDUCE, GLOBAL_ALL_REDUCE, REDUCE_SCATTER, replica_groups
 from paropt.passes.sharding.meshes import meshes_of
 from paropt.passes.sharding.op_rules import Factors, parse_rule
 from paropt.passes.sharding.propagation import Propagated
@@ -147,7 +148,8 @@ class _Predictor:
         self._calls: defaultdict[str, list[ir.Operation]] = defaultdict(list)  # of functions
         for call in ops_of(module, "func.call"):
             self._calls[ir.FlatSymbolRefAttr(call.attributes["callee"]).value].append(call)
-        self._has_one_mesh = len(Layout.of_module(module).meshes) == 1  # axes of another may span the same devices
+        self._layout = Layout.of_module(module)
+        self._has_one_mesh = len(self._layout.meshes) == 1  # axes of another may span the same devices
 
     def prediction(self) -> Prediction:
         unreduced: dict[Key, str] = {}
@@ -193,7 +195,7 @@ class _Predictor:
 
     def _others(self) -> Iterator[Reduced]:
         for op in ops_of(self._module, *_EXPLICIT):
-            yield from (self._part_of(op, value) for value in op.operands)
+            yield from (self._over_groups(op, self._part_of(op, value)) for value in op.operands)
         for op in ops_of(self._module, *_COMMUNICATE):
             if not is_manual(op):
                 yield from self._added(op)
@@ -306,6 +308,17 @@ class _Predictor:
         """A reduction of `value` or of a part of it, over any devices."""
         tensor = tensor_of(value)
         return Reduced(1, prod(tensor.shape) if tensor is not None else sys.maxsize, _ANY_GROUP, *self._place(op))
+
+    def _over_groups(self, op: ir.Operation, part: Reduced) -> Reduced:
+        """`part` over the devices that the collective `op` lists. XLA concatenates arrays that are over the same ones.
+
+        Over any, it would count for the concatenation of what `op` reduces with what the module asks for.
+        """
+        listed = replica_groups(op) if op.name in (ALL_REDUCE, REDUCE_SCATTER) else None
+        if not listed or "use_global_device_ids" not in op.attributes or len(set(map(len, listed))) > 1:
+            return part
+        axes = frozenset(axes_of_groups(listed, self._layout.meshes)) if self._has_one_mesh else frozenset()
+        return part._replace(group=len(listed[0]), axes=axes)
 
     def _place(self, op: ir.Operation) -> tuple[bool, float]:
         """Whether `op` is in a loop, and how often it runs per step: infinitely often where nobody knows."""

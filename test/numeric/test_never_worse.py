@@ -24,10 +24,13 @@ PROGRAMS |= {name: MATRIX[name] for name in ("plain_mlp_p6", "plain_mlp_p7", "pl
 SCRATCH = {TPU: 548_352}
 
 # Where more collectives run, how many more, and why. A row that is no longer needed fails.
+# All of these send less: M collectives over all devices become M over the fast axis and one over the slow one, at
+# least; and XLA:TPU runs k reduce_scatters once, each by itself, where it combines all k in each of M trips. Whether it
+# does either depends on how many bytes it combines, which only the compiled program tells.
 _APART = (
-    "XLA combines the loss and gradients; over the slow axis one collective runs, and one of losses, instead of four"
+    "XLA combines the loss and gradients in each of 4 trips; over the slow axis one collective runs, and one of losses"
 )
-_HALF = "reduce_scatters, each by itself, in place of one all_reduce, send half the bytes"
+_HALF = "reduce_scatters, each by itself after the loop, in place of one in each of 4 trips, send half the bytes or less"
 RUNS_MORE = {
     ("plain_mlp_p7", CPU): (2, _APART),
     ("plain_mlp_p7", GPU): (2, _APART),
