@@ -10,12 +10,12 @@ from paropt.passes.ir.gradient_marks import marked_gradients
 from paropt.passes.ir.loops import WHILE, Counting, Loop, counter_of
 from paropt.passes.ir.signature import Signature, signatures
 from paropt.passes.ir.types import tensor_of
-from paropt.passes.outline.carried_arrays import Packing, counter_known, packed_in, without_invariants
+from paropt.passes.outline.carried_arrays import counter_known, packed_in, packings_of, without_invariants
 from paropt.passes.outline.functions import Outlining
 from paropt.passes.outline.lift_loop import Lifting
 from paropt.passes.outline.manifest import MANIFEST, Manifest, written
 from paropt.passes.outline.stages import Stages, body_of, inputs_of, row, stages_of
-from paropt.passes.sharding.shardings import MANUAL, SHARDING, read_sharding
+from paropt.passes.sharding.shardings import MANUAL, SHARDING
 from paropt.passes.state.contract import gradients_of, states_of
 from paropt.passes.state.updates import accumulates, ancestors
 from paropt.passes.support.registry import register
@@ -114,7 +114,7 @@ def _outlined(signature: Signature, sync: Sync) -> list[Remark]:
         assert counting is not None
         manual = parent_of(loop.op)
         lifting = Lifting(manual) if manual.name == MANUAL else None
-        _packings(loop)
+        packings_of(loop)
         _require_reduced(stages_of(loop, with_closing=sync != "apply"), loop)
     except Declined as declined:
         return [missed(NAME, loops[0].op, declined)]
@@ -137,7 +137,7 @@ def _rewrite(signature: Signature, loop: Loop, counting: Counting, lifting: Lift
     if lifting is not None:
         loop = lifting.lift(loop, counter, stages_of(loop, with_closing=with_closing))
     else:
-        loop = packed_in(loop, _packings(loop))
+        loop = packed_in(loop, packings_of(loop))
     outlining = Outlining(signature, loop, counter)
     outlining.outline(stages_of(loop, with_closing=with_closing), body_of(loop, counter, row), sync_last=sync == "last")
     made = Manifest(outlining.stages, counting, outlining.shardings, _paths(signature), outlining.rows, states)
@@ -163,16 +163,6 @@ def _only(loops: list[Loop], signature: Signature) -> Loop:
     what = "no loop adds up the marked gradients" if not loops else f"{len(loops)} loops add up (mark the gradients)"
     require(len(loops) == 1, what)
     return loops[0]
-
-
-def _packings(loop: Loop) -> dict[int, Packing]:
-    """The forms in which unreduced values are carried."""
-    found = {}
-    for i, value in enumerate(loop.next_values.operands):
-        op = defining_op(value)
-        if op is not None and op.name == CONSTRAINT and read_sharding(op.attributes["sharding"]).unreduced:
-            found[i] = Packing(value, read_sharding(op.attributes["sharding"]), loop.op)
-    return found
 
 
 def _require_reduced(stages: Stages, loop: Loop) -> None:

@@ -105,7 +105,8 @@ class Pipeline:
 
     def remarks(self, /, *args: Any, **kwargs: Any) -> tuple[Remark, ...]:
         """What the passes decided."""
-        return tuple(self._of(args, kwargs, jax.tree.leaves((args, kwargs))).cut.remarks)
+        built = self._of(args, kwargs, jax.tree.leaves((args, kwargs)))
+        return (*built.cut.remarks, *built.programs.remarks)
 
     def plan(self, /, *args: Any, **kwargs: Any) -> StepPlan:
         """What a step runs, keeps and sends."""
@@ -119,6 +120,10 @@ class Pipeline:
     def shapes(self, /, *args: Any, **kwargs: Any) -> dict[str, jax.ShapeDtypeStruct]:
         """The shape of each value of the plan, by its name."""
         return dict(self._of(args, kwargs, jax.tree.leaves((args, kwargs))).cut.shapes)
+
+    def lower(self, /, *args: Any, **kwargs: Any) -> dict[tuple[str, int], jax.stages.Lowered]:
+        """The programs as `jax.jit` lowers them, by the name of the function and the number of the stage's devices."""
+        return dict(self._of(args, kwargs, jax.tree.leaves((args, kwargs))).programs.lowered)
 
     def programs(self, /, *args: Any, **kwargs: Any) -> dict[tuple[str, int], jax.stages.Compiled]:
         """The executables, by the name of the function and the number of the stage's devices."""

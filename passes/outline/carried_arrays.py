@@ -9,15 +9,16 @@ from math import prod
 
 from jaxlib.mlir import ir
 
+from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.induction_variable import constant
 from paropt.passes.ir.loops import Loop
 from paropt.passes.rewrite.loop_edits import rebuilt, uncarry
 from paropt.passes.sharding.axes import has_part
 from paropt.passes.sharding.device_dimension import Placed, Result, all_axes, computed, packed, packed_type, unpacked
 from paropt.passes.sharding.explicit_ops import constrained
-from paropt.passes.sharding.shardings import Sharding, closed_sharding, mesh_behind
+from paropt.passes.sharding.shardings import Sharding, closed_sharding, mesh_behind, read_sharding
 from paropt.passes.support.remarks import require
-from paropt.passes.support.traversal import module_of, op_of
+from paropt.passes.support.traversal import defining_op, module_of, op_of
 
 
 def without_invariants(loop: Loop) -> Loop:
@@ -73,6 +74,16 @@ class Packing:
         given, made = Placed(value, self._split, True), Result(self._whole, self._partial)
         (partial,) = computed([given], [self._row], [made], self._axes, lambda values: [unpacked(values[0])])
         return constrained(partial, self._partial)  # like all others that are unreduced
+
+
+def packings_of(loop: Loop) -> dict[int, Packing]:
+    """The forms in which unreduced values are carried."""
+    found = {}
+    for i, value in enumerate(loop.next_values.operands):
+        op = defining_op(value)
+        if op is not None and op.name == CONSTRAINT and read_sharding(op.attributes["sharding"]).unreduced:
+            found[i] = Packing(value, read_sharding(op.attributes["sharding"]), loop.op)
+    return found
 
 
 def packed_in(loop: Loop, packings: dict[int, Packing]) -> Loop:

@@ -155,7 +155,7 @@ class Outlining:
             ir.Operation.create(RETURN, operands=[copies.of(value) for value in wanted])
         self.stages[name] = Stage(self._symbols[name], self._names.of(read), results)
         for value, result in zip(wanted, results, strict=True):
-            sharding = _sharding(value)
+            sharding = sharding_of(value)
             if sharding is not None and name != APPLY:
                 self.shardings[result] = sharding
         return self._called(name, [self._now[value] for value in read], [value.type for value in wanted])
@@ -226,7 +226,7 @@ def _array_of(row: ir.Value) -> ir.Value:
     return slice_.operands[0]
 
 
-def _sharding(value: ir.Value) -> ir.Attribute | None:
+def sharding_of(value: ir.Value) -> ir.Attribute | None:
     """The sharding of the value, where it has one."""
     op = defining_op(value)
     if op is None:

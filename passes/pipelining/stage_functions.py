@@ -12,6 +12,7 @@ from paropt.passes.outline.clone import Copies, loop_like
 from paropt.passes.outline.functions import CALL, FUNCTION, RETURN
 from paropt.passes.pipelining.stage_manifest import Piece, StageManifest, StageProgram
 from paropt.passes.pipelining.stage_plan import Plan, Task
+from paropt.passes.pipelining.stage_sums import shares_of
 from paropt.passes.state.contract import gradients_of, states_of
 from paropt.passes.support.traversal import op_of, parent_of
 
@@ -46,7 +47,7 @@ class StageOutlining:
             self._fresh("piece", value)
         old = [op.operation for op in step.loop.op.block.operations][:-1]
         end = step.signature.end
-        gradients = self._gradients()
+        gradients, shares = self._gradients(), self._shares()
         with ir.InsertionPoint(end), step.loop.op.location:
             for value in self._plan.pieces:
                 self._now[self._shared[value]] = op_of(value).clone().results[0]
@@ -57,7 +58,7 @@ class StageOutlining:
             joined = {self._fresh("joined", value): self._join(value) for value in self._plan.joined}
             results = [self._shared[value] for value in self._plan.returned]
             ir.Operation.create(RETURN, operands=[self._now[name] for name in results])
-        manifest = self._manifest(step.signature, results, joined, gradients)
+        manifest = self._manifest(step.signature, results, joined, shares, gradients)
         end.erase()
         for op in reversed(old):
             op.erase()
@@ -73,7 +74,12 @@ class StageOutlining:
         return names
 
     def _manifest(
-        self, signature: Signature, results: list[str], joined: dict[str, list[str]], gradients: dict[str, str]
+        self,
+        signature: Signature,
+        results: list[str],
+        joined: dict[str, list[str]],
+        shares: dict[str, str],
+        gradients: dict[str, str],
     ) -> StageManifest:
         pieces = {self._shared[value]: Piece(n, *rows) for value, (n, rows) in self._plan.pieces.items()}
         slots = (*signature.arguments, *signature.results)
@@ -85,6 +91,7 @@ class StageOutlining:
             joined,
             [(state.old.number, state.new.number) for state in states_of(signature)],
             [self._carried(each.position) for each in self._step.sums],
+            shares,
             gradients,
             {f"{slot.kind}{slot.number}": slot.path for slot in slots if slot.path},
         )
@@ -93,6 +100,9 @@ class StageOutlining:
         signature, loop = self._step.signature, self._step.loop.op
         found = (each for each in gradients_of(signature, states_of(signature)) if each.loop == loop)
         return {self._carried(each.position): f"argument{each.parameter.number}" for each in found}
+
+    def _shares(self) -> dict[str, str]:
+        return {self._carried(one): self._carried(other) for one, other in shares_of(self._step)}
 
     def _carried(self, position: int) -> str:
         return self._shared[self._step.loop.op.results[position]]

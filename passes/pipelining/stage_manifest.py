@@ -51,6 +51,7 @@ class StageManifest(NamedTuple):
     joined: dict[str, list[str]]  # results that are in pieces: the value of each, in the order of their rows
     states: list[tuple[int, int]]  # an argument of the step, and the result that replaces it
     sums: list[str]  # the carried values that are sums: their terms may be added in any order
+    shares: dict[str, str]  # the carried values that are only added to another one behind the loop, and to which
     gradients: dict[str, str]  # the carried values that are sums of gradients, and the arguments that they are of
     paths: dict[str, str]  # what JAX calls the arguments and results of the step
 
@@ -87,6 +88,7 @@ def written(manifest: StageManifest) -> ir.Attribute:
             "joined": ir.DictAttr.get({name: _strings(names) for name, names in manifest.joined.items()}),
             "states": ir.ArrayAttr.get([ir.DenseI64ArrayAttr.get(pair) for pair in manifest.states]),
             "sums": _strings(manifest.sums),
+            "shares": _named(manifest.shares),
             "gradients": _named(manifest.gradients),
             "paths": _named(manifest.paths),
         }
@@ -106,6 +108,7 @@ def read_stages(function: ir.Operation) -> StageManifest | None:
         {name: _texts(names) for name, names in entries(found["joined"]).items()},
         [(old, new) for old, new in map(ir.DenseI64ArrayAttr, ir.ArrayAttr(found["states"]))],
         _texts(found["sums"]),
+        _by_name(found["shares"]),
         _by_name(found["gradients"]),
         _by_name(found["paths"]),
     )

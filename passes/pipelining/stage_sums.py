@@ -13,10 +13,10 @@ from jaxlib.mlir import ir
 from paropt.passes.ir.induction_variable import constant, create
 from paropt.passes.ir.loops import Loop
 from paropt.passes.pipelining.parts import Part, write_part
-from paropt.passes.pipelining.step_loop import Sum
+from paropt.passes.pipelining.step_loop import StepLoop, Sum
 from paropt.passes.rewrite.loop_edits import carry, rebuilt
 from paropt.passes.sharding.collectives import ADD
-from paropt.passes.support.traversal import op_of
+from paropt.passes.support.traversal import is_read_once, op_of
 
 
 class Share(NamedTuple):
@@ -50,6 +50,18 @@ def split_sums(loop: Loop, shares: Sequence[tuple[Sum, Sequence[Share]]]) -> Loo
     loop.op.erase()
     _total(new, added)
     return new
+
+
+def shares_of(step: StepLoop) -> list[tuple[int, int]]:
+    """The sums that are only added to another one behind the loop, each with that: by position, in program order."""
+    totals = {step.result_of(each): each.position for each in step.sums}
+    found = []
+    for op in step.around.ops[step.number + 1 :]:
+        match [totals.get(value) for value in op.operands] if op.name == ADD else []:
+            case [int(one), int(other)] if one != other and all(is_read_once(value) for value in op.operands):
+                found.append((other, one))
+                totals[op.results[0]] = one
+    return found
 
 
 def loop_ops(loop: Loop) -> list[ir.Operation]:

@@ -122,7 +122,7 @@ class Programs:
             return None
         attribute = self.manifest.shardings.get(value)
         if attribute is not None:
-            spec = _spec(attribute)
+            spec = spec_of(attribute)
             if spec is not None:
                 return NamedSharding(self._mesh, spec)
         # Nothing else tells jax which devices the first program is for.
@@ -228,7 +228,7 @@ def mesh_of(module: ir.Module, lowered: jax.stages.Lowered, leaves: list[Any]) -
     return None
 
 
-def _spec(attribute: ir.Attribute) -> PartitionSpec | None:
+def spec_of(attribute: ir.Attribute) -> PartitionSpec | None:
     """The sharding in jax's terms; None where it leaves something open, or jax has no such terms."""
     sharding = sdy.TensorShardingAttr(attribute)
     dimensions = [sdy.DimensionShardingAttr(dimension) for dimension in sharding.dimension_shardings]

@@ -5,13 +5,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from paropt.passes.pipelining.stage_manifest import StageProgram
+from paropt.passes.support.remarks import Remark
 from paropt.stages.cut_step import CutStep
+from paropt.stages.partial_sums import Packed, TripProgram, trip_program
 from paropt.stages.stacked_arrays import stacked_sharding
-from paropt.stages.step_plan import StageError, StepPlan
+from paropt.stages.step_plan import Action, StageError, StepPlan
+
+_OF_TRIPS = ("forward", "backward", "weights")
 
 
 def require_stages(mesh: Mesh, axis: str, stages: int) -> None:
@@ -80,61 +85,142 @@ class StagePrograms:
         self.shardings: list[Any] = [None] * len(plan.slots)
         self.executables: dict[tuple[str, int], Any] = {}
         self.lowered: dict[tuple[str, int], Any] = {}
+        self.remarks: list[Remark] = []
+        self._trips: dict[str, TripProgram] = {}
+        self._taken: dict[tuple[str, int], list[jax.ShapeDtypeStruct]] = {}
         for number, slot in plan.given.items():
             self.shardings[number] = placement.sharding(slot.name, slot.place)
-        last = self._last_reads()
+        self._last = {name: program.symbol for program in cut.manifest.programs for name in program.arguments}
         for action in plan.actions:
-            if not isinstance(action.what, StageProgram):
-                self.shardings[action.outputs[0]] = self._moved(self.shardings[action.inputs[0]], action.place)
-                continue
-            key = (action.what.symbol, action.place)
-            if key not in self.executables:
-                self._compile(action.what, action.place, action.inputs, last)
-            made = self.executables[key].output_shardings
-            for number, sharding in zip(action.outputs, made, strict=True):
-                self.shardings[number] = sharding
+            self._prepare(action)
+        for program in cut.manifest.programs:  # now that it is known of which sums devices have addends
+            if program.kind == "init" and not self.packed.keys().isdisjoint(program.results):
+                for key in [key for key in self.executables if key[0] == program.symbol]:
+                    self._finish(key, self._started(program), program, self._taken[key])
 
-    def _last_reads(self) -> dict[str, str]:
-        """Of each argument of the step, the last function that reads it."""
-        return {name: program.symbol for program in self._cut.manifest.programs for name in program.arguments}
+    @property
+    def packed(self) -> dict[str, Packed]:
+        """The sums of which each device has an addend, until they are reduced."""
+        return {name: each for trip in self._trips.values() for name, each in trip.packed.items()}
 
-    def _compile(self, program: StageProgram, place: int, inputs: list[int], last: dict[str, str]) -> None:
-        function = self._cut.function(program)
+    def _prepare(self, action: Action) -> None:
+        """Compiles what the action runs, and notes how its results are sharded."""
+        match action.what:
+            case StageProgram() as program:
+                if (program.symbol, action.place) not in self.executables:
+                    self._compile(program, action.place, action.inputs)
+                made = self.executables[program.symbol, action.place].output_shardings
+            case "reduce":
+                made = self._compile_reduction(action)
+            case _:
+                made = [self._moved(self.shardings[action.inputs[0]], action.place)]
+        for number, sharding in zip(action.outputs, made, strict=True):
+            self.shardings[number] = sharding
 
+    def _compile(self, program: StageProgram, place: int, inputs: list[int]) -> None:
+        names = self._plan.read_by(program)
+        shapes = [self._shape(name, place, self.shardings[number]) for name, number in zip(names, inputs, strict=True)]
+        key = (program.symbol, place)
+        self._taken[key] = shapes
+        if program.kind in _OF_TRIPS and self._placement.meshes[place].size > 1:
+            if program.symbol not in self._trips:
+                self._trips[program.symbol] = trip_program(self._cut, program, shapes)
+                self.remarks += self._trips[program.symbol].remarks
+            packed = self._trips[program.symbol].packed
+            shapes = [self._shape(n, place, s.sharding, packed) for n, s in zip(names, shapes, strict=True)]
+            self._finish(key, self._trips[program.symbol].function, program, shapes)
+            return
+        self._finish(key, self._with_zeros(program), program, shapes)
+
+    def _finish(
+        self, key: tuple[str, int], function: Any, program: StageProgram, shapes: list[jax.ShapeDtypeStruct]
+    ) -> None:
+        names, place = self._plan.read_by(program), key[1]
+        given_away = [i for i, name in enumerate(names) if self._may_go(program, name, place)]
+        results = [self._result_sharding(program, name, place) for name in program.results]
+        self._executable(key, function, shapes, results, given_away)
+
+    def _executable(
+        self, key: tuple[str, int], function: Any, shapes: list[Any], results: list[Any], given_away: list[int]
+    ) -> None:
         def called(*arguments: Any) -> list[Any]:
-            return function(*arguments)
+            return list(function(*arguments))
 
-        called.__name__ = called.__qualname__ = program.symbol
-        shapes = [
-            jax.ShapeDtypeStruct(shape.shape, shape.dtype, sharding=self.shardings[number])
-            for number, shape in zip(inputs, (self._cut.shapes[name] for name in program.arguments), strict=True)
-        ]
-        jitted = jax.jit(
-            called,
-            out_shardings=[self._result_sharding(program, name, place) for name in program.results],
-            donate_argnums=[i for i, name in enumerate(program.arguments) if self._may_go(program, name, place, last)],
-            keep_unused=True,
-        )
+        called.__name__ = called.__qualname__ = key[0]
+        jitted = jax.jit(called, out_shardings=results, donate_argnums=given_away, keep_unused=True)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Some donated buffers were not usable")
-            self.lowered[program.symbol, place] = jitted.lower(*shapes)
-        self.executables[program.symbol, place] = self.lowered[program.symbol, place].compile()
+            self.lowered[key] = jitted.lower(*shapes)
+        self.executables[key] = self.lowered[key].compile()
+
+    def _shape(self, name: str, place: int, sharding: Any, packed: Mapping[str, Packed] = {}) -> jax.ShapeDtypeStruct:
+        shape = self._cut.shapes[name]
+        if name in packed:
+            shape, sharding = packed[name].shape, NamedSharding(self._placement.meshes[place], packed[name].spec)
+        return jax.ShapeDtypeStruct(shape.shape, shape.dtype, sharding=sharding)
+
+    def _with_zeros(self, program: StageProgram) -> Any:
+        """The function of `program`, called without the sums that have been added to others."""
+        function, read = self._cut.function(program), self._plan.read_by(program)
+        if read == program.arguments:
+            return function
+
+        def called(*arguments: Any) -> list[Any]:
+            given = dict(zip(read, arguments, strict=True))
+            shapes = self._cut.shapes
+            every = [given[n] if n in given else jnp.zeros(shapes[n].shape, shapes[n].dtype) for n in program.arguments]
+            return function(*every)
+
+        return called
+
+    def _started(self, program: StageProgram) -> Any:
+        """The function `init`, of whose sums the first device has what they start from, the others have zeros."""
+        function, packed = self._cut.function(program), self.packed
+
+        def called(*arguments: Any) -> list[Any]:
+            made = zip(program.results, function(*arguments), strict=True)
+            return [_on_first(value, packed[name].shape.shape[0]) if name in packed else value for name, value in made]
+
+        return called
+
+    def _compile_reduction(self, action: Action) -> list[Any]:
+        names, place, packed = [self._plan.slots[n].name for n in action.inputs], action.place, self.packed
+        if packed.keys().isdisjoint(names):
+            return [self.shardings[number] for number in action.inputs]
+        inputs = zip(names, action.inputs, strict=True)
+        shapes = [self._shape(name, place, self.shardings[number], packed) for name, number in inputs]
+        results = [self._placement.sharding(name, place) for name in names]
+
+        def reduced(*sums: jax.Array) -> list[jax.Array]:
+            named = zip(names, sums, strict=True)
+            return [jax.lax.reduce_sum(each, (0,)) if name in packed else each for name, each in named]
+
+        key = (f"reduce_{place}", place)
+        self._executable(key, reduced, shapes, results, list(range(len(names))))
+        return list(self.executables[key].output_shardings)
 
     def _result_sharding(self, program: StageProgram, name: str, place: int) -> NamedSharding | None:
+        if name in self.packed:
+            return NamedSharding(self._placement.meshes[place], self.packed[name].spec)
         olds = [old for old, new in self._plan.new_values.items() if new == name]
         spec = self._placement.spec(olds[0] if olds else name)
         if spec is None and not program.arguments:
             spec = PartitionSpec()  # nothing else tells jax for which devices it is
         return NamedSharding(self._placement.meshes[place], spec) if spec is not None else None
 
-    def _may_go(self, program: StageProgram, name: str, place: int, last: dict[str, str]) -> bool:
+    def _may_go(self, program: StageProgram, name: str, place: int) -> bool:
         if name.startswith("carried"):
             return name in program.results
         piece = self._cut.manifest.pieces.get(name)
         argument = name if piece is None else f"argument{piece.argument}"
-        is_last = last[name] == program.symbol and place == self._plan.home(name)
+        is_last = self._last[name] == program.symbol and place == self._plan.home(name)
         return argument in self._donated and name in self._plan.new_values and is_last
 
     def _moved(self, sharding: Any, place: int) -> NamedSharding:
         spec = sharding.spec if isinstance(sharding, NamedSharding) else PartitionSpec()
         return NamedSharding(self._placement.meshes[place], spec)
+
+
+def _on_first(array: jax.Array, devices: int) -> jax.Array:
+    """An array with a first dimension for devices, of which the first has `array`, and the others have zeros."""
+    return jnp.pad(array[None], [(0, devices - 1), *[(0, 0)] * array.ndim])

@@ -38,11 +38,11 @@ class Slot(NamedTuple):
 
 @dataclass
 class Action:
-    """A call of a function of the step; a transfer; or, where a copy of the model is added up on its own, its zeros and
-    its sum with the first copy's. Slots are numbers; those in `frees` end with it.
+    """A call of a function of the step; a transfer; the zeros that a copy of the model starts from; the addition of two
+    sums; or the reduction of the sums of a place over its devices. Slots are numbers; those in `frees` end with it.
     """
 
-    what: StageProgram | Literal["send", "zeros", "add"]
+    what: StageProgram | Literal["send", "zeros", "add", "reduce"]
     place: int
     inputs: list[int]
     outputs: list[int]
@@ -71,6 +71,8 @@ class StepPlan:
         self._start()
         self._trips()
         self._add_copies()
+        self._add_shares()
+        self._reduce()
         self._updates()
         # Of each result its slots: one, or those of its pieces.
         self.results = [[*map(self._current, manifest.joined.get(name, [name]))] for name in manifest.results]
@@ -123,14 +125,34 @@ class StepPlan:
 
     def _add_copies(self) -> None:
         """Adds what the copies of the model have added up, where the first one is."""
-        for slot, number in list(self._carried.items()):
+        for slot in list(self._carried):
             if slot.direction:
-                home = self.place_of(self._stage_of(slot.name))
-                first = Slot(slot.name, home)
-                sent = self._new(slot._replace(place=home))
-                self.actions.append(Action("send", home, [number], [sent]))
-                before, self._carried[first] = self._carried[first], self._new(first)
-                self.actions.append(Action("add", home, [before, sent], [self._carried[first]]))
+                self._add(slot, Slot(slot.name, self.place_of(self._stage_of(slot.name))))
+
+    def _add_shares(self) -> None:
+        """Adds what other stages have added up of the same sum, as of a tied embedding's gradient."""
+        for share, total in self.manifest.shares.items():
+            source, home = (Slot(name, self.place_of(self._stage_of(name))) for name in (share, total))
+            self._add(source, home)
+
+    def _add(self, source: Slot, home: Slot) -> None:
+        """Adds the carried value `source` to `home`, where that is."""
+        number = self._carried[source]
+        if source.place != home.place:
+            number = self._new(source._replace(place=home.place))
+            self.actions.append(Action("send", home.place, [self._carried[source]], [number]))
+        before, self._carried[home] = self._carried[home], self._new(home)
+        self.actions.append(Action("add", home.place, [before, number], [self._carried[home]]))
+
+    def _reduce(self) -> None:
+        """Takes the sums of each place over its devices, once in a step."""
+        sums = [slot for slot in self._carried if slot.direction == 0 and slot.name in self.manifest.sums]
+        for place in range(len(self.schedule.devices)):
+            own = [slot for slot in sums if slot.place == place and slot.name not in self.manifest.shares]
+            before = [self._carried[slot] for slot in own]
+            self._carried |= {slot: self._new(slot) for slot in own}
+            if own:
+                self.actions.append(Action("reduce", place, before, [self._carried[slot] for slot in own]))
 
     def _stage_of(self, name: str) -> int:
         maker = self.manifest.maker_of(name)
@@ -186,7 +208,7 @@ class StepPlan:
         self, program: StageProgram, microbatch: int, direction: int, instruction: Instruction | None = None
     ) -> None:
         place = self.place_of(program.stage, direction)
-        inputs = [self._read(name, place, microbatch, direction, program.kind) for name in program.arguments]
+        inputs = [self._read(name, place, microbatch, direction) for name in self.read_by(program)]
         outputs = [self._make(name, place, microbatch, direction) for name in program.results]
         self.actions.append(Action(program, place, inputs, outputs, instruction))
         for name, number in zip(program.results, outputs, strict=True):
@@ -199,7 +221,12 @@ class StepPlan:
             return Slot(name, place, microbatch)
         return Slot(name, place, -1, direction if name.startswith(("carried", "kept")) else 0)
 
-    def _read(self, name: str, place: int, microbatch: int, direction: int, kind: ProgramKind) -> int:
+    def read_by(self, program: StageProgram) -> list[str]:
+        """The arguments of a function, but for those that have been added to others: of these it is given zeros."""
+        shares = self.manifest.shares if program.kind == "update" else {}
+        return [name for name in program.arguments if name not in shares]
+
+    def _read(self, name: str, place: int, microbatch: int, direction: int) -> int:
         slot = self._slot(name, place, microbatch, direction)
         if name.startswith("carried"):
             if slot not in self._carried:  # an update reads what another stage has added up

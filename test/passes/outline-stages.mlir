@@ -9,7 +9,7 @@
 // CHECK-SAME:    arguments = ["argument1", "value0", "carried2"], kind = "forward", results = ["value1", "carried2"], stage = 1 : i64, symbol = @two_layers_forward_1
 // CHECK-SAME:    arguments = ["argument1", "value0", "value1", "carried1"], kind = "backward", results = ["value2", "carried1"], stage = 1 : i64, symbol = @two_layers_backward_1
 // CHECK-SAME:    arguments = ["row0", "value2", "carried0"], kind = "backward", results = ["carried0"], stage = 0 : i64, symbol = @two_layers_backward_0
-// CHECK-SAME:    results = ["update0", "update1", "carried2"], states = [array<i64: 0, 0>, array<i64: 1, 1>], sums = ["carried0", "carried1", "carried2"], trips = array<i64: 0, 4, 1>
+// CHECK-SAME:    results = ["update0", "update1", "carried2"], shares = {}, states = [array<i64: 0, 0>, array<i64: 1, 1>], sums = ["carried0", "carried1", "carried2"], trips = array<i64: 0, 4, 1>
 // CHECK:         %[[W:.*]] = call @two_layers_init_0()
 // CHECK:         %[[V:.*]]:2 = call @two_layers_init_1()
 // CHECK:         %[[G:.*]]:4 = stablehlo.while(%[[I:.*]] = %{{.*}}, %[[AW:.*]] = %[[W]], %[[AV:.*]] = %[[V]]#0, %[[AL:.*]] = %[[V]]#1)

@@ -1,0 +1,108 @@
+"""Sums of a stage that stay on the devices that add them up: reduced once in a step, not in each micro-batch.
+
+A function of a trip is lowered as the body of a loop over all trips, out of which the passes (`grad-sync`) sink the
+reductions; what is left of the body is the function that is compiled. Its sums are arrays with a first dimension that
+counts devices, one row on each: as large on each device as the sum is. docs/accumulate.md has more of that form.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import PartitionSpec
+from jaxlib.mlir import ir
+from jaxlib.mlir.passmanager import PassManager
+
+from paropt.hook.module_call import Function, shape_of
+from paropt.hook.step_programs import spec_of
+from paropt.modules.modules import bytecode_of, optimize
+from paropt.passes.pipelining.stage_manifest import StageProgram
+from paropt.passes.pipelining.trip_function import TripFunction, trip_function
+from paropt.passes.support.remarks import Declined, Remark, missed
+from paropt.stages.cut_step import CutStep
+from paropt.verify.tags import gaps
+
+_NAME = "pipeline"
+_PASSES = "grad-sync"
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A sum with a dimension for devices."""
+
+    shape: jax.ShapeDtypeStruct
+    spec: PartitionSpec
+
+
+@dataclass(frozen=True)
+class TripProgram:
+    """What is compiled for a function of a trip: it takes and returns the sums in `packed` in that form."""
+
+    function: Any
+    packed: dict[str, Packed] = field(default_factory=dict)
+    remarks: list[Remark] = field(default_factory=list)
+
+
+def trip_program(cut: CutStep, program: StageProgram, shapes: Sequence[jax.ShapeDtypeStruct]) -> TripProgram:
+    """The function of `program` for arguments of these shapes and shardings, its sums unreduced where they can be."""
+    plain, trips = cut.function(program), cut.manifest.counting.trips
+    sums = [name for name in program.arguments if name in cut.manifest.sums and name in program.results]
+    if not sums or trips < 2:
+        return TripProgram(plain)
+    given = [shape for name, shape in zip(program.arguments, shapes, strict=True) if name not in sums]
+    values = [name for name in program.results if name not in sums]
+    lowered = jax.jit(_looped(cut, program, sums, values), keep_unused=True).lower(*given)
+    module, remarks = optimize(lowered, _PASSES)
+    entry = ir.SymbolTable(module.operation)["main"].operation
+    try:
+        made = trip_function(entry, program.symbol, len(sums))
+    except Declined as declined:
+        return TripProgram(plain, {}, [*remarks, missed(_NAME, declined.op or entry, declined)])
+    wrong = gaps(module.operation)
+    if not made.packed or wrong:
+        return TripProgram(plain, {}, remarks)
+    return _packed(module, made, program, sums, values, remarks)
+
+
+def _looped(cut: CutStep, program: StageProgram, sums: list[str], values: list[str]) -> Any:
+    """All trips of the function in one program, with the same arguments in each."""
+    function, trips = cut.function(program), cut.manifest.counting.trips
+    carried = [*values, *sums]
+
+    def looped(*given: Any) -> list[Any]:
+        def trip(state: Any) -> Any:
+            number, *before = state
+            now, others = dict(zip(carried, before, strict=True)), iter(given)
+            made = function(*[now[name] if name in sums else next(others) for name in program.arguments])
+            new = dict(zip(program.results, made, strict=True))
+            return (number + 1, *[new[name] for name in carried])
+
+        zeros = [jnp.zeros(cut.shapes[name].shape, cut.shapes[name].dtype) for name in carried]
+        return list(jax.lax.while_loop(lambda state: state[0] < trips, trip, (jnp.int32(0), *zeros))[1:])
+
+    return looped
+
+
+def _packed(
+    module: ir.Module, made: TripFunction, program: StageProgram, sums: list[str], values: list[str], remarks: Any
+) -> TripProgram:
+    type_ = ir.FunctionType(ir.TypeAttr(made.function.attributes["function_type"]).value)
+    results = dict(zip([*values, *sums], map(shape_of, type_.results), strict=True))
+    packed = {}
+    for number, attribute in made.packed.items():
+        name, spec = [*values, *sums][number], spec_of(attribute)
+        assert spec is not None, "packed arrays are sharded over whole axes, and closed"
+        packed[name] = Packed(results[name], spec)
+    # jax lowers with meshes spelled out, and names them itself.
+    PassManager.parse("builtin.module(sdy-inline-meshes)", module.context).run(module.operation)
+    function = Function(bytecode_of(module), program.symbol, tuple(results.values()))
+
+    def called(*arguments: Any) -> list[Any]:
+        by_name = dict(zip(program.arguments, arguments, strict=True))
+        others = [by_name[name] for name in program.arguments if name not in sums]
+        made = dict(zip(results, function(*others, *[by_name[name] for name in sums]), strict=True))
+        return [made[name] for name in program.results]
+
+    return TripProgram(called, packed, remarks)

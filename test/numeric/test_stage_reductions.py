@@ -1,0 +1,134 @@
+"""Sums over the devices of a stage are taken once in a step: what the executables of a pipeline send within stages."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+from programs.layered_steps import Program, program, step_of
+
+import paropt
+from paropt.pipeline import Pipeline, pipeline
+
+MICROBATCHES = 4
+
+
+def mesh(*shape: int, names: tuple[str, ...] = ("stage", "data")) -> Mesh:
+    return Mesh(np.array(jax.devices()).reshape(shape), names)
+
+
+def piped(made: Program, schedule: str = "1f1b", **options: Any) -> Pipeline:
+    return pipeline(made.step, stages=2, microbatches=MICROBATCHES, mesh=mesh(2, 4), schedule=schedule, **options)
+
+
+def collectives(run: Pipeline, made: Program) -> dict[str, list[tuple[str, int]]]:
+    """The collectives of each program: their kinds, and bytes per device."""
+    lowered = run.lower(made.state, made.batch)
+    audits = {symbol: paropt.audit(each) for (symbol, _), each in lowered.items()}
+    return {symbol: [(each.kind, each.payload) for each in audit.collectives] for symbol, audit in audits.items()}
+
+
+def bytes_of(tree: Any) -> int:
+    return sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(tree))
+
+
+@pytest.mark.parametrize(
+    ("name", "schedule"), [("mlp", "1f1b"), ("mlp", "zb-h1"), ("transformer", "1f1b"), ("scanned", "1f1b")]
+)
+def test_no_micro_batch_reduces(name: str, schedule: str) -> None:
+    """Each gradient is reduced once, that of the tied embedding too, and so is the loss; that is all that is sent."""
+    made = program(name, microbatches=MICROBATCHES)
+    found = collectives(piped(made, schedule), made)
+    once = {symbol: sent for symbol, sent in found.items() if symbol.startswith("reduce")}
+    assert once.keys() == {"reduce_0", "reduce_1"}
+    assert not any(sent for symbol, sent in found.items() if symbol not in once)
+    sent = [each for program in once.values() for each in program]
+    assert {kind for kind, _ in sent} == {"all-reduce"}
+    loss = np.float32(0).nbytes
+    assert sum(size for _, size in sent) == bytes_of(made.state) + loss
+
+
+@pytest.mark.parametrize("name", ["mlp", "transformer", "scanned"])
+def test_no_more_is_sent_than_by_one_program(name: str) -> None:
+    """The step as one program on the devices of a stage, after par-opt, is the measure."""
+    made = program(name, microbatches=MICROBATCHES)
+    alone = NamedSharding(Mesh(np.array(jax.devices()[:4]), ("data",)), P())
+    parts = jax.tree.map(lambda leaf: leaf.reshape(MICROBATCHES, -1, *leaf.shape[1:]), made.batch)
+
+    def step(state: Any, parts: Any) -> Any:  # examples of each micro-batch are sharded
+        return made.step(state, jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), parts))
+
+    shardings = (alone, alone.update(spec=P(None, "data")))
+    lowered = paropt.jit(step, in_shardings=shardings).lower(made.state, parts)
+    most = sum(each.payload * (each.executions or 1) for each in paropt.audit(lowered).collectives)
+    assert most >= bytes_of(made.state)
+    assert sum(size for sent in collectives(piped(made), made).values() for _, size in sent) <= most
+
+
+def whole_numbers(activation: Any) -> Program:
+    """A step whose sums are exact: a linear model of small integers, and squares of differences, added up."""
+
+    def loss(state: Any, part: Any) -> jax.Array:
+        x, target = part
+        for number, layer in enumerate(state):
+            with jax.named_scope(f"layer{number}"):
+                x = activation(x @ layer["w"] + layer["b"])
+        return jnp.sum(x * target)
+
+    rng = np.random.default_rng(3)
+
+    def number(*shape: int) -> np.ndarray:
+        return rng.integers(-1, 2, shape).astype(np.float32)
+
+    state = [{"w": number(8, 8), "b": number(8)} for _ in range(4)]
+    return Program(step_of(loss, MICROBATCHES, rate=1.0), state, (number(32, 8), number(32, 8)))
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "zb-h1", "chimera"])
+def test_exact_sums_are_equal(schedule: str) -> None:
+    made = whole_numbers(jax.nn.relu)
+    want = jax.jit(made.step)(made.state, made.batch)
+    run = piped(made, schedule)
+    for one, other in zip(jax.tree.leaves(want), jax.tree.leaves(run(made.state, made.batch)), strict=True):
+        np.testing.assert_array_equal(other, one)
+    assert np.abs(np.asarray(want[0][0]["w"]) - made.state[0]["w"]).max() > 1
+
+
+def test_a_sum_that_does_not_start_from_zero() -> None:
+    """What a sum starts from is counted once, and not once for each device."""
+    plain = whole_numbers(jax.nn.relu)
+
+    def step(state: Any, batch: Any) -> Any:
+        def trip(total: Any, part: Any) -> Any:
+            x = part[0]
+            for number, layer in enumerate(state):
+                with jax.named_scope(f"layer{number}"):
+                    x = x @ layer["w"] + layer["b"]
+            value = jnp.sum(x * part[1])
+            gradient = jax.grad(lambda bias: jnp.sum((x + bias) * part[1]))(state[-1]["b"])
+            return (total[0] + value, total[1] + gradient), None
+
+        parts = jax.tree.map(lambda leaf: leaf.reshape(MICROBATCHES, -1, *leaf.shape[1:]), batch)
+        start = (jnp.float32(7), state[0]["b"] + 1)
+        (value, total), _ = jax.lax.scan(trip, start, parts)
+        return [{**layer, "b": layer["b"] - total} for layer in state], value
+
+    made = Program(step, plain.state, plain.batch)
+    want, got = jax.jit(step)(made.state, made.batch), piped(made)(made.state, made.batch)
+    for one, other in zip(jax.tree.leaves(want), jax.tree.leaves(got), strict=True):
+        np.testing.assert_array_equal(other, one)
+
+
+def test_two_axes_within_a_stage() -> None:
+    made = whole_numbers(jax.nn.relu)
+    run = pipeline(
+        made.step, stages=2, microbatches=MICROBATCHES, mesh=mesh(2, 2, 2, names=("stage", "replica", "data"))
+    )
+    want, got = jax.jit(made.step)(made.state, made.batch), run(made.state, made.batch)
+    for one, other in zip(jax.tree.leaves(want), jax.tree.leaves(got), strict=True):
+        np.testing.assert_array_equal(other, one)
+    found = collectives(run, made)
+    assert {symbol for symbol, sent in found.items() if sent} == {"reduce_0", "reduce_1"}
