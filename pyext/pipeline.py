@@ -1,20 +1,20 @@
 """`paropt.pipeline`: a training step as pipeline stages, run by a schedule. docs/pipelines.md."""
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh
+from jax.sharding import Mesh, PartitionSpec
 
 from paropt.hook.lowering import is_foreign
 from paropt.passes.support.remarks import Remark
 from paropt.schedules import SCHEDULES, Schedule, schedule
 from paropt.stages.cut_step import CutStep, cut_step
 from paropt.stages.driver import Driver
-from paropt.stages.stage_programs import Placement, StagePrograms, require_stages
+from paropt.stages.stage_programs import Placement, StagePrograms, require_stages, spec_within
 from paropt.stages.stage_report import StageReport, report_of
 from paropt.stages.step_plan import StageError, StepPlan
 
@@ -44,7 +44,8 @@ def pipeline(
     device has several stages of the model.
 
     The result is called like the step, from one process. `place(state)` puts arrays where their stage is; arrays
-    that are elsewhere are sent there in each call. Batches are sharded over the other axes of the mesh. New state
+    that are elsewhere are sent there in each call. Batches are sharded over the other axes of the mesh, and state is
+    sharded over them as what is given to `place`, or called, is (`NamedSharding`, also of shapes). New state
     overwrites the old (`donate=None` keeps that).
 
     Raises StageError (a ValueError), in one line, for a step that cannot be cut or numbers that do not fit.
@@ -132,12 +133,14 @@ class Pipeline:
     def _of(self, args: Any, kwargs: Any, leaves: list[Any]) -> "_Built":
         if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
             raise StageError("what paropt.pipeline returns runs programs: call it outside of jax.jit and the like")
-        key = (jax.tree.structure((args, kwargs)), tuple((np.shape(leaf), jnp.result_type(leaf)) for leaf in leaves))
+        specs = tuple(spec_within(leaf, self._axis, self._mesh) for leaf in leaves)
+        kinds = tuple((np.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
+        key = (jax.tree.structure((args, kwargs)), kinds, specs)
         if key not in self._built:
-            self._built[key] = self._build(args, kwargs)
+            self._built[key] = self._build(args, kwargs, specs)
         return self._built[key]
 
-    def _build(self, args: Any, kwargs: Any) -> "_Built":
+    def _build(self, args: Any, kwargs: Any, specs: Sequence[PartitionSpec]) -> "_Built":
         args, kwargs = jax.tree.map(_shape, (args, kwargs))
         chunks, microbatches = self.schedule.chunks, self.schedule.microbatches
         apart = any(each.kind == "W" for each in self.schedule.instructions())
@@ -145,8 +148,9 @@ class Pipeline:
             self._step, args, kwargs, stages=chunks, microbatches=microbatches, options=self._options, apart=apart
         )
         plan = StepPlan(cut.manifest, self.schedule)
-        placement = Placement(cut, self._mesh, self._axis, {})
-        states = frozenset(f"argument{old}" for old, _ in cut.manifest.states) if self._donate else frozenset()
+        olds = [old for old, _ in cut.manifest.states]
+        placement = Placement(cut, self._mesh, self._axis, {f"argument{old}": specs[old] for old in olds})
+        states = frozenset(f"argument{old}" for old in olds) if self._donate else frozenset()
         programs = StagePrograms(cut, plan, placement, states)
         return _Built(cut, plan, programs, Driver(cut, plan, programs, placement))
 

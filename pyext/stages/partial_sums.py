@@ -5,7 +5,7 @@ reductions; what is left of the body is the function that is compiled. Its sums 
 counts devices, one row on each: as large on each device as the sum is. docs/accumulate.md has more of that form.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,15 +45,21 @@ class TripProgram:
     remarks: list[Remark] = field(default_factory=list)
 
 
-def trip_program(cut: CutStep, program: StageProgram, shapes: Sequence[jax.ShapeDtypeStruct]) -> TripProgram:
-    """The function of `program` for arguments of these shapes and shardings, its sums unreduced where they can be."""
+def trip_program(
+    cut: CutStep, program: StageProgram, shapes: Sequence[jax.ShapeDtypeStruct], results: Mapping[str, Any]
+) -> TripProgram:
+    """The function of `program` for arguments of these shapes and shardings, its sums unreduced where they can be.
+
+    `results` has the shardings of results: a sum that is sharded as its parameter stays so.
+    """
     plain, trips = cut.function(program), cut.manifest.counting.trips
     sums = [name for name in program.arguments if name in cut.manifest.sums and name in program.results]
     if not sums or trips < 2:
         return TripProgram(plain)
     given = [shape for name, shape in zip(program.arguments, shapes, strict=True) if name not in sums]
     values = [name for name in program.results if name not in sums]
-    lowered = jax.jit(_looped(cut, program, sums, values), keep_unused=True).lower(*given)
+    looped, shardings = _looped(cut, program, sums, values), [results[name] for name in (*values, *sums)]
+    lowered = jax.jit(looped, out_shardings=shardings, keep_unused=True).lower(*given)
     module, remarks = optimize(lowered, _PASSES)
     entry = ir.SymbolTable(module.operation)["main"].operation
     try:

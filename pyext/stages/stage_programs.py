@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from paropt.hook.step_programs import trimmed
 from paropt.passes.pipelining.stage_manifest import StageProgram
 from paropt.passes.support.remarks import Remark
 from paropt.stages.cut_step import CutStep
@@ -36,6 +37,17 @@ def stage_meshes(mesh: Mesh, axis: str) -> list[Mesh]:
     return [Mesh(row, others) if others else Mesh(np.array([row]).reshape(1), ("device",)) for row in rows]
 
 
+def spec_within(leaf: Any, axis: str, mesh: Mesh) -> PartitionSpec:
+    """How an array, or a shape, is sharded over the axes that a stage has; `axis` is that of the stages."""
+    sharding = getattr(leaf, "sharding", None)
+    if not isinstance(sharding, NamedSharding):
+        return PartitionSpec()
+    others = {name: size for name, size in mesh.shape.items() if name != axis}
+    dimensions = [(each,) if isinstance(each, str) else tuple(each or ()) for each in sharding.spec]
+    kept = [tuple(name for name in each if others.get(name) == sharding.mesh.shape[name]) for each in dimensions]
+    return trimmed([each[0] if len(each) == 1 else each or None for each in kept])
+
+
 class Placement:
     """How values are sharded over the devices of a stage, as far as that is not XLA's choice."""
 
@@ -48,6 +60,10 @@ class Placement:
         self._specs |= {carried: given[each] for carried, each in manifest.gradients.items() if each in given}
         of_pieces = {name: f"argument{piece.argument}" for name, piece in manifest.pieces.items()}
         self._specs |= {name: given[each] for name, each in of_pieces.items() if each in given}
+        for name in of_pieces.values():
+            if list(given.get(name, ()))[:1] not in ([], [None]):
+                path = manifest.paths.get(name, name)
+                raise StageError(f"{path}: its first dimension counts layers, which stages share: shard another one")
         rows = [program for program in manifest.programs if program.kind == "rows"]
         self._arrays = {name for program in rows for name in program.arguments if name.startswith("kept")}
 
@@ -124,7 +140,8 @@ class StagePrograms:
         self._taken[key] = shapes
         if program.kind in _OF_TRIPS and self._placement.meshes[place].size > 1:
             if program.symbol not in self._trips:
-                self._trips[program.symbol] = trip_program(self._cut, program, shapes)
+                shardings = {name: self._placement.sharding(name, place) for name in program.results}
+                self._trips[program.symbol] = trip_program(self._cut, program, shapes, shardings)
                 self.remarks += self._trips[program.symbol].remarks
             packed = self._trips[program.symbol].packed
             shapes = [self._shape(n, place, s.sharding, packed) for n, s in zip(names, shapes, strict=True)]

@@ -143,8 +143,10 @@ def test_stages_are_compiled_for_devices_that_are_not_there(target: str) -> None
     devices = targets.get(target).devices
     away = Mesh(np.array(devices).reshape(2, 4), ("stage", "data"))
     run = pipeline(made.step, stages=2, microbatches=4, mesh=away).compile(made.state, made.batch)
-    kinds = {symbol.rpartition("_")[0] for symbol, _ in run.programs(made.state, made.batch)}
-    assert kinds == {"init", "rows", "forward", "backward", "update", "update_0"}
+    texts = {symbol: program.as_text() for (symbol, _), program in run.programs(made.state, made.batch).items()}
+    kinds = {symbol.rpartition("_")[0] for symbol in texts}
+    assert kinds == {"init", "rows", "forward", "backward", "reduce", "update", "update_0"}
+    assert {symbol for symbol, text in texts.items() if "all-reduce" in text} == {"reduce_0", "reduce_1"}
 
 
 def whole_batch(state: Any, batch: Any) -> Any:

@@ -5,13 +5,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from programs.layered_steps import Program, program, step_of
 
 import paropt
-from paropt.pipeline import Pipeline, pipeline
+from paropt.pipeline import Pipeline, StageError, pipeline
 
 MICROBATCHES = 4
 
@@ -132,3 +133,52 @@ def test_two_axes_within_a_stage() -> None:
         np.testing.assert_array_equal(other, one)
     found = collectives(run, made)
     assert {symbol for symbol, sent in found.items() if sent} == {"reduce_0", "reduce_1"}
+
+
+def sharded(state: Any, where: Mesh, dimension: int) -> Any:
+    """Matrices, and stacks of them, sharded over `data` in that dimension from the last."""
+
+    def spec(leaf: Any) -> P:
+        axes = [None] * leaf.ndim
+        return P() if leaf.ndim < 2 else P(*axes[:dimension], "data", *axes[dimension:][1:])
+
+    return jax.tree.map(lambda leaf: jax.device_put(leaf, NamedSharding(where, spec(leaf))), state)
+
+
+@pytest.mark.parametrize("name", ["mlp", "scanned"])
+def test_sharded_state_stays_sharded_in_its_stage(name: str) -> None:
+    """Each device of a stage holds its part of parameters and moments, before and after steps."""
+    made = program(name, microbatches=MICROBATCHES, clip=None)
+    optimizer = optax.adamw(1e-2)
+
+    def step(state: Any, batch: Any) -> Any:
+        parameters, moments = state
+        new, value = made.step(parameters, batch)
+        updates, moments = optimizer.update(jax.tree.map(jnp.subtract, parameters, new), moments, parameters)
+        return (optax.apply_updates(parameters, updates), moments), value
+
+    state = (made.state, optimizer.init(made.state))
+    run = piped(Program(step, state, made.batch))
+    where = sharded(state, mesh(2, 4), -1)
+    placed = run.place(where, made.batch)
+    assert_sharded(placed, 4)
+    want, got = jax.jit(step)(state, made.batch), run(placed, made.batch)
+    assert_sharded(got[0], 4)
+    for one, other in zip(jax.tree.leaves(want), jax.tree.leaves(got), strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-6)
+
+
+def assert_sharded(state: Any, parts: int) -> None:
+    """Of matrices, and stacks of them, each device of a stage has one of so many parts."""
+    for leaf in jax.tree.leaves(state):
+        stages = len(leaf.sharding.device_set) // 4
+        held = leaf.nbytes // (parts if leaf.ndim > 1 else 1) // stages
+        assert {shard.data.nbytes for shard in leaf.addressable_shards} == {held}
+
+
+def test_rows_that_stages_share_are_not_sharded_otherwise() -> None:
+    made = program("scanned", microbatches=MICROBATCHES, layers=8)
+    where = NamedSharding(mesh(2, 4), P("data"))
+    state = made.state | {"layers": jax.device_put(made.state["layers"], where)}
+    with pytest.raises(StageError, match=r"^state\['layers'\]\['\w+'\]: its first dimension counts layers, which"):
+        piped(made).place(state, made.batch)
