@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from paropt import costs as costs
     from paropt import schedules as schedules
     from paropt.accumulate import accumulate as accumulate
     from paropt.accumulate import manifest as manifest
@@ -43,6 +44,7 @@ _MODULE_OF = {
 
 # Modules that are public by these names, wherever they are.
 _MODULES = {
+    "costs": "paropt.costs",
     "fallback": "paropt.hook.fallback",
     "gpus": "paropt.clusters.gpus",
     "report_json": "paropt.reports.json_form",

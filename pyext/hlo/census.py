@@ -114,7 +114,7 @@ class _Walk:
         self.module = module
         self.layout = layout
         self._origins = Origins(module)
-        starts = [(name, start) for name, c in module.computations.items() for start in _started_in(c)]
+        starts = [(name, start) for name, c in module.computations.items() for start in started_in(c)]
         self._started = {(computation, start.name) for computation, start in starts}
         self._channels = {start.attributes.get("channel_id") for _, start in starts}
         instructions = (i for c in module.computations.values() for i in c.instructions.values())
@@ -127,12 +127,12 @@ class _Walk:
             raise hlo.HloError(f"HLO computation `{name}` calls itself")
         inside = place._replace(callers=(*place.callers, name))
         for instruction in scope.computation.instructions.values():
-            kind = _kind(instruction)
+            kind = kind_of(instruction)
             if kind is None:
                 for callee, callee_place in self._called(scope, instruction, inside):
                     yield from self.collectives(callee, callee_place)
             elif not self._is_continued(scope.computation, instruction):
-                if name in self._fused and _is_scattered(scope.computation, instruction):
+                if name in self._fused and is_scattered(scope.computation, instruction):
                     kind = "reduce-scatter"
                 yield self._collective(kind, scope.computation, instruction, inside)
 
@@ -155,7 +155,7 @@ class _Walk:
                 for name in caller.called("called_computations", "to_apply", "calls"):
                     yield scope.inside(caller, name), place.in_loop(caller.name, None)
             case opcode if opcode.endswith("-start") and "calls" in caller.attributes:
-                asynchronous = place.asynchronous or not _is_sync(caller)
+                asynchronous = place.asynchronous or not is_sync(caller)
                 yield scope.inside(caller, caller.callee("calls")), place._replace(asynchronous=asynchronous)
 
     def _is_continued(self, computation: hlo.Computation, collective: hlo.Instruction) -> bool:
@@ -170,13 +170,13 @@ class _Walk:
     ) -> Collective:
         file, line = self.module.source(instruction)
         in_fusion = (computation.name, instruction.name) in self._started
-        started = instruction.opcode.endswith("-start") and not _is_sync(instruction)
+        started = instruction.opcode.endswith("-start") and not is_sync(instruction)
         between_slices = _between_slices(instruction) is not None
         taking_part = participants(kind, self.module, instruction)
         return Collective(
             kind=kind,
             name=instruction.name,
-            arrays=_payload(kind, computation, instruction),
+            arrays=payload_of(kind, computation, instruction),
             group=taking_part.group,
             loops=place.loops,
             at_most=place.at_most,
@@ -197,7 +197,7 @@ class _Walk:
         return tuple(joins_parts(self.module, computation, name, group) for name in instruction.operands)
 
 
-def _kind(instruction: hlo.Instruction) -> str | None:
+def kind_of(instruction: hlo.Instruction) -> str | None:
     """The kind of collective that the instruction starts, None when it is something else."""
     kind = _KIND_OF.get(instruction.opcode)
     if kind is None or "calls" in instruction.attributes:
@@ -207,7 +207,7 @@ def _kind(instruction: hlo.Instruction) -> str | None:
     return kind
 
 
-def _is_scattered(computation: hlo.Computation, instruction: hlo.Instruction) -> bool:
+def is_scattered(computation: hlo.Computation, instruction: hlo.Instruction) -> bool:
     """Whether an all-reduce in a fusion is a reduce-scatter, which XLA:TPU writes as a sum of which it cuts a part."""
     readers = _readers(computation, instruction)
     parts = [part for i in readers for part in ([i] if i.opcode != "get-tuple-element" else _readers(computation, i))]
@@ -226,24 +226,24 @@ def _between_slices(instruction: hlo.Instruction) -> str | None:
     return _BETWEEN_SLICES.get(transfer[1], "send")
 
 
-def _started_in(computation: hlo.Computation) -> list[hlo.Instruction]:
+def started_in(computation: hlo.Computation) -> list[hlo.Instruction]:
     """The collectives that XLA:TPU starts in this fusion, to be continued in others beside the computation there."""
     instructions = computation.instructions.values()
     starts = [i for i in instructions if i.attributes.get("custom_call_target") == '"AsyncCollectiveStart"']
     operands = [computation.instructions[name] for start in starts for name in start.operands]
-    return [operand for operand in operands if _kind(operand) is not None]
+    return [operand for operand in operands if kind_of(operand) is not None]
 
 
 def _target(instruction: hlo.Instruction) -> str:
     return instruction.attributes.get("custom_call_target", "").strip('"')
 
 
-def _is_sync(start: hlo.Instruction) -> bool:
+def is_sync(start: hlo.Instruction) -> bool:
     """True when XLA:GPU runs the start and the done of the pair together."""
     return bool(start.config().get("collective_backend_config", {}).get("is_sync"))
 
 
-def _payload(kind: str, computation: hlo.Computation, instruction: hlo.Instruction) -> tuple[hlo.Array, ...]:
+def payload_of(kind: str, computation: hlo.Computation, instruction: hlo.Instruction) -> tuple[hlo.Array, ...]:
     shapes: tuple[hlo.Shape, ...]
     if kind == "all-gather":
         shapes = (_gathered(computation, instruction),)

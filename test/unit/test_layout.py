@@ -33,6 +33,7 @@ LAYERS = {
             "verify",
             "modules",
             "clusters",
+            "costs",
             "reports",
             "planning",
             "hook",

@@ -1,0 +1,120 @@
+"""Clusters of machines: which link a group of devices spans.
+
+What is known of a target says which devices share a host and a slice: a `gpu:h100:2x4x8` has 8 devices per host and 4
+hosts per slice; a TPU slice is one, whatever hosts it has; devices of a CPU are of one host.
+"""
+
+import difflib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from paropt.clusters.gpus import GPUS
+from paropt.clusters.targets import CpuTarget, GpuTarget, HostTarget, Target, TpuTarget, get
+from paropt.costs.machines import WITHIN, CostError, Link, Machine
+
+
+class Step(NamedTuple):
+    """One level of a group: so many members are joined by this link."""
+
+    link: Link
+    count: int
+
+
+Route = tuple[Step, ...]  # inner first; the counts multiply to the size of the group
+
+
+class Unit(NamedTuple):
+    """The host, slice and cluster of a device. Two are joined by the innermost link within which they are equal."""
+
+    host: int
+    slice: int
+
+    def within(self, level: str) -> int:
+        return {"host": self.host, "slice": self.slice, "cluster": 0}[level]
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A machine, and for each device position (in the order of the target's devices) where it stands."""
+
+    name: str
+    machine: Machine
+    units: tuple[Unit, ...]
+
+    def route(self, groups: Iterable[Sequence[int]]) -> Route:
+        """How the largest-spanning of `groups`, of device positions, is joined: a count for each link, inner first.
+
+        Groups that a level cuts into unequal parts count with the largest part, so a route may have more members.
+        """
+        routes = [self._route_of(list(group)) for group in groups]
+        return max(routes, key=_outermost_first, default=())
+
+    def _route_of(self, group: list[int]) -> Route:
+        steps = []
+        # What was joined so far is one member of the next level.
+        members: dict[object, list[int]] = {position: [position] for position in group}
+        for link in self.machine.links:
+            joined: dict[object, list[object]] = {}
+            for key, positions in members.items():
+                joined.setdefault(self.units[positions[0]].within(link.within), []).append(key)
+            steps.append(Step(link, max(map(len, joined.values()), default=1)))
+            members = {unit: [p for key in keys for p in members[key]] for unit, keys in joined.items()}
+        return tuple(step for step in steps if step.count > 1)
+
+    @property
+    def size(self) -> int:
+        return len(self.units)
+
+
+def _outermost_first(route: Route) -> list[tuple[int, int]]:
+    """A key: a route that needs an outer link is larger, then one with more members."""
+    return [(WITHIN.index(step.link.within), step.count) for step in reversed(route)]
+
+
+def cluster_of(target: Target | str, table: Mapping[str, Machine]) -> Cluster:
+    """The cluster that stands for `target`. Raises CostError where the table has no figures for it."""
+    found = get(target) if isinstance(target, str) else target
+    match found:
+        case CpuTarget():
+            return Cluster(found.name, _machine("cpu", found.name, table), (Unit(0, 0),) * found.count)
+        case TpuTarget():
+            kind = found.topology.partition(":")[0]
+            return _of_slices(found, _machine(kind, found.name, table))
+        case GpuTarget():
+            return _of_hosts(found, _machine(_stem(found.gpu), found.name, table))
+        case HostTarget():
+            return _of_this_host(found, table)
+    raise CostError(f"{found.name}: no costs are known for targets of its kind")
+
+
+def _of_slices(target: TpuTarget, machine: Machine) -> Cluster:
+    slices = [getattr(device, "slice_index", None) or 0 for device in target.devices]
+    return Cluster(target.name, machine, tuple(Unit(number, number) for number in slices))
+
+
+def _of_hosts(target: GpuTarget, machine: Machine) -> Cluster:
+    slices, hosts, devices = map(int, target.shape.split("x"))
+    positions = range(math.prod((slices, hosts, devices)))
+    return Cluster(target.name, machine, tuple(Unit(p // devices, p // (hosts * devices)) for p in positions))
+
+
+def _of_this_host(target: HostTarget, table: Mapping[str, Machine]) -> Cluster:
+    devices: tuple[Any, ...] = target.devices
+    kinds = {"TPU v5 lite": "v5e", "TPU v6 lite": "v6e", **{gpu.description: name for name, gpu in GPUS.items()}}
+    kind = "cpu" if target.platform == "cpu" else kinds.get(devices[0].device_kind, devices[0].device_kind)
+    return Cluster(target.name, _machine(kind, target.name, table), (Unit(0, 0),) * len(devices))
+
+
+def _stem(gpu: str) -> str:
+    """Of the table, or the file name of a description: `my/gpu.txtpb` is `gpu`."""
+    return gpu.rpartition("/")[2].partition(".")[0]
+
+
+def _machine(name: str, target: str, table: Mapping[str, Machine]) -> Machine:
+    if name in table:
+        return table[name]
+    near = difflib.get_close_matches(name, table, n=1)
+    hint = f"did you mean `{near[0]}`?" if near else f"there are {', '.join(table)}"
+    raise CostError(f"{target}: the table of costs has no machine `{name}`; {hint}; a file of your own may add it")

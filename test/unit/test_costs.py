@@ -1,0 +1,297 @@
+"""Costs: figures of machines, times of collectives, FLOPs against closed forms, and overlap in a schedule."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from paropt.clusters import targets
+from paropt.costs import CostError, Estimate, cluster_of, collective_seconds, estimate, read_table
+from paropt.costs.clusters import Cluster, Step, Unit
+from paropt.costs.collectives import collective_seconds as seconds_of
+from paropt.costs.machines import TYPES, Link, Machine, parse
+
+TABLE = read_table()
+FAST = Link("fast", "host", 100.0, 1.0, 10.0, ("ring",), "test")
+SLOW = Link("slow", "cluster", 10.0, 2.0, 20.0, ("ring",), "test")
+# 2 hosts of 4 devices; one FLOP and one byte take a second each, so that tests can count.
+MACHINE = Machine("test", {"f32": 1.0}, 1.0, 0.0, (FAST, SLOW), "test")
+CLUSTER = Cluster("test", MACHINE, tuple(Unit(position // 4, 0) for position in range(8)))
+
+GOOD = """
+[mine]
+memory_bandwidth = 1e12
+op_start = 0.0
+source = "measured"
+flops = { f32 = 1e12 }
+links = [{ name = "wire", within = "cluster", bandwidth = 1e9, latency = 1e-6, start = 0.0, algorithms = ["ring"], source = "measured" }]
+"""
+
+
+def test_each_figure_of_the_table_has_a_source() -> None:
+    assert {"a100", "h100", "h200", "b200", "v4", "v5e", "v5p", "v6e", "cpu"} <= set(TABLE)
+    for machine in TABLE.values():
+        sources = [machine.source, *(link.source for link in machine.links)]
+        assert all("https://" in text or text.startswith(("as for", "an assumption")) for text in sources), machine.name
+        assert machine.links[-1].within == "cluster", "any two devices are joined"
+
+
+def test_a_file_of_ones_own_adds_and_replaces(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text(GOOD + GOOD.replace("[mine]", "[h100]"))
+    table = read_table(tmp_path / "own.toml")
+    assert table["mine"].links[0].name == table["h100"].links[0].name == "wire"
+    assert table["h200"] == TABLE["h200"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right", "message"),
+    [
+        ("[mine]", "[mine", "Expected"),
+        ('source = "measured"\nflops', "flops", "own.toml, mine: `source` is missing"),
+        ("op_start", "op_strat", "own.toml, mine: unknown key `op_strat`; did you mean `op_start`?"),
+        ("f32 = 1e12", "fp32 = 1e12", "own.toml, mine, flops: unknown type `fp32`; did you mean `f32`?"),
+        ("{ f32 = 1e12 }", "{}", "own.toml, mine, flops: expected a figure by type"),
+        ("bandwidth = 1e9", "bandwidth = 0", "own.toml, mine, link 1, bandwidth: expected a number above 0, found `0`"),
+        ("bandwidth = 1e9", 'bandwidth = "1GB"', "link 1, bandwidth: expected a number, found `1GB`"),
+        ("bandwidth = 1e9", "bandwidth = nan", "link 1, bandwidth: expected a number, found `nan`"),
+        ("latency = 1e-6", "latency = -1", "link 1, latency: expected seconds, 0 or more, found `-1`"),
+        ('within = "cluster"', 'within = "rack"', "within: expected one of host, slice, cluster, found `rack`"),
+        ('["ring"]', '["star"]', "algorithms: expected one of ring, tree, found `star`"),
+        ('["ring"]', "[]", "algorithms: expected some of ring, tree"),
+        ("links = [{", "links = 3 #[{", "links: expected a list of links"),
+    ],
+)
+def test_errors_are_one_line_that_says_where(wrong: str, right: str, message: str) -> None:
+    assert wrong in GOOD
+    with pytest.raises(CostError) as error:
+        parse(GOOD.replace(wrong, right), "own.toml")
+    assert message in str(error.value) and "\n" not in str(error.value)
+
+
+def test_links_stand_inner_first() -> None:
+    line = next(line for line in GOOD.splitlines() if line.startswith("links"))
+    link = line.removeprefix("links = [").removesuffix("]")
+    with pytest.raises(CostError, match="expected inner links first"):
+        parse(GOOD.replace(line, f"links = [{link}, {link.replace('cluster', 'host')}]"), "own.toml")
+
+
+def test_a_file_that_is_not_there_is_an_error_of_one_line(tmp_path: Path) -> None:
+    with pytest.raises(CostError, match=r"cannot read '.*none.toml': No such file"):
+        read_table(tmp_path / "none.toml")
+
+
+def test_types_without_figures_take_those_of_the_next_wider_one() -> None:
+    h100, a100 = TABLE["h100"], TABLE["a100"]
+    assert h100.flops_of("f8e4m3fn") == h100.flops["f8"]
+    assert a100.flops_of("f8e4m3fn") == a100.flops_of("bf16")
+    assert TABLE["v5e"].flops_of("f16") == TABLE["v5e"].flops_of("bf16")
+    assert h100.flops_of("s32") == h100.flops_of("f64")
+    assert set(TYPES) >= set(h100.flops)
+
+
+@pytest.mark.parametrize(
+    ("group", "expected"),
+    [
+        ([0, 1, 2, 3], [("NVLink", 4)]),
+        ([0, 8], [("InfiniBand", 2)]),
+        (range(16), [("NVLink", 8), ("InfiniBand", 2)]),
+        ([0, 1, 8], [("NVLink", 2), ("InfiniBand", 2)]),
+        ([5], []),
+    ],
+)
+def test_the_links_that_a_group_spans(group: list[int], expected: list[tuple[str, int]]) -> None:
+    route = cluster_of("gpu:h100:1x2x8", TABLE).route([group])
+    assert [(step.link.name, step.count) for step in route] == expected
+
+
+def test_the_group_that_spans_most_counts() -> None:
+    cluster = cluster_of("gpu:h100:1x2x8", TABLE)
+    assert [step.link.name for step in cluster.route([[0, 1], [7, 8]])] == ["InfiniBand"]
+
+
+def test_slices_of_tpus_are_joined_by_the_data_center_network() -> None:
+    target = targets.get("tpu:v5e:2x4:2")
+    target.require_compiler()
+    route = cluster_of(target, TABLE).route([range(16)])
+    assert [(step.link.name, step.count) for step in route] == [("ICI", 8), ("DCN", 2)]
+
+
+def test_an_unknown_machine_is_an_error_of_one_line(tmp_path: Path) -> None:
+    (tmp_path / "mine.txtpb").write_text("")
+    with pytest.raises(CostError, match=r"the table of costs has no machine `mine`; .*a file of your own may add it"):
+        cluster_of(f"gpu:{tmp_path}/mine.txtpb:1x1x8", TABLE)
+    own = parse(GOOD, "own.toml")
+    assert cluster_of(f"gpu:{tmp_path}/mine.txtpb:1x1x8", own).machine == own["mine"]
+
+
+ONE, OUTER = (Step(FAST, 4),), (Step(SLOW, 2),)
+
+
+@pytest.mark.parametrize(
+    ("kind", "seconds"),
+    [
+        ("all-reduce", 10 + 2 * 3 * 1 + 2 * 3 / 4 * 8),
+        ("all-gather", 10 + 3 * 1 + 3 / 4 * 8),
+        ("reduce-scatter", 10 + 3 * 1 + 3 / 4 * 8),
+        ("all-to-all", 10 + 3 * 1 + 3 / 4 * 8),
+        ("ragged-all-to-all", 10 + 3 * 1 + 3 / 4 * 8),
+        ("collective-permute", 10 + 1 + 8),
+        ("send", 10 + 1 + 8),
+        ("collective-broadcast", 10 + 3 * 1 + 8),
+    ],
+)
+def test_seconds_of_each_kind_on_one_level(kind: str, seconds: float) -> None:
+    """4 devices, 800 bytes at 100 bytes per second, 1 second per hop, 10 to start."""
+    assert collective_seconds(kind, 800, ONE) == pytest.approx(seconds)
+
+
+def test_a_group_over_two_levels_is_hierarchical() -> None:
+    inside = 10 + 3 * 1 + 3 / 4 * 8  # a reduce-scatter, and an all-gather
+    outside = 20 + 2 * 1 * 2 + 2 * 1 / 2 * 200 / 10  # a quarter of the bytes
+    assert collective_seconds("all-reduce", 800, ONE + OUTER) == pytest.approx(2 * inside + outside)
+    gathered = 20 + 1 * 2 + 1 / 2 * 200 / 10
+    assert collective_seconds("all-gather", 800, ONE + OUTER) == pytest.approx(inside + gathered)
+    assert collective_seconds("collective-permute", 800, ONE + OUTER) == pytest.approx(20 + 2 + 80)
+
+
+def test_the_faster_algorithm_is_taken() -> None:
+    both = Link("fast", "host", 100.0, 1.0, 10.0, ("ring", "tree"), "test")
+    small, large = (seconds_of("all-reduce", size, (Step(both, 8),)) for size in (8, 80_000))
+    assert small == pytest.approx(10 + 2 * math.log2(8) * 1 + 2 * 8 / 100)
+    assert large == pytest.approx(10 + 2 * 7 * 1 + 2 * 7 / 8 * 800)
+
+
+def test_an_all_to_all_on_a_ring_of_links_passes_devices_between() -> None:
+    ring = Link("ici", "slice", 100.0, 1.0, 0.0, ("ring",), "test", topology="ring")
+    assert seconds_of("all-to-all", 800, (Step(ring, 16),)) == pytest.approx(8 + 16 / 4 * 8)
+
+
+def test_one_device_does_not_communicate() -> None:
+    assert collective_seconds("all-reduce", 800, ()) == 0
+
+
+def of_function(function: Any, *shapes: Any) -> Estimate:
+    arguments = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes]
+    text = jax.jit(function).lower(*arguments).compile().as_text()
+    return estimate(text, cluster_of("cpu:1", TABLE))
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes", "flops"),
+    [
+        (lambda a, b: a @ b, [(32, 64), (64, 16)], 2 * 32 * 64 * 16),
+        (lambda a, b: jnp.einsum("bij,bjk->bik", a, b), [(4, 8, 16), (4, 16, 32)], 2 * 4 * 8 * 16 * 32),
+        (lambda a, b: jnp.tanh(a @ b) @ b.T, [(8, 16), (16, 4)], 2 * 2 * 8 * 16 * 4),
+        (
+            lambda a, b: jax.lax.conv_general_dilated(a, b, (1, 1), "VALID"),
+            [(2, 3, 10, 10), (5, 3, 3, 3)],
+            2 * 2 * 5 * 8 * 8 * 3 * 3 * 3,
+        ),
+        (
+            lambda a, b: jax.lax.fori_loop(0, 7, lambda _, x: x @ b, a),
+            [(8, 16), (16, 16)],
+            7 * 2 * 8 * 16 * 16,
+        ),
+        (lambda a: a + 1, [(8, 16)], 0),
+    ],
+    ids=["dot", "batched", "chain", "convolution", "loop", "elementwise"],
+)
+def test_flops_of_products_are_those_of_the_closed_form(function: Any, shapes: Any, flops: int) -> None:
+    assert of_function(function, *shapes).flops == flops
+
+
+HEAD = """HloModule test, is_scheduled=true, num_partitions=8
+
+%sum (a: f32[], b: f32[]) -> f32[] {
+  %a = f32[] parameter(0)
+  %b = f32[] parameter(1)
+  ROOT %c = f32[] add(%a, %b)
+}
+"""
+GROUPS = "channel_id=1, replica_groups={{0,1,2,3},{4,5,6,7}}, use_global_device_ids=true, to_apply=%sum"
+
+
+def scheduled(*lines: str, before: str = "") -> Estimate:
+    """Of an entry with x: f32[200] (800 bytes) and y: f32[2] (8 bytes)."""
+    text = "\n  ".join(lines)
+    entry = f"ENTRY %main (x: f32[200], y: f32[2]) -> f32[200] {{\n  %x = f32[200] parameter(0)\n  %y = f32[2] parameter(1)\n  {text}\n}}\n"
+    return estimate(f"{HEAD}{before}\n{entry}", CLUSTER)
+
+
+REDUCE = 10 + 2 * 3 * 1 + 2 * 3 / 4 * 8  # 800 bytes among 4 devices: 28 seconds
+
+
+def test_a_collective_of_one_instruction_is_not_hidden() -> None:
+    found = scheduled(f"ROOT %r = f32[200] all-reduce(%x), {GROUPS}")
+    assert (found.seconds, found.communication, found.hidden) == pytest.approx((REDUCE, REDUCE, 0))
+
+
+@pytest.mark.parametrize(("ops", "hidden"), [(0, 0), (1, 16), (2, REDUCE)], ids=["none", "a part", "all"])
+def test_what_runs_between_start_and_done_hides_the_collective(ops: int, hidden: float) -> None:
+    """Each negation of y reads and writes 8 bytes, at one byte per second."""
+    between = [f"%n{i} = f32[2] negate(%y)" for i in range(ops)]
+    found = scheduled(
+        f"%s = f32[200] all-reduce-start(%x), {GROUPS}", *between, "ROOT %d = f32[200] all-reduce-done(%s)"
+    )
+    assert found.communication == pytest.approx(REDUCE)
+    assert found.hidden == pytest.approx(hidden)
+    assert found.seconds == pytest.approx(16 * ops + REDUCE - hidden)
+
+
+def test_a_pair_that_runs_together_hides_nothing() -> None:
+    config = 'backend_config={"collective_backend_config":{"is_sync":true}}'
+    found = scheduled(
+        f"%s = f32[200] all-reduce-start(%x), {GROUPS}, {config}",
+        "%n = f32[2] negate(%y)",
+        "ROOT %d = f32[200] all-reduce-done(%s)",
+    )
+    assert (found.hidden, found.seconds) == pytest.approx((0, 16 + REDUCE))
+
+
+def test_two_collectives_share_the_links() -> None:
+    found = scheduled(
+        f"%s = f32[200] all-reduce-start(%x), {GROUPS}",
+        f"%t = f32[200] all-reduce-start(%x), {GROUPS}",
+        "%d = f32[200] all-reduce-done(%s)",
+        "ROOT %e = f32[200] all-reduce-done(%t)",
+    )
+    assert (found.communication, found.seconds) == pytest.approx((2 * REDUCE, 2 * REDUCE))
+
+
+LOOP = """
+%body (p: f32[2]) -> f32[2] {
+  %p = f32[2] parameter(0)
+  ROOT %q = f32[2] negate(%p)
+}
+
+%condition (p: f32[2]) -> pred[] {
+  %p = f32[2] parameter(0)
+  ROOT %q = pred[] constant(true)
+}
+"""
+
+
+@pytest.mark.parametrize(("known", "times"), [(', backend_config={"known_trip_count":{"n":"5"}}', 5), ("", 1)])
+def test_loops_are_multiplied_by_their_trip_counts(known: str, times: int) -> None:
+    found = scheduled(
+        f"%w = f32[2] while(%y), condition=%condition, body=%body{known}", "ROOT %n = f32[200] negate(%x)", before=LOOP
+    )
+    assert found.seconds == pytest.approx(16 * times + 1600)
+    assert found.at_least == (not known)
+    assert {op.name: op.executions for op in found.ops} == {"q": times, "n": 1}
+
+
+def test_a_call_that_is_not_known_counts_with_its_bytes_and_is_named() -> None:
+    found = scheduled('ROOT %r = f32[200] custom-call(%x), custom_call_target="mine"')
+    assert (found.seconds, found.unknown) == (1600, ("mine",))
+
+
+def test_an_executable_for_more_devices_is_an_error_of_one_line() -> None:
+    with pytest.raises(CostError, match="test has 2 devices, the executable is for 8"):
+        estimate(
+            f"{HEAD}\nENTRY %main (x: f32[2]) -> f32[2] {{\n  ROOT %x = f32[2] parameter(0)\n}}\n",
+            Cluster("test", MACHINE, CLUSTER.units[:2]),
+        )
