@@ -4,15 +4,20 @@ Counted in the optimized HLO, after everything that XLA does to the program; def
 in docs/audit.md.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 from paropt.base.wording import size_text
+from paropt.costs.clusters import Cluster, cluster_of
+from paropt.costs.machines import Machine, read_table
+from paropt.costs.step_time import estimate as step_time
 from paropt.hlo.census import SYNC_KINDS, census
 from paropt.hlo.participants import Layout, devices_of
 from paropt.passes.support.remarks import Remark
 from paropt.reports.comparison import AuditComparison, AuditReport
 from paropt.reports.totals import Audit, Total
+
+Costs: TypeAlias = Mapping[str, Machine]  # figures, by the machine's name
 
 __all__ = ["SYNC_KINDS", "Audit", "AuditComparison", "AuditReport", "Total", "audit", "size_text"]
 
@@ -24,6 +29,7 @@ def audit(
     passes: str | None = None,
     targets: Sequence[Any] | None = None,
     mesh: Any = None,
+    estimate: bool | str = False,
     **kwargs: Any,
 ) -> Audit | AuditComparison | AuditReport:
     """Counts the collectives of the executable that XLA makes of `program`.
@@ -41,26 +47,34 @@ def audit(
     The axes that a collective spans are those of the meshes that the program names, or of `mesh`, a
     `jax.sharding.Mesh`: HLO text and what is compiled name none.
 
-    Raises TypeError for another program, `hlo.HloError` when the executable's text cannot be read.
+    With `estimate`, each audit has an estimate of the step time, from the schedule of the executable and the figures of
+    the target's machine: docs/costs.md. A string is the path of a TOML file with figures of one's own. Arguments and
+    targets are those of a function: what is compiled, and HLO text, do not say for which machine.
+
+    Raises TypeError for another program, CostError for wrong figures, `hlo.HloError` when the executable's text cannot
+    be read.
     """
     import jax
 
     if isinstance(program, str | jax.stages.Compiled):
         if args or kwargs or passes is not None or targets is not None:
             raise TypeError("paropt.audit: arguments, passes and targets are for programs that are not compiled yet")
+        if estimate:
+            raise TypeError("paropt.audit: `estimate` is for programs that are not compiled yet")
         return _audit(program, Layout() if mesh is None else Layout.of_mesh(mesh))
     if mesh is not None:
         raise TypeError("paropt.audit: `mesh` is for programs that are compiled; this one names its meshes itself")
     from paropt.reports.target_audits import name_of
 
+    costs = read_table(None if estimate is True else estimate) if estimate else None
     before = _lowered(program, args, kwargs)
     passes = _with_budget(program, before, passes) if passes is not None and targets is None else passes
     if targets is not None:
-        return _for_targets(program, before, passes or "", targets)
+        return _for_targets(program, before, passes or "", targets, costs)
     if passes is None:
-        return _audit_of_lowered(before)
+        return _audit_of_lowered(before, costs)
     after, remarks = _rewritten(program, before, passes)
-    alone, audited = _audit_of_lowered(before), _audit_of_lowered(after)
+    alone, audited = _audit_of_lowered(before, costs), _audit_of_lowered(after, costs)
     return AuditComparison(
         alone,
         audited,
@@ -71,11 +85,15 @@ def audit(
     )
 
 
-def _audit_of_lowered(lowered: Any) -> Audit:
-    from paropt.clusters.targets import lowered_for
+def _audit_of_lowered(lowered: Any, costs: Costs | None = None) -> Audit:
+    from paropt.clusters.targets import lowered_for, name_for
 
-    layout = Layout.of_module(lowered.compiler_ir(), devices_of(lowered_for(lowered)))
-    return _audit(lowered.compile(), layout)
+    devices = lowered_for(lowered)
+    layout = Layout.of_module(lowered.compiler_ir(), devices_of(devices))
+    if costs is None:
+        return _audit(lowered.compile(), layout)
+    cluster = cluster_of(name_for(devices), costs) if devices else cluster_of("cpu:1", costs)
+    return _audit(lowered.compile(), layout, cluster)
 
 
 def _lowered(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -103,7 +121,9 @@ def _rewritten(program: Any, lowered: Any, passes: str, platform: str | None = N
     return rewritten(lowered, passes, platform)
 
 
-def _for_targets(program: Any, before: Any, passes: str, names: Sequence[Any]) -> AuditReport:
+def _for_targets(
+    program: Any, before: Any, passes: str, names: Sequence[Any], costs: Costs | None = None
+) -> AuditReport:
     """The passes run once for each platform of these targets."""
     from paropt.clusters.targets import get
     from paropt.hook.lowering import copied, platform_of
@@ -122,7 +142,7 @@ def _for_targets(program: Any, before: Any, passes: str, names: Sequence[Any]) -
         if (platform, own) not in after:
             made, remarks = _rewritten(program, before, own, platform) if own.strip() else (before, ())
             after[platform, own] = labelled(copied(made)), remarks
-        compared.append(compare(target, alone, after[platform, own][0], own, after[platform, own][1]))
+        compared.append(compare(target, alone, after[platform, own][0], own, after[platform, own][1], costs))
     return AuditReport(tuple(compared))
 
 
@@ -152,8 +172,8 @@ def _differences(before: Any, after: Any, alone: Audit, audited: Audit) -> tuple
     return tuple(differences(was, rewritten, audited.collectives, alone.collectives))
 
 
-def _audit(compiled: Any, layout: Layout) -> Audit:
-    """The audit of a `jax.stages.Compiled` or of HLO text."""
+def _audit(compiled: Any, layout: Layout, cluster: Cluster | None = None) -> Audit:
+    """The audit of a `jax.stages.Compiled` or of HLO text; with an estimate for `cluster`."""
     if isinstance(compiled, str):
         return Audit(census(compiled, layout), None)
     memory = compiled.memory_analysis()
@@ -161,4 +181,5 @@ def _audit(compiled: Any, layout: Layout) -> Audit:
     if memory is not None:
         peak = memory.argument_size_in_bytes + memory.output_size_in_bytes + memory.temp_size_in_bytes
         peak -= memory.alias_size_in_bytes
-    return Audit(census(compiled.as_text(), layout), peak)
+    text = compiled.as_text()
+    return Audit(census(text, layout), peak, None if cluster is None else step_time(text, cluster, layout.devices))

@@ -73,6 +73,7 @@ def _check_audit(options: Options) -> None:
         "--target": options.target,
         "--fail-if": options.fail_if,
         "--audit-baseline": options.audit_baseline,
+        "--estimate": options.estimate is not None,
         "--audit-output": options.audit_output,
     }
     alone = [name for name, value in given.items() if value]

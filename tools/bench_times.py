@@ -79,15 +79,17 @@ def _told(times: Times, progress: Callable[[str], None]) -> Times:
 
 
 def _one_process(step: Step, pairs: int) -> str:
-    return _results([_start([], step, pairs)])
+    return results([_start([], step, pairs)])
 
 
 def _two_processes(step: Step, pairs: int) -> str:
     with slow_link(RATE) as sides:
-        return _results([_start(side.prefix, step, pairs, *_rank(sides, rank)) for rank, side in enumerate(sides)])
+        return results(
+            [_start(side.prefix, step, pairs, *rank_options(sides, rank)) for rank, side in enumerate(sides)]
+        )
 
 
-def _rank(sides: tuple[Side, ...], rank: int) -> list[str]:
+def rank_options(sides: tuple[Side, ...], rank: int) -> list[str]:
     return ["--rank", str(rank), "--coordinator", f"{sides[0].address}:{PORT}"]
 
 
@@ -97,7 +99,7 @@ def _start(prefix: list[str], step: Step, pairs: int, *options: str) -> subproce
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def _results(processes: list[subprocess.Popen[str]]) -> str:
+def results(processes: list[subprocess.Popen[str]]) -> str:
     """The last line that the first process prints, when all of them have ended well."""
     try:
         said = [process.communicate(timeout=SECONDS) for process in processes]

@@ -12,3 +12,11 @@ def size_text(size: float) -> str:
         if size >= factor:
             return f"{size / factor:.3g} {unit}"
     return f"{size:.0f} B"
+
+
+def seconds_text(seconds: float) -> str:
+    """A time in the largest unit that fits, three digits: `4.19 ms`."""
+    for unit, factor in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= factor:
+            return f"{seconds / factor:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"

@@ -1,7 +1,7 @@
 """`par-opt --audit`, after the passes: compile, count, report, and judge by the budgets."""
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -11,6 +11,7 @@ from paropt.base.device_grid import device_grid
 from paropt.clusters import targets
 from paropt.clusters.targets import TargetError
 from paropt.command.options import Options
+from paropt.costs.machines import CostError, Machine, read_table
 from paropt.hlo.parser import HloError
 from paropt.modules.modules import Module, bytecode_of
 from paropt.passes.support.remarks import Remark
@@ -20,7 +21,7 @@ from paropt.reports.comparison import AuditReport
 from paropt.reports.json_form import ReportError, loads
 from paropt.reports.target_audits import compare, with_names
 
-ERRORS = (BaselineError, BudgetError, HloError, ImportError, ReportError, TargetError)
+ERRORS = (BaselineError, BudgetError, CostError, HloError, ImportError, ReportError, TargetError)
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Request:
     targets: tuple[Any, ...]  # empty for the default, which depends on the module
     budgets: tuple[Budget, ...]
     baseline: AuditReport | None
+    costs: Mapping[str, Machine] | None = None  # None: nothing is estimated
 
     @classmethod
     def of(cls, options: Options) -> "Request":
@@ -53,15 +55,16 @@ class Request:
             raise targets.TargetError(f"--target={twice[0]} is given twice")
         for target in found:
             target.require_compiler()
+        costs = None if options.estimate is None else read_table(options.estimate)
         if not options.audit_baseline:
             changed = [budget.text for budget in budgets if budget.of_change]
             if changed:
                 raise BudgetError(f"`{changed[0]}`: `{ADDED}` compares with --audit-baseline, which is not given")
-            return cls(options.audit, found, budgets, None)
+            return cls(options.audit, found, budgets, None, costs)
         baseline = _read_baseline(options.audit_baseline)
         for target in found:
             counterpart(target.name, baseline)
-        return cls(options.audit, found, budgets, baseline)
+        return cls(options.audit, found, budgets, baseline, costs)
 
     def report(self, audited: Audited, note: Callable[[str], None]) -> AuditReport:
         """The audits for each target; `note` is told what is going on. Raises one of ERRORS."""
@@ -69,7 +72,7 @@ class Request:
         comparisons = []
         for target in self.targets or (targets.get(f"cpu:{prod(device_grid(audited.after.operation))}"),):
             note(f"compiling it for {target.name}")
-            comparisons.append(compare(target, before, after, audited.passes, audited.remarks))
+            comparisons.append(compare(target, before, after, audited.passes, audited.remarks, self.costs))
         report = AuditReport(tuple(comparisons))
         return compared(report, self.baseline) if self.baseline else report
 

@@ -19,6 +19,7 @@ _BARE = {
     "--split-input-file": SPLIT_MARKER,
     "--verify-each": "true",
     "--audit": "text",
+    "--estimate": "",
 }
 
 _AUDIT_FORMS = ("text", "json", "html", "png")
@@ -223,6 +224,15 @@ class Options:
             "'added.collectives > 0'; docs/audit.md lists the names; may be repeated",
         ),
     ] = ()
+    estimate: Annotated[
+        str | None,
+        _AUDIT.value(
+            "--estimate",
+            metavar="[=FILE]",
+            help="also estimate the step time before and after, from the schedules of the executables and figures "
+            "of the machine, or those in a TOML file of your own; docs/costs.md",
+        ),
+    ] = None
     audit_baseline: Annotated[
         Path | None,
         _AUDIT.value(

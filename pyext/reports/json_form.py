@@ -5,6 +5,7 @@ import math
 from importlib import metadata
 from typing import Any
 
+from paropt.costs.step_time import Estimate, OpTime
 from paropt.hlo.census import Collective, Loop
 from paropt.hlo.origins import Origin
 from paropt.hlo.parser import Array
@@ -17,6 +18,7 @@ SCHEMA = "paropt.audit/1"
 
 _REMARK = ("pass", "op", "file", "line", "column", "scope", "applied", "text")
 _ORIGIN = Origin._fields
+_ESTIMATE = ("cluster", "compute", "communication", "hidden", "flops", "at_least", "at_most")
 _LOOP = ("name", "trip_count")
 _COLLECTIVE = ("kind", "name", "group", "at_most", "asynchronous", "op_name", "source_file", "source_line")
 
@@ -74,7 +76,14 @@ def _audit(audit: Audit) -> dict[str, Any]:
         "metrics": {name: _number(found.exact) for name, found in bounds.items()},
         "bounds": {name: [_number(bound) for bound in found] for name, found in bounds.items() if found.exact is None},
         "collectives": [_collective(collective) for collective in audit.collectives],
+        **({} if audit.estimate is None else {"estimate": _estimate(audit.estimate)}),
     }
+
+
+def _estimate(estimate: Estimate) -> dict[str, Any]:
+    values = {name: getattr(estimate, name) for name in _ESTIMATE}
+    ops = [op._asdict() for op in estimate.ops]
+    return {**values, "seconds": estimate.seconds, "unknown": list(estimate.unknown), "ops": ops}
 
 
 def _number(value: float | None) -> float | None:
@@ -157,7 +166,15 @@ def _read_comparison(given: dict[str, Any]) -> AuditComparison:
 
 
 def _read_audit(given: dict[str, Any]) -> Audit:
-    return Audit(tuple(map(_read_collective, given["collectives"])), given["peak_memory"])
+    collectives = tuple(map(_read_collective, given["collectives"]))
+    return Audit(collectives, given["peak_memory"], _read_estimate(given.get("estimate")))
+
+
+def _read_estimate(given: dict[str, Any] | None) -> Estimate | None:
+    if given is None:
+        return None
+    ops = tuple(OpTime(**{name: op[name] for name in OpTime._fields}) for op in given["ops"])
+    return Estimate(**{name: given[name] for name in _ESTIMATE}, unknown=tuple(given["unknown"]), ops=ops)
 
 
 def _read_collective(given: dict[str, Any]) -> Collective:

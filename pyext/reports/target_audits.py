@@ -1,10 +1,13 @@
 """Audits of modules, compiled for targets and counted."""
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
 
 from jaxlib.mlir import ir
 
+from paropt.costs.clusters import cluster_of
+from paropt.costs.machines import Machine
+from paropt.costs.step_time import estimate
 from paropt.hlo.census import census
 from paropt.hlo.participants import Layout
 from paropt.passes.support.context import make_context
@@ -14,11 +17,18 @@ from paropt.reports.comparison import AuditComparison
 from paropt.reports.totals import Audit
 from paropt.verify.verification import differences
 
+Costs: TypeAlias = Mapping[str, Machine]  # figures, by the machine's name
 
-def compare(target: Any, before: Any, after: Any, passes: str, remarks: Iterable[Remark]) -> AuditComparison:
-    """The audits of a program before and after `passes`, compiled for `target`; without passes, compiled once."""
-    audited = audit_on(target, after)
-    alone = audit_on(target, before) if passes else audited
+
+def compare(
+    target: Any, before: Any, after: Any, passes: str, remarks: Iterable[Remark], costs: Costs | None = None
+) -> AuditComparison:
+    """The audits of a program before and after `passes`, compiled for `target`; without passes, compiled once.
+
+    With `costs`, step times are estimated. Raises CostError where these have no figures for the target.
+    """
+    audited = audit_on(target, after, costs)
+    alone = audit_on(target, before, costs) if passes else audited
     modules = _module_of(before), _module_of(after)
     wrong = differences(*modules, audited.collectives, alone.collectives) if passes else ()
     return AuditComparison(
@@ -70,9 +80,11 @@ def label_reducers(module: ir.Module) -> None:
             op.location = collective.location
 
 
-def audit_on(target: Any, program: Any) -> Audit:
+def audit_on(target: Any, program: Any, costs: Costs | None = None) -> Audit:
     """The audit of the executable that `target` makes of `program`, a module or a `jax.stages.Lowered`."""
+    cluster = None if costs is None else cluster_of(target, costs)
     compiled = target.compile(program)
     module = program if isinstance(program, ir.Module) else program.compiler_ir()
     layout = Layout.of_module(module, compiled.devices)
-    return Audit(census(compiled.hlo, layout), compiled.memory.peak if compiled.memory else None)
+    estimated = None if cluster is None else estimate(compiled.hlo, cluster, compiled.devices)
+    return Audit(census(compiled.hlo, layout), compiled.memory.peak if compiled.memory else None, estimated)

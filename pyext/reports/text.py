@@ -2,21 +2,25 @@
 
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import PurePath
 
-from paropt.base.wording import counted, size_text
+from paropt.base.wording import counted, seconds_text, size_text
+from paropt.costs.step_time import Estimate
 from paropt.hlo.census import KINDS, SYNC_KINDS, Collective, Loop
 from paropt.reports.comparison import AuditComparison, AuditReport, Place, Row, arrays_of, place_of
 from paropt.reports.reasons import Reason
 from paropt.reports.totals import Audit, Total
 
 _SHAPES_SHOWN = 3
+_OPS_SHOWN = 8
 _SIZE = re.compile(r"(\d+) bytes\b")
 
 
 def audit_text(audit: Audit) -> str:
     """One row per place, and the sums."""
-    return "\n\n".join([_rows_table(audit.collectives), aligned(summary([("", audit)]), left=(0,))])
+    parts = [_rows_table(audit.collectives), aligned(summary([("", audit)]), left=(0,))]
+    return "\n\n".join([*parts, *([slowest_ops(audit.estimate)] if audit.estimate else [])])
 
 
 def report_text(report: AuditReport) -> str:
@@ -31,6 +35,8 @@ def _comparison_text(comparison: AuditComparison) -> str:
         parts.append("\n".join(sentence for row in comparison.rows for sentence in _sentences(row, comparison)))
     else:
         parts.append("no collectives")
+    if comparison.after.estimate is not None:
+        parts.append(slowest_ops(comparison.after.estimate))
     if comparison.changes is not None:
         parts.append("\n".join(changes_lines(comparison)))
     return "\n\n".join(parts)
@@ -69,7 +75,31 @@ def summary(audits: list[tuple[str, Audit]]) -> list[list[str]]:
     lines.append(["sync sent on the wire", *(t.bound + size_text(t.wire) for t in sync)])
     lines.append(["scalars", *(runs_text(a.scalars) for _, a in audits)])
     lines.append(["peak memory", *(memory_text(audit) for _, audit in audits)])
-    return lines
+    return lines + estimates([audit.estimate for _, audit in audits])
+
+
+def estimates(found: Sequence[Estimate | None]) -> list[list[str]]:
+    """Lines of the estimated step time; none where none was asked for."""
+    known = [each for each in found if each is not None]
+    if not known or len(known) < len(found):
+        return []
+    return [
+        ["estimated step", *(each.bound + seconds_text(each.seconds) for each in known)],
+        ["  compute", *(seconds_text(each.compute) for each in known)],
+        ["  communication", *(seconds_text(each.communication) for each in known)],
+        ["  hidden beside compute", *(seconds_text(each.hidden) for each in known)],
+    ]
+
+
+def slowest_ops(estimate: Estimate) -> str:
+    """A table of the ops that take most of the step, hidden or not."""
+    lines = [["slowest ops", "bound by", "runs", "time per step", "of"]]
+    for op in estimate.ops[:_OPS_SHOWN]:
+        name = _without_program(op.op_name.split(":")[0]) or "-"
+        lines.append([f"{op.opcode} {op.name}", op.bound, str(op.executions), seconds_text(op.seconds), name])
+    calls = ", ".join(estimate.unknown)
+    said = [f"of these calls only the bytes are counted: {calls}"] if calls else []
+    return "\n".join([aligned(lines, left=(0, 1, 4)), *said])
 
 
 def runs_text(total: Total) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from paropt.base.wording import counted
+from paropt.costs.step_time import Estimate
 from paropt.hlo import parser as hlo
 from paropt.hlo.census import KINDS, SYNC_KINDS, Collective, sent_per_byte
 
@@ -42,6 +43,7 @@ class Audit:
 
     collectives: tuple[Collective, ...]  # in program order
     peak_memory: int | None  # bytes per device: arguments + outputs + temporaries - aliased; None for HLO text
+    estimate: Estimate | None = None  # of the step time; None unless it was asked for
 
     def total(self, *kinds: str) -> Total:
         """The sum over collectives of these kinds (of all kinds if none is given), scalars left out."""

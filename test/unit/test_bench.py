@@ -277,5 +277,5 @@ def test_a_worker_that_fails_gives_its_last_line() -> None:
         )
 
     with pytest.raises(bench_times.WorkerError, match=r"^no such program$"):
-        bench_times._results([started("import sys; sys.exit('no such program')")])
-    assert bench_times._results([started("print('noise'); print('{}')"), started("")]) == "{}"
+        bench_times.results([started("import sys; sys.exit('no such program')")])
+    assert bench_times.results([started("print('noise'); print('{}')"), started("")]) == "{}"
