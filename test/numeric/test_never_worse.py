@@ -30,7 +30,9 @@ SCRATCH = {TPU: 548_352}
 _APART = (
     "XLA combines the loss and gradients in each of 4 trips; over the slow axis one collective runs, and one of losses"
 )
-_HALF = "reduce_scatters, each by itself after the loop, in place of one in each of 4 trips, send half the bytes or less"
+_HALF = (
+    "reduce_scatters, each by itself after the loop, in place of one in each of 4 trips, send half the bytes or less"
+)
 RUNS_MORE = {
     ("plain_mlp_p7", CPU): (2, _APART),
     ("plain_mlp_p7", GPU): (2, _APART),
