@@ -19,7 +19,7 @@ class Step(NamedTuple):
     """One level of a group: so many members are joined by this link."""
 
     link: Link
-    count: int
+    members: int
 
 
 Route = tuple[Step, ...]  # inner first; the counts multiply to the size of the group
@@ -61,7 +61,7 @@ class Cluster:
                 joined.setdefault(self.units[positions[0]].within(link.within), []).append(key)
             steps.append(Step(link, max(map(len, joined.values()), default=1)))
             members = {unit: [p for key in keys for p in members[key]] for unit, keys in joined.items()}
-        return tuple(step for step in steps if step.count > 1)
+        return tuple(step for step in steps if step.members > 1)
 
     @property
     def size(self) -> int:
@@ -70,7 +70,7 @@ class Cluster:
 
 def _outermost_first(route: Route) -> list[tuple[int, int]]:
     """A key: a route that needs an outer link is larger, then one with more members."""
-    return [(WITHIN.index(step.link.within), step.count) for step in reversed(route)]
+    return [(WITHIN.index(step.link.within), step.members) for step in reversed(route)]
 
 
 def cluster_of(target: Target | str, table: Mapping[str, Machine]) -> Cluster:

@@ -50,7 +50,7 @@ def _all_reduce(payload: float, route: Route) -> float:
     inner, *outer = route
     if not outer:
         return _all_reduce_on(payload, inner)
-    return 2 * _gather(payload, (inner,)) + _all_reduce(payload / inner.count, tuple(outer))
+    return 2 * _gather(payload, (inner,)) + _all_reduce(payload / inner.members, tuple(outer))
 
 
 def _all_reduce_on(payload: float, step: Step) -> float:

@@ -104,7 +104,7 @@ def test_types_without_figures_take_those_of_the_next_wider_one() -> None:
 )
 def test_the_links_that_a_group_spans(group: list[int], expected: list[tuple[str, int]]) -> None:
     route = cluster_of("gpu:h100:1x2x8", TABLE).route([group])
-    assert [(step.link.name, step.count) for step in route] == expected
+    assert [(step.link.name, step.members) for step in route] == expected
 
 
 def test_the_group_that_spans_most_counts() -> None:
@@ -116,7 +116,7 @@ def test_slices_of_tpus_are_joined_by_the_data_center_network() -> None:
     target = targets.get("tpu:v5e:2x4:2")
     target.require_compiler()
     route = cluster_of(target, TABLE).route([range(16)])
-    assert [(step.link.name, step.count) for step in route] == [("ICI", 8), ("DCN", 2)]
+    assert [(step.link.name, step.members) for step in route] == [("ICI", 8), ("DCN", 2)]
 
 
 def test_an_unknown_machine_is_an_error_of_one_line(tmp_path: Path) -> None:
