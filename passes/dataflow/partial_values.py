@@ -1,7 +1,8 @@
 """The values of one block that may stay partial sums, in the branches within it too.
 
 A partial value is one device's addend of a sum that has not been taken yet. Here: if the reductions of one kind in a
-block were not taken where they stand, which values could be left unreduced, and where must that end?
+block were not taken where they stand, which values could be left unreduced, and where must that end? The values of a
+global-view program that already are unreduced: `dataflow/unreduced.py`.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -3,6 +3,11 @@
 Found forward from the sources, through linear ops and loops, to the all_reduces. Every op on the way must be linear in
 the unreduced values, and read nothing else as an addend but zeros: a half-marked sum is silently wrong.
 
+`expose-all-reduces` asks where such values may go (`made_unreduced`); `annotate-unreduced` and `sums_by_device` ask for
+the proof (`Unreduced`). `dataflow/partial_values.py` is apart on purpose: fuse and defer ask it which values of a block
+*could* be unreduced, and an obstacle only ends one there. Here they *are*, and an obstacle declines the sum. Both have
+the laws of `dataflow/linearity.py` and the edges of `ir/control_flow.py`.
+
 Tests: test/passes/annotate-unreduced.mlir, test/numeric/test_explicit_mode.py.
 """
 
@@ -17,7 +22,7 @@ from paropt.passes.ir.branches import BRANCHES
 from paropt.passes.ir.constants import is_zero
 from paropt.passes.ir.control_flow import RETURNS, Use, predecessors, successors
 from paropt.passes.ir.loops import WHILE, Loop, loop_around
-from paropt.passes.ir.op_table import says_sharding
+from paropt.passes.ir.op_table import is_tracked, is_tracked_on_condition, says_sharding
 from paropt.passes.sharding.axes import Axes
 from paropt.passes.sharding.collectives import GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER, Reduction, reduction_of
 from paropt.passes.sharding.shardings import sharding_of
@@ -38,6 +43,18 @@ def said_unreduced(value: ir.Value) -> Axes:
     else:
         said = sharding_of(value) if says_sharding(op) else None
     return said.unreduced if said is not None else ()
+
+
+def made_unreduced(use: ir.OpOperand, *, on_condition: bool = False) -> list[ir.Value]:
+    """What may be unreduced of what is made there of an unreduced value: results of ops that XLA tracks, or the value
+    itself in a loop, or behind a branch or barrier. With `on_condition`, results of ops that it tracks on a condition.
+    """
+    op = use.owner.operation
+    made = successors(use, manual=False, conditions=False)
+    if made:
+        return made
+    tracked = is_tracked(op) or op.name == GLOBAL_REDUCE_SCATTER or (on_condition and is_tracked_on_condition(op))
+    return list(op.results) if tracked else []
 
 
 class Unreduced:

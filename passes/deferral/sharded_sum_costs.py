@@ -10,6 +10,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from paropt.passes.dataflow.engine import spread
+from paropt.passes.dataflow.unreduced import made_unreduced
 from paropt.passes.deferral.analysis import BYTES_PER_COLLECTIVE, Cost
 from paropt.passes.ir.loops import WHILE, Loop, loop_around, trip_count
 from paropt.passes.ir.types import bytes_of
@@ -17,7 +18,6 @@ from paropt.passes.sharding.annotations import shard_bytes
 from paropt.passes.sharding.axes import Axes, names_of
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import Sharding, mesh_behind, parts_in, unsplit, without
-from paropt.passes.spmd.exposed import made_by
 from paropt.passes.spmd.producers import SCATTER, Producer, producer_of
 from paropt.passes.spmd.sharded_sums import is_activation
 from paropt.passes.support.remarks import Declined
@@ -45,7 +45,7 @@ def _carried(value: ir.Value) -> list[ir.Value]:
         user = use.owner.operation
         if user.name == "stablehlo.return" and (loop := loop_around(user.block)) is not None:
             ends.append(loop.op.results[use.operand_number])
-        return made_by(use)
+        return made_unreduced(use)
 
     spread({value: None}, made_of)
     return list(dict.fromkeys(ends)) or [value]

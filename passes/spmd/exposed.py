@@ -1,5 +1,7 @@
 """The ops of `expose-all-reduces`, in components without a common value: each may be reverted alone.
 
+Found by where unreduced values may go, before `dataflow/unreduced.py` proves of a component that they do.
+
 Tests: test/passes/annotate-unreduced-reductions.mlir, test/numeric/test_region_sums.py.
 """
 
@@ -9,9 +11,7 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 
 from paropt.passes.dataflow.engine import forward
-from paropt.passes.ir.control_flow import successors
-from paropt.passes.ir.op_table import is_tracked, is_tracked_on_condition
-from paropt.passes.sharding.collectives import GLOBAL_REDUCE_SCATTER
+from paropt.passes.dataflow.unreduced import made_unreduced
 from paropt.passes.support.disjoint_sets import connected
 
 
@@ -46,19 +46,4 @@ def apart(exposed: Exposed) -> list[Exposed]:
 def _reached(source: ir.Operation) -> Iterator[ir.Value]:
     """The values computed from the sum that `source` exposes, as far as they may be while it is unreduced."""
     yield source.operands[0]  # of another source, when it is what a reduce_scatter leaves to reduce
-    yield from forward([source.results[0]], _followed_by)
-
-
-def _followed_by(use: ir.OpOperand) -> list[ir.Value]:
-    """The values that may be computed there from an unreduced value."""
-    op = use.owner.operation
-    return list(op.results) if is_tracked_on_condition(op) else made_by(use)
-
-
-def made_by(use: ir.OpOperand) -> list[ir.Value]:
-    """What a tracked op makes there of a value; the value itself, in a loop, or behind a branch or barrier."""
-    op = use.owner.operation
-    made = successors(use, manual=False, conditions=False)
-    if made:
-        return made
-    return list(op.results) if is_tracked(op) or op.name == GLOBAL_REDUCE_SCATTER else []
+    yield from forward([source.results[0]], lambda use: made_unreduced(use, on_condition=True))

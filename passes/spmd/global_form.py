@@ -13,6 +13,7 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 
 from paropt.passes.dataflow.engine import forward
+from paropt.passes.dataflow.unreduced import made_unreduced
 from paropt.passes.dataflow.xla_tracking import is_followed
 from paropt.passes.ir.branches import BRANCHES
 from paropt.passes.ir.constraints import CONSTRAINT
@@ -46,7 +47,6 @@ from paropt.passes.sharding.shardings import (
     says,
     unsplit,
 )
-from paropt.passes.spmd.exposed import made_by
 from paropt.passes.spmd.producers import SCATTER, Producer
 from paropt.passes.spmd.sharded_sums import Cut
 from paropt.passes.spmd.xla_quirks.in_place import why_not_in_place
@@ -185,7 +185,7 @@ def _note_shardings(values: list[ir.Value], axes: Axes, propagated: Propagated) 
     def reached(use: ir.OpOperand) -> list[ir.Value]:
         user, value = use.owner.operation, use.owner.operands[use.operand_number]
         if not is_tracked_on_condition(user):
-            results = made_by(use)
+            results = made_unreduced(use)
         else:
             names.add(user.name)
             results = list(user.results) if _follows(user, value, axes, propagated) else []

@@ -20,13 +20,13 @@ from jaxlib.mlir import ir
 from paropt.passes.dataflow.duplication_cost import adds_nothing
 from paropt.passes.dataflow.partial_values import BlockFacts, PartialValues
 from paropt.passes.dataflow.uniformity import Uniformity
+from paropt.passes.dataflow.unreduced import made_unreduced
 from paropt.passes.ir.types import bytes_of
 from paropt.passes.sharding.annotations import is_source
 from paropt.passes.sharding.axes import Axes, axes_in, names_of, whole_axes
 from paropt.passes.sharding.collectives import ADD, ALL_REDUCE, Reduction, axes_of
 from paropt.passes.sharding.meshes import Mesh
 from paropt.passes.sharding.shardings import MANUAL, Sharding, is_manual, mesh_behind, result_shardings
-from paropt.passes.spmd.exposed import made_by
 from paropt.passes.spmd.producers import Producer
 from paropt.passes.support.remarks import Declined, require
 from paropt.passes.support.traversal import module_of, op_of, ops_of, terminator_of
@@ -189,7 +189,7 @@ def _has_other_terms(value: ir.Value, values: PartialValues, members: frozenset[
 
 def _is_added_up(result: ir.Value) -> bool:
     """Whether something reads `result` that may read it before it is reduced, and nothing says that it does."""
-    return not _is_source(result) and any(made_by(use) for use in result.uses)
+    return not _is_source(result) and any(made_unreduced(use) for use in result.uses)
 
 
 def _is_source(result: ir.Value) -> bool:

@@ -1,6 +1,7 @@
 """The axes over which a program shards the sums that it accumulates, as fully sharded training does.
 
-A sum that is left unreduced over such an axis is replicated over it: every device holds an addend of the whole.
+A sum that is left unreduced over such an axis is replicated over it: every device holds an addend of the whole. Other
+than `dataflow/unreduced.py`, this follows sums backward, from where the program says how they are sharded.
 """
 
 from collections import defaultdict

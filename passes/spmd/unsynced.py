@@ -1,4 +1,7 @@
-"""Reasons why a program has no sum over devices: one device, no shardings, or micro-batches sharded, not examples."""
+"""Reasons why a program has no sum over devices: one device, no shardings, or micro-batches sharded, not examples.
+
+Read from arguments alone: where `expose-all-reduces` has found no partial sum, there is no value to ask about.
+"""
 
 from typing import NamedTuple
 
