@@ -8,7 +8,7 @@ from paropt.passes.ir.loops import Loop
 from paropt.passes.ir.signature import Signature, signatures
 from paropt.passes.ir.signature_edits import Notes, note_results
 from paropt.passes.sharding.shardings import SHARDING
-from paropt.passes.state.contract import Gradient, Placements, State, differ, gradients_of, states_of
+from paropt.passes.state.alike_shardings import Gradient, Placements, State, differ, gradients_of, states_of
 from paropt.passes.state.placement_edits import constrain_sum
 from paropt.passes.support.registry import register
 from paropt.passes.support.remarks import Declined, Remark, applied, missed, require

@@ -13,10 +13,10 @@ from paropt.passes.ir.types import bytes_of, tensor_of
 from paropt.passes.sharding.distributions import distribution_of
 from paropt.passes.sharding.meshes import Mesh, meshes_of
 from paropt.passes.sharding.shardings import SHARDING
-from paropt.passes.state.contract import Gradient, Placements, State, differ
+from paropt.passes.state.alike_shardings import Gradient, Placements, State, differ
+from paropt.passes.state.argument_roles import Roles, examples_dimension, plain_path
 from paropt.passes.state.placement_edits import constrain_sum, gather_at_uses, sharding_attribute
 from paropt.passes.state.role_rules import REST, Rule, RuleError, Rules, load
-from paropt.passes.state.roles import Roles, examples_dimension, plain_path
 from paropt.passes.support.pipeline import PipelineError
 from paropt.passes.support.registry import register
 from paropt.passes.support.remarks import Declined, Remark, applied, missed, require

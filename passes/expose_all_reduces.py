@@ -40,8 +40,7 @@ from paropt.passes.sharding.shardings import (
 from paropt.passes.spmd.close_sum import scatter_steps
 from paropt.passes.spmd.global_form import Scattering, expose, note_gathers, note_shardings
 from paropt.passes.spmd.pin import note_alone
-from paropt.passes.spmd.producers import ROWS as PRODUCERS
-from paropt.passes.spmd.producers import Producer, closed_sums, producers
+from paropt.passes.spmd.producers import PRODUCERS, Producer, closed_sums, producers
 from paropt.passes.spmd.region_sums import SummingRegion, region_sums, summing_regions
 from paropt.passes.spmd.running_maxima import extremes_by_device
 from paropt.passes.spmd.shard_map_sums import terms_apart

@@ -16,7 +16,7 @@ from paropt.passes.outline.lift_loop import Lifting
 from paropt.passes.outline.manifest import MANIFEST, Manifest, written
 from paropt.passes.outline.stages import Stages, body_of, inputs_of, row, stages_of
 from paropt.passes.sharding.shardings import MANUAL, SHARDING
-from paropt.passes.state.contract import gradients_of, states_of
+from paropt.passes.state.alike_shardings import gradients_of, states_of
 from paropt.passes.state.updates import accumulates, ancestors
 from paropt.passes.support.registry import register
 from paropt.passes.support.remarks import Declined, Remark, applied, missed, require

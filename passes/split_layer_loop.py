@@ -8,7 +8,7 @@ from paropt.passes.dataflow.side_effects import require_repeatable
 from paropt.passes.ir.loops import WHILE, Loop
 from paropt.passes.ir.signature import Signature, signatures
 from paropt.passes.outline.carried_arrays import without_invariants
-from paropt.passes.pipelining.layer_loops import ROWS, LayerLoop, layer_loop, split_loop
+from paropt.passes.pipelining.layer_loops import SPLIT_ROWS, LayerLoop, layer_loop, split_loop
 from paropt.passes.pipelining.row_pieces import Pieces
 from paropt.passes.pipelining.step_loop import loops_of
 from paropt.passes.support.registry import register
@@ -90,7 +90,7 @@ def _inner(loop: Loop) -> list[Loop]:
 
 def _may_split(loop: Loop, stages: int) -> bool:
     """Whether its trips are known, and enough for all stages; one that was split is not again."""
-    counting = loop.counting if ROWS not in loop.op.attributes else None
+    counting = loop.counting if SPLIT_ROWS not in loop.op.attributes else None
     return counting is not None and counting.trips >= stages > 1
 
 

@@ -14,8 +14,8 @@ from paropt.passes.microbatch.examples import Batch, Examples
 from paropt.passes.sharding.axes import names_of
 from paropt.passes.sharding.meshes import meshes_of
 from paropt.passes.sharding.shardings import MANUAL, sharding_of
-from paropt.passes.state.contract import states_of
-from paropt.passes.state.roles import plain_path
+from paropt.passes.state.alike_shardings import states_of
+from paropt.passes.state.argument_roles import plain_path
 from paropt.passes.support.pipeline import PipelineError
 from paropt.passes.support.registry import register
 from paropt.passes.support.remarks import Declined, Remark, applied, missed, require

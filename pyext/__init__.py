@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from paropt.jit import jit as jit
     from paropt.jit import remarks as remarks
     from paropt.markers import mark_gradient as mark_gradient
-    from paropt.modules.modules import optimize as optimize
+    from paropt.modules.module_io import optimize as optimize
     from paropt.pipeline import pipeline as pipeline
     from paropt.policies import policies as policies
     from paropt.reports import json_form as report_json  # noqa: F401  its name differs from the file's
@@ -35,7 +35,7 @@ _MODULE_OF = {
     "jit": "paropt.jit",
     "manifest": "paropt.accumulate",
     "mark_gradient": "paropt.markers",
-    "optimize": "paropt.modules.modules",
+    "optimize": "paropt.modules.module_io",
     "pipeline": "paropt.pipeline",
     "policies": "paropt.policies",
     "remarks": "paropt.jit",

@@ -16,7 +16,7 @@ from paropt.hook.lowering import is_foreign, static_of, without_static
 from paropt.hook.step_programs import AccumulateError, Programs, Stream, mesh_of, trimmed
 from paropt.jit import note_remarks
 from paropt.markers import mark_gradient
-from paropt.modules.modules import callback_of, optimize
+from paropt.modules.module_io import callback_of, optimize
 from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.outline import manifest as manifests
 from paropt.passes.outline.manifest import Manifest

@@ -11,7 +11,7 @@ from jaxlib.mlir import ir
 
 from paropt.base.device_grid import device_grid
 from paropt.base.wording import counted
-from paropt.modules.modules import bytecode_of, callback_of, parse
+from paropt.modules.module_io import bytecode_of, callback_of, parse
 from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.support.context import make_context
 from paropt.passes.support.pipeline import Pipeline

@@ -13,7 +13,7 @@ from paropt.hook.lowering import is_foreign
 from paropt.passes.support.remarks import Remark
 from paropt.schedules import SCHEDULES, Schedule, schedule
 from paropt.stages.cut_step import CutStep, cut_step
-from paropt.stages.driver import Driver
+from paropt.stages.stage_driver import Driver
 from paropt.stages.stage_programs import Placement, StagePrograms, require_stages, spec_within
 from paropt.stages.stage_report import StageReport, report_of
 from paropt.stages.step_plan import StageError, StepPlan

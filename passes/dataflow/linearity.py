@@ -14,7 +14,7 @@ from paropt.passes.dataflow.xla_tracking import require_followed
 from paropt.passes.ir.constants import is_zero, scalar_of
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.op_table import (
-    ROWS,
+    OP_TABLE,
     adds,
     is_linear,
     is_shardwise,
@@ -62,7 +62,7 @@ def addends_of(op: ir.Operation, crossing: Crossing) -> Addends:
     name = op.name
     combines = name == crossing.reduction.combiner
     require(combines or is_linear(op), f"{name} does not commute with the reduction", op)
-    law = _every if combines else LAWS[ROWS[name].law]
+    law = _every if combines else LAWS[OP_TABLE[name].law]
     shapes = [tensor_of(value) for value in (*op.operands, *op.results)]
     require(None not in shapes, f"{name} has a dynamic shape", op)
     addends = law(op, crossing)
@@ -300,4 +300,4 @@ def is_mover(op: ir.Operation) -> bool:
 
 def law_of(op: str, reduction: Reduction) -> str:
     """Why `reduction` may cross ops called `op`."""
-    return "combining is associative and commutative" if op == reduction.combiner else ROWS[op].reason
+    return "combining is associative and commutative" if op == reduction.combiner else OP_TABLE[op].reason

@@ -94,7 +94,7 @@ _TABLE = (
     Row("stablehlo.scatter", _is_of_one_array, _indexed, "each device adds its addends to the same rows"),
     Row("stablehlo.gather", always, _looked_up, "each device looks up the same of its addend"),
 )
-ROWS = {row.op: row for row in _TABLE}
+TRACKED_IF = {row.op: row for row in _TABLE}
 
 # XLA:TPU has no complex numbers: it makes ops on their parts of these, and forgets or confuses what it was told.
 # Products are written as products of parts instead.
@@ -121,7 +121,7 @@ def require_followed(op: ir.Operation, addends: Sequence[int], axes: Axes) -> No
     if MOVES in op.attributes:
         raise Declined(ir.StringAttr(op.attributes[MOVES]).value, op)
     _require_not_moved(op, addends, axes)
-    row = ROWS.get(op.name)
+    row = TRACKED_IF.get(op.name)
     if row is None:
         return
     row.require(op)

@@ -34,8 +34,7 @@ from paropt.passes.spmd.device_sums import (
 )
 from paropt.passes.spmd.exposed import Exposed, apart
 from paropt.passes.spmd.global_form import erase_exposed, erase_notes, expose, note_shardings, reduced_axes
-from paropt.passes.spmd.producers import ROWS as PRODUCERS
-from paropt.passes.spmd.producers import Producer, producer_of
+from paropt.passes.spmd.producers import PRODUCERS, Producer, producer_of
 from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.support.traversal import is_within, module_of, only_user_of, op_of, ops_of, parent_of, terminator_of
 

@@ -29,7 +29,9 @@ Kind = Literal[
 
 Column = Literal[
     # How often, and where.
-    "uniform",  # depends on nothing but its operands and what its regions read; computes its results and does no more
+    # Computes its results, and does no more, from its operands and what its regions read alone: equal ones give equal
+    # results. So results are uniform where operands are: a property of values, see `dataflow/uniformity.py`.
+    "deterministic",
     "repeatable",  # computes its results and does no more, wherever and however often it is done
     "costly",  # too much to be done for the whole batch, before the loop over its parts
     "cheap",  # computing a part costs no more than cutting it from the whole
@@ -104,7 +106,7 @@ def _words(columns: str) -> frozenset[str]:
 
 # fmt: off
 _TABLE = (
-    *_of("elementwise", "uniform",
+    *_of("elementwise", "deterministic",
         _row("abs", "cheap"),
         _row("add", "cheap tracked widenable combines sum keeps-sum assembles"),  # linear as the reducer, not as a row
         _row("and", "cheap combines idempotent predicate"),
@@ -153,7 +155,7 @@ _TABLE = (
         _row("tanh", "cheap"),
         _row("xor", "cheap"),
     ),
-    *_of("elementwise", "uniform no-rule",  # XLA makes other ops of these, elementwise ones, before it asks Shardy
+    *_of("elementwise", "deterministic no-rule",  # XLA makes other ops of these, elementwise ones, before it asks Shardy
         _row("chlo.acos"),
         _row("chlo.acosh"),
         _row("chlo.asin"),
@@ -176,7 +178,7 @@ _TABLE = (
         _row("chlo.tan"),
         _row("chlo.zeta"),
     ),
-    *_of("move", "uniform",
+    *_of("move", "deterministic",
         _row("broadcast_in_dim", "cheap copies tracked widenable squeezes assembles cloned", "copied", "each element several times"),
         _row("concatenate", "copies tracked widenable assembles", "every", "each element belongs to one operand"),
         _row("dynamic_slice", "copies tracked widenable block lookup", "sliced", "all devices of a group take the same elements"),
@@ -188,7 +190,7 @@ _TABLE = (
         _row("slice", "cheap copies tracked widenable block", "every", "some of the elements"),
         _row("transpose", "cheap copies tracked widenable keeps block", "every", "the same elements in another order"),
     ),
-    *_of("compute", "uniform",  # in an order that is the same on all devices
+    *_of("compute", "deterministic",  # in an order that is the same on all devices
         _row("convolution", "costly tracked-if contraction", "product", "a convolution is linear in either operand"),
         _row("dot_general", "costly tracked-if contraction", "product", "sum(x) . c = sum(x . c)"),
         _row("map"),
@@ -207,33 +209,33 @@ _TABLE = (
         _row("fft"),
         _row("triangular_solve"),
     ),
-    *_of("source", "uniform cloned",
+    *_of("source", "deterministic cloned",
         _row("constant", "silent"),
         _row("iota", "cheap"),
     ),
     *_of("random", "",
         _row("rng"),
-        _row("rng_bit_generator", "uniform costly", reason="a counter-based generator, whose state is an operand"),
+        _row("rng_bit_generator", "deterministic costly", reason="a counter-based generator, whose state is an operand"),
     ),
-    *_of("barrier", "uniform",
+    *_of("barrier", "deterministic",
         _row("optimization_barrier", "copies shardwise tracked identity carries", "held", "each result is the operand in its place"),
     ),
     *_of("control", "",
-        _row("if", "uniform costly branch", reason="`Uniformity` follows on what it depends, and what its regions return"),
-        _row("case", "uniform costly branch", reason="the same"),
-        _row("while", "uniform costly carries", reason="the same, and what it carries"),
+        _row("if", "deterministic costly branch", reason="`Uniformity` follows on what it depends, and what its regions return"),
+        _row("case", "deterministic costly branch", reason="the same"),
+        _row("while", "deterministic costly carries", reason="the same, and what it carries"),
         _row("sdy.manual_computation", "repeatable says-sharding", reason="`Uniformity` knows how it shards what it takes"),
     ),
-    *_of("end", "uniform",
+    *_of("end", "deterministic",
         _row("return"),
         _row("sdy.return"),
         _row("func.return", "silent"),
     ),
-    *_of("function", "uniform",
+    *_of("function", "deterministic",
         _row("func.func"),
     ),
     *_of("annotation", "",
-        _row("sdy.sharding_constraint", "uniform copies tracked keeps-sum identity says-sharding", "every", "the same value; it says how other axes shard it"),
+        _row("sdy.sharding_constraint", "deterministic copies tracked keeps-sum identity says-sharding", "every", "the same value; it says how other axes shard it"),
         _row("sdy.reshard", "repeatable"),
     ),
     *_of("collective", "repeatable channel",  # done by all devices of a group or by none, as all that is repeatable
@@ -261,7 +263,7 @@ _TABLE = (
     ),
 )
 # fmt: on
-ROWS = {row.op: row for row in _TABLE}
+OP_TABLE = {row.op: row for row in _TABLE}
 LINEAR = tuple(row.op for row in _TABLE if row.law)
 
 
@@ -277,7 +279,7 @@ def ops_of_kind(kind: Kind) -> tuple[str, ...]:
 
 def kind_of(op: ir.Operation) -> Kind | None:
     """The kind of `op`; None of an op without a row."""
-    row = ROWS.get(op.name)
+    row = OP_TABLE.get(op.name)
     return row.kind if row is not None else None
 
 
@@ -305,7 +307,7 @@ def _among(names: Iterable[str]) -> Query:
 
 def is_costly(op: ir.Operation) -> bool:
     """Whether `op` may cost much: an op without a row may."""
-    row = ROWS.get(op.name)
+    row = OP_TABLE.get(op.name)
     return row is None or "costly" in row.columns
 
 
@@ -323,8 +325,8 @@ is_collective = _is("collective")
 is_exposed = _is("exposed")
 is_device_id = _is("device id")
 
-is_deterministic = _asks("uniform")
-only_computes = _asks("uniform", "repeatable")
+is_deterministic = _asks("deterministic")
+only_computes = _asks("deterministic", "repeatable")
 is_cheap = _asks("cheap")
 only_copies = _asks("copies")
 is_shardwise = _asks("shardwise")
@@ -356,5 +358,5 @@ counts_partitions = _asks("counts-partitions")
 
 def is_linear(op: ir.Operation) -> bool:
     """Whether `dataflow/linearity` has a law for `op`; ops that combine as a reducer does are linear without."""
-    row = ROWS.get(op.name)
+    row = OP_TABLE.get(op.name)
     return row is not None and bool(row.law)

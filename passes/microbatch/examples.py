@@ -15,7 +15,7 @@ from paropt.passes.ir.types import is_number, tensor_of
 from paropt.passes.sharding.collectives import IDEMPOTENT, combiner_of
 from paropt.passes.sharding.op_rules import Factors, ShardingRule, parse_rule, plain_rule
 from paropt.passes.sharding.propagation import Propagated
-from paropt.passes.spmd.producers import ROWS
+from paropt.passes.spmd.producers import PRODUCERS
 from paropt.passes.support.remarks import require
 
 
@@ -108,8 +108,8 @@ class Examples:
         if factor in rule.reduced:
             if is_extreme(op):
                 return Treatment(operands, ())
-            require(op.name in ROWS, f"{op.name} works across the examples", op)
-            ROWS[op.name].require(op)
+            require(op.name in PRODUCERS, f"{op.name} works across the examples", op)
+            PRODUCERS[op.name].require(op)
             numbers = is_number(ir.RankedTensorType(op.results[0].type).element_type)
             require(numbers, f"{op.name} of truth values is no sum", op)
             return Treatment(operands, ())

@@ -15,7 +15,7 @@ from paropt.passes.dataflow.min_cut import Flow
 from paropt.passes.pipelining.op_costs import value_bytes
 from paropt.passes.pipelining.phases import Phases
 from paropt.passes.pipelining.step_loop import StepLoop, from_arguments
-from paropt.passes.state.contract import gradients_of, states_of
+from paropt.passes.state.alike_shardings import gradients_of, states_of
 
 # Bytes come first; of cuts that cost the same, that with fewest ops far from a forward value that they read, and fewest
 # sums of gradients far from their parameter.

@@ -17,7 +17,7 @@ from paropt.passes.rewrite.peel import recapture
 from paropt.passes.support.remarks import require, source_of
 from paropt.passes.support.traversal import captured, defining_op, is_read_once, reads
 
-ROWS = "paropt.rows"  # on a loop that was split: its rows, so that it is not split again
+SPLIT_ROWS = "paropt.rows"  # on a loop that was split: its rows, so that it is not split again
 _UPDATE = "stablehlo.dynamic_update_slice"
 _SUBTRACT = "stablehlo.subtract"
 
@@ -170,7 +170,7 @@ class _Part:
         self.results: dict[int, ir.Value] = {}
         carries = [counter_carry(), *(self._carry(n, start) for n, start in enumerate(starts))]
         op = counted_loop(carries, len(trips), self._fill)
-        op.attributes[ROWS] = ir.DenseI64ArrayAttr.get(list(rows))
+        op.attributes[SPLIT_ROWS] = ir.DenseI64ArrayAttr.get(list(rows))
 
     def _carry(self, number: int, start: ir.Value) -> Carry:
         def finish(result: ir.Value) -> None:

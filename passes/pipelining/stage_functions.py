@@ -13,7 +13,7 @@ from paropt.passes.outline.functions import CALL, FUNCTION, RETURN
 from paropt.passes.pipelining.stage_manifest import Piece, StageManifest, StageProgram
 from paropt.passes.pipelining.stage_plan import Plan, Task
 from paropt.passes.pipelining.stage_sums import shares_of
-from paropt.passes.state.contract import gradients_of, states_of
+from paropt.passes.state.alike_shardings import gradients_of, states_of
 from paropt.passes.support.traversal import op_of, parent_of
 
 # What functions take, in this order.

@@ -19,7 +19,7 @@ from paropt.passes.ir.types import tensor_of
 from paropt.passes.outline.carried_arrays import without_invariants
 from paropt.passes.pipelining.block_graph import BlockGraph
 from paropt.passes.sharding.collectives import ADD
-from paropt.passes.state.contract import states_of
+from paropt.passes.state.alike_shardings import states_of
 from paropt.passes.state.updates import accumulates
 from paropt.passes.support.remarks import require
 from paropt.passes.support.traversal import defining_op, is_read_once, ops_of, parent_of

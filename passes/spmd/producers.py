@@ -82,7 +82,7 @@ _TABLE = (
     Row("stablehlo.reduce", _adds_from_zero, "a sum; the start value would be counted once per device"),
     Row(SCATTER, _adds_to_zeros, "sums of rows; what they are added to would be counted once per device"),
 )
-ROWS = {row.op: row for row in _TABLE}
+PRODUCERS = {row.op: row for row in _TABLE}
 
 
 def producers(module: ir.Operation, propagated: Propagated) -> tuple[list[Producer], list[Declined]]:
@@ -90,7 +90,7 @@ def producers(module: ir.Operation, propagated: Propagated) -> tuple[list[Produc
     found: list[Producer] = []
     declined: list[Declined] = []
     exchanged = exchanges(module, propagated)
-    for op in ops_of(module, *ROWS):
+    for op in ops_of(module, *PRODUCERS):
         if _is_left_unreduced(op):
             continue
         try:
@@ -143,7 +143,7 @@ def _is_left_unreduced(op: ir.Operation) -> bool:
 
 
 def producer_of(op: ir.Operation, propagated: Propagated) -> Producer | None:
-    """What `op`, which is one of ROWS, has devices reduce, if anything. Declines where that can't be left to us."""
+    """What `op`, one of PRODUCERS, has devices reduce, if anything. Declines where that can't be left to us."""
     text = propagated.sharding_rule(op)
     return _producer(op, parse_rule(text), propagated) if "reduction=" in text else None
 
@@ -164,7 +164,7 @@ def _producer(op: ir.Operation, rule: ShardingRule, propagated: Propagated) -> P
     mesh = next((s.mesh for s, split in zip(lies, splits, strict=True) if s is not None and any(split)), None)
     if mesh is None:
         return None
-    ROWS[op.name].require(op)
+    PRODUCERS[op.name].require(op)
     _require_whole_window(op, lies)
     even = result is None or is_even(op.results[0], result, module_of(op))
     require(even, "its result is sharded into unequal parts", op)

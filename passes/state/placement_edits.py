@@ -10,7 +10,7 @@ from jaxlib.mlir.dialects import sdy
 
 from paropt.passes.ir.loops import WHILE, Loop, loop_around
 from paropt.passes.sharding.explicit_ops import constrained
-from paropt.passes.state.contract import Placements
+from paropt.passes.state.alike_shardings import Placements
 from paropt.passes.support.traversal import defining_op
 
 

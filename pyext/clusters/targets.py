@@ -359,7 +359,7 @@ def _module_of(program: Any) -> tuple[bytes, list[int] | None, dict[str, Any]]:
     """The bytecode of a module, the positions of its devices among all (None: in order), its compiler options."""
     from jaxlib.mlir import ir
 
-    from paropt.modules.modules import STDIN, bytecode_of, parse, parse_bytecode
+    from paropt.modules.module_io import STDIN, bytecode_of, parse, parse_bytecode
     from paropt.passes.support.context import make_context
 
     match program:

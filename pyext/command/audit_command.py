@@ -13,7 +13,7 @@ from paropt.clusters.targets import TargetError
 from paropt.command.options import Options
 from paropt.costs.machines import CostError, Machine, read_table
 from paropt.hlo.parser import HloError
-from paropt.modules.modules import Module, bytecode_of
+from paropt.modules.module_io import Module, bytecode_of
 from paropt.passes.support.remarks import Remark
 from paropt.reports.baseline import BaselineError, compared, counterpart
 from paropt.reports.budgets import ADDED, Budget, BudgetError

@@ -23,9 +23,9 @@ from paropt.command.expectations import expectations, mismatches
 from paropt.command.listing import dialects, passes_and_pipelines, statistics
 from paropt.command.options import Options
 from paropt.command.reproducer import IGNORED, pipeline_of, reproducer
-from paropt.modules import modules
-from paropt.modules.contract import broken
-from paropt.modules.modules import Diagnostic, Module, ModuleError
+from paropt.modules import module_io
+from paropt.modules.contract_check import broken
+from paropt.modules.module_io import Diagnostic, Module, ModuleError
 from paropt.modules.summary import is_of_sums, shown, summary, with_nothing_found
 from paropt.passes.support.context import make_context
 from paropt.passes.support.pipeline import ANCHOR, Pipeline, PipelineError, Printing
@@ -175,7 +175,7 @@ class _Driver:
         assert chunk.after is not None, "the passes have run"
         self.progress.note(chunk.number, "checking it")
         try:
-            found = compare(chunk.before, modules.bytecode_of(chunk.after), str(self.pipeline))
+            found = compare(chunk.before, module_io.bytecode_of(chunk.after), str(self.pipeline))
         except (CheckError, ModuleError) as error:
             raise Failure(f"{self.options.name}: it could not be checked: {error}") from error
         _say(f"{'check' if found.is_same else 'error: check'}: {found}")
@@ -203,7 +203,7 @@ class _Driver:
 
     def chunks(self) -> list[Chunk]:
         marker = self.options.split_input_file
-        if marker is None or self.data.startswith(modules.BYTECODE_MAGIC):
+        if marker is None or self.data.startswith(module_io.BYTECODE_MAGIC):
             return [Chunk(0, self.data)]
         lines = self.data.split(b"\n")
         cuts = [i for i, line in enumerate(lines) if line.rstrip() == marker.encode()]
@@ -236,7 +236,7 @@ class _Driver:
         context = make_context(allow_unregistered_dialects=options.allow_unregistered_dialect)
 
         def collect(given: ir.Diagnostic) -> bool:
-            diagnostic = modules.diagnostic_of(given, name)
+            diagnostic = module_io.diagnostic_of(given, name)
             if diagnostic.message != IGNORED:
                 chunk.diagnostics.append(diagnostic)
             return True
@@ -245,12 +245,12 @@ class _Driver:
         try:
             self.progress.note(chunk.number, "parsing it")
             with _native_stderr_muted():  # MLIR's reader may crash, and the C++ runtime then has its say, too
-                module = modules.parse(chunk.data, name, context, implicit_module=not options.no_implicit_module)
+                module = module_io.parse(chunk.data, name, context, implicit_module=not options.no_implicit_module)
             self._require_readable(module)
             if options.mlir_generate_reproducer:
                 self.write_reproducer(chunk, options.mlir_generate_reproducer)
             if options.audit or options.check:
-                chunk.before, chunk.after = modules.bytecode_of(module), module
+                chunk.before, chunk.after = module_io.bytecode_of(module), module
             known = known_of(module.operation)
             for step in self._steps():
                 self._run(step, module, chunk)
@@ -275,10 +275,10 @@ class _Driver:
         if (reads or self.pipeline.stages) and found != ANCHOR:
             raise ModuleError([], f"{options.name}: passes run on a {ANCHOR}, and the top-level operation is {found}")
         if reads or self.pipeline.has_ours:
-            modules.require_checked(module, options.name)
+            module_io.require_checked(module, options.name)
 
     def _breaks(self, module: Module) -> list[str]:
-        with modules.refusing(module.operation.context, self.options.name, "its shardings cannot be propagated"):
+        with module_io.refusing(module.operation.context, self.options.name, "its shardings cannot be propagated"):
             return broken(module)
 
     def _steps(self) -> list[Pipeline]:
@@ -312,7 +312,7 @@ class _Driver:
             timing=options.mlir_timing,
         )
         try:
-            with modules.refusing(module.operation.context, options.name, f"pass {step} failed"):
+            with module_io.refusing(module.operation.context, options.name, f"pass {step} failed"):
                 manager.run(module.operation)
         except ModuleError:
             if any(stage.declared for stage in step.stages):
@@ -322,7 +322,7 @@ class _Driver:
     def _printed(self, module: Module) -> bytes:
         options = self.options
         if options.emit_bytecode:
-            return modules.bytecode_of(module)
+            return module_io.bytecode_of(module)
         text: Any = module.operation.get_asm(
             binary=True,
             large_elements_limit=options.mlir_elide_elementsattrs_if_larger,
@@ -404,7 +404,7 @@ class _Driver:
 
     def write_reproducer(self, chunk: Chunk, path: str | None) -> None:
         """Writes the module of `chunk` as it was read, and the pipeline, to `path` (None: a temporary file)."""
-        module = modules.parse(
+        module = module_io.parse(
             chunk.data,
             self.options.name,
             make_context(allow_unregistered_dialects=self.options.allow_unregistered_dialect),

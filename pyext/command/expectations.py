@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from paropt.modules.modules import Diagnostic
+from paropt.modules.module_io import Diagnostic
 
 _EXPECTED = re.compile(
     r"expected-(?P<severity>error|note|remark|warning)(?P<re>-re)?"

@@ -4,7 +4,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from paropt.modules.modules import dialect_names
+from paropt.modules.module_io import dialect_names
 from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.support.registry import PASSES, PIPELINES, Option, Pass
 from paropt.passes.support.remarks import Remark

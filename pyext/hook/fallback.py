@@ -9,7 +9,7 @@ from jaxlib.mlir import ir
 from paropt.hlo.census import Collective, census
 from paropt.hlo.participants import Layout
 from paropt.hlo.traffic import Traffic, traffic
-from paropt.modules.modules import bytecode_of
+from paropt.modules.module_io import bytecode_of
 from paropt.passes.sharding.annotations import LEFT_OUT
 from paropt.passes.support.remarks import Remark
 from paropt.passes.support.traversal import ops_of

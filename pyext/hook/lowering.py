@@ -8,7 +8,7 @@ import jax
 from jaxlib.mlir import ir
 
 from paropt.clusters.targets import lowered_for
-from paropt.modules.modules import bytecode_of
+from paropt.modules.module_io import bytecode_of
 
 UNKNOWN_JAX = f"paropt needs jax 0.10 to 0.12: it does not know how jax {jax.__version__} lowers programs"
 

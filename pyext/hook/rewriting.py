@@ -15,7 +15,7 @@ from paropt.hook.fallback import Fallback, Setback, reason_of
 from paropt.hook.jit_arguments import Spec
 from paropt.hook.memory_plans import Plan, fitting, planned
 from paropt.hook.user_warnings import warn
-from paropt.modules.modules import type_of_main
+from paropt.modules.module_io import type_of_main
 from paropt.modules.summary import Remarks, with_nothing_found
 from paropt.passes.support.pipeline import Pipeline, PipelineError
 from paropt.passes.support.remarks import Remark, source_of

@@ -19,7 +19,7 @@ from paropt.hlo.census import census
 from paropt.hlo.participants import Layout
 from paropt.hook.fallback import VerificationError
 from paropt.hook.module_call import Function, shape_of
-from paropt.modules.modules import bytecode_of
+from paropt.modules.module_io import bytecode_of
 from paropt.passes.outline.functions import ACCUMULATE, ACCUMULATE_AND_SYNC, APPLY, MICRO_BATCH, START, SYNC
 from paropt.passes.outline.manifest import Manifest
 from paropt.passes.sharding.meshes import meshes_of

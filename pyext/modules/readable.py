@@ -39,7 +39,7 @@ def complaint(bytecode: bytes) -> str:
 
 def main(folder: Path) -> None:
     """Reads the module in `folder`."""
-    from paropt.modules.modules import STDIN, ModuleError, parse
+    from paropt.modules.module_io import STDIN, ModuleError, parse
     from paropt.passes.support.context import make_context
 
     bytecode = (folder / _MODULE).read_bytes()

@@ -13,7 +13,7 @@ import numpy as np
 
 from paropt.base.element_types import DTYPES
 from paropt.numeric.data import Argument, drawn, is_float, perturbed
-from paropt.numeric.roles import narrowed, not_negative
+from paropt.numeric.data_roles import narrowed, not_negative
 from paropt.numeric.tolerance import Result, are_equal
 from paropt.passes.support.traversal import ops_of
 from paropt.process.subprocesses import put_reply, request_in

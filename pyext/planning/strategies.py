@@ -23,7 +23,7 @@ from paropt.passes.ir.signature import signatures
 from paropt.passes.ir.types import bytes_of, tensor_of
 from paropt.passes.sharding.op_rules import Factors, ShardingRule, parse_rule
 from paropt.passes.sharding.propagation import Propagated
-from paropt.passes.state.contract import Gradient, gradients_of, states_of
+from paropt.passes.state.alike_shardings import Gradient, gradients_of, states_of
 from paropt.passes.support.traversal import all_ops_of, defining_op, terminator_of
 
 CONTROL_FLOW = ops_of_kind("control")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from paropt.hlo.census import Collective
 from paropt.reports.comparison import AuditComparison, AuditReport, Changes, place_of
-from paropt.reports.text import described
+from paropt.reports.report_text import described
 from paropt.reports.totals import Audit
 
 

@@ -192,7 +192,7 @@ class AuditReport:
         return frame(self)
 
     def __str__(self) -> str:
-        from paropt.reports.text import report_text
+        from paropt.reports.report_text import report_text
 
         return report_text(self)
 

@@ -8,7 +8,7 @@ from paropt.base.wording import size_text
 from paropt.hlo.census import SYNC_KINDS
 from paropt.reports.comparison import AuditComparison, AuditReport, Row
 from paropt.reports.lanes import COLORS, Bar, Lane, bars_text, lanes
-from paropt.reports.text import (
+from paropt.reports.report_text import (
     arrays_text,
     axes_text,
     changes_lines,

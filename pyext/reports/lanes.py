@@ -6,7 +6,7 @@ from typing import NamedTuple
 from paropt.base.wording import counted, size_text
 from paropt.hlo.census import KINDS, Collective, Loop
 from paropt.reports.comparison import AuditComparison, place_of
-from paropt.reports.text import loops_text, sides, trips_text
+from paropt.reports.report_text import loops_text, sides, trips_text
 from paropt.reports.totals import without_scalars
 
 # Of the bars, in the order of census.KINDS: readable on white and on black.

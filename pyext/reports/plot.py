@@ -6,7 +6,7 @@ from typing import BinaryIO
 from paropt.base.wording import size_text
 from paropt.reports.comparison import AuditReport
 from paropt.reports.lanes import COLORS, Lane, bars_text, lanes
-from paropt.reports.text import sides, title
+from paropt.reports.report_text import sides, title
 
 
 def plot(report: AuditReport, path: str | Path | BinaryIO) -> None:

@@ -87,7 +87,7 @@ class Audit:
         return AuditComparison(self, self)._repr_html_()
 
     def __str__(self) -> str:
-        from paropt.reports.text import audit_text
+        from paropt.reports.report_text import audit_text
 
         return audit_text(self)
 

@@ -8,7 +8,7 @@ import jax
 from jaxlib.mlir import ir
 
 from paropt.hook.module_call import Function, shape_of
-from paropt.modules.modules import bytecode_of, optimize
+from paropt.modules.module_io import bytecode_of, optimize
 from paropt.passes.pipelining.op_costs import flops_of
 from paropt.passes.pipelining.stage_manifest import StageManifest, StageProgram, read_stages
 from paropt.passes.support.remarks import Remark

@@ -17,7 +17,7 @@ from jaxlib.mlir.passmanager import PassManager
 
 from paropt.hook.module_call import Function, shape_of
 from paropt.hook.step_programs import spec_of
-from paropt.modules.modules import bytecode_of, optimize
+from paropt.modules.module_io import bytecode_of, optimize
 from paropt.passes.pipelining.stage_manifest import StageProgram
 from paropt.passes.pipelining.trip_function import TripFunction, trip_function
 from paropt.passes.support.remarks import Declined, Remark, missed

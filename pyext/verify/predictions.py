@@ -24,7 +24,7 @@ from paropt.passes.sharding.meshes import meshes_of
 from paropt.passes.sharding.op_rules import Factors, parse_rule
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import SHARDING, Sharding, is_manual, mesh_behind
-from paropt.passes.spmd.producers import ROWS
+from paropt.passes.spmd.producers import PRODUCERS
 from paropt.passes.support.remarks import source_of
 from paropt.passes.support.traversal import defining_op, ops_of, parent_of, users_of
 from paropt.verify.tags import sharding_by, tags_of
@@ -33,7 +33,7 @@ _ANY_GROUP = 0
 
 # Ops after which the partitioner may add a reduction, if a dimension that they add up or look things up in is split.
 _COMMUNICATE = (
-    *ROWS,
+    *PRODUCERS,
     "stablehlo.cholesky",
     "stablehlo.concatenate",
     "stablehlo.dynamic_slice",
@@ -174,7 +174,7 @@ class _Predictor:
         return Propagated(self._module)
 
     def _kept(self) -> Iterator[Reduced]:
-        for op in ops_of(self._module, *ROWS):
+        for op in ops_of(self._module, *PRODUCERS):
             if not is_manual(op) and (tags := _tags_behind(op)) and not self._covers(tags):
                 yield from self._added(op)
 
@@ -201,7 +201,7 @@ class _Predictor:
                 yield from self._added(op)
                 yield from self._added_in_steps(op)
                 yield from self._added_in_dispute(op)
-            elif op.name in ROWS:  # over axes that are not manual
+            elif op.name in PRODUCERS:  # over axes that are not manual
                 yield from (self._part_of(op, value) for value in op.results)
         for op in ops_of(self._module, "stablehlo.composite"):  # what it is made of, XLA decides
             yield from (self._part_of(op, value) for value in op.results)
@@ -237,7 +237,7 @@ class _Predictor:
         Outside loops over any devices; a lost constraint shows in loops, and there it may be over the free axes only.
         """
         shardings = (*self._propagated.operand_shardings(op), *map(self._propagated.sharding_of, op.results))
-        if op.name not in ROWS or not _is_disputed(self._propagated.sharding_rule(op), shardings):
+        if op.name not in PRODUCERS or not _is_disputed(self._propagated.sharding_rule(op), shardings):
             return
         if not self._place(op)[0]:
             yield from (self._part_of(op, value) for value in op.results)
@@ -387,7 +387,7 @@ def _is_read(op: ir.Operation) -> bool:
 
 def _adds_up(value: ir.Value) -> bool:
     op = defining_op(value)
-    return op is not None and op.name in ROWS
+    return op is not None and op.name in PRODUCERS
 
 
 def _unreduced_behind(op: ir.Operation) -> set[Axis]:

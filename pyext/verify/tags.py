@@ -26,7 +26,7 @@ from paropt.passes.sharding.axes import Axes
 from paropt.passes.sharding.collectives import global_reduction
 from paropt.passes.sharding.shardings import MANUAL, Sharding, is_manual, operand_sharding, read_sharding, sharding_of
 from paropt.passes.spmd.global_form import sources
-from paropt.passes.spmd.producers import ROWS
+from paropt.passes.spmd.producers import PRODUCERS
 from paropt.passes.support.remarks import Declined, Source, source_of
 from paropt.passes.support.traversal import defining_op, op_of, ops_of, parent_of
 
@@ -122,7 +122,7 @@ class _Search:
         elif op.name == MANUAL:
             if sharding_of(tag.operands[0]) != sharding_by(tag):
                 yield _at(op, "its result is not what a constraint says that it is")
-        elif op.name not in ROWS or any(said_unreduced(operand) == axes for operand in op.operands):
+        elif op.name not in PRODUCERS or any(said_unreduced(operand) == axes for operand in op.operands):
             yield from _before(op, axes)
 
     def _behind(self, use: ir.OpOperand, axes: Axes) -> Iterator[str]:

@@ -28,11 +28,11 @@ NOT_RUN = {
     "pip install .": "`make lint` does, for the type checker",
     "make quick": "a part of what runs this",
     "make test": "it would run itself",
-    'python tools/policies.py --program half_blocks_p17 --width 128 --target gpu:h100:1x1x8 --budget "" --plans 7 --plot docs/policies.png': "it takes minutes; test/numeric/test_policies.py makes such a picture",
+    'python tools/policies_page.py --program half_blocks_p17 --width 128 --target gpu:h100:1x1x8 --budget "" --plans 7 --plot docs/policies.png': "it takes minutes; test/numeric/test_policies.py makes such a picture",
     "import jax, jax.numpy as jnp, numpy as np": "test/numeric/test_accumulate.py runs this page, whose model is its own",
     "// RUN: %par-opt %s --passes=erase-unused-reductions | FileCheck %s": "a test is shown by its beginning",
     "%r = while (%i = 0, %acc = %start) {           %d = while (%i = 0, %sum = 0) {": "test/frontend/test_readme.py",
-    '*_of("elementwise", "uniform",': "a row of passes/ir/op_table.py",
+    '*_of("elementwise", "deterministic",': "a row of passes/ir/op_table.py",
     "[axes]                              # names of your own for axes of the mesh": "the rules.toml of the commands",
 }
 # Pages that are run elsewhere.

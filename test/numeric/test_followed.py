@@ -341,7 +341,7 @@ CASES |= {"complex gradient": PRODUCER}
 
 def test_each_op_has_a_program() -> None:
     left = {"stablehlo.divide", *LEFT_SUMS}
-    assert set(followed.ROWS) == set(ops_with("tracked-if")) < set(FOLLOWED)
+    assert set(followed.TRACKED_IF) == set(ops_with("tracked-if")) < set(FOLLOWED)
     assert left == set(followed.LEFT)
     asked = {"stablehlo.real", "stablehlo.imag", "stablehlo.complex", "stablehlo.convert", "sdy.sharding_constraint"}
     assert {*COMPLEX, *PRODUCTS, *left, *asked} == {*ops_with("tracked"), *ops_with("tracked-if")}, (
@@ -386,8 +386,8 @@ def test_followed_on_targets(target: str) -> None:
 @pytest.mark.parametrize(("name", "op"), [("convolution", GROUPS), ("dot_general", OUTER)])
 def test_what_a_row_declines_is_not_followed(name: str, op: Op, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "unreduced" not in deferred(module([op]))
-    row = followed.ROWS[f"stablehlo.{name}"]
-    monkeypatch.setitem(followed.ROWS, row.op, row._replace(require=lambda _: None))
+    row = followed.TRACKED_IF[f"stablehlo.{name}"]
+    monkeypatch.setitem(followed.TRACKED_IF, row.op, row._replace(require=lambda _: None))
     _assert_not_followed(op, target)
 
 

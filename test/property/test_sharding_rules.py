@@ -11,7 +11,7 @@ from jaxlib.mlir import ir
 from numeric.oracle import optimized
 from numeric.whole import whole_results
 
-from paropt.modules.contract import broken
+from paropt.modules.contract_check import broken
 from paropt.passes.ir.signature import signatures
 from paropt.passes.sharding.shardings import SHARDING
 from paropt.passes.support.context import make_context

@@ -15,7 +15,7 @@ from programs.program import mesh_of
 
 import paropt
 from paropt.clusters.targets import memory_of
-from paropt.modules.contract import broken
+from paropt.modules.contract_check import broken
 from paropt.passes.state.role_rules import RuleError, load, parse
 from paropt.passes.state.rule_presets import PRESETS
 from paropt.passes.support.pipeline import PipelineError

@@ -17,7 +17,7 @@ from unit.jit_passes import seen as seen
 
 import paropt
 from paropt.check import Check, CheckError, Compared
-from paropt.numeric.roles import narrowed, not_negative
+from paropt.numeric.data_roles import narrowed, not_negative
 from paropt.passes.support.registry import register
 from paropt.passes.support.remarks import Remark
 from paropt.passes.support.traversal import ops_of

@@ -21,7 +21,7 @@ from paropt import cli
 from paropt.command import listing, options
 from paropt.command.expectations import expectations, mismatches
 from paropt.command.reproducer import pipeline_of, reproducer
-from paropt.modules.modules import Diagnostic, ModuleError, bytecode_of, optimize, parse
+from paropt.modules.module_io import Diagnostic, ModuleError, bytecode_of, optimize, parse
 from paropt.passes.support.context import make_context
 from paropt.passes.support.pipeline import PipelineError
 from paropt.passes.support.plugins import load_plugin

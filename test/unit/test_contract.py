@@ -15,11 +15,11 @@ from programs.catalog import MATRIX
 from programs.program import mesh_of
 
 import paropt
-from paropt.modules.contract import broken
+from paropt.modules.contract_check import broken
 from paropt.passes.ir.signature import signatures
 from paropt.passes.state.aliases import Aliases
-from paropt.passes.state.contract import Placements, breaks, gradients_of, states_of
-from paropt.passes.state.roles import Roles
+from paropt.passes.state.alike_shardings import Placements, breaks, gradients_of, states_of
+from paropt.passes.state.argument_roles import Roles
 from paropt.passes.support.context import make_context
 
 KEEPS = ("plain_mlp_p0", "plain_mlp_p4", "plain_mlp_p6", "plain_mlp_p7", "plain_mlp_p14", "plain_mlp_p15")

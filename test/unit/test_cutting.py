@@ -11,7 +11,7 @@ import pytest
 from jaxlib.mlir import ir
 from programs.layered_steps import TOKENS, WIDTH, Program, program
 
-from paropt.modules.modules import Optimized, optimize
+from paropt.modules.module_io import Optimized, optimize
 from paropt.passes.ir.signature import signatures
 from paropt.passes.pipelining.op_costs import flops_of
 from paropt.passes.pipelining.stage_manifest import StageManifest, read_stages

@@ -23,7 +23,7 @@ from paropt.hlo.census import census
 from paropt.hlo.traffic import traffic
 from paropt.hook.fallback import VerificationError
 from paropt.hook.rewriting import REWRITES
-from paropt.modules.modules import bytecode_of
+from paropt.modules.module_io import bytecode_of
 from paropt.passes.support.context import make_context
 from paropt.passes.support.registry import register
 from paropt.passes.support.remarks import Remark

@@ -10,7 +10,7 @@ import pytest
 from jaxlib.mlir import ir
 from numeric.corpus import LIT
 
-from paropt.modules.modules import ModuleError, bytecode_of, optimize
+from paropt.modules.module_io import ModuleError, bytecode_of, optimize
 from paropt.passes.state.checked_attributes import MAX_DEVICES, complaint
 from paropt.passes.support.context import make_context
 from paropt.passes.support.traversal import all_ops_of

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from paropt.modules import readable
-from paropt.modules.modules import MAX_NESTING, ModuleError, bytecode_of, optimize, parse
+from paropt.modules.module_io import MAX_NESTING, ModuleError, bytecode_of, optimize, parse
 from paropt.passes.support.context import make_context
 
 # A program with what jax writes: aliases, shardings, regions, strings, locations.

@@ -9,7 +9,7 @@ import pytest
 from numeric.oracle import assert_same, optimized
 
 from paropt.passes.dataflow.linearity import LAWS
-from paropt.passes.ir.op_table import LINEAR, ROWS, ops_with
+from paropt.passes.ir.op_table import LINEAR, OP_TABLE, ops_with
 
 # Per op: the type of what is reduced, the type of the result, and the op on %a, which is reduced. %b is not reduced,
 # %u is a scalar that is reduced by a maximum, or a minimum, and so uniform.
@@ -166,8 +166,8 @@ def test_every_row_has_a_program() -> None:
 
 
 def test_rows_name_the_laws() -> None:
-    assert {ROWS[name].law for name in LINEAR} == set(LAWS)
-    assert all(ROWS[name].reason for name in LINEAR)
+    assert {OP_TABLE[name].law for name in LINEAR} == set(LAWS)
+    assert all(OP_TABLE[name].reason for name in LINEAR)
 
 
 @pytest.mark.parametrize("name", LINEAR)

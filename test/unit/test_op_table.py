@@ -15,7 +15,7 @@ from numeric.oracle import results
 from unit.test_uniformity import F32, I32, OPS, module, result_type
 
 from paropt.passes.ir import op_table
-from paropt.passes.ir.op_table import ROWS, Column, Kind, ops_of_kind, ops_with
+from paropt.passes.ir.op_table import OP_TABLE, Column, Kind, ops_of_kind, ops_with
 from paropt.passes.support.context import make_context
 from paropt.passes.support.traversal import ops_of
 
@@ -25,11 +25,11 @@ OPERANDS = {"f": F32, "i": I32, "z": "tensor<f32>"}
 def test_each_row_is_an_op() -> None:
     dialects = (chlo, func, sdy, stablehlo)
     ops = {getattr(each, "OPERATION_NAME", "") for dialect in dialects for each in vars(dialect).values()}
-    assert set(ROWS) <= ops
+    assert set(OP_TABLE) <= ops
 
 
 def test_each_op_has_one_row() -> None:
-    assert sum(len(ops_of_kind(kind)) for kind in get_args(Kind)) == len(ROWS)
+    assert sum(len(ops_of_kind(kind)) for kind in get_args(Kind)) == len(OP_TABLE)
 
 
 def test_each_column_and_kind_is_used() -> None:
@@ -40,7 +40,7 @@ def test_each_column_and_kind_is_used() -> None:
 def test_an_op_without_a_row_gets_the_safe_answers() -> None:
     text = "func.func @main(%x: tensor<f32>) -> tensor<f32> { %y = chlo.is_pos_inf %x : tensor<f32> -> tensor<i1> return %x : tensor<f32> }"
     unknown = ops_of(ir.Module.parse(text, make_context()).operation, "chlo.is_pos_inf")[0]
-    assert unknown.name not in ROWS and op_table.kind_of(unknown) is None
+    assert unknown.name not in OP_TABLE and op_table.kind_of(unknown) is None
     queries = {name: ask for name, ask in vars(op_table).items() if is_query(ask)}
     assert len(queries) >= 30
     assert {name for name, ask in queries.items() if ask(unknown)} == {"is_costly", "may_have_effect"}

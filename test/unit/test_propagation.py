@@ -9,7 +9,7 @@ from paropt.passes import expose_all_reduces
 from paropt.passes.sharding import propagation
 from paropt.passes.sharding.chlo import RULE, add_chlo_rules
 from paropt.passes.sharding.propagation import Propagated
-from paropt.passes.spmd.producers import ROWS
+from paropt.passes.spmd.producers import PRODUCERS
 from paropt.passes.spmd.sharded_sums import whole_sums
 from paropt.passes.spmd.xla_quirks import in_place
 from paropt.passes.support.context import make_context
@@ -31,7 +31,7 @@ def answers(module: ir.Operation) -> list[object]:
             str(propagated.listed(op)),
             str(propagated.wanted(op)),
             propagated.operand_shardings(op),
-            propagated.sharding_rule(op) if op.name in ROWS else "",
+            propagated.sharding_rule(op) if op.name in PRODUCERS else "",
         )
         for op in ops
     ]

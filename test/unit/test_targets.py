@@ -27,7 +27,7 @@ from paropt.clusters.gpus import GPUS, target_config
 from paropt.clusters.targets import TargetError
 from paropt.hlo.parser import Array
 from paropt.hlo.participants import Device, devices_of
-from paropt.modules.modules import ModuleError
+from paropt.modules.module_io import ModuleError
 from paropt.passes.support.context import make_context
 from paropt.reports.target_audits import audit_on
 

@@ -2,9 +2,9 @@
 
 from jaxlib.mlir import ir
 
-from paropt.modules.modules import Module, bytecode_of
+from paropt.modules.module_io import Module, bytecode_of
 from paropt.passes.sharding.chlo import add_chlo_rules
-from paropt.passes.state.contract import Placements, breaks
+from paropt.passes.state.alike_shardings import Placements, breaks
 from paropt.passes.support.pipeline import Pipeline
 from paropt.passes.support.remarks import source_of
 

@@ -8,7 +8,7 @@ from jaxlib.mlir import ir
 from paropt.passes.dataflow.engine import forward
 from paropt.passes.ir.loops import WHILE, Loop
 from paropt.passes.ir.signature import Signature, Slot
-from paropt.passes.state.contract import Gradient, gradients_of, states_of
+from paropt.passes.state.alike_shardings import Gradient, gradients_of, states_of
 
 PARAMETER, OPTIMIZER, BATCH, STATE, EXPERT = "parameter", "optimizer", "batch", "state", "expert"
 
