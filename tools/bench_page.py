@@ -18,6 +18,7 @@ from bench_picture import draw, wrong_alone
 from bench_rewrite import Part, Rewrite, Share
 from bench_table import table
 from bench_times import Times
+from programs.catalog import NUMBERS
 
 PACKAGES = ("jax", "jaxlib", "libtpu", "jax-cuda13-plugin")
 SHARDED_TITLE, TIMES_TITLE, REWRITE_TITLE = "## Sharded parameters", "## Step time", "## Rewrite time"
@@ -77,7 +78,12 @@ LEGEND = """\
   collectives, which must not grow.
 - Arrays of one element (losses, norms) are left out. `>=`: a loop's trip count is not known.
 - `plain`: `jax.jit` with shardings, in which XLA adds the reductions; `explicit`:
-  `jax.shard_map`."""
+  `jax.shard_map`.
+- The number in a name says what the program does, the word before it what it trains:"""
+
+
+def legend() -> str:
+    return "\n".join([LEGEND, *(f"  - P{number}: {text}" for number, text in NUMBERS.items())])
 
 
 def write(
@@ -99,7 +105,7 @@ def write(
         "# Benchmarks",
         _environment(command),
         "## What is communicated",
-        LEGEND,
+        legend(),
     ]
     if any(target.rows for target in counts):
         draw(picture, [target for target in counts if target.rows], wrong_alone(recorded(out)))

@@ -26,6 +26,32 @@ from programs.transformer import Config, adam, program
 
 Builder = Callable[..., Program]
 
+# What the number in a name says; docs/benchmarks.md has this table.
+NUMBERS: dict[int, str] = {
+    0: "gradients are added up in `lax.scan` over micro-batches, layers are unrolled",
+    1: "the same with `lax.scan` over layers",
+    2: "an average: each gradient is divided before it is added",
+    3: "a running mean, as `optax.MultiSteps` has it by default",
+    4: "gradients in bf16, added up in f32",
+    5: "a weight that is used twice: `w` and `w.T`",
+    6: "fully sharded: parameters and sums of gradients are sharded over `data`, parameters are gathered at use",
+    7: "hybrid sharding: the same, replicated over `replica`",
+    8: "micro-batches are unrolled in Python",
+    9: "an embedding table, whose gradient is a scatter",
+    10: "micro-batches are weighted by a number that is known at run time only",
+    11: "ZeRO-1: the optimizer's state is sharded over `data`, parameters are replicated",
+    12: "the norm of each micro-batch's summed gradient is returned: its sum has to stay",
+    13: "the gradient of each micro-batch is clipped by its norm: its sum has to stay",
+    14: "tensor parallel: layers are sharded over `model`, examples over `data`",
+    15: "expert parallel: experts are sharded over `expert`, examples over both axes",
+    16: "any of those above by `jax.shard_map`: named `explicit_`, with the number of its `plain_` form",
+    17: "scanned layers whose parameters, sharded over `data`, are gathered layer by layer",
+    18: "the same, replicated over `replica`",
+    19: "P17 with a tensor axis: blocks of Llama, sharded over `data` and `model`",
+    20: "P17 with an expert axis: a mixture of experts",
+    21: "adapters (LoRA) on a frozen base that is sharded over `data`",
+}
+
 # Parameters on all devices: what is trained, and how gradients are accumulated.
 _REPLICATED: dict[str, tuple[Callable[..., models.Model], Pattern]] = {
     "mlp_p0": (models.mlp, ADDED),
@@ -97,7 +123,7 @@ PLAIN: dict[str, Builder] = _sorted(
     | {name: partial(getattr(plain, form), build) for name, (form, build) in _SPLIT.items()}
 )
 
-# The same with jax.shard_map (P16).
+# The same with jax.shard_map.
 EXPLICIT: dict[str, Builder] = _sorted(
     {name: partial(explicit.data_parallel, *of, **_SYNC.get(name, {})) for name, of in _REPLICATED.items()}
     | {name: partial(getattr(explicit, form), build) for name, (form, build) in _SPLIT.items()}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import jax
 import pytest
-from programs.catalog import MATRIX
+from programs.catalog import LAYERS, MATRIX, NUMBERS
 from programs.program import Sizes
 from unit.test_layout import WORK_LISTS
 from unit.test_op_lists import ALLOWED
@@ -39,6 +39,13 @@ def cells(page: str, program: str) -> list[str]:
     """Of the program's line in the first table that has one."""
     (line, *_) = [line for line in page.splitlines() if line.startswith(f"| {program} |")]
     return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_the_page_says_what_the_number_in_a_name_means() -> None:
+    named = {int(name.rpartition("_p")[2]) for name in (*MATRIX, *LAYERS)}
+    assert set(NUMBERS) - named == {16}  # a way to write the others
+    assert named <= set(NUMBERS)
+    assert bench_page.legend() in (ROOT / "docs" / "benchmarks.md").read_text()
 
 
 def test_the_picture_names_each_pattern() -> None:
