@@ -13,7 +13,7 @@ from paropt.passes.ir.types import FloatName, float_type
 from paropt.passes.rewrite.wire import set_wire_type
 from paropt.passes.sharding.channels import ChannelRanks
 from paropt.passes.sharding.collectives import REDUCTIONS
-from paropt.passes.sharding.meshes import MeshAxes, axes_named, meshes_of
+from paropt.passes.sharding.meshes import LinkCosts, MeshAxes, axes_named, meshes_of
 from paropt.passes.support.registry import Bytes, OnlyWith, register
 from paropt.passes.support.remarks import Remark
 from paropt.passes.support.traversal import ops_of
@@ -40,6 +40,10 @@ def defer_sync(
         "With policy=auto, and only then: bytes per device that accumulators may take more.",
         OnlyWith("policy", "auto"),
     ] = 0,
+    link_cost: Annotated[
+        LinkCosts,
+        "With policy=auto: what a byte costs over each of these mesh axes, as in `replica:8,data:1`; over others 1.",
+    ] = "",
     accumulate_dtype: Annotated[
         FloatName, "Carry deferred sums in this float type where it is wider than the program's accumulator."
     ] = "program",
@@ -148,7 +152,7 @@ def defer_sync(
     """
     if not ops_of(module, *REDUCTIONS):
         return []
-    allowed = Policy.of(module, policy, memory_budget, axes_named(axes))
+    allowed = Policy.of(module, policy, memory_budget, axes_named(axes), link_cost)
     meshes = tuple(meshes_of(module).values())
     accumulate, wire = (float_type(name, module.context) for name in (accumulate_dtype, wire_dtype))
     channels = ChannelRanks(module)

@@ -23,8 +23,8 @@ from paropt.passes.ir.types import real_of
 from paropt.passes.rewrite.wire import set_wire_type
 from paropt.passes.sharding.annotations import LEFT_OUT, place_of
 from paropt.passes.sharding.axes import Axes, Axis, names_of
-from paropt.passes.sharding.collectives import global_reduction
-from paropt.passes.sharding.meshes import MeshAxes, axes_named, has_mesh, meshes_of
+from paropt.passes.sharding.collectives import Reduction, global_reduction
+from paropt.passes.sharding.meshes import LinkCosts, MeshAxes, axes_named, has_mesh, meshes_of
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import (
     GSPMD_SHARDING,
@@ -68,6 +68,10 @@ def expose_all_reduces(
     memory_budget: Annotated[
         Bytes, "With policy=auto, and only then: bytes per device that sums may take more.", OnlyWith("policy", "auto")
     ] = 0,
+    link_cost: Annotated[
+        LinkCosts,
+        "With policy=auto: what a byte costs over each of these mesh axes, as in `replica:8,data:1`; over others 1.",
+    ] = "",
     axes: Annotated[MeshAxes, "Mesh axes over which reductions may move, separated by commas; empty: all."] = "",
     scatters: Annotated[
         Literal["written", "large", "outermost", "left"],
@@ -260,7 +264,7 @@ def expose_all_reduces(
     ]
     kept = {producer.value: _kept(producer, split.get(producer.value, frozenset()), policy) for producer in found}
     if policy == "auto":
-        spending = Policy.of(module, policy, memory_budget)
+        spending = Policy.of(module, policy, memory_budget, link_cost=link_cost)
         remarks += _choose(found, kept, propagated, spending)
         spending.note(module)
     exposed: list[tuple[Producer, Axes, Scattering | None]] = []
@@ -348,18 +352,23 @@ def _choose(
     """Clears `kept` where the budget allows to hold a sum whole. What that saves and costs is in the remarks."""
     sums = sums_of(producer for producer in found if kept[producer.value])
     costs = [cost_of_whole(parts, kept[parts[0].value], propagated) for parts in sums]
-    reductions = [global_reduction(parts[0].mesh, parts[0].axes) for parts in sums]
+    reductions = [_over_kept(parts[0], kept[parts[0].value]) for parts in sums]
     decided = policy.chosen(list(zip(reductions, costs, strict=True)))
     remarks: list[Remark] = []
-    for parts, cost, declined in zip(sums, costs, decided, strict=True):
+    for parts, reduction, cost, declined in zip(sums, reductions, costs, decided, strict=True):
         if declined is not None:
             remarks += [missed(NAME, producer.op, declined) for producer in parts]
             continue
-        policy.take_sum(cost)
+        policy.take_sum(reduction, cost)
         text = f"{cost.saved} bytes per device fewer are reduced, {cost.held} more are held"
         remarks += [applied(NAME, p.op, text, held=cost.held if p == parts[0] else 0) for p in parts]
         kept |= {producer.value: frozenset() for producer in parts}
     return remarks
+
+
+def _over_kept(producer: Producer, kept: frozenset[str]) -> Reduction:
+    """The reduction over the axes `kept`, which is in each iteration: over the others the shards are summed once."""
+    return global_reduction(producer.mesh, [axis for axis in producer.axes if names_of([axis]) & kept])
 
 
 def _kept(producer: Producer, split: frozenset[Axis], policy: PolicyName) -> frozenset[str]:

@@ -16,9 +16,10 @@ from paropt.passes.ir.loops import WHILE, Loop, trip_count
 from paropt.passes.ir.types import FloatName, bytes_of, float_type, in_element_type, is_float
 from paropt.passes.rewrite.erase import erase_unread
 from paropt.passes.sharding.annotations import shard_bytes
+from paropt.passes.sharding.axes import names_of
 from paropt.passes.sharding.collectives import ALL_GATHER, axes_of
 from paropt.passes.sharding.explicit_ops import constrained
-from paropt.passes.sharding.meshes import has_mesh, meshes_of
+from paropt.passes.sharding.meshes import LinkCosts, has_mesh, meshes_of
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import closed_sharding, is_manual, without
 from paropt.passes.spmd.hoisted_gathers import gathered_before_loop
@@ -55,6 +56,10 @@ def hoist_gathers(
         "With policy=auto, and only then: bytes per device that parameters and sums may take more.",
         OnlyWith("policy", "auto"),
     ] = 0,
+    link_cost: Annotated[
+        LinkCosts,
+        "With policy=auto: what a byte costs over each of these mesh axes, as in `replica:8,data:1`; over others 1.",
+    ] = "",
     gather_dtype: Annotated[
         FloatName,
         "The float type to gather in, which rounds where it is narrower than the type that is read. program: the "
@@ -119,7 +124,12 @@ def hoist_gathers(
     """
     if policy not in (*HOLDS_PARAMETERS, "auto") or not ops_of(module, WHILE, ALL_GATHER):
         return []
-    plan = _Plan(module, Policy.of(module, policy, memory_budget), float_type(gather_dtype, module.context))
+    plan = _Plan(
+        module,
+        Policy.of(module, policy, memory_budget, link_cost=link_cost),
+        float_type(gather_dtype, module.context),
+        link_cost,
+    )
     remarks = [*_hoist_explicit(module, plan), *_hoist_global(module, plan)]
     plan.policy.note(module)
     return [*plan.said(), *remarks]
@@ -132,6 +142,7 @@ class _Plan:
     module: ir.Operation
     policy: Policy
     dtype: ir.Type | None  # that the user asks for
+    link_cost: str = ""
 
     sums: list[Trade] | None = None  # that later passes may hold whole; known before anything is hoisted
 
@@ -140,7 +151,7 @@ class _Plan:
         if self.policy.name != "auto" or not trades:
             return [None] * len(trades)
         if self.sums is None:
-            self.sums = _sums_of(self.module)
+            self.sums = _sums_of(self.module, self.link_cost)
         decided = self.policy.gathers_chosen(trades, self.sums)
         for trade, no in zip(trades, decided, strict=True):
             if no is None:
@@ -155,15 +166,16 @@ class _Plan:
         held = held_by([*gathers, *sums])
         parts = (_listed(gathers, "parameter", "gathered"), _listed(sums, "sum", "reduced"))
         text = f"{held} bytes of a budget of {self.policy.memory_budget} are held: {'; '.join(filter(None, parts))}"
-        yield applied(NAME, self.module, text)
+        costs = ", ".join(f"{cost} over {axis}" for axis, cost in self.policy.links.items())
+        yield applied(NAME, self.module, f"{text}; a byte costs {costs}" if costs else text)
 
 
-def _sums_of(module: ir.Operation) -> list[Trade]:
+def _sums_of(module: ir.Operation, link_cost: str) -> list[Trade]:
     """The sums that may be held whole, if there is room. Tried out on a copy."""
     copy = module.clone()
     before = len(taken_in(copy))
     for unshard in (expose_all_reduces, defer_sync):
-        unshard(copy, policy="auto", memory_budget=_UNLIMITED)
+        unshard(copy, policy="auto", memory_budget=_UNLIMITED, link_cost=link_cost)
     return taken_in(copy)[before:]
 
 
@@ -182,7 +194,7 @@ def _hoist_explicit(module: ir.Operation, plan: _Plan) -> Iterator[Remark]:
         for gather in found:
             groups[gather.key].append(gather)
         worth = [group for group in groups.values() if len(group) > 1 or group[0].repeats]
-        decided = plan.chosen([_trade(group, _element_of(group, plan.dtype)) for group in worth])
+        decided = plan.chosen([_trade(group, _element_of(group, plan.dtype), plan.policy) for group in worth])
         chosen = [group for group, no in zip(worth, decided, strict=True) if no is None]
         if not chosen:
             yield from declined
@@ -190,14 +202,15 @@ def _hoist_explicit(module: ir.Operation, plan: _Plan) -> Iterator[Remark]:
             over = [(group[0].op, no) for group, no in zip(worth, decided, strict=True) if no is not None]
             yield from (missed(NAME, op, no) for op, no in over)
             return
-        yield from _hoist_groups(module, chosen, plan.dtype)
+        yield from _hoist_groups(module, chosen, plan)
 
 
-def _trade(group: list[LoopGather], element: ir.Type) -> Trade:
+def _trade(group: list[LoopGather], element: ir.Type, policy: Policy) -> Trade:
     """Once, or for each gather of the group as often as it is done: of slices, in as many parts."""
     held = bytes_of(gathered_type(group[0], element))
     before = sum(gather.executions * bytes_of(ir.RankedTensorType(gather.op.results[0].type)) for gather in group)
-    return Trade(before - held, held, sum(gather.executions for gather in group) - 1)
+    link = policy.link(axes_of(group[0].over, policy.meshes) or ()) if policy.links else 1
+    return Trade(before - held, held, sum(gather.executions for gather in group) - 1, link)
 
 
 def _found(module: ir.Operation) -> tuple[list[LoopGather], list[Remark]]:
@@ -214,19 +227,19 @@ def _found(module: ir.Operation) -> tuple[list[LoopGather], list[Remark]]:
     return found, declined
 
 
-def _hoist_groups(module: ir.Operation, groups: list[list[LoopGather]], dtype: ir.Type | None) -> Iterator[Remark]:
+def _hoist_groups(module: ir.Operation, groups: list[list[LoopGather]], plan: _Plan) -> Iterator[Remark]:
     """Each group gathers the same; one remark for those that gather over the same axes in front of the same loop."""
     meshes = tuple(meshes_of(module).values())
     done: defaultdict[tuple[ir.Block, str], list[tuple[Loop, Trade]]] = defaultdict(list)
     loops: dict[ir.Block, Loop] = {}
     for group in groups:
         first = group[0]
-        element = _element_of(group, dtype)
+        element = _element_of(group, plan.dtype)
         within = {gather.loop.body: gather.loop for gather in group}
         over = tuple(axes_of(first.over, meshes) or ())
         instead = _in_trips(first.loop) if first.repeats else f"slice by slice in {len(within)} loops"
         done[first.loop.body, f"gathered{_over(over)} before the loop, not {instead}"].append(
-            (first.loop, _trade(group, element))
+            (first.loop, _trade(group, element, plan.policy))
         )
         loops |= within
         gathered_before_loop(group, element)
@@ -270,7 +283,7 @@ def _hoist_all(loop: Loop, propagated: Propagated, plan: _Plan) -> Iterator[Rema
             yield missed(NAME, loop.op, declined)
             continue
         possible.append((parameter, plan.dtype or narrowest(parameter)))
-    trades = [_trade_in(loop, *each) for each in possible]
+    trades = [_trade_in(loop, *each, plan.policy) for each in possible]
     groups: defaultdict[tuple[str, ...], list[Trade]] = defaultdict(list)
     for (parameter, element), trade, no in zip(possible, trades, plan.chosen(trades), strict=True):
         if no is not None:
@@ -285,13 +298,13 @@ def _hoist_all(loop: Loop, propagated: Propagated, plan: _Plan) -> Iterator[Rema
         _erase_unread_in_barriers(loop)
 
 
-def _trade_in(loop: Loop, parameter: Parameter, element: ir.Type) -> Trade:
+def _trade_in(loop: Loop, parameter: Parameter, element: ir.Type, policy: Policy) -> Trade:
     """XLA gathers it once in each block that reads it: of slices, all of it in all trips of the loop over layers."""
     held = _bytes(parameter, element)
     reads = len({reading.end.op.block for reading in parameter.readings})
     trips = trip_count(loop)
     fewer = (2 if trips is None else trips) * reads - 1
-    return Trade(fewer * held, held, fewer)
+    return Trade(fewer * held, held, fewer, policy.link(names_of(parameter.axes)))
 
 
 def _said(group: list[Trade], what: str) -> str:

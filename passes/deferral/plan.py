@@ -21,11 +21,12 @@ class Trade(NamedTuple):
     saved: int  # bytes sent less
     held: int  # bytes held more
     fewer: int = 0  # collectives fewer
+    link: int = 1  # what a byte costs on the slowest of the links that it crosses
 
     @property
     def worth(self) -> float:
-        """The bytes saved for each byte held; to start a collective counts as bytes, too."""
-        return (self.saved + max(self.fewer, 0) * BYTES_PER_COLLECTIVE) / max(self.held, 1)
+        """The cost of the bytes saved for each byte held; to start a collective counts as bytes, too."""
+        return (self.link * self.saved + max(self.fewer, 0) * BYTES_PER_COLLECTIVE) / max(self.held, 1)
 
 
 def rooms_short(trades: Sequence[Trade], room: int) -> list[int | None]:
@@ -62,7 +63,8 @@ def taken_in(module: ir.Operation) -> list[Trade]:
     if HELD not in module.attributes:
         return []
     numbers = list(ir.DenseI64ArrayAttr(module.attributes[HELD]))
-    return [Trade(*numbers[i : i + 3]) for i in range(0, len(numbers), 3)]
+    size = len(Trade._fields)
+    return [Trade(*numbers[i : i + size]) for i in range(0, len(numbers), size)]
 
 
 def note_taken(module: ir.Operation, trades: Iterable[Trade]) -> None:

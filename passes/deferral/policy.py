@@ -3,7 +3,7 @@
 Tests: test/passes/defer-sync-policy.mlir, test/numeric/test_policies.py, test/numeric/test_hoisted_gathers.py.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -12,7 +12,8 @@ from jaxlib.mlir import ir
 from paropt.passes.deferral.analysis import Cost
 from paropt.passes.deferral.plan import Trade, held_by, note_taken, rooms_short, taken_in
 from paropt.passes.sharding.collectives import REDUCE_SCATTER, Reduction, axes_of
-from paropt.passes.sharding.meshes import Mesh
+from paropt.passes.sharding.meshes import Mesh, meshes_of
+from paropt.passes.support.axis_numbers import axis_numbers
 from paropt.passes.support.remarks import Declined, require
 
 PolicyName = Literal["keep-shards", "defer", "every", "hierarchical", "auto", "gather", "once"]
@@ -30,12 +31,33 @@ class Policy:
     held: int = 0  # bytes per device that are held more than by the program
     reserved: int = 0  # bytes that what has left an inner loop will take again when it leaves the loop around that
     taken: list[Trade] = field(default_factory=list)  # by the pass, and those before it
+    links: Mapping[str, int] = field(default_factory=dict)  # what a byte costs over each axis; 1 if not said
+    meshes: tuple[Mesh, ...] = ()
 
     @classmethod
-    def of(cls, module: ir.Operation, name: PolicyName, memory_budget: int, axes: tuple[str, ...] = ()) -> "Policy":
+    def of(
+        cls,
+        module: ir.Operation,
+        name: PolicyName,
+        memory_budget: int,
+        axes: tuple[str, ...] = (),
+        link_cost: str = "",
+    ) -> "Policy":
         """With what earlier passes have spent of the budget."""
         before = taken_in(module) if name == "auto" else []
-        return cls(name, memory_budget, axes, held_by(before), taken=before)
+        meshes = tuple(meshes_of(module).values())
+        return cls(
+            name, memory_budget, axes, held_by(before), taken=before, links=axis_numbers(link_cost), meshes=meshes
+        )
+
+    def link(self, axes: Iterable[str]) -> int:
+        """What a byte costs that is sent over all of `axes`, as much as over the slowest of them."""
+        return max((self.links.get(axis, 1) for axis in axes), default=1)
+
+    def trade_of(self, reduction: Reduction, cost: Cost) -> Trade:
+        """The trade of a sum that is held whole, by all loops that it is to leave."""
+        link = self.link(axes_of(reduction, self.meshes) or ()) if self.links else 1
+        return Trade(cost.saved_around, cost.held_around, cost.around * cost.fewer, link)
 
     def note(self, module: ir.Operation) -> None:
         """Notes on `module`, for later passes, what is spent of the budget, and what for."""
@@ -47,7 +69,7 @@ class Policy:
         self.held += trade.held
         self.taken.append(trade)
 
-    def take_sum(self, cost: Cost) -> None:
+    def take_sum(self, reduction: Reduction, cost: Cost) -> None:
         """Counts what a deferral that is made holds, by this loop; bytes for the loops around it are reserved."""
         self.held += cost.held
         if cost.again:
@@ -55,7 +77,7 @@ class Policy:
             return
         self.reserved += cost.held_around - cost.held
         if cost.held_around > 0:
-            self.taken.append(trade_of(cost))
+            self.taken.append(self.trade_of(reduction, cost))
 
     @property
     def scatters(self) -> bool:
@@ -81,7 +103,7 @@ class Policy:
     def chosen(self, costs: Sequence[tuple[Reduction, Cost]]) -> list[Declined | None]:
         """Of each deferral, why the policy does not make it; None when it does."""
         if self.name == "auto":
-            return self._within_budget([cost for _, cost in costs])
+            return self._within_budget(costs)
         return [self._shards_kept(reduction) for reduction, _ in costs]
 
     def _shards_kept(self, reduction: Reduction) -> Declined | None:
@@ -91,14 +113,14 @@ class Policy:
             "a reduce_scatter stays: its accumulator would have to be unsharded (option policy=defer allows it)"
         )
 
-    def _within_budget(self, costs: Sequence[Cost]) -> list[Declined | None]:
+    def _within_budget(self, costs: Sequence[tuple[Reduction, Cost]]) -> list[Declined | None]:
         """The best first; what has left an inner loop has its bytes reserved."""
         reserved = self.reserved
         trades: list[Trade] = []
-        for cost in costs:
+        for reduction, cost in costs:
             own = min(reserved, cost.held) if cost.again else 0
             reserved -= own
-            trades.append(trade_of(cost)._replace(held=cost.held_around - own))
+            trades.append(self.trade_of(reduction, cost)._replace(held=cost.held_around - own))
         return self._refused(trades, trades, self.room - self.reserved, "reductions")
 
     def gathers_chosen(self, gathers: Sequence[Trade], sums: Sequence[Trade]) -> list[Declined | None]:
@@ -126,8 +148,3 @@ class Policy:
     def _over_budget(self, trade: Trade, left: int, saved: str) -> Declined:
         numbers = f"it would save {trade.saved} bytes of {saved} and hold {trade.held} more"
         return Declined(f"{numbers}, and {left} are left of a budget of {self.memory_budget}")
-
-
-def trade_of(cost: Cost) -> Trade:
-    """The trade of a sum that is held whole, by all loops that it is to leave."""
-    return Trade(cost.saved_around, cost.held_around, cost.around * cost.fewer)

@@ -136,7 +136,7 @@ def _defer_from(loop: Loop, options: Options) -> list[Remark]:
         of_one_kind = [each for each in chosen if each.reduction == chosen[0].reduction]
         for each in of_one_kind:
             remarks += _remarks(each, facts, site, options)
-            policy.take_sum(each.cost)
+            policy.take_sum(each.reduction, each.cost)
         loop = deferred(loop, merged([each.part for each in of_one_kind]), facts)
 
 

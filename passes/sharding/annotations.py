@@ -25,7 +25,7 @@ MOVES = "paropt.moves"  # of an op behind it: why what it makes can't be left un
 NOTED = "paropt.noted"  # of the module: which kinds of ops have notes
 ALONE = "paropt.alone"  # of a product, window or lookup anywhere: how XLA alone would shard its result
 LEFT_OUT = "paropt.left_out"  # of the module: the places of ops whose sums are left to the compiler
-HELD = "paropt.held"  # of the module: the trades of policy=auto: bytes saved, bytes held, collectives fewer, each
+HELD = "paropt.held"  # of the module: the trades of policy=auto: bytes saved and held, collectives fewer, link cost
 
 _END = re.compile(r" to (\d+)?:\d+")
 _WRITTEN = {CONSTRAINT: "sharding", GLOBAL_REDUCE_SCATTER: "out_sharding"}  # where such an op says it itself

@@ -10,8 +10,9 @@ import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
+from paropt.passes.support.axis_numbers import axis_numbers
 from paropt.passes.support.memoize import Remembered
-from paropt.passes.support.registry import AxisNames, Check
+from paropt.passes.support.registry import AxisNames, AxisNumbers, Check
 
 _MESH = "sdy.mesh"
 
@@ -86,6 +87,9 @@ def unknown_axis(axes: Sequence[str], module: ir.Operation) -> str | None:
 _NAMED_BY_JAX = re.compile(r"_axis_\d+")
 
 MeshAxes: TypeAlias = Annotated[str, AxisNames, Check(lambda text, module: unknown_axis(axes_named(text), module))]
+LinkCosts: TypeAlias = Annotated[
+    str, AxisNumbers, Check(lambda text, module: unknown_axis(list(axis_numbers(text)), module))
+]
 
 
 def mesh_named(module: ir.Operation, name: str) -> Mesh | None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, get_args, get
 
 from jaxlib.mlir import ir
 
+from paropt.passes.support.axis_numbers import checked
 from paropt.passes.support.byte_sizes import EXPECTED, byte_count
 from paropt.passes.support.remarks import Remark
 
@@ -23,6 +24,10 @@ class Size:
 
 class AxisNames:
     """The type of an option that names axes of the mesh, as `data,replica`; empty for none."""
+
+
+class AxisNumbers:
+    """The type of an option that gives axes of the mesh whole numbers, as `data:8,fsdp:1`; empty for none."""
 
 
 Complaint: TypeAlias = Callable[[Any, ir.Operation], str | None]
@@ -58,8 +63,9 @@ _EXPECTED = {
     str: "text",
     Size: EXPECTED,
     AxisNames: "names of mesh axes, separated by commas",
+    AxisNumbers: "mesh axes with a number of at least 1 each, as in `data:8,fsdp:1`",
 }
-_PARSED: dict[type, Callable[[str], Any]] = {Size: byte_count, AxisNames: str}
+_PARSED: dict[type, Callable[[str], Any]] = {Size: byte_count, AxisNames: str, AxisNumbers: checked}
 
 
 @dataclass(frozen=True)
@@ -67,7 +73,7 @@ class Option:
     """A keyword-only parameter of a pass function, as the command line sees it."""
 
     name: str  # kebab-case, as typed
-    type: Any  # bool, int, float, str, Size, AxisNames, or a Literal of strings
+    type: Any  # bool, int, float, str, Size, AxisNames, AxisNumbers, or a Literal of strings
     default: Any
     help: str
     needs: OnlyWith | None = None
