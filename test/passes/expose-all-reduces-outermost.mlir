@@ -3,7 +3,7 @@
 // RUN: %par-opt %s --passes=expose-all-reduces | FileCheck %s --check-prefixes=CHECK,WRITTEN
 // RUN: %par-opt %s --passes='expose-all-reduces{scatters=outermost}' | FileCheck %s --check-prefixes=CHECK,OUTERMOST
 
-sdy.mesh @mesh = <["data"=4]>
+sdy.mesh @mesh = <["data"=4, "model"=2]>
 
 // CHECK-LABEL:   func.func public @outermost(
 // CHECK:           stablehlo.while
