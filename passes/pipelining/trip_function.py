@@ -56,6 +56,16 @@ def trip_function(entry: ir.Operation, symbol: str, sums: int) -> TripFunction:
     return TripFunction(function, {n: each for n, each in shardings.items() if each is not None})
 
 
+def changed_after(entry: ir.Operation) -> list[int]:
+    """The results of `entry` that are more than what its loop returns, reduced perhaps.
+
+    So it is of a sum to which something reduced is added: the loop carries a residual beside it.
+    """
+    returned = terminator_of(entry.regions[0].blocks[0]).operands
+    makers = [defining_op(unconstrained(value)) for value in returned]
+    return [n for n, op in enumerate(makers) if op is None or op.name != WHILE]
+
+
 def _position(loop: Loop, value: ir.Value) -> int:
     """Which result of the loop `value` is, reduced perhaps."""
     value = unconstrained(value)

@@ -19,7 +19,7 @@ from paropt.hook.module_call import Function, shape_of
 from paropt.hook.step_programs import spec_of
 from paropt.modules.module_io import bytecode_of, optimize
 from paropt.passes.pipelining.stage_manifest import StageProgram
-from paropt.passes.pipelining.trip_function import TripFunction, trip_function
+from paropt.passes.pipelining.trip_function import TripFunction, changed_after, trip_function
 from paropt.passes.support.remarks import Declined, Remark, missed
 from paropt.stages.cut_step import CutStep
 from paropt.verify.tags import gaps
@@ -54,14 +54,24 @@ def trip_program(
     """
     plain, trips = cut.function(program), cut.manifest.counting.trips
     sums = [name for name in program.arguments if name in cut.manifest.sums and name in program.results]
-    if not sums or trips < 2:
-        return TripProgram(plain)
+    return _unreduced(cut, program, shapes, results, sums) if sums and trips > 1 else TripProgram(plain)
+
+
+def _unreduced(
+    cut: CutStep, program: StageProgram, shapes: Sequence[Any], results: Mapping[str, Any], sums: list[str]
+) -> TripProgram:
+    """The function with `sums` unreduced; those that cannot be are arguments and results like others."""
+    plain = cut.function(program)
     given = [shape for name, shape in zip(program.arguments, shapes, strict=True) if name not in sums]
     values = [name for name in program.results if name not in sums]
     looped, shardings = _looped(cut, program, sums, values), [results[name] for name in (*values, *sums)]
     lowered = jax.jit(looped, out_shardings=shardings, keep_unused=True).lower(*given)
     module, remarks = optimize(lowered, _PASSES)
     entry = ir.SymbolTable(module.operation)["main"].operation
+    changed = [[*values, *sums][number] for number in changed_after(entry)]
+    left = [name for name in sums if name not in changed]
+    if left and left != sums:
+        return _unreduced(cut, program, shapes, results, left)
     try:
         made = trip_function(entry, program.symbol, len(sums))
     except Declined as declined:
@@ -109,6 +119,10 @@ def _packed(
         by_name = dict(zip(program.arguments, arguments, strict=True))
         others = [by_name[name] for name in program.arguments if name not in sums]
         made = dict(zip(results, function(*others, *[by_name[name] for name in sums]), strict=True))
+        for name in (
+            packed.keys() - sums
+        ):  # a loop would need it after the last trip only; here another function reads it
+            made[name] = jax.lax.reduce_sum(made[name], (0,))
         return [made[name] for name in program.results]
 
-    return TripProgram(called, packed, remarks)
+    return TripProgram(called, {name: each for name, each in packed.items() if name in sums}, remarks)

@@ -1,0 +1,89 @@
+"""Steps as they are written with flax, equinox and optax, run as pipeline stages."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh
+from programs.layered_steps import Program
+from programs.library_models import library_program
+
+from paropt.pipeline import Pipeline, StageError, pipeline
+
+MICROBATCHES = 4
+
+
+def piped(made: Program) -> Pipeline:
+    where = Mesh(np.array(jax.devices()).reshape(2, 4), ("stage", "data"))
+    return pipeline(made.step, stages=2, microbatches=MICROBATCHES, mesh=where, schedule="1f1b")
+
+
+@pytest.mark.parametrize("library", ["flax", "equinox"])
+@pytest.mark.parametrize(("dtype", "error"), [(jnp.float32, 1e-4), (jnp.bfloat16, 0.05)])
+def test_adamw_clipping_dropout_and_tied_embeddings(library: str, dtype: Any, error: float) -> None:
+    """The gradients' moments differ by less than `error` of the largest; in f32, gradients are reduced once."""
+    made = library_program(library, microbatches=MICROBATCHES, dtype=dtype)
+    run = piped(made)
+    want, got = jax.jit(made.step)(made.state, made.batch), run(run.place(made.state, made.batch), made.batch)
+    assert jax.tree.structure(got) == jax.tree.structure(want)
+    moments = [leaf for leaf in jax.tree.leaves(want[0][1]) if leaf.ndim]
+    others = [leaf for leaf in jax.tree.leaves(got[0][1]) if leaf.ndim]
+    largest = max(np.abs(leaf).max() for leaf in moments)
+    for one, other in zip(moments, others, strict=True):
+        np.testing.assert_allclose(np.asarray(other), one, rtol=0, atol=error * largest)
+    np.testing.assert_allclose(got[1], want[1], rtol=error)
+    np.testing.assert_array_equal(got[0][2], want[0][2])
+    texts = {symbol: each.as_text() for (symbol, _), each in run.programs(made.state, made.batch).items()}
+    if dtype == jnp.float32:
+        assert {symbol for symbol, text in texts.items() if "all-reduce" in text} == {"reduce_0", "reduce_1"}
+
+
+def chained(state: Any, batch: Any) -> Any:
+    """Splits a key from micro-batch to micro-batch."""
+    w, key = state
+
+    def trip(carry: Any, x: jax.Array) -> Any:
+        total, key = carry
+        key, own = jax.random.split(key)
+
+        def loss(w: jax.Array) -> jax.Array:
+            return jnp.sum(jnp.tanh(x @ w) * jax.random.bernoulli(own, 0.9, x.shape))
+
+        return (total + jax.grad(loss)(w), key), loss(w)
+
+    (total, key), losses = jax.lax.scan(trip, (jnp.zeros_like(w), key), batch.reshape(MICROBATCHES, -1, 8))
+    return (w - total, key), losses
+
+
+def running_mean(state: Any, batch: Any) -> Any:
+    """Keeps the statistics of a batch norm."""
+    w, mean = state
+
+    def trip(carry: Any, x: jax.Array) -> Any:
+        total, mean = carry
+        new = 0.9 * mean + 0.1 * x.mean(0)
+
+        def loss(w: jax.Array) -> jax.Array:
+            return jnp.sum(jnp.tanh((x - new) @ w) ** 2)
+
+        return (total + jax.grad(loss)(w), new), loss(w)
+
+    (total, mean), losses = jax.lax.scan(trip, (jnp.zeros_like(w), mean), batch.reshape(MICROBATCHES, -1, 8))
+    return (w - total, mean), losses
+
+
+@pytest.mark.parametrize(
+    ("step", "other"),
+    [(chained, jax.random.key_data(jax.random.key(0))), (running_mean, np.zeros(8, np.float32))],
+)
+def test_what_goes_from_micro_batch_to_micro_batch_is_refused(step: Any, other: Any) -> None:
+    """By its type, and the line of the source."""
+    made = Program(step, (np.ones((8, 8), np.float32), other), np.ones((32, 8), np.float32))
+    kind = f"tensor<{other.shape[0]}x{'ui32' if other.dtype == np.uint32 else 'f32'}>"
+    why = (
+        rf"^the step .* loop-carried value \d, {kind}, goes from one micro-batch to the next and is no sum \(.*\.py:\d+"
+    )
+    with pytest.raises(StageError, match=why):
+        piped(made)(made.state, made.batch)
