@@ -28,7 +28,7 @@ from paropt.passes.support.traversal import captured, defining_op, ops_of, termi
 
 
 class TripFunction(NamedTuple):
-    """A function that takes what the loop reads, then its sums, and returns what the entry returns."""
+    """A function that takes the arguments of the entry, which the loop carries, then its sums; it returns as that."""
 
     function: ir.Operation
     packed: dict[int, ir.Attribute]  # of results that have a dimension for devices: their shardings
@@ -45,8 +45,9 @@ def trip_function(entry: ir.Operation, symbol: str, sums: int) -> TripFunction:
     loop = without_invariants(Loop(loops[0]))
     counter, returned = counter_of(loop), list(terminator_of(block).operands)
     positions = [_position(loop, value) for value in returned]
-    carried = [i for i in range(len(loop.op.operands)) if i != counter]
-    require(counter is not None and sorted(positions) == carried, "the loop carries more than sums", loop.op)
+    arguments = [i for i, start in enumerate(loop.op.operands) if unconstrained(start) in list(block.arguments)]
+    known = sorted([*positions, *arguments, counter if counter is not None else -1])
+    require(known == [*range(len(loop.op.operands))], "the loop carries more than sums and arguments", loop.op)
     alone = all(next(loop.body.arguments[i].uses, None) is None for i in positions[: len(positions) - sums])
     require(alone, "a trip reads what the one before it has made", loop.op)
     packings = packings_of(loop)
@@ -77,7 +78,9 @@ def _outlined(
     entry: ir.Operation, loop: Loop, symbol: str, positions: Sequence[int], sums: Sequence[int]
 ) -> ir.Operation:
     block = entry.regions[0].blocks[0]
-    inputs = [*block.arguments, *(loop.body.arguments[i] for i in sums)]
+    taken = [unconstrained(start) for start in loop.op.operands]
+    now = [loop.body.arguments[taken.index(each)] if each in taken else each for each in block.arguments]
+    inputs = [*now, *(loop.body.arguments[i] for i in sums)]
     wanted = [loop.next_values.operands[i] for i in positions]
     before = [op.operation for op in block.operations]
     before = needed(before[: before.index(loop.op)], captured(loop.op))
@@ -90,7 +93,8 @@ def _outlined(
             function = ir.Operation.create(FUNCTION, attributes=attributes, regions=1)
         body = function.regions[0].blocks.append(*types)
         with ir.InsertionPoint(body):
-            copies = Copies(dict(zip(inputs, body.arguments, strict=True)))
+            given = dict(zip([*block.arguments, *inputs], [*body.arguments[: len(now)], *body.arguments], strict=True))
+            copies = Copies(given)
             copies.copy_all([*before, *ops])
             ir.Operation.create(RETURN, operands=[copies.of(value) for value in wanted])
     return function

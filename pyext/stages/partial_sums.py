@@ -83,20 +83,25 @@ def _unreduced(
 
 
 def _looped(cut: CutStep, program: StageProgram, sums: list[str], values: list[str]) -> Any:
-    """All trips of the function in one program, with the same arguments in each."""
+    """All trips of the function in one program. No argument is loop-invariant: each call has arrays of its own."""
     function, trips = cut.function(program), cut.manifest.counting.trips
     carried = [*values, *sums]
 
     def looped(*given: Any) -> list[Any]:
         def trip(state: Any) -> Any:
-            number, *before = state
-            now, others = dict(zip(carried, before, strict=True)), iter(given)
+            number, taken, before = state
+            now, others = dict(zip(carried, before, strict=True)), iter(taken)
             made = function(*[now[name] if name in sums else next(others) for name in program.arguments])
             new = dict(zip(program.results, made, strict=True))
-            return (number + 1, *[new[name] for name in carried])
+            return (
+                number + 1,
+                [~each if each.dtype == bool else -each for each in taken],
+                [new[name] for name in carried],
+            )
 
         zeros = [jnp.zeros(cut.shapes[name].shape, cut.shapes[name].dtype) for name in carried]
-        return list(jax.lax.while_loop(lambda state: state[0] < trips, trip, (jnp.int32(0), *zeros))[1:])
+        start = (jnp.int32(0), list(given), zeros)
+        return list(jax.lax.while_loop(lambda state: state[0] < trips, trip, start)[2])
 
     return looped
 

@@ -23,7 +23,7 @@ def piped(made: Program) -> Pipeline:
 @pytest.mark.parametrize("library", ["flax", "equinox"])
 @pytest.mark.parametrize(("dtype", "error"), [(jnp.float32, 1e-4), (jnp.bfloat16, 0.05)])
 def test_adamw_clipping_dropout_and_tied_embeddings(library: str, dtype: Any, error: float) -> None:
-    """The gradients' moments differ by less than `error` of the largest; in f32, gradients are reduced once."""
+    """The gradients' moments differ by less than `error` of the largest; f32 gradients are reduced once."""
     made = library_program(library, microbatches=MICROBATCHES, dtype=dtype)
     run = piped(made)
     want, got = jax.jit(made.step)(made.state, made.batch), run(run.place(made.state, made.batch), made.batch)
@@ -36,7 +36,7 @@ def test_adamw_clipping_dropout_and_tied_embeddings(library: str, dtype: Any, er
     np.testing.assert_allclose(got[1], want[1], rtol=error)
     np.testing.assert_array_equal(got[0][2], want[0][2])
     texts = {symbol: each.as_text() for (symbol, _), each in run.programs(made.state, made.batch).items()}
-    if dtype == jnp.float32:
+    if (library, dtype) != ("equinox", jnp.bfloat16):  # the tied gradient is added up in bf16 there: no sum per stage
         assert {symbol for symbol, text in texts.items() if "all-reduce" in text} == {"reduce_0", "reduce_1"}
 
 
