@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from paropt.markers import mark_gradient as mark_gradient
     from paropt.modules.module_io import optimize as optimize
     from paropt.pipeline import pipeline as pipeline
+    from paropt.plan import plan as plan
     from paropt.policies import policies as policies
     from paropt.reports import json_form as report_json  # noqa: F401  its name differs from the file's
 
@@ -37,6 +38,7 @@ _MODULE_OF = {
     "mark_gradient": "paropt.markers",
     "optimize": "paropt.modules.module_io",
     "pipeline": "paropt.pipeline",
+    "plan": "paropt.plan",
     "policies": "paropt.policies",
     "remarks": "paropt.jit",
 }

@@ -105,7 +105,7 @@ def parse(text: str, name: str) -> Rules:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise RuleError(f"{name}: {error}") from error
-    _require_keys(tables, ("axes", "rule"), name)
+    _require_keys(tables, ("axes", "rule", "plan"), name)  # `plan` is what paropt.plan adds
     axes, rules = tables.get("axes", {}), tables.get("rule", [])
     if not isinstance(axes, dict) or not isinstance(rules, list):
         raise RuleError(f"{name}: expected a table [axes] and tables [[rule]]")

@@ -16,13 +16,13 @@ from paropt.costs.machines import WITHIN, CostError, Link, Machine
 
 
 class Step(NamedTuple):
-    """One level of a group: so many members are joined by this link."""
+    """One level of a group: so many are joined by this link."""
 
     link: Link
     members: int
 
 
-Route = tuple[Step, ...]  # inner first; the counts multiply to the size of the group
+Route = tuple[Step, ...]  # inner first; the members multiply to the size of the group
 
 
 class Unit(NamedTuple):
@@ -44,7 +44,7 @@ class Cluster:
     units: tuple[Unit, ...]
 
     def route(self, groups: Iterable[Sequence[int]]) -> Route:
-        """How the largest-spanning of `groups`, of device positions, is joined: a count for each link, inner first.
+        """How the largest-spanning of `groups`, of device positions, is joined, link by link, inner first.
 
         Groups that a level cuts into unequal parts count with the largest part, so a route may have more members.
         """

@@ -1,1 +1,1 @@
-"""Plans for a step and a cluster: which mesh axes shard which arrays."""
+"""Plans: candidates for shardings, meshes and policies, compiled for a target, and the best of them."""

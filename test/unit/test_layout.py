@@ -38,6 +38,7 @@ LAYERS = {
             "planning",
             "hook",
             "stages",
+            "planning",
             PUBLIC,
         ),
         *("command", "cli"),

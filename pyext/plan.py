@@ -1,0 +1,172 @@
+"""`paropt.plan`: mesh, shardings and policy for a step and a cluster, chosen by compiling (docs/planning.md)."""
+
+import tempfile
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from paropt.base.wording import counted, size_text
+from paropt.clusters import targets
+from paropt.clusters.device_memory import MemoryBudget, memory_budget_of, read_budget
+from paropt.clusters.targets import Target
+from paropt.costs.machines import read_table
+from paropt.hook.rewriting import run
+from paropt.passes.support.pipeline import Pipeline
+from paropt.planning import plan_files
+from paropt.planning.candidates import Candidate, shardings_only, templates
+from paropt.planning.ranking import fits, infeasible, ranked, table
+from paropt.planning.search import Judged, Search, to_terminal
+from paropt.planning.sharded_programs import PlanError, lowered_without_mesh, on_mesh, specs_of
+
+__all__ = ["Plan", "PlanError", "plan"]
+
+
+@dataclass(frozen=True, repr=False)
+class Plan:
+    """Shardings, a mesh and a policy for a step. `str` of it is the ranking that it won."""
+
+    target: str
+    candidate: Candidate  # the best
+    ranking: tuple[Judged, ...] = ()  # all, the best first; empty for a plan that was loaded
+    memory: int | None = None  # the budget, bytes per device
+    skipped: int = 0  # candidates for which there was no time
+
+    def save(self, path: str | Path) -> None:
+        """Writes the plan as TOML, to be read, edited, and loaded: it is a rules file of annotate-shardings."""
+        Path(path).write_text(plan_files.dumps(self.candidate, self.target), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Plan":
+        """The plan in a file. Raises PlanError."""
+        candidate, target = plan_files.read(path)
+        return cls(target, candidate)
+
+    def mesh(self, devices: Sequence[Any] | None = None) -> Any:
+        """The `jax.sharding.Mesh`, of `devices` in their order (default: those of this process). Raises PlanError."""
+        import jax
+        import numpy as np
+
+        found = jax.devices() if devices is None else list(devices)
+        if len(found) != self.candidate.mesh.size:
+            raise PlanError(
+                f"the plan is for {self.candidate.mesh.size} devices ({self.candidate.mesh}), not {len(found)}"
+            )
+        names, sizes = zip(*self.candidate.mesh.axes, strict=True)
+        kinds = (jax.sharding.AxisType.Auto,) * len(names)
+        return jax.sharding.Mesh(np.array(found).reshape(sizes), names, axis_types=kinds)
+
+    def shardings(self, step: Any, *args: Any, devices: Sequence[Any] | None = None) -> tuple[Any, ...]:
+        """The sharding of each array in the arguments of `step`, as trees like these. Raises PlanError."""
+        import jax
+
+        mesh = self.mesh(devices)
+        lowered = on_mesh(lowered_without_mesh(step, args, targets.get(f"cpu:{mesh.size}")), self.candidate.mesh)
+        with tempfile.TemporaryDirectory() as folder:
+            rules = Path(folder) / "plan.toml"
+            rules.write_text(self.candidate.rules, encoding="utf-8")
+            run(Pipeline.parse(shardings_only(str(rules))), lowered.compiler_ir(), ())
+        found = [jax.sharding.NamedSharding(mesh, spec) for spec in specs_of(lowered)]
+        return jax.tree.unflatten(jax.tree.structure(tuple(args)), found)
+
+    def jit(self, step: Any, **options: Any) -> Callable[..., Any]:
+        """`paropt.jit` of `step` with the plan. Arguments are placed by it, wherever they are."""
+        return _Planned(self, step, options)
+
+    def __repr__(self) -> str:
+        return f"<Plan for {self.target}: {self.candidate}>"
+
+    def __str__(self) -> str:
+        if not self.ranking:
+            return f"plan for {self.target}: {self.candidate}"
+        budget = f", {size_text(self.memory)} allowed" if self.memory is not None else ""
+        more = f"\nno time for {counted(self.skipped, 'more candidate')}" if self.skipped else ""
+        title = f"candidates for {self.target}, compiled; per device and step{budget}; times are estimated"
+        return f"{title}\n{table(self.ranking, self.memory)}{more}"
+
+
+class _Planned:
+    """A step under a plan: compiled once for each structure of arguments."""
+
+    def __init__(self, plan: Plan, step: Any, options: dict[str, Any]) -> None:
+        self._plan, self._step, self._options = plan, step, options
+        self._jitted: dict[Any, tuple[Any, Any]] = {}
+        folder = tempfile.TemporaryDirectory(prefix="paropt-plan-")
+        weakref.finalize(self, folder.cleanup)
+        self._rules = Path(folder.name) / "plan.toml"
+        self._rules.write_text(plan.candidate.rules, encoding="utf-8")
+
+    def __call__(self, *args: Any) -> Any:
+        import jax
+
+        jitted, shardings = self._of(args)
+        return jitted(*jax.device_put(args, shardings))
+
+    def lower(self, *args: Any) -> Any:
+        """As that of `paropt.jit`."""
+        import jax
+
+        jitted, shardings = self._of(args)
+        return jitted.lower(*jax.tree.map(_placed, args, shardings))
+
+    def _of(self, args: tuple[Any, ...]) -> tuple[Any, Any]:
+        import jax
+
+        from paropt.jit import jit
+
+        key = tuple((jax.numpy.shape(leaf), str(leaf.dtype)) for leaf in jax.tree.leaves(args))
+        key = (jax.tree.structure(args), key)
+        if key not in self._jitted:
+            shardings = self._plan.shardings(self._step, *args)
+            passes = self._plan.candidate.passes(str(self._rules))
+            self._jitted[key] = jit(self._step, passes=passes, in_shardings=shardings, **self._options), shardings
+        return self._jitted[key]
+
+
+def _placed(leaf: Any, sharding: Any) -> Any:
+    import jax
+
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
+
+
+def plan(
+    step: Any,
+    /,
+    *args: Any,
+    target: str | Target,
+    memory: MemoryBudget = None,
+    seconds: float = 600.0,
+    candidates: Iterable[Candidate] | None = None,
+    costs: str | Path | None = None,
+    progress: Callable[[str], None] = to_terminal,
+) -> Plan:
+    """The fastest shardings, mesh and policy for `step` on `target` that fit, of candidates that are compiled for it.
+
+    `step` is a function, or `jax.jit` of one, that names no mesh; `args` are arrays or `jax.ShapeDtypeStruct`, wherever
+    they are. `memory` is what the program may take per device, as 60 << 30, "60GiB" or "auto". Candidates are those of
+    the templates; `candidates` replaces them. After `seconds` no more are compiled, and the best so far counts.
+    Times are estimated from the schedules of the executables, with the figures of the library or those in `costs`, a
+    TOML file: docs/costs.md.
+
+    Raises PlanError when nothing fits, TargetError for an unknown target, CostError for wrong figures, ValueError for a
+    wrong budget: all before anything is compiled but the first.
+    """
+    asked = read_budget(memory)
+    figures = read_table(costs)
+    found = targets.get(target) if isinstance(target, str) else target
+    found.require_compiler()
+    from paropt.costs.clusters import cluster_of
+
+    devices = cluster_of(found, figures).size
+    budget = None if asked is None else memory_budget_of(asked, found.devices)
+    search = Search(lowered_without_mesh(step, args, found), found, figures, seconds, progress)
+    proposed = templates(devices) if candidates is None else candidates
+    judged = ranked(search.run(proposed), budget)
+    if not judged or judged[0].audit is None:
+        why = f": {judged[0].problem}" if judged else ""
+        raise PlanError(f"plan: no candidate compiles for {found.name}{why}")
+    if not fits(judged[0], budget):
+        assert budget is not None
+        raise PlanError(infeasible(judged, budget))
+    return Plan(found.name, judged[0].candidate, tuple(judged), budget, search.skipped)

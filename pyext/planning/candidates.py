@@ -1,0 +1,104 @@
+"""Candidates of a plan: rules, a mesh and a policy each. Here those of the templates that people write by hand.
+
+A candidate is data, whoever proposes it: its rules are text as docs/sharding-rules.md describes it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from paropt.passes.state.rule_presets import PRESETS
+
+ALONE = ""  # the policy of XLA: no pass moves a reduction
+
+# Sums and parameters that are sharded can be held whole, at the price of memory; others have one best way.
+_OF_WHOLE = ("keep-shards", ALONE)
+_OF_SHARDED = ("keep-shards", "gather", "once", ALONE)
+
+# Megatron's cuts over `model` on top of HSDP's. Without `replica` in the mesh it is FSDP on top of Megatron.
+_COLUMNS = r"(^|/)(qkv|query|key|value|[qkv](_proj)?|w[qkv]|(up|gate)(_proj)?|wi|w1|fc1|c_fc|c_attn)(/kernel)?$"
+_ROWS = r"(^|/)(out|o_proj|out_proj|wo|down|down_proj|w2|fc2|c_proj)(/kernel)?$"
+_HYBRID_AXES = """[axes]
+examples = ["replica?", "data"]
+shards = ["data"]
+optimizer = ["data", "replica?"]
+"""
+_BATCH = '\n[[rule]]\nrole = "batch"\nexamples = "examples"\n'
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """Named axes of all devices of the target, in their order: the last axis joins neighbours."""
+
+    axes: tuple[tuple[str, int], ...]
+
+    @property
+    def size(self) -> int:
+        return prod(size for _, size in self.axes)
+
+    def __str__(self) -> str:
+        return " x ".join(f"{name}={size}" for name, size in self.axes)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What is compiled and judged."""
+
+    name: str  # of the template, or of who proposes it
+    mesh: Mesh
+    rules: str  # TOML
+    policy: str  # of grad-sync; ALONE: XLA alone
+
+    def __str__(self) -> str:
+        return f"{self.name}, {self.mesh}, {f'policy={self.policy}' if self.policy else 'XLA alone'}"
+
+    def passes(self, rules_file: str) -> str:
+        """The pipeline that applies it, with the rules in a file."""
+        return f"{shardings_only(rules_file)}{f',grad-sync{{policy={self.policy}}}' if self.policy else ''}"
+
+
+def shardings_only(rules_file: str) -> str:
+    """The pipeline that shards, and leaves reductions as they are."""
+    return f"inline-calls,annotate-shardings{{rules={rules_file}}}"
+
+
+def templates(devices: int) -> list[Candidate]:
+    """dp, zero1, fsdp, tp, dp x tp, hsdp, hsdp x tp over the meshes that factor `devices`, each with its policies.
+
+    The default policy of all comes first: a search that ends early has seen each template.
+    """
+    return sorted(_templates(devices), key=lambda candidate: _OF_SHARDED.index(candidate.policy))
+
+
+def _templates(devices: int) -> Iterator[Candidate]:
+    over_all = Mesh((("data", devices),))
+    for name in ("dp", "zero1", "fsdp"):
+        yield from _with_policies(name, over_all, PRESETS[name])
+    pairs = [(outer, devices // outer) for outer in range(2, devices) if devices % outer == 0]
+    for replica, data in pairs:
+        yield from _with_policies("hsdp", Mesh((("replica", replica), ("data", data))), PRESETS["hsdp"])
+    if devices > 1:
+        yield from _with_policies("tp", Mesh((("data", 1), ("model", devices))), PRESETS["tp"])
+    for data, model in pairs:
+        yield from _with_policies("dp x tp", Mesh((("data", data), ("model", model))), PRESETS["tp"])
+        yield from _with_policies("fsdp x tp", Mesh((("data", data), ("model", model))), _hybrid_with_tensor())
+    for replica, rest in pairs:
+        for data in (data for data in range(2, rest) if rest % data == 0):
+            mesh = Mesh((("replica", replica), ("data", data), ("model", rest // data)))
+            yield from _with_policies("hsdp x tp", mesh, _hybrid_with_tensor())
+
+
+def _with_policies(name: str, mesh: Mesh, rules: str) -> Iterator[Candidate]:
+    policies = _OF_WHOLE if name in ("dp", "zero1", "tp", "dp x tp") else _OF_SHARDED
+    return (Candidate(name, mesh, rules, policy) for policy in policies)
+
+
+def _hybrid_with_tensor() -> str:
+    """The rules of HSDP with Megatron's matrices cut over `model` as well."""
+    rules = [_HYBRID_AXES, _BATCH]
+    for role, axes in (("parameter", "shards"), ("gradient", "shards"), ("optimizer", "optimizer")):
+        gather = 'gather = "shards"\n' if role == "parameter" else ""
+        for pattern, cut in ((_COLUMNS, f'["...", "{axes}", "model"]'), (_ROWS, f'["...", "model", "{axes}"]')):
+            rules.append(f"[[rule]]\nregex = '{pattern}'\nrole = \"{role}\"\nmin_rank = 2\nshard = {cut}\n{gather}")
+        rules.append(f'[[rule]]\nrole = "{role}"\nlargest = "{axes}"\n{gather}')
+    return "\n".join(rules)

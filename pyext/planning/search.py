@@ -1,0 +1,151 @@
+"""The search of a plan: candidates are compiled for the target, counted, and timed by the cost model."""
+
+import hashlib
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from paropt.clusters.targets import Target, TargetError
+from paropt.costs.machines import Machine
+from paropt.hook.lowering import donated_of, platform_of
+from paropt.hook.rewriting import run
+from paropt.modules.modules import bytecode_of
+from paropt.passes.support.pipeline import Pipeline, PipelineError
+from paropt.planning.candidates import Candidate, shardings_only
+from paropt.planning.sharded_programs import on_mesh
+from paropt.reports.target_audits import audit_on
+from paropt.reports.totals import Audit
+from paropt.verify.verification import differences
+
+_REMEMBERED = 256  # executables, of this process: a plan for another budget compiles nothing anew
+
+
+class Judged(NamedTuple):
+    """A candidate, and what became of it."""
+
+    candidate: Candidate
+    audit: Audit | None  # None where there is no executable, or it would compute something else
+    problem: str = ""  # why, in one line
+
+    @property
+    def seconds(self) -> float:
+        assert self.audit is not None and self.audit.estimate is not None
+        return self.audit.estimate.seconds
+
+    @property
+    def peak_memory(self) -> int:
+        assert self.audit is not None
+        return self.audit.peak_memory or 0
+
+
+@dataclass
+class Search:
+    """Compiles candidates side by side, each in a process of its own, until the time is up."""
+
+    lowered: Any  # without a mesh
+    target: Target
+    costs: Mapping[str, Machine]
+    seconds: float  # to start compilations in
+    progress: Callable[[str], None]
+    skipped: int = 0
+    _started: float = field(default_factory=time.monotonic)
+
+    def run(self, candidates: Iterable[Candidate]) -> list[Judged]:
+        """All candidates that there is time for, in their order; at least one."""
+        found: list[Judged] = []
+        waiting = list(candidates)
+        with ThreadPoolExecutor(max(1, os.cpu_count() or 1)) as pool, tempfile.TemporaryDirectory() as folder:
+            jobs: list[Future[Judged]] = []
+            for number, candidate in enumerate(waiting):
+                if found and time.monotonic() - self._started > self.seconds:
+                    self.skipped = len(waiting) - number
+                    break
+                jobs.append(self._submit(pool, candidate, Path(folder)))
+                if len(jobs) > (os.cpu_count() or 1):
+                    found.append(self._result(jobs.pop(0), len(found) + 1, len(waiting)))
+            found += [self._result(job, len(found) + i, len(waiting)) for i, job in enumerate(jobs, 1)]
+        return found
+
+    def _result(self, job: "Future[Judged]", number: int, count: int) -> Judged:
+        judged = job.result()
+        self.progress(f"plan: {number} of {count} candidates for {self.target.name}: {judged.candidate}")
+        return judged
+
+    def _submit(self, pool: ThreadPoolExecutor, candidate: Candidate, folder: Path) -> "Future[Judged]":
+        """Runs the passes here; MLIR's contexts are no matter for several threads. Compiles in the pool."""
+        rules = folder / f"{hashlib.sha256(candidate.rules.encode()).hexdigest()[:16]}.toml"
+        rules.write_text(candidate.rules, encoding="utf-8")
+        try:
+            before = self._rewritten(candidate, shardings_only(str(rules)))
+            after = self._rewritten(candidate, candidate.passes(str(rules)))
+        except PipelineError as error:
+            return pool.submit(Judged, candidate, None, str(error).replace(str(rules), "rules"))
+        alone, own = bytecode_of(before.compiler_ir()), bytecode_of(after.compiler_ir())
+        return pool.submit(self._judged, candidate, alone, own)
+
+    def _rewritten(self, candidate: Candidate, passes: str) -> Any:
+        made = on_mesh(self.lowered, candidate.mesh)
+        pipeline = Pipeline.parse(passes).on(platform_of([self.target.platform]))
+        run(pipeline, made.compiler_ir(), donated_of(made))
+        return made
+
+    def _judged(self, candidate: Candidate, alone: bytes, own: bytes) -> Judged:
+        try:
+            audit = self._audit(own)
+            if alone != own:
+                wrong = _differences(alone, own, audit, self._audit(alone))
+                if wrong:
+                    return Judged(candidate, None, f"results would be wrong: {wrong[0]}")
+        except TargetError as error:
+            return Judged(candidate, None, str(error))
+        if audit.peak_memory is None:
+            return Judged(candidate, None, f"{self.target.name} does not tell how much memory a program takes")
+        return Judged(candidate, audit)
+
+    def _audit(self, module: bytes) -> Audit:
+        """The audit of the executable. Of equal modules one is compiled, whatever candidate they are of."""
+        key = hashlib.sha256(repr((self.target.name, sorted(self.costs.items()))).encode() + module).hexdigest()
+        with _LOCK:
+            job = _CACHE.get(key)
+            is_ours = job is None
+            if job is None:
+                job = _CACHE[key] = Future()
+                while len(_CACHE) > _REMEMBERED:
+                    _CACHE.popitem(last=False)
+        if is_ours:
+            try:
+                job.set_result(audit_on(self.target, _parsed(module), self.costs))
+            except BaseException as error:
+                job.set_exception(error)
+        return job.result()
+
+
+_CACHE: "OrderedDict[str, Future[Audit]]" = OrderedDict()
+_LOCK = threading.Lock()
+
+
+def _parsed(module: bytes) -> Any:
+    from jaxlib.mlir import ir
+
+    from paropt.passes.support.context import make_context
+
+    return ir.Module.parse(module, make_context())
+
+
+def _differences(alone: bytes, own: bytes, audit: Audit, audit_alone: Audit) -> list[str]:
+    before, after = _parsed(alone), _parsed(own)
+    return differences(before.operation, after.operation, audit.collectives, audit_alone.collectives)
+
+
+def to_terminal(line: str) -> None:
+    """Progress for somebody who watches; nothing for a file or a pipe."""
+    if sys.stderr.isatty():
+        print(line, file=sys.stderr)

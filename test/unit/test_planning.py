@@ -1,0 +1,166 @@
+"""Plans: candidates, their ranking, budgets, files, and steps that run under a plan."""
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from programs import models
+from programs.program import Sizes
+
+import paropt
+from paropt.base.wording import size_text
+from paropt.clusters.targets import TargetError
+from paropt.passes.state.role_rules import parse
+from paropt.plan import Plan, PlanError
+from paropt.planning.candidates import Candidate, Mesh, templates
+
+MODEL = models.split_mlp(Sizes(width=32, layers=1, micro_batches=2, examples=16))
+PARAMETERS = sum(leaf.nbytes for leaf in jax.tree.leaves(MODEL.parameters))
+
+
+def step(state: Any, *batches: jax.Array) -> Any:
+    """Nothing in it knows of a mesh."""
+
+    def body(total: Any, batch: Any) -> Any:
+        loss, gradients = jax.value_and_grad(MODEL.loss)(state, *batch)
+        return jax.tree.map(jnp.add, total, gradients), loss
+
+    total, losses = jax.lax.scan(body, jax.tree.map(jnp.zeros_like, state), batches)
+    return jax.tree.map(lambda p, g: p - 0.125 * g, state, total), losses
+
+
+ARGS = (jax.tree.map(np.asarray, MODEL.parameters), *map(np.asarray, MODEL.batches))
+
+
+def chosen(*names: str, policy: str = "keep-shards") -> list[Candidate]:
+    return [c for c in templates(8) if c.name in names and c.policy == policy and c.mesh.axes[0][1] in (1, 2, 8)]
+
+
+@pytest.fixture(scope="module")
+def found() -> Plan:
+    return paropt.plan(step, *ARGS, target="cpu:8", candidates=chosen("dp", "fsdp"))
+
+
+def test_templates_are_over_all_devices_and_their_rules_can_be_read() -> None:
+    made = templates(8)
+    assert {c.name for c in made} == {"dp", "zero1", "fsdp", "hsdp", "tp", "dp x tp", "fsdp x tp", "hsdp x tp"}
+    assert all(c.mesh.size == 8 for c in made)
+    assert all(parse(c.rules, c.name).rules for c in made)
+    assert len(set(made)) == len(made)
+    names = [c.name for c in made if c.policy == "keep-shards"]
+    assert [c.name for c in made[: len(names)]] == names, "the default policy of all comes first"
+
+
+@pytest.mark.parametrize("devices", [1, 2, 6])
+def test_templates_of_other_numbers_of_devices(devices: int) -> None:
+    assert {c.mesh.size for c in templates(devices)} == {devices}
+
+
+def test_the_fastest_that_fits_wins(found: Plan) -> None:
+    times = [judged.seconds for judged in found.ranking]
+    assert times == sorted(times) and found.candidate == found.ranking[0].candidate
+    text = str(found)
+    assert text.count("<- best") == 1 and "x the time: " in text and "dp" in text and "fsdp" in text
+
+
+def test_a_budget_excludes_what_takes_more(found: Plan) -> None:
+    """All was compiled before: the second plan reads the cache."""
+    peaks = {judged.candidate.name: judged.peak_memory for judged in found.ranking}
+    smallest = min(peaks, key=lambda name: peaks[name])
+    limited = paropt.plan(step, *ARGS, target="cpu:8", candidates=chosen("dp", "fsdp"), memory=peaks[smallest])
+    assert limited.candidate.name == smallest
+    assert "over the memory budget" in str(limited)
+
+
+def test_a_budget_that_nothing_fits_is_one_line_that_says_by_how_much(found: Plan) -> None:
+    smallest = min(judged.peak_memory for judged in found.ranking)
+    with pytest.raises(
+        PlanError, match=r"^plan: no candidate fits 100 B: the smallest \(.*\) takes .*more; .* would help$"
+    ) as error:
+        paropt.plan(step, *ARGS, target="cpu:8", candidates=chosen("dp", "fsdp"), memory=100)
+    assert size_text(smallest - 100) in str(error.value)
+
+
+def test_a_saved_plan_can_be_loaded_and_used_as_rules(found: Plan, tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    found.save(path)
+    loaded = Plan.load(path)
+    assert (loaded.candidate.mesh, loaded.candidate.policy, loaded.target) == (
+        found.candidate.mesh,
+        found.candidate.policy,
+        "cpu:8",
+    )
+    assert parse(loaded.candidate.rules, "plan").rules == parse(found.candidate.rules, "plan").rules
+    assert str(loaded).startswith("plan for cpu:8: ")
+    assert loaded.shardings(step, *ARGS) == found.shardings(step, *ARGS)
+
+
+def test_rules_say_where_arguments_are() -> None:
+    (fsdp,) = chosen("fsdp")
+    state, *batches = Plan("cpu:8", fsdp).shardings(step, *ARGS)
+    assert all("data" in str(sharding.spec) for sharding in jax.tree.leaves(state))
+    assert all(not sharding.spec[0] and "data" in str(sharding.spec[1]) for sharding in batches)
+
+
+@pytest.mark.parametrize("name", ["dp", "fsdp", "fsdp x tp"])
+def test_a_step_under_a_plan_computes_the_same(name: str) -> None:
+    want = jax.jit(step)(*ARGS)
+    candidate = chosen(name)[0]
+    got = Plan("cpu:8", candidate).jit(step)(*ARGS)
+    for g, w in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        np.testing.assert_allclose(np.asarray(g), np.asarray(w), rtol=1e-4, atol=1e-4)
+
+
+def test_no_time_still_gives_the_first_candidates() -> None:
+    given = chosen("dp", "fsdp", "zero1", "tp", "hsdp")
+    limited = paropt.plan(step, *ARGS, target="cpu:8", candidates=given, seconds=0)
+    assert 1 <= len(limited.ranking) < len(given)
+    assert limited.skipped == len(given) - len(limited.ranking) and "no time for" in str(limited)
+
+
+def test_a_candidate_with_wrong_rules_loses_and_says_why(found: Plan) -> None:
+    wrong = Candidate("mine", Mesh((("data", 8),)), '[[rule]]\nrole = "state"\nlargest = "model"\n', "")
+    both = paropt.plan(step, *ARGS, target="cpu:8", candidates=[wrong, *chosen("dp")])
+    assert both.candidate.name == "dp"
+    assert "the mesh has no axis `model`" in str(both)
+    with pytest.raises(PlanError, match=r"plan: no candidate compiles for cpu:8: .*no axis `model`"):
+        paropt.plan(step, *ARGS, target="cpu:8", candidates=[wrong])
+
+
+def test_mistakes_are_one_line() -> None:
+    with pytest.raises(TargetError, match="no target `cup:8`"):
+        paropt.plan(step, *ARGS, target="cup:8")
+    with pytest.raises(ValueError, match="memory_budget='80 apples'"):
+        paropt.plan(step, *ARGS, target="cpu:8", memory="80 apples")
+    mesh = jax.make_mesh((8,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
+    named = jax.jit(step, in_shardings=jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec()))
+    with pytest.raises(PlanError, match="the step names a mesh itself"):
+        paropt.plan(named, *ARGS, target="cpu:8")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[plan", "plan.toml: "),
+        ('[[rule]]\nrole = "state"\nwhole = true', "it has no table [plan]"),
+        ('[plan]\nname = "a"\ntarget = "cpu:8"\npolicy = ""', "plan.toml, plan: `mesh` is missing"),
+        (
+            '[plan]\nname = "a"\ntarget = "cpu:8"\npolicy = ""\nmesh = { data = 0 }',
+            "mesh, data: expected a number of devices, found `0`",
+        ),
+        ('[[rule]]\nrole = "stat"\nwhole = true\n[plan]', "no role called `stat`"),
+    ],
+)
+def test_a_wrong_plan_file_is_one_line_that_says_where(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text(text)
+    with pytest.raises(PlanError) as error:
+        Plan.load(tmp_path / "plan.toml")
+    assert message in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_plan_for_other_devices_is_one_line() -> None:
+    with pytest.raises(PlanError, match=r"the plan is for 4 devices \(data=4\), not 8"):
+        Plan("cpu:4", Candidate("dp", Mesh((("data", 4),)), "", "")).mesh()
