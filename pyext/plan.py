@@ -115,8 +115,8 @@ class _Planned:
 
         from paropt.jit import jit
 
-        key = tuple((jax.numpy.shape(leaf), str(leaf.dtype)) for leaf in jax.tree.leaves(args))
-        key = (jax.tree.structure(args), key)
+        types = tuple((jax.numpy.shape(leaf), str(leaf.dtype)) for leaf in jax.tree.leaves(args))
+        key = jax.tree.structure(args), types
         if key not in self._jitted:
             shardings = self._plan.shardings(self._step, *args)
             passes = self._plan.candidate.passes(str(self._rules))

@@ -105,7 +105,7 @@ class _Run:
     total: _Total = field(default_factory=_Total)
     clock: float = 0.0
     links_free: float = 0.0
-    in_flight: dict[str, tuple[float, float]] = field(default_factory=dict)  # when it ends, how long it takes
+    in_flight: dict[str, tuple[float, float]] = field(default_factory=dict)  # when it begins, how long it takes
 
     def compute(self, seconds: float) -> None:
         self.clock += seconds
@@ -117,18 +117,22 @@ class _Run:
         self.clock += total.seconds
 
     def start(self, name: str, seconds: float) -> None:
-        self.links_free = max(self.clock, self.links_free) + seconds
-        self.in_flight[name] = self.links_free, seconds
+        begin = max(self.clock, self.links_free)
+        self.links_free = begin + seconds
+        self.in_flight[name] = begin, seconds
         self.total.communication += seconds
 
     def wait(self, name: str) -> None:
-        """Until the collective has ended; of its time, what the clock does not wait for is hidden."""
+        """Until the collective has ended; of its time, what the clock does not wait for is hidden.
+
+        Waiting for the links, too, is time of the collective that has them: its own wait will be as much shorter.
+        """
         if name not in self.in_flight:
             return
-        done, seconds = self.in_flight.pop(name)
-        waited = max(0.0, done - self.clock)
+        begin, seconds = self.in_flight.pop(name)
+        waited = begin - self.clock + seconds if self.clock <= begin else max(0.0, begin + seconds - self.clock)
         self.clock += waited
-        self.total.hidden += max(0.0, seconds - waited)  # it may wait for an earlier one, too
+        self.total.hidden += seconds - waited
 
     def finish(self) -> _Total:
         for name in list(self.in_flight):

@@ -59,7 +59,7 @@ def on_mesh(lowered: Any, mesh: Mesh) -> Any:
 
 def _main(module: ir.Module) -> Any:
     functions = [op for op in module.body.operations if op.operation.name == "func.func"]
-    return next(op for op in functions if op.attributes["sym_name"].value == "main")
+    return next(op for op in functions if ir.StringAttr(op.attributes["sym_name"]).value == "main")
 
 
 def _donate(main: Any) -> None:

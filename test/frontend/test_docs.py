@@ -37,6 +37,7 @@ NOT_RUN = {
 }
 # Pages that are run elsewhere.
 RUN_ELSEWHERE = {
+    "docs/planning.md": "test/unit/test_planning.py plans, saves, loads and runs, with fewer candidates",
     "docs/accumulate.md": "test/numeric/test_accumulate.py, with a model of its own",
     "docs/gallery.md": "tools/gallery.py, which takes the lines from the programs that it measures",
 }

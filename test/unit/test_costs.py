@@ -261,6 +261,17 @@ def test_two_collectives_share_the_links() -> None:
     assert (found.communication, found.seconds) == pytest.approx((2 * REDUCE, 2 * REDUCE))
 
 
+def test_the_later_of_two_may_be_awaited_first() -> None:
+    found = scheduled(
+        f"%s = f32[200] all-reduce-start(%x), {GROUPS}",
+        f"%t = f32[200] all-reduce-start(%x), {GROUPS}",
+        "%n = f32[2] negate(%y)",
+        "%e = f32[200] all-reduce-done(%t)",
+        "ROOT %d = f32[200] all-reduce-done(%s)",
+    )
+    assert (found.hidden, found.seconds) == pytest.approx((16, 2 * REDUCE))
+
+
 LOOP = """
 %body (p: f32[2]) -> f32[2] {
   %p = f32[2] parameter(0)

@@ -114,6 +114,14 @@ def test_a_step_under_a_plan_computes_the_same(name: str) -> None:
         np.testing.assert_allclose(np.asarray(g), np.asarray(w), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize(("target", "link"), [("tpu:v5e:2x4", "v5e"), ("gpu:h100:1x1x8", "h100")])
+def test_plans_for_devices_that_are_not_here(target: str, link: str) -> None:
+    paropt.targets.get(target).require_compiler()
+    made = paropt.plan(step, *ARGS, target=target, candidates=chosen("dp", "fsdp"))
+    assert {judged.candidate.name for judged in made.ranking if judged.audit is not None} == {"dp", "fsdp"}
+    assert link in made.target and made.ranking[0].seconds <= made.ranking[1].seconds
+
+
 def test_no_time_still_gives_the_first_candidates() -> None:
     given = chosen("dp", "fsdp", "zero1", "tp", "hsdp")
     limited = paropt.plan(step, *ARGS, target="cpu:8", candidates=given, seconds=0)
