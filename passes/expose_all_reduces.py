@@ -368,7 +368,7 @@ def _choose(
 
 def _over_kept(producer: Producer, kept: frozenset[str]) -> Reduction:
     """The reduction over the axes `kept`, which is in each iteration: over the others the shards are summed once."""
-    return global_reduction(producer.mesh, [axis for axis in producer.axes if names_of([axis]) & kept])
+    return global_reduction(producer.mesh, tuple(axis for axis in producer.axes if axis.name in kept))
 
 
 def _kept(producer: Producer, split: frozenset[Axis], policy: PolicyName) -> frozenset[str]:

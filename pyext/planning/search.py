@@ -17,7 +17,7 @@ from paropt.clusters.targets import Target, TargetError
 from paropt.costs.machines import Machine
 from paropt.hook.lowering import donated_of, platform_of
 from paropt.hook.rewriting import run
-from paropt.modules.modules import bytecode_of
+from paropt.modules.module_io import bytecode_of
 from paropt.passes.support.pipeline import Pipeline, PipelineError
 from paropt.planning.candidates import Candidate, shardings_only
 from paropt.planning.sharded_programs import on_mesh

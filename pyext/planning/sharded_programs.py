@@ -8,7 +8,7 @@ from jaxlib.mlir import ir
 
 from paropt.clusters.targets import Target
 from paropt.hook.lowering import is_foreign, with_module
-from paropt.modules.modules import bytecode_of
+from paropt.modules.module_io import bytecode_of
 from paropt.passes.sharding.meshes import has_mesh
 from paropt.passes.sharding.shardings import SHARDING, read_sharding
 from paropt.planning.candidates import Mesh
@@ -86,5 +86,5 @@ def specs_of(lowered: Any) -> list[Any]:
     for number, attributes in zip(kept, main.attributes["arg_attrs"], strict=True):
         if SHARDING in attributes:
             dimensions = read_sharding(attributes[SHARDING]).dimensions
-            specs[number] = jax.sharding.PartitionSpec(*(tuple(a.strip('"') for a in axes) for axes in dimensions))
+            specs[number] = jax.sharding.PartitionSpec(*(tuple(axis.name for axis in axes) for axes in dimensions))
     return specs
