@@ -8,7 +8,7 @@ from jaxlib.mlir import ir
 
 from paropt.passes.dataflow.unreduced import Unreduced, merged
 from paropt.passes.dataflow.xla_tracking import UNEQUAL_PARTS
-from paropt.passes.deferral.plan import forget_taken
+from paropt.passes.deferral.holding_plan import forget_taken
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.control_flow import predecessors
 from paropt.passes.ir.op_table import is_tracked_on_condition

@@ -8,7 +8,7 @@ from typing import Annotated
 from jaxlib.mlir import ir
 
 from paropt.passes.defer_sync import defer_sync
-from paropt.passes.deferral.plan import Trade, held_by, saved_by, taken_in, taken_of
+from paropt.passes.deferral.holding_plan import Trade, held_by, saved_by, taken_in, taken_of
 from paropt.passes.deferral.policy import HOLDS_PARAMETERS, Policy, PolicyName
 from paropt.passes.expose_all_reduces import expose_all_reduces
 from paropt.passes.ir.constants import BARRIER

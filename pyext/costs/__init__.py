@@ -8,7 +8,7 @@ print(estimate(hlo, cluster).seconds)
 """
 
 from paropt.costs.clusters import Cluster, Route, cluster_of
-from paropt.costs.collectives import collective_seconds
+from paropt.costs.collective_times import collective_seconds
 from paropt.costs.machines import CostError, Link, Machine, read_table
 from paropt.costs.step_time import Estimate, OpTime, estimate
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from paropt.costs.clusters import Cluster
-from paropt.costs.collectives import collective_seconds
+from paropt.costs.collective_times import collective_seconds
 from paropt.costs.machines import CostError
 from paropt.costs.operations import Work, work_of
 from paropt.hlo import parser as hlo

@@ -11,7 +11,7 @@ import pytest
 from paropt.clusters import targets
 from paropt.costs import CostError, Estimate, cluster_of, collective_seconds, estimate, read_table
 from paropt.costs.clusters import Cluster, Step, Unit
-from paropt.costs.collectives import collective_seconds as seconds_of
+from paropt.costs.collective_times import collective_seconds as seconds_of
 from paropt.costs.machines import TYPES, Link, Machine, parse
 
 TABLE = read_table()

@@ -35,7 +35,6 @@ LAYERS = {
             "clusters",
             "costs",
             "reports",
-            "planning",
             "hook",
             "stages",
             "planning",

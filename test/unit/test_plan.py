@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paropt.passes.deferral.plan import Trade, held_by, rooms_short, saved_by, taken_of
+from paropt.passes.deferral.holding_plan import Trade, held_by, rooms_short, saved_by, taken_of
 from paropt.passes.support.axis_numbers import axis_numbers
 
 TRADES = st.lists(st.builds(Trade, st.integers(0, 100), st.integers(0, 20)), max_size=8)
