@@ -16,6 +16,7 @@ from paropt.hook.rewriting import run
 from paropt.passes.support.pipeline import Pipeline
 from paropt.planning import plan_files
 from paropt.planning.candidates import Candidate, shardings_only, templates
+from paropt.planning.proposals import proposals
 from paropt.planning.ranking import fits, infeasible, ranked, table
 from paropt.planning.search import Judged, Search, to_terminal
 from paropt.planning.sharded_programs import PlanError, lowered_without_mesh, on_mesh, specs_of
@@ -144,10 +145,10 @@ def plan(
     """The fastest shardings, mesh and policy for `step` on `target` that fit, of candidates that are compiled for it.
 
     `step` is a function, or `jax.jit` of one, that names no mesh; `args` are arrays or `jax.ShapeDtypeStruct`, wherever
-    they are. `memory` is what the program may take per device, as 60 << 30, "60GiB" or "auto". Candidates are those of
-    the templates; `candidates` replaces them. After `seconds` no more are compiled, and the best so far counts.
-    Times are estimated from the schedules of the executables, with the figures of the library or those in `costs`, a
-    TOML file: docs/costs.md.
+    they are. `memory` is what the program may take per device, as 60 << 30, "60GiB" or "auto". Candidates are the
+    templates, and for each mesh what an integer linear program proposes; `candidates` replaces them. After `seconds` no
+    more are compiled, and the best so far counts. Times are estimated from the schedules of the executables, with the
+    figures of the library or those in `costs`, a TOML file: docs/costs.md.
 
     Raises PlanError when nothing fits, TargetError for an unknown target, CostError for wrong figures, ValueError for a
     wrong budget: all before anything is compiled but the first.
@@ -158,11 +159,13 @@ def plan(
     found.require_compiler()
     from paropt.costs.clusters import cluster_of
 
-    devices = cluster_of(found, figures).size
+    cluster = cluster_of(found, figures)
     budget = None if asked is None else memory_budget_of(asked, found.devices)
-    search = Search(lowered_without_mesh(step, args, found), found, figures, seconds, progress)
-    proposed = templates(devices) if candidates is None else candidates
-    judged = ranked(search.run(proposed), budget)
+    lowered = lowered_without_mesh(step, args, found)
+    search = Search(lowered, found, figures, seconds, progress)
+    if candidates is None:
+        candidates = [*proposals(lowered, cluster, memory=budget, progress=progress), *templates(cluster.size)]
+    judged = ranked(search.run(candidates), budget)
     if not judged or judged[0].audit is None:
         why = f": {judged[0].problem}" if judged else ""
         raise PlanError(f"plan: no candidate compiles for {found.name}{why}")

@@ -54,8 +54,13 @@ def static_of(jitted: Any, args: Any, kwargs: Any) -> tuple[Any, ...]:
 def donated_of(lowered: Any) -> list[bool]:
     """Which of the arguments that the program did not drop its callers donate."""
     flags = [argument.donated for argument in jax.tree.leaves(lowered.args_info)]
-    kept = lowered._lowering.compile_args.get("kept_var_idx", range(len(flags)))
-    return [flag for number, flag in enumerate(flags) if number in kept]
+    return [flags[number] for number in kept_of(lowered)]
+
+
+def kept_of(lowered: Any) -> list[int]:
+    """The numbers of the arguments that the program did not drop."""
+    count = len(jax.tree.leaves(lowered.args_info))
+    return sorted(lowered._lowering.compile_args.get("kept_var_idx", range(count)))
 
 
 def platform_of(names: Iterable[str]) -> str:

@@ -10,10 +10,11 @@ from math import prod
 from paropt.passes.state.rule_presets import PRESETS
 
 ALONE = ""  # the policy of XLA: no pass moves a reduction
+DEFAULT_POLICY = "keep-shards"
 
 # Sums and parameters that are sharded can be held whole, at the price of memory; others have one best way.
-_OF_WHOLE = ("keep-shards", ALONE)
-_OF_SHARDED = ("keep-shards", "gather", "once", ALONE)
+_OF_WHOLE = (DEFAULT_POLICY, ALONE)
+_OF_SHARDED = (DEFAULT_POLICY, "gather", "once", ALONE)
 
 # Megatron's cuts over `model` on top of HSDP's. Without `replica` in the mesh it is FSDP on top of Megatron.
 _COLUMNS = r"(^|/)(qkv|query|key|value|[qkv](_proj)?|w[qkv]|(up|gate)(_proj)?|wi|w1|fc1|c_fc|c_attn)(/kernel)?$"
@@ -60,6 +61,12 @@ class Candidate:
 def shardings_only(rules_file: str) -> str:
     """The pipeline that shards, and leaves reductions as they are."""
     return f"inline-calls,annotate-shardings{{rules={rules_file}}}"
+
+
+def factored(devices: int) -> list[Mesh]:
+    """All devices on `data`, and `data` x `model`, each factorization."""
+    outer = (size for size in range(2, devices) if devices % size == 0)
+    return [Mesh((("data", devices),)), *(Mesh((("data", size), ("model", devices // size))) for size in outer)]
 
 
 def templates(devices: int) -> list[Candidate]:

@@ -8,7 +8,7 @@ Sources: Alpa (Zheng et al., OSDI 2022); scipy's HiGHS.
 Tests: test/unit/test_sharding_choices.py: against a search over all choices.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from math import inf, prod
 from typing import NamedTuple
@@ -29,7 +29,7 @@ class InfeasibleError(Exception):
 class Rates(NamedTuple):
     """What devices and links do: an estimate is in seconds per step."""
 
-    flops: float  # per second and device
+    flops: Callable[[str], float]  # per second and device, of products of this type
     memory: float  # bytes per second and device
     links: Mapping[str, float]  # bytes per second and device, by axis
     latency: float  # seconds per collective
@@ -49,7 +49,7 @@ class Plan(NamedTuple):
 
 
 def judged(choices: Choices, axes: Mapping[str, int], rates: Rates, sharded: Sharded) -> Plan:
-    """What the choice `sharded` costs, as the model has it, with any number of axes."""
+    """What the choice `sharded` costs, as the model has it, with any number of axes. Arguments are read once."""
 
     def shards(classes: Classes, axis: str) -> bool:
         return any((each, axis) in sharded for each in classes)
@@ -74,7 +74,7 @@ def judged(choices: Choices, axes: Mapping[str, int], rates: Rates, sharded: Sha
             seconds += sent / rates.links[axis] + (rates.latency * each.executions if sent else 0.0)
     seconds += sum(_seconds(work, rates) / parts(work.classes) for work in choices.work)
     held = sum(each.bytes / parts(each.classes) for each in choices.arguments)
-    return Plan(sharded, seconds, wire, held)
+    return Plan(sharded, seconds + held / rates.memory, wire, held)
 
 
 def best(
@@ -127,7 +127,7 @@ def _transfers(choices: Choices) -> Iterator[tuple[Move | Sum, Classes, Classes]
 
 def _seconds(work: Work, rates: Rates) -> float:
     """On one device that does all of it; of a contraction and what it writes, whichever takes longer."""
-    return work.executions * max(work.flops / rates.flops, work.bytes / rates.memory)
+    return work.executions * max(work.flops / rates.flops(work.dtype), work.bytes / rates.memory)
 
 
 class _Linear(NamedTuple):
@@ -183,6 +183,8 @@ class _Program:
             self._add_transfer(each, made, read)
         for work in choices.work:
             self._cost(self._shared(work.classes), _seconds(work, rates))
+        for argument in choices.arguments:
+            self._cost(self._shared(argument.classes), argument.bytes / rates.memory)
         if memory is not None:
             self._bound_memory(memory)
 

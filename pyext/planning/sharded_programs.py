@@ -7,7 +7,7 @@ import jax
 from jaxlib.mlir import ir
 
 from paropt.clusters.targets import Target
-from paropt.hook.lowering import is_foreign, with_module
+from paropt.hook.lowering import is_foreign, kept_of, with_module
 from paropt.modules.module_io import bytecode_of
 from paropt.passes.sharding.meshes import has_mesh
 from paropt.passes.sharding.shardings import SHARDING, read_sharding
@@ -78,12 +78,11 @@ def _donor(attributes: Any) -> ir.Attribute:
 def specs_of(lowered: Any) -> list[Any]:
     """The PartitionSpec of each argument, those that the program dropped included: they are replicated."""
     count = len(jax.tree.leaves(lowered.args_info))
-    kept = sorted(lowered._lowering.compile_args.get("kept_var_idx", range(count)))
     specs = [jax.sharding.PartitionSpec()] * count
     main = _main(lowered.compiler_ir())
     if "arg_attrs" not in main.attributes:
         return specs
-    for number, attributes in zip(kept, main.attributes["arg_attrs"], strict=True):
+    for number, attributes in zip(kept_of(lowered), main.attributes["arg_attrs"], strict=True):
         if SHARDING in attributes:
             dimensions = read_sharding(attributes[SHARDING]).dimensions
             specs[number] = jax.sharding.PartitionSpec(*(tuple(axis.name for axis in axes) for axes in dimensions))

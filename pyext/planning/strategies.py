@@ -63,6 +63,7 @@ class Work(NamedTuple):
 
     classes: Classes
     flops: int  # of contractions; 0 of other ops
+    dtype: str  # of what is multiplied, as `bf16`
     bytes: int  # that it writes
     executions: int
 
@@ -102,7 +103,7 @@ class _Reader:
         self._exclusive: list[_Nodes] = []
         self._moves: list[tuple[_Nodes, _Nodes, int, int]] = []
         self._sums: list[tuple[_Nodes, _Nodes, _Nodes, int, int]] = []
-        self._work: list[tuple[_Nodes, int, int, int]] = []
+        self._work: list[tuple[_Nodes, int, str, int, int]] = []
         self._signatures = signatures(module)
         self._read(module)
 
@@ -127,7 +128,7 @@ class _Reader:
         exclusive = dict.fromkeys(classes(nodes) for nodes in self._exclusive)
         moves = [Move(classes(made), classes(read), *rest) for made, read, *rest in self._moves]
         sums = [Sum(classes(made), classes(kept), classes(over), *rest) for made, kept, over, *rest in self._sums]
-        work = [Work(classes(nodes), *rest) for nodes, *rest in self._work]
+        work = [Work(classes(nodes), flops, dtype, size, times) for nodes, flops, dtype, size, times in self._work]
         moved = dict.fromkeys(move for move in moves if move.made != move.read)
         return Choices(tuple(sizes), tuple(exclusive), tuple(moved), tuple(sums), tuple(work), tuple(held))
 
@@ -182,7 +183,9 @@ class _Reader:
                 self._tie(made, kept)
         self._exclusive.append(tuple(factors.values()))
         flops = 2 * prod(rule.sizes.values()) if is_contraction(op) else 0
-        self._work.append((tuple(factors.values()), flops, sum(map(_bytes, op.results)), executions))
+        tensor = tensor_of(op.operands[0]) if flops else None
+        dtype = str(tensor.element_type) if tensor is not None else ""
+        self._work.append((tuple(factors.values()), flops, dtype, sum(map(_bytes, op.results)), executions))
 
     def _dimensions(self, value: ir.Value) -> _Nodes:
         """The nodes of the dimensions of `value`, of which an axis shards one at most."""

@@ -13,9 +13,13 @@ from programs.program import Sizes
 import paropt
 from paropt.base.wording import size_text
 from paropt.clusters.targets import TargetError
+from paropt.costs.clusters import cluster_of
+from paropt.costs.machines import read_table
 from paropt.passes.state.role_rules import parse
 from paropt.plan import Plan, PlanError
 from paropt.planning.candidates import Candidate, Mesh, templates
+from paropt.planning.proposals import proposals, rates_of
+from paropt.planning.sharded_programs import lowered_without_mesh
 
 MODEL = models.split_mlp(Sizes(width=32, layers=1, micro_batches=2, examples=16))
 PARAMETERS = sum(leaf.nbytes for leaf in jax.tree.leaves(MODEL.parameters))
@@ -112,6 +116,42 @@ def test_a_step_under_a_plan_computes_the_same(name: str) -> None:
     got = Plan("cpu:8", candidate).jit(step)(*ARGS)
     for g, w in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
         np.testing.assert_allclose(np.asarray(g), np.asarray(w), rtol=1e-4, atol=1e-4)
+
+
+def test_what_a_program_proposes_is_as_good_as_templates_that_know_names() -> None:
+    """Of wide matrices, the first over its columns and the second over its rows; batches are whole then."""
+    wide = models.split_mlp(Sizes(width=512, layers=1, micro_batches=2, examples=16))
+
+    def renamed(state: Any, *batches: jax.Array) -> Any:
+        def loss(state: Any, x: jax.Array, y: jax.Array) -> jax.Array:
+            return wide.loss([{"up": state["a"], "down": state["b"]}], x, y)
+
+        def body(total: Any, batch: Any) -> Any:
+            return jax.tree.map(jnp.add, total, jax.grad(loss)(state, *batch)), None
+
+        total = jax.lax.scan(body, jax.tree.map(jnp.zeros_like, state), batches)[0]
+        return jax.tree.map(lambda p, g: p - 0.125 * g, state, total)
+
+    (layer,) = wide.parameters
+    args = ({"a": np.asarray(layer["up"]), "b": np.asarray(layer["down"])}, *map(np.asarray, wide.batches))
+    target = paropt.targets.get("cpu:8")
+    lowered = lowered_without_mesh(renamed, args, target)
+    proposed = proposals(lowered, cluster_of(target, read_table()))
+    assert [str(each.mesh) for each in proposed] == ["data=8", "data=2 x model=4", "data=4 x model=2"]
+    made = paropt.plan(renamed, *args, target=target, candidates=[proposed[0], *chosen("dp", "tp")])
+    assert made.candidate == proposed[0] and made.ranking[0].seconds < made.ranking[1].seconds / 2
+    specs = [sharding.spec for sharding in jax.tree.leaves(made.shardings(renamed, *args))]
+    assert [tuple(filter(None, spec)) for spec in specs] == [("data",), ("data",), (), ()]
+    for got, want in zip(jax.tree.leaves(made.jit(renamed)(*args)), jax.tree.leaves(renamed(*args)), strict=True):
+        np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=1e-4, atol=1e-4)
+
+
+def test_links_of_an_axis_are_the_slowest_that_it_crosses() -> None:
+    table = read_table()
+    inner, outer = table["h100"].links
+    cluster = cluster_of("gpu:h100:1x2x4", table)
+    over_hosts = rates_of(cluster, Mesh((("data", 2), ("model", 4)))).links
+    assert over_hosts == {"data": min(inner.bandwidth, outer.bandwidth), "model": inner.bandwidth}
 
 
 @pytest.mark.parametrize(("target", "link"), [("tpu:v5e:2x4", "v5e"), ("gpu:h100:1x1x8", "h100")])

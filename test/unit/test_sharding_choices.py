@@ -17,7 +17,7 @@ from paropt.planning.ilp import InfeasibleError, Plan, Rates, Sharded, best, jud
 from paropt.planning.strategies import WHOLE, Choices, Classes, Held, Move, Sum, Work, choices_in
 
 AXES = {"data": 2, "model": 4}
-RATES = Rates(flops=1e9, memory=1e9, links={"data": 1e8, "model": 3e8}, latency=1e-7)
+RATES = Rates(flops=lambda _: 1e9, memory=1e9, links={"data": 1e8, "model": 3e8}, latency=1e-7)
 
 
 def rates_of(axes: Mapping[str, int]) -> Rates:
@@ -41,7 +41,7 @@ def random_choices(seed: int, classes: int) -> Choices:
     sums = tuple(
         Sum(made[:2], some(2), made[2:], size(), int(rng.integers(1, 4))) for made in (some(3) for _ in range(2))
     )
-    work = tuple(Work(some(2), size() * 300, size(), 2) for _ in range(3))
+    work = tuple(Work(some(2), size() * 300, "f32", size(), 2) for _ in range(3))
     held = tuple(Held(f"a{i}", i, some(2), size()) for i in range(3))
     together = [each.made for each in moves] + [each.read for each in moves] + [each.classes for each in (*work, *held)]
     together += [nodes for each in sums for nodes in (each.made + each.over, each.kept)]
@@ -176,7 +176,7 @@ def test_the_model_counts_what_the_compiler_does(axes: dict[str, int], specs: di
     module = jax.jit(step).lower(weights, batches).compiler_ir()
     Pipeline.parse("inline-calls").run(module.operation)
     choices = choices_in(module.operation)
-    rates = rates_of(axes)._replace(flops=1e8, memory=1e15, latency=0.0)
+    rates = rates_of(axes)._replace(flops=lambda _: 1e8, memory=1e15, latency=0.0)
     plan = best(choices, axes, rates, pinned=pinned(choices, specs))
     found = audit(paropt.jit(step, passes="grad-sync", strict=True).lower(weights, batches).compile())
     counted = sum(each.wire_bytes * (each.executions or 1) for each in found.collectives)
