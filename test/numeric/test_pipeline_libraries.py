@@ -36,8 +36,11 @@ def test_adamw_clipping_dropout_and_tied_embeddings(library: str, dtype: Any, er
     np.testing.assert_allclose(got[1], want[1], rtol=error)
     np.testing.assert_array_equal(got[0][2], want[0][2])
     texts = {symbol: each.as_text() for (symbol, _), each in run.programs(made.state, made.batch).items()}
-    if (library, dtype) != ("equinox", jnp.bfloat16):  # the tied gradient is added up in bf16 there: no sum per stage
-        assert {symbol for symbol, text in texts.items() if "all-reduce" in text} == {"reduce_0", "reduce_1"}
+    reduced = {symbol for symbol, text in texts.items() if "all-reduce" in text}
+    # Equinox's LayerNorm converts the gradient of what it scales to bf16, which rounds, so no sum may cross that: in the
+    # first stage all are reduced in each micro-batch, and so is what the second sends it.
+    rounds = (library, dtype) == ("equinox", jnp.bfloat16)
+    assert reduced == ({"backward_0", "backward_1", "reduce_1"} if rounds else {"reduce_0", "reduce_1"})
 
 
 def chained(state: Any, batch: Any) -> Any:
