@@ -20,6 +20,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve
 
 import bench_costs  # noqa: E402  after the environment is set
 import bench_page  # noqa: E402
+import bench_pipelines  # noqa: E402
 import bench_sharded  # noqa: E402
 import bench_times  # noqa: E402
 import matplotlib  # noqa: E402
@@ -51,12 +52,17 @@ def main() -> int:
         bench_page.write_sharded(options.out, _sharded(options))
         _say(f"wrote the counts of sharded programs in {options.out}")
         return 0
+    if options.only_pipelines:
+        bench_page.write_pipelines(options.out, list(bench_pipelines.measure(progress=_say)))
+        _say(f"wrote the counts of pipelines in {options.out}")
+        return 0
     names = [name for name in options.programs if name in MATRIX]
     counts = [count(target, names, progress=_say) for target in options.targets]
     sharded = _sharded(options)
     times = [] if options.no_times else list(bench_times.measure(STEP_TIMES, PAIRS, progress=_say))
     costs = None if options.no_times else bench_costs.measure_costs(_say)
-    bench_page.write(options.out, counts, times, command=_command(), sharded=sharded, costs=costs)
+    pipelines = list(bench_pipelines.measure(progress=_say)) if options.programs == list(PROGRAMS) else []
+    bench_page.write(options.out, counts, times, command=_command(), sharded=sharded, pipelines=pipelines, costs=costs)
     _say(f"wrote {options.out} and {options.out.with_suffix('.png')}")
     return 0
 
@@ -98,8 +104,9 @@ def _options() -> argparse.Namespace:
     times.add_argument("--only-times", action="store_true", help="count nothing: measure the page's step times again")
     times.add_argument("--only-rewrite", action="store_true", help="the same for the page's rewrite times")
     times.add_argument("--only-sharded", action="store_true", help="the same for the counts of sharded programs")
+    times.add_argument("--only-pipelines", action="store_true", help="the same for the runs of pipelines")
     options = parser.parse_args()
-    for part in ("times", "rewrite", "sharded"):
+    for part in ("times", "rewrite", "sharded", "pipelines"):
         if getattr(options, f"only_{part}") and not options.out.is_file():
             parser.error(f"--only-{part}: there is no page {options.out} yet")
     try:

@@ -9,6 +9,7 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
+import bench_pipelines
 import bench_sharded
 import bench_steps
 from bench_costs import Costs
@@ -24,6 +25,8 @@ PACKAGES = ("jax", "jaxlib", "libtpu", "jax-cuda13-plugin")
 SHARDED_TITLE, TIMES_TITLE, REWRITE_TITLE = "## Sharded parameters", "## Step time", "## Rewrite time"
 GPU_TITLE = "## On a GPU"
 GPU_START, GPU_END = "<!-- gpu_check -->", "<!-- end of gpu_check -->"
+PIPELINES_TITLE = "## Pipelines"
+NO_PIPELINES = "Not measured yet: `python tools/bench.py --only-pipelines`."
 NO_SHARDED = "Not measured yet: `python tools/bench.py --only-sharded`."
 NO_REWRITES = "Not measured yet: `python tools/bench.py --only-rewrite`."
 NO_GPU = "Not run on a GPU yet. Where one is at hand: `python tools/gpu_check.py --record docs/benchmarks.md`."
@@ -93,11 +96,13 @@ def write(
     *,
     command: str,
     sharded: Sequence[bench_sharded.Counts] = (),
+    pipelines: Sequence[bench_pipelines.Row] = (),
     costs: Costs | None = None,
 ) -> None:
     """Writes the page and, with the suffix .png, the picture.
 
-    Keeps what gpu_check recorded in the page, and sharded programs and rewrite times if there are no new ones.
+    Keeps what gpu_check recorded in the page, and sharded programs, pipelines and rewrite times if there are no
+    new ones.
     """
     picture = out.with_suffix(".png")
     parts = [
@@ -112,6 +117,8 @@ def write(
         parts.append(f"![Reduced bytes per step, in multiples of the ideal]({picture.name})")
     parts += [part for target in counts for part in _target(target)]
     parts += [SHARDED_TITLE, bench_sharded.section(sharded) if sharded else _kept(out, SHARDED_TITLE) or NO_SHARDED]
+    runs = bench_pipelines.section(pipelines) if pipelines else _kept(out, PIPELINES_TITLE) or NO_PIPELINES
+    parts += [PIPELINES_TITLE, runs]
     parts += [TIMES_TITLE, _times(times)]
     parts += [REWRITE_TITLE, _costs(costs) if costs is not None else _kept(out, REWRITE_TITLE) or NO_REWRITES]
     parts += [GPU_TITLE, f"{GPU_START}\n{recorded(out)}\n{GPU_END}"]
@@ -126,6 +133,11 @@ def write_times(out: Path, times: list[Times]) -> None:
 def write_sharded(out: Path, counts: Sequence[bench_sharded.Counts]) -> None:
     """Replaces the counts of sharded programs of the page, which has to be there."""
     _replace(out, SHARDED_TITLE, bench_sharded.section(counts))
+
+
+def write_pipelines(out: Path, rows: Sequence[bench_pipelines.Row]) -> None:
+    """Replaces the runs of pipelines of the page, which has to be there."""
+    _replace(out, PIPELINES_TITLE, bench_pipelines.section(rows))
 
 
 def write_costs(out: Path, costs: Costs) -> None:
