@@ -1,7 +1,7 @@
 """What an all-reduce costs beside its bytes, and a reduce-scatter beside it: CPU time on 8 simulated CPU devices.
 
 Usage: bench_collectives.py [--repeat 9]. The last lines say how many bytes cost as much as it does to start one more
-(`BYTES_PER_COLLECTIVE` in passes/deferral/analysis.py is to be no more), and from which size on reduce-scatters of
+(`BYTES_PER_COLLECTIVE` in passes/deferral/deferral_cost.py is to be no more), and from which size on reduce-scatters of
 four arrays take less long than one all-reduce of all (`LARGE` in passes/deferral/sharded_sum_costs.py).
 """
 

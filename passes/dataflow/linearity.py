@@ -226,9 +226,14 @@ def _selected(op: ir.Operation, crossing: Crossing) -> Addends:
     return (1, 2)
 
 
+def require_sum_from_zero(reduce: ir.Operation) -> None:
+    """Declines a reduce that does more than add up the elements of one array."""
+    require(len(reduce.operands) == 2 and combiner_of(reduce) == ADD, not_a_sum(reduce), reduce)
+    require(is_zero(reduce.operands[1]), "a reduce starts from a value that is not zero", reduce)
+
+
 def _summed(op: ir.Operation, _: Crossing) -> Addends:
-    require(len(op.operands) == 2 and combiner_of(op) == ADD, not_a_sum(op), op)
-    require(is_zero(op.operands[1]), "a reduce starts from a value that is not zero", op)
+    require_sum_from_zero(op)
     return (0,)
 
 

@@ -3,10 +3,11 @@
 Found forward from the sources, through linear ops and loops, to the all_reduces. Every op on the way must be linear in
 the unreduced values, and read nothing else as an addend but zeros: a half-marked sum is silently wrong.
 
-`expose-all-reduces` asks where such values may go (`made_unreduced`); `annotate-unreduced` and `sums_by_device` ask for
-the proof (`Unreduced`). `dataflow/partial_values.py` is apart on purpose: fuse and defer ask it which values of a block
-*could* be unreduced, and an obstacle only ends one there. Here they *are*, and an obstacle declines the sum. Both have
-the laws of `dataflow/linearity.py` and the edges of `ir/control_flow.py`.
+Where such values may go (`made_unreduced`) `expose-all-reduces` asks, its costs, and sums of `shard_map` blocks;
+`annotate-unreduced` and `sums_by_device` ask for the proof (`Unreduced`). `dataflow/partial_values.py` is apart on
+purpose: fuse and defer ask it which values of a block *could* be unreduced, and an obstacle only ends one there. Here
+they *are*, and an obstacle declines the sum. Both have the laws of `dataflow/linearity.py` and the edges of
+`ir/control_flow.py`.
 
 Tests: test/passes/annotate-unreduced.mlir, test/numeric/test_explicit_mode.py.
 """

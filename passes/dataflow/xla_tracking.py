@@ -24,7 +24,7 @@ UNEQUAL_PARTS = "an unreduced value is sharded into unequal parts"
 PARTS_MOVE = "XLA would move unreduced values between devices, and add the wrong parts"
 
 
-class Row(NamedTuple):
+class TrackedRow(NamedTuple):
     """An op that XLA tracks, where no dimension is sharded that `whole` names."""
 
     op: str
@@ -89,10 +89,10 @@ def _but(value: ir.Value, dimensions: Sequence[int]) -> frozenset[int]:
 
 
 _TABLE = (
-    Row("stablehlo.dot_general", _adds_up, contracted, "each device multiplies its addend by the same factor"),
-    Row("stablehlo.convolution", require_one_group, convolved, "the same, of its window"),
-    Row("stablehlo.scatter", _is_of_one_array, _indexed, "each device adds its addends to the same rows"),
-    Row("stablehlo.gather", always, _looked_up, "each device looks up the same of its addend"),
+    TrackedRow("stablehlo.dot_general", _adds_up, contracted, "each device multiplies its addend by the same factor"),
+    TrackedRow("stablehlo.convolution", require_one_group, convolved, "the same, of its window"),
+    TrackedRow("stablehlo.scatter", _is_of_one_array, _indexed, "each device adds its addends to the same rows"),
+    TrackedRow("stablehlo.gather", always, _looked_up, "each device looks up the same of its addend"),
 )
 TRACKED_IF = {row.op: row for row in _TABLE}
 

@@ -10,8 +10,9 @@ from jaxlib.mlir import ir
 
 from paropt.passes.dataflow.linearity import law_of
 from paropt.passes.dataflow.partial_values import BlockFacts, Carried, PartialValues
-from paropt.passes.deferral.analysis import Cost, Deferral
+from paropt.passes.deferral.analysis import Deferral
 from paropt.passes.deferral.branch_reads import branch_reads, branches_to
+from paropt.passes.deferral.deferral_cost import Cost
 from paropt.passes.ir.branches import BRANCHES
 from paropt.passes.ir.loops import WHILE, Loop, trip_count
 from paropt.passes.ir.types import bytes_of

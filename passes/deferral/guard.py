@@ -13,7 +13,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from paropt.passes.dataflow.loop_eval import trips_of
-from paropt.passes.deferral.analysis import BYTES_PER_COLLECTIVE
+from paropt.passes.deferral.deferral_cost import BYTES_PER_COLLECTIVE
 from paropt.passes.deferral.resets import Chosen, Reset, is_reset_last, may_reset, resets_of
 from paropt.passes.ir.branches import IF
 from paropt.passes.ir.loops import WHILE, Loop

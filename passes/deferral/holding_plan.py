@@ -3,7 +3,7 @@
 Each trade is one parameter that is gathered once, or one sum that is reduced once. The more may be held, the less is
 sent: a trade that a larger budget adds fills it, and saves more for each byte than all those that it keeps out.
 
-Tests: test/passes/hoist-gathers-budget.mlir, test/unit/test_plan.py.
+Tests: test/passes/hoist-gathers-budget.mlir, test/unit/test_holding_plan.py.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.deferral.analysis import BYTES_PER_COLLECTIVE
+from paropt.passes.deferral.deferral_cost import BYTES_PER_COLLECTIVE
 from paropt.passes.sharding.annotations import HELD
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from jaxlib.mlir import ir
 
-from paropt.passes.deferral.analysis import Cost
+from paropt.passes.deferral.deferral_cost import Cost
 from paropt.passes.deferral.holding_plan import Trade, held_by, note_taken, rooms_short, taken_in
 from paropt.passes.sharding.collectives import REDUCE_SCATTER, Reduction, axes_of
 from paropt.passes.sharding.meshes import Mesh, meshes_of

@@ -16,14 +16,9 @@ from paropt.passes.dataflow.linearity import ConvertPolicy
 from paropt.passes.dataflow.loop_invariants import Varying
 from paropt.passes.dataflow.partial_values import BlockFacts, first_source
 from paropt.passes.deferral.analysis import (
-    BYTES_PER_COLLECTIVE,
-    Cost,
     Deferral,
     Deferrals,
-    carried_type,
-    cost_of,
     deferrals,
-    kept_apart,
     made_by_branches,
     merged,
     movable,
@@ -31,6 +26,7 @@ from paropt.passes.deferral.analysis import (
 )
 from paropt.passes.deferral.branch_reads import BranchRead, branch_reads
 from paropt.passes.deferral.certification import Site, certificate_of
+from paropt.passes.deferral.deferral_cost import BYTES_PER_COLLECTIVE, Cost, carried_type, cost_of, kept_apart
 from paropt.passes.deferral.finite_hint import masks_missed
 from paropt.passes.deferral.last_iteration import last_trip_peeled
 from paropt.passes.deferral.policy import Policy

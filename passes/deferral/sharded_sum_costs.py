@@ -11,7 +11,7 @@ from jaxlib.mlir.dialects import stablehlo
 
 from paropt.passes.dataflow.engine import spread
 from paropt.passes.dataflow.unreduced import made_unreduced
-from paropt.passes.deferral.analysis import BYTES_PER_COLLECTIVE, Cost
+from paropt.passes.deferral.deferral_cost import BYTES_PER_COLLECTIVE, Cost
 from paropt.passes.ir.loops import WHILE, Loop, loop_around, trip_count
 from paropt.passes.ir.types import bytes_of
 from paropt.passes.sharding.annotations import shard_bytes

@@ -76,7 +76,7 @@ Column = Literal[
 ]
 
 
-class Row(NamedTuple):
+class OpRow(NamedTuple):
     """What is known of one op."""
 
     op: str
@@ -90,10 +90,10 @@ def _row(name: str, columns: str = "", law: str = "", reason: str = "") -> tuple
     return name, columns, law, reason
 
 
-def _of(kind: Kind, shared: str, *rows: tuple[str, str, str, str]) -> tuple[Row, ...]:
+def _of(kind: Kind, shared: str, *rows: tuple[str, str, str, str]) -> tuple[OpRow, ...]:
     """Rows of one kind, which have the columns `shared`. Names without a dialect are StableHLO's."""
     return tuple(
-        Row(name if "." in name else f"stablehlo.{name}", kind, _words(f"{shared} {columns}"), law, reason)
+        OpRow(name if "." in name else f"stablehlo.{name}", kind, _words(f"{shared} {columns}"), law, reason)
         for name, columns, law, reason in rows
     )
 

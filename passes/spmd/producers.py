@@ -10,6 +10,7 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
+from paropt.passes.dataflow.linearity import require_sum_from_zero
 from paropt.passes.dataflow.xla_tracking import always, require_one_group, require_real
 from paropt.passes.ir.constants import is_zero, scalar_of
 from paropt.passes.ir.constraints import CONSTRAINT
@@ -55,7 +56,7 @@ class Producer(NamedTuple):
     closed: tuple[tuple[int, ...], ...] = ()  # per operand: dimensions that may not be split further
 
 
-class Row(NamedTuple):
+class ProducerRow(NamedTuple):
     """An op that reduces over dimensions of its operands, when `require` does not decline."""
 
     op: str
@@ -65,8 +66,7 @@ class Row(NamedTuple):
 
 def _adds_from_zero(op: ir.Operation) -> None:
     require_real(op)
-    require(len(op.operands) == 2 and combiner_of(op) == ADD, not_a_sum(op), op)
-    require(is_zero(op.operands[1]), "a reduce starts from a value that is not zero", op)
+    require_sum_from_zero(op)
 
 
 def _adds_to_zeros(op: ir.Operation) -> None:
@@ -77,10 +77,10 @@ def _adds_to_zeros(op: ir.Operation) -> None:
 
 # Only sums: Shardy's rules call what a maximum reduces a reduction, too.
 _TABLE = (
-    Row(_DOT, always, "a sum of products"),
-    Row(_CONVOLUTION, require_one_group, "a sum of products"),
-    Row("stablehlo.reduce", _adds_from_zero, "a sum; the start value would be counted once per device"),
-    Row(SCATTER, _adds_to_zeros, "sums of rows; what they are added to would be counted once per device"),
+    ProducerRow(_DOT, always, "a sum of products"),
+    ProducerRow(_CONVOLUTION, require_one_group, "a sum of products"),
+    ProducerRow("stablehlo.reduce", _adds_from_zero, "a sum; the start value would be counted once per device"),
+    ProducerRow(SCATTER, _adds_to_zeros, "sums of rows; what they are added to would be counted once per device"),
 )
 PRODUCERS = {row.op: row for row in _TABLE}
 

@@ -7,7 +7,7 @@ from jaxlib.mlir import ir
 
 from paropt.passes.dataflow.execution_bounds import most_executions
 from paropt.passes.dataflow.loop_eval import executions, trips_of
-from paropt.passes.deferral.analysis import BYTES_PER_COLLECTIVE
+from paropt.passes.deferral.deferral_cost import BYTES_PER_COLLECTIVE
 from paropt.passes.ir.loops import Loop, trip_count
 from paropt.passes.sharding.collectives import DECOMPOSED
 from paropt.passes.support.context import make_context

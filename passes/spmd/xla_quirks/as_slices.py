@@ -3,7 +3,7 @@
 XLA:TPU and XLA:GPU make slices of them before they partition the program, and reduce what these slices read and make.
 
 Target: TPU, GPU.
-Measured with: jaxlib 0.10.2; 0.12.0.1 (TPU, which refuses the program).
+Measured with: jaxlib 0.10.2 with libtpu 0.0.42; 0.12.0.1 with libtpu 0.0.50 (TPU, which refuses the program).
 Reproducer: test/numeric/test_xla_quirks.py::test_xla_still_does_it.
 
 Tests: test/passes/annotate-unreduced-noted.mlir, test/numeric/test_followed.py.

@@ -5,7 +5,7 @@ several results that are; a `case` both follow. But XLA:GPU makes an `if` of eac
 predicate, as JAX's `lax.cond` is; of three, it can't.
 
 Target: TPU, GPU; CPU with jaxlib 0.10.2, and for parts of axes.
-Measured with: jaxlib 0.10.2; 0.12.0.1 (CPU and TPU).
+Measured with: jaxlib 0.10.2 with libtpu 0.0.42; 0.12.0.1 with libtpu 0.0.50 (CPU and TPU).
 Reproducer: test/numeric/test_xla_quirks.py::test_xla_still_does_it.
 
 Tests: test/passes/annotate-unreduced-regions.mlir, test/numeric/test_plain_branches.py.

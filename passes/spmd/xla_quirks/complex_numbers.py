@@ -1,7 +1,7 @@
 """Complex numbers of a global-view program, part by part, as XLA tracks unreduced ones.
 
 Target: TPU.
-Measured with: jaxlib 0.10.2; 0.12.0.1.
+Measured with: jaxlib 0.10.2 with libtpu 0.0.42; 0.12.0.1 with libtpu 0.0.50.
 Reproducer: test/numeric/test_followed.py::test_products_of_complex_numbers_are_not_followed_as_they_are.
 
 Tests: test/passes/annotate-unreduced.mlir, test/numeric/test_followed.py.

@@ -1,7 +1,7 @@
 """Exchanges of parts of a value for one reader, which XLA decides on by itself, on some targets only.
 
 Target: TPU, GPU.
-Measured with: jaxlib 0.10.2; 0.12.0.1 (TPU).
+Measured with: jaxlib 0.10.2 with libtpu 0.0.42; 0.12.0.1 with libtpu 0.0.50 (TPU).
 Reproducer: test/numeric/test_xla_quirks.py::test_xla_still_does_it.
 
 Tests: test/passes/expose-all-reduces-rows.mlir, test/numeric/test_hybrid_sharding.py.

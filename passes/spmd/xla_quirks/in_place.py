@@ -6,7 +6,7 @@ silently. Nothing is moved where each device cuts its own part, or where parts a
 that hold addends of the same sum.
 
 Target: CPU, TPU, GPU.
-Measured with: jaxlib 0.10.2; 0.12.0.1 (CPU and TPU).
+Measured with: jaxlib 0.10.2 with libtpu 0.0.42; 0.12.0.1 with libtpu 0.0.50 (CPU and TPU).
 Reproducer: test/numeric/test_xla_quirks.py::test_xla_still_does_it.
 """
 

@@ -9,7 +9,7 @@ The gradient of a table that is sharded by features, over an axis that shards to
 too: XLA all-gathers the indices of its rows, which are few bytes.
 
 Target: CPU, TPU, GPU.
-Measured with: jaxlib 0.10.2; 0.12.0.1 (CPU and TPU).
+Measured with: jaxlib 0.10.2 with libtpu 0.0.42; 0.12.0.1 with libtpu 0.0.50 (CPU and TPU).
 Reproducer: test/numeric/test_xla_quirks.py::test_xla_still_does_it.
 
 Tests: test/passes/expose-all-reduces-rows.mlir, test/numeric/test_other_collectives.py.

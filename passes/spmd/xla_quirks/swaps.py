@@ -5,7 +5,7 @@ over another axis of that size, XLA's partitioner does not all-gather the operan
 columns, and the partial sums are exchanged by an all-to-all.
 
 Target: CPU, TPU, GPU.
-Measured with: jaxlib 0.10.2; 0.12.0.1 (CPU and TPU).
+Measured with: jaxlib 0.10.2 with libtpu 0.0.42; 0.12.0.1 with libtpu 0.0.50 (CPU and TPU).
 Reproducer: test/numeric/test_xla_quirks.py::test_xla_still_does_it.
 """
 
