@@ -5,6 +5,7 @@ import weakref
 
 from jaxlib.mlir import ir
 
+from paropt.passes.sharding.axes import whole_axes
 from paropt.passes.sharding.shardings import closed_sharding, read_sharding
 from paropt.passes.support.context import make_context
 from paropt.passes.support.memoize import Remembered
@@ -29,9 +30,9 @@ def test_attributes_are_those_of_the_context_that_asks() -> None:
     first, second = make_context(), make_context()
     for context in (first, second, first):
         with context:
-            made = closed_sharding(MESH, [('"x"',), ()])
+            made = closed_sharding(MESH, [whole_axes(["x"]), ()])
         assert made.context is context
-        assert read_sharding(made).dimensions == (('"x"',), ())
+        assert read_sharding(made).dimensions == (whole_axes(["x"]), ())
 
 
 def test_a_context_is_forgotten_with_the_next() -> None:
