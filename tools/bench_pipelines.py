@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from bench_table import table
 from jax.sharding import Mesh
-from programs import layered_steps, library_models
+from programs import framework_models, layered_steps
 from programs.layered_steps import Program
 
 from paropt.pipeline import Pipeline, pipeline
@@ -92,7 +92,7 @@ def _run(name: str, schedule: str, grid: tuple[int, int], microbatches: int) -> 
 
 def _program(name: str, microbatches: int, layers: int) -> Program:
     if name in ("flax", "equinox"):
-        return library_models.library_program(name, microbatches=microbatches, layers=layers)
+        return framework_models.framework_program(name, microbatches=microbatches, layers=layers)
     return layered_steps.program(name, microbatches=microbatches, layers=layers)
 
 

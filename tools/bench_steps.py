@@ -23,17 +23,22 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "test"))
 
 def main() -> None:
     options = _options()
-    alone = options.rank is None
+    start_devices(options.rank, options.coordinator)
+    seconds = measure(options.program, options.passes, options.pairs, SIZES)
+    if not options.rank:
+        print(json.dumps(seconds))
+
+
+def start_devices(rank: int | None, coordinator: str) -> None:
+    """8 CPU devices in this process, or its half of them where `rank` says which of two processes it is."""
+    alone = rank is None
     os.environ["JAX_PLATFORMS"] = "cpu"
     os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={DEVICES if alone else DEVICES // PROCESSES}"
     import jax
 
     if not alone:
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
-        jax.distributed.initialize(options.coordinator, PROCESSES, options.rank, initialization_timeout=JOIN_SECONDS)
-    seconds = measure(options.program, options.passes, options.pairs, SIZES)
-    if not options.rank:
-        print(json.dumps(seconds))
+        jax.distributed.initialize(coordinator, PROCESSES, rank, initialization_timeout=JOIN_SECONDS)
 
 
 def measure(name: str, passes: str, pairs: int, sizes: dict[str, int]) -> dict[str, list[float]]:

@@ -6,13 +6,12 @@ two processes with 4 devices each, as bench_steps.py; the devices of a process a
 
 import argparse
 import json
-import os
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from bench_steps import DEVICES, JOIN_SECONDS, PROCESSES
+from bench_steps import DEVICES, PROCESSES, start_devices
 from bench_times import RATE
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "test"))
@@ -22,15 +21,8 @@ BITS_PER_BYTE = 8
 
 def main() -> None:
     options = _options()
-    alone = options.rank is None
-    os.environ["JAX_PLATFORMS"] = "cpu"
-    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={DEVICES if alone else DEVICES // PROCESSES}"
-    import jax
-
-    if not alone:
-        jax.config.update("jax_cpu_collectives_implementation", "gloo")
-        jax.distributed.initialize(options.coordinator, PROCESSES, options.rank, initialization_timeout=JOIN_SECONDS)
-    told = measure(options.program, options.width, options.passes, options.steps, is_slow=not alone)
+    start_devices(options.rank, options.coordinator)
+    told = measure(options.program, options.width, options.passes, options.steps, is_slow=options.rank is not None)
     if not options.rank:
         print(json.dumps(told))
 

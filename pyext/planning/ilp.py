@@ -9,6 +9,7 @@ Tests: test/unit/test_sharding_choices.py: against a search over all choices.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from math import inf, prod
 from typing import NamedTuple
@@ -130,13 +131,14 @@ def _seconds(work: Work, rates: Rates) -> float:
     return work.executions * max(work.flops / rates.flops(work.dtype), work.bytes / rates.memory)
 
 
-class _Linear(NamedTuple):
+@dataclass(frozen=True)
+class _Linear:
     """A linear expression of variables."""
 
     terms: dict[int, float]
     constant: float = 0.0
 
-    def __add__(self, other: "_Linear") -> "_Linear":  # type: ignore[override]
+    def __add__(self, other: "_Linear") -> "_Linear":
         terms = dict(self.terms)
         for variable, factor in other.terms.items():
             terms[variable] = terms.get(variable, 0.0) + factor

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import Mesh
+from programs.framework_models import framework_program
 from programs.layered_steps import Program
-from programs.library_models import library_program
 
 from paropt.pipeline import Pipeline, StageError, pipeline
 
@@ -24,7 +24,7 @@ def piped(made: Program) -> Pipeline:
 @pytest.mark.parametrize(("dtype", "error"), [(jnp.float32, 1e-4), (jnp.bfloat16, 0.05)])
 def test_adamw_clipping_dropout_and_tied_embeddings(library: str, dtype: Any, error: float) -> None:
     """The gradients' moments differ by less than `error` of the largest; f32 gradients are reduced once."""
-    made = library_program(library, microbatches=MICROBATCHES, dtype=dtype)
+    made = framework_program(library, microbatches=MICROBATCHES, dtype=dtype)
     run = piped(made)
     want, got = jax.jit(made.step)(made.state, made.batch), run(run.place(made.state, made.batch), made.batch)
     assert jax.tree.structure(got) == jax.tree.structure(want)

@@ -74,7 +74,7 @@ def needed(made: Schedule, costs: Costs, it: Instruction) -> list[tuple[Instruct
         neighbour = it.chunk - 1 if it.kind == "F" else it.chunk + 1
         if 0 <= neighbour < made.chunks:
             near = made.homes[it.direction][neighbour] == made.homes[it.direction][it.chunk]
-            way = costs.transfer[min(it.chunk, neighbour)]  # type: ignore[index]
+            way = costs.transfer[min(it.chunk, neighbour)]  # type: ignore[index]  # a pair here, by construction
             found.append((it._replace(chunk=neighbour), Fraction(0) if near else way))
     if it.kind in ("B", "W"):
         found.append((it._replace(kind="F"), Fraction(0)))
@@ -91,7 +91,7 @@ def test_devices_wait_for_a_reason_only(case: tuple[Schedule, Costs]) -> None:
     made, costs = case
     found = simulate(made, costs)
     ends = {event.end for events in found.events for event in events}
-    ways = {Fraction(0), *costs.transfer}  # type: ignore[misc]
+    ways = {Fraction(0), *costs.transfer}  # type: ignore[misc]  # the same
     arrivals = {end + way for end in ends for way in ways} | {Fraction(0)}
     for events in found.events:
         for before, after in pairwise(events):

@@ -79,7 +79,7 @@ class EquinoxModel(equinox.Module):
         return x @ self.embed.weight.T
 
 
-def library_program(library: str, *, microbatches: int, layers: int = 4, dtype: Any = jnp.float32) -> Program:
+def framework_program(library: str, *, microbatches: int, layers: int = 4, dtype: Any = jnp.float32) -> Program:
     """`flax` or `equinox`. Each micro-batch has its key: the step's, with the number of the micro-batch folded in."""
     rng = np.random.default_rng(1)
     tokens = tuple(rng.integers(0, VOCABULARY, (32, TOKENS)).astype(np.int32) for _ in range(2))
