@@ -22,6 +22,10 @@ class Step(NamedTuple):
     members: int
 
 
+# What jax calls the TPUs of a host, whose devices are those that libtpu describes. A device of a host with `TPU v4` is
+# a whole chip, and one that libtpu describes is half of one: it has no row.
+_TPU_KINDS = {"TPU v5 lite": "v5e", "TPU v5": "v5p", "TPU v6 lite": "v6e", "TPU7x": "tpu7x"}
+
 Route = tuple[Step, ...]  # inner first; the members multiply to the size of the group
 
 
@@ -102,7 +106,7 @@ def _of_hosts(target: GpuTarget, machine: Machine) -> Cluster:
 
 def _of_this_host(target: HostTarget, table: Mapping[str, Machine]) -> Cluster:
     devices: tuple[Any, ...] = target.devices
-    kinds = {"TPU v5 lite": "v5e", "TPU v6 lite": "v6e", **{gpu.description: name for name, gpu in GPUS.items()}}
+    kinds = _TPU_KINDS | {gpu.description: name for name, gpu in GPUS.items()}
     kind = "cpu" if target.platform == "cpu" else kinds.get(devices[0].device_kind, devices[0].device_kind)
     return Cluster(target.name, _machine(kind, target.name, table), (Unit(0, 0),) * len(devices))
 

@@ -1,19 +1,27 @@
 """The time of a collective by the alpha-beta model: latency per hop, and bytes over bandwidth.
 
-n members, S bytes (of all-gather the result, else the operand), alpha = latency, B = bandwidth; `start` is added once
-for each level:
+n members, S bytes (of all-gather the result, else the operand), alpha = latency, B = bandwidth, the bytes per second
+that leave a device:
 
-    all-reduce          ring  2 (n-1) alpha + 2 (n-1)/n S/B      tree  2 log2(n) alpha + 2 S/B
-    all-gather          ring    (n-1) alpha +   (n-1)/n S/B
-    reduce-scatter      ring    (n-1) alpha +   (n-1)/n S/B
-    all-to-all                  (n-1) alpha +   (n-1)/n S/B      on a ring of links  n/2 alpha + max(n/4, (n-1)/n) S/B
-    collective-permute                alpha +           S/B
-    collective-broadcast  ring  (n-1) alpha +           S/B      tree    log2(n) (alpha + S/B)
+                          switch                                ring of links
+    all-reduce            2 (n-1) alpha + 2 (n-1)/n S/B         2 floor(n/2) alpha + 2 (n-1)/n S/B
+      as a tree           2 log2(n) alpha + 2 S/B
+    all-gather            (n-1) alpha +   (n-1)/n S/B             floor(n/2) alpha +   (n-1)/n S/B
+    reduce-scatter        (n-1) alpha +   (n-1)/n S/B             floor(n/2) alpha +   (n-1)/n S/B
+    all-to-all            (n-1) alpha +   (n-1)/n S/B             floor(n/2) alpha + max(n/4, (n-1)/n) S/B
+    collective-permute          alpha +           S/B                        alpha + 2 S/B
+    collective-broadcast  (n-1) alpha +           S/B                  (n-1) alpha +   S/B
+
+Devices on a ring of links send to both sides, half of B to each: so the furthest data comes half way round, a
+permutation has one link, and half of a broadcast goes all the way round on each side. The largest `start` of the links
+is added once: a collective is one kernel. Factors of S/B are those of the bus bandwidth of NCCL's tests.
 
 Groups that span two levels, m members inside and k outside, are hierarchical: an all-reduce reduce-scatters inside,
 all-reduces 1/m of the bytes outside, and all-gathers inside.
 
-Sources: Thakur, Rabenseifner, Gropp, Optimization of Collective Communication Operations in MPICH (2005); NCCL.
+Sources: Thakur, Rabenseifner, Gropp, Optimization of Collective Communication Operations in MPICH (2005);
+https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md; trees and starts as in NCCL's src/graph/tuning.cc
+(of a broadcast it makes rings only); rings of links: https://github.com/jax-ml/scaling-book/blob/main/sharding.md.
 """
 
 import math
@@ -31,19 +39,27 @@ def collective_seconds(kind: str, payload: float, route: Route) -> float:
     """
     if not route:
         return 0.0
-    match _LIKE.get(kind, kind):
+    return max(step.link.start for step in route) + _after_start(_LIKE.get(kind, kind), payload, route)
+
+
+def _after_start(kind: str, payload: float, route: Route) -> float:
+    match kind:
         case "all-reduce":
             return _all_reduce(payload, route)
         case "all-gather" | "reduce-scatter":
             return _gather(payload, route)
         case "all-to-all":
-            return _all_to_all(payload, route)
+            return sum(_all_to_all(payload, step) for step in route)  # each level has all bytes but those that stay
         case "collective-permute":
-            slowest = route[-1].link  # the outermost: some pair needs it
-            return slowest.start + slowest.latency + payload / slowest.bandwidth
+            return _permute(payload, route[-1])  # the outermost: some pair needs it
         case "collective-broadcast":
-            return sum(_broadcast(payload, step) for step in route)
+            return sum((n - 1) * link.latency + payload / link.bandwidth for link, n in route)
     raise KeyError(kind)
+
+
+def _hops(step: Step) -> int:
+    """To the furthest member: round a ring of links both ways, else one member after the other."""
+    return step.members // 2 if step.link.topology == "ring" else step.members - 1
 
 
 def _all_reduce(payload: float, route: Route) -> float:
@@ -55,33 +71,29 @@ def _all_reduce(payload: float, route: Route) -> float:
 
 def _all_reduce_on(payload: float, step: Step) -> float:
     link, n = step
-    ring = 2 * (n - 1) * link.latency + 2 * (n - 1) / n * payload / link.bandwidth
+    ring = 2 * _hops(step) * link.latency + 2 * (n - 1) / n * payload / link.bandwidth
     tree = 2 * math.ceil(math.log2(n)) * link.latency + 2 * payload / link.bandwidth
-    return link.start + min({"ring": ring, "tree": tree}[name] for name in link.algorithms)
+    return min({"ring": ring, "tree": tree}[name] for name in link.algorithms)
 
 
 def _gather(payload: float, route: Route) -> float:
     """An all-gather, or in the reverse order a reduce-scatter: the outer levels have 1/m of the bytes."""
     seconds = 0.0
-    for link, n in route:
-        seconds += link.start + (n - 1) * link.latency + (n - 1) / n * payload / link.bandwidth
+    for step in route:
+        link, n = step
+        seconds += _hops(step) * link.latency + (n - 1) / n * payload / link.bandwidth
         payload /= n
     return seconds
 
 
-def _all_to_all(payload: float, route: Route) -> float:
-    """Level by level: each has all bytes but those that stay."""
-    seconds = 0.0
-    for link, n in route:
-        if link.topology == "ring":  # bytes pass n/4 links on average, and each device feeds links of bandwidth B
-            seconds += link.start + n / 2 * link.latency + max(n / 4, (n - 1) / n) * payload / link.bandwidth
-        else:
-            seconds += link.start + (n - 1) * link.latency + (n - 1) / n * payload / link.bandwidth
-    return seconds
-
-
-def _broadcast(payload: float, step: Step) -> float:
+def _all_to_all(payload: float, step: Step) -> float:
+    """On a ring of links bytes pass n/4 links on average, and share them."""
     link, n = step
-    ring = (n - 1) * link.latency + payload / link.bandwidth
-    tree = math.ceil(math.log2(n)) * (link.latency + payload / link.bandwidth)
-    return link.start + min({"ring": ring, "tree": tree}[name] for name in link.algorithms)
+    share = max(n / 4, (n - 1) / n) if link.topology == "ring" else (n - 1) / n
+    return _hops(step) * link.latency + share * payload / link.bandwidth
+
+
+def _permute(payload: float, step: Step) -> float:
+    """To a neighbour, by one of the two links of a ring of links."""
+    link, _ = step
+    return link.latency + payload / (link.bandwidth / 2 if link.topology == "ring" else link.bandwidth)

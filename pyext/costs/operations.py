@@ -14,12 +14,14 @@ import numpy as np
 
 from paropt.hlo.parser import Array, Computation, HloError, Instruction, Module, Shape, arrays_of
 
-# Nothing happens at run time, or what is counted elsewhere. XLA:TPU starts copies to its fast memory early: the op
-# that reads such a copy is counted as if it read the original.
+# Nothing happens at run time, or what is counted elsewhere. XLA:TPU starts copies, whole or in slices, to its fast
+# memory early: the op that reads such a copy is counted as if it read the original.
 FREE = frozenset(
     "parameter constant tuple get-tuple-element bitcast after-all opt-barrier partition-id replica-id "
-    "copy-start copy-done domain add-dependency".split()
+    "copy-start copy-done slice-start slice-done domain add-dependency".split()
 )
+# What XLA writes as one instruction `OP-start` and a done, to run it beside others; it is counted where it starts.
+_STARTED = ("fusion-start", "custom-call-start", "call-start")
 _MATRIX_CALLS = re.compile(r"__cublas\$|__triton_gemm|__onednn\$matmul|__cudnn\$conv")
 _NO_WORK_CALLS = frozenset(
     ("AllocateBuffer", "AsyncCollectiveStart", "AsyncCollectiveDone", "AssumeGatherIndicesInBound")
@@ -35,6 +37,14 @@ class Work(NamedTuple):
     dtype: str = ""  # of the operands of its largest product
     bytes: int = 0
     unknown: tuple[str, ...] = ()  # targets of calls of which only the bytes are known
+
+
+def as_if_not_started(instruction: Instruction) -> Instruction:
+    """Of what runs beside others from its start, the op as if it ran there, with its own result; else `instruction`."""
+    match instruction.shape:
+        case (_, result, *_) if instruction.opcode in _STARTED:
+            return instruction._replace(opcode=instruction.opcode.removesuffix("-start"), shape=result)
+    return instruction
 
 
 def work_of(module: Module, computation: Computation, instruction: Instruction) -> Work:

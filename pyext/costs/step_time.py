@@ -11,9 +11,10 @@ from typing import NamedTuple
 from paropt.costs.clusters import Cluster
 from paropt.costs.collective_times import collective_seconds
 from paropt.costs.machines import CostError
-from paropt.costs.operations import Work, work_of
+from paropt.costs.operations import Work, as_if_not_started, work_of
 from paropt.hlo import parser as hlo
 from paropt.hlo.census import is_scattered, is_sync, kind_of, payload_of, started_in
+from paropt.hlo.origins import counterpart
 from paropt.hlo.participants import Device, participants
 from paropt.hlo.trip_counts import Scope
 
@@ -130,7 +131,7 @@ class _Run:
         if name not in self.in_flight:
             return
         begin, seconds = self.in_flight.pop(name)
-        waited = begin - self.clock + seconds if self.clock <= begin else max(0.0, begin + seconds - self.clock)
+        waited = max(0.0, begin + seconds - self.clock)
         self.clock += waited
         self.total.hidden += seconds - waited
 
@@ -175,12 +176,17 @@ class _Walk:
         run = _Run()
         inside = (*callers, name)
         ends = self._last_fusions(scope.computation)
-        for instruction in scope.computation.instructions.values():
+        for written in scope.computation.instructions.values():
+            starts_collectives = written.opcode.endswith("-start") and self._collectives(scope.computation, written)
+            instruction = written if starts_collectives else as_if_not_started(written)
             match instruction.opcode:
                 case "while":
                     run.inside(self._loop(scope, instruction, times, inside))
                 case "conditional":
                     run.inside(self._slowest_branch(scope, instruction, times, inside))
+                case "async-start" if not starts_collectives:
+                    callee = scope.inside(instruction, instruction.callee("calls"))
+                    run.inside(self.run(callee, times, inside))
                 case "call":
                     callee = scope.inside(instruction, instruction.callee("to_apply"))
                     run.inside(self.run(callee, times, inside))
@@ -323,4 +329,12 @@ def _start_of(computation: hlo.Computation, done: hlo.Instruction) -> str:
     before = computation.instructions[done.operands[0]] if done.operands else done
     while before.opcode.endswith("-update"):
         before = computation.instructions[before.operands[0]]
-    return before.name
+    return _send_for(computation, before).name if before.opcode == "recv" else before.name
+
+
+def _send_for(computation: hlo.Computation, recv: hlo.Instruction) -> hlo.Instruction:
+    """The `send` that takes the time of what is received; `recv` itself where it is not in this computation."""
+    channel = recv.attributes.get("channel_id", "")
+    sends = (i for i in computation.instructions.values() if i.opcode == "send")
+    same = next((send for send in sends if channel and send.attributes.get("channel_id") == channel), recv)
+    return counterpart(computation, recv, "send") or same
