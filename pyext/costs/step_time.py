@@ -131,7 +131,8 @@ class _Run:
         if name not in self.in_flight:
             return
         begin, seconds = self.in_flight.pop(name)
-        waited = max(0.0, begin + seconds - self.clock)
+        # The sum in this order is exact where the clock stands at the beginning: nothing is hidden then, not -1e-20.
+        waited = max(0.0, begin - self.clock + seconds)
         self.clock += waited
         self.total.hidden += seconds - waited
 

@@ -114,6 +114,7 @@ class Printed(NamedTuple):
 )
 def test_gpus_have_half_of_what_is_printed_with_sparsity_and_for_both_ways(name: str, printed: Printed) -> None:
     assert TABLE[name].flops["bf16"] == pytest.approx(printed.bf16 / 2, rel=1e-3)
+    assert TABLE[name].flops["f32"] == pytest.approx(printed.bf16 / 4, rel=1e-3)  # TF32
     assert TABLE[name].links[0].bandwidth == printed.nvlink / 2
 
 

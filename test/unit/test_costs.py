@@ -1,6 +1,7 @@
 """Costs: figures of machines, times of collectives, FLOPs against closed forms, and overlap in a schedule."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -261,6 +262,16 @@ REDUCE = 10 + 2 * 3 * 1 + 2 * 3 / 4 * 8  # 800 bytes among 4 devices: 28 seconds
 def test_a_collective_of_one_instruction_is_not_hidden() -> None:
     found = scheduled(f"ROOT %r = f32[200] all-reduce(%x), {GROUPS}")
     assert (found.seconds, found.communication, found.hidden) == pytest.approx((REDUCE, REDUCE, 0))
+
+
+@pytest.mark.parametrize("op_start", [i * 1e-7 for i in range(1, 10)])
+def test_what_is_not_hidden_is_0_and_not_nearly_0(op_start: float) -> None:
+    """Times with no exact binary form: an op of 16 bytes, then a collective."""
+    link = replace(FAST, bandwidth=3e8, latency=1e-6, start=1e-5)
+    cluster = Cluster("test", replace(MACHINE, memory_bandwidth=1e9, op_start=op_start, links=(link,)), CLUSTER.units)
+    lines = ["%x = f32[2] parameter(0)", "%n = f32[2] negate(%x)", f"ROOT %r = f32[2] all-reduce(%n), {GROUPS}"]
+    text = f"{HEAD}\nENTRY %main (x: f32[2]) -> f32[2] {{\n  " + "\n  ".join(lines) + "\n}\n"
+    assert estimate(text, cluster).hidden == 0
 
 
 @pytest.mark.parametrize(("ops", "hidden"), [(0, 0), (1, 16), (2, REDUCE)], ids=["none", "a part", "all"])
