@@ -44,7 +44,15 @@ from paropt.passes.spmd.producers import PRODUCERS, Producer, closed_sums, produ
 from paropt.passes.spmd.region_sums import SummingRegion, region_sums, summing_regions
 from paropt.passes.spmd.running_maxima import extremes_by_device
 from paropt.passes.spmd.shard_map_sums import terms_apart
-from paropt.passes.spmd.sharded_sums import are_layers_sharded, cut_of, is_activation, sharded_sums, whole_sums
+from paropt.passes.spmd.sharded_sums import (
+    Cut,
+    are_layers_sharded,
+    cut_of,
+    is_activation,
+    sharded_sums,
+    turned,
+    whole_sums,
+)
 from paropt.passes.spmd.xla_quirks.scatter_rows import rows_apart
 from paropt.passes.spmd.xla_quirks.swaps import as_operands_lie
 from paropt.passes.support.registry import Bytes, On, OnlyWith, register
@@ -76,10 +84,12 @@ def expose_all_reduces(
     scatters: Annotated[
         Literal["written", "large", "outermost", "left"],
         "Sums that are reduced in every iteration over the axes that shard them: write the reduce_scatter, do so from "
-        "512 kB per device, or in outermost loops, or leave it to the compiler. paropt.jit and paropt.audit take "
+        "512 kB per device, or in outermost loops and of sums that are reduced over other axes once, or leave it to "
+        "the compiler. paropt.jit and paropt.audit take "
         "`large` for CPUs: XLA:CPU combines all_reduces, and starts each reduce_scatter by itself. They take "
         "`outermost` for TPUs: XLA:TPU sinks a reduce_scatter out of an outermost loop; in a loop over layers it makes "
-        "one of several sums, and runs each that is written by itself. They take `left` for GPUs: XLA:GPU makes one "
+        "one of several sums, and runs each that is written by itself; but of a sum that other axes are taken from, it "
+        "makes an all_reduce in some layouts. They take `left` for GPUs: XLA:GPU makes one "
         "itself; of one that is written it takes the first out of a loop over layers, whose buffers are then there "
         "twice.",
         On("cpu", "large"),
@@ -274,14 +284,14 @@ def expose_all_reduces(
         over = kept[producer.value]
         producer = with_rows_gathered(producer, over, propagated)
         scattering = _scattering(module, producer, over, propagated, gradients)
-        is_written = scattering is not None and _is_written(scatters, producer, scattering)
         try:
             moved = _movable(producer, over, policy, allowed)
-            exposed.append((producer, moved, scattering if is_written else None))
+            exposed.append((producer, moved, _written(scatters, producer, scattering, moved)))
         except Declined as reason:
             remarks.append(missed(NAME, producer.op, reason))
-            if is_written:
-                exposed.append((producer, (), scattering))
+            written = _written(scatters, producer, scattering, ())
+            if written is not None:
+                exposed.append((producer, (), written))
             elif scattering is not None:
                 staying.append(producer)
     beside = {producer.value for producer, _, _ in exposed if is_combined(producer, staying)}
@@ -409,6 +419,16 @@ def _scattering(
     cut = cut_of(producer.value, propagated, kept) if kept else None
     if cut is None or is_activation(cut.value, kept, gradients[kept]) or are_rows_cheaper(producer, propagated):
         return None
+    found = _scattered_at(cut, module, producer, kept, propagated)
+    if found is None or found.computed is not None:
+        return found
+    return _scattered_at(turned(cut, propagated), module, producer, kept, propagated) or found
+
+
+def _scattered_at(
+    cut: Cut, module: ir.Operation, producer: Producer, kept: frozenset[str], propagated: Propagated
+) -> Scattering | None:
+    """The reduce_scatter at `cut`, if there is one that does what the cut does."""
     others = tuple(axis for axis in producer.axes if not names_of([axis]) & kept)
     shard = Sharding(producer.mesh, without(cut.shard.dimensions, others))
     whole, before = (
@@ -422,18 +442,21 @@ def _scattering(
     return Scattering(cut, whole, shard, computed)
 
 
-def _is_written(scatters: str, producer: Producer, scattering: Scattering) -> bool:
-    """Whether the reduce_scatter is written out: where it leaves a loop, and where devices exchange sums of columns
-    for it, whatever the option.
+def _written(scatters: str, producer: Producer, scattering: Scattering | None, moved: Axes) -> Scattering | None:
+    """`scattering` where the reduce_scatter is written out; over the axes `moved` the sum is reduced once.
+
+    It is where it leaves a loop, and where devices exchange sums of columns for it, whatever the option.
     """
-    if scatters == "written" or scattering.computed is not None or scattering.leaves_loop(producer):
-        return True
+    if scattering is None or scatters == "written" or scattering.computed or scattering.leaves_loop(producer):
+        return scattering
     match scatters:
         case "large":
-            return is_large(producer, scattering.whole)
+            is_written = is_large(producer, scattering.whole)
         case "outermost":
-            return is_sunk(producer)
-    return False
+            is_written = bool(moved) or is_sunk(producer)
+        case _:
+            is_written = False
+    return scattering if is_written else None
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -26,7 +26,7 @@ from paropt.passes.sharding.shardings import Sharding, is_idle, is_manual, rank_
 from paropt.passes.spmd.producers import PRODUCTS
 from paropt.passes.support.traversal import captured, defining_op, is_within, only_user_of, ops_of, parent_of
 
-_CONVERT, _RETURN = "stablehlo.convert", "stablehlo.return"
+_CONVERT, _RETURN, _TRANSPOSE = "stablehlo.convert", "stablehlo.return", "stablehlo.transpose"
 _PUT_ROW = "stablehlo.dynamic_update_slice"
 
 
@@ -148,6 +148,20 @@ def cut_of(value: ir.Value, propagated: Propagated, axes: frozenset[str]) -> Cut
         return None
     summed = propagated.sharding_of(user.results[0])  # of each addend, a device reads what it adds to its shard
     return Cut(value, converts, wholes, summed) if summed is not None and axes <= names_of(summed.axes) else None
+
+
+def turned(cut: Cut, propagated: Propagated) -> Cut:
+    """`cut` behind a transpose that alone reads its sum and puts the dimension that is split first; else `cut`.
+
+    XLA:TPU makes no reduce_scatter of minor dimensions in some layouts, which it chooses by sizes: it reduces the whole
+    sum there, and cuts that.
+    """
+    user = only_user_of(cut.value)
+    if user is None or user.name != _TRANSPOSE or cut.converts or cut.wholes:
+        return cut
+    lies = propagated.sharding_of(user.results[0])
+    is_first = lies is not None and bool(lies.dimensions[0]) and lies.axes == cut.shard.axes
+    return Cut(user.results[0], [], [], lies) if lies is not None and is_first else cut
 
 
 def _followed(value: ir.Value, propagated: Propagated, axes: frozenset[str]) -> tuple[ir.Value, bool]:

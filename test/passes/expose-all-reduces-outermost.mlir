@@ -60,3 +60,67 @@ func.func public @of_layers(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@
   }
   return %w#1 : tensor<3x4x4xf32>
 }
+
+// Over "model" it is reduced once, after the loop: what is left in each trip, XLA:TPU may all_reduce. It scatters the
+// outermost dimension in each layout: so the transpose, which alone reads the sum, comes first.
+// CHECK-LABEL:   func.func public @split_layers(
+// CHECK:           stablehlo.while
+// CHECK:             %[[SUM:.*]] = stablehlo.dot_general
+// CHECK:             %[[OPEN:.*]] = sdy.sharding_constraint %[[SUM]] <@mesh, [{}, {}], unreduced={"data", "model"}>
+// CHECK:             %[[TURNED:.*]] = stablehlo.transpose %[[OPEN]]
+// CHECK:             sdy.reduce_scatter [{"data"}, {}] %[[TURNED]] out_sharding=<@mesh, [{"data"}, {}]>
+// CHECK:           return
+func.func public @split_layers(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data", "model"}, {}]>}, %y: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data", "model"}, {}]>}) -> tensor<3x8x4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<3x8x4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<3x8x4xf32> cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %layers:2 = stablehlo.while(%k = %zero, %stack = %none) : tensor<i32>, tensor<3x8x4xf32> cond {
+      %more = stablehlo.compare LT, %k, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %more : tensor<i1>
+    } do {
+      %g = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x8xf32>) -> tensor<4x8xf32>
+      %turned = stablehlo.transpose %g, dims = [1, 0] : (tensor<4x8xf32>) -> tensor<8x4xf32>
+      %c = sdy.sharding_constraint %turned <@mesh, [{"data"}, {}]> : tensor<8x4xf32>
+      %row = stablehlo.reshape %c : (tensor<8x4xf32>) -> tensor<1x8x4xf32>
+      %put = stablehlo.dynamic_update_slice %stack, %row, %k, %zero, %zero : (tensor<3x8x4xf32>, tensor<1x8x4xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<3x8x4xf32>
+      %k_next = stablehlo.add %k, %one : tensor<i32>
+      stablehlo.return %k_next, %put : tensor<i32>, tensor<3x8x4xf32>
+    }
+    %n = stablehlo.add %acc, %layers#1 : tensor<3x8x4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<3x8x4xf32>
+  }
+  return %w#1 : tensor<3x8x4xf32>
+}
+
+// The transpose puts the dimension that is split last: the sum is scattered before it.
+// CHECK-LABEL:   func.func public @split_last(
+// CHECK:           stablehlo.while
+// CHECK:             %[[SUM:.*]] = stablehlo.dot_general
+// CHECK:             %[[OPEN:.*]] = sdy.sharding_constraint %[[SUM]] <@mesh, [{}, {}], unreduced={"data", "model"}>
+// CHECK:             sdy.reduce_scatter [{"data"}, {}] %[[OPEN]]
+// CHECK:           return
+func.func public @split_last(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data", "model"}, {}]>}, %y: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data", "model"}, {}]>}) -> tensor<8x4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<8x4xf32>
+  %w:2 = stablehlo.while(%i = %zero, %acc = %none) : tensor<i32>, tensor<8x4xf32> cond {
+    %more = stablehlo.compare LT, %i, %four : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %g = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<16x4xf32>, tensor<16x8xf32>) -> tensor<4x8xf32>
+    %turned = stablehlo.transpose %g, dims = [1, 0] : (tensor<4x8xf32>) -> tensor<8x4xf32>
+    %c = sdy.sharding_constraint %turned <@mesh, [{}, {"data"}]> : tensor<8x4xf32>
+    %n = stablehlo.add %acc, %c : tensor<8x4xf32>
+    %i_next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %i_next, %n : tensor<i32>, tensor<8x4xf32>
+  }
+  return %w#1 : tensor<8x4xf32>
+}
