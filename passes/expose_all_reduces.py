@@ -272,7 +272,9 @@ def expose_all_reduces(
     remarks += [
         missed(NAME, reason.op, reason) for reason in declined if reason.op is not None and reason.op not in told
     ]
-    kept = {producer.value: _kept(producer, split.get(producer.value, frozenset()), policy) for producer in found}
+    kept = {
+        producer.value: _kept(producer, split.get(producer.value, frozenset()), policy, allowed) for producer in found
+    }
     if policy == "auto":
         spending = Policy.of(module, policy, memory_budget, link_cost=link_cost)
         remarks += _choose(found, kept, propagated, spending)
@@ -381,9 +383,10 @@ def _over_kept(producer: Producer, kept: frozenset[str]) -> Reduction:
     return global_reduction(producer.mesh, tuple(axis for axis in producer.axes if axis.name in kept))
 
 
-def _kept(producer: Producer, split: frozenset[Axis], policy: PolicyName) -> frozenset[str]:
+def _kept(producer: Producer, split: frozenset[Axis], policy: PolicyName, allowed: frozenset[str]) -> frozenset[str]:
     """The axes that the sum of `producer` stays sharded over: it is reduce-scattered in every iteration."""
-    return frozenset() if policy in HOLDS_SUMS else names_of(split) & _summed_over(producer)
+    shards = names_of(split) & _summed_over(producer)
+    return (shards - allowed if allowed else frozenset()) if policy in HOLDS_SUMS else shards
 
 
 def _summed_over(producer: Producer) -> frozenset[str]:

@@ -19,7 +19,7 @@ from paropt.passes.sharding.annotations import shard_bytes
 from paropt.passes.sharding.axes import names_of
 from paropt.passes.sharding.collectives import ALL_GATHER, axes_of
 from paropt.passes.sharding.explicit_ops import constrained
-from paropt.passes.sharding.meshes import LinkCosts, has_mesh, meshes_of
+from paropt.passes.sharding.meshes import LinkCosts, MeshAxes, axes_named, has_mesh, meshes_of
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import closed_sharding, is_manual, without
 from paropt.passes.spmd.hoisted_gathers import gathered_before_loop
@@ -60,6 +60,11 @@ def hoist_gathers(
         LinkCosts,
         "With policy=auto: what a byte costs over each of these mesh axes, as in `replica:8,data:1`; over others 1.",
     ] = "",
+    axes: Annotated[
+        MeshAxes,
+        "Mesh axes over which parameters are gathered once, separated by commas; over others they are gathered at use. "
+        "Empty: all.",
+    ] = "",
     gather_dtype: Annotated[
         FloatName,
         "The float type to gather in, which rounds where it is narrower than the type that is read. program: the "
@@ -91,6 +96,8 @@ def hoist_gathers(
     A parameter that is sharded over an axis which also shards the batch, as in fully sharded training, is all-gathered
     where the two meet: in the forward and in the backward pass of every micro-batch. Hoisted, it is gathered once, and
     every device holds all of it until the loop ends. Other axes, such as those of tensor parallelism, keep sharding it.
+    With the option `axes`, a parameter that is sharded over a slow and a fast axis is gathered once over the slow one,
+    and at each use over the fast one.
     Where all readers convert it to a narrower type, also slices of it in loops over layers, it is converted first,
     which halves the bytes sent and held. The first constraint keeps Shardy from gathering it before it is converted.
     The loop-carried value stays sharded, and so do gradients.
@@ -126,9 +133,10 @@ def hoist_gathers(
         return []
     plan = _Plan(
         module,
-        Policy.of(module, policy, memory_budget, link_cost=link_cost),
+        Policy.of(module, policy, memory_budget, axes_named(axes), link_cost),
         float_type(gather_dtype, module.context),
         link_cost,
+        axes_named(axes),
     )
     remarks = [*_hoist_explicit(module, plan), *_hoist_global(module, plan)]
     plan.policy.note(module)
@@ -143,6 +151,7 @@ class _Plan:
     policy: Policy
     dtype: ir.Type | None  # that the user asks for
     link_cost: str = ""
+    axes: tuple[str, ...] = ()  # over which parameters are gathered once; () for all
 
     sums: list[Trade] | None = None  # that later passes may hold whole; known before anything is hoisted
 
@@ -151,7 +160,7 @@ class _Plan:
         if self.policy.name != "auto" or not trades:
             return [None] * len(trades)
         if self.sums is None:
-            self.sums = _sums_of(self.module, self.link_cost)
+            self.sums = _sums_of(self.module, self.link_cost, ",".join(self.axes))
         decided = self.policy.gathers_chosen(trades, self.sums)
         for trade, no in zip(trades, decided, strict=True):
             if no is None:
@@ -170,12 +179,12 @@ class _Plan:
         yield applied(NAME, self.module, f"{text}; a byte costs {costs}" if costs else text)
 
 
-def _sums_of(module: ir.Operation, link_cost: str) -> list[Trade]:
+def _sums_of(module: ir.Operation, link_cost: str, axes: str) -> list[Trade]:
     """The sums that may be held whole, if there is room. Tried out on a copy."""
     copy = module.clone()
     before = len(taken_in(copy))
     for unshard in (expose_all_reduces, defer_sync):
-        unshard(copy, policy="auto", memory_budget=_UNLIMITED, link_cost=link_cost)
+        unshard(copy, policy="auto", memory_budget=_UNLIMITED, link_cost=link_cost, axes=axes)
     return taken_in(copy)[before:]
 
 
@@ -189,7 +198,7 @@ def _hoist_explicit(module: ir.Operation, plan: _Plan) -> Iterator[Remark]:
     already = gathered_before(module) if ops_of(module, WHILE) else []
     yield from (missed(NAME, op, Declined("it is done before the loop already")) for op in already)
     while ops_of(module, ALL_GATHER):
-        found, declined = _found(module)
+        found, declined = _found(module, plan)
         groups: defaultdict[tuple[object, ...], list[LoopGather]] = defaultdict(list)
         for gather in found:
             groups[gather.key].append(gather)
@@ -213,13 +222,15 @@ def _trade(group: list[LoopGather], element: ir.Type, policy: Policy) -> Trade:
     return Trade(before - held, held, sum(gather.executions for gather in group) - 1, link)
 
 
-def _found(module: ir.Operation) -> tuple[list[LoopGather], list[Remark]]:
+def _found(module: ir.Operation, plan: _Plan) -> tuple[list[LoopGather], list[Remark]]:
     """The all_gathers that may be hoisted, and why others may not."""
     found, declined = list[LoopGather](), list[Remark]()
     gathers = LoopGathers()
     for op in ops_of(module, ALL_GATHER):
         try:
             gather = gathers.of(op)
+            if gather is not None:
+                plan.policy.require_axes(gather.over, plan.policy.meshes)
         except Declined as reason:
             declined.append(missed(NAME, op, reason))
             continue
@@ -278,6 +289,7 @@ def _hoist_all(loop: Loop, propagated: Propagated, plan: _Plan) -> Iterator[Rema
     possible: list[tuple[Parameter, ir.Type]] = []
     for parameter in list(sharded_parameters(loop, propagated)):
         try:
+            parameter = _within(parameter, plan.axes)
             _require_hoistable(loop, parameter)
         except Declined as declined:
             yield missed(NAME, loop.op, declined)
@@ -296,6 +308,14 @@ def _hoist_all(loop: Loop, propagated: Propagated, plan: _Plan) -> Iterator[Rema
         yield applied(NAME, loop.op, _said(group, what), held=held_by(group))
     if groups:
         _erase_unread_in_barriers(loop)
+
+
+def _within(parameter: Parameter, allowed: tuple[str, ...]) -> Parameter:
+    """`parameter`, to be gathered over those of its axes that the option `axes` has."""
+    axes = tuple(axis for axis in parameter.axes if not allowed or axis.name in allowed)
+    over = " and ".join(sorted(names_of(parameter.axes)))
+    require(bool(axes), f"it is gathered over {over}, and option axes is {','.join(allowed)}")
+    return parameter._replace(axes=axes)
 
 
 def _trade_in(loop: Loop, parameter: Parameter, element: ir.Type, policy: Policy) -> Trade:

@@ -98,7 +98,7 @@ class Policy:
         require(over is not None, "its replica groups are not those of mesh axes, which option axes asks for")
         assert over is not None
         allowed = set(over) <= set(self.axes)
-        require(allowed, f"it reduces over {' and '.join(over)}, and option axes is {','.join(self.axes)}")
+        require(allowed, f"it is over {' and '.join(over)}, and option axes is {','.join(self.axes)}")
 
     def chosen(self, costs: Sequence[tuple[Reduction, Cost]]) -> list[Declined | None]:
         """Of each deferral, why the policy does not make it; None when it does."""

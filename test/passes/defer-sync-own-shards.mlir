@@ -35,7 +35,7 @@ sdy.mesh @mesh = <["replica"=4, "data"=2]>
 // AXES-NOT:       stablehlo.all_reduce
 // AXES:           stablehlo.return %{{.*}}, %{{.*}} : tensor<i32>
 // AXES:           "stablehlo.all_reduce"(%{{.*}}#1)
-// OVER-DAG: [defer-sync] stablehlo.reduce_scatter missed: it reduces over data, and option axes is replica
+// OVER-DAG: [defer-sync] stablehlo.reduce_scatter missed: it is over data, and option axes is replica
 // UNKNOWN: {{^}}par-opt: error: axes=replic: no mesh of the module has an axis `replic`; did you mean `replica`? The axes are replica, data{{$}}
 // FAR: {{^}}par-opt: error: axes=pod: no mesh of the module has an axis `pod`; the axes are replica, data{{$}}
 func.func public @hierarchical(%x: tensor<8x8xf32>) -> tensor<8x4xf32> {
@@ -64,7 +64,7 @@ func.func public @hierarchical(%x: tensor<8x8xf32>) -> tensor<8x4xf32> {
 // AXES:           } do {
 // AXES:           stablehlo.all_reduce
 // AXES:           stablehlo.return %{{.*}}, %{{.*}} : tensor<i32>
-// OVER-DAG: [defer-sync] stablehlo.all_reduce missed: it reduces over replica and data, and option axes is replica
+// OVER-DAG: [defer-sync] stablehlo.all_reduce missed: it is over replica and data, and option axes is replica
 func.func public @over_both_axes(%x: tensor<8x8xf32>) -> tensor<8x4xf32> {
   %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"replica", "data"}, {}]>] out_shardings=[<@mesh, [{"replica", "data"}, {}]>] manual_axes={"replica", "data"} (%g: tensor<1x8xf32>) {
     %zero = stablehlo.constant dense<0> : tensor<i32>

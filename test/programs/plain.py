@@ -63,6 +63,15 @@ def hybrid_sharded_layers(build: Build, sizes: Sizes = DEFAULT, devices: Devices
     return program(model, ADDED, layout, expected=HIERARCHICAL, reference=steps.definition(build(sizes), ADDED))
 
 
+def layers_over_all(build: Build, sizes: Sizes = DEFAULT, devices: Devices = None) -> Program:
+    """P17 over two axes: state is split over all devices, so that those along `replica` hold parts side by side."""
+    mesh, axes = mesh_of(devices, replica=2, data=-1), ("data", "replica")
+    model = build(sizes, on_batch=lambda x: constrained(x, PartitionSpec(axes[::-1]), mesh))
+    specs = split(model.parameters, axes, mesh.size)
+    layout = Layout(mesh, axes[::-1], specs, replicated(specs), frozenset({2, mesh.shape["data"], mesh.size}))
+    return program(model, ADDED, layout, expected=SPLIT, reference=steps.definition(build(sizes), ADDED))
+
+
 def zero1(build: Build, sizes: Sizes = DEFAULT, devices: Devices = None) -> Program:
     """P11: the momentum is split over `data`, parameters are on all devices."""
     model, mesh = build(sizes), mesh_of(devices, data=-1)

@@ -74,12 +74,12 @@ def replicated(tree: Tree) -> Tree:
     return jax.tree.map(lambda leaf: PartitionSpec(), tree)
 
 
-def split(tree: Tree, axis: str, size: int) -> Tree:
-    """Specs that split each leaf over the axis: in the first dimension that `size` divides, else not at all."""
+def split(tree: Tree, axis: str | tuple[str, ...], size: int) -> Tree:
+    """Specs that split each leaf over the axis, or axes: in the first dimension that `size` divides, else not at all."""
     return jax.tree.map(lambda leaf: _split(leaf.shape, axis, size), tree)
 
 
-def _split(shape: tuple[int, ...], axis: str, size: int) -> PartitionSpec:
+def _split(shape: tuple[int, ...], axis: str | tuple[str, ...], size: int) -> PartitionSpec:
     for dimension, length in enumerate(shape):
         if length % size == 0:
             return PartitionSpec(*[None] * dimension, axis)
