@@ -11,10 +11,10 @@ from paropt.passes.deferral.rewrite import Options, defer_in
 from paropt.passes.deferral.sharded_sum_costs import (
     are_activations_costlier,
     are_rows_cheaper,
-    cost_of_whole,
     is_combined,
     is_large,
     is_sunk,
+    steps_of,
     sums_of,
     with_rows_gathered,
 )
@@ -23,7 +23,6 @@ from paropt.passes.ir.types import real_of
 from paropt.passes.rewrite.wire import set_wire_type
 from paropt.passes.sharding.annotations import LEFT_OUT, place_of
 from paropt.passes.sharding.axes import Axes, Axis, names_of
-from paropt.passes.sharding.collectives import Reduction, global_reduction
 from paropt.passes.sharding.meshes import LinkCosts, MeshAxes, axes_named, has_mesh, meshes_of
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import (
@@ -276,7 +275,7 @@ def expose_all_reduces(
         producer.value: _kept(producer, split.get(producer.value, frozenset()), policy, allowed) for producer in found
     }
     if policy == "auto":
-        spending = Policy.of(module, policy, memory_budget, link_cost=link_cost)
+        spending = Policy.of(module, policy, memory_budget, axes_named(axes), link_cost)
         remarks += _choose(found, kept, propagated, spending)
         spending.note(module)
     exposed: list[tuple[Producer, Axes, Scattering | None]] = []
@@ -361,26 +360,23 @@ def _terms_apart(regions: list[SummingRegion]) -> tuple[list[SummingRegion], lis
 def _choose(
     found: list[Producer], kept: dict[ir.Value, frozenset[str]], propagated: Propagated, policy: Policy
 ) -> list[Remark]:
-    """Clears `kept` where the budget allows to hold a sum whole. What that saves and costs is in the remarks."""
+    """Takes axes out of `kept` where the budget allows to hold a sum whole along them.
+
+    What that saves and costs is in the remarks.
+    """
     sums = sums_of(producer for producer in found if kept[producer.value])
-    costs = [cost_of_whole(parts, kept[parts[0].value], propagated) for parts in sums]
-    reductions = [_over_kept(parts[0], kept[parts[0].value]) for parts in sums]
-    decided = policy.chosen(list(zip(reductions, costs, strict=True)))
+    steps = [step for parts in sums for step in steps_of(parts, kept[parts[0].value], propagated, policy)]
+    decided = policy.chosen([(step.reduction, step.cost) for step in steps])
     remarks: list[Remark] = []
-    for parts, reduction, cost, declined in zip(sums, reductions, costs, decided, strict=True):
+    for (parts, axes, reduction, cost), declined in zip(steps, decided, strict=True):
         if declined is not None:
             remarks += [missed(NAME, producer.op, declined) for producer in parts]
             continue
         policy.take_sum(reduction, cost)
         text = f"{cost.saved} bytes per device fewer are reduced, {cost.held} more are held"
         remarks += [applied(NAME, p.op, text, held=cost.held if p == parts[0] else 0) for p in parts]
-        kept |= {producer.value: frozenset() for producer in parts}
+        kept |= {producer.value: kept[producer.value] - axes for producer in parts}
     return remarks
-
-
-def _over_kept(producer: Producer, kept: frozenset[str]) -> Reduction:
-    """The reduction over the axes `kept`, which is in each iteration: over the others the shards are summed once."""
-    return global_reduction(producer.mesh, tuple(axis for axis in producer.axes if axis.name in kept))
 
 
 def _kept(producer: Producer, split: frozenset[Axis], policy: PolicyName, allowed: frozenset[str]) -> frozenset[str]:

@@ -3,12 +3,12 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from jaxlib.mlir import ir
 
 from paropt.passes.defer_sync import defer_sync
-from paropt.passes.deferral.holding_plan import Trade, held_by, saved_by, taken_in, taken_of
+from paropt.passes.deferral.holding_plan import Trade, are_in_order, held_by, saved_by, taken_in, taken_of
 from paropt.passes.deferral.policy import HOLDS_PARAMETERS, Policy, PolicyName
 from paropt.passes.expose_all_reduces import expose_all_reduces
 from paropt.passes.ir.constants import BARRIER
@@ -286,7 +286,7 @@ def _hoist_global(module: ir.Operation, plan: _Plan) -> Iterator[Remark]:
 
 def _hoist_all(loop: Loop, propagated: Propagated, plan: _Plan) -> Iterator[Remark]:
     """Hoists what may be; one remark for each group of parameters that are gathered over the same axes."""
-    possible: list[tuple[Parameter, ir.Type]] = []
+    steps = list[_Step]()
     for parameter in list(sharded_parameters(loop, propagated)):
         try:
             parameter = _within(parameter, plan.axes)
@@ -294,15 +294,21 @@ def _hoist_all(loop: Loop, propagated: Propagated, plan: _Plan) -> Iterator[Rema
         except Declined as declined:
             yield missed(NAME, loop.op, declined)
             continue
-        possible.append((parameter, plan.dtype or narrowest(parameter)))
-    trades = [_trade_in(loop, *each, plan.policy) for each in possible]
-    groups: defaultdict[tuple[str, ...], list[Trade]] = defaultdict(list)
-    for (parameter, element), trade, no in zip(possible, trades, plan.chosen(trades), strict=True):
-        if no is not None:
+        steps += _steps(loop, parameter, plan)
+    taken: defaultdict[ir.Value, list[_Step]] = defaultdict(list)
+    for step, no in zip(steps, plan.chosen([step.trade for step in steps]), strict=True):
+        if no is None:
+            taken[step.parameter.value].append(step)
+        else:
             yield missed(NAME, loop.op, no)
-            continue
-        groups[tuple(axis.label for axis in dict.fromkeys(parameter.axes))].append(trade)
-        _hoist(loop, parameter, element)
+    groups: defaultdict[tuple[str, ...], list[Trade]] = defaultdict(list)
+    for own in taken.values():
+        parameter = own[-1].parameter  # over the axes of those before it, too
+        trades = [step.trade for step in own]
+        groups[tuple(axis.label for axis in dict.fromkeys(parameter.axes))].append(
+            Trade(saved_by(trades), held_by(trades))
+        )
+        _hoist(loop, parameter, own[-1].element)
     for axes, group in groups.items():
         what = f"gathered{_over(axes)} before the loop, not {_in_trips(loop)}"
         yield applied(NAME, loop.op, _said(group, what), held=held_by(group))
@@ -318,13 +324,35 @@ def _within(parameter: Parameter, allowed: tuple[str, ...]) -> Parameter:
     return parameter._replace(axes=axes)
 
 
-def _trade_in(loop: Loop, parameter: Parameter, element: ir.Type, policy: Policy) -> Trade:
+class _Step(NamedTuple):
+    """A parameter that may be gathered over its axes, where it is over those of the step before it."""
+
+    parameter: Parameter
+    element: ir.Type  # to gather in
+    trade: Trade
+
+
+def _steps(loop: Loop, parameter: Parameter, plan: _Plan) -> list[_Step]:
+    """Over slow axes first, where that is worth more for each byte; else over all at once."""
+    element = plan.dtype or narrowest(parameter)
+    steps, held, names = list[_Step](), 0, frozenset[str]()
+    for level in plan.policy.levels(sorted(names_of(parameter.axes))):
+        names |= level
+        part = parameter._replace(axes=tuple(axis for axis in parameter.axes if axis.name in names))
+        more = _bytes(part, element) - held
+        steps.append(_Step(part, element, _trade_in(loop, parameter, more, plan.policy.link(level))))
+        held += more
+    if are_in_order([step.trade for step in steps]):
+        return steps
+    return [_Step(parameter, element, _trade_in(loop, parameter, held, plan.policy.link(names)))]
+
+
+def _trade_in(loop: Loop, parameter: Parameter, held: int, link: int) -> Trade:
     """XLA gathers it once in each block that reads it: of slices, all of it in all trips of the loop over layers."""
-    held = _bytes(parameter, element)
     reads = len({reading.end.op.block for reading in parameter.readings})
     trips = trip_count(loop)
     fewer = (2 if trips is None else trips) * reads - 1
-    return Trade(fewer * held, held, fewer, policy.link(names_of(parameter.axes)))
+    return Trade(fewer * held, held, fewer, link)
 
 
 def _said(group: list[Trade], what: str) -> str:

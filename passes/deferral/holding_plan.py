@@ -1,12 +1,14 @@
 """The plan of `policy=auto`: memory for less communication, the best trades first, under one budget.
 
-Each trade is one parameter that is gathered once, or one sum that is reduced once. The more may be held, the less is
+Each trade is one parameter that is gathered once, or one sum that is reduced once: over all axes, or over slow ones
+first. The more may be held, the less is
 sent: a trade that a larger budget adds fills it, and saves more for each byte than all those that it keeps out.
 
 Tests: test/passes/hoist-gathers-budget.mlir, test/unit/test_holding_plan.py.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
@@ -27,6 +29,11 @@ class Trade(NamedTuple):
     def worth(self) -> float:
         """The cost of the bytes saved for each byte held; to start a collective counts as bytes, too."""
         return (self.link * self.saved + max(self.fewer, 0) * BYTES_PER_COLLECTIVE) / max(self.held, 1)
+
+
+def are_in_order(steps: Sequence[Trade]) -> bool:
+    """Whether a plan that takes one of `steps` takes those before it: each is worth no more, and holds no less."""
+    return all(a.worth >= b.worth and a.held <= b.held for a, b in pairwise(steps))
 
 
 def rooms_short(trades: Sequence[Trade], room: int) -> list[int | None]:

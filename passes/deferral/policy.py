@@ -54,6 +54,14 @@ class Policy:
         """What a byte costs that is sent over all of `axes`, as much as over the slowest of them."""
         return max((self.links.get(axis, 1) for axis in axes), default=1)
 
+    def levels(self, axes: Iterable[str]) -> list[frozenset[str]]:
+        """`axes`, those together over which a byte costs as much; the slowest first."""
+        found: dict[int, frozenset[str]] = {}
+        for axis in axes:
+            cost = self.links.get(axis, 1)
+            found[cost] = found.get(cost, frozenset()) | {axis}
+        return [found[cost] for cost in sorted(found, reverse=True)]
+
     def trade_of(self, reduction: Reduction, cost: Cost) -> Trade:
         """The trade of a sum that is held whole, by all loops that it is to leave."""
         link = self.link(axes_of(reduction, self.meshes) or ()) if self.links else 1

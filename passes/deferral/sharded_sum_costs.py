@@ -5,6 +5,7 @@ Tests: test/passes/expose-all-reduces-sharded.mlir, test/numeric/test_held_split
 
 from collections.abc import Iterable
 from math import prod
+from typing import NamedTuple
 
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
@@ -12,10 +13,13 @@ from jaxlib.mlir.dialects import stablehlo
 from paropt.passes.dataflow.engine import spread
 from paropt.passes.dataflow.unreduced import made_unreduced
 from paropt.passes.deferral.deferral_cost import BYTES_PER_COLLECTIVE, Cost
+from paropt.passes.deferral.holding_plan import are_in_order
+from paropt.passes.deferral.policy import Policy
 from paropt.passes.ir.loops import WHILE, Loop, loop_around, trip_count
 from paropt.passes.ir.types import bytes_of
 from paropt.passes.sharding.annotations import shard_bytes
 from paropt.passes.sharding.axes import Axes, names_of
+from paropt.passes.sharding.collectives import Reduction, global_reduction
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import Sharding, mesh_behind, parts_in, unsplit, without
 from paropt.passes.spmd.producers import SCATTER, Producer, producer_of
@@ -51,25 +55,58 @@ def _carried(value: ir.Value) -> list[ir.Value]:
     return list(dict.fromkeys(ends)) or [value]
 
 
-def cost_of_whole(producers: list[Producer], kept: frozenset[str], propagated: Propagated) -> Cost:
+def cost_of_whole(
+    producers: list[Producer], kept: frozenset[str], propagated: Propagated, beside: frozenset[str] = frozenset()
+) -> Cost:
     """Of the sum of `producers`, which stays sharded over the axes `kept`, when it is left unreduced over them.
 
-    Then each loop holds it whole: also one over layers, for the gradients of a micro-batch.
+    Then each loop holds it whole: also one over layers, for the gradients of a micro-batch. Or a shard along `beside`,
+    over which it stays sharded.
     """
     sizes = {}
+    first = producers[0]
+    mesh = mesh_behind(module_of(op_of(first.value)), first.mesh)
+    shards, others = (
+        prod(count for name, count in mesh.axes if name in each) if mesh else 1 for each in (kept, beside)
+    )
     for producer in producers:
         lies = propagated.sharding_of(producer.value) or unsplit(producer.value, producer.mesh)
         whole = Sharding(producer.mesh, without(lies.dimensions, producer.axes))
-        sizes[producer.value] = shard_bytes(producer.value, whole)
-    first = producers[0]
-    mesh = mesh_behind(module_of(op_of(first.value)), first.mesh)
-    shards = prod(count for name, count in mesh.axes if name in kept) if mesh else 1
+        sizes[producer.value] = shard_bytes(producer.value, whole) // others
     parts = _carried(first.value)
     scale = sizes[first.value] / max(_bytes(first.value), 1)
     whole_parts = [round(_bytes(part) * scale) for part in parts]
     held = sum(size - size // shards for size in whole_parts)
     runs = {value: executions(op_of(value)) for value in sizes}
     return Cost(sizes, dict(runs), dict.fromkeys(sizes, 1), [whole_parts[-1]], [], whole_parts[-1], held, 0)
+
+
+class Step(NamedTuple):
+    """A sum that may be left unreduced over some of the axes that shard it."""
+
+    parts: list[Producer]
+    axes: frozenset[str]
+    reduction: Reduction
+    cost: Cost
+
+
+def steps_of(parts: list[Producer], kept: frozenset[str], propagated: Propagated, policy: Policy) -> list[Step]:
+    """Over slow axes first, where that is worth more for each byte; else over all of `kept` that option axes allows."""
+    allowed = kept & frozenset(policy.axes) if policy.axes else kept
+    levels = policy.levels(sorted(allowed))
+    steps = list[Step]()
+    for axes in levels:
+        faster = kept - axes - frozenset().union(*(step.axes for step in steps))
+        steps.append(Step(parts, axes, _over_kept(parts[0], axes), cost_of_whole(parts, axes, propagated, faster)))
+    if are_in_order([policy.trade_of(step.reduction, step.cost) for step in steps]):
+        return steps
+    cost = cost_of_whole(parts, allowed, propagated, kept - allowed)
+    return [Step(parts, allowed, _over_kept(parts[0], allowed), cost)]
+
+
+def _over_kept(producer: Producer, kept: frozenset[str]) -> Reduction:
+    """The reduction over the axes `kept`, which is in each iteration: over the others the shards are summed once."""
+    return global_reduction(producer.mesh, tuple(axis for axis in producer.axes if axis.name in kept))
 
 
 def _bytes(value: ir.Value) -> int:

@@ -2,6 +2,9 @@
 
 // RUN: %par-opt %s --passes='hoist-gathers{axes=replica}' --split-input-file | FileCheck %s
 // RUN: %par-opt %s --passes='hoist-gathers{axes=replica}' --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
+// RUN: %par-opt %s --passes='hoist-gathers{policy=auto memory-budget=100 link-cost=replica:8}' --split-input-file | FileCheck %s --check-prefix=SLOW
+// RUN: %par-opt %s --passes='hoist-gathers{policy=auto memory-budget=128 link-cost=replica:8}' --split-input-file | FileCheck %s --check-prefix=ALL
+// RUN: %par-opt %s --passes='hoist-gathers{policy=auto memory-budget=100}' --split-input-file | FileCheck %s --check-prefix=NONE
 
 sdy.mesh @mesh = <["replica"=2, "data"=4]>
 
@@ -12,6 +15,14 @@ sdy.mesh @mesh = <["replica"=2, "data"=4]>
 // CHECK:             stablehlo.dot_general %{{.*}}, %[[G]],
 // CHECK:             stablehlo.return %{{.*}}, %[[W]],
 // REMARK: [hoist-gathers] stablehlo.while applied: 1 parameter is gathered over replica before the loop, not in each of 4 trips; 32 bytes are held
+// A plan takes the slow axis first, and the other one where there is room for all of it.
+// SLOW-LABEL:    func.func public @over_both
+// SLOW:            sdy.sharding_constraint %arg0 <@mesh, [{"data"}, {}]>
+// ALL-LABEL:     func.func public @over_both
+// ALL:             sdy.sharding_constraint %arg0 <@mesh, [{}, {}]>
+// NONE-LABEL:    func.func public @over_both
+// NONE-NOT:        sharding_constraint
+// NONE:            return
 func.func public @over_both(%p: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data", "replica"}, {}]>}, %x: tensor<4x16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"replica", "data"}, {}]>}) -> tensor<16x4xf32> {
   %c0 = stablehlo.constant dense<0> : tensor<i32>
   %c1 = stablehlo.constant dense<1> : tensor<i32>
