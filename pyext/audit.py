@@ -112,21 +112,22 @@ def _lowered(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     return lowered_for_arguments(program, args, kwargs)
 
 
-def _rewritten(program: Any, lowered: Any, passes: str, platform: str | None = None) -> tuple[Any, tuple[Remark, ...]]:
-    """`lowered`, which was made of `program`, after the passes for `platform`, and their remarks."""
+def _rewritten(program: Any, lowered: Any, passes: str, target: Any = None) -> tuple[Any, tuple[Remark, ...]]:
+    """`lowered`, which was made of `program`, after the passes for `target`, and their remarks."""
     from paropt.jit import Jitted, rewritten
 
     if isinstance(program, Jitted):
         raise TypeError("paropt.audit: with `passes`, give the function or jax.jit of it; this has passes already")
-    return rewritten(lowered, passes, platform)
+    return rewritten(lowered, passes, target)
 
 
 def _for_targets(
     program: Any, before: Any, passes: str, names: Sequence[Any], costs: Costs | None = None
 ) -> AuditReport:
-    """The passes run once for each platform of these targets."""
+    """The passes run once for targets of one platform and the same slow axes."""
     from paropt.clusters.targets import get
     from paropt.hook.lowering import copied, platform_of
+    from paropt.hook.slow_axes import slow_axes
     from paropt.reports.target_audits import compare, label_reducers
 
     def labelled(lowered: Any) -> Any:
@@ -135,14 +136,15 @@ def _for_targets(
 
     found = [get(name) if isinstance(name, str) else name for name in names]
     alone = labelled(copied(before))
-    after: dict[tuple[str, str], tuple[Any, tuple[Remark, ...]]] = {}
+    after: dict[tuple[object, ...], tuple[Any, tuple[Remark, ...]]] = {}
     compared: list[AuditComparison] = []
     for target in found:
-        platform, own = platform_of([target.platform]), _with_budget(program, before, passes, target)
-        if (platform, own) not in after:
-            made, remarks = _rewritten(program, before, own, platform) if own.strip() else (before, ())
-            after[platform, own] = labelled(copied(made)), remarks
-        compared.append(compare(target, alone, after[platform, own][0], own, after[platform, own][1], costs))
+        own = _with_budget(program, before, passes, target)
+        key = (platform_of([target.platform]), slow_axes(before.compiler_ir().operation, target.devices), own)
+        if key not in after:
+            made, remarks = _rewritten(program, before, own, target) if own.strip() else (before, ())
+            after[key] = labelled(copied(made)), remarks
+        compared.append(compare(target, alone, after[key][0], own, after[key][1], costs))
     return AuditReport(tuple(compared))
 
 
@@ -153,14 +155,13 @@ def _with_budget(program: Any, lowered: Any, passes: str, target: Any = None) ->
     """
     from paropt.clusters.device_memory import ASKS_AUTO, AUTO, MEMORY_BUDGET, memory_budget_of
     from paropt.clusters.targets import lowered_for
-    from paropt.hook.lowering import platform_of
 
     if not ASKS_AUTO.search(passes):
         return passes
     nothing = ASKS_AUTO.sub(f"{MEMORY_BUDGET}=0", passes)
     devices = lowered_for(lowered) if target is None else target.devices
     budget = memory_budget_of(AUTO, devices)
-    made, _ = _rewritten(program, lowered, nothing, None if target is None else platform_of([target.platform]))
+    made, _ = _rewritten(program, lowered, nothing, target)
     peak = _audit_of_lowered(made).peak_memory if target is None else getattr(target.compile(made).memory, "peak", None)
     return ASKS_AUTO.sub(f"{MEMORY_BUDGET}={max(budget - (peak or 0), 0)}", passes)
 

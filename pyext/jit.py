@@ -20,6 +20,7 @@ import jax
 from jax.extend import source_info_util
 from jaxlib.mlir import ir
 
+from paropt.clusters.targets import Target, lowered_for
 from paropt.hook.donation import Donate
 from paropt.hook.jit_arguments import JitArguments, MemoryBudget, Spec, any_traced, spec_of
 from paropt.hook.lowering import (
@@ -34,6 +35,7 @@ from paropt.hook.lowering import (
     without_static,
 )
 from paropt.hook.rewriting import REMARKS, REWRITES, compiled_rewrite, rewritten_by, run
+from paropt.hook.slow_axes import with_link_costs
 from paropt.hook.user_warnings import warn
 from paropt.modules.summary import Remarks
 from paropt.passes import DEFAULT_PIPELINE
@@ -317,9 +319,8 @@ def _hook_lowering(lower: Callable[..., Any]) -> Callable[..., Any]:
         if spec is None:
             return lower(*args, **kwargs)
         module, donated = operator.attrgetter("module"), kwargs.get("donated_args", ())
-        return rewritten_by(
-            lambda: lower(*args, **kwargs), module, spec, donated, platform_of(kwargs.get("platforms", ()))
-        )
+        platform = platform_of(kwargs.get("platforms", ()))
+        return rewritten_by(lambda: lower(*args, **kwargs), module, spec, donated, platform)
 
     return lower_and_rewrite
 
@@ -406,18 +407,20 @@ def note_remarks(lowered: jax.stages.Lowered, found: Sequence[Remark]) -> None:
 
 
 def rewritten(
-    lowered: jax.stages.Lowered, passes: str | Pipeline, platform: str | None = None
+    lowered: jax.stages.Lowered, passes: str | Pipeline, target: Target | None = None
 ) -> tuple[jax.stages.Lowered, Remarks]:
     """`lowered` with the passes run on a copy of its module, and what they decided. Raises what a pass raises.
 
-    It is for devices of `platform` (cpu, tpu or gpu), or of the one that it is lowered for. Whether it compiles to what
-    it says is the caller's business.
+    It is for `target`, or for the devices that it is lowered for. Whether it compiles to what it says is the caller's
+    business.
     """
     pipeline = Pipeline.parse(passes) if isinstance(passes, str) else passes
     if not pipeline.stages:
         return lowered, Remarks()
     result = copied(lowered)
-    pipeline = pipeline.on(platform_of_lowered(lowered) if platform is None else platform)
+    platform = platform_of_lowered(lowered) if target is None else platform_of([target.platform])
+    devices = lowered_for(lowered) if target is None else target.devices
+    pipeline = with_link_costs(pipeline.on(platform), _module_of(result).operation, devices)
     found = REMARKS[_module_of(result)] = run(pipeline, _module_of(result), donated_of(lowered))
     return result, found
 

@@ -180,11 +180,20 @@ class _Comparison:
 
     def run(self, memory_budget: int | None, plans: int) -> Policies:
         fixed = {name: self._choice(f"policy={name}") for name in _FIXED}
+        slow = [self._choice(f"policy=once axes={axes}") for axes in self._slow_axes()]
         kept, once = (fixed[name].peak_memory for name in ("keep-shards", "once"))
         rooms = [(once - kept) * (i + 1) // (plans + 1) for i in range(plans)]
         steps = [self._choice(_AUTO.format(room)) for room in dict.fromkeys(rooms) if room > 0]
         auto = [] if memory_budget is None else list(self._auto(kept, memory_budget))
-        return Policies(self._audit(""), (*fixed.values(), *steps, *auto), memory_budget, self._target)
+        return Policies(self._audit(""), (*fixed.values(), *slow, *steps, *auto), memory_budget, self._target)
+
+    def _slow_axes(self) -> list[str]:
+        """The axes that join hosts, as the option takes them; none where no axis is faster."""
+        from paropt.clusters.targets import get
+        from paropt.hook.slow_axes import slow_axes
+
+        found = slow_axes(self._lowered.compiler_ir().operation, get(self._target).devices)
+        return [",".join(found)] if found else []
 
     def _auto(self, kept: int, budget: int) -> Iterator[Choice]:
         """`auto` with as much to hold as the executable has room for beside the bytes that it takes with its shards."""

@@ -3,18 +3,20 @@
 import argparse
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
 sys.path.append(str(Path(__file__).resolve().parent.parent / "test"))
 
+from programs import models, plain
 from programs.catalog import LAYERS, MATRIX
 from programs.program import Sizes
 
 import paropt
 
-PROGRAMS = MATRIX | LAYERS
+PROGRAMS = MATRIX | LAYERS | {"blocks_over_all": partial(plain.layers_over_all, models.blocks)}
 
 
 def main() -> None:

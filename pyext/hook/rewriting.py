@@ -14,6 +14,7 @@ from paropt.hook.donation import given_away
 from paropt.hook.fallback import Fallback, Setback, reason_of
 from paropt.hook.jit_arguments import Spec
 from paropt.hook.memory_plans import Plan, fitting, planned
+from paropt.hook.slow_axes import with_link_costs
 from paropt.hook.user_warnings import warn
 from paropt.modules.module_io import type_of_main
 from paropt.modules.summary import Remarks, with_nothing_found
@@ -28,7 +29,8 @@ class Rewrite(NamedTuple):
 
     spec: Spec
     fallback: Fallback
-    again: Callable[[ir.Module, int], tuple[Remarks, Fallback]]  # of the module as it was, with so many bytes to hold
+    # Of the module as it was, with so many bytes to hold, for these devices: jax lowers for any, and here they matter.
+    again: Callable[[ir.Module, int, Sequence[Any]], tuple[Remarks, Fallback]]
 
 
 # Modules are held by jax's caches and by every `Lowered` of theirs: a module's remarks live as long as it does.
@@ -37,7 +39,11 @@ REWRITES: weakref.WeakKeyDictionary[ir.Module, Rewrite] = weakref.WeakKeyDiction
 
 
 def rewritten_by(
-    fresh: Callable[[], T], module_of: Callable[[T], ir.Module], spec: Spec, donated: Sequence[bool], platform: str
+    fresh: Callable[[], T],
+    module_of: Callable[[T], ir.Module],
+    spec: Spec,
+    donated: Sequence[bool],
+    platform: str,
 ) -> T:
     """What `fresh` makes, its module rewritten in place; if the passes fail, what it makes, with a warning.
 
@@ -49,8 +55,9 @@ def rewritten_by(
     module = module_of(made)
     pipeline = spec.pipeline.on(platform)
 
-    def again(module: ir.Module, room: int) -> tuple[Remarks, Fallback]:
-        found, fallback, _ = _rewrite(module, spec, planned(pipeline, room), donated)
+    def again(module: ir.Module, room: int, devices: Sequence[Any]) -> tuple[Remarks, Fallback]:
+        weighed = with_link_costs(planned(pipeline, room), module.operation, devices)
+        found, fallback, _ = _rewrite(module, spec, weighed, donated)
         return found, fallback
 
     try:
@@ -122,7 +129,7 @@ def compiled_rewrite(module: ir.Module, compile: Callable[[ir.Module], Any], dev
 
     def again(room: int) -> Plan:
         fresh = rewrite.fallback.fresh(module.context)
-        return plan(fresh, *rewrite.again(fresh, room))
+        return plan(fresh, *rewrite.again(fresh, room, tuple(devices)))
 
     chosen = plan(module, REMARKS[module], rewrite.fallback)
     said: list[str] = []
