@@ -192,7 +192,8 @@ class _Comparison:
         from paropt.clusters.targets import get
         from paropt.hook.slow_axes import slow_axes
 
-        found = slow_axes(self._lowered.compiler_ir().operation, get(self._target).devices)
+        module: Any = self._lowered.compiler_ir()
+        found = slow_axes(module.operation, get(self._target).devices)
         return [",".join(found)] if found else []
 
     def _auto(self, kept: int, budget: int) -> Iterator[Choice]:
