@@ -16,6 +16,8 @@ PACKAGES = {
 
 DEFAULT, FINITE = "grad-sync", "grad-sync{finite=true}"
 DEFER, ONCE = "grad-sync{policy=defer}", "grad-sync{policy=once}"
+# Of fully sharded programs: bytes per device that a plan may hold beside the shards.
+BUDGETS = ("100kB", "300kB", "600kB")
 
 
 IN_BRANCH = """\
@@ -60,6 +62,21 @@ def _levanter(name: str, title: str, model: str, passes: str = DEFAULT, /, *, sh
     return _enabled(name, title, "levanter_steps:language_model", call, passes, name=model, sharded=sharded)
 
 
+def _planned(entry: Entry) -> list[Entry]:
+    """The entry with each of the budgets."""
+    return [
+        replace(
+            entry,
+            name=f"{entry.name}_{budget}",
+            title=f"{entry.title}, {budget} for parameters and sums",
+            after=f'with paropt.enabled("{plan}"): {entry.before}',
+            passes=plan,
+        )
+        for budget in BUDGETS
+        for plan in [f"grad-sync{{policy=auto memory-budget={budget}}}"]
+    ]
+
+
 def _nnx(name: str, title: str, passes: str = DEFAULT, /, **arguments: Any) -> Entry:
     return _enabled(name, title, "flax_steps:nnx_step", "train(model, optimizer, batch)", passes, **arguments)
 
@@ -83,6 +100,7 @@ ENTRIES = (
     _levanter(
         "levanter_fsdp_defer", "GPT-2, fully sharded, gradients whole until the end", "gpt2", DEFER, sharded=True
     ),
+    *_planned(_levanter("levanter_fsdp", "GPT-2, fully sharded", "gpt2", sharded=True)),
     _levanter("levanter_fsdp_once", "GPT-2, fully sharded, gathered once and reduced once", "gpt2", ONCE, sharded=True),
     replace(
         _jitted("keras_scan", "GPT-2 of keras-hub, a scan of `Model.train_step`", "keras_steps:gpt2_scan", FINITE),
@@ -106,6 +124,7 @@ ENTRIES = (
     _nnx("flax_nnx", "nnx transformer, data-parallel, `nnx.jit` and `nnx.scan`"),
     _nnx("flax_nnx_fsdp", "nnx transformer, fully sharded", sharded=True),
     _nnx("flax_nnx_fsdp_defer", "nnx transformer, fully sharded, gradients whole until the end", DEFER, sharded=True),
+    *_planned(_nnx("flax_nnx_fsdp", "nnx transformer, fully sharded", sharded=True)),
     _nnx("flax_nnx_fsdp_once", "nnx transformer, fully sharded, gathered once and reduced once", ONCE, sharded=True),
     _enabled("equinox", "transformer, `filter_jit`", "equinox_steps:classifier", "train(model, state, batch, key)"),
     _jitted("optax_microbatch", "`microbatching.microbatch`, mean", "optax_steps:microbatch", kind="MEAN"),

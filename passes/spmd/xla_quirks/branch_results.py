@@ -4,8 +4,8 @@ Shardy aborts the process on a `stablehlo.if` whose results are unreduced over d
 several results that are; a `case` both follow. But XLA:GPU makes an `if` of each `case` of two that is chosen by a
 predicate, as JAX's `lax.cond` is; of three, it can't.
 
-Target: TPU, GPU; CPU with jaxlib 0.10.2, and for parts of axes.
-Measured with: jaxlib 0.10.2 with libtpu 0.0.42; 0.12.0.1 with libtpu 0.0.50 (CPU and TPU).
+Target: TPU; CPU and GPU with jaxlib 0.10.2, and for parts of axes.
+Measured with: jaxlib 0.10.2 with libtpu 0.0.42; 0.12.0.1 with libtpu 0.0.50, and its plugin for GPUs.
 Reproducer: test/numeric/test_xla_quirks.py::test_xla_still_does_it.
 
 Tests: test/passes/annotate-unreduced-regions.mlir, test/numeric/test_plain_branches.py.
