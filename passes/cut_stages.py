@@ -12,6 +12,7 @@ from paropt.passes.pipelining.forward_stages import Weights, forward_cut
 from paropt.passes.pipelining.op_costs import flops_of, value_bytes
 from paropt.passes.pipelining.parts import STAGE, Part, part_of, write_part
 from paropt.passes.pipelining.phases import phases_of, terms_of
+from paropt.passes.pipelining.recomputed_ops import Recomputation, erase_unread, recomputation, write_copies
 from paropt.passes.pipelining.stage_sums import Share, split_sums
 from paropt.passes.pipelining.step_loop import Rows, StepLoop, Sum, from_arguments, loops_of, step_loop
 from paropt.passes.pipelining.update_stages import update_stages
@@ -34,6 +35,10 @@ def cut_stages(
         int, "Floating-point operations in the time in which a byte goes to another stage."
     ] = 1000,
     max_stage_bytes: Annotated[Bytes, "Most bytes of parameters that a stage may have; 0 is no limit."] = 0,
+    recompute: Annotated[
+        bool,
+        "Compute functions of arguments and rows of the batch in each stage, where that costs less than to send.",
+    ] = True,
 ) -> list[Remark]:
     """Say of each op of a training step in which pipeline stage it is.
 
@@ -70,6 +75,9 @@ def cut_stages(
     parameters are that it reads: a minimum cut of the bytes that cross each boundary, which is one cotangent. An update
     goes to its parameter. Names never decide whether the result is right: they say where cuts are looked for.
 
+    Functions of arguments, rows of the batch and the number of the micro-batch (keys of random numbers, masks) that one
+    stage makes and another reads are sent, or the reader has copies of the ops: by a minimum cut of what both cost.
+
     A sum whose terms are made in several stages (the gradient of a tied embedding) gets an accumulator in each, which
     are added once, behind the loop. Pass-through values of the loop become values from outside.
 
@@ -83,6 +91,11 @@ def cut_stages(
     - terms of a sum in several stages are real numbers
     - some cut has no more than max-stage-bytes of parameters in a stage
 
+    Worth it when:
+
+    - no op that a stage computes again is a contraction or a sort
+    - what a stage computes again takes fewer operations than to send it, as flops-per-byte says
+
     A sum in several stages is reassociated; no other value changes.
 
     Sources: GPipe and PipeDream partition layers so; Alpa's dynamic program over operators; Shardy's MPMD fragments.
@@ -93,7 +106,7 @@ def cut_stages(
         if not loops or any(STAGE in op.attributes for loop in loops for op in _ops(loop.op)):
             continue
         try:
-            weights = Weights(cuts == "names", flops_per_byte, max_stage_bytes)
+            weights = Weights(cuts == "names", flops_per_byte, max_stage_bytes, recompute)
             cutting = _Cutting(signature, step_loop(signature, loops), stages, weights)
         except Declined as declined:
             remarks.append(missed(NAME, loops_of(signature)[0].op, declined))  # the loop may be another one by now
@@ -117,6 +130,9 @@ class _Cutting:
         self._backward = Backward(step, self._phases, self._cut.stage, stages)
         self.parts = {n: Part("F", stage) for n, stage in self._cut.stage.items()}
         self.parts |= {n: Part("B", stage) for n, stage in self._backward.stage.items()}
+        self._again = Recomputation()
+        if weights.recompute:
+            self._again = recomputation(step, self._phases, self.parts, weights.flops_per_byte)
         self._shares = [(each, self._shares_of(each)) for each in step.sums]
         for each, shares in self._shares:
             tensor = tensor_of(step.argument_of(each))
@@ -149,7 +165,7 @@ class _Cutting:
         return max((self.parts[n] for n in makers if n in self.parts), key=lambda part: part.rank, default=None)
 
     def write(self) -> None:
-        """Marks the ops, and splits sums."""
+        """Marks the ops, copies those that stages compute again, and splits sums."""
         step = self._step
         for n, part in self.parts.items():
             write_part(step.body.ops[n], part)
@@ -160,12 +176,14 @@ class _Cutting:
             write_part(rows.update, self._part_of(terms_of(rows)) or Part("F", 0))
         places = places_of(step, self._phases, {n: part.stage for n, part in self.parts.items()})
         homes = {value: min(stages) for value, stages in places.items() if value in from_arguments(step)}
-        loop = split_sums(step.loop, [each for each in self._shares if len(each[1]) > 1])
+        copied = write_copies(step, self._phases, self.parts, self._again)
+        loop = split_sums(step, [each for each in self._shares if len(each[1]) > 1])
         after = step_loop(self._signature, [loop])
         for carry in after.carries:
             homes[after.result_of(carry)] = _written(after, carry).stage
         for n, stage in update_stages(after, homes).items():
             write_part(after.around.ops[n], Part("U", stage))
+        erase_unread(copied)
 
     def remarks(self) -> list[Remark]:
         """One for the step, and one for each stage."""
@@ -182,14 +200,20 @@ class _Cutting:
         held = self._parameters(stage)
         text = f"stage {stage}: {len(forward)} forward ops ({flops[0]} FLOP), {len(backward)} backward ({flops[1]}), "
         text += f"{len(held)} parameters ({sum(map(value_bytes, held))} bytes)"
+        if self._copied(stage):
+            text += f"; computes again {len(self._copied(stage))} ops of other stages"
         for other, size in sorted(self.sent(stage).items()):
             text += f"; sends {size} bytes to stage {other}"
         return applied(NAME, first, text)
 
     def _parameters(self, stage: int) -> list[ir.Value]:
         given, through = from_arguments(self._step), self._phases.through
-        read = (value for n, part in self.parts.items() if part.stage == stage for value in through.sources(n))
+        own = [n for n, part in self.parts.items() if part.stage == stage]
+        read = (value for n in (*own, *self._copied(stage)) for value in through.sources(n))
         return [value for value in dict.fromkeys(read) if value in given]
+
+    def _copied(self, stage: int) -> frozenset[int]:
+        return self._again.copied.get(stage, frozenset())
 
     def sent(self, stage: int) -> dict[int, int]:
         """The bytes that a stage sends to each other one, per micro-batch."""
@@ -198,8 +222,7 @@ class _Cutting:
         for n, part in self.parts.items():
             if part.stage == stage:
                 for value in through.graph.ops[n].results:
-                    readers = {self.parts[m].stage for m in through.readers(value) if m in self.parts} - {stage}
-                    for other in readers:
+                    for other in self._again.sends(n, through.readers(value), self.parts):
                         found[other] = found.get(other, 0) + value_bytes(value)
         return found
 

@@ -318,6 +318,7 @@ def may_have_effect(op: ir.Operation) -> bool:
 
 # One question a column or kind; what each asks is said there.
 is_elementwise = _is("elementwise")
+is_compute = _is("compute")
 is_random = _is("random")
 is_end = _is("end")
 is_annotation = _is("annotation")

@@ -40,7 +40,7 @@ class Through:
     def __init__(self, graph: BlockGraph, free: Collection[int], ends: Collection[ir.Value] = ()) -> None:
         self.graph = graph
         self.free = frozenset(free)
-        self._ends = frozenset(ends)
+        self.ends = frozenset(ends)
         self._roots: dict[ir.Value, list[ir.Value]] = {}
 
     def roots(self, value: ir.Value) -> list[ir.Value]:
@@ -53,14 +53,14 @@ class Through:
     def _read(self, value: ir.Value) -> list[ir.Value] | None:
         """What the free op that makes `value` reads; None where none does."""
         n = self.graph.maker.get(value)
-        if n is None or n not in self.free or value in self._ends:
+        if n is None or n not in self.free or value in self.ends:
             return None
         return self.graph.reads[n]
 
     def copied(self, ops: Iterable[int], values: Iterable[ir.Value] = ()) -> list[int]:
         """`ops` and the free ones that they, and what `values` are made of, need, in program order."""
         wanted, maker = [*values, *(value for n in ops for value in self.graph.reads[n])], self.graph.maker
-        reached = [value for value in depth_first(wanted, lambda v: self._read(v) or []) if value not in self._ends]
+        reached = [value for value in depth_first(wanted, lambda v: self._read(v) or []) if value not in self.ends]
         return sorted({*ops, *(maker[value] for value in reached if maker.get(value) in self.free)})
 
     def sources(self, n: int) -> list[ir.Value]:

@@ -13,6 +13,7 @@ from paropt.passes.pipelining.cut_points import Costs, cut_points
 from paropt.passes.pipelining.layer_names import layer_starts
 from paropt.passes.pipelining.op_costs import flops_of, value_bytes
 from paropt.passes.pipelining.phases import Phases
+from paropt.passes.pipelining.recomputed_ops import recomputing_flops
 from paropt.passes.pipelining.step_loop import StepLoop, from_arguments
 from paropt.passes.support.remarks import require, source_of
 
@@ -25,6 +26,7 @@ class Weights(NamedTuple):
     by_names: bool
     flops_per_byte: int
     most_bytes: int  # of parameters, of a stage; 0: no limit
+    recompute: bool  # whether what costs less to compute again is not sent
 
 
 @dataclass(frozen=True)
@@ -58,11 +60,14 @@ def _costs(step: StepLoop, phases: Phases, weights: Weights) -> Costs:
     ops, place = phases.forward, {n: i for i, n in enumerate(phases.forward)}
     work = [float((1 + _BACKWARD) * flops_of(step.body.ops[n])) for n in ops]
     crossing = [0.0] * (len(ops) + 1)
+    again = recomputing_flops(step, phases) if weights.recompute else {}
     for n in ops:
         for value in step.body.ops[n].results:
             last = max((place[m] for m in phases.through.readers(value) if m in place), default=place[n])
+            cost = weights.flops_per_byte * value_bytes(value)
+            cost = min(cost, again[n]) if n in again else 2 * cost  # there, and its cotangent back
             for position in range(place[n] + 1, last + 1):
-                crossing[position] += 2.0 * weights.flops_per_byte * value_bytes(value)  # there, and its cotangent back
+                crossing[position] += cost
     memory = [0.0] * len(ops)
     for parameter, n in _first_reads(step, phases).items():
         memory[place[n]] += value_bytes(parameter)

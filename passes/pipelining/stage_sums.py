@@ -26,13 +26,14 @@ class Share(NamedTuple):
     terms: list[ir.Value]
 
 
-def split_sums(loop: Loop, shares: Sequence[tuple[Sum, Sequence[Share]]]) -> Loop:
+def split_sums(step: StepLoop, shares: Sequence[tuple[Sum, Sequence[Share]]]) -> Loop:
     """Gives each sum one accumulator for each of its shares, of which the first starts from the sum's init operand."""
+    loop = step.loop
     if not shares:
         return loop
     starts, nexts = list(loop.op.operands), list(loop.next_values.operands)
     added: list[tuple[int, Part, int]] = []
-    adds = [[loop_ops(loop)[n] for n in each.adds] for each, _ in shares]
+    adds = [[step.body.ops[n] for n in each.adds] for each, _ in shares]
     for each, (first, *others) in shares:
         nexts[each.position] = _added(loop, loop.body.arguments[each.position], first)
         for share in others:
@@ -62,10 +63,6 @@ def shares_of(step: StepLoop) -> list[tuple[int, int]]:
                 found.append((other, one))
                 totals[op.results[0]] = one
     return found
-
-
-def loop_ops(loop: Loop) -> list[ir.Operation]:
-    return [op.operation for op in loop.body.operations]
 
 
 def _added(loop: Loop, value: ir.Value, share: Share) -> ir.Value:

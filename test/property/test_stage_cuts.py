@@ -25,15 +25,18 @@ class Layer(NamedTuple):
     skip: int | None  # another output that is added
     scaled: int | None  # an output whose mean scales this one: a scalar that goes from stage to stage
     kind: str
+    common: bool  # whether it adds a function of the batch that the first one made
 
 
 @st.composite
 def layers(draw: st.DrawFn) -> list[Layer]:
+    kinds = st.sampled_from(["tanh", "relu", "none"])
+
     def earlier(number: int) -> int | None:
         return draw(st.one_of(st.none(), st.integers(0, number)))
 
     return [
-        Layer(draw(st.integers(0, 3)), earlier(n), earlier(n), draw(st.sampled_from(["tanh", "relu", "none"])))
+        Layer(draw(st.integers(0, 3)), earlier(n), earlier(n), draw(kinds), draw(st.booleans()))
         for n in range(draw(st.integers(3, 6)))
     ]
 
@@ -43,10 +46,12 @@ KINDS: dict[str, Any] = {"tanh": jnp.tanh, "relu": jax.nn.relu, "none": lambda x
 
 def made_of(found: list[Layer]) -> Program:
     def loss(state: Any, part: Any) -> jax.Array:
-        outputs = [part[0]]
+        outputs, common = [part[0]], jnp.cumsum(part[1], 0)
         for number, layer in enumerate(found):
             with jax.named_scope(f"layer{number}"):
                 x = KINDS[layer.kind](outputs[-1] @ state[layer.weight]["w"] + state[layer.weight]["b"])
+                if layer.common:
+                    x = x + common / 10
                 if layer.skip is not None:
                     x = x + outputs[layer.skip]
                 if layer.scaled is not None:

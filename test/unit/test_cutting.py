@@ -1,5 +1,6 @@
 """Training steps cut into stages: phases, and what crosses the boundaries, before anything is compiled."""
 
+import re
 from collections import Counter
 from math import prod
 from typing import Any
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jaxlib.mlir import ir
+from programs.framework_models import framework_program
 from programs.layered_steps import TOKENS, WIDTH, Program, program
 
 from paropt.modules.module_io import Optimized, optimize
@@ -21,9 +23,9 @@ from paropt.passes.support.traversal import ops_of
 MICRO_BATCHES = 4
 
 
-def cut(made: Program, stages: int, cuts: str = "names", weights: str = "with") -> Optimized:
+def cut(made: Program, stages: int, cuts: str = "names", weights: str = "with", recompute: str = "true") -> Optimized:
     lowered = jax.jit(made.step).lower(made.state, made.batch)
-    options = f"stages={stages} cuts={cuts} flops-per-byte=10"
+    options = f"stages={stages} cuts={cuts} flops-per-byte=10 recompute={recompute}"
     text = f"inline-calls,canonicalize,cse,cut-stages{{{options}}},outline-stages{{weights={weights}}}"
     return optimize(lowered, text)
 
@@ -59,6 +61,22 @@ def test_one_activation_and_one_cotangent_cross_each_boundary(name: str, stages:
     neighbours = [(stage, stage + 1) for stage in range(stages - 1)]
     assert sent(found, "forward") == dict.fromkeys(neighbours, ACTIVATION[name])
     assert sent(found, "backward", "weights") == dict.fromkeys([(b, a) for a, b in neighbours], ACTIVATION[name])
+
+
+@pytest.mark.parametrize("stages", [2, 4])
+@pytest.mark.parametrize("library", ["flax", "equinox"])
+def test_keys_of_dropout_are_computed_where_they_are_read(library: str, stages: int) -> None:
+    """In each stage, instead of being sent beside the activation; a remark says what is sent."""
+    made = framework_program(library, microbatches=MICRO_BATCHES)
+    neighbours = [(stage, stage + 1) for stage in range(stages - 1)]
+    found = cut(made, stages)
+    assert sent(found, "forward") == dict.fromkeys(neighbours, ACTIVATION["transformer"])
+    assert sent(found, "backward") == dict.fromkeys([(b, a) for a, b in neighbours], ACTIVATION["transformer"])
+    remarks = [each.text for each in found.remarks if "sends" in each.text]
+    said = [re.findall(r"sends (\d+) bytes to stage (\d+)", text) for text in remarks]
+    assert [{int(to) for _, to in each} for each in said] == [{s - 1, s + 1} & {*range(stages)} for s in range(stages)]
+    assert {int(size) for each in said for size, _ in each} == {ACTIVATION["transformer"]}
+    assert sent(cut(made, stages, recompute="false"), "forward").total() > sent(found, "forward").total()
 
 
 def test_updates_send_scalars_only() -> None:
