@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,7 @@ from paropt.hook.lowering import is_foreign
 from paropt.passes.support.remarks import Remark
 from paropt.schedules import SCHEDULES, Schedule, schedule
 from paropt.stages.cut_step import CutStep, cut_step
+from paropt.stages.partial_sums import Policy
 from paropt.stages.stage_driver import Driver
 from paropt.stages.stage_programs import Placement, StagePrograms, require_stages, spec_within
 from paropt.stages.stage_report import StageReport, report_of
@@ -34,6 +35,7 @@ def pipeline(
     cuts: Literal["names", "costs"] = "names",
     cut_options: Mapping[str, Any] = {},
     donate: Literal["state"] | None = "state",
+    policy: Policy = "keep-shards",
 ) -> "Pipeline":
     """A training step, cut into `stages` that each run on their own devices: those of `mesh` along `axis`.
 
@@ -45,8 +47,10 @@ def pipeline(
 
     The result is called like the step, from one process. `place(state)` puts arrays where their stage is; arrays
     that are elsewhere are sent there in each call. Batches are sharded over the other axes of the mesh, and state is
-    sharded over them as what is given to `place`, or called, is (`NamedSharding`, also of shapes). New state
-    overwrites the old (`donate=None` keeps that).
+    sharded over them as what is given to `place`, or called, is (`NamedSharding`, also of shapes). Parameters that are
+    are gathered, and their gradients reduced to shards, in each micro-batch; with `policy="defer"` gradients are
+    reduced once in a step, and each device holds a whole one; with `"once"` parameters are gathered once, too, and
+    held whole meanwhile. New state overwrites the old (`donate=None` keeps that).
 
     Raises StageError (a ValueError), in one line, for a step that cannot be cut or numbers that do not fit.
     """
@@ -55,6 +59,8 @@ def pipeline(
             raise StageError(f"{what}: expected a positive integer, got {number!r}")
     if donate not in ("state", None):
         raise StageError(f"donate: expected 'state' or None, got {donate!r}")
+    if policy not in get_args(Policy):
+        raise StageError(f"policy: expected one of {', '.join(get_args(Policy))}, got {policy!r}")
     if cuts not in ("names", "costs"):
         raise StageError(f"cuts: expected 'names' or 'costs', got {cuts!r}")
     if is_foreign(step):
@@ -63,7 +69,7 @@ def pipeline(
     require_stages(mesh, axis, stages)
     table = _schedule(schedule, stages, microbatches, chunks)
     options = "".join(f" {name.replace('_', '-')}={value}" for name, value in {"cuts": cuts, **cut_options}.items())
-    return Pipeline(step, mesh, axis, table, options, donate=donate == "state")
+    return Pipeline(step, mesh, axis, table, options, donate=donate == "state", policy=policy)
 
 
 def _schedule(name: str, stages: int, microbatches: int, chunks: int | None) -> Schedule:
@@ -79,11 +85,20 @@ class Pipeline:
     """What `pipeline` returns."""
 
     def __init__(
-        self, step: Callable[..., Any], mesh: Mesh, axis: str, table: Schedule, options: str, *, donate: bool
+        self,
+        step: Callable[..., Any],
+        mesh: Mesh,
+        axis: str,
+        table: Schedule,
+        options: str,
+        *,
+        donate: bool,
+        policy: Policy,
     ) -> None:
         functools.update_wrapper(self, step)
         self._step = jax.jit(step, keep_unused=True)
         self._mesh, self._axis, self._options, self._donate = mesh, axis, options, donate
+        self._policy: Policy = policy
         self.schedule = table
         self._built: dict[Any, _Built] = {}
 
@@ -147,11 +162,12 @@ class Pipeline:
         cut = cut_step(
             self._step, args, kwargs, stages=chunks, microbatches=microbatches, options=self._options, apart=apart
         )
-        plan = StepPlan(cut.manifest, self.schedule)
         olds = [old for old, _ in cut.manifest.states]
         placement = Placement(cut, self._mesh, self._axis, {f"argument{old}": specs[old] for old in olds})
+        gathered = placement.sharded_parameters if self._policy == "once" else frozenset[str]()
+        plan = StepPlan(cut.manifest, self.schedule, gathered)
         states = frozenset(f"argument{old}" for old in olds) if self._donate else frozenset()
-        programs = StagePrograms(cut, plan, placement, states)
+        programs = StagePrograms(cut, plan, placement, states, self._policy)
         return _Built(cut, plan, programs, Driver(cut, plan, programs, placement))
 
 

@@ -5,13 +5,13 @@ reductions; what is left of the body is the function that is compiled. Its sums 
 counts devices, one row on each: as large on each device as the sum is. docs/accumulate.md has more of that form.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec
 from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager
 
@@ -23,6 +23,11 @@ from paropt.passes.pipelining.trip_function import TripFunction, changed_after, 
 from paropt.passes.support.remarks import Declined, Remark, missed
 from paropt.stages.cut_step import CutStep
 from paropt.verify.tags import gaps
+
+# Of parameters that are sharded in their stage: gathered, and their gradients reduced to shards, in each micro-batch;
+# gradients once in a step, of which each device has a whole one; parameters once too, which each device has whole.
+Policy = Literal["keep-shards", "defer", "once"]
+Plain: TypeAlias = Callable[..., list[Any]]
 
 _NAME = "pipeline"
 _PASSES = "grad-sync"
@@ -46,32 +51,40 @@ class TripProgram:
 
 
 def trip_program(
-    cut: CutStep, program: StageProgram, shapes: Sequence[jax.ShapeDtypeStruct], results: Mapping[str, Any]
+    cut: CutStep,
+    program: StageProgram,
+    function: Plain,
+    shapes: Sequence[jax.ShapeDtypeStruct],
+    results: Mapping[str, Any],
 ) -> TripProgram:
-    """The function of `program` for arguments of these shapes and shardings, its sums unreduced where they can be.
+    """`function`, which is that of `program`, for arguments of these shapes and shardings.
 
-    `results` has the shardings of results: a sum that is sharded as its parameter stays so.
+    Its sums are unreduced where they can be. `results` has the shardings of results.
     """
-    plain, trips = cut.function(program), cut.manifest.counting.trips
+    trips = cut.manifest.counting.trips
     sums = [name for name in program.arguments if name in cut.manifest.sums and name in program.results]
-    return _unreduced(cut, program, shapes, results, sums) if sums and trips > 1 else TripProgram(plain)
+    return _unreduced(cut, program, function, shapes, results, sums) if sums and trips > 1 else TripProgram(function)
 
 
 def _unreduced(
-    cut: CutStep, program: StageProgram, shapes: Sequence[Any], results: Mapping[str, Any], sums: list[str]
+    cut: CutStep,
+    program: StageProgram,
+    plain: Plain,
+    shapes: Sequence[Any],
+    results: Mapping[str, Any],
+    sums: list[str],
 ) -> TripProgram:
     """The function with `sums` unreduced; those that cannot be are arguments and results like others."""
-    plain = cut.function(program)
     given = [shape for name, shape in zip(program.arguments, shapes, strict=True) if name not in sums]
     values = [name for name in program.results if name not in sums]
-    looped, shardings = _looped(cut, program, sums, values), [results[name] for name in (*values, *sums)]
+    looped, shardings = _looped(cut, program, plain, sums, values), [results[name] for name in (*values, *sums)]
     lowered = jax.jit(looped, out_shardings=shardings, keep_unused=True).lower(*given)
     module, remarks = optimize(lowered, _PASSES)
     entry = ir.SymbolTable(module.operation)["main"].operation
     changed = [[*values, *sums][number] for number in changed_after(entry)]
     left = [name for name in sums if name not in changed]
     if left and left != sums:
-        return _unreduced(cut, program, shapes, results, left)
+        return _unreduced(cut, program, plain, shapes, results, left)
     try:
         made = trip_function(entry, program.symbol, len(sums))
     except Declined as declined:
@@ -82,9 +95,9 @@ def _unreduced(
     return _packed(module, made, program, sums, values, remarks)
 
 
-def _looped(cut: CutStep, program: StageProgram, sums: list[str], values: list[str]) -> Any:
+def _looped(cut: CutStep, program: StageProgram, function: Plain, sums: list[str], values: list[str]) -> Any:
     """All trips of the function in one program. No argument is loop-invariant: each call has arrays of its own."""
-    function, trips = cut.function(program), cut.manifest.counting.trips
+    trips = cut.manifest.counting.trips
     carried = [*values, *sums]
 
     def looped(*given: Any) -> list[Any]:
@@ -131,3 +144,29 @@ def _packed(
         return [made[name] for name in program.results]
 
     return TripProgram(called, {name: each for name, each in packed.items() if name in sums}, remarks)
+
+
+def reduced_to(array: jax.Array, spec: PartitionSpec, to: NamedSharding) -> jax.Array:
+    """The sum over the first dimension of an array with `spec`, sharded as `to`: scattered while it is reduced."""
+    reduced, *dimensions = (_axes(each) for each in (*spec, *[None] * array.ndim)[: array.ndim])
+    wanted = [_axes(each) for each in (*to.spec, *[None] * array.ndim)[: array.ndim - 1]]
+    scattered = {d: axes for d, axes in enumerate(wanted) if axes and axes != dimensions[d]}
+    over = [axis for axes in scattered.values() for axis in axes]
+    if not scattered or any(dimensions[d] for d in scattered) or not {*over} <= {*reduced}:
+        return jax.lax.reduce_sum(array, (0,))
+    others = tuple(axis for axis in reduced if axis not in over)
+
+    def of_device(rows: jax.Array) -> jax.Array:
+        value = jax.lax.psum(rows[0], others) if others else rows[0]
+        for d, axes in scattered.items():
+            value = jax.lax.psum_scatter(value, axes, scatter_dimension=d, tiled=True)
+        return value
+
+    shared = jax.shard_map(of_device, mesh=to.mesh, in_specs=spec, out_specs=to.spec)
+    made: jax.Array = shared(array)
+    return made
+
+
+def _axes(each: Any) -> tuple[str, ...]:
+    """The axes of a dimension in a spec."""
+    return (each,) if isinstance(each, str) else tuple(each or ())

@@ -46,6 +46,9 @@ class Driver:
         if action.what == "send":
             sharding = self._programs.shardings[action.outputs[0]]
             return lambda array: (jax.device_put(array, sharding),)
+        if action.what == "gather":
+            gathering: Callable[..., Any] = self._programs.executables[f"gather_{action.place}", action.place]
+            return gathering
         if action.what == "reduce":
             return self._programs.executables.get((f"reduce_{action.place}", action.place), lambda *sums: sums)
         return _ZEROS if action.what == "zeros" else _ADDED

@@ -1,7 +1,7 @@
 """The functions of a cut step, compiled for the devices of their stages."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -13,7 +13,7 @@ from paropt.hook.step_programs import trimmed
 from paropt.passes.pipelining.stage_manifest import StageProgram
 from paropt.passes.support.remarks import Remark
 from paropt.stages.cut_step import CutStep
-from paropt.stages.partial_sums import Packed, TripProgram, trip_program
+from paropt.stages.partial_sums import Packed, Policy, TripProgram, reduced_to, trip_program
 from paropt.stages.stacked_arrays import stacked_sharding
 from paropt.stages.step_plan import Action, StageError, StepPlan
 
@@ -58,6 +58,7 @@ class Placement:
         self._specs = dict(given)
         manifest = cut.manifest
         self._specs |= {carried: given[each] for carried, each in manifest.gradients.items() if each in given}
+        self._specs |= {share: self._specs[total] for share, total in manifest.shares.items() if total in self._specs}
         of_pieces = {name: f"argument{piece.argument}" for name, piece in manifest.pieces.items()}
         self._specs |= {name: given[each] for name, each in of_pieces.items() if each in given}
         for name in of_pieces.values():
@@ -66,6 +67,22 @@ class Placement:
                 raise StageError(f"{path}: its first dimension counts layers, which stages share: shard another one")
         rows = [program for program in manifest.programs if program.kind == "rows"]
         self._arrays = {name for program in rows for name in program.arguments if name.startswith("kept")}
+        self._rows = {name for program in rows for name in program.results}
+
+    @property
+    def shares_examples(self) -> bool:
+        """Whether each device of a stage has examples of its own of each micro-batch."""
+        return any(self._examples(name, 0) != PartitionSpec() for name in self._rows)
+
+    @property
+    def sharded(self) -> frozenset[str]:
+        """The parameters, pieces of them, and sums of their gradients that are sharded though examples are."""
+        found = (name for name, spec in self._specs.items() if spec != PartitionSpec())
+        return frozenset(found) if self.shares_examples else frozenset()
+
+    @property
+    def sharded_parameters(self) -> frozenset[str]:
+        return frozenset(name for name in self.sharded if name.startswith(("argument", "piece")))
 
     def spec(self, name: str) -> PartitionSpec | None:
         """None where XLA chooses: of what the parts of a trip hand to each other."""
@@ -95,14 +112,16 @@ class Placement:
 class StagePrograms:
     """The executables of a plan, by function and place, and how each slot is sharded."""
 
-    def __init__(self, cut: CutStep, plan: StepPlan, placement: Placement, donated: frozenset[str]) -> None:
-        self._cut, self._plan, self._placement = cut, plan, placement
+    def __init__(
+        self, cut: CutStep, plan: StepPlan, placement: Placement, donated: frozenset[str], policy: Policy
+    ) -> None:
+        self._cut, self._plan, self._placement, self._policy = cut, plan, placement, policy
         self._donated = donated
         self.shardings: list[Any] = [None] * len(plan.slots)
         self.executables: dict[tuple[str, int], Any] = {}
         self.lowered: dict[tuple[str, int], Any] = {}
         self.remarks: list[Remark] = []
-        self._trips: dict[str, TripProgram] = {}
+        self._trips: dict[tuple[str, int], TripProgram] = {}
         self._taken: dict[tuple[str, int], list[jax.ShapeDtypeStruct]] = {}
         for number, slot in plan.given.items():
             self.shardings[number] = placement.sharding(slot.name, slot.place)
@@ -126,6 +145,8 @@ class StagePrograms:
                 if (program.symbol, action.place) not in self.executables:
                     self._compile(program, action.place, action.inputs)
                 made = self.executables[program.symbol, action.place].output_shardings
+            case "gather":
+                made = self._compile_gathering(action)
             case "reduce":
                 made = self._compile_reduction(action)
             case _:
@@ -139,15 +160,29 @@ class StagePrograms:
         key = (program.symbol, place)
         self._taken[key] = shapes
         if program.kind in _OF_TRIPS and self._placement.meshes[place].size > 1:
-            if program.symbol not in self._trips:
-                shardings = {name: self._placement.sharding(name, place) for name in program.results}
-                self._trips[program.symbol] = trip_program(self._cut, program, shapes, shardings)
-                self.remarks += self._trips[program.symbol].remarks
-            packed = self._trips[program.symbol].packed
+            again = any(symbol == program.symbol for symbol, _ in self._trips)  # for another copy of the model
+            self._trips[key] = self._trip(program, place, shapes)
+            self.remarks += [] if again else self._trips[key].remarks
+            packed = self._trips[key].packed
             shapes = [self._shape(n, place, s.sharding, packed) for n, s in zip(names, shapes, strict=True)]
-            self._finish(key, self._trips[program.symbol].function, program, shapes)
+            self._finish(key, self._trips[key].function, program, shapes)
             return
         self._finish(key, self._with_zeros(program), program, shapes)
+
+    def _trip(self, program: StageProgram, place: int, shapes: list[jax.ShapeDtypeStruct]) -> TripProgram:
+        """The function of `program`. It gathers sharded parameters; sums of gradients are as the policy says."""
+        sharded, whole = self._placement.sharded, NamedSharding(self._placement.meshes[place], PartitionSpec())
+        shardings = {name: self._placement.sharding(name, place) for name in program.results}
+        kept = {name: each for name, each in shardings.items() if name in sharded and self._policy == "keep-shards"}
+        shardings |= {name: whole for name in shardings if name in sharded and name not in kept}
+        gathered = {name: whole for name in program.arguments if name in self._placement.sharded_parameters}
+        given = self._cut.function(program)
+
+        def called(*arguments: Any) -> list[Any]:
+            made = given(*_constrained(program.arguments, arguments, gathered))
+            return _constrained(program.results, made, kept)
+
+        return trip_program(self._cut, program, called if gathered or kept else given, shapes, shardings)
 
     def _finish(
         self, key: tuple[str, int], function: Any, program: StageProgram, shapes: list[jax.ShapeDtypeStruct]
@@ -200,17 +235,24 @@ class StagePrograms:
 
         return called
 
+    def _compile_gathering(self, action: Action) -> list[Any]:
+        names, place = [self._plan.slots[n].name for n in action.inputs], action.place
+        shapes = [self._shape(n, place, self.shardings[i]) for n, i in zip(names, action.inputs, strict=True)]
+        key, everywhere = (f"gather_{place}", place), NamedSharding(self._placement.meshes[place], PartitionSpec())
+        self._executable(key, lambda *arrays: arrays, shapes, [everywhere] * len(names), [])
+        return list(self.executables[key].output_shardings)
+
     def _compile_reduction(self, action: Action) -> list[Any]:
         names, place, packed = [self._plan.slots[n].name for n in action.inputs], action.place, self.packed
         if packed.keys().isdisjoint(names):
             return [self.shardings[number] for number in action.inputs]
         inputs = zip(names, action.inputs, strict=True)
         shapes = [self._shape(name, place, self.shardings[number], packed) for name, number in inputs]
-        results = [self._placement.sharding(name, place) for name in names]
+        results: list[Any] = [self._placement.sharding(name, place) for name in names]
 
         def reduced(*sums: jax.Array) -> list[jax.Array]:
-            named = zip(names, sums, strict=True)
-            return [jax.lax.reduce_sum(each, (0,)) if name in packed else each for name, each in named]
+            named = zip(names, sums, results, strict=True)
+            return [reduced_to(each, packed[name].spec, to) if name in packed else each for name, each, to in named]
 
         key = (f"reduce_{place}", place)
         self._executable(key, reduced, shapes, results, list(range(len(names))))
@@ -236,6 +278,12 @@ class StagePrograms:
     def _moved(self, sharding: Any, place: int) -> NamedSharding:
         spec = sharding.spec if isinstance(sharding, NamedSharding) else PartitionSpec()
         return NamedSharding(self._placement.meshes[place], spec)
+
+
+def _constrained(names: Sequence[str], values: Sequence[Any], shardings: Mapping[str, Any]) -> list[Any]:
+    """`values`, those that `shardings` names sharded so."""
+    named = zip(names, values, strict=True)
+    return [jax.lax.with_sharding_constraint(x, shardings[n]) if n in shardings else x for n, x in named]
 
 
 def _on_first(array: jax.Array, devices: int) -> jax.Array:

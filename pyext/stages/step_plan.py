@@ -33,16 +33,17 @@ class Slot(NamedTuple):
     place: int  # a group of devices
     microbatch: int = -1  # of values of one micro-batch
     direction: int = 0  # the copy of the model
-    stage: int = -1  # of values that each stage has of its own
+    whole: bool = False  # of an array that is sharded between steps: its elements are on each device of the place
 
 
 @dataclass
 class Action:
     """A call of a function of the step; a transfer; the zeros that a copy of the model starts from; the addition of two
-    sums; or the reduction of the sums of a place over its devices. Slots are numbers; those in `frees` end with it.
+    sums; or, of all arrays of a place over its devices, the gathering of parameters or the reduction of sums. Slots are
+    numbers; those in `frees` end with it.
     """
 
-    what: StageProgram | Literal["send", "zeros", "add", "reduce"]
+    what: StageProgram | Literal["send", "zeros", "add", "gather", "reduce"]
     place: int
     inputs: list[int]
     outputs: list[int]
@@ -51,10 +52,13 @@ class Action:
 
 
 class StepPlan:
-    """The actions of one step of `manifest` in the order of `schedule`."""
+    """The actions of one step of `manifest` in the order of `schedule`.
 
-    def __init__(self, manifest: StageManifest, schedule: Schedule) -> None:
-        self.manifest, self.schedule = manifest, schedule
+    Of the arguments and pieces `gathered`, the parts of all trips read one array that is gathered before the first.
+    """
+
+    def __init__(self, manifest: StageManifest, schedule: Schedule, gathered: frozenset[str] = frozenset()) -> None:
+        self.manifest, self.schedule, self._gathered = manifest, schedule, gathered
         if manifest.stages > schedule.chunks:
             raise StageError(f"the step has {manifest.stages} stages, the schedule is for {schedule.chunks}")
         self.slots: list[Slot] = []
@@ -69,6 +73,7 @@ class StepPlan:
                 self._readers[name].append(program)
         self._carried: dict[Slot, int] = {}  # the slot that now has each carried value
         self._start()
+        self._gather()
         self._trips()
         self._add_copies()
         self._add_shares()
@@ -84,7 +89,7 @@ class StepPlan:
     @property
     def given(self) -> dict[int, Slot]:
         """The slots that are filled before a step: arguments, and numbers of trips."""
-        return {n: slot for n, slot in enumerate(self.slots) if slot.name.startswith(_GIVEN)}
+        return {n: slot for n, slot in enumerate(self.slots) if slot.name.startswith(_GIVEN) and not slot.whole}
 
     def home(self, given: str) -> int:
         """Where an argument, or a piece, is between steps: where its new value is made, or where it is read first."""
@@ -143,6 +148,20 @@ class StepPlan:
             self.actions.append(Action("send", home.place, [self._carried[source]], [number]))
         before, self._carried[home] = self._carried[home], self._new(home)
         self.actions.append(Action("add", home.place, [before, number], [self._carried[home]]))
+
+    def _gather(self) -> None:
+        """Gathers what parts of trips read of sharded arrays, once in a step."""
+        found: dict[int, dict[str, None]] = defaultdict(dict)
+        for direction in range(self.schedule.directions):
+            for program in (each for each in self.manifest.programs if each.kind in _KINDS.values()):
+                names = [name for name in program.arguments if name in self._gathered]
+                found[self.place_of(program.stage, direction)] |= dict.fromkeys(names)
+        for place in sorted(found):
+            slots = [Slot(name, place) for name in found[place]]
+            if slots:
+                inputs = [self._number(slot) for slot in slots]
+                outputs = [self._number(slot._replace(whole=True)) for slot in slots]
+                self.actions.append(Action("gather", place, inputs, outputs))
 
     def _reduce(self) -> None:
         """Takes the sums of each place over its devices, once in a step."""
@@ -208,7 +227,13 @@ class StepPlan:
         self, program: StageProgram, microbatch: int, direction: int, instruction: Instruction | None = None
     ) -> None:
         place = self.place_of(program.stage, direction)
-        inputs = [self._read(name, place, microbatch, direction) for name in self.read_by(program)]
+        in_trip = program.kind in _KINDS.values()
+        inputs = [
+            self._number(Slot(name, place, whole=True))
+            if in_trip and name in self._gathered
+            else self._read(name, place, microbatch, direction)
+            for name in self.read_by(program)
+        ]
         outputs = [self._make(name, place, microbatch, direction) for name in program.results]
         self.actions.append(Action(program, place, inputs, outputs, instruction))
         for name, number in zip(program.results, outputs, strict=True):

@@ -201,6 +201,7 @@ def test_steps_without_a_loop(step: Any) -> None:
             "schedule: terapipe cuts sequences, which no stage can; the simulator knows it only",
         ),
         ({"cuts": "here"}, "cuts: expected 'names' or 'costs', got 'here'"),
+        ({"policy": "never"}, "policy: expected one of keep-shards, defer, once, got 'never'"),
     ],
 )
 def test_mistakes_are_one_line(options: dict[str, Any], message: str) -> None:

@@ -13,14 +13,18 @@ from jax.sharding import PartitionSpec as P
 from programs.framework_models import framework_program
 from programs.layered_steps import Program
 
+import paropt
 from paropt.pipeline import Pipeline, StageError, pipeline
 
 MICROBATCHES = 4
 
 
-def piped(made: Program) -> Pipeline:
-    where = Mesh(np.array(jax.devices()).reshape(2, 4), ("stage", "data"))
-    return pipeline(made.step, stages=2, microbatches=MICROBATCHES, mesh=where, schedule="1f1b")
+def mesh() -> Mesh:
+    return Mesh(np.array(jax.devices()).reshape(2, 4), ("stage", "data"))
+
+
+def piped(made: Program, **options: Any) -> Pipeline:
+    return pipeline(made.step, stages=2, microbatches=MICROBATCHES, mesh=mesh(), schedule="1f1b", **options)
 
 
 @functools.cache
@@ -50,6 +54,29 @@ def test_adamw_clipping_dropout_and_tied_embeddings(library: str, dtype: Any, er
     # first stage all are reduced in each micro-batch, and so is what the second sends it.
     rounds = (library, dtype) == ("equinox", jnp.bfloat16)
     assert reduced == ({"backward_0", "backward_1", "reduce_1"} if rounds else {"reduce_0", "reduce_1"})
+
+
+@pytest.mark.parametrize("library", ["flax", "equinox"])
+def test_sharded_parameters_are_gathered_and_reduced_once(library: str) -> None:
+    """With policy=once; moments are sharded as their parameters are."""
+    made, where = framework_program(library, microbatches=MICROBATCHES, layers=2), mesh()
+
+    def spread(leaf: Any) -> Any:
+        spec = P(*[None] * (leaf.ndim - 1), "data") if leaf.ndim > 1 and leaf.shape[-1] % 4 == 0 else P()
+        return jax.device_put(leaf, NamedSharding(where, spec))
+
+    made = made._replace(state=jax.tree.map(np.asarray, made.state))
+    state, run = jax.tree.map(spread, made.state), piped(made, policy="once")
+    audits = {s: paropt.audit(each).collectives for (s, _), each in run.lower(state, made.batch).items()}
+    kinds = {symbol: {each.kind for each in found} for symbol, found in audits.items() if found}
+    assert kinds.pop("gather_0") == kinds.pop("gather_1") == {"all-gather"}
+    assert kinds.pop("reduce_0") == kinds.pop("reduce_1") == {"all-reduce", "reduce-scatter"}
+    assert not any(symbol.startswith(("forward", "backward", "init", "rows")) for symbol in kinds)
+    want, got = jax.jit(made.step)(made.state, made.batch), run(run.place(state, made.batch), made.batch)
+    moments, others = (jax.tree.leaves(optax.tree_utils.tree_get(each[0], "mu")) for each in (want, got))
+    largest = max(np.abs(leaf).max() for leaf in moments)
+    for one, other in zip(moments, others, strict=True):
+        np.testing.assert_allclose(np.asarray(other), one, rtol=0, atol=1e-6 * largest)
 
 
 def test_adamw_makes_updates_of_noise() -> None:

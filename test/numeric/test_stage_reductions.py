@@ -168,6 +168,72 @@ def test_sharded_state_stays_sharded_in_its_stage(name: str) -> None:
         np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-6)
 
 
+OF_TRIPS = ("forward", "backward", "weights")
+
+
+def census(run: Pipeline, state: Any, batch: Any) -> tuple[set[str], dict[str, int]]:
+    """The kinds of collectives in programs of micro-batches, and the bytes of each kind in those that run once."""
+    in_trips, once = set[str](), dict[str, int]()
+    for symbol, sent in collectives(run, Program(lambda *_: None, state, batch)).items():
+        for kind, size in sent:
+            if symbol.startswith(OF_TRIPS):
+                in_trips.add(kind)
+            else:
+                once[kind] = once.get(kind, 0) + size
+    return in_trips, once
+
+
+# What programs of micro-batches send, and whether parameters are gathered, and their gradients scattered, once.
+SENT = {
+    "keep-shards": ({"all-gather", "reduce-scatter"}, set[str]()),
+    "defer": ({"all-gather"}, {"reduce-scatter"}),
+    "once": (set[str](), {"all-gather", "reduce-scatter"}),
+}
+
+
+@pytest.mark.parametrize("dimension", [-1, -2])
+@pytest.mark.parametrize(("policy", "schedule"), [("keep-shards", "1f1b"), ("defer", "zb-h1"), ("once", "chimera")])
+def test_policies_of_sharded_parameters(policy: Any, schedule: str, dimension: int) -> None:
+    made = whole_numbers(jax.nn.relu)
+    run = piped(made, schedule, policy=policy)
+    state = sharded(made.state, mesh(2, 4), dimension)
+    in_trips, once = census(run, state, made.batch)
+    matrices, others = (
+        bytes_of([leaf for leaf in jax.tree.leaves(made.state) if (leaf.ndim > 1) == large]) for large in (True, False)
+    )
+    copies = 2 if schedule == "chimera" else 1  # each place has both stages, for the two copies of the model
+    sizes = {"all-gather": copies * matrices, "reduce-scatter": matrices}
+    expected = {kind: sizes[kind] for kind in SENT[policy][1]} | {"all-reduce": others + np.float32(0).nbytes}
+    assert (in_trips, once) == (SENT[policy][0], expected)
+    want, got = jax.jit(made.step)(made.state, made.batch), run(run.place(state, made.batch), made.batch)
+    assert_sharded(got[0], 4)
+    for one, other in zip(jax.tree.leaves(want), jax.tree.leaves(got), strict=True):
+        np.testing.assert_array_equal(other, one)
+
+
+@pytest.mark.parametrize("name", ["transformer", "scanned"])
+def test_sharded_parameters_are_gathered_and_activations_are_not(name: str) -> None:
+    """Whatever the dimension is in which they are sharded; gradients, that of the tied embedding too, are reduced once."""
+    made = program(name, microbatches=MICROBATCHES, clip=None, layers=2)
+    run, state = piped(made, policy="defer"), sharded(made.state, mesh(2, 4), -1)
+    in_trips, once = census(run, state, made.batch)
+    assert in_trips == {"all-gather"} and once.keys() == {"reduce-scatter", "all-reduce"}
+    want, got = jax.jit(made.step)(made.state, made.batch), run(run.place(state, made.batch), made.batch)
+    for one, other in zip(jax.tree.leaves(want), jax.tree.leaves(got), strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-4)
+
+
+def test_sums_over_two_axes_are_scattered_over_those_of_the_parameter() -> None:
+    where, made = mesh(2, 2, 2, names=("stage", "replica", "data")), whole_numbers(jax.nn.relu)
+    run = pipeline(made.step, stages=2, microbatches=MICROBATCHES, mesh=where, policy="once")
+    state = sharded(made.state, where, -1)
+    in_trips, once = census(run, state, made.batch)
+    assert not in_trips and once.keys() == {"all-gather", "all-reduce", "reduce-scatter"}
+    want, got = jax.jit(made.step)(made.state, made.batch), run(run.place(state, made.batch), made.batch)
+    for one, other in zip(jax.tree.leaves(want), jax.tree.leaves(got), strict=True):
+        np.testing.assert_array_equal(other, one)
+
+
 def assert_sharded(state: Any, parts: int) -> None:
     """Of matrices, and stacks of them, each device of a stage has one of so many parts."""
     for leaf in jax.tree.leaves(state):
