@@ -92,11 +92,14 @@ def _unreduced(
     wrong = gaps(module.operation)
     if not made.packed or wrong:
         return TripProgram(plain, {}, remarks)
-    return _packed(module, made, program, sums, values, remarks)
+    return _packed(cut, module, made, program, sums, values, remarks)
 
 
 def _looped(cut: CutStep, program: StageProgram, function: Plain, sums: list[str], values: list[str]) -> Any:
-    """All trips of the function in one program. No argument is loop-invariant: each call has arrays of its own."""
+    """All trips of the function in one program. No argument is loop-invariant: each call has arrays of its own.
+
+    What is no sum is returned as bits, for which no reduction waits: else what a sum adds last would leave the loop.
+    """
     trips = cut.manifest.counting.trips
     carried = [*values, *sums]
 
@@ -106,6 +109,7 @@ def _looped(cut: CutStep, program: StageProgram, function: Plain, sums: list[str
             now, others = dict(zip(carried, before, strict=True)), iter(taken)
             made = function(*[now[name] if name in sums else next(others) for name in program.arguments])
             new = dict(zip(program.results, made, strict=True))
+            new |= {name: _bits(new[name]) for name in values}
             return (
                 number + 1,
                 [~each if each.dtype == bool else -each for each in taken],
@@ -113,14 +117,32 @@ def _looped(cut: CutStep, program: StageProgram, function: Plain, sums: list[str
             )
 
         zeros = [jnp.zeros(cut.shapes[name].shape, cut.shapes[name].dtype) for name in carried]
+        zeros = [_bits(zero) if name in values else zero for name, zero in zip(carried, zeros, strict=True)]
         start = (jnp.int32(0), list(given), zeros)
         return list(jax.lax.while_loop(lambda state: state[0] < trips, trip, start)[2])
 
     return looped
 
 
+def _bits(array: jax.Array) -> jax.Array:
+    """The bits of floats, and of signed integers, as unsigned integers; other arrays as they are."""
+    if jnp.issubdtype(array.dtype, jnp.floating):
+        size = int(jnp.finfo(array.dtype).bits)
+    elif jnp.issubdtype(array.dtype, jnp.signedinteger):
+        size = int(jnp.iinfo(array.dtype).bits)
+    else:
+        return array
+    return jax.lax.bitcast_convert_type(array, f"uint{size}") if size >= 8 else array
+
+
 def _packed(
-    module: ir.Module, made: TripFunction, program: StageProgram, sums: list[str], values: list[str], remarks: Any
+    cut: CutStep,
+    module: ir.Module,
+    made: TripFunction,
+    program: StageProgram,
+    sums: list[str],
+    values: list[str],
+    remarks: Any,
 ) -> TripProgram:
     type_ = ir.FunctionType(ir.TypeAttr(made.function.attributes["function_type"]).value)
     results = dict(zip([*values, *sums], map(shape_of, type_.results), strict=True))
@@ -132,11 +154,13 @@ def _packed(
     # jax lowers with meshes spelled out, and names them itself.
     PassManager.parse("builtin.module(sdy-inline-meshes)", module.context).run(module.operation)
     function = Function(bytecode_of(module), program.symbol, tuple(results.values()))
+    kinds = {name: cut.shapes[name].dtype for name in values if cut.shapes[name].dtype != results[name].dtype}
 
     def called(*arguments: Any) -> list[Any]:
         by_name = dict(zip(program.arguments, arguments, strict=True))
         others = [by_name[name] for name in program.arguments if name not in sums]
         made = dict(zip(results, function(*others, *[by_name[name] for name in sums]), strict=True))
+        made |= {name: jax.lax.bitcast_convert_type(made[name], kinds[name]) for name in values if name in kinds}
         for name in (
             packed.keys() - sums
         ):  # a loop would need it after the last trip only; here another function reads it
