@@ -21,6 +21,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve
 import bench_costs  # noqa: E402  after the environment is set
 import bench_page  # noqa: E402
 import bench_pipelines  # noqa: E402
+import bench_plans  # noqa: E402
 import bench_sharded  # noqa: E402
 import bench_times  # noqa: E402
 import matplotlib  # noqa: E402
@@ -55,6 +56,12 @@ def main() -> int:
     if options.only_pipelines:
         bench_page.write_pipelines(options.out, list(bench_pipelines.measure(progress=_say)))
         _say(f"wrote the counts of pipelines in {options.out}")
+        return 0
+    if options.only_plans:
+        targets = bench_plans.TARGETS if options.targets == list(TARGETS) else options.targets
+        for row in bench_plans.measure(bench_plans.PROGRAMS, targets, progress=_say):
+            bench_page.write_plans(options.out, [row])  # at once: all take an hour
+        _say(f"wrote the plans in {options.out}")
         return 0
     names = [name for name in options.programs if name in MATRIX]
     counts = [count(target, names, progress=_say) for target in options.targets]
@@ -105,8 +112,9 @@ def _options() -> argparse.Namespace:
     times.add_argument("--only-rewrite", action="store_true", help="the same for the page's rewrite times")
     times.add_argument("--only-sharded", action="store_true", help="the same for the counts of sharded programs")
     times.add_argument("--only-pipelines", action="store_true", help="the same for the runs of pipelines")
+    times.add_argument("--only-plans", action="store_true", help="the same for plans; alone, as it takes an hour")
     options = parser.parse_args()
-    for part in ("times", "rewrite", "sharded", "pipelines"):
+    for part in ("times", "rewrite", "sharded", "pipelines", "plans"):
         if getattr(options, f"only_{part}") and not options.out.is_file():
             parser.error(f"--only-{part}: there is no page {options.out} yet")
     try:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import bench_pipelines
+import bench_plans
 import bench_sharded
 import bench_steps
 from bench_costs import Costs
@@ -25,8 +26,9 @@ PACKAGES = ("jax", "jaxlib", "libtpu", "jax-cuda13-plugin")
 SHARDED_TITLE, TIMES_TITLE, REWRITE_TITLE = "## Sharded parameters", "## Step time", "## Rewrite time"
 GPU_TITLE = "## On a GPU"
 GPU_START, GPU_END = "<!-- gpu_check -->", "<!-- end of gpu_check -->"
-PIPELINES_TITLE = "## Pipelines"
+PIPELINES_TITLE, PLANS_TITLE = "## Pipelines", "## Plans"
 NO_PIPELINES = "Not measured yet: `python tools/bench.py --only-pipelines`."
+NO_PLANS = "Not measured yet: `python tools/bench.py --only-plans`."
 NO_SHARDED = "Not measured yet: `python tools/bench.py --only-sharded`."
 NO_REWRITES = "Not measured yet: `python tools/bench.py --only-rewrite`."
 NO_GPU = "Not run on a GPU yet. Where one is at hand: `python tools/gpu_check.py --record docs/benchmarks.md`."
@@ -101,8 +103,8 @@ def write(
 ) -> None:
     """Writes the page and, with the suffix .png, the picture.
 
-    Keeps what gpu_check recorded in the page, and sharded programs, pipelines and rewrite times if there are no
-    new ones.
+    Keeps what gpu_check recorded in the page, and plans, and sharded programs, pipelines and rewrite times if
+    there are no new ones.
     """
     picture = out.with_suffix(".png")
     parts = [
@@ -119,6 +121,7 @@ def write(
     parts += [SHARDED_TITLE, bench_sharded.section(sharded) if sharded else _kept(out, SHARDED_TITLE) or NO_SHARDED]
     runs = bench_pipelines.section(pipelines) if pipelines else _kept(out, PIPELINES_TITLE) or NO_PIPELINES
     parts += [PIPELINES_TITLE, runs]
+    parts += [PLANS_TITLE, _kept(out, PLANS_TITLE) or NO_PLANS]
     parts += [TIMES_TITLE, _times(times)]
     parts += [REWRITE_TITLE, _costs(costs) if costs is not None else _kept(out, REWRITE_TITLE) or NO_REWRITES]
     parts += [GPU_TITLE, f"{GPU_START}\n{recorded(out)}\n{GPU_END}"]
@@ -138,6 +141,11 @@ def write_sharded(out: Path, counts: Sequence[bench_sharded.Counts]) -> None:
 def write_pipelines(out: Path, rows: Sequence[bench_pipelines.Row]) -> None:
     """Replaces the runs of pipelines of the page, which has to be there."""
     _replace(out, PIPELINES_TITLE, bench_pipelines.section(rows))
+
+
+def write_plans(out: Path, rows: Sequence[bench_plans.Row]) -> None:
+    """Replaces these rows of the table of plans of the page, which has to be there."""
+    _replace(out, PLANS_TITLE, bench_plans.section(rows, _kept(out, PLANS_TITLE)))
 
 
 def write_costs(out: Path, costs: Costs) -> None:

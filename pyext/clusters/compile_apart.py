@@ -1,4 +1,4 @@
-"""Compiles a module in a process of its own: `python -m paropt.clusters.compile_apart FOLDER`.
+"""Compiles a module in a process of its own: `python -m paropt.clusters.compile_apart [FOLDER]`.
 
 The folder holds a request and, unless that is only about the target's devices, the module; the child adds the HLO and a
 reply. Compilers abort the process on some mistakes: the caller gets one line.
@@ -10,7 +10,9 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,10 +20,37 @@ from paropt.base.wording import counted
 from paropt.clusters.targets import Compiled, Memory, TargetError, first_line, get, memory_of
 from paropt.hlo.participants import Device, devices_of
 from paropt.process.crashes import signal_name
-from paropt.process.subprocesses import ChildDiedError, ask, command, last_line, put_reply, request_in
+from paropt.process.subprocesses import (
+    ChildDiedError,
+    StandingChildren,
+    ask,
+    command,
+    last_line,
+    put_reply,
+    request_in,
+    serve,
+)
 
 _COMMAND = command("paropt.clusters.compile_apart")
 _MODULE, _HLO = "module.mlirbc", "optimized.hlo"
+
+
+_standing: list[StandingChildren] = []  # of the block that is open, in whatever thread
+
+
+@contextmanager
+def standing_compilers() -> Iterator[None]:
+    """Within the block, a child that has compiled stays for the next module: targets are described once."""
+    if _standing:  # in a block already
+        yield
+        return
+    children = StandingChildren(_COMMAND)
+    _standing.append(children)
+    try:
+        yield
+    finally:
+        _standing.remove(children)
+        children.close()
 
 
 class Request(NamedTuple):
@@ -52,7 +81,10 @@ def require_devices(target: str, environment: Mapping[str, str]) -> None:
 def _answer(folder: Path, request: Request, environment: Mapping[str, str]) -> dict[str, Any]:
     """The child's reply. Raises TargetError when that is an error, or when there is none."""
     try:
-        reply = ask(_COMMAND, folder, request._asdict(), environment)
+        if _standing:
+            reply = _standing[-1].ask(folder, request._asdict(), environment)
+        else:
+            reply = ask(_COMMAND, folder, request._asdict(), environment)
     except ChildDiedError as died:
         raise TargetError(f"{request.target}: {_obituary(died)}") from None
     if "error" in reply:
@@ -88,12 +120,17 @@ def main(folder: Path) -> None:
 
 
 def _reply(folder: Path, request: Request) -> dict[str, Any]:
-    devices = get(request.target).make_devices()
+    devices = _devices(request.target)
     if not (folder / _MODULE).exists():
         return {}
     compiled = _compile((folder / _MODULE).read_bytes(), devices, request)
     (folder / _HLO).write_text(compiled.hlo, encoding="utf-8")
     return {"memory": compiled.memory, "seconds": compiled.seconds, "devices": compiled.devices}
+
+
+@cache
+def _devices(target: str) -> list[Any]:
+    return get(target).make_devices()
 
 
 def _compile(bytecode: bytes, devices: list[Any], request: Request) -> Compiled:
@@ -152,4 +189,7 @@ def _is_open(module: Any, attribute: str) -> list[bool]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    if sys.argv[1:]:
+        main(Path(sys.argv[1]))
+    else:
+        serve(main)

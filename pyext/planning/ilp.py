@@ -8,6 +8,7 @@ Sources: Alpa (Zheng et al., OSDI 2022); scipy's HiGHS.
 Tests: test/unit/test_sharding_choices.py: against a search over all choices.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -85,6 +86,7 @@ def best(
     *,
     memory: int | None = None,
     pinned: Mapping[int, frozenset[str]] | None = None,
+    start: Sharded = frozenset(),
     together: int = 2,
     time_limit: float = 60.0,
 ) -> Plan:
@@ -92,20 +94,24 @@ def best(
 
     `axes` are sizes, `memory` bytes of arguments per device, `together` 1 or 2: how many axes one program chooses.
     `pinned` says of classes which axes shard them, and no others.
-    With more axes, it is as good as no change of `together` axes can make it. `time_limit` is in seconds, for each
-    program. Raises InfeasibleError when the arguments do not fit.
+    With more axes, it is as good as no change of `together` axes can make it, from `start`. `time_limit` is in seconds,
+    for each program. Raises InfeasibleError when the arguments do not fit.
     """
     pinned = pinned or {}
-    start = frozenset((each, axis) for each, over in pinned.items() for axis in over)
-    found = judged(choices, axes, rates, start)
-    groups = list(combinations(axes, min(together, len(axes))))
+    given = frozenset((each, axis) for each, over in pinned.items() for axis in over)
+    kept = frozenset((each, axis) for each, axis in start if each not in pinned)
+    found = judged(choices, axes, rates, kept | given)
+    groups: list[tuple[str, ...]] = list(combinations(axes, min(together, len(axes))))
     until_no_gain = len(groups) > 1
     while True:
         before = _rank(found, memory)
         for group in groups:
-            sharded = _Program(choices, axes, rates, found.sharded, group, memory, pinned).solved(time_limit)
+            sharded, is_optimal = _Program(choices, axes, rates, found.sharded, group, memory, pinned).solved(time_limit)
             other = judged(choices, axes, rates, sharded) if sharded is not None else found
             found = min(found, other, key=lambda plan: _rank(plan, memory))
+            if not is_optimal and len(group) > 1:  # too large for the time: one axis after the other
+                groups, until_no_gain = [(axis,) for axis in axes], True
+                break
         if not until_no_gain or _rank(found, memory) >= before:
             break
     if memory is not None and found.held_bytes > memory:
@@ -169,6 +175,7 @@ class _Program:
         pinned: Mapping[int, frozenset[str]],
     ) -> None:
         self._choices, self._axes, self._rates = choices, axes, rates
+        self._parts: dict[frozenset[int], _Linear] = {}
         self._rows: list[tuple[_Linear, float]] = []  # each at most that
         self._objective = _ZERO
         self._lower: list[float] = []
@@ -183,15 +190,18 @@ class _Program:
         self._require_possible(free)
         for each, made, read in _transfers(choices):
             self._add_transfer(each, made, read)
+        seconds: defaultdict[Classes, float] = defaultdict(float)
         for work in choices.work:
-            self._cost(self._shared(work.classes), _seconds(work, rates))
+            seconds[work.classes] += _seconds(work, rates)
         for argument in choices.arguments:
-            self._cost(self._shared(argument.classes), argument.bytes / rates.memory)
+            seconds[argument.classes] += argument.bytes / rates.memory
+        for classes, spent in seconds.items():
+            self._cost(self._shared(classes), spent)
         if memory is not None:
             self._bound_memory(memory)
 
-    def solved(self, time_limit: float) -> Sharded | None:
-        """The best choice found in so many seconds; None when there is none."""
+    def solved(self, time_limit: float) -> tuple[Sharded | None, bool]:
+        """The best choice found in so many seconds, None when there is none; and whether it is proven to be the best."""
         cost = np.zeros(len(self._upper))
         for variable, factor in self._objective.terms.items():
             cost[variable] = factor
@@ -207,10 +217,11 @@ class _Program:
             constraints=LinearConstraint(matrix, -inf, np.array(most)),
             options={"time_limit": time_limit, "mip_rel_gap": 1e-6},
         )
+        is_optimal = found.status == 0
         if found.x is None:
-            return None
+            return None, is_optimal
         chosen = {key for key, each in self._chosen.items() for v in each.terms if found.x[v] > 0.5}
-        return frozenset(self._fixed | chosen)
+        return frozenset(self._fixed | chosen), is_optimal
 
     def _choice(self, each: int, axis: str, pinned: frozenset[str] | None) -> _Linear:
         if pinned is not None:
@@ -317,8 +328,13 @@ class _Program:
         return found.scaled(scale)
 
     def _shared(self, classes: Classes) -> _Linear:
-        """The part of a whole that one device has."""
-        return self._product(_ONE, [(1 - 1 / n, self._shards(classes, axis)) for axis, n in self._axes.items()])
+        """The part of a whole that one device has: the same for all that have these classes, in whatever order."""
+        key = frozenset(classes)
+        if key not in self._parts:
+            self._parts[key] = self._product(
+                _ONE, [(1 - 1 / n, self._shards(classes, axis)) for axis, n in self._axes.items()]
+            )
+        return self._parts[key]
 
     def _bound_memory(self, memory: int) -> None:
         """What does not fit costs more than all else, so that a program with few free axes comes as near as it can."""

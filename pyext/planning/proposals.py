@@ -4,9 +4,10 @@ The model says what to try, the compiler what it is worth: XLA may reshard other
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
-from typing import Any
+from math import inf, prod
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxlib.mlir import ir
@@ -16,29 +17,86 @@ from paropt.modules.module_io import bytecode_of
 from paropt.passes.state.argument_roles import plain_path
 from paropt.passes.support.pipeline import Pipeline
 from paropt.planning.candidates import DEFAULT_POLICY, Candidate, Mesh, factored
+from paropt.planning.equal_layers import shared
 from paropt.planning.ilp import InfeasibleError, Plan, Rates, best
-from paropt.planning.strategies import Choices, Held, choices_in
+from paropt.planning.strategies import WHOLE, Choices, Held, Move, choices_in
 
 NAME = "ilp"
-_EXACT_UP_TO = 100  # transfers: with more of them, one axis after the other is chosen
 _SECONDS = 10.0  # for each program
+_FEW = 4  # are compiled
+# The model shards what is whole for nothing, where XLA computes it whole: examples that are not over an axis are
+# proposed for more than that.
+_WORTH_IT = 0.95
+
+
+class Proposal(NamedTuple):
+    """A plan of the model, and the candidates that ask the compiler for it."""
+
+    plan: Plan
+    candidates: tuple[Candidate, ...]
 
 
 def proposals(
     lowered: Any, cluster: Cluster, *, memory: int | None = None, progress: Callable[[str], None] = lambda _: None
 ) -> list[Candidate]:
-    """One candidate for each mesh over the cluster's devices whose arguments fit `memory` (bytes per device).
+    """The fastest few in the model, of all meshes over the cluster's devices, whose arguments fit `memory` (bytes per
+    device); the fastest first.
 
-    `lowered` names no mesh. Meshes are `data` alone, and `data` x `model`, each factorization.
+    `lowered` names no mesh. Meshes are `data` alone, and `data` x `model`, each factorization. Examples of batches are
+    over all devices, over `data`, or as the program likes if it likes that much more.
     """
-    choices = _choices(lowered)
-    found = []
+    choices = shared(_choices(lowered))
+    found: dict[str, Proposal] = {}
     for mesh in factored(cluster.size):
-        plan = _best(choices, mesh, rates_of(cluster, mesh), memory)
-        progress(f"plan: shardings over {mesh}: {'none fit' if plan is None else 'found'}")
-        if plan is not None and plan.sharded:
-            found.append(Candidate(NAME, mesh, rules_of(choices.arguments, plan, mesh), DEFAULT_POLICY))
-    return found
+        plans = _plans(choices, mesh, rates_of(cluster, mesh), memory)
+        progress(f"plan: shardings over {mesh}: {'found' if plans else 'none fit'}")
+        for plan in plans:
+            made = _candidates(choices, plan, mesh)
+            if made:
+                found.setdefault(made[0].rules, Proposal(plan, made))
+    best_first = sorted(found.values(), key=lambda proposal: proposal.plan.seconds)
+    return [candidate for proposal in best_first[:_FEW] for candidate in proposal.candidates]
+
+
+def _plans(choices: Choices, mesh: Mesh, rates: Rates, memory: int | None) -> list[Plan]:
+    """The best of the model with the examples over all axes, over the first, and, where it is worth it, with none of
+    that said.
+    """
+    axes = dict(mesh.axes)
+    found = []
+    for over in dict.fromkeys((tuple(axes), tuple(axes)[:1])):
+        found += _best(choices, axes, rates, memory, _examples_over(choices, axes, over))
+    limit = min((plan.seconds for plan in found), default=inf) * _WORTH_IT
+    return found + [plan for plan in _best(choices, axes, rates, memory, {}) if plan.seconds < limit]
+
+
+def _examples_over(choices: Choices, axes: Mapping[str, int], over: tuple[str, ...]) -> dict[int, frozenset[str]]:
+    """The axes of the classes that count examples, of those that the devices divide."""
+    parts = prod(axes[axis] for axis in over)
+    counting = {each.examples for each in choices.arguments} - {WHOLE}
+    return {each: frozenset(over) for each in counting if choices.sizes[each] % parts == 0}
+
+
+def _best(
+    choices: Choices,
+    axes: Mapping[str, int],
+    rates: Rates,
+    memory: int | None,
+    pinned: Mapping[int, frozenset[str]],
+) -> list[Plan]:
+    try:
+        return [best(choices, axes, rates, memory=memory, pinned=pinned, time_limit=_SECONDS)]
+    except InfeasibleError:
+        return []
+
+
+def _candidates(choices: Choices, plan: Plan, mesh: Mesh) -> tuple[Candidate, ...]:
+    """None where no argument is sharded: nothing is left for XLA to share."""
+    rules = rules_of(choices, plan, mesh)
+    if "shard = " not in rules:
+        return ()
+    policies = (DEFAULT_POLICY, "once") if "gather = " in rules else (DEFAULT_POLICY,)
+    return tuple(Candidate(NAME, mesh, rules, policy) for policy in policies)
 
 
 def rates_of(cluster: Cluster, mesh: Mesh) -> Rates:
@@ -53,27 +111,50 @@ def rates_of(cluster: Cluster, mesh: Mesh) -> Rates:
     return Rates(machine.flops_of, machine.memory_bandwidth, links, latency)
 
 
-def rules_of(arguments: tuple[Held, ...], plan: Plan, mesh: Mesh) -> str:
-    """The shardings of `arguments` as rules for annotate-shardings, one for those that are sharded alike.
+def rules_of(choices: Choices, plan: Plan, mesh: Mesh) -> str:
+    """The shardings of the arguments as rules for annotate-shardings, one for those that are sharded alike.
 
     Gradients are sharded as their parameters. An argument without a name is left to Shardy.
     """
     names = [axis for axis, _ in mesh.axes]
-    alike: dict[tuple[tuple[str, ...], ...], list[str]] = {}
-    for each in arguments:
+    alike: dict[_Placed, list[str]] = {}
+    for each in choices.arguments:
         if each.path and each.classes:
-            alike.setdefault(plan.axes_of(each.classes, names), []).append(re.escape(plain_path(each.path)))
-    joined = dict.fromkeys(axes for axes in chain.from_iterable(alike) if len(axes) > 1)
+            alike.setdefault(_placed(each, choices, plan, names), []).append(re.escape(plain_path(each.path)))
+    used = chain.from_iterable((*placed.dimensions, placed.gathered) for placed in alike)
+    joined = dict.fromkeys(axes for axes in used if len(axes) > 1)
     head = ["[axes]", *(f"{_name(axes)} = [{', '.join(map(_quoted, axes))}]" for axes in joined)] if joined else []
-    return "\n".join([*head, *chain.from_iterable(_rules(axes, paths) for axes, paths in alike.items())]) + "\n"
+    return "\n".join([*head, *chain.from_iterable(_rules(placed, paths) for placed, paths in alike.items())]) + "\n"
 
 
-def _rules(dimensions: tuple[tuple[str, ...], ...], paths: list[str]) -> Iterator[str]:
-    shards = (
-        f"shard = [{', '.join(_quoted(_name(axes)) for axes in dimensions)}]" if any(dimensions) else "whole = true"
-    )
-    for role in ("any", "gradient"):
-        yield f"\n[[rule]]\nregex = '^({'|'.join(paths)})$'\nrole = \"{role}\"\n{shards}"
+class _Placed(NamedTuple):
+    dimensions: tuple[tuple[str, ...], ...]  # the axes that shard each
+    gathered: tuple[str, ...]  # those that shard it in memory only
+
+
+def _placed(held: Held, choices: Choices, plan: Plan, names: list[str]) -> _Placed:
+    """Where an argument is, and what of it each op that reads it gathers.
+
+    XLA is told: it moves activations if one reader keeps an axis that others gather.
+    """
+    own = set(held.classes) - {WHOLE}
+    reads = [each for each in choices.moves if own.issuperset(made := set(each.made) - {WHOLE}) and made]
+
+    def gathers(each: Move, axis: str) -> bool:
+        pairs = list(zip(each.made, each.read, strict=True))
+        is_sharded = any((a, axis) in plan.sharded for a, _ in pairs)
+        return is_sharded and not any((a, axis) in plan.sharded and (b, axis) in plan.sharded for a, b in pairs)
+
+    dimensions = plan.axes_of(held.classes, names)
+    return _Placed(dimensions, tuple(axis for axis in names if any(gathers(each, axis) for each in reads)))
+
+
+def _rules(placed: _Placed, paths: list[str]) -> Iterator[str]:
+    dimensions = ", ".join(_quoted(_name(axes)) for axes in placed.dimensions)
+    shards = f"shard = [{dimensions}]" if any(placed.dimensions) else "whole = true"
+    gather = f"\ngather = {_quoted(_name(placed.gathered))}" if placed.gathered else ""
+    for role, more in (("any", gather), ("gradient", "")):
+        yield f"\n[[rule]]\nregex = '^({'|'.join(paths)})$'\nrole = \"{role}\"\n{shards}{more}"
 
 
 def _name(axes: tuple[str, ...]) -> str:
@@ -90,10 +171,3 @@ def _choices(lowered: Any) -> Choices:
     Pipeline.parse("inline-calls").run(copy.operation)
     return choices_in(copy.operation)
 
-
-def _best(choices: Choices, mesh: Mesh, rates: Rates, memory: int | None) -> Plan | None:
-    together = 2 if len(choices.moves) + len(choices.sums) <= _EXACT_UP_TO else 1
-    try:
-        return best(choices, dict(mesh.axes), rates, memory=memory, together=together, time_limit=_SECONDS)
-    except InfeasibleError:
-        return None

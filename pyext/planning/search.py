@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from paropt.clusters.compile_apart import standing_compilers
 from paropt.clusters.targets import Target, TargetError
 from paropt.costs.machines import Machine
 from paropt.hook.lowering import donated_of, platform_of
@@ -62,7 +63,11 @@ class Search:
         """All candidates that there is time for, in their order; at least one."""
         found: list[Judged] = []
         waiting = list(candidates)
-        with ThreadPoolExecutor(max(1, os.cpu_count() or 1)) as pool, tempfile.TemporaryDirectory() as folder:
+        with (
+            standing_compilers(),
+            ThreadPoolExecutor(max(1, os.cpu_count() or 1)) as pool,
+            tempfile.TemporaryDirectory() as folder,
+        ):
             jobs: list[Future[Judged]] = []
             for number, candidate in enumerate(waiting):
                 if found and time.monotonic() - self._started > self.seconds:

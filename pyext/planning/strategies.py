@@ -23,7 +23,8 @@ from paropt.passes.ir.signature import signatures
 from paropt.passes.ir.types import bytes_of, tensor_of
 from paropt.passes.sharding.op_rules import Factors, ShardingRule, parse_rule
 from paropt.passes.sharding.propagation import Propagated
-from paropt.passes.state.alike_shardings import Gradient, gradients_of, states_of
+from paropt.passes.state.alike_shardings import Gradient
+from paropt.passes.state.argument_roles import BATCH, Roles, examples_dimension
 from paropt.passes.support.traversal import all_ops_of, defining_op, terminator_of
 
 CONTROL_FLOW = ops_of_kind("control")
@@ -75,6 +76,7 @@ class Held(NamedTuple):
     number: int  # among the arguments
     classes: Classes
     bytes: int
+    examples: int = WHOLE  # of a batch, the class of the dimension that counts examples
 
 
 class Choices(NamedTuple):
@@ -105,6 +107,7 @@ class _Reader:
         self._sums: list[tuple[_Nodes, _Nodes, _Nodes, int, int]] = []
         self._work: list[tuple[_Nodes, int, str, int, int]] = []
         self._signatures = signatures(module)
+        self._batches: set[ir.Value] = set()  # and what is made of them alone
         self._read(module)
 
     def choices(self) -> Choices:
@@ -120,11 +123,14 @@ class _Reader:
                 sizes[number] = gcd(sizes[number], self._sizes[node])
             return tuple(numbers[self._ties[node]] for node in nodes)
 
-        held = [
-            Held(slot.path, slot.number, classes(self._dimensions(slot.value)), _bytes(slot.value))
-            for signature in self._signatures
-            for slot in signature.arguments
-        ]
+        held = []
+        for signature in self._signatures:
+            roles = Roles(signature)
+            for slot in signature.arguments:
+                own = classes(self._dimensions(slot.value))
+                counting = examples_dimension(slot) if BATCH in roles.of(slot) else len(own)
+                examples = own[counting] if counting < len(own) else WHOLE
+                held.append(Held(slot.path, slot.number, own, _bytes(slot.value), examples))
         exclusive = dict.fromkeys(classes(nodes) for nodes in self._exclusive)
         moves = [Move(classes(made), classes(read), *rest) for made, read, *rest in self._moves]
         sums = [Sum(classes(made), classes(kept), classes(over), *rest) for made, kept, over, *rest in self._sums]
@@ -141,10 +147,12 @@ class _Reader:
             return parse_rule(text) if text else None
 
         for signature in self._signatures:
-            known = states_of(signature)
+            roles = Roles(signature)
+            self._batches |= {slot.value for slot in signature.arguments if BATCH in roles.of(slot)}
+            known = roles.states
             for state in known:
                 self._tie(self._dimensions(state.old.value), self._dimensions(state.new.value))
-            for gradient in gradients_of(signature, known):
+            for gradient in roles.gradients:
                 trips = trip_count(Loop(gradient.loop)) or 1
                 late |= dict.fromkeys(_added_up(gradient, rule_of), trips)
         for number, op in enumerate(_computing(module)):
@@ -157,8 +165,11 @@ class _Reader:
                 self._take(number, op, rule, late)
 
     def _tie_predecessors(self, value: ir.Value) -> None:
-        for use in predecessors(value) or ():
-            self._tie(self._dimensions(value), self._dimensions(use.value))
+        sources = [use.value for use in predecessors(value) or ()]
+        for source in sources:
+            self._tie(self._dimensions(value), self._dimensions(source))
+        if sources and all(source in self._batches or source == value for source in sources):
+            self._batches.add(value)
 
     def _take(self, number: int, op: ir.Operation, rule: ShardingRule, late: dict[ir.Value, int]) -> None:
         """One op: ties what it ties, and writes down what it may have to move, what it reduces, and its work."""
@@ -169,10 +180,14 @@ class _Reader:
         executions = _executions(op)
         for operand, dims in zip(op.operands, rule.operands, strict=True):
             read = _majors(factors, dims)
+            if operand in self._batches:
+                self._tie_shardable(self._dimensions(operand), read)
             if is_contraction(op) or hidden:
                 self._moves.append((self._dimensions(operand), read, _bytes(operand), executions))
             else:
                 self._tie(self._dimensions(operand), read)
+        if all(operand in self._batches or _is_scalar(operand) for operand in op.operands) and len(op.operands):
+            self._batches.update(op.results)
         for result, dims in zip(op.results, rule.results, strict=True):
             made, kept = _majors(factors, dims), self._dimensions(result)
             if rule.reduced:
@@ -186,6 +201,12 @@ class _Reader:
         tensor = tensor_of(op.operands[0]) if flops else None
         dtype = str(tensor.element_type) if tensor is not None else ""
         self._work.append((tuple(factors.values()), flops, dtype, sum(map(_bytes, op.results)), executions))
+
+    def _tie_shardable(self, some: _Nodes, others: _Nodes) -> None:
+        """Reading a part of a batch that is whole costs nothing, but XLA does not choose to: it has to be sharded."""
+        for one, other in zip(some, others, strict=True):
+            if not self._ties.connected(other, _NOTHING):
+                self._ties.merge(one, other)
 
     def _dimensions(self, value: ir.Value) -> _Nodes:
         """The nodes of the dimensions of `value`, of which an axis shards one at most."""
@@ -248,6 +269,11 @@ def _added_up(gradient: Gradient, rule_of: Callable[[ir.Operation], ShardingRule
 
     end = terminator_of(Loop(gradient.loop).body)
     return backward([end.operands[gradient.position]], made_of)
+
+
+def _is_scalar(value: ir.Value) -> bool:
+    tensor = tensor_of(value)
+    return tensor is not None and tensor.rank == 0
 
 
 def _bytes(value: ir.Value) -> int:

@@ -1,14 +1,18 @@
 """Work in a subprocess: a command `python -m paropt.X_apart FOLDER`, whose folder holds the question.
 
-The caller puts a request there, and what else its child reads; the child adds a reply. What aborts inside native code
+The caller puts a request there, and what else its child reads; the child adds a reply. Without FOLDER it answers one
+question after the other, whose folders stand in its standard input, a line each, until that ends. What aborts inside native code
 (a check that fails, a division by zero, memory that runs out) ends the child only. What is forked instead, before
 anything is loaded, is in crashes.py.
 """
 
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +54,85 @@ def ask(
     )
     if ended.returncode:
         raise ChildDiedError(ended.returncode, ended.stderr)
+    return _reply_in(folder)
+
+
+class StandingChildren:
+    """Children that stay for the next question, so that what starting one takes is paid once.
+
+    Each answers one question at a time; there are as many as were asked at once, and new ones for those that died.
+    """
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._command = command
+        self._idle: list[tuple[Mapping[str, str], _Child]] = []
+        self._lock = threading.Lock()
+
+    def ask(self, folder: Path, request: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
+        """As `ask`. From any thread."""
+        (folder / _REQUEST).write_text(json.dumps(request))
+        child = self._take(environment)
+        child.answer(folder)
+        with self._lock:
+            self._idle.append((environment, child))
+        return _reply_in(folder)
+
+    def close(self) -> None:
+        """Ends those that wait for a question."""
+        with self._lock:
+            children, self._idle = self._idle, []
+        for _, child in children:
+            child.end()
+
+    def _take(self, environment: Mapping[str, str]) -> "_Child":
+        with self._lock:
+            for place, (known, child) in enumerate(self._idle):
+                if known == environment:
+                    del self._idle[place]
+                    return child
+        return _Child(self._command, environment)
+
+
+class _Child:
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        self._stderr = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr
+        )
+
+    def answer(self, folder: Path) -> None:
+        """Waits until the reply is in `folder`. Raises ChildDiedError."""
+        to, back = self._process.stdin, self._process.stdout
+        assert to is not None and back is not None
+        try:
+            to.write(f"{folder}\n".encode())
+            to.flush()
+        except BrokenPipeError:
+            pass  # its last words are read below
+        if not back.readline():
+            status = self.end()
+            self._stderr.seek(0)
+            raise ChildDiedError(status, self._stderr.read().decode(errors="replace"))
+
+    def end(self) -> int:
+        """Its status."""
+        try:
+            self._process.communicate()
+        except BrokenPipeError:
+            self._process.wait()
+        return self._process.returncode
+
+
+def serve(answer: Callable[[Path], None]) -> None:
+    """Answers each folder in standard input. What native code prints is no reply: it goes to standard error."""
+    with os.fdopen(os.dup(1), "w") as replies:
+        os.dup2(2, 1)
+        for line in sys.stdin:
+            answer(Path(line.rstrip("\n")))
+            print("done", file=replies, flush=True)
+
+
+def _reply_in(folder: Path) -> dict[str, Any]:
     reply: dict[str, Any] = json.loads((folder / _REPLY).read_text())
     return reply
 

@@ -15,27 +15,31 @@ WIDTH, TOKENS, VOCABULARY, HEADS = 16, 8, 24, 2
 
 class FlaxBlock(linen.Module):
     dtype: Any
+    heads: int = HEADS
 
     @linen.compact
     def __call__(self, x: jax.Array) -> jax.Array:
-        dtype = self.dtype
+        dtype, width = self.dtype, x.shape[-1]
         mask = linen.make_causal_mask(jnp.zeros(x.shape[:2]))
-        mixed = linen.MultiHeadDotProductAttention(HEADS, dtype=dtype)(linen.LayerNorm(dtype=dtype)(x), mask=mask)
+        mixed = linen.MultiHeadDotProductAttention(self.heads, dtype=dtype)(linen.LayerNorm(dtype=dtype)(x), mask=mask)
         x = x + linen.Dropout(0.1, deterministic=False)(mixed)
-        y = linen.gelu(linen.Dense(2 * WIDTH, dtype=dtype)(linen.LayerNorm(dtype=dtype)(x)))
-        return x + linen.Dropout(0.1, deterministic=False)(linen.Dense(WIDTH, dtype=dtype)(y))
+        y = linen.gelu(linen.Dense(2 * width, dtype=dtype)(linen.LayerNorm(dtype=dtype)(x)))
+        return x + linen.Dropout(0.1, deterministic=False)(linen.Dense(width, dtype=dtype)(y))
 
 
 class FlaxModel(linen.Module):
     layers: int
     dtype: Any
+    width: int = WIDTH
+    heads: int = HEADS
+    vocabulary: int = VOCABULARY
 
     @linen.compact
     def __call__(self, tokens: jax.Array) -> jax.Array:
-        embed = linen.Embed(VOCABULARY, WIDTH, dtype=self.dtype)
+        embed = linen.Embed(self.vocabulary, self.width, dtype=self.dtype)
         x = embed(tokens)
         for _ in range(self.layers):
-            x = FlaxBlock(self.dtype)(x)
+            x = FlaxBlock(self.dtype, self.heads)(x)
         return embed.attend(linen.LayerNorm(dtype=self.dtype)(x))
 
 

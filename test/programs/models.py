@@ -150,17 +150,24 @@ def experts(sizes: Sizes, to_experts: Step = same, to_examples: Step = same) -> 
     specs = {"gate": PartitionSpec(), "up": PartitionSpec("expert"), "down": PartitionSpec("expert")}
 
     def loss(parameters: Tree, x: jax.Array, y: jax.Array) -> jax.Array:
-        # The gate stays in f32: rounding must not change who gets a token.
-        gate = jax.nn.softmax(x @ parameters["gate"].astype(x.dtype))
-        chosen = jax.nn.one_hot(jnp.argmax(gate, axis=-1), EXPERTS, dtype=x.dtype)
-        up, down, tokens = cast((parameters["up"], parameters["down"], x), sizes.dtype)
-        sent = to_experts(jnp.einsum("gse,gsd->egsd", chosen.astype(sizes.dtype), tokens))
-        hidden = jnp.tanh(jnp.einsum("egsd,edf->egsf", sent, up))
-        received = to_examples(jnp.einsum("egsf,efd->egsd", hidden, down))
-        return squared_error(jnp.einsum("egsd,gse->gsd", received.astype(x.dtype), gate * chosen), y)
+        return squared_error(mixture(parameters, x, sizes.dtype, to_experts, to_examples), y)
 
     shape = (sizes.micro_batches, sizes.examples, sizes.sequence, sizes.width)
     return Model(parameters, (values(3, shape), values(4, shape)), loss, tolerance(sizes), specs)
+
+
+def mixture(
+    parameters: Tree, x: jax.Array, dtype: Any, to_experts: Step = same, to_examples: Step = same
+) -> jax.Array:
+    """What the experts make of the tokens `x`, (examples, sequence, width), each of one expert."""
+    # The gate stays in f32: rounding must not change who gets a token.
+    gate = jax.nn.softmax(x @ parameters["gate"].astype(x.dtype))
+    chosen = jax.nn.one_hot(jnp.argmax(gate, axis=-1), gate.shape[-1], dtype=x.dtype)
+    up, down, tokens = cast((parameters["up"], parameters["down"], x), dtype)
+    sent = to_experts(jnp.einsum("gse,gsd->egsd", chosen.astype(dtype), tokens))
+    hidden = jnp.tanh(jnp.einsum("egsd,edf->egsf", sent, up))
+    received = to_examples(jnp.einsum("egsf,efd->egsd", hidden, down))
+    return jnp.einsum("egsd,gse->gsd", received.astype(x.dtype), gate * chosen)
 
 
 def transformer(sizes: Sizes, *, is_tied: bool = False, is_scanned: bool = False, reduce: Step = same) -> Model:

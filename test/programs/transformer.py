@@ -83,7 +83,7 @@ def loss(
 
 
 def _block(config: Config, layer: Tree, x: jax.Array, reduce: Callable[[jax.Array], jax.Array]) -> jax.Array:
-    x = x + reduce(_attention(config, layer, rms_norm(x, layer["attention_norm"])))
+    x = x + reduce(attention(config, layer, rms_norm(x, layer["attention_norm"])))
     return x + reduce(jax.nn.gelu(rms_norm(x, layer["mlp_norm"]) @ layer["up"]) @ layer["down"])
 
 
@@ -91,7 +91,7 @@ def rms_norm(x: jax.Array, scale: jax.Array) -> jax.Array:
     return x * lax.rsqrt(jnp.mean(x * x, axis=-1, keepdims=True) + 1e-6) * scale
 
 
-def _attention(config: Config, layer: Tree, x: jax.Array) -> jax.Array:
+def attention(config: Config, layer: Tree, x: jax.Array) -> jax.Array:
     """The part of the attention that the heads of `layer` make: all of them, or those of this device."""
     examples, length, width = x.shape
     qkv = jnp.einsum("bld,dcf->blcf", x, layer["qkv"])
