@@ -48,9 +48,32 @@ def parse_arguments(argv: list[str]) -> Options:
         raise UsageError("--certificate is for one module: leave --split-input-file out")
     if options.check and options.split_input_file:
         raise UsageError("--check is for one module: leave --split-input-file out")
+    _check_plan(options)
     _check_audit(options)
     _check_dumps(options)
     return options
+
+
+def _check_plan(options: Options) -> None:
+    if not options.plan:
+        if options.memory is not None:
+            raise UsageError("--memory says what a plan may take: give --plan, too")
+        return
+    others = {
+        "--audit": options.audit,
+        "--check": options.check,
+        "--certificate": options.certificate,
+        "--emit-bytecode": options.emit_bytecode,
+        "--passes": options.passes is not None,
+        "--run-reproducer": options.run_reproducer,
+        "--split-input-file": options.split_input_file,
+        "--verify-contract": options.verify_contract,
+    }
+    given = [name for name, value in others.items() if value]
+    if given:
+        raise UsageError(f"--plan chooses for a step as it is: leave {given[0]} out")
+    if len(options.target) != 1:
+        raise UsageError("--plan is for one cluster: give one --target, as in --target=gpu:h100:1x1x8")
 
 
 def _check_dumps(options: Options) -> None:
@@ -77,6 +100,8 @@ def _check_audit(options: Options) -> None:
         "--audit-output": options.audit_output,
     }
     alone = [name for name, value in given.items() if value]
+    if options.plan:
+        alone = [name for name in alone if name not in ("--target", "--estimate")]
     if alone and not options.audit:
         raise UsageError(f"{alone[0]} says how to audit: give --audit, too")
     if options.audit and options.split_input_file:

@@ -2,16 +2,17 @@
 
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from paropt.base.wording import counted, size_text
 from paropt.clusters import targets
 from paropt.clusters.device_memory import MemoryBudget, memory_budget_of, read_budget
-from paropt.clusters.targets import Target
-from paropt.costs.machines import read_table
+from paropt.clusters.targets import Target, TargetError
+from paropt.costs.clusters import Cluster, cluster_of
+from paropt.costs.machines import Machine, read_table
 from paropt.hook.rewriting import run
 from paropt.passes.support.pipeline import Pipeline
 from paropt.planning import plan_files
@@ -19,7 +20,7 @@ from paropt.planning.candidates import Candidate, shardings_only, templates
 from paropt.planning.proposals import proposals
 from paropt.planning.ranking import fits, infeasible, ranked, table
 from paropt.planning.search import Judged, Search, to_terminal
-from paropt.planning.sharded_programs import PlanError, lowered_without_mesh, on_mesh, specs_of
+from paropt.planning.sharded_programs import PlanError, Step, lowered_without_mesh, on_mesh, specs_of, step_of
 
 __all__ = ["Plan", "PlanError", "plan"]
 
@@ -33,6 +34,7 @@ class Plan:
     ranking: tuple[Judged, ...] = ()  # all, the best first; empty for a plan that was loaded
     memory: int | None = None  # the budget, bytes per device
     skipped: int = 0  # candidates for which there was no time
+    remark: str = ""  # of what was compiled, where that was not the target
 
     def save(self, path: str | Path) -> None:
         """Writes the plan as TOML, to be read, edited, and loaded: it is a rules file of annotate-shardings."""
@@ -84,7 +86,8 @@ class Plan:
         budget = f", {size_text(self.memory)} allowed" if self.memory is not None else ""
         more = f"\nno time for {counted(self.skipped, 'more candidate')}" if self.skipped else ""
         title = f"candidates for {self.target}, compiled; per device and step{budget}; times are estimated"
-        return f"{title}\n{table(self.ranking, self.memory)}{more}"
+        remark = f"remark: {self.remark}\n" if self.remark else ""
+        return f"{remark}{title}\n{table(self.ranking, self.memory)}{more}"
 
 
 class _Planned:
@@ -151,25 +154,63 @@ def plan(
     figures of the library or those in `costs`, a TOML file: docs/costs.md.
 
     Raises PlanError when nothing fits, TargetError for an unknown target, CostError for wrong figures, ValueError for a
-    wrong budget: all before anything is compiled but the first.
+    wrong budget: all before anything is compiled but the first. Without the target's compiler, programs are compiled
+    for as many CPU devices, and a remark says so.
     """
     asked = read_budget(memory)
     figures = read_table(costs)
     found = targets.get(target) if isinstance(target, str) else target
-    found.require_compiler()
-    from paropt.costs.clusters import cluster_of
+    compiled = compiled_for(found, figures)
+    given = step_of(lowered_without_mesh(step, args, compiled.target))
+    return planned(given, compiled, memory=asked, seconds=seconds, candidates=candidates, progress=progress)
 
-    cluster = cluster_of(found, figures)
-    budget = None if asked is None else memory_budget_of(asked, found.devices)
-    lowered = lowered_without_mesh(step, args, found)
-    search = Search(lowered, found, figures, seconds, progress)
+
+class CompiledFor(NamedTuple):
+    """What to compile for, and the cluster whose times count."""
+
+    target: Target
+    cluster: Cluster
+    remark: str = ""  # why these are not the same
+
+
+def compiled_for(target: Target, figures: Mapping[str, Machine]) -> CompiledFor:
+    """`target`, or as many CPU devices where its compiler is not installed.
+
+    Raises CostError where the figures have no machine for it.
+    """
+    try:
+        target.require_compiler()
+    except TargetError as error:
+        cluster = cluster_of(target, figures)
+        instead = targets.get(f"cpu:{cluster.size}")
+        what = f"compiled for {instead.name} instead, whose bytes and memory these are; times are for {target.name}"
+        return CompiledFor(instead, cluster, f"{error}; {what}")
+    return CompiledFor(target, cluster_of(target, figures))
+
+
+def planned(
+    step: Step,
+    compiled: CompiledFor,
+    *,
+    memory: MemoryBudget = None,
+    seconds: float = 600.0,
+    candidates: Iterable[Candidate] | None = None,
+    progress: Callable[[str], None] = to_terminal,
+) -> Plan:
+    """The plan for a step that is a module already. As `plan`."""
+    asked = read_budget(memory)
+    budget = None if asked is None else memory_budget_of(asked, compiled.target.devices)
+    name, cluster = compiled.cluster.name, compiled.cluster
+    if compiled.remark:
+        progress(f"plan: remark: {compiled.remark}")
+    search = Search(step, compiled.target, cluster, seconds, progress)
     if candidates is None:
-        candidates = [*proposals(lowered, cluster, memory=budget, progress=progress), *templates(cluster.size)]
+        candidates = [*proposals(step.module, cluster, memory=budget, progress=progress), *templates(cluster.size)]
     judged = ranked(search.run(candidates), budget)
     if not judged or judged[0].audit is None:
         why = f": {judged[0].problem}" if judged else ""
-        raise PlanError(f"plan: no candidate compiles for {found.name}{why}")
+        raise PlanError(f"plan: no candidate compiles for {name}{why}")
     if not fits(judged[0], budget):
         assert budget is not None
         raise PlanError(infeasible(judged, budget))
-    return Plan(found.name, judged[0].candidate, tuple(judged), budget, search.skipped)
+    return Plan(name, judged[0].candidate, tuple(judged), budget, search.skipped, compiled.remark)

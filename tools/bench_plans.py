@@ -21,8 +21,8 @@ TARGETS = ("cpu:8", "tpu:v5e:2x4", "gpu:h100:1x1x8", "gpu:h100:1x2x8")
 SECONDS = 3600.0  # no template may be left out for want of time
 
 LEGEND = f"""Training steps that name no mesh, with AdamW and {SIZES.micro_batches} micro-batches: one layer of width
-{SIZES.width}, {SIZES.examples} examples of {SIZES.sequence} tokens in a micro-batch, a vocabulary of {SIZES.vocabulary};
-of `wide_embedding` {WIDE.examples} tokens and a vocabulary of {WIDE.vocabulary}.
+{SIZES.width}, {SIZES.examples} examples of {SIZES.sequence} tokens in a micro-batch, a vocabulary of
+{SIZES.vocabulary}; of `wide_embedding` {WIDE.examples} tokens and a vocabulary of {WIDE.vocabulary}.
 `paropt.plan` compiles all templates with all their policies, and what its linear program proposes.
 
 - best template, best plan: by estimated step time; the same where no proposal is faster

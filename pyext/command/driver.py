@@ -112,6 +112,8 @@ class _Driver:
         """Processes each chunk, and writes the output when all of them succeeded."""
         self.pipeline = self.read_pipeline()
         self._check_pipeline()
+        if self.options.plan:
+            return self._plan()
         request = self._audit_request()
         chunks = self.chunks()
         if self.options.emit_bytecode and len(chunks) > 1:
@@ -136,6 +138,20 @@ class _Driver:
         if self.options.output and not chunks[0].gap:
             self._write(output, self.options.output, self.options.partial_output)
         return 1 if breaks else status
+
+    def _plan(self) -> int:
+        """Prints the ranking; writes the plan file where -o says."""
+        from paropt.command.plan_command import ERRORS, Request, file_of  # here: most runs do not need it
+
+        self.progress.note(0, "planning it")
+        try:
+            found = Request.of(self.options).plan(self.data, self.options.name)
+        except ERRORS as error:
+            raise Failure(str(error).removeprefix("plan: ")) from error
+        print(found)
+        if self.options.output:
+            self._write(file_of(found), self.options.output, self.options.partial_output)
+        return 0
 
     def _audit_request(self) -> "Request | None":
         """What --audit asks for; None without it."""

@@ -109,6 +109,7 @@ class _Group(NamedTuple):
 _FILES = _Group("input and output")
 _PASSES = _Group("passes")
 _AUDIT = _Group("audit of what XLA makes of the module")
+_PLAN = _Group("plan for a cluster")
 _DIAGNOSTICS = _Group("remarks and diagnostics")
 _PRINTING = _Group("form of the output, and of the IR dumps")
 _DUMPS = _Group("IR dumps and timing, to stderr")
@@ -238,6 +239,19 @@ class Options:
         _AUDIT.value(
             "--audit-baseline", type=Path, metavar="FILE", help="compare with an earlier report of --audit=json"
         ),
+    ] = None
+    plan: Annotated[
+        bool,
+        _PLAN.switch(
+            "--plan",
+            "propose meshes, shardings and policies for the module, a step of one device, compile them for --target, "
+            "and print their ranking by estimated step time; -o writes the best, a rules file of annotate-shardings; "
+            "docs/planning.md",
+        ),
+    ] = False
+    memory: Annotated[
+        str | None,
+        _PLAN.value("--memory", metavar="BYTES", help="what the step may take per device, as in 80GiB, or auto"),
     ] = None
     remarks: Annotated[
         bool, _DIAGNOSTICS.switch("--remarks", "print what each pass did, and why not, to stderr in program order")

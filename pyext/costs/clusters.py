@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from paropt.clusters.gpus import GPUS
-from paropt.clusters.targets import CpuTarget, GpuTarget, HostTarget, Target, TpuTarget, get
+from paropt.clusters.targets import CpuTarget, GpuTarget, HostTarget, Target, TargetError, TpuTarget, get
 from paropt.costs.machines import WITHIN, CostError, Link, Machine
 
 
@@ -94,7 +94,11 @@ def cluster_of(target: Target | str, table: Mapping[str, Machine]) -> Cluster:
 
 
 def _of_slices(target: TpuTarget, machine: Machine) -> Cluster:
-    slices = [getattr(device, "slice_index", None) or 0 for device in target.devices]
+    try:
+        slices = [getattr(device, "slice_index", None) or 0 for device in target.devices]
+    except TargetError:  # without libtpu: its topology says how many chips there are
+        chips = math.prod(map(int, target.topology.partition(":")[2].partition("_")[0].split("x")))
+        slices = [position // chips for position in range(chips * target.slices)]
     return Cluster(target.name, machine, tuple(Unit(number, number) for number in slices))
 
 

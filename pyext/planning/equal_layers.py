@@ -1,9 +1,9 @@
 """Equal layers share their choices: classes with the same surroundings become one.
 
-Colour refinement: a class has the colour of its size, and in each round that of the ops, as data, that read and make it,
-with the colours of the other classes there. After a few rounds classes of one colour are alike as far as ops reach in so
-many steps; what is farther, such as how many layers precede, is left out. The choice for them is restricted to equal
-ones, so a plan of the smaller problem is one of the whole.
+Colour refinement: a class has the colour of its size, and in each round that of the ops, as data, that read and make
+it, with the colours of the other classes there. After a few rounds classes of one colour are alike as far as ops reach
+in so many steps; what is farther, such as how many layers precede, is left out. The choice for them is restricted to
+equal ones, so a plan of the smaller problem is one of the whole.
 
 Sources: Weisfeiler and Leman (1968). Alpa clusters layers by hand.
 Tests: test/unit/test_equal_layers.py.
@@ -98,4 +98,3 @@ def _facts(choices: Choices) -> Iterator[tuple[_Fact, Classes]]:
         yield ("work", work.flops, work.dtype, work.bytes, work.executions), work.classes
     for held in choices.arguments:
         yield ("held", held.bytes, held.examples != WHOLE), held.classes
-

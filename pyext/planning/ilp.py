@@ -106,7 +106,9 @@ def best(
     while True:
         before = _rank(found, memory)
         for group in groups:
-            sharded, is_optimal = _Program(choices, axes, rates, found.sharded, group, memory, pinned).solved(time_limit)
+            sharded, is_optimal = _Program(choices, axes, rates, found.sharded, group, memory, pinned).solved(
+                time_limit
+            )
             other = judged(choices, axes, rates, sharded) if sharded is not None else found
             found = min(found, other, key=lambda plan: _rank(plan, memory))
             if not is_optimal and len(group) > 1:  # too large for the time: one axis after the other
@@ -201,7 +203,7 @@ class _Program:
             self._bound_memory(memory)
 
     def solved(self, time_limit: float) -> tuple[Sharded | None, bool]:
-        """The best choice found in so many seconds, None when there is none; and whether it is proven to be the best."""
+        """The best choice found in so many seconds (None: none), and whether it is proven to be the best."""
         cost = np.zeros(len(self._upper))
         for variable, factor in self._objective.terms.items():
             cost[variable] = factor

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from math import inf, prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxlib.mlir import ir
@@ -37,15 +37,15 @@ class Proposal(NamedTuple):
 
 
 def proposals(
-    lowered: Any, cluster: Cluster, *, memory: int | None = None, progress: Callable[[str], None] = lambda _: None
+    module: ir.Module, cluster: Cluster, *, memory: int | None = None, progress: Callable[[str], None] = lambda _: None
 ) -> list[Candidate]:
     """The fastest few in the model, of all meshes over the cluster's devices, whose arguments fit `memory` (bytes per
     device); the fastest first.
 
-    `lowered` names no mesh. Meshes are `data` alone, and `data` x `model`, each factorization. Examples of batches are
+    `module` names no mesh. Meshes are `data` alone, and `data` x `model`, each factorization. Examples of batches are
     over all devices, over `data`, or as the program likes if it likes that much more.
     """
-    choices = shared(_choices(lowered))
+    choices = shared(_choices(module))
     found: dict[str, Proposal] = {}
     for mesh in factored(cluster.size):
         plans = _plans(choices, mesh, rates_of(cluster, mesh), memory)
@@ -165,9 +165,7 @@ def _quoted(text: str) -> str:
     return f'"{text}"'
 
 
-def _choices(lowered: Any) -> Choices:
-    module = lowered.compiler_ir()
+def _choices(module: ir.Module) -> Choices:
     copy = ir.Module.parse(bytecode_of(module), module.context)
     Pipeline.parse("inline-calls").run(copy.operation)
     return choices_in(copy.operation)
-

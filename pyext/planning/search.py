@@ -7,22 +7,24 @@ import tempfile
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
 
 from paropt.clusters.compile_apart import standing_compilers
 from paropt.clusters.targets import Target, TargetError
-from paropt.costs.machines import Machine
-from paropt.hook.lowering import donated_of, platform_of
+from paropt.costs.clusters import Cluster
+from paropt.hook.lowering import platform_of
 from paropt.hook.rewriting import run
 from paropt.modules.module_io import bytecode_of
 from paropt.passes.support.pipeline import Pipeline, PipelineError
 from paropt.planning.candidates import Candidate, shardings_only
-from paropt.planning.sharded_programs import on_mesh
-from paropt.reports.target_audits import audit_on
+from paropt.planning.sharded_programs import Step, module_on_mesh
+from paropt.reports.target_audits import timed_on
 from paropt.reports.totals import Audit
 from paropt.verify.verification import differences
 
@@ -51,9 +53,9 @@ class Judged(NamedTuple):
 class Search:
     """Compiles candidates side by side, each in a process of its own, until the time is up."""
 
-    lowered: Any  # without a mesh
-    target: Target
-    costs: Mapping[str, Machine]
+    step: Step
+    target: Target  # to compile for
+    cluster: Cluster  # to estimate times of: that of the target, or of one that there is no compiler for
     seconds: float  # to start compilations in
     progress: Callable[[str], None]
     skipped: int = 0
@@ -93,13 +95,11 @@ class Search:
             after = self._rewritten(candidate, candidate.passes(str(rules)))
         except PipelineError as error:
             return pool.submit(Judged, candidate, None, str(error).replace(str(rules), "rules"))
-        alone, own = bytecode_of(before.compiler_ir()), bytecode_of(after.compiler_ir())
-        return pool.submit(self._judged, candidate, alone, own)
+        return pool.submit(self._judged, candidate, bytecode_of(before), bytecode_of(after))
 
-    def _rewritten(self, candidate: Candidate, passes: str) -> Any:
-        made = on_mesh(self.lowered, candidate.mesh)
-        pipeline = Pipeline.parse(passes).on(platform_of([self.target.platform]))
-        run(pipeline, made.compiler_ir(), donated_of(made))
+    def _rewritten(self, candidate: Candidate, passes: str) -> ir.Module:
+        made = module_on_mesh(self.step.module, candidate.mesh)
+        run(Pipeline.parse(passes).on(platform_of([self.target.platform])), made, self.step.donated)
         return made
 
     def _judged(self, candidate: Candidate, alone: bytes, own: bytes) -> Judged:
@@ -117,7 +117,7 @@ class Search:
 
     def _audit(self, module: bytes) -> Audit:
         """The audit of the executable. Of equal modules one is compiled, whatever candidate they are of."""
-        key = hashlib.sha256(repr((self.target.name, sorted(self.costs.items()))).encode() + module).hexdigest()
+        key = hashlib.sha256(repr((self.target.name, self.cluster)).encode() + module).hexdigest()
         with _LOCK:
             job = _CACHE.get(key)
             is_ours = job is None
@@ -127,7 +127,7 @@ class Search:
                     _CACHE.popitem(last=False)
         if is_ours:
             try:
-                job.set_result(audit_on(self.target, _parsed(module), self.costs))
+                job.set_result(timed_on(self.target, _parsed(module), self.cluster))
             except BaseException as error:
                 job.set_exception(error)
         return job.result()
@@ -137,9 +137,7 @@ _CACHE: "OrderedDict[str, Future[Audit]]" = OrderedDict()
 _LOCK = threading.Lock()
 
 
-def _parsed(module: bytes) -> Any:
-    from jaxlib.mlir import ir
-
+def _parsed(module: bytes) -> ir.Module:
     from paropt.passes.support.context import make_context
 
     return ir.Module.parse(module, make_context())

@@ -1,13 +1,14 @@
 """Programs that name no mesh, lowered once, and put on the mesh of each candidate."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 from jaxlib.mlir import ir
 
+from paropt.base.device_grid import device_grid
 from paropt.clusters.targets import Target
-from paropt.hook.lowering import is_foreign, kept_of, with_module
+from paropt.hook.lowering import donated_of, is_foreign, kept_of, with_module
 from paropt.modules.module_io import bytecode_of
 from paropt.passes.sharding.meshes import has_mesh
 from paropt.passes.sharding.shardings import SHARDING, read_sharding
@@ -42,24 +43,60 @@ def _shape(leaf: Any) -> Any:
     return jax.ShapeDtypeStruct(array.shape, array.dtype)
 
 
+class Step(NamedTuple):
+    """A program for one device, of which each candidate gets a copy on its mesh."""
+
+    module: ir.Module
+    donated: tuple[bool, ...]  # of each argument
+
+
+def step_of(lowered: Any) -> Step:
+    """The step that jax has lowered."""
+    return Step(lowered.compiler_ir(), tuple(donated_of(lowered)))
+
+
+def step_in(module: ir.Module) -> Step:
+    """The step in a module that jax has printed. Raises PlanError."""
+    if has_mesh(module.operation):
+        raise PlanError("the module names a mesh itself; give the step without shardings, which the plan chooses")
+    replicas, partitions = device_grid(module.operation)
+    if replicas * partitions > 1:
+        raise PlanError(f"the module is for {replicas * partitions} devices; give the step for one")
+    if not _mains(module):
+        raise PlanError("the module has no function @main, which is what jax calls a step")
+    (main,) = _mains(module)
+    notes = main.attributes["arg_attrs"] if "arg_attrs" in main.attributes else []  # noqa: SIM401  MLIR's has no get
+    given = tuple(any(each.name in (_ALIASING, _DONOR) for each in attributes) for attributes in notes)
+    return Step(module, given or (False,) * len(main.regions[0].blocks[0].arguments))
+
+
 def on_mesh(lowered: Any, mesh: Mesh) -> Any:
-    """A copy of `lowered` for all devices of `mesh`. Donated arguments are donors, as jax has it on several devices."""
-    text = lowered.compiler_ir()
-    module = ir.Module.parse(bytecode_of(text), text.context)
+    """`lowered`, put on all devices of `mesh`."""
+    return with_module(lowered, module_on_mesh(lowered.compiler_ir(), mesh))
+
+
+def module_on_mesh(module: ir.Module, mesh: Mesh) -> ir.Module:
+    """A copy for all devices of `mesh`. Donated arguments are donors, as jax has it on several devices."""
+    copy = ir.Module.parse(bytecode_of(module), module.context)
     axes = ", ".join(f'"{name}"={size}' for name, size in mesh.axes)
-    with module.context:
+    with copy.context:
         attributes = {"sym_name": ir.StringAttr.get(MESH), "mesh": ir.Attribute.parse(f"#sdy.mesh<[{axes}]>")}
-        with ir.InsertionPoint(module.body.operations[0]), ir.Location.unknown():
+        with ir.InsertionPoint(copy.body.operations[0]), ir.Location.unknown():
             ir.Operation.create("sdy.mesh", attributes=attributes)
         number = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), mesh.size)
-        module.operation.attributes["mhlo.num_partitions"] = number
-        _donate(_main(module))
-    return with_module(lowered, module)
+        copy.operation.attributes["mhlo.num_partitions"] = number
+        _donate(_main(copy))
+    return copy
 
 
 def _main(module: ir.Module) -> Any:
+    (main,) = _mains(module)
+    return main
+
+
+def _mains(module: ir.Module) -> list[Any]:
     functions = [op for op in module.body.operations if op.operation.name == "func.func"]
-    return next(op for op in functions if ir.StringAttr(op.attributes["sym_name"]).value == "main")
+    return [op for op in functions if ir.StringAttr(op.attributes["sym_name"]).value == "main"]
 
 
 def _donate(main: Any) -> None:

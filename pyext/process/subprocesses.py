@@ -1,9 +1,9 @@
 """Work in a subprocess: a command `python -m paropt.X_apart FOLDER`, whose folder holds the question.
 
 The caller puts a request there, and what else its child reads; the child adds a reply. Without FOLDER it answers one
-question after the other, whose folders stand in its standard input, a line each, until that ends. What aborts inside native code
-(a check that fails, a division by zero, memory that runs out) ends the child only. What is forked instead, before
-anything is loaded, is in crashes.py.
+question after the other, whose folders stand in its standard input, a line each, until that ends. What aborts inside
+native code (a check that fails, a division by zero, memory that runs out) ends the child only. What is forked instead,
+before anything is loaded, is in crashes.py.
 """
 
 import json
@@ -95,7 +95,7 @@ class StandingChildren:
 
 class _Child:
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        self._stderr = tempfile.TemporaryFile()
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  open as long as the child is
         self._process = subprocess.Popen(
             command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr
         )

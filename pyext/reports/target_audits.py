@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 from jaxlib.mlir import ir
 
-from paropt.costs.clusters import cluster_of
+from paropt.costs.clusters import Cluster, cluster_of
 from paropt.costs.machines import Machine
 from paropt.costs.step_time import estimate
 from paropt.hlo.census import census
@@ -82,7 +82,11 @@ def label_reducers(module: ir.Module) -> None:
 
 def audit_on(target: Any, program: Any, costs: Costs | None = None) -> Audit:
     """The audit of the executable that `target` makes of `program`, a module or a `jax.stages.Lowered`."""
-    cluster = None if costs is None else cluster_of(target, costs)
+    return timed_on(target, program, None if costs is None else cluster_of(target, costs))
+
+
+def timed_on(target: Any, program: Any, cluster: Cluster | None) -> Audit:
+    """The same, with times estimated for a cluster of as many devices: the target's, or another. None: without."""
     compiled = target.compile(program)
     module = program if isinstance(program, ir.Module) else program.compiler_ir()
     layout = Layout.of_module(module, compiled.devices)

@@ -156,9 +156,7 @@ def experts(sizes: Sizes, to_experts: Step = same, to_examples: Step = same) -> 
     return Model(parameters, (values(3, shape), values(4, shape)), loss, tolerance(sizes), specs)
 
 
-def mixture(
-    parameters: Tree, x: jax.Array, dtype: Any, to_experts: Step = same, to_examples: Step = same
-) -> jax.Array:
+def mixture(parameters: Tree, x: jax.Array, dtype: Any, to_experts: Step = same, to_examples: Step = same) -> jax.Array:
     """What the experts make of the tokens `x`, (examples, sequence, width), each of one expert."""
     # The gate stays in f32: rounding must not change who gets a token.
     gate = jax.nn.softmax(x @ parameters["gate"].astype(x.dtype))

@@ -1,0 +1,45 @@
+"""`par-opt step.mlir --plan`: the ranking of candidates for a target, and with -o the plan file of the best."""
+
+from typing import NamedTuple
+
+from paropt.clusters import targets
+from paropt.clusters.device_memory import read_budget
+from paropt.clusters.targets import TargetError
+from paropt.command.options import Options
+from paropt.costs.machines import CostError, read_table
+from paropt.modules import module_io
+from paropt.modules.module_io import ModuleError
+from paropt.passes.support.context import make_context
+from paropt.plan import CompiledFor, Plan, PlanError, compiled_for, planned
+from paropt.planning.plan_files import dumps
+from paropt.planning.sharded_programs import step_in
+
+ERRORS = (CostError, ModuleError, PlanError, TargetError, ValueError)
+
+
+class Request(NamedTuple):
+    """What the command line asks for."""
+
+    compiled: CompiledFor
+    memory: str | None
+
+    @classmethod
+    def of(cls, options: Options) -> "Request":
+        """Reads the options before any module is read. Raises one of ERRORS."""
+        (target,) = options.target
+        try:
+            read_budget(options.memory)
+        except ValueError as error:
+            raise ValueError(str(error).replace("memory_budget=", "--memory=")) from None
+        return cls(compiled_for(targets.get(target), read_table(options.estimate or None)), options.memory)
+
+    def plan(self, data: bytes, name: str) -> Plan:
+        """The plan for the module in `data`. Raises one of ERRORS."""
+        module = module_io.parse(data, name, make_context())
+        module_io.require_checked(module, name)
+        return planned(step_in(module), self.compiled, memory=self.memory)
+
+
+def file_of(plan: Plan) -> bytes:
+    """The plan file."""
+    return dumps(plan.candidate, plan.target).encode()
