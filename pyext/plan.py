@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from paropt.base.wording import counted, size_text
 from paropt.clusters import targets
-from paropt.clusters.device_memory import MemoryBudget, memory_budget_of, read_budget
+from paropt.clusters.device_memory import AUTO, MemoryBudget, memory_budget_of, read_budget
 from paropt.clusters.targets import Target, TargetError
 from paropt.costs.clusters import Cluster, cluster_of
 from paropt.costs.machines import Machine, read_table
@@ -199,7 +199,7 @@ def planned(
 ) -> Plan:
     """The plan for a step that is a module already. As `plan`."""
     asked = read_budget(memory)
-    budget = None if asked is None else memory_budget_of(asked, compiled.target.devices)
+    budget = memory_budget_of(asked, compiled.target.devices) if asked == AUTO else asked
     name, cluster = compiled.cluster.name, compiled.cluster
     if compiled.remark:
         progress(f"plan: remark: {compiled.remark}")

@@ -1,0 +1,62 @@
+"""Compilers that stay for the next module: one child for modules one after the other, and a new one for one that died."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from unit.test_targets import MODULE
+
+from paropt.clusters import compile_apart, targets
+from paropt.clusters.compile_apart import standing_compilers
+from paropt.process.subprocesses import ChildDiedError, StandingChildren
+
+# Answers with its own process id; dies of the question `die`.
+CHILD = """
+import os, sys
+from pathlib import Path
+from paropt.process.subprocesses import put_reply, request_in, serve
+
+def answer(folder):
+    print("what native code prints is no reply")
+    if request_in(folder)["what"] == "die":
+        print("last words", file=sys.stderr, flush=True)
+        os.abort()
+    put_reply(folder, {"pid": os.getpid()})
+
+serve(answer)
+"""
+
+
+def test_a_child_answers_until_it_dies(tmp_path: Path) -> None:
+    children = StandingChildren((sys.executable, "-c", CHILD))
+    try:
+        first, second = (children.ask(tmp_path, {"what": "live"}, {})["pid"] for _ in range(2))
+        assert first == second
+        with pytest.raises(ChildDiedError) as died:
+            children.ask(tmp_path, {"what": "die"}, {})
+        assert died.value.status < 0 and "last words" in died.value.stderr
+        assert children.ask(tmp_path, {"what": "live"}, {})["pid"] != first
+    finally:
+        children.close()
+
+
+def test_modules_share_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same executable as from a child of its own."""
+    target = targets.get("cpu:8")
+    alone = target.compile(MODULE)
+    with standing_compilers():
+        assert target.compile(MODULE).hlo == alone.hlo
+        monkeypatch.setattr(compile_apart, "_COMMAND", ("no such command",))  # nothing is started any more
+        assert target.compile(MODULE).memory == alone.memory
+    assert not compile_apart._standing
+
+
+def test_an_error_of_the_compiler_leaves_it_standing() -> None:
+    target = targets.get("cpu:8")
+    with standing_compilers():
+        with pytest.raises(targets.TargetError, match="XLA says "):
+            target.compile(MODULE.replace("stablehlo.add %a, %a : tensor<8x8xf32>", _CALL))
+        assert target.compile(MODULE).hlo
+
+
+_CALL = "stablehlo.custom_call @no_such(%a) : (tensor<8x8xf32>) -> tensor<8x8xf32>"
