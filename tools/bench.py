@@ -21,6 +21,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve
 import bench_costs  # noqa: E402  after the environment is set
 import bench_page  # noqa: E402
 import bench_pipelines  # noqa: E402
+import bench_plan_programs  # noqa: E402
 import bench_plans  # noqa: E402
 import bench_sharded  # noqa: E402
 import bench_times  # noqa: E402
@@ -61,6 +62,7 @@ def main() -> int:
         targets = bench_plans.TARGETS if options.targets == list(TARGETS) else options.targets
         for row in bench_plans.measure(bench_plans.PROGRAMS, targets, progress=_say):
             bench_page.write_plans(options.out, [row])  # at once: all take an hour
+        bench_page.write_plan_programs(options.out, bench_plan_programs.measure(_say))
         _say(f"wrote the plans in {options.out}")
         return 0
     names = [name for name in options.programs if name in MATRIX]

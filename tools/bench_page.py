@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import bench_pipelines
+import bench_plan_programs
 import bench_plans
 import bench_sharded
 import bench_steps
@@ -27,6 +28,7 @@ SHARDED_TITLE, TIMES_TITLE, REWRITE_TITLE = "## Sharded parameters", "## Step ti
 GPU_TITLE = "## On a GPU"
 GPU_START, GPU_END = "<!-- gpu_check -->", "<!-- end of gpu_check -->"
 PIPELINES_TITLE, PLANS_TITLE = "## Pipelines", "## Plans"
+PLAN_PROGRAMS_TITLE = "## Linear programs of plans"
 NO_PIPELINES = "Not measured yet: `python tools/bench.py --only-pipelines`."
 NO_PLANS = "Not measured yet: `python tools/bench.py --only-plans`."
 NO_SHARDED = "Not measured yet: `python tools/bench.py --only-sharded`."
@@ -122,6 +124,7 @@ def write(
     runs = bench_pipelines.section(pipelines) if pipelines else _kept(out, PIPELINES_TITLE) or NO_PIPELINES
     parts += [PIPELINES_TITLE, runs]
     parts += [PLANS_TITLE, _kept(out, PLANS_TITLE) or NO_PLANS]
+    parts += [PLAN_PROGRAMS_TITLE, _kept(out, PLAN_PROGRAMS_TITLE) or NO_PLANS]
     parts += [TIMES_TITLE, _times(times)]
     parts += [REWRITE_TITLE, _costs(costs) if costs is not None else _kept(out, REWRITE_TITLE) or NO_REWRITES]
     parts += [GPU_TITLE, f"{GPU_START}\n{recorded(out)}\n{GPU_END}"]
@@ -146,6 +149,11 @@ def write_pipelines(out: Path, rows: Sequence[bench_pipelines.Row]) -> None:
 def write_plans(out: Path, rows: Sequence[bench_plans.Row]) -> None:
     """Replaces these rows of the table of plans of the page, which has to be there."""
     _replace(out, PLANS_TITLE, bench_plans.section(rows, _kept(out, PLANS_TITLE)))
+
+
+def write_plan_programs(out: Path, times: bench_plan_programs.Times) -> None:
+    """Replaces the linear programs of the page, which has to be there."""
+    _replace(out, PLAN_PROGRAMS_TITLE, bench_plan_programs.section(times))
 
 
 def write_costs(out: Path, costs: Costs) -> None:

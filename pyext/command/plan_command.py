@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from jaxlib.mlir import ir
+
 from paropt.clusters import targets
 from paropt.clusters.device_memory import read_budget
 from paropt.clusters.targets import TargetError
@@ -36,6 +38,7 @@ class Request(NamedTuple):
     def plan(self, data: bytes, name: str) -> Plan:
         """The plan for the module in `data`. Raises one of ERRORS."""
         module = module_io.parse(data, name, make_context())
+        assert isinstance(module, ir.Module), "what is none is wrapped in one"
         module_io.require_checked(module, name)
         return planned(step_in(module), self.compiled, memory=self.memory)
 

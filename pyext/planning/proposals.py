@@ -45,7 +45,7 @@ def proposals(
     `module` names no mesh. Meshes are `data` alone, and `data` x `model`, each factorization. Examples of batches are
     over all devices, over `data`, or as the program likes if it likes that much more.
     """
-    choices = shared(_choices(module))
+    choices = shared(choices_of(module))
     found: dict[str, Proposal] = {}
     for mesh in factored(cluster.size):
         plans = _plans(choices, mesh, rates_of(cluster, mesh), memory)
@@ -165,7 +165,8 @@ def _quoted(text: str) -> str:
     return f'"{text}"'
 
 
-def _choices(module: ir.Module) -> Choices:
+def choices_of(module: ir.Module) -> Choices:
+    """The choices that a module leaves, before its calls are inlined."""
     copy = ir.Module.parse(bytecode_of(module), module.context)
     Pipeline.parse("inline-calls").run(copy.operation)
     return choices_in(copy.operation)
