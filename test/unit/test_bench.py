@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import jax
 import pytest
@@ -21,6 +23,7 @@ sys.path.insert(0, str(ROOT / "tools"))  # its parts import each other
 import bench_counts  # noqa: E402
 import bench_page  # noqa: E402
 import bench_picture  # noqa: E402
+import bench_plans  # noqa: E402
 import bench_sharded  # noqa: E402
 import bench_times  # noqa: E402
 import slow_link  # noqa: E402
@@ -29,6 +32,10 @@ from bench_counts import Count, Row, TargetCounts  # noqa: E402
 from bench_growth import Growth  # noqa: E402
 from bench_rewrite import Part, Rewrite, Share  # noqa: E402
 from bench_times import Times  # noqa: E402
+
+from paropt.planning.candidates import Candidate, Mesh  # noqa: E402
+from paropt.planning.search import Judged  # noqa: E402
+from paropt.reports.totals import Audit  # noqa: E402
 
 
 def run(*options: str) -> subprocess.CompletedProcess[str]:
@@ -96,6 +103,31 @@ def test_the_ideal_of_a_hybrid_sharding() -> None:
     size = sum(leaf.nbytes for leaf in jax.tree.leaves(program.args[0]))
     ideal = bench_sharded.ideal("half_blocks_p18", program)
     assert ideal == (size / 2 * 3 / 4, size * 3 / 4 + size / 4)
+
+
+def judged(name: str, seconds: float, sent: int) -> Judged:
+    """A candidate that sends so many bytes, and takes 1000."""
+    candidate = Candidate(name, Mesh((("data", 2),)), "", "")
+    group = SimpleNamespace(wire_bytes=sent, executions=1)
+    audit = SimpleNamespace(collectives=[group], peak_memory=1000, estimate=SimpleNamespace(seconds=seconds))
+    return Judged(candidate, cast(Audit, audit))
+
+
+def test_plans_are_merged_into_the_table_that_is_there(tmp_path: Path) -> None:
+    """A row that is measured again replaces its own, and no other; programs stand in their order."""
+    page = tmp_path / "page.md"
+    page.write_text(f"{bench_page.GPU_TITLE}\n")
+    template, plan = judged("dp", 4e-3, 400), judged("ilp", 1e-3, 100)
+    row = bench_plans.Row("wide_embedding", "cpu:8", template, plan, 200, 42, 3.0, 10**6, 2 * 10**6)
+    for each in (row, row._replace(program="mlp", least=None), row._replace(plan=template)):
+        bench_page.write_plans(page, [each])
+    text = page.read_text()
+    rows = [line for line in text.splitlines() if "cpu:8" in line]
+    assert [line.split(" | ")[0] for line in rows] == ["| mlp", "| wide_embedding"]
+    assert cells(text, "mlp")[8:10] == ["0.250", "-"] and cells(text, "wide_embedding")[8:10] == ["1.000", "2.00"]
+    sides = ["dp, data=2, XLA alone", "400 B", "4 ms", "ilp, data=2, XLA alone", "100 B", "1 ms"]
+    assert cells(text, "mlp")[2:8] == sides
+    assert text.count(bench_plans.LEGEND) == 1 and bench_page.GPU_TITLE in text
 
 
 @pytest.mark.parametrize(
