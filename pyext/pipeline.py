@@ -47,7 +47,7 @@ def pipeline(
 
     The result is called like the step, from one process. `place(state)` puts arrays where their stage is; arrays
     that are elsewhere are sent there in each call. Batches are sharded over the other axes of the mesh, and state is
-    sharded over them as what is given to `place`, or called, is (`NamedSharding`, also of shapes). Parameters that are
+    sharded over them as what is given to `place`, or called, is (`NamedSharding`, also of shapes). Sharded parameters
     are gathered, and their gradients reduced to shards, in each micro-batch; with `policy="defer"` gradients are
     reduced once in a step, and each device holds a whole one; with `"once"` parameters are gathered once, too, and
     held whole meanwhile. New state overwrites the old (`donate=None` keeps that).
