@@ -15,7 +15,7 @@ from paropt.schedules import SCHEDULES, Schedule, schedule
 from paropt.stages.cut_step import CutStep, cut_step
 from paropt.stages.partial_sums import Policy
 from paropt.stages.stage_driver import Driver
-from paropt.stages.stage_programs import Placement, StagePrograms, require_stages, spec_within
+from paropt.stages.stage_programs import Placement, StagePrograms, require_stages, spec_within, stage_programs
 from paropt.stages.stage_report import StageReport, report_of
 from paropt.stages.step_plan import StageError, StepPlan
 
@@ -167,7 +167,7 @@ class Pipeline:
         gathered = placement.sharded_parameters if self._policy == "once" else frozenset[str]()
         plan = StepPlan(cut.manifest, self.schedule, gathered)
         states = frozenset(f"argument{old}" for old in olds) if self._donate else frozenset()
-        programs = StagePrograms(cut, plan, placement, states, self._policy)
+        programs = stage_programs(cut, plan, placement, states, self._policy)
         return _Built(cut, plan, programs, Driver(cut, plan, programs, placement))
 
 

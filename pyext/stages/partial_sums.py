@@ -56,13 +56,15 @@ def trip_program(
     function: Plain,
     shapes: Sequence[jax.ShapeDtypeStruct],
     results: Mapping[str, Any],
+    reduced: frozenset[str],
 ) -> TripProgram:
     """`function`, which is that of `program`, for arguments of these shapes and shardings.
 
-    Its sums are unreduced where they can be. `results` has the shardings of results.
+    Its sums are unreduced where they can be, but for those in `reduced`. `results` has the shardings of results.
     """
     trips = cut.manifest.counting.trips
     sums = [name for name in program.arguments if name in cut.manifest.sums and name in program.results]
+    sums = [name for name in sums if name not in reduced]
     return _unreduced(cut, program, function, shapes, results, sums) if sums and trips > 1 else TripProgram(function)
 
 

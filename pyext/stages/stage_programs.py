@@ -113,9 +113,17 @@ class StagePrograms:
     """The executables of a plan, by function and place, and how each slot is sharded."""
 
     def __init__(
-        self, cut: CutStep, plan: StepPlan, placement: Placement, donated: frozenset[str], policy: Policy
+        self,
+        cut: CutStep,
+        plan: StepPlan,
+        placement: Placement,
+        donated: frozenset[str],
+        policy: Policy,
+        reduced: frozenset[str] = frozenset(),
     ) -> None:
+        """The sums in `reduced` are reduced in each micro-batch."""
         self._cut, self._plan, self._placement, self._policy = cut, plan, placement, policy
+        self._reduced = reduced
         self._donated = donated
         self.shardings: list[Any] = [None] * len(plan.slots)
         self.executables: dict[tuple[str, int], Any] = {}
@@ -132,6 +140,12 @@ class StagePrograms:
             if program.kind == "init" and not self.packed.keys().isdisjoint(program.results):
                 for key in [key for key in self.executables if key[0] == program.symbol]:
                     self._finish(key, self._started(program), program, self._taken[key])
+
+    @property
+    def unlike(self) -> frozenset[str]:
+        """The sums that are added to one another though only one of them is packed."""
+        pairs = self._cut.manifest.shares.items()
+        return frozenset(name for pair in pairs if len(self.packed.keys() & pair) == 1 for name in pair)
 
     @property
     def packed(self) -> dict[str, Packed]:
@@ -182,7 +196,8 @@ class StagePrograms:
             made = given(*_constrained(program.arguments, arguments, gathered))
             return _constrained(program.results, made, kept)
 
-        return trip_program(self._cut, program, called if gathered or kept else given, shapes, shardings)
+        function = called if gathered or kept else given
+        return trip_program(self._cut, program, function, shapes, shardings, self._reduced)
 
     def _finish(
         self, key: tuple[str, int], function: Any, program: StageProgram, shapes: list[jax.ShapeDtypeStruct]
@@ -278,6 +293,19 @@ class StagePrograms:
     def _moved(self, sharding: Any, place: int) -> NamedSharding:
         spec = sharding.spec if isinstance(sharding, NamedSharding) else PartitionSpec()
         return NamedSharding(self._placement.meshes[place], spec)
+
+
+def stage_programs(
+    cut: CutStep, plan: StepPlan, placement: Placement, donated: frozenset[str], policy: Policy
+) -> StagePrograms:
+    """The executables of a plan, in which sums that are added to one another have the same form."""
+    made, reduced = StagePrograms(cut, plan, placement, donated, policy), frozenset[str]()
+    remarks = made.remarks  # these say why one of them is not packed
+    while made.unlike:
+        reduced |= made.unlike
+        made = StagePrograms(cut, plan, placement, donated, policy, reduced)
+        made.remarks = remarks
+    return made
 
 
 def _constrained(names: Sequence[str], values: Sequence[Any], shardings: Mapping[str, Any]) -> list[Any]:

@@ -123,6 +123,29 @@ def test_a_sum_that_does_not_start_from_zero() -> None:
         np.testing.assert_array_equal(other, one)
 
 
+def test_tied_weights_of_which_one_stage_rounds_its_gradient() -> None:
+    """What a stage adds to the sum of another one has the form of that: both are reduced in each micro-batch."""
+
+    def loss(state: Any, part: Any) -> jax.Array:
+        x, target = part
+        for number, layer in enumerate(state):
+            with jax.named_scope(f"layer{number}"):
+                w = layer["w"] if number < 3 else state[0]["w"].astype(jnp.bfloat16).astype(jnp.float32)
+                x = jax.nn.relu(x @ w + layer["b"])
+        return jnp.sum(x * target)
+
+    plain = whole_numbers(jax.nn.relu)
+    made = Program(step_of(loss, MICROBATCHES, rate=1.0), plain.state, plain.batch)
+    run = piped(made)
+    found = collectives(run, made)
+    matrix = made.state[0]["w"].nbytes
+    assert any("convert" in remark.text for remark in run.remarks(made.state, made.batch) if not remark.applied)
+    assert [[size for _, size in found[symbol]] for symbol in ("backward_0", "backward_1")] == [[matrix], [matrix]]
+    want = jax.jit(made.step)(made.state, made.batch)
+    for one, other in zip(jax.tree.leaves(want), jax.tree.leaves(run(made.state, made.batch)), strict=True):
+        np.testing.assert_array_equal(other, one)
+
+
 def test_two_axes_within_a_stage() -> None:
     made = whole_numbers(jax.nn.relu)
     run = pipeline(
