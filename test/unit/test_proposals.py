@@ -3,9 +3,11 @@
 import re
 
 import jax
+import numpy as np
 import pytest
 from jaxlib.mlir import ir
-from programs.unplaced import SIZES, shapes_of
+from programs.program import Sizes
+from programs.unplaced import BUILDERS, SIZES, shapes_of, unplaced
 
 import paropt
 from paropt.clusters import targets
@@ -13,6 +15,7 @@ from paropt.costs.clusters import cluster_of
 from paropt.costs.machines import read_table
 from paropt.hlo.traffic import traffic
 from paropt.passes.state.role_rules import parse
+from paropt.plan import Plan
 from paropt.planning.candidates import Candidate, templates
 from paropt.planning.proposals import proposals
 from paropt.planning.sharded_programs import lowered_without_mesh
@@ -65,3 +68,18 @@ def test_a_wide_embedding_is_not_reduced_whole() -> None:
     found = paropt.plan(made.step, *made.args, target=TARGET, candidates=[first, fsdp])
     assert found.candidate == first and found.ranking[0].audit is not None
     assert traffic(found.ranking[0].audit.collectives).known < table / 2
+
+
+@pytest.mark.parametrize("name", list(BUILDERS))
+def test_a_step_as_proposed_computes_the_same(name: str) -> None:
+    """Of the first proposal, on 8 devices: losses, and the moments of AdamW, whose division makes small gradients large."""
+    sizes = Sizes(width=32, layers=1, micro_batches=2, examples=16, vocabulary=64, heads=8)
+    made = unplaced(name, sizes)
+    module = lowered_without_mesh(made.step, made.args, TARGET).compiler_ir()
+    candidate = proposals(module, cluster_of(TARGET, read_table()))[0]
+    (_, (want, *_)), losses = jax.jit(made.step)(*made.args)
+    (_, (got, *_)), own = Plan("cpu:8", candidate).jit(made.step)(*made.args)
+    np.testing.assert_allclose(np.asarray(own), np.asarray(losses), rtol=1e-5)
+    for mine, right in zip(jax.tree.leaves(got.mu), jax.tree.leaves(want.mu), strict=True):
+        scale = np.abs(right).max()
+        np.testing.assert_allclose(np.asarray(mine), np.asarray(right), rtol=1e-3, atol=1e-4 * scale + 1e-9)
