@@ -37,9 +37,10 @@ class Request(NamedTuple):
 
     def plan(self, data: bytes, name: str) -> Plan:
         """The plan for the module in `data`. Raises one of ERRORS."""
-        module = module_io.parse(data, name, make_context())
-        assert isinstance(module, ir.Module), "what is none is wrapped in one"
-        module_io.require_checked(module, name)
+        context = make_context()
+        parsed = module_io.parse(data, name, context)  # an operation, which may be a module
+        module_io.require_checked(parsed, name)
+        module = ir.Module.parse(module_io.bytecode_of(parsed), context)
         return planned(step_in(module), self.compiled, memory=self.memory)
 
 

@@ -10,6 +10,7 @@ from paropt.base.device_grid import device_grid
 from paropt.clusters.targets import Target
 from paropt.hook.lowering import donated_of, is_foreign, kept_of, with_module
 from paropt.modules.module_io import bytecode_of
+from paropt.passes.ir.signature import signatures
 from paropt.passes.sharding.meshes import has_mesh
 from paropt.passes.sharding.shardings import SHARDING, read_sharding
 from paropt.planning.candidates import Mesh
@@ -65,6 +66,11 @@ def step_in(module: ir.Module) -> Step:
     if not _mains(module):
         raise PlanError("the module has no function @main, which is what jax calls a step")
     (main,) = _mains(module)
+    if not any(slot.path for signature in signatures(module.operation) for slot in signature.arguments):
+        raise PlanError(
+            "no argument of @main has a name, by which rules would shard it; print the step with "
+            "`jax.jit(step).lower(...).as_text(debug_info=True)`"
+        )
     notes = main.attributes["arg_attrs"] if "arg_attrs" in main.attributes else []  # noqa: SIM401  MLIR's has no get
     given = tuple(any(each.name in (_ALIASING, _DONOR) for each in attributes) for attributes in notes)
     return Step(module, given or (False,) * len(main.regions[0].blocks[0].arguments))

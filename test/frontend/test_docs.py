@@ -30,6 +30,7 @@ NOT_RUN = {
     "make test": "it would run itself",
     'python tools/policies_page.py --program half_blocks_p17 --width 128 --target gpu:h100:1x1x8 --budget "" --plans 7 --plot docs/policies.png': "it takes minutes; test/numeric/test_policies.py makes such a picture",
     'python tools/policies_page.py --program blocks_over_all --target gpu:h100:1x2x4 --width 128 --budget "" --plans 3': "it takes minutes; test/numeric/test_two_levels.py counts what its rows do",
+    "par-opt step.mlir --plan --target=gpu:h100:1x2x8 --memory=80GiB -o plan.toml": "it takes minutes; test/unit/test_plan_command.py runs it on a smaller cluster",
     "import jax, jax.numpy as jnp, numpy as np": "test/numeric/test_accumulate.py runs this page, whose model is its own",
     "// RUN: %par-opt %s --passes=erase-unused-reductions | FileCheck %s": "a test is shown by its beginning",
     "%r = while (%i = 0, %acc = %start) {           %d = while (%i = 0, %sum = 0) {": "test/frontend/test_readme.py",

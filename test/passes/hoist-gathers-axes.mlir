@@ -73,11 +73,12 @@ func.func public @over_the_other_one(%p: tensor<8x4xf32> {sdy.sharding = #sdy.sh
 
 // -----
 
-sdy.mesh @mesh = <["replica"=2, "data"=4]>
 #replica = dense<[[0, 4], [1, 5], [2, 6], [3, 7]]> : tensor<4x2xi64>
 #data = dense<[[0, 1, 2, 3], [4, 5, 6, 7]]> : tensor<2x4xi64>
 
 module attributes {mhlo.num_partitions = 8 : i32} {
+
+sdy.mesh @mesh = <["replica"=2, "data"=4]>
 
 // Of the two that the program writes, the one over the axis that is asked for.
 // CHECK-LABEL:   func.func public @written

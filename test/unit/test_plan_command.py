@@ -66,6 +66,10 @@ def test_mistakes_are_one_line(arguments: list[str], message: str, module: Path)
             "module attributes { mhlo.num_partitions = 4 : i32 } { func.func @main() { return } }",
             "the module is for 4 devices; give the step for one",
         ),
+        (
+            "module { func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> } }",
+            "no argument of @main has a name, by which rules would shard it; print the step with",
+        ),
         ("nonsense", "-:1:1: "),
     ],
 )
