@@ -1,8 +1,8 @@
 """Origins of collectives without metadata: the labels of the ops around them.
 
 XLA:GPU concatenates arrays before it reduces them, and XLA:TPU splits all-reduces over slices: what it makes has no
-label. The label that an op had is then on what has taken its place behind the collective, or on the reducer; else the
-ops that compute the operands have labels of their own.
+label, or (XLA:GPU of jax 0.12) that of one of these arrays. The label that an op had is then on what has taken its
+place behind the collective, or on the reducer; else the ops that compute the operands have labels of their own.
 """
 
 import re
@@ -59,12 +59,28 @@ class Origins:
         self._users: dict[str, dict[str, list[Instruction]]] = {}
 
     def of(self, computation: Computation, collective: Instruction) -> tuple[Origin, ...]:
-        """The labels around `collective`, each once, in the order of lines; empty when it has one itself."""
-        if self._label(collective):
+        """The labels around `collective`, each once, in the order of lines; empty when it has the only one itself."""
+        own = self._label(collective)
+        if own and not self._is_of_several(computation, collective):
             return ()
         received = counterpart(computation, collective, "recv") or collective
-        found = set(self._behind(computation, received)) or self._in_front(computation, collective)
+        found = set(self._behind(computation, received))
+        if not own:
+            found = found or self._in_front(computation, collective)
+        elif found - {own}:
+            found |= {own}
+        else:
+            return ()
         return tuple(sorted(found, key=lambda origin: (origin.source_file, origin.source_line, origin.op_name)))
+
+    def _is_of_several(self, computation: Computation, collective: Instruction) -> bool:
+        """Whether the arrays that `collective` works on are put together first."""
+        operands = [computation.instructions[name] for name in collective.operands]
+        made = [
+            self._module.computation(each.callee("calls"), each).root if each.opcode == "fusion" else each
+            for each in operands
+        ]
+        return any(each.opcode == "concatenate" for each in made)
 
     def _in_front(self, computation: Computation, collective: Instruction) -> set[Origin]:
         """The label of the reducer, and those of the operands unless there is but one: then it is the same value's."""

@@ -78,7 +78,13 @@ REDUCED = f"%r = f32[12]{{0}} all-reduce(%j), {GROUPS}"
 
 
 def test_a_label_of_its_own_is_enough() -> None:
-    assert origins_of(X, Y, JOINED, REDUCED + at(1), f"%s = f32[8]{{0}} slice(%r), slice={{[0:8]}}{at(2)}") == []
+    alone = f"%r = f32[8]{{0}} all-reduce(%a), {GROUPS}{at(1)}"
+    assert origins_of(X, Y, alone, f"%s = f32[4]{{0}} slice(%r), slice={{[0:4]}}{at(2)}") == []
+
+
+@pytest.mark.parametrize(("line", "found"), [(2, [("psum", 1), ("psum", 2)]), (1, [])])
+def test_of_arrays_put_together_it_has_the_label_of_one(line: int, found: list[tuple[str, int]]) -> None:
+    assert origins_of(X, Y, JOINED, REDUCED + at(1), f"%s = f32[8]{{0}} slice(%r), slice={{[0:8]}}{at(line)}") == found
 
 
 def test_labels_on_what_the_result_is_split_into() -> None:
