@@ -157,13 +157,15 @@ def policies(
     much memory a program takes.
     """
     from paropt.clusters import targets
+    from paropt.clusters.compile_apart import standing_compilers
 
     asked = read_budget(memory_budget)
     found = targets.get(target)
     found.require_compiler()
     Pipeline.parse(with_options(passes, _DEFAULT))
     budget = None if asked is None else memory_budget_of(asked, found.devices)
-    return _Comparison(program, args, kwargs, target, passes).run(budget, plans)
+    with standing_compilers():
+        return _Comparison(program, args, kwargs, target, passes).run(budget, plans)
 
 
 class _Comparison:

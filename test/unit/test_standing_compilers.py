@@ -3,9 +3,12 @@
 import sys
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import pytest
 from unit.test_targets import MODULE
 
+import paropt
 from paropt.clusters import compile_apart, targets
 from paropt.clusters.compile_apart import standing_compilers
 from paropt.process.subprocesses import ChildDiedError, StandingChildren
@@ -60,3 +63,9 @@ def test_an_error_of_the_compiler_leaves_it_standing() -> None:
 
 
 _CALL = "stablehlo.custom_call @no_such(%a) : (tensor<8x8xf32>) -> tensor<8x8xf32>"
+
+
+def test_policies_share_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compile_apart, "ask", None)  # a child for one module
+    found = paropt.policies(lambda x: x + x, jax.ShapeDtypeStruct((8,), jnp.float32), target="cpu:1", plans=0)
+    assert found.best.policy == "policy=keep-shards"
