@@ -3,7 +3,9 @@
 import faulthandler
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -41,6 +43,24 @@ def ends_in_time() -> Iterator[None]:
     faulthandler.dump_traceback_later(TEST_SECONDS, exit=True, file=sys.__stderr__)
     yield
     faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def compilers_stay() -> Iterator[None]:
+    """Starts the children that compile once for all tests of a process; what they load takes seconds."""
+    from paropt.clusters import compile_apart
+    from paropt.process.subprocesses import StandingChildren
+
+    class Children(StandingChildren):
+        def ask(self, folder: Path, request: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
+            kept = {name: value for name, value in environment.items() if name != "PYTEST_CURRENT_TEST"}
+            return super().ask(folder, request, kept)
+
+    children = Children(compile_apart._COMMAND)
+    compile_apart._standing.append(children)
+    yield
+    compile_apart._standing.remove(children)
+    children.close()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -60,8 +60,11 @@ def ask(
 class StandingChildren:
     """Children that stay for the next question, so that what starting one takes is paid once.
 
-    Each answers one question at a time; there are as many as were asked at once, and new ones for those that died.
+    Each answers one question at a time; there are as many as were asked at once, and new ones for those that died. Few
+    wait, the last that answered: each holds what it has loaded.
     """
+
+    _MOST_WAIT = 4
 
     def __init__(self, command: Sequence[str]) -> None:
         self._command = command
@@ -75,6 +78,9 @@ class StandingChildren:
         child.answer(folder)
         with self._lock:
             self._idle.append((environment, child))
+            left, self._idle = self._idle[: -self._MOST_WAIT], self._idle[-self._MOST_WAIT :]
+        for _, oldest in left:
+            oldest.end()
         return _reply_in(folder)
 
     def close(self) -> None:

@@ -351,6 +351,7 @@ def test_apart_compiles_in_a_child_first(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_compiler_that_dies_kills_the_child(monkeypatch: pytest.MonkeyPatch) -> None:
     dies = "import os, sys; print('F0101 00:00:00.0 1 file.cc:1] Check failed: x', file=sys.stderr); os.abort()"
+    monkeypatch.setattr(compile_apart, "_standing", [])
     monkeypatch.setattr(compile_apart, "_COMMAND", (sys.executable, "-c", dies))
     falls_back(paropt.jit(fresh(), apart=True), "TargetError: cpu:8: the compiler died of SIGABRT: Check failed: x")
     with pytest.raises(TargetError, match="SIGABRT"):

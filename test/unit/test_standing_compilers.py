@@ -1,5 +1,6 @@
 """Compilers that stay for the next module: one child for modules one after the other, and a new one for one that died."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -28,6 +29,25 @@ def answer(folder):
 
 serve(answer)
 """
+
+
+@pytest.fixture(autouse=True)
+def none_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The children of the other tests are out of the way."""
+    monkeypatch.setattr(compile_apart, "_standing", [])
+
+
+def test_few_children_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that answered last; the others are ended."""
+    monkeypatch.setattr(StandingChildren, "_MOST_WAIT", 1)
+    children = StandingChildren((sys.executable, "-c", CHILD))
+    try:
+        first, _, again = (children.ask(tmp_path, {"what": "live"}, {"A": a})["pid"] for a in "121")
+        assert again != first
+        with pytest.raises(ProcessLookupError):
+            os.kill(first, 0)
+    finally:
+        children.close()
 
 
 def test_a_child_answers_until_it_dies(tmp_path: Path) -> None:

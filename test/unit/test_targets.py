@@ -307,6 +307,7 @@ def test_memory_that_a_tpu_has_not() -> None:
 
 
 def test_text_that_is_no_module_is_refused_before_a_child_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compile_apart, "_standing", [])
     monkeypatch.setattr(compile_apart, "_COMMAND", ("no such command",))
     with pytest.raises(ModuleError, match=r"^-:1:1: "):
         targets.get("cpu:8").compile("nonsense")
@@ -369,6 +370,7 @@ DEATHS = {
 
 @pytest.mark.parametrize("code", DEATHS)
 def test_a_compiler_that_dies_is_reported_in_one_line(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compile_apart, "_standing", [])
     monkeypatch.setattr(compile_apart, "_COMMAND", (sys.executable, "-c", code))
     assert one_line(lambda: targets.get("cpu:8").compile(MODULE)) == f"cpu:8: {DEATHS[code]}"
 
