@@ -63,11 +63,11 @@ def test_a_wide_embedding_is_not_reduced_whole() -> None:
     made = shapes_of("wide_embedding", SIZES)
     module = lowered_without_mesh(made.step, made.args, TARGET).compiler_ir()
     first = proposals(module, cluster_of(TARGET, read_table()))[0]
-    table = jax.eval_shape(lambda: made.args[0][0]["table"]).size * 4
     fsdp = next(each for each in templates(8) if each.name == "fsdp")
     found = paropt.plan(made.step, *made.args, target=TARGET, candidates=[first, fsdp])
-    assert found.candidate == first and found.ranking[0].audit is not None
-    assert traffic(found.ranking[0].audit.collectives).known < table / 2
+    assert found.candidate == first
+    own, template = (traffic(each.audit.collectives).known for each in found.ranking if each.audit is not None)
+    assert own < template / 2
 
 
 @pytest.mark.parametrize("name", list(BUILDERS))
