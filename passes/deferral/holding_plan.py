@@ -1,8 +1,8 @@
 """The plan of `policy=auto`: memory for less communication, the best trades first, under one budget.
 
 Each trade is one parameter that is gathered once, or one sum that is reduced once: over all axes, or over slow ones
-first. The more may be held, the less is
-sent: a trade that a larger budget adds fills it, and saves more for each byte than all those that it keeps out.
+first. The more may be held, the less is sent: a trade that a larger budget adds fills it, and saves more for each byte
+than all those that it keeps out.
 
 Tests: test/passes/hoist-gathers-budget.mlir, test/unit/test_holding_plan.py.
 """

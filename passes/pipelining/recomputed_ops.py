@@ -192,7 +192,7 @@ def _read(op: ir.Operation, copies: Mapping[ir.Value, ir.Value]) -> None:
 
 
 def erase_unread(ops: Iterable[ir.Operation]) -> None:
-    """Erases those of `ops`, in program order, that nothing reads, nor what they are read by."""
+    """Erases those of `ops`, which are in program order, that nothing reads but others of them that are erased."""
     for op in reversed(list(ops)):
         if not is_used(op):
             op.erase()

@@ -12,7 +12,8 @@ from jaxlib.mlir import ir
 from paropt.passes.sharding.meshes import Mesh, meshes_of
 from paropt.passes.support.pipeline import Pipeline, Stage
 
-SLOW = 8  # times what a byte costs between devices of one host: NVLink against InfiniBand in costs/machines.toml
+# Times what a byte costs between devices of one host, in round numbers; costs/machines.toml has the links of machines.
+SLOW = 8
 _OPTION = "link-cost"
 
 
