@@ -12,10 +12,11 @@ from paropt.passes.pipelining.forward_stages import Weights, forward_cut
 from paropt.passes.pipelining.op_costs import flops_of, value_bytes
 from paropt.passes.pipelining.parts import STAGE, Part, part_of, write_part
 from paropt.passes.pipelining.phases import phases_of, terms_of
-from paropt.passes.pipelining.recomputed_ops import Recomputation, erase_unread, recomputation, write_copies
+from paropt.passes.pipelining.recomputed_ops import Recomputation, recomputation, write_copies
 from paropt.passes.pipelining.stage_sums import Share, split_sums
 from paropt.passes.pipelining.step_loop import Rows, StepLoop, Sum, from_arguments, loops_of, step_loop
 from paropt.passes.pipelining.update_stages import update_stages
+from paropt.passes.rewrite.erase import erase_unread
 from paropt.passes.support.registry import Bytes, register
 from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
 
@@ -183,7 +184,7 @@ class _Cutting:
             homes[after.result_of(carry)] = _written(after, carry).stage
         for n, stage in update_stages(after, homes).items():
             write_part(after.around.ops[n], Part("U", stage))
-        erase_unread(copied)
+        erase_unread([value for op in copied for value in op.results])
 
     def remarks(self) -> list[Remark]:
         """One for the step, and one for each stage."""

@@ -20,7 +20,7 @@ from paropt.passes.pipelining.parts import Part, write_part
 from paropt.passes.pipelining.phases import Phases
 from paropt.passes.pipelining.step_loop import StepLoop
 from paropt.passes.rewrite.peel import recapture
-from paropt.passes.support.traversal import is_used, nested
+from paropt.passes.support.traversal import nested
 
 _START = 4096  # bytes: as much as to start a transfer costs at least
 
@@ -189,10 +189,3 @@ def _read(op: ir.Operation, copies: Mapping[ir.Value, ir.Value]) -> None:
         if operand in copies:
             op.operands[i] = copies[operand]
     recapture(op, copies)
-
-
-def erase_unread(ops: Iterable[ir.Operation]) -> None:
-    """Erases those of `ops`, which are in program order, that nothing reads but others of them that are erased."""
-    for op in reversed(list(ops)):
-        if not is_used(op):
-            op.erase()
