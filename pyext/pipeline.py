@@ -129,7 +129,7 @@ class Pipeline:
         return self._of(args, kwargs, jax.tree.leaves((args, kwargs))).plan
 
     def report(self, /, *args: Any, **kwargs: Any) -> StageReport:
-        """What each stage computes, holds and sends: print it, or take `as_dict()`."""
+        """What each stage computes, holds and sends: print it, or take `json()`, `html()` or `plot(path)`."""
         built = self._of(args, kwargs, jax.tree.leaves((args, kwargs)))
         return report_of(built.cut, built.plan, built.programs.executables)
 

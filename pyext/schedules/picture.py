@@ -1,5 +1,6 @@
 """Timelines as pictures, through matplotlib."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -9,9 +10,15 @@ from paropt.schedules.timeline import COLORS, LEGEND, boxes, kinds
 _WIDTH_OF_A_LETTER = 0.005  # of the picture
 
 
-def plot(simulations: list[Simulation], path: str | Path | BinaryIO, metadata: dict[str, str] | None = None) -> None:
+def plot(
+    simulations: list[Simulation],
+    path: str | Path | BinaryIO,
+    metadata: dict[str, str] | None = None,
+    titles: Sequence[str] = (),
+) -> None:
     """Writes one timeline above the other, on one scale, in the format of the suffix (PNG for a file object).
 
+    `titles` are in place of what each of them takes.
     Raises ImportError, with what to install, without matplotlib.
     """
     try:
@@ -24,8 +31,9 @@ def plot(simulations: list[Simulation], path: str | Path | BinaryIO, metadata: d
     FigureCanvasAgg(figure)
     all_axes = figure.subplots(len(simulations), 1, squeeze=False, height_ratios=heights)[:, 0]
     longest = max(float(simulation.makespan) for simulation in simulations) or 1
-    for axes, simulation in zip(all_axes, simulations, strict=True):
+    for axes, simulation, said in zip(all_axes, simulations, titles or map(title, simulations), strict=True):
         _draw(axes, simulation, longest)
+        axes.set_title(said, loc="left", fontsize=9)
     found = [kind for kind in COLORS if any(kind in kinds(simulation) for simulation in simulations)]
     patches = [all_axes[0].barh(0, 0, color=COLORS[kind][0]) for kind in found]
     figure.legend(patches, [LEGEND[kind] for kind in found], loc="outside lower left", ncols=4, frameon=False)
@@ -50,7 +58,6 @@ def _draw(axes: Any, simulation: Simulation, longest: float) -> None:
         axes.barh(middle, width, left=left, height=height, color=box.color, edgecolor="white", linewidth=0.5)
         if width / longest > _WIDTH_OF_A_LETTER * len(box.label):
             axes.text(left + width / 2, middle, box.label, fontsize=6, ha="center", va="center", clip_on=True)
-    axes.set_title(title(simulation), loc="left", fontsize=9)
     axes.set_xlim(0, longest)
     axes.set_ylim(simulation.schedule.stages, 0)
     rows = range(simulation.schedule.stages)

@@ -1,16 +1,24 @@
-"""What each stage of a pipeline computes, holds and sends: as text, and as numbers for JSON."""
+"""What each stage of a pipeline computes, holds and sends: as text, numbers for JSON, a page and a picture."""
 
+import json
 from collections import Counter
 from dataclasses import asdict, dataclass, field
+from fractions import Fraction
+from html import escape
 from math import prod
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 
+from paropt.schedules import Costs, Simulation, simulate
+from paropt.schedules.page import document, table, timeline
+from paropt.schedules.picture import plot
 from paropt.stages.cut_step import CutStep
 from paropt.stages.step_plan import StepPlan
 
 _OF_TRIPS = ("forward", "backward", "weights")
+_OF_A_PLACE = ("devices", "micro-batches kept", "their bytes", "temporary bytes")
 
 
 @dataclass(frozen=True)
@@ -36,18 +44,67 @@ class PlaceRow:
 
 @dataclass(frozen=True)
 class StageReport:
-    """A pipeline in numbers. `str()` is a table; `as_dict()` is for JSON."""
+    """A pipeline in numbers. `str()` is a table; in a notebook, it is the page."""
 
     schedule: str
     microbatches: int
     stages: list[StageRow]
     places: list[PlaceRow]
+    simulation: Simulation = field(repr=False)  # where an instruction takes 1 per FLOP, and a transfer no time
+
+    @property
+    def bubble(self) -> Fraction:
+        """The part of all devices' time that they wait, in the simulation."""
+        return self.simulation.bubble
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """All of it but the timeline; bytes and FLOPs are integers, the bubble is a fraction such as `3/11`."""
+        rows = {"stages": [asdict(row) for row in self.stages], "places": [asdict(row) for row in self.places]}
+        return {"schedule": self.schedule, "microbatches": self.microbatches, "bubble": str(self.bubble), **rows}
+
+    def json(self) -> str:
+        """The same as JSON."""
+        return json.dumps(self.as_dict(), indent=1)
+
+    def html(self) -> str:
+        """One self-contained HTML page, with the schedule as a timeline."""
+        return document(self._title(), f"{timeline(self.simulation)}{self._tables()}")
+
+    def plot(self, path: str | Path | BinaryIO) -> None:
+        """Writes the timeline in the format of the suffix. Raises ImportError without matplotlib."""
+        plot([self.simulation], path, titles=[self._title()])
+
+    def _repr_html_(self) -> str:
+        return f'<iframe srcdoc="{escape(self.html())}" style="width: 100%; height: 480px; border: 0"></iframe>'
+
+    def _title(self) -> str:
+        sizes = f"{len(self.stages)} stages, {self.microbatches} micro-batches"
+        return f"{self.schedule}: {sizes}; bubble {float(self.bubble):.1%} by FLOPs, without transfers"
+
+    def _tables(self) -> str:
+        kinds = [kind for kind in _OF_TRIPS if any(kind in row.flops for row in self.stages)]
+        work = ([*(f"{row.flops.get(kind, 0):,}" for kind in kinds), f"{row.state_bytes:,}"] for row in self.stages)
+        stages = [[row.stage, row.place, *cells] for row, cells in zip(self.stages, work, strict=True)]
+        others = range(len(self.places))
+        places = [
+            [
+                *(row.place, row.peak_live, f"{row.peak_bytes:,}", f"{row.temporary_bytes:,}"),
+                *(f"{row.sent.get(other, 0):,}" for other in others),
+            ]
+            for row in self.places
+        ]
+        return (
+            "<h2>Stages</h2>"
+            + table(["stage", "devices", *(f"FLOP {kind}" for kind in kinds), "state, bytes"], stages)
+            + "<h2>Devices</h2>"
+            + table([*_OF_A_PLACE, *(f"bytes sent to {other}" for other in others)], places)
+            + "<p>FLOPs are of one micro-batch; bytes are of all devices of a place together, per step where they are "
+            "sent, temporary bytes of one device.</p>"
+        )
 
     def __str__(self) -> str:
-        lines = [f"{self.schedule}, {len(self.stages)} stages, {self.microbatches} micro-batches"]
+        bubble = f"bubble {float(self.bubble):.1%} by FLOPs"
+        lines = [f"{self.schedule}, {len(self.stages)} stages, {self.microbatches} micro-batches, {bubble}"]
         for row in self.stages:
             work = ", ".join(f"{kind} {flops:,} FLOP" for kind, flops in row.flops.items())
             lines.append(f"  stage {row.stage} on devices {row.place}: {work}; state {row.state_bytes:,} bytes")
@@ -64,7 +121,10 @@ def report_of(cut: CutStep, plan: StepPlan, executables: dict[tuple[str, int], A
         PlaceRow(place, live[place], peak[place], _temporary(executables, place), sent[place])
         for place in range(len(plan.schedule.devices))
     ]
-    return StageReport(plan.schedule.name, plan.schedule.microbatches, _stages(cut, plan), places)
+    stages = _stages(cut, plan)
+    forward, backward, weights = ([row.flops.get(kind, 0) for row in stages] for kind in _OF_TRIPS)
+    simulation = simulate(plan.schedule, Costs(F=forward, B=backward, W=weights))
+    return StageReport(plan.schedule.name, plan.schedule.microbatches, stages, places, simulation)
 
 
 def _stages(cut: CutStep, plan: StepPlan) -> list[StageRow]:

@@ -1,6 +1,9 @@
 """Steps run as pipeline stages: the results of the step, by all schedules, with no more kept and sent than has to be."""
 
 import itertools
+import json
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -282,4 +285,20 @@ def test_a_report_has_what_the_plan_says() -> None:
     assert found["places"][1]["sent"] == {0: 4 * activation, 2: 4 * activation + scalars}
     flops = [row["flops"]["forward"] for row in found["stages"]]
     assert max(flops) < 1.1 * min(flops)
-    assert str(report).startswith("1f1b, 4 stages, 4 micro-batches\n  stage 0 on devices 0: forward ")
+    assert str(report).startswith(f"1f1b, 4 stages, 4 micro-batches, bubble {float(report.bubble):.1%} by FLOPs\n")
+    assert "\n  stage 0 on devices 0: forward " in str(report)
+    equal_stages = Fraction(3, 7)  # (S - 1) / (M + S - 1)
+    assert abs(report.bubble - equal_stages) < Fraction(1, 20)
+    assert json.loads(report.json()) == json.loads(json.dumps({**found, "bubble": str(report.bubble)}))
+
+
+def test_a_report_is_a_page_and_a_picture_with_the_timeline(tmp_path: Path) -> None:
+    made = program("mlp", microbatches=4, layers=8)
+    report = piped(made, "4x2", 4, "zb-h1").report(made.state, made.batch)
+    page = report.html()
+    kinds = 3 * 4 - 1  # forward, gradients of inputs and of weights, of 4 stages; the first has no gradient of inputs
+    assert page.count("<rect") == kinds * 4
+    assert "<h1>zb-h1: 4 stages, 4 micro-batches; bubble " in page and "bytes sent to 3" in page
+    assert f"<td>{report.stages[2].flops['weights']:,}</td>" in page
+    report.plot(tmp_path / "timeline.png")
+    assert (tmp_path / "timeline.png").read_bytes().startswith(b"\x89PNG")

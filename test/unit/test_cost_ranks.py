@@ -30,7 +30,10 @@ def test_within_a_program_only_its_own_variants_are_ranked() -> None:
 
 def test_a_section_has_a_row_for_each_variant() -> None:
     text = cost_ranks.section("here", found((1e-3, 2e-3), (2e-3, 3e-3)))
-    assert "here: Spearman's rank correlation of 2 variants is 1.00; of the variants of one program and width it is 1.00" in text
+    assert (
+        "here: Spearman's rank correlation of 2 variants is 1.00; of the variants of one program and width it is 1.00"
+        in text
+    )
     assert "| mlp | 8 | XLA alone | 1 ms | 2 ms |" in text and "| mlp | 8 | `grad-sync` | 2 ms | 3 ms |" in text
 
 
