@@ -2,15 +2,17 @@
 
 The loop then carries partial sums, and one reduction of each follows it.
 
-Tests: test/passes/defer-sync.mlir, test/passes/defer-sync-nests.mlir.
+Tests: test/passes/defer-sync.mlir, test/passes/defer-sync-nests.mlir, test/passes/defer-sync-scalars.mlir.
 """
 
+import math
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
+from paropt.passes.dataflow.engine import backward
 from paropt.passes.dataflow.equivalent_ops import twins
 from paropt.passes.dataflow.linearity import ConvertPolicy
 from paropt.passes.dataflow.loop_invariants import Varying
@@ -57,7 +59,7 @@ from paropt.passes.sharding.collectives import ALL_REDUCE, DEFERRED, GLOBAL_ALL_
 from paropt.passes.sharding.meshes import Mesh
 from paropt.passes.spmd.region_sums import taken_out
 from paropt.passes.support.remarks import Declined, Remark, Saved, applied, missed, require
-from paropt.passes.support.traversal import defining_op, is_within, module_of, ops_of, parent_of
+from paropt.passes.support.traversal import defining_op, is_within, module_of, ops_of, parent_of, reads
 
 
 class Options(NamedTuple):
@@ -179,6 +181,9 @@ def _possible(loop: Loop, facts: BlockFacts, options: Options) -> tuple[list[Pos
         kinds.append(_of_kind(loop, reduction, facts, options))
     possible = [each for kind in kinds for each in kind.worth]
     possible += _for_fewer_collectives(possible, [each for kind in kinds for each in kind.dearer], loop)
+    kinds = [_without_combined(kind, _leaving(possible), facts) for kind in kinds]
+    combined = {each.part.positions for kind in kinds for each in kind.combined}
+    possible = [each for each in possible if each.part.positions not in combined]
     leaving = _leaving(possible)
     for kind in kinds:
         staying = [op for op in movable(kind.found.values.reduction, facts) if op.results[0] not in leaving]
@@ -194,6 +199,7 @@ class OfKind(NamedTuple):
     worth: list[Possible]
     reason: Declined
     dearer: list[Possible]  # parts of which more bytes are reduced after the loop than in it
+    combined: tuple[Possible, ...] = ()  # parts that XLA combines with what stays
 
 
 def _for_fewer_collectives(worth: list[Possible], dearer: list[Possible], loop: Loop) -> list[Possible]:
@@ -208,6 +214,41 @@ def _for_fewer_collectives(worth: list[Possible], dearer: list[Possible], loop: 
     fewer = min(each.cost.fewer for each in dearer)
     more = sum(each.cost.more for each in dearer)
     return dearer if fewer > 0 and more <= fewer * BYTES_PER_COLLECTIVE else []
+
+
+def _without_combined(kind: OfKind, leaving: set[ir.Value], facts: BlockFacts) -> OfKind:
+    """`kind`, without scalars, such as losses, for which a collective after the loop is one more.
+
+    XLA combines reductions of one kind and element type that do not depend on each other: where others stay, as many
+    collectives as before run in the loop.
+    """
+    stays = [op for op in movable(kind.found.values.reduction, facts) if op.results[0] not in leaving]
+    beside = {(op.block, _element_type(op)) for op in stays}
+    combined = tuple(
+        each
+        for each in kind.worth
+        if all((op.block, _element_type(op)) in beside and _is_scalar(op) for op in each.part.reductions)
+    )
+    reduced = {result for op in stays for result in op.results}
+    operands = [operand for each in combined for op in each.part.reductions for operand in op.operands]
+    if not combined or not reduced.isdisjoint(backward(operands, _computed_from)):
+        return kind
+    few = f"{sum(each.cost.saved for each in combined)} bytes fewer, in one collective more after the loop"
+    why = Declined(f"{few}: XLA combines it with others that stay in the loop")
+    return kind._replace(combined=combined, reason=why)
+
+
+def _element_type(op: ir.Operation) -> ir.Type:
+    return ir.RankedTensorType(op.results[0].type).element_type
+
+
+def _is_scalar(op: ir.Operation) -> bool:
+    return all(math.prod(ir.RankedTensorType(result.type).shape) == 1 for result in op.results)
+
+
+def _computed_from(value: ir.Value) -> list[ir.Value]:
+    op = defining_op(value)
+    return [] if op is None else reads(op)
 
 
 def _of_kind(loop: Loop, reduction: Reduction, facts: BlockFacts, options: Options) -> OfKind:

@@ -12,17 +12,17 @@ module attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 8 : i32} {
 // One leaves the loop as an array, the other stays a scalar: a new channel, which the all_gather does not have either.
 // DEFER-LABEL: func.func public @one_of_two_leaves
 // DEFER:         "stablehlo.all_reduce"(%{{.*}}) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>
-// DEFER:         (tensor<f32>) -> tensor<f32>
+// DEFER:         (tensor<f64>) -> tensor<f64>
 // DEFER:         "stablehlo.all_reduce"(%{{.*}}) <{channel_handle = #stablehlo.channel_handle<handle = 3, type = 1>
 // DEFER:         (tensor<4xf32>) -> tensor<4xf32>
 // DEFER:         "stablehlo.all_gather"(%{{.*}}) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>
-func.func public @one_of_two_leaves(%losses: tensor<4xf32>) -> (tensor<f32>, tensor<32xf32>) {
+func.func public @one_of_two_leaves(%losses: tensor<4xf32>) -> (tensor<f64>, tensor<32xf32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
   %trips = stablehlo.constant dense<4> : tensor<i32>
-  %scale = stablehlo.constant dense<1.0> : tensor<f32>
+  %scale = stablehlo.constant dense<1.0> : tensor<f64>
   %none = stablehlo.constant dense<0.0> : tensor<4xf32>
-  %end:3 = stablehlo.while(%i = %zero, %s = %scale, %kept = %none) : tensor<i32>, tensor<f32>, tensor<4xf32>
+  %end:3 = stablehlo.while(%i = %zero, %s = %scale, %kept = %none) : tensor<i32>, tensor<f64>, tensor<4xf32>
   cond {
     %more = stablehlo.compare LT, %i, %trips : (tensor<i32>, tensor<i32>) -> tensor<i1>
     stablehlo.return %more : tensor<i1>
@@ -32,13 +32,14 @@ func.func public @one_of_two_leaves(%losses: tensor<4xf32>) -> (tensor<f32>, ten
     %mean = "stablehlo.all_reduce"(%loss) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {channel_handle = #one, replica_groups = #all, use_global_device_ids} : (tensor<f32>) -> tensor<f32>
     %row = stablehlo.reshape %mean : (tensor<f32>) -> tensor<1xf32>
     %next = stablehlo.dynamic_update_slice %kept, %row, %i : (tensor<4xf32>, tensor<1xf32>, tensor<i32>) -> tensor<4xf32>
-    %scaled = stablehlo.remainder %s, %loss : tensor<f32>
-    %s2 = "stablehlo.all_reduce"(%scaled) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {channel_handle = #one, replica_groups = #all, use_global_device_ids} : (tensor<f32>) -> tensor<f32>
+    %wide = stablehlo.convert %loss : (tensor<f32>) -> tensor<f64>
+    %scaled = stablehlo.remainder %s, %wide : tensor<f64>
+    %s2 = "stablehlo.all_reduce"(%scaled) ({ ^bb0(%p: tensor<f64>, %q: tensor<f64>): %r = stablehlo.add %p, %q : tensor<f64> stablehlo.return %r : tensor<f64> }) {channel_handle = #one, replica_groups = #all, use_global_device_ids} : (tensor<f64>) -> tensor<f64>
     %j = stablehlo.add %i, %one : tensor<i32>
-    stablehlo.return %j, %s2, %next : tensor<i32>, tensor<f32>, tensor<4xf32>
+    stablehlo.return %j, %s2, %next : tensor<i32>, tensor<f64>, tensor<4xf32>
   }
   %gathered = "stablehlo.all_gather"(%end#2) {all_gather_dim = 0 : i64, channel_handle = #two, replica_groups = #all, use_global_device_ids} : (tensor<4xf32>) -> tensor<32xf32>
-  return %end#1, %gathered : tensor<f32>, tensor<32xf32>
+  return %end#1, %gathered : tensor<f64>, tensor<32xf32>
 }
 }
 
