@@ -24,7 +24,7 @@ def outline_stages(
     weights: Annotated[
         Literal["with", "apart"],
         "Where gradients of weights are computed: with those of activations, or in functions of their own, which may "
-        "run later (zero-bubble schedules).",
+        "run later (zero-bubble schedules); those that are there with the activations', as of scanned layers, are not.",
     ] = "with",
 ) -> list[Remark]:
     """Outline the parts of a step that was cut into pipeline stages as functions.

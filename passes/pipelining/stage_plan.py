@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from jaxlib.mlir import ir
 
 from paropt.passes.ir.constants import is_constant
+from paropt.passes.ir.op_table import is_cheap
 from paropt.passes.pipelining.block_graph import BlockGraph, Through
 from paropt.passes.pipelining.parts import Part, part_of
 from paropt.passes.pipelining.phases import rows_taken
@@ -87,14 +88,26 @@ class Plan:
         return {piece for value in self.returned for piece in self.joined.get(value, [value])}
 
     def _part_weights(self) -> None:
-        """Moves backward ops that nothing sent to a lower stage needs to a part of their own."""
+        """Moves backward ops that nothing sent to a lower stage needs to a part of their own.
+
+        What adds to a sum stays where a product is there already, as of scanned layers: it would be held meanwhile.
+        """
         for stage in range(1, 1 + max(part.stage for part in self.parts.values())):
             own = Part("B", stage)
             sent = [value for n in self._of(own) for value in self._sent(n, own) if self._goes_below(value, stage)]
             needed = self.step.body.ancestors(sent)
-            for n in self._of(own) if sent else ():
-                if n not in needed:
-                    self.parts[n] = Part("W", stage)
+            apart = {n for n in self._of(own) if n not in needed} if sent else set()
+            for n in apart - self._added_at_once(apart):
+                self.parts[n] = Part("W", stage)
+
+    def _added_at_once(self, apart: set[int]) -> set[int]:
+        """Those of the ops `apart` that make a loop-carried value of what others computed, with no work to speak of."""
+        found: set[int] = set()
+        for value in self.step.loop.next_values.operands:
+            own = self.step.body.ancestors([value]) & apart
+            if all(is_cheap(self.step.body.ops[n]) for n in own):
+                found |= own
+        return found
 
     def _goes_below(self, value: ir.Value, stage: int) -> bool:
         return any(self.parts[n].stage < stage for n in self._through.readers(value) if n in self.parts)

@@ -37,7 +37,8 @@ def bytes_of(tree: Any) -> int:
 
 
 @pytest.mark.parametrize(
-    ("name", "schedule"), [("mlp", "1f1b"), ("mlp", "zb-h1"), ("transformer", "1f1b"), ("scanned", "1f1b")]
+    ("name", "schedule"),
+    [("mlp", "1f1b"), ("mlp", "zb-h1"), ("transformer", "1f1b"), ("scanned", "1f1b"), ("scanned", "zb-h1")],
 )
 def test_no_micro_batch_reduces(name: str, schedule: str) -> None:
     """Each gradient is reduced once, that of the tied embedding too, and so is the loss; that is all that is sent."""

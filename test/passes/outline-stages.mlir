@@ -79,6 +79,51 @@ func.func public @two_layers(%w: tensor<4x4xf32> loc("state['w']"), %v: tensor<4
   return %new_w, %new_v, %g#3 : tensor<4x4xf32>, tensor<4x4xf32>, tensor<f32>
 }
 
+// The gradient of a bias is sent down as it is, and added to its sum where it is made: for the product of the weights it
+// would be held.
+// APART-LABEL: func.func public @added_at_once
+// APART:         func.func private @added_at_once_backward_1
+// APART-NEXT:      stablehlo.dot_general
+// APART-NEXT:      stablehlo.add
+// APART-NEXT:      return
+// APART:         func.func private @added_at_once_weights_1
+// APART-NEXT:      stablehlo.dot_general
+// APART-NEXT:      stablehlo.add
+// APART-NEXT:      return
+func.func public @added_at_once(%w: tensor<4x4xf32>, %v: tensor<4x4xf32>, %b: tensor<2x4xf32>, %xs: tensor<4x2x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<2x4xf32>, tensor<f32>) {
+  %i0 = stablehlo.constant dense<0> : tensor<i32>
+  %i1 = stablehlo.constant dense<1> : tensor<i32>
+  %i4 = stablehlo.constant dense<4> : tensor<i32>
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %z4 = stablehlo.constant dense<0.0> : tensor<4x4xf32>
+  %z2 = stablehlo.constant dense<0.0> : tensor<2x4xf32>
+  %g:5 = stablehlo.while(%i = %i0, %aw = %z4, %av = %z4, %ab = %z2, %al = %z) : tensor<i32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<2x4xf32>, tensor<f32>
+  cond {
+    %c = stablehlo.compare LT, %i, %i4 : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %row = stablehlo.dynamic_slice %xs, %i, %i0, %i0, sizes = [1, 2, 4] : (tensor<4x2x4xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x2x4xf32>
+    %x = stablehlo.reshape %row : (tensor<1x2x4xf32>) -> tensor<2x4xf32>
+    %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+    %yb = stablehlo.add %y, %b : tensor<2x4xf32>
+    %o = stablehlo.dot_general %yb, %v, contracting_dims = [1] x [0] : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+    %l = stablehlo.reduce(%o init: %z) applies stablehlo.add across dimensions = [0, 1] : (tensor<2x4xf32>, tensor<f32>) -> tensor<f32>
+    %dv = stablehlo.dot_general %yb, %o, contracting_dims = [0] x [0] : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<4x4xf32>
+    %dy = stablehlo.dot_general %o, %v, contracting_dims = [1] x [1] : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+    %dw = stablehlo.dot_general %x, %dy, contracting_dims = [0] x [0] : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<4x4xf32>
+    %nw = stablehlo.add %aw, %dw : tensor<4x4xf32>
+    %nv = stablehlo.add %av, %dv : tensor<4x4xf32>
+    %nb = stablehlo.add %ab, %dy : tensor<2x4xf32>
+    %nl = stablehlo.add %al, %l : tensor<f32>
+    %n = stablehlo.add %i, %i1 : tensor<i32>
+    stablehlo.return %n, %nw, %nv, %nb, %nl : tensor<i32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<2x4xf32>, tensor<f32>
+  }
+  %new_w = stablehlo.subtract %w, %g#1 : tensor<4x4xf32>
+  %new_v = stablehlo.subtract %v, %g#2 : tensor<4x4xf32>
+  %new_b = stablehlo.subtract %b, %g#3 : tensor<2x4xf32>
+  return %new_w, %new_v, %new_b, %g#4 : tensor<4x4xf32>, tensor<4x4xf32>, tensor<2x4xf32>, tensor<f32>
+}
+
 // Updates that need the norm of all gradients: stage 0 has two functions, and only scalars are sent. What is computed of
 // an argument alone, and is returned, is stage 0's.
 // CHECK-LABEL: func.func public @clipped
