@@ -1,7 +1,9 @@
 """`paropt.pipeline`: a training step as pipeline stages, run by a schedule. docs/pipelines.md."""
 
 import functools
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 import jax
@@ -12,10 +14,19 @@ from jax.sharding import Mesh, PartitionSpec
 from paropt.hook.lowering import is_foreign
 from paropt.passes.support.remarks import Remark
 from paropt.schedules import SCHEDULES, Schedule, schedule
+from paropt.stages.coordination import Exchange
 from paropt.stages.cut_step import CutStep, cut_step
+from paropt.stages.owners import owners_of
 from paropt.stages.partial_sums import Policy
 from paropt.stages.stage_driver import Driver
-from paropt.stages.stage_programs import Placement, StagePrograms, require_stages, spec_within, stage_programs
+from paropt.stages.stage_programs import (
+    Placement,
+    StagePrograms,
+    require_stages,
+    spec_within,
+    stage_meshes,
+    stage_programs,
+)
 from paropt.stages.stage_report import StageReport, report_of
 from paropt.stages.step_plan import StageError, StepPlan
 
@@ -99,8 +110,10 @@ class Pipeline:
         self._step = jax.jit(step, keep_unused=True)
         self._mesh, self._axis, self._options, self._donate = mesh, axis, options, donate
         self._policy: Policy = policy
+        self._meshes = stage_meshes(mesh, axis)
+        self._owners = owners_of(self._meshes)
         self.schedule = table
-        self._built: dict[Any, _Built] = {}
+        self._built: dict[Any, _Built] = {}  # by the kinds of arguments, and which of them one stage has
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """One step."""
@@ -151,24 +164,71 @@ class Pipeline:
         specs = tuple(spec_within(leaf, self._axis, self._mesh) for leaf in leaves)
         kinds = tuple((np.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
         key = (jax.tree.structure((args, kwargs)), kinds, specs)
-        if key not in self._built:
-            self._built[key] = self._build(args, kwargs, specs)
-        return self._built[key]
+        built = self._built_for(key, args, kwargs, specs, frozenset())
+        resting = built.shared & self._at_places(leaves) if self._owners.several else None
+        return self._built_for(key, args, kwargs, specs, resting) if resting else built
 
-    def _build(self, args: Any, kwargs: Any, specs: Sequence[PartitionSpec]) -> "_Built":
+    def _built_for(
+        self, key: Any, args: Any, kwargs: Any, specs: Sequence[PartitionSpec], resting: frozenset[int]
+    ) -> "_Built":
+        if (key, resting) not in self._built:
+            self._built[key, resting] = self._build(args, kwargs, specs, resting)
+        return self._built[key, resting]
+
+    def _at_places(self, leaves: list[Any]) -> frozenset[int]:
+        """The arguments that are on the devices of one stage, as `place` puts them."""
+        meshes = [getattr(getattr(leaf, "sharding", None), "mesh", None) for leaf in leaves]
+        return frozenset(n for n, mesh in enumerate(meshes) if mesh is not None and mesh in self._meshes)
+
+    def _build(self, args: Any, kwargs: Any, specs: Sequence[PartitionSpec], resting: frozenset[int]) -> "_Built":
+        """With several processes, all build the same at the same time, each what is at its own places."""
+        if not self._owners.several:
+            return self._made(args, kwargs, specs, resting, None)
+        exchange = Exchange(self._owners.processes)
+        with exchange.building():
+            return self._made(args, kwargs, specs, resting, exchange)
+
+    def _parts(self, cut: CutStep, specs: Sequence[PartitionSpec], resting: frozenset[int]) -> dict[str, str]:
+        """What must be the same in all processes, as text."""
+        devices = [(each.process_index, each.id) for each in self._mesh.devices.flat]
+        return {
+            "mesh": f"{self._mesh.shape} {self._axis} {devices}",
+            "schedule": str(self.schedule),
+            "policy, donate": f"{self._policy}, {self._donate}",
+            "shardings of arguments": f"{[str(spec) for spec in specs]} {sorted(resting)}",
+            "step": cut.digest,
+        }
+
+    def _made(
+        self,
+        args: Any,
+        kwargs: Any,
+        specs: Sequence[PartitionSpec],
+        resting: frozenset[int],
+        exchange: Exchange | None,
+    ) -> "_Built":
         args, kwargs = jax.tree.map(_shape, (args, kwargs))
         chunks, microbatches = self.schedule.chunks, self.schedule.microbatches
         apart = any(each.kind == "W" for each in self.schedule.instructions())
         cut = cut_step(
             self._step, args, kwargs, stages=chunks, microbatches=microbatches, options=self._options, apart=apart
         )
+        if exchange is not None:
+            exchange.compare(self._parts(cut, specs, resting))
         olds = [old for old, _ in cut.manifest.states]
         placement = Placement(cut, self._mesh, self._axis, {f"argument{old}": specs[old] for old in olds})
         gathered = placement.sharded_parameters if self._policy == "once" else frozenset[str]()
-        plan = StepPlan(cut.manifest, self.schedule, gathered)
+        at_home = _kept_at_home(cut, {*olds, *resting}) if exchange is not None else frozenset[str]()
+        plan = StepPlan(cut.manifest, self.schedule, gathered, at_home)
         states = frozenset(f"argument{old}" for old in olds) if self._donate else frozenset()
-        programs = stage_programs(cut, plan, placement, states, self._policy)
+        programs = stage_programs(cut, plan, placement, states, self._policy, exchange)
         return _Built(cut, plan, programs, Driver(cut, plan, programs, placement))
+
+
+def _kept_at_home(cut: CutStep, arguments: set[int]) -> frozenset[str]:
+    """These arguments, and their pieces, which one process has between steps."""
+    pieces = {name for name, piece in cut.manifest.pieces.items() if piece.argument in arguments}
+    return frozenset({f"argument{number}" for number in arguments} | pieces)
 
 
 class _Built:
@@ -176,6 +236,15 @@ class _Built:
 
     def __init__(self, cut: CutStep, plan: StepPlan, programs: StagePrograms, driver: Driver) -> None:
         self.cut, self.plan, self.programs, self.driver = cut, plan, programs, driver
+
+    @cached_property
+    def shared(self) -> frozenset[int]:
+        """The arguments that several places read, and that no step replaces."""
+        places: dict[str, set[int]] = defaultdict(set)
+        for slot in self.plan.given.values():
+            places[slot.name].add(slot.place)
+        found = {int(name.removeprefix("argument")) for name, at in places.items() if len(at) > 1 and "argument" in name}
+        return frozenset(found - {old for old, _ in self.cut.manifest.states})
 
 
 def _shape(leaf: Any) -> jax.ShapeDtypeStruct:

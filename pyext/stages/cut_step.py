@@ -1,5 +1,6 @@
 """A step, lowered and cut into the functions of its stages."""
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,7 @@ class CutStep:
     shapes: dict[str, jax.ShapeDtypeStruct]  # of each value that functions take or return
     flops: dict[str, int]  # of each function
     out_tree: Any
+    digest: str  # of the text of the module, without locations
 
     def function(self, program: StageProgram) -> Callable[..., list[Any]]:
         return Function(self.bytecode, program.symbol, tuple(self.shapes[name] for name in program.results))
@@ -58,7 +60,8 @@ def cut_step(
         raise StageError(f"microbatches: expected {wanted}, the trips of the step's loop, got {microbatches}")
     shapes, flops = _shapes(module, manifest), _flops(module, manifest)
     out_tree: Any = jax.tree.structure(lowered.out_info)
-    return CutStep(bytecode_of(module), manifest, remarks, shapes, flops, out_tree)
+    digest = hashlib.sha256(module.operation.get_asm(enable_debug_info=False).encode()).hexdigest()
+    return CutStep(bytecode_of(module), manifest, remarks, shapes, flops, out_tree, digest)
 
 
 def _manifest(module: Any) -> StageManifest | None:

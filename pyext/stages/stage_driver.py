@@ -1,4 +1,8 @@
-"""Runs a plan: one process starts the programs of all stages, one after the other, and waits for none."""
+"""Runs a plan: a process starts the programs of all its stages, one after the other, and waits for none.
+
+Several processes go through the same plan, each through the actions at its own places and the transfers to and from
+them, all in the order of the plan: so no transfer waits for one that stands behind it.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,11 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from paropt.passes.pipelining.stage_manifest import StageProgram
+from paropt.passes.pipelining.stage_manifest import Piece, StageProgram
+from paropt.stages.coordination import failing_together, watch
 from paropt.stages.cut_step import CutStep
-from paropt.stages.stacked_arrays import joined, rows_of
+from paropt.stages.stacked_arrays import are_spread, joined, rows_of
 from paropt.stages.stage_programs import Placement, StagePrograms
 from paropt.stages.step_plan import Action, StageError, StepPlan
+from paropt.stages.transfers import Scalars, absent, put, transfer
 
 _ZEROS = jax.jit(lambda array: (jnp.zeros_like(array),))
 _ADDED = jax.jit(lambda array, other: (array + other,), donate_argnums=0)
@@ -23,27 +29,66 @@ class Driver:
 
     def __init__(self, cut: CutStep, plan: StepPlan, programs: StagePrograms, placement: Placement) -> None:
         self._cut, self._plan, self._programs, self._placement = cut, plan, programs, placement
+        owners = placement.owners
+        self._here = {number: slot for number, slot in plan.given.items() if owners.here(slot.place)}
         self._given = [
             (number, int(slot.name.removeprefix("argument")), programs.shardings[number])
-            for number, slot in plan.given.items()
+            for number, slot in self._here.items()
             if slot.name.startswith("argument")
         ]
         self._pieces = [
             (number, cut.manifest.pieces[slot.name], programs.shardings[number])
-            for number, slot in plan.given.items()
+            for number, slot in self._here.items()
             if slot.name.startswith("piece")
         ]
         self._trips: dict[int, jax.Array] | None = None
+        self._transfers: dict[Any, Callable[..., Any]] = {}
         self._calls = [
             (self._call(action), tuple(action.inputs), tuple(action.outputs), tuple(action.frees))
             for action in plan.actions
+            if owners.here(action.place) or (action.what == "send" and owners.here(self._source(action)))
         ]
+        self._scalars: list[int] = []
+        if owners.several:
+            self._require_spread()
+            self._scalars = self._scalar_results()
+            self._replicated = Scalars(placement.mesh, placement.axis, [self._of_result(n) for n in self._scalars])
+            watch()
+
+    def _source(self, action: Action) -> int:
+        return self._plan.slots[action.inputs[0]].place
+
+    def _shape(self, number: int) -> jax.ShapeDtypeStruct:
+        shape = self._cut.shapes[self._plan.slots[number].name]
+        return jax.ShapeDtypeStruct(shape.shape, shape.dtype, sharding=self._programs.shardings[number])
+
+    def _of_result(self, result: int) -> tuple[int, jax.ShapeDtypeStruct]:
+        (number,) = self._plan.results[result]
+        return self._plan.slots[number].place, self._shape(number)
+
+    def _scalar_results(self) -> list[int]:
+        """The results that each process gets: scalars that are no state, such as a loss."""
+        manifest = self._cut.manifest
+        states = {new for _, new in manifest.states}
+        single = (n for n, numbers in enumerate(self._plan.results) if len(numbers) == 1 and n not in states)
+        return [n for n in single if not self._of_result(n)[1].shape]
+
+    def _require_spread(self) -> None:
+        """Raises StageError for an array of which each stage has rows that is not sharded over the stages."""
+        for name, numbers in zip(self._cut.manifest.results, self._plan.results, strict=True):
+            pieces = [self._shape(number) for number in numbers]
+            if len(pieces) > 1 and not are_spread(pieces, self._placement.stacked(_spec(pieces[0].sharding))):
+                path = self._cut.manifest.paths.get(name, name)
+                why = "its rows are not as many, and in order, in each stage"
+                raise StageError(f"{path}: {why}, so that several processes cannot hold it as one array")
 
     def _call(self, action: Action) -> Callable[..., Any]:
         if isinstance(action.what, StageProgram):
             executable: Callable[..., Any] = self._programs.executables[action.what.symbol, action.place]
             return executable
         if action.what == "send":
+            if action.outputs[0] in self._programs.sent:
+                return self._transfer(self._source(action), action.place, self._programs.sent[action.outputs[0]])
             sharding = self._programs.shardings[action.outputs[0]]
             return lambda array: (jax.device_put(array, sharding),)
         if action.what == "gather":
@@ -53,6 +98,14 @@ class Driver:
             return self._programs.executables.get((f"reduce_{action.place}", action.place), lambda *sums: sums)
         return _ZEROS if action.what == "zeros" else _ADDED
 
+    def _transfer(self, source: int, place: int, shape: jax.ShapeDtypeStruct) -> Callable[..., Any]:
+        """A program for each kind of array between two places."""
+        key = (source, place, shape.shape, shape.dtype, shape.sharding)
+        if key not in self._transfers:
+            meshes = self._placement.meshes[source], self._placement.meshes[place]
+            self._transfers[key] = transfer(meshes, self._placement.axis, shape, _spec(shape.sharding))
+        return self._transfers[key]
+
     def placed(self, number: int, leaf: Any) -> jax.Array:
         """Argument `number` of the step where it is between steps."""
         name = f"argument{number}"
@@ -60,59 +113,88 @@ class Driver:
         manifest = self._cut.manifest
         names = manifest.pieces_of(number)
         if not names or home is None or manifest.stages_of(name):
-            return jax.device_put(leaf, home)
+            return self._put(leaf, home, number)
         homes: list[Any] = [self._placement.sharding(each, self._plan.home(each)) for each in names]
         ranges = [manifest.pieces[each] for each in names]
-        pieces = [rows_of(leaf, each.start, each.end, own) for each, own in zip(ranges, homes, strict=True)]
+        pieces = [self._rows(leaf, each, own) for each, own in zip(ranges, homes, strict=True)]
         return joined(pieces, self._placement.stacked(home.spec), home)
+
+    def _put(self, leaf: Any, home: Any, argument: int) -> jax.Array:
+        """The argument at its home, which may be on devices of other processes."""
+        if home is not None and not home.addressable_devices:
+            shape = self._cut.shapes[f"argument{argument}"]
+            return absent(shape, home)
+        return put(leaf, home, argument)
+
+    def _rows(self, leaf: Any, piece: Piece, home: Any) -> jax.Array:
+        if home.addressable_devices:
+            return rows_of(leaf, piece.start, piece.end, home, piece.argument)
+        shape = self._cut.shapes[f"argument{piece.argument}"]
+        return absent(jax.ShapeDtypeStruct((piece.end - piece.start, *shape.shape[1:]), shape.dtype), home)
 
     def run(self, leaves: list[Any]) -> Any:
         """One step of these arguments."""
+        arrays = self._arguments(leaves)
+        if not self._placement.owners.several:
+            self._go_through(arrays)
+            return self._results(arrays)
+        with failing_together():
+            self._go_through(arrays)
+            return self._results(arrays)
+
+    def _arguments(self, leaves: list[Any]) -> list[Any]:
+        """The array of each slot, of those that are filled before a step."""
         arrays: list[Any] = [None] * len(self._plan.slots)
         for number, argument, sharding in self._given:
-            arrays[number] = _put(leaves[argument], sharding, argument)
+            _require_there(leaves[argument], argument)
+            arrays[number] = put(leaves[argument], sharding, argument)
         for number, piece, sharding in self._pieces:
             leaf = leaves[piece.argument]
             _require_there(leaf, piece.argument)
-            arrays[number] = rows_of(leaf, piece.start, piece.end, sharding)
+            arrays[number] = rows_of(leaf, piece.start, piece.end, sharding, piece.argument)
         for number, trip in self._numbers().items():
             arrays[number] = trip
+        return arrays
+
+    def _go_through(self, arrays: list[Any]) -> None:
         for call, inputs, outputs, frees in self._calls:
             made = call(*[arrays[number] for number in inputs])
             for number, array in zip(outputs, made, strict=True):
                 arrays[number] = array
             for number in frees:
                 arrays[number] = None
+
+    def _results(self, arrays: list[Any]) -> Any:
+        for numbers in self._plan.results if self._placement.owners.several else ():
+            for number in numbers:
+                if arrays[number] is None:
+                    arrays[number] = absent(self._shape(number), self._programs.shardings[number])
         results = [self._result([arrays[number] for number in numbers]) for numbers in self._plan.results]
+        if self._scalars:
+            scalars = self._replicated([results[result] for result in self._scalars])
+            for result, scalar in zip(self._scalars, scalars, strict=True):
+                results[result] = scalar
         return jax.tree.unflatten(self._cut.out_tree, results)
 
     def _result(self, pieces: list[jax.Array]) -> jax.Array:
         if len(pieces) == 1:
             return pieces[0]
         sharding: Any = pieces[0].sharding
-        spec = sharding.spec if isinstance(sharding, NamedSharding) else PartitionSpec()
-        return joined(pieces, self._placement.stacked(spec), sharding)
+        return joined(pieces, self._placement.stacked(_spec(sharding)), sharding)
 
     def _numbers(self) -> dict[int, jax.Array]:
         """The numbers of the trips, on the devices, which are there when programs run."""
         if self._trips is None:
             start, _, step = self._cut.manifest.counting
-            trips = {n: slot for n, slot in self._plan.given.items() if slot.name == "trip"}
-            self._trips = {
-                n: jax.device_put(
-                    np.asarray(start + slot.microbatch * step, self._cut.shapes["trip"].dtype),
-                    self._programs.shardings[n],
-                )
-                for n, slot in trips.items()
-            }
+            trips = {n: slot for n, slot in self._here.items() if slot.name == "trip"}
+            dtype = self._cut.shapes["trip"].dtype if trips else None
+            numbers = {n: np.asarray(start + slot.microbatch * step, dtype) for n, slot in trips.items()}
+            self._trips = {n: put(number, self._programs.shardings[n], n) for n, number in numbers.items()}
         return self._trips
 
 
-def _put(leaf: Any, sharding: Any, argument: int) -> jax.Array:
-    _require_there(leaf, argument)
-    if isinstance(leaf, jax.Array) and leaf.sharding == sharding:
-        return leaf
-    return jax.device_put(leaf, sharding)
+def _spec(sharding: Any) -> PartitionSpec:
+    return sharding.spec if isinstance(sharding, NamedSharding) else PartitionSpec()
 
 
 def _require_there(leaf: Any, argument: int) -> None:

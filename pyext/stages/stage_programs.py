@@ -2,6 +2,8 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import jax
@@ -12,7 +14,9 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from paropt.hook.step_programs import trimmed
 from paropt.passes.pipelining.stage_manifest import StageProgram
 from paropt.passes.support.remarks import Remark
+from paropt.stages.coordination import Exchange
 from paropt.stages.cut_step import CutStep
+from paropt.stages.owners import owners_of
 from paropt.stages.partial_sums import Packed, Policy, TripProgram, reduced_to, trip_program
 from paropt.stages.stacked_arrays import stacked_sharding
 from paropt.stages.step_plan import Action, StageError, StepPlan
@@ -53,8 +57,9 @@ class Placement:
 
     def __init__(self, cut: CutStep, mesh: Mesh, axis: str, given: Mapping[str, PartitionSpec]) -> None:
         """`given` has the specs of arguments that are not replicated, in axes of a stage's mesh."""
-        self._cut, self._mesh, self._axis = cut, mesh, axis
+        self._cut, self.mesh, self.axis = cut, mesh, axis
         self.meshes = stage_meshes(mesh, axis)
+        self.owners = owners_of(self.meshes)
         self._specs = dict(given)
         manifest = cut.manifest
         self._specs |= {carried: given[each] for carried, each in manifest.gradients.items() if each in given}
@@ -100,7 +105,7 @@ class Placement:
 
     def stacked(self, spec: PartitionSpec) -> NamedSharding:
         """Of an array whose rows are spread over the stages."""
-        return stacked_sharding(self._mesh, self._axis, spec)
+        return stacked_sharding(self.mesh, self.axis, spec)
 
     def _examples(self, name: str, dimension: int) -> PartitionSpec:
         """Sharded over all axes in the dimension of the examples, if that can be cut into equal parts."""
@@ -110,7 +115,10 @@ class Placement:
 
 
 class StagePrograms:
-    """The executables of a plan, by function and place, and how each slot is sharded."""
+    """The executables of a plan, by function and place, and how each slot is sharded.
+
+    Of several processes, each has those of its places, and the others tell it how what they send is sharded.
+    """
 
     def __init__(
         self,
@@ -120,8 +128,11 @@ class StagePrograms:
         donated: frozenset[str],
         policy: Policy,
         reduced: frozenset[str] = frozenset(),
+        exchange: Exchange | None = None,
     ) -> None:
         """The sums in `reduced` are reduced in each micro-batch."""
+        self._exchange, self._form = exchange, f"with {len(reduced)} sums reduced"
+        self.sent: dict[int, jax.ShapeDtypeStruct] = {}  # of slots that other processes send or get
         self._cut, self._plan, self._placement, self._policy = cut, plan, placement, policy
         self._reduced = reduced
         self._donated = donated
@@ -133,6 +144,8 @@ class StagePrograms:
         self._taken: dict[tuple[str, int], list[jax.ShapeDtypeStruct]] = {}
         for number, slot in plan.given.items():
             self.shardings[number] = placement.sharding(slot.name, slot.place)
+        self._known: dict[str, Any] = {}  # what a process of a place has told of its slots
+        self._summed: set[int] = set()  # the slots of sums that are reduced
         self._last = {name: program.symbol for program in cut.manifest.programs for name in program.arguments}
         for action in plan.actions:
             self._prepare(action)
@@ -140,12 +153,16 @@ class StagePrograms:
             if program.kind == "init" and not self.packed.keys().isdisjoint(program.results):
                 for key in [key for key in self.executables if key[0] == program.symbol]:
                     self._finish(key, self._started(program), program, self._taken[key])
+        self._agree_on_results()
 
-    @property
+    @cached_property
     def unlike(self) -> frozenset[str]:
         """The sums that are added to one another though only one of them is packed."""
-        pairs = self._cut.manifest.shares.items()
-        return frozenset(name for pair in pairs if len(self.packed.keys() & pair) == 1 for name in pair)
+        pairs, packed = self._cut.manifest.shares.items(), {*self.packed}
+        if pairs and self._exchange is not None:
+            self._exchange.tell(f"packed {self._form}", sorted(packed))
+            packed.update(*[self._exchange.told(f"packed {self._form}", other) for other in self._exchange.others])
+        return frozenset(name for pair in pairs if len(packed & {*pair}) == 1 for name in pair)
 
     @property
     def packed(self) -> dict[str, Packed]:
@@ -154,6 +171,11 @@ class StagePrograms:
 
     def _prepare(self, action: Action) -> None:
         """Compiles what the action runs, and notes how its results are sharded."""
+        if action.what == "send":
+            self._prepare_transfer(action)
+            return
+        if not self._placement.owners.here(action.place):
+            return
         match action.what:
             case StageProgram() as program:
                 if (program.symbol, action.place) not in self.executables:
@@ -163,10 +185,46 @@ class StagePrograms:
                 made = self._compile_gathering(action)
             case "reduce":
                 made = self._compile_reduction(action)
+                self._summed.update(action.outputs)
             case _:
                 made = [self._moved(self.shardings[action.inputs[0]], action.place)]
         for number, sharding in zip(action.outputs, made, strict=True):
             self.shardings[number] = sharding
+
+    def _prepare_transfer(self, action: Action) -> None:
+        """Notes how what is sent is sharded where it arrives: as where it was made."""
+        (number,), (arrived,), owners = action.inputs, action.outputs, self._placement.owners
+        source, place = self._plan.slots[number].place, action.place
+        if not (owners.here(source) or owners.here(place)):
+            return
+        if not owners.crossing(source, place):
+            self.shardings[arrived] = self._moved(self.shardings[number], place)
+            return
+        self.sent[arrived] = self._agreed(number, place)
+        self.shardings[arrived] = self.sent[arrived].sharding
+
+    def _agreed(self, number: int, place: int) -> jax.ShapeDtypeStruct:
+        """The shape of a slot, sharded on the devices of `place` as it is on its own, as a process of these tells."""
+        slot, owners, exchange = self._plan.slots[number], self._placement.owners, self._exchange
+        assert exchange is not None, "one process has all places"
+        what = f"{slot._replace(microbatch=-1)} for {place} {self._form}"
+        if what not in self._known and owners.speaks(slot.place):
+            packed = self.packed if number not in self._summed else {}
+            shape = self._shape(slot.name, slot.place, self.shardings[number], packed)
+            spec = [*self._moved(self.shardings[number], place).spec]
+            exchange.tell(what, [shape.shape, np.dtype(shape.dtype).name, spec])
+        if what not in self._known:
+            self._known[what] = exchange.told(what, owners.places[slot.place][0])
+        shape, dtype, spec = self._known[what]
+        axes = [tuple(each) if isinstance(each, list) else each for each in spec]
+        sharding = NamedSharding(self._placement.meshes[place], PartitionSpec(*axes))
+        return jax.ShapeDtypeStruct(tuple(shape), jnp.dtype(dtype), sharding=sharding)
+
+    def _agree_on_results(self) -> None:
+        """Notes how results are sharded that are on devices of other processes."""
+        numbers = [*chain.from_iterable(self._plan.results)]
+        for number in numbers if self._placement.owners.several else ():
+            self.shardings[number] = self._agreed(number, self._plan.slots[number].place).sharding
 
     def _compile(self, program: StageProgram, place: int, inputs: list[int]) -> None:
         names = self._plan.read_by(program)
@@ -296,14 +354,19 @@ class StagePrograms:
 
 
 def stage_programs(
-    cut: CutStep, plan: StepPlan, placement: Placement, donated: frozenset[str], policy: Policy
+    cut: CutStep,
+    plan: StepPlan,
+    placement: Placement,
+    donated: frozenset[str],
+    policy: Policy,
+    exchange: Exchange | None,
 ) -> StagePrograms:
     """The executables of a plan, in which sums that are added to one another have the same form."""
-    made, reduced = StagePrograms(cut, plan, placement, donated, policy), frozenset[str]()
+    made, reduced = StagePrograms(cut, plan, placement, donated, policy, exchange=exchange), frozenset[str]()
     remarks = made.remarks  # these say why one of them is not packed
     while made.unlike:
         reduced |= made.unlike
-        made = StagePrograms(cut, plan, placement, donated, policy, reduced)
+        made = StagePrograms(cut, plan, placement, donated, policy, reduced, exchange)
         made.remarks = remarks
     return made
 

@@ -55,10 +55,18 @@ class StepPlan:
     """The actions of one step of `manifest` in the order of `schedule`.
 
     Of the arguments and pieces `gathered`, the parts of all trips read one array that is gathered before the first.
+    Those in `at_home` are given where they are between steps only, and sent from there to each other place.
     """
 
-    def __init__(self, manifest: StageManifest, schedule: Schedule, gathered: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        manifest: StageManifest,
+        schedule: Schedule,
+        gathered: frozenset[str] = frozenset(),
+        at_home: frozenset[str] = frozenset(),
+    ) -> None:
         self.manifest, self.schedule, self._gathered = manifest, schedule, gathered
+        self._from_home: set[int] = set()
         if manifest.stages > schedule.chunks:
             raise StageError(f"the step has {manifest.stages} stages, the schedule is for {schedule.chunks}")
         self.slots: list[Slot] = []
@@ -81,6 +89,7 @@ class StepPlan:
         self._updates()
         # Of each result its slots: one, or those of its pieces.
         self.results = [[*map(self._current, manifest.joined.get(name, [name]))] for name in manifest.results]
+        self._leave_home(at_home)
         self._free()
 
     def place_of(self, stage: int, direction: int = 0) -> int:
@@ -89,7 +98,8 @@ class StepPlan:
     @property
     def given(self) -> dict[int, Slot]:
         """The slots that are filled before a step: arguments, and numbers of trips."""
-        return {n: slot for n, slot in enumerate(self.slots) if slot.name.startswith(_GIVEN) and not slot.whole}
+        given = {n: slot for n, slot in enumerate(self.slots) if slot.name.startswith(_GIVEN) and not slot.whole}
+        return {n: slot for n, slot in given.items() if n not in self._from_home}
 
     def home(self, given: str) -> int:
         """Where an argument, or a piece, is between steps: where its new value is made, or where it is read first."""
@@ -162,6 +172,16 @@ class StepPlan:
                 inputs = [self._number(slot) for slot in slots]
                 outputs = [self._number(slot._replace(whole=True)) for slot in slots]
                 self.actions.append(Action("gather", place, inputs, outputs))
+
+    def _leave_home(self, names: frozenset[str]) -> None:
+        """Sends arguments and pieces from where they are between steps to where else they are read."""
+        sends = []
+        for number, slot in self.given.items():
+            home = self.home(slot.name) if slot.name in names else slot.place
+            if home != slot.place:
+                sends.append(Action("send", slot.place, [self._number(slot._replace(place=home))], [number]))
+                self._from_home.add(number)
+        self.actions[:0] = sends
 
     def _reduce(self) -> None:
         """Takes the sums of each place over its devices, once in a step."""

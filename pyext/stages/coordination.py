@@ -1,0 +1,171 @@
+"""What the processes of a pipeline tell each other beside arrays, through the key-value store of `jax.distributed`.
+
+While a pipeline is built, they compare what they build, and tell how values that they send are sharded (`Exchange`).
+Once it is, each process watches the others: when one fails, all end. A process that has died is noticed elsewhere: by
+the transfers with it, whose connections close, and by the heartbeats of `jax.distributed.initialize`, within its
+`heartbeat_timeout_seconds` (100 by default).
+
+jax has no public door to that store: this file holds the one private name.
+"""
+
+import atexit
+import itertools
+import json
+import os
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import jax
+
+from paropt.stages.step_plan import StageError
+
+WAIT_SECONDS = 600  # for what another process compiles first
+_POLL_SECONDS = 1.0
+_END_SECONDS = 10.0  # that a process has for its end once one has failed
+_ROOT = "paropt/pipeline"
+_FAILED = f"{_ROOT}/failed"
+_BUILDS: dict[tuple[int, ...], Iterator[int]] = defaultdict(itertools.count)
+
+
+@cache
+def _store() -> Any:
+    """The client of the coordination service that `jax.distributed.initialize` has started."""
+    try:
+        from jax._src.distributed import global_state
+
+        client = global_state.client
+    except (ImportError, AttributeError) as error:
+        raise StageError("paropt needs jax 0.10 to 0.12: jax._src.distributed is not as it was") from error
+    if client is None:
+        raise StageError("several processes: call jax.distributed.initialize before paropt.pipeline")
+    return client
+
+
+class Exchange:
+    """Values that processes tell each other, once for each name, while they build one pipeline in step."""
+
+    def __init__(self, processes: tuple[int, ...]) -> None:
+        self._processes, self._build = processes, next(_BUILDS[processes])
+        self._prefix = f"{_ROOT}/{'-'.join(map(str, processes))}/{self._build}"
+
+    @property
+    def others(self) -> list[int]:
+        return [process for process in self._processes if process != jax.process_index()]
+
+    def tell(self, name: str, value: Any) -> None:
+        """`value`, which JSON can hold, for all processes."""
+        _store().key_value_set(f"{self._prefix}/{jax.process_index()}/{name}", json.dumps(value))
+
+    def told(self, name: str, process: int) -> Any:
+        """What `process` tells. Raises StageError where it fails instead, or is silent for WAIT_SECONDS."""
+        end = time.monotonic() + WAIT_SECONDS
+        while time.monotonic() < end:
+            for key in (name, "error"):
+                text = _stored(f"{self._prefix}/{process}/{key}")
+                if text is not None and key == "error":
+                    raise StageError(f"process {process} cannot build the pipeline: {json.loads(text)}")
+                if text is not None:
+                    return json.loads(text)
+            time.sleep(0.01)
+        wanted = "each process calls the pipeline, and its other methods, in the same order"
+        raise StageError(f"process {process} did not build pipeline {self._build} within {WAIT_SECONDS} s: {wanted}")
+
+    def compare(self, parts: dict[str, str]) -> None:
+        """Raises StageError unless all processes build the same: `parts` are compared by name."""
+        self.tell("parts", parts)
+        for process in self.others:
+            theirs = self.told("parts", process)
+            different = [name for name, text in parts.items() if theirs.get(name) != text]
+            if different:
+                both = f"processes {jax.process_index()} and {process}"
+                raise StageError(f"{', '.join(different)}: differs between {both}, which must call the same pipeline")
+
+    @contextmanager
+    def building(self) -> Iterator[None]:
+        """A StageError within it reaches the other processes, which wait for what is built."""
+        try:
+            yield
+        except StageError as error:
+            self.tell("error", str(error))
+            raise
+
+
+def _stored(key: str) -> str | None:
+    """What the store has under a name now."""
+    try:
+        text: str = _store().key_value_try_get(key)
+    except jax.errors.JaxRuntimeError as error:
+        if "NOT_FOUND" in str(error):
+            return None
+        raise
+    return text
+
+
+@contextmanager
+def failing_together() -> Iterator[None]:
+    """An error within it, after which others wait in vain for this process, ends all."""
+    try:
+        yield
+    except BaseException as error:
+        _report(error)
+        raise
+
+
+@cache
+def watch() -> None:
+    """Ends this process, with a line that says why, when another one fails; tells the others when this one does."""
+    ended = threading.Event()
+    watcher = threading.Thread(target=_watch, args=(ended,), name="paropt-pipeline", daemon=True)
+    watcher.start()
+
+    def at_exit() -> None:
+        ended.set()
+        watcher.join(_POLL_SECONDS)
+        error = getattr(sys, "last_value", None)  # what has ended the interpreter, if an exception did
+        if error is not None:
+            _report(error)
+            _end_within(_END_SECONDS)  # else jax waits for all others to end, too: 300 s
+
+    atexit.register(at_exit)
+
+
+def _watch(ended: threading.Event) -> None:
+    while not ended.wait(_POLL_SECONDS):
+        text = _stored(_FAILED)
+        if text is not None:
+            process, reason = json.loads(text)
+            if process != jax.process_index():
+                _end(f"paropt.pipeline: process {process} failed, which ends process {jax.process_index()}: {reason}")
+
+
+def _report(error: BaseException) -> None:
+    """Tells all that this process fails, unless another one did before."""
+    lines = str(error).splitlines() or [""]
+    try:
+        _store().key_value_set(_FAILED, json.dumps([jax.process_index(), f"{type(error).__name__}: {lines[0]}"]))
+    except jax.errors.JaxRuntimeError:
+        return  # there is one already, or nobody is left who reads it
+
+
+def _end(line: str) -> None:
+    """Ends the process, whatever its main thread waits for."""
+    print(line, file=sys.stderr, flush=True)
+    _end_within(_END_SECONDS)
+    jax.distributed.shutdown()  # meets the process that has failed, which waits for all others there
+    os._exit(1)
+
+
+def _end_within(seconds: float) -> None:
+    def end() -> None:
+        time.sleep(seconds)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(1)
+
+    threading.Thread(target=end, daemon=True).start()
