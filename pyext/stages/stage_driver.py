@@ -20,6 +20,10 @@ from paropt.stages.stage_programs import Placement, StagePrograms
 from paropt.stages.step_plan import Action, StageError, StepPlan
 from paropt.stages.transfers import Scalars, absent, put, transfer
 
+# XLA runs at most 32 programs at once on a CPU device. If more are started, one whose collectives wait for another
+# process may run on some devices of a stage while it waits for its turn on others, for ever.
+_CPU_PROGRAMS = 16
+
 _ZEROS = jax.jit(lambda array: (jnp.zeros_like(array),))
 _ADDED = jax.jit(lambda array, other: (array + other,), donate_argnums=0)
 
@@ -44,16 +48,21 @@ class Driver:
         self._trips: dict[int, jax.Array] | None = None
         self._transfers: dict[Any, Callable[..., Any]] = {}
         self._calls = [
-            (self._call(action), tuple(action.inputs), tuple(action.outputs), tuple(action.frees))
+            (self._call(action), tuple(action.inputs), self._outputs(action), tuple(action.frees))
             for action in plan.actions
             if owners.here(action.place) or (action.what == "send" and owners.here(self._source(action)))
         ]
+        self._started: list[Any] | None = [] if owners.several and placement.on_cpu else None
         self._scalars: list[int] = []
         if owners.several:
             self._require_spread()
             self._scalars = self._scalar_results()
             self._replicated = Scalars(placement.mesh, placement.axis, [self._of_result(n) for n in self._scalars])
             watch()
+
+    def _outputs(self, action: Action) -> tuple[int, ...]:
+        """The slots that the action fills in this process."""
+        return tuple(action.outputs) if self._placement.owners.here(action.place) else ()
 
     def _source(self, action: Action) -> int:
         return self._plan.slots[action.inputs[0]].place
@@ -159,10 +168,20 @@ class Driver:
     def _go_through(self, arrays: list[Any]) -> None:
         for call, inputs, outputs, frees in self._calls:
             made = call(*[arrays[number] for number in inputs])
-            for number, array in zip(outputs, made, strict=True):
+            for number, array in zip(outputs, made, strict=False):
                 arrays[number] = array
+            if self._started is not None:
+                self._wait_for_some(made)
             for number in frees:
                 arrays[number] = None
+
+    def _wait_for_some(self, made: Any) -> None:
+        """Lets no more than so many programs run at once. What is donated is ready when what took it is."""
+        assert self._started is not None
+        self._started.append(made)
+        if len(self._started) >= _CPU_PROGRAMS:
+            jax.block_until_ready([array for each in self._started for array in each if not array.is_deleted()])
+            self._started.clear()
 
     def _results(self, arrays: list[Any]) -> Any:
         for numbers in self._plan.results if self._placement.owners.several else ():

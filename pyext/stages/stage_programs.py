@@ -75,6 +75,10 @@ class Placement:
         self._rows = {name for program in rows for name in program.results}
 
     @property
+    def on_cpu(self) -> bool:
+        return bool(self.mesh.devices.flat[0].platform == "cpu")
+
+    @property
     def shares_examples(self) -> bool:
         """Whether each device of a stage has examples of its own of each micro-batch."""
         return any(self._examples(name, 0) != PartitionSpec() for name in self._rows)

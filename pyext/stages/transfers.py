@@ -19,11 +19,11 @@ from paropt.stages.step_plan import StageError
 
 def transfer(
     meshes: tuple[Mesh, Mesh], axis: str, shape: jax.ShapeDtypeStruct, spec: PartitionSpec
-) -> Callable[[Any], tuple[jax.Array | None]]:
+) -> Callable[[Any], tuple[jax.Array]]:
     """From the devices of the first mesh to those of the second, as a call in the processes of both.
 
-    It takes None in a process that does not have the array, and returns None in one that does not get it. Sharded as
-    `spec` says, on both. `axis` is a name that the meshes have not.
+    It takes None in a process that does not have the array; what it returns in one that does not get it says only when
+    it is sent. Sharded as `spec` says, on both. `axis` is a name that the meshes have not.
     """
     source, home = (NamedSharding(mesh, spec) for mesh in meshes)
     both = Mesh(np.stack([mesh.devices for mesh in meshes]), (axis, *meshes[0].axis_names))
@@ -35,11 +35,11 @@ def transfer(
     program = _per_device(permuted, joined, spec, shape)
     sends, gets = (bool(each.addressable_devices) for each in (source, home))
 
-    def called(array: Any) -> tuple[jax.Array | None]:
+    def called(array: Any) -> tuple[jax.Array]:
         parts = [*_parts(jax.device_put(array, source))] if sends else []
         parts += _parts(_zeros(shape.shape, shape.dtype, home)) if gets else []
         made = program(jax.make_array_from_single_device_arrays(shape.shape, joined, parts, dtype=shape.dtype))
-        return (_within(made, home) if gets else None,)
+        return (_within(made, home) if gets else made,)
 
     return called
 
