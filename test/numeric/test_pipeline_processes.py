@@ -1,0 +1,114 @@
+"""A pipeline run by two processes of 4 devices is that of one process of 8, bit for bit; when one fails, both end."""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SECONDS = 240
+ENDS_WITHIN = 60  # of which heartbeats take 10; jax alone waits 300 s
+SCRIPT = Path(__file__).with_name("pipeline_process.py")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def started(mode: str, processes: int, folder: Path) -> tuple[list[int], list[str]]:
+    """The status and the output of each process. None is left behind, whatever happens."""
+    folder.mkdir()
+    port, children = free_port(), []
+    logs = [folder / f"{rank}.log" for rank in range(processes)]
+    try:
+        for rank, log in enumerate(logs):
+            command = [sys.executable, str(SCRIPT), mode, str(rank), str(processes), str(port)]
+            with log.open("w") as output:
+                command.append(str(log.with_suffix(".json")))
+                children.append(subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT))
+        end = time.monotonic() + SECONDS
+        statuses = [child.wait(timeout=max(1, end - time.monotonic())) for child in children]
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+    return statuses, [log.read_text() for log in logs]
+
+
+def reports(processes: int, folder: Path) -> list[dict[str, Any]]:
+    statuses, logs = started("runs", processes, folder)
+    assert statuses == [0] * processes, "\n".join(logs)
+    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(processes)]
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What one process saw, and each of two."""
+    folder = tmp_path_factory.mktemp("processes")
+    return [*reports(1, folder / "one"), *reports(2, folder / "two")]
+
+
+CASES = ["two stages", "four stages", "interleaved", "stacked and tied"]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_two_processes_do_what_one_does(seen: list[dict[str, Any]], case: str) -> None:
+    alone, first, second = (each[case] for each in seen)
+    assert first["loss"] == second["loss"] == alone["loss"]
+    for path, parts in alone["parts"].items():
+        own = [each["parts"][path] for each in (first, second)]
+        assert own[0] | own[1] == parts and sum(map(len, own)) == len(parts), path
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_two_processes_do_what_the_step_does(seen: list[dict[str, Any]], case: str) -> None:
+    for each in seen:
+        assert each[case]["largest update"] > 1
+        assert each[case]["error"] <= 1e-6 * each[case]["largest update"]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_process_compiles_the_programs_of_its_stages(seen: list[dict[str, Any]], case: str) -> None:
+    alone, first, second = (each[case]["symbols"] for each in seen)
+    assert {*first} | {*second} == {*alone} and {*first}.isdisjoint(second)
+    stages = [{int(symbol.split("_")[1]) for symbol in own} for own in (first, second)]
+    expected = {"four stages": [{0, 1}, {2, 3}], "interleaved": [{0, 2}, {1, 3}]}
+    assert stages == expected.get(case, [{0}, {1}])
+
+
+def test_each_process_has_the_state_of_its_stages(seen: list[dict[str, Any]]) -> None:
+    homes = [each["two stages"]["homes"] for each in seen[1:]]
+    shards = [[own[f"[{layer}]['w']"] for layer in range(4)] for own in homes]
+    assert shards == [[4, 4, 0, 0], [0, 0, 4, 4]]
+    for each in seen[1:]:
+        assert each["stacked and tied"]["homes"]["[1]['layers']"] == 4
+
+
+@pytest.mark.parametrize(
+    ("mode", "ended", "line"),
+    [
+        ("dies", -9, "step 0"),
+        ("raises", 1, "RuntimeError: no batch is left"),
+        ("differs", 1, "StageError: step: differs between processes 1 and 0, which must call the same pipeline"),
+        ("refuses", 1, "StageError: microbatches: expected 4, the trips of the step's loop, got 8"),
+    ],
+)
+def test_one_process_that_fails_ends_the_other(tmp_path: Path, mode: str, ended: int, line: str) -> None:
+    start = time.monotonic()
+    statuses, (first, second) = started(mode, 2, tmp_path / mode)
+    assert time.monotonic() - start < ENDS_WITHIN
+    assert statuses[0] != 0 and statuses[1] == ended, first + second
+    assert line in second
+    expected = {
+        "dies": "closed by peer",
+        "raises": "paropt.pipeline: process 1 failed, which ends process 0: RuntimeError: no batch is left",
+        "differs": "StageError: step: differs between processes 0 and 1, which must call the same pipeline",
+        "refuses": "StageError: process 1 cannot build the pipeline: microbatches: expected 4, the trips of the step's",
+    }
+    assert expected[mode] in first
