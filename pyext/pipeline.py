@@ -14,7 +14,7 @@ from jax.sharding import Mesh, PartitionSpec
 from paropt.hook.lowering import is_foreign
 from paropt.passes.support.remarks import Remark
 from paropt.schedules import SCHEDULES, Schedule, schedule
-from paropt.stages.coordination import Exchange
+from paropt.stages.coordination import Exchange, watch
 from paropt.stages.cut_step import CutStep, cut_step
 from paropt.stages.owners import owners_of
 from paropt.stages.partial_sums import Policy
@@ -56,12 +56,14 @@ def pipeline(
     whose other options are `cut_options`. `schedule` is one of `paropt.schedules.SCHEDULES`; with `chunks`, each
     device has several stages of the model.
 
-    The result is called like the step, from one process. `place(state)` puts arrays where their stage is; arrays
-    that are elsewhere are sent there in each call. Batches are sharded over the other axes of the mesh, and state is
-    sharded over them as what is given to `place`, or called, is (`NamedSharding`, also of shapes). Sharded parameters
-    are gathered, and their gradients reduced to shards, in each micro-batch; with `policy="defer"` gradients are
-    reduced once in a step, and each device holds a whole one; with `"once"` parameters are gathered once, too, and
-    held whole meanwhile. New state overwrites the old (`donate=None` keeps that).
+    The result is called like the step. Of several processes (`jax.distributed`) each calls it, and compiles and runs
+    the stages whose devices it has; a scalar that is no state, such as the loss, is on all devices. `place(state)`
+    puts arrays where their stage is; arrays that are elsewhere are sent there in each call. Batches are sharded over
+    the other axes of the mesh, and state is sharded over them as what is given to `place`, or called, is
+    (`NamedSharding`, also of shapes). Sharded parameters are gathered, and their gradients reduced to shards, in each
+    micro-batch; with `policy="defer"` gradients are reduced once in a step, and each device holds a whole one; with
+    `"once"` parameters are gathered once, too, and held whole meanwhile. New state overwrites the old (`donate=None`
+    keeps that).
 
     Raises StageError (a ValueError), in one line, for a step that cannot be cut or numbers that do not fit.
     """
@@ -112,6 +114,8 @@ class Pipeline:
         self._policy: Policy = policy
         self._meshes = stage_meshes(mesh, axis)
         self._owners = owners_of(self._meshes)
+        if self._owners.several:
+            watch()
         self.schedule = table
         self._built: dict[Any, _Built] = {}  # by the kinds of arguments, and which of them one stage has
 
@@ -243,7 +247,9 @@ class _Built:
         places: dict[str, set[int]] = defaultdict(set)
         for slot in self.plan.given.values():
             places[slot.name].add(slot.place)
-        found = {int(name.removeprefix("argument")) for name, at in places.items() if len(at) > 1 and "argument" in name}
+        found = {
+            int(name.removeprefix("argument")) for name, at in places.items() if len(at) > 1 and "argument" in name
+        }
         return frozenset(found - {old for old, _ in self.cut.manifest.states})
 
 

@@ -1,1 +1,1 @@
-"""A step that is cut into pipeline stages, run by one process: its plan, its programs, the devices of each stage."""
+"""A step that is cut into pipeline stages, run by one process or several: its plan and programs."""

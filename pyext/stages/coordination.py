@@ -27,7 +27,7 @@ from paropt.stages.step_plan import StageError
 
 WAIT_SECONDS = 600  # for what another process compiles first
 _POLL_SECONDS = 1.0
-_END_SECONDS = 10.0  # that a process has for its end once one has failed
+_END_SECONDS = 5.0  # that a process has for its end once one has failed
 _ROOT = "paropt/pipeline"
 _FAILED = f"{_ROOT}/failed"
 _BUILDS: dict[tuple[int, ...], Iterator[int]] = defaultdict(itertools.count)
@@ -66,13 +66,12 @@ class Exchange:
         """What `process` tells. Raises StageError where it fails instead, or is silent for WAIT_SECONDS."""
         end = time.monotonic() + WAIT_SECONDS
         while time.monotonic() < end:
-            for key in (name, "error"):
-                text = _stored(f"{self._prefix}/{process}/{key}")
-                if text is not None and key == "error":
-                    raise StageError(f"process {process} cannot build the pipeline: {json.loads(text)}")
-                if text is not None:
-                    return json.loads(text)
-            time.sleep(0.01)
+            text = _awaited(f"{self._prefix}/{process}/{name}")
+            if text is not None:
+                return json.loads(text)
+            error = _stored(f"{self._prefix}/{process}/error")
+            if error is not None:
+                raise StageError(f"process {process} cannot build the pipeline: {json.loads(error)}")
         wanted = "each process calls the pipeline, and its other methods, in the same order"
         raise StageError(f"process {process} did not build pipeline {self._build} within {WAIT_SECONDS} s: {wanted}")
 
@@ -98,13 +97,28 @@ class Exchange:
 
 def _stored(key: str) -> str | None:
     """What the store has under a name now."""
-    try:
+    with _unless("NOT_FOUND"):
         text: str = _store().key_value_try_get(key)
+        return text
+    return None
+
+
+def _awaited(key: str) -> str | None:
+    """What the store gets under a name soon."""
+    with _unless("DEADLINE_EXCEEDED"):
+        text: str = _store().blocking_key_value_get(key, int(_POLL_SECONDS * 1000))
+        return text
+    return None
+
+
+@contextmanager
+def _unless(status: str) -> Iterator[None]:
+    """Nothing comes of what ends with `status`."""
+    try:
+        yield
     except jax.errors.JaxRuntimeError as error:
-        if "NOT_FOUND" in str(error):
-            return None
-        raise
-    return text
+        if status not in str(error):
+            raise
 
 
 @contextmanager
@@ -113,6 +127,10 @@ def failing_together() -> Iterator[None]:
     try:
         yield
     except BaseException as error:
+        if isinstance(error, jax.errors.JaxRuntimeError):
+            error.add_note(
+                "paropt.pipeline: if a connection was closed, another process has failed: see what that says"
+            )
         _report(error)
         raise
 
@@ -130,6 +148,7 @@ def watch() -> None:
         error = getattr(sys, "last_value", None)  # what has ended the interpreter, if an exception did
         if error is not None:
             _report(error)
+            print(f"paropt.pipeline: process {jax.process_index()} has failed; all end", file=sys.stderr, flush=True)
             _end_within(_END_SECONDS)  # else jax waits for all others to end, too: 300 s
 
     atexit.register(at_exit)

@@ -25,7 +25,7 @@ def rows_of(leaf: Any, start: int, end: int, sharding: NamedSharding, argument: 
     shape = (end - start, *leaf.shape[1:])
     if isinstance(leaf, jax.Array):
         shards = {shard.device: shard for shard in leaf.addressable_shards}
-        wanted = sharding.addressable_devices_indices_map(shape)
+        wanted: Any = sharding.addressable_devices_indices_map(shape)
         if all(_is_there(shards.get(device), index, start, shape, leaf.shape) for device, index in wanted.items()):
             parts = [shards[device].data for device in wanted]
             return jax.make_array_from_single_device_arrays(shape, sharding, parts, dtype=leaf.dtype)

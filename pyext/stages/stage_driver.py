@@ -13,7 +13,7 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from paropt.passes.pipelining.stage_manifest import Piece, StageProgram
-from paropt.stages.coordination import failing_together, watch
+from paropt.stages.coordination import failing_together
 from paropt.stages.cut_step import CutStep
 from paropt.stages.stacked_arrays import are_spread, joined, rows_of
 from paropt.stages.stage_programs import Placement, StagePrograms
@@ -58,7 +58,6 @@ class Driver:
             self._require_spread()
             self._scalars = self._scalar_results()
             self._replicated = Scalars(placement.mesh, placement.axis, [self._of_result(n) for n in self._scalars])
-            watch()
 
     def _outputs(self, action: Action) -> tuple[int, ...]:
         """The slots that the action fills in this process."""

@@ -41,6 +41,7 @@ NOT_RUN = {
 RUN_ELSEWHERE = {
     "docs/planning.md": "test/unit/test_planning.py and test_plan_command.py plan, save, load and run smaller steps",
     "docs/accumulate.md": "test/numeric/test_accumulate.py, with a model of its own",
+    "docs/stages.md": "test/numeric/test_pipeline_processes.py runs its script in two processes",
     "docs/gallery.md": "tools/gallery.py, which takes the lines from the programs that it measures",
 }
 

@@ -1,6 +1,8 @@
 """A pipeline run by two processes of 4 devices is that of one process of 8, bit for bit; when one fails, both end."""
 
 import json
+import os
+import re
 import socket
 import subprocess
 import sys
@@ -22,16 +24,28 @@ def free_port() -> int:
 
 
 def started(mode: str, processes: int, folder: Path) -> tuple[list[int], list[str]]:
-    """The status and the output of each process. None is left behind, whatever happens."""
     folder.mkdir()
-    port, children = free_port(), []
-    logs = [folder / f"{rank}.log" for rank in range(processes)]
+    port = str(free_port())
+    files = [str(folder / f"{rank}.json") for rank in range(processes)]
+    return ended(
+        [[str(SCRIPT), mode, str(rank), str(processes), port, file] for rank, file in enumerate(files)], folder
+    )
+
+
+def ended(commands: list[list[str]], folder: Path, **environment: str) -> tuple[list[int], list[str]]:
+    """The status and the output of each process. None is left behind, whatever happens."""
+    logs, children = [folder / f"{rank}.log" for rank in range(len(commands))], []
     try:
-        for rank, log in enumerate(logs):
-            command = [sys.executable, str(SCRIPT), mode, str(rank), str(processes), str(port)]
+        for command, log in zip(commands, logs, strict=True):
             with log.open("w") as output:
-                command.append(str(log.with_suffix(".json")))
-                children.append(subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT))
+                children.append(
+                    subprocess.Popen(
+                        [sys.executable, *command],
+                        stdout=output,
+                        stderr=subprocess.STDOUT,
+                        env=os.environ | environment,
+                    )
+                )
         end = time.monotonic() + SECONDS
         statuses = [child.wait(timeout=max(1, end - time.monotonic())) for child in children]
     finally:
@@ -106,9 +120,22 @@ def test_one_process_that_fails_ends_the_other(tmp_path: Path, mode: str, ended:
     assert statuses[0] != 0 and statuses[1] == ended, first + second
     assert line in second
     expected = {
-        "dies": "closed by peer",
+        "dies": " by peer",  # a connection was closed, or reset
         "raises": "paropt.pipeline: process 1 failed, which ends process 0: RuntimeError: no batch is left",
         "differs": "StageError: step: differs between processes 0 and 1, which must call the same pipeline",
         "refuses": "StageError: process 1 cannot build the pipeline: microbatches: expected 4, the trips of the step's",
     }
     assert expected[mode] in first
+
+
+def test_the_script_of_the_page(tmp_path: Path) -> None:
+    page = Path(__file__).parents[2] / "docs" / "stages.md"
+    (text,) = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.M | re.S)
+    script, coordinator = tmp_path / "train.py", f"127.0.0.1:{free_port()}"
+    script.write_text(text)
+    flags = "--xla_force_host_platform_device_count=4"
+    commands = [[str(script), coordinator, str(rank)] for rank in range(2)]
+    statuses, logs = ended(commands, tmp_path, JAX_PLATFORMS="cpu", XLA_FLAGS=flags)
+    assert statuses == [0, 0], "\n".join(logs)
+    losses = [re.findall(rf"^{rank} (\S+)$", log, re.M) for rank, log in enumerate(logs)]
+    assert losses[0] == losses[1] and len(losses[0]) == 3 and float(losses[0][2]) < float(losses[0][0])
