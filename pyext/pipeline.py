@@ -18,7 +18,7 @@ from paropt.stages.coordination import Exchange, watch
 from paropt.stages.cut_step import CutStep, cut_step
 from paropt.stages.owners import owners_of
 from paropt.stages.partial_sums import Policy
-from paropt.stages.stage_driver import Driver
+from paropt.stages.stage_driver import Driver, require_spread
 from paropt.stages.stage_programs import (
     Placement,
     StagePrograms,
@@ -224,6 +224,8 @@ class Pipeline:
         gathered = placement.sharded_parameters if self._policy == "once" else frozenset[str]()
         at_home = _kept_at_home(cut, {*olds, *resting}) if exchange is not None else frozenset[str]()
         plan = StepPlan(cut.manifest, self.schedule, gathered, at_home)
+        if exchange is not None:
+            require_spread(cut, plan, placement)
         states = frozenset(f"argument{old}" for old in olds) if self._donate else frozenset()
         programs = stage_programs(cut, plan, placement, states, self._policy, exchange)
         return _Built(cut, plan, programs, Driver(cut, plan, programs, placement))

@@ -1,9 +1,9 @@
 """What the processes of a pipeline tell each other beside arrays, through the key-value store of `jax.distributed`.
 
 While a pipeline is built, they compare what they build, and tell how values that they send are sharded (`Exchange`).
-Once it is, each process watches the others: when one fails, all end. A process that has died is noticed elsewhere: by
-the transfers with it, whose connections close, and by the heartbeats of `jax.distributed.initialize`, within its
-`heartbeat_timeout_seconds` (100 by default).
+Each process watches the others from then on: when one fails, all end. One that has died is noticed elsewhere: by the
+transfers with it, most of which fail when its connections close, and by the heartbeats of `jax.distributed.initialize`,
+within its `heartbeat_timeout_seconds` (100 by default).
 
 jax has no public door to that store: this file holds the one private name.
 """

@@ -55,7 +55,6 @@ class Driver:
         self._started: list[Any] | None = [] if owners.several and placement.on_cpu else None
         self._scalars: list[int] = []
         if owners.several:
-            self._require_spread()
             self._scalars = self._scalar_results()
             self._replicated = Scalars(placement.mesh, placement.axis, [self._of_result(n) for n in self._scalars])
 
@@ -80,15 +79,6 @@ class Driver:
         states = {new for _, new in manifest.states}
         single = (n for n, numbers in enumerate(self._plan.results) if len(numbers) == 1 and n not in states)
         return [n for n in single if not self._of_result(n)[1].shape]
-
-    def _require_spread(self) -> None:
-        """Raises StageError for an array of which each stage has rows that is not sharded over the stages."""
-        for name, numbers in zip(self._cut.manifest.results, self._plan.results, strict=True):
-            pieces = [self._shape(number) for number in numbers]
-            if len(pieces) > 1 and not are_spread(pieces, self._placement.stacked(_spec(pieces[0].sharding))):
-                path = self._cut.manifest.paths.get(name, name)
-                why = "its rows are not as many, and in order, in each stage"
-                raise StageError(f"{path}: {why}, so that several processes cannot hold it as one array")
 
     def _call(self, action: Action) -> Callable[..., Any]:
         if isinstance(action.what, StageProgram):
@@ -209,6 +199,21 @@ class Driver:
             numbers = {n: np.asarray(start + slot.microbatch * step, dtype) for n, slot in trips.items()}
             self._trips = {n: put(number, self._programs.shardings[n], n) for n, number in numbers.items()}
         return self._trips
+
+
+def require_spread(cut: CutStep, plan: StepPlan, placement: Placement) -> None:
+    """Raises StageError for an array of which each stage has rows that cannot be sharded over the stages."""
+    olds = {new: old for old, new in cut.manifest.states}
+    for result, numbers in enumerate(plan.results):
+        slots = [plan.slots[number] for number in numbers]
+        homes = [NamedSharding(placement.meshes[slot.place], PartitionSpec()) for slot in slots]
+        shapes = [cut.shapes[slot.name] for slot in slots]
+        pieces = [jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=home) for x, home in zip(shapes, homes, strict=True)]
+        if len(pieces) > 1 and not are_spread(pieces, placement.stacked(PartitionSpec())):
+            name = f"argument{olds[result]}" if result in olds else cut.manifest.results[result]
+            why = "its rows are not as many, and in order, in each stage"
+            path = cut.manifest.paths.get(name, name)
+            raise StageError(f"{path}: {why}, so that several processes cannot hold it as one array")
 
 
 def _spec(sharding: Any) -> PartitionSpec:
