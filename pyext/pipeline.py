@@ -197,7 +197,7 @@ class Pipeline:
         devices = [(each.process_index, each.id) for each in self._mesh.devices.flat]
         return {
             "mesh": f"{self._mesh.shape} {self._axis} {devices}",
-            "schedule": str(self.schedule),
+            "schedule": f"{self.schedule.name} {self.schedule.microbatches} {self.schedule.devices}",
             "policy, donate": f"{self._policy}, {self._donate}",
             "shardings of arguments": f"{[str(spec) for spec in specs]} {sorted(resting)}",
             "step": cut.digest,
