@@ -19,6 +19,7 @@ from paropt.passes import merge_repeated_ops as merge_repeated_ops
 from paropt.passes import outline_accumulation as outline_accumulation
 from paropt.passes import outline_stages as outline_stages
 from paropt.passes import peel_last_sync as peel_last_sync
+from paropt.passes import pipeline_layer_loop as pipeline_layer_loop
 from paropt.passes import roll_accumulation as roll_accumulation
 from paropt.passes import simplify_all_reduces as simplify_all_reduces
 from paropt.passes import split_layer_loop as split_layer_loop

@@ -3,6 +3,8 @@
 Tests: test/passes/split-layer-loop.mlir.
 """
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -134,7 +136,13 @@ def split_loop(layers: LayerLoop, count: int, pieces: Pieces) -> None:
     names = {rows: number for number, rows in enumerate(sorted(rows for _, rows in ranges))}
     for trips, rows in ranges:
         with ir.InsertionPoint(loop.op), _named(loop.op, names[rows]):
-            part = _Part(layers, trips, rows, pieces, current)
+            stacks = {op.operands[0]: pieces.rows_of(op.operands[0], rows) for op in layers.slices}
+            positions = [i for i in range(len(loop.op.operands)) if i != layers.counter]
+            starts = {
+                i: pieces.rows_of(loop.op.operands[i], rows) if i in layers.updates else current[i] for i in positions
+            }
+            part = PartialLoop(layers, len(trips), partial(plus, number=trips.start), stacks, starts, {})
+        part.op.attributes[SPLIT_ROWS] = ir.DenseI64ArrayAttr.get(list(rows), loop.op.context)
         for position, result in part.results.items():
             if position in written:
                 written[position][rows] = result
@@ -153,24 +161,29 @@ def _named(op: ir.Operation, number: int) -> ir.Location:
     return ir.Location.name(f"{scope}/layers{number}/while", op.location, op.context)
 
 
-class _Part:
-    """A loop over some of the trips, at the insertion point."""
+class PartialLoop:
+    """Some of the trips of a loop over layers, as a loop at the insertion point, with the rows that these have.
+
+    `number` makes the number of a trip in the whole loop of that in this one. `stacks` are the rows of each array that
+    the loop takes rows of, `starts` the init operands by position, `values` what it reads for values from outside.
+    """
 
     def __init__(
-        self, layers: LayerLoop, trips: range, rows: RowRange, pieces: Pieces, current: dict[int, ir.Value]
+        self,
+        layers: LayerLoop,
+        trips: int,
+        number: Callable[[ir.Value], ir.Value],
+        stacks: Mapping[ir.Value, ir.Value],
+        starts: Mapping[int, ir.Value],
+        values: Mapping[ir.Value, ir.Value],
     ) -> None:
-        self._layers, self._trips = layers, trips
-        loop = layers.loop
-        self._positions = [i for i in range(len(loop.op.operands)) if i != layers.counter]
-        self._stacks = {op.operands[0]: pieces.rows_of(op.operands[0], rows) for op in layers.slices}
-        starts = [
-            pieces.rows_of(loop.op.operands[i], rows) if i in layers.updates else current[i] for i in self._positions
-        ]
+        self._layers, self._trips, self._number = layers, trips, number
+        self._stacks, self._values = stacks, values
+        self._positions = list(starts)
         self._nexts: list[ir.Value] = []
         self.results: dict[int, ir.Value] = {}
-        carries = [counter_carry(), *(self._carry(n, start) for n, start in enumerate(starts))]
-        op = counted_loop(carries, len(trips), self._fill)
-        op.attributes[SPLIT_ROWS] = ir.DenseI64ArrayAttr.get(list(rows))
+        carries = [counter_carry(), *(self._carry(n, start) for n, start in enumerate(starts.values()))]
+        self.op = counted_loop(carries, trips, self._fill)
 
     def _carry(self, number: int, start: ir.Value) -> Carry:
         def finish(result: ir.Value) -> None:
@@ -181,15 +194,14 @@ class _Part:
     def _fill(self, body: ir.Block, _: ir.Operation) -> None:
         loop, layers = self._layers.loop, self._layers
         count, *carried = body.arguments
-        values: dict[ir.Value, ir.Value] = dict(
-            zip((loop.body.arguments[i] for i in self._positions), carried, strict=True)
-        )
+        values = dict(self._values)
+        values.update(zip((loop.body.arguments[i] for i in self._positions), carried, strict=True))
         rows = {op.results[0] for op in layers.slices} | {op.results[0] for op in layers.updates.values()}
         with ir.InsertionPoint(body):
-            values[loop.body.arguments[layers.counter]] = _plus(count, self._trips.start)
-            index = _minus(len(self._trips) - 1, count) if layers.backward else count
+            values[loop.body.arguments[layers.counter]] = self._number(count)
+            index = minus(self._trips - 1, count) if layers.backward else count
             for op in _needed(layers, rows):
-                new = self._row_op(op, values, index) if op.results[0] in rows else _copy(op, values)
+                new = self._row_op(op, values, index) if op.results[0] in rows else copied(op, values)
                 values.update(zip(op.results, new.results, strict=True))
         nexts = loop.next_values.operands
         self._nexts = [values.get(nexts[i], nexts[i]) for i in self._positions]
@@ -200,6 +212,8 @@ class _Part:
         at = 1 if op.name == DYNAMIC_SLICE else 2
         stack = self._stacks[op.operands[0]] if op.name == DYNAMIC_SLICE else values[op.operands[0]]
         new.operands[0], new.operands[at] = stack, index
+        for i in range(at + 1, len(op.operands)):
+            new.operands[i] = values.get(op.operands[i], op.operands[i])
         if op.name == _UPDATE:
             new.operands[1] = values.get(op.operands[1], op.operands[1])
             new.results[0].set_type(stack.type)
@@ -215,12 +229,18 @@ def _needed(layers: LayerLoop, rows: set[ir.Value]) -> list[ir.Operation]:
         if not any(result in wanted for result in op.results):
             continue
         found.append(op)
-        row = bool(len(op.results)) and op.results[0] in rows
-        wanted.update((op.operands[1],) if row and op.name == _UPDATE else () if row else reads(op))
+        wanted.update(_besides_row(op) if len(op.results) and op.results[0] in rows else reads(op))
     return found[::-1]
 
 
-def _copy(op: ir.Operation, values: dict[ir.Value, ir.Value]) -> ir.Operation:
+def _besides_row(op: ir.Operation) -> list[ir.Value]:
+    """What an op that takes or writes a row reads, but for the array and the number of the row."""
+    operands = list(op.operands)
+    return operands[2:] if op.name == DYNAMIC_SLICE else [operands[1], *operands[3:]]
+
+
+def copied(op: ir.Operation, values: Mapping[ir.Value, ir.Value]) -> ir.Operation:
+    """A copy of `op` at the insertion point that reads these values for others."""
     new = op.clone()
     for i, operand in enumerate(op.operands):
         new.operands[i] = values.get(operand, operand)
@@ -228,11 +248,11 @@ def _copy(op: ir.Operation, values: dict[ir.Value, ir.Value]) -> ir.Operation:
     return new
 
 
-def _plus(value: ir.Value, number: int) -> ir.Value:
+def plus(value: ir.Value, number: int) -> ir.Value:
     return create("stablehlo.add", value.type, value, _number(value, number)) if number else value
 
 
-def _minus(number: int, value: ir.Value) -> ir.Value:
+def minus(number: int, value: ir.Value) -> ir.Value:
     return create(_SUBTRACT, value.type, _number(value, number), value)
 
 

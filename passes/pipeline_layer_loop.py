@@ -1,0 +1,145 @@
+"""A scan over layers as a pipeline in one program, on the devices along one axis of the mesh."""
+
+from typing import Annotated
+
+from jaxlib.mlir import ir
+
+from paropt.passes.ir.control_flow import MANUAL
+from paropt.passes.ir.loops import WHILE, Loop
+from paropt.passes.ir.op_table import is_collective, is_exposed
+from paropt.passes.ir.signature import Signature, signatures
+from paropt.passes.outline.carried_arrays import without_invariants
+from paropt.passes.pipelining.layer_loops import LayerLoop, layer_loop
+from paropt.passes.pipelining.layer_ticks import Line, can_mask, ticks
+from paropt.passes.pipelining.loop_fission import split
+from paropt.passes.pipelining.loop_places import Places
+from paropt.passes.pipelining.step_loop import StepLoop, loops_of, step_loop
+from paropt.passes.sharding.axes import Axis, axes_in, names_of
+from paropt.passes.sharding.meshes import MeshAxes, axes_named, meshes_of
+from paropt.passes.sharding.shardings import sharding_of
+from paropt.passes.support.registry import register
+from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
+from paropt.passes.support.traversal import defining_op, nested, ops_of
+
+NAME = "pipeline-layer-loop"
+
+
+@register(inlines=True)
+def pipeline_layer_loop(
+    module: ir.Operation,
+    *,
+    axis: Annotated[MeshAxes, "The mesh axis along which the layers are divided into stages."] = "stage",
+) -> list[Remark]:
+    """Run each loop over layers as a pipeline over one axis of the mesh, in one program."""
+    return [remark for signature in signatures(module) for remark in _pipelined(module, signature, axis)]
+
+
+def _pipelined(module: ir.Operation, signature: Signature, axis: str) -> list[Remark]:
+    loops = loops_of(signature)
+    if not loops:
+        return []
+    try:
+        line = _line(module, axis)
+        step, layers = _layers(signature, [loop for loop in loops if _inner(loop)] or loops)
+        _require_plain(step, axis)
+        _require_stages(step, layers, line)
+        _require_axis_free(step, layers, axis)
+        places = Places(step, layers)
+        _require_masks(places)
+    except Declined as declined:
+        return [missed(NAME, loops_of(signature)[0].op, declined)]  # the loop may be another one by now
+    remark = applied(NAME, step.loop.op, _done(places, line))
+    split(places, ticks(line))
+    return [remark]
+
+
+def _line(module: ir.Operation, axis: str) -> Line:
+    names = axes_named(axis)
+    require(len(names) == 1, f"stages are along one axis of the mesh, not {len(names)}")
+    found = [(name, mesh) for name, mesh in meshes_of(module).items() if names[0] in mesh.names]
+    require(len(found) == 1, f"{len(found)} meshes of the module have an axis `{names[0]}`")
+    (name, mesh), (only,) = *found, names
+    line = Line(f"@{name}", mesh, only)
+    require(line.stages > 1, f"`{only}` has one device: there is nothing to divide")
+    return line
+
+
+def _inner(loop: Loop) -> list[Loop]:
+    return [Loop(op) for op in ops_of(loop.op, WHILE) if op.block == loop.body]
+
+
+def _layers(signature: Signature, loops: list[Loop]) -> tuple[StepLoop, list[LayerLoop]]:
+    """The loop over micro-batches, and the loops over layers in it, after pass-through values are gone."""
+    require(len(loops) == 1, f"{len(loops)} loops add up: the loop over micro-batches has to be the only one")
+    outer = without_invariants(loops[0])
+    found = []
+    written: set[ir.Value] = set()  # rows that loops over layers write
+    inner = [without_invariants(each) for each in _inner(outer)]
+    inside = {result for op in outer.body.operations for result in op.operation.results}
+    for loop in inner:
+        layers = layer_loop(loop)
+        sources = [op.operands[0] for op in layers.slices] if layers is not None else []
+        if layers is not None and any(value in written or value not in inside for value in sources):
+            found.append(layers)
+            written |= {loop.op.results[i] for i in layers.updates}
+    require(bool(found), "no loop in it takes a row of an array of parameters in each trip: no loop over layers")
+    return step_loop(signature, [outer]), found
+
+
+def _require_plain(step: StepLoop, axis: str) -> None:
+    counts = step.counting.start == 0 and step.counting.step == 1 and step.counting.trips > 0
+    counter = ir.RankedTensorType(step.loop.body.arguments[step.counter].type).element_type
+    require(counts and str(counter) == "i32", "the loop does not count its trips from 0, in i32")
+    for op in nested(step.loop.op):
+        manual = op.name == MANUAL or is_collective(op) or is_exposed(op)
+        require(not manual, "it holds what each device does by itself", op)
+        names = [name for name in op.attributes if "shard" in name]
+        used = names_of(axis for name in names for axis in axes_in(op.attributes[name]))
+        require(axis not in used, f"`{axis}` shards a value in the loop", op)
+
+
+def _require_stages(step: StepLoop, layers: list[LayerLoop], line: Line) -> None:
+    for each in layers:
+        what = f"{each.trips} layers are no multiple of {line.stages}, the size of `{line.axis}`"
+        require(each.trips % line.stages == 0, what, each.loop.op)
+        arrays = [*(op.operands[0] for op in each.slices), *(op.operands[0] for op in each.updates.values())]
+        rows = {ir.RankedTensorType(value.type).shape[0] for value in arrays}
+        require(rows == {each.trips}, "an array has another number of rows than the loop has trips", each.loop.op)
+
+
+def _require_axis_free(step: StepLoop, layers: list[LayerLoop], axis: str) -> None:
+    """Declines where something that reaches the loop is sharded over the axis otherwise than layer by layer."""
+    trips, around = {each.trips for each in layers}, step.around
+    ops = around.ancestors(around.reads[step.number])
+    values = [value for n in (*ops, step.number) for value in around.reads[n]]
+    for value in dict.fromkeys(values):
+        sharding = sharding_of(value)
+        if sharding is None or axis not in names_of(sharding.axes):
+            continue
+        first, *others = sharding.dimensions
+        by_layer = first == (Axis(axis),) and ir.RankedTensorType(value.type).shape[0] in trips
+        free = axis not in names_of(each for axes in others for each in axes)
+        slot = next((str(slot) for slot in step.signature.arguments if slot.value == value), "a value that it reads")
+        require(by_layer and free, f"{slot} is sharded over `{axis}`, otherwise than by layers", defining_op(value))
+
+
+def _require_masks(places: Places) -> None:
+    for value in places.crossing:
+        handed = places.made_at(value) % 2 == 1 and value not in places.stacked
+        element = ir.RankedTensorType(value.type).element_type
+        known = not handed or can_mask(element)
+        require(known, f"layers make a value of {element}, which no sum over devices sends", defining_op(value))
+    for each in places.step.rows:
+        what = "rows of all layers are written for each micro-batch"
+        require(places.after(each.update.operands[1]) % 2 == 0, what, each.update)
+    for sum_ in places.step.sums:
+        for value in (value for value in sum_.terms if value in places.stacked):
+            element = ir.RankedTensorType(value.type).element_type
+            require(can_mask(element), f"a sum of {element} cannot be masked", defining_op(value))
+
+
+def _done(places: Places, line: Line) -> str:
+    count, trips = len(places.layers), places.step.counting.trips
+    loops = "loop over layers runs" if count == 1 else "loops over layers run"
+    spread = f"{line.stages} stages along `{line.axis}`"
+    return f"{count} {loops} in {trips + line.stages - 1} ticks of {spread}, {trips} micro-batches one after the other"

@@ -1,0 +1,187 @@
+"""Where the ops of a loop over micro-batches go when it is split at the loops over layers that it holds.
+
+Places are numbers, in the order in which they run: 2k is the k-th loop over micro-batches, 2k + 1 the k-th loop over
+layers, which then runs over all micro-batches by itself. What a place makes and a later one reads crosses: there is
+one of it for each micro-batch.
+
+Tests: test/passes/pipeline-layer-loop.mlir.
+"""
+
+from collections.abc import Iterable
+
+from jaxlib.mlir import ir
+
+from paropt.passes.ir.constants import scalar_of
+from paropt.passes.ir.op_table import is_annotation, is_cheap, is_cloned, is_elementwise
+from paropt.passes.outline.stages import DYNAMIC_SLICE
+from paropt.passes.pipelining.block_graph import BlockGraph, Through, free_ops
+from paropt.passes.pipelining.layer_loops import LayerLoop
+from paropt.passes.pipelining.phases import terms_of
+from paropt.passes.pipelining.step_loop import Rows, StepLoop, Sum
+from paropt.passes.support.remarks import require
+from paropt.passes.support.traversal import captured, defining_op
+
+
+class Inputs:
+    """What a loop over layers reads."""
+
+    def __init__(self, layers: LayerLoop) -> None:
+        op = layers.loop.op
+        self.starts = {
+            i: value for i, value in enumerate(op.operands) if i != layers.counter and i not in layers.updates
+        }
+        self.sources = list(dict.fromkeys(each.operands[0] for each in layers.slices))  # arrays of a row a layer
+        self.whole = [value for value in captured(op) if value not in self.sources]
+
+
+class Places:
+    """The place of each op of the body, and the values that cross. Not to be kept across a rewrite."""
+
+    def __init__(self, step: StepLoop, layers: list[LayerLoop]) -> None:
+        """Raises Declined where the loop cannot be split."""
+        self.step, self.layers, self._body = step, layers, step.body
+        self.inputs = [Inputs(each) for each in layers]
+        self._numbers = {self._body.maker[each.loop.op.results[0]]: 2 * k + 1 for k, each in enumerate(layers)}
+        apart = {n for each in step.sums for n in each.adds}
+        self._apart = apart | {self._body.maker[each.update.results[0]] for each in step.rows}
+        carried = {step.argument_of(each) for each in step.carries}
+        sources = {self._body.maker.get(value) for each in self.inputs for value in each.sources}
+        free = _free(self._body, carried) - self._apart - sources
+        self.through = Through(self._body, free)
+        self.hoisted = _invariant(step, carried) - free - self._apart - set(self._numbers)
+        self.stacked: dict[ir.Value, int] = {}  # what loops over layers write row by row, and where
+        self.place: dict[int, int] = {}
+        self._place_early()
+        self._place_late()
+        self.own: list[set[int]] = []  # of each place, the ops that something needs
+        self.crossing: dict[ir.Value, None] = {}
+        self._find_crossing()
+
+    @property
+    def count(self) -> int:
+        return 2 * len(self.layers) + 1
+
+    def after(self, value: ir.Value) -> int:
+        """The first loop over micro-batches that can read `value`; the loop over layers that writes it row by row."""
+        if value in self.stacked:
+            return self.stacked[value]
+        places = [self.place.get(self._body.maker[root], 0) for root in self.through.roots(value) if self._made(root)]
+        return max((place + place % 2 for place in places), default=0)
+
+    def made_at(self, value: ir.Value) -> int:
+        """The place that makes the crossing `value`."""
+        return self.place[self._body.maker[value]]
+
+    def terms_at(self, place: int, carry: Sum | Rows) -> list[ir.Value]:
+        """What that place adds to, or writes of, what the loop carries."""
+        return [value for value in terms_of(carry) if self.after(value) == place]
+
+    def reached(self, place: int) -> list[ir.Value]:
+        """The crossing values that the place reads, in the order of the program."""
+        return [value for value in self.crossing if value in self._frontier(place)]
+
+    def roots_at(self, place: int) -> list[ir.Value]:
+        """What the place has to make, or what its loop over layers reads."""
+        if place % 2:
+            inputs = self.inputs[place // 2]
+            return [*inputs.starts.values(), *inputs.sources, *inputs.whole, *self._scalars(place)]
+        rows = [value for each in self.step.rows if self.terms_at(place, each) for value in each.update.operands[1:]]
+        terms = [value for each in self.step.sums for value in self.terms_at(place, each)]
+        return [*terms, *rows, *(value for value in self.crossing if self.made_at(value) == place)]
+
+    def rowwise_at(self, place: int) -> list[int]:
+        """The ops that the loop over layers does to what it has written row by row."""
+        return [n for n, at in self.place.items() if at == place and n not in self._numbers]
+
+    def _made(self, value: ir.Value) -> bool:
+        return value in self._body.maker and self._body.maker[value] not in self.hoisted
+
+    def _place_early(self) -> None:
+        """Each op behind the loops over layers that it needs."""
+        for n, op in enumerate(self._body.ops):
+            if n in self.through.free or n in self.hoisted or n in self._apart:
+                continue
+            if n in self._numbers:
+                self.place[n] = self._numbers[n]
+                layers = self.layers[self.place[n] // 2]
+                self.stacked.update((op.results[i], self.place[n]) for i in layers.updates)
+                continue
+            places = {self.stacked[value] for value in self._body.reads[n] if value in self.stacked}
+            if places:
+                self._require_rowwise(n, places)
+                self.stacked[op.results[0]] = self.place[n] = places.pop()
+                continue
+            self.place[n] = max(map(self.after, self._body.reads[n]), default=0)
+
+    def _require_rowwise(self, n: int, places: set[int]) -> None:
+        op = self._body.ops[n]
+        rowwise = (is_elementwise(op) or is_annotation(op)) and len(op.results) == 1 and len(places) == 1
+        what = f"{op.name} reads the rows of all layers, of which each stage has its own"
+        require(rowwise, what, op)
+        for operand in op.operands:
+            scalar = scalar_of(operand)
+            known = operand in self.stacked or (scalar is not None and self.after(scalar) < min(places))
+            require(known, what, op)
+
+    def _scalars(self, place: int) -> list[ir.Value]:
+        operands = [value for n in self.rowwise_at(place) for value in self._body.ops[n].operands]
+        scalars = [scalar_of(value) for value in operands if value not in self.stacked]
+        return [value for value in scalars if value is not None]
+
+    def _place_late(self) -> None:
+        """What needs no loop over layers, as late as its readers let it be: less crosses."""
+        for n in sorted(self.place, reverse=True):
+            if self.place[n] == 0:
+                readers = [m for value in self._body.ops[n].results for m in self.through.readers(value)]
+                known = [self.place[m] // 2 * 2 for m in readers if m in self.place]
+                self.place[n] = min(known, default=0)
+
+    def _find_crossing(self) -> None:
+        found: list[set[int]] = []
+        self._frontiers: list[set[ir.Value]] = [set() for _ in range(self.count)]
+        for place in reversed(range(self.count)):
+            own, frontier = self._walk(place)
+            found.append(own)
+            self._frontiers[place] = frontier
+            self.crossing.update(dict.fromkeys(sorted(frontier, key=self._body.maker.__getitem__)))
+        self.own = found[::-1]
+
+    def _walk(self, place: int) -> tuple[set[int], set[ir.Value]]:
+        """The ops of the place that it needs, and what it needs of earlier ones."""
+        own, frontier, waiting = set[int](), set[ir.Value](), self.roots_at(place)
+        while waiting:
+            for root in self.through.roots(waiting.pop()):
+                if not self._made(root):
+                    continue
+                n = self._body.maker[root]
+                if self.place[n] != place:
+                    frontier.add(root)
+                elif n not in own and not place % 2:
+                    own.add(n)
+                    waiting += self._body.reads[n]
+        return own, frontier
+
+    def _frontier(self, place: int) -> set[ir.Value]:
+        return self._frontiers[place]
+
+
+def _free(body: BlockGraph, carried: set[ir.Value]) -> set[int]:
+    """The ops that each place has copies of: cheap functions of rows of the batch, and of values from outside."""
+
+    def is_free(op: ir.Operation, values: list[ir.Value], free: set[int]) -> bool:
+        if any(value in carried for value in values):
+            return False
+        cheap = is_cloned(op) or is_cheap(op) or op.name == DYNAMIC_SLICE
+        return cheap and all(value not in body.maker or body.maker[value] in free for value in values)
+
+    return free_ops(body, is_free)
+
+
+def _invariant(step: StepLoop, carried: set[ir.Value]) -> set[int]:
+    """The ops that make the same of the same values in each trip."""
+    body, changing = step.body, carried | {step.loop.body.arguments[step.counter]}
+
+    def is_invariant(op: ir.Operation, values: Iterable[ir.Value], found: set[int]) -> bool:
+        return all(body.maker[value] in found if value in body.maker else value not in changing for value in values)
+
+    return free_ops(body, is_invariant)
