@@ -9,12 +9,14 @@ from paropt.passes.ir.loops import WHILE, Loop
 from paropt.passes.ir.op_table import is_collective, is_exposed
 from paropt.passes.ir.signature import Signature, signatures
 from paropt.passes.outline.carried_arrays import without_invariants
+from paropt.passes.pipelining.block_graph import BlockGraph
 from paropt.passes.pipelining.layer_loops import LayerLoop, layer_loop
 from paropt.passes.pipelining.layer_ticks import Line, can_mask, ticks
 from paropt.passes.pipelining.loop_fission import split
 from paropt.passes.pipelining.loop_places import Places
 from paropt.passes.pipelining.step_loop import StepLoop, loops_of, step_loop
 from paropt.passes.sharding.axes import Axis, axes_in, names_of
+from paropt.passes.sharding.collectives import replica_count
 from paropt.passes.sharding.meshes import MeshAxes, axes_named, meshes_of
 from paropt.passes.sharding.shardings import sharding_of
 from paropt.passes.support.registry import register
@@ -60,6 +62,7 @@ def _line(module: ir.Operation, axis: str) -> Line:
     require(len(found) == 1, f"{len(found)} meshes of the module have an axis `{names[0]}`")
     (name, mesh), (only,) = *found, names
     line = Line(f"@{name}", mesh, only)
+    require(replica_count(module) <= 1, "the module is for several replicas")
     require(line.stages > 1, f"`{only}` has one device: there is nothing to divide")
     return line
 
@@ -72,18 +75,20 @@ def _layers(signature: Signature, loops: list[Loop]) -> tuple[StepLoop, list[Lay
     """The loop over micro-batches, and the loops over layers in it, after pass-through values are gone."""
     require(len(loops) == 1, f"{len(loops)} loops add up: the loop over micro-batches has to be the only one")
     outer = without_invariants(loops[0])
-    found = []
-    written: set[ir.Value] = set()  # rows that loops over layers write
     inner = [without_invariants(each) for each in _inner(outer)]
-    inside = {result for op in outer.body.operations for result in op.operation.results}
-    for loop in inner:
-        layers = layer_loop(loop)
-        sources = [op.operands[0] for op in layers.slices] if layers is not None else []
-        if layers is not None and any(value in written or value not in inside for value in sources):
+    body, found = BlockGraph(outer.body), list[LayerLoop]()
+    for layers in (each for each in map(layer_loop, inner) if each is not None):
+        written = {each.loop.op.results[i] for each in found for i in each.updates}
+        if any(_is_fixed(op.operands[0], outer, body) or op.operands[0] in written for op in layers.slices):
             found.append(layers)
-            written |= {loop.op.results[i] for i in layers.updates}
     require(bool(found), "no loop in it takes a row of an array of parameters in each trip: no loop over layers")
     return step_loop(signature, [outer]), found
+
+
+def _is_fixed(value: ir.Value, loop: Loop, body: BlockGraph) -> bool:
+    """Whether `value` is the same in each trip of `loop`."""
+    changing = set(loop.body.arguments)
+    return value not in changing and not any(v in changing for n in body.ancestors([value]) for v in body.reads[n])
 
 
 def _require_plain(step: StepLoop, axis: str) -> None:
@@ -100,6 +105,9 @@ def _require_plain(step: StepLoop, axis: str) -> None:
 
 def _require_stages(step: StepLoop, layers: list[LayerLoop], line: Line) -> None:
     for each in layers:
+        for op in (op for op in nested(each.loop.op) if op.name == WHILE):
+            ends = Loop(op).counting is not None
+            require(ends, "a loop in a layer might not end on values that no micro-batch has", op)
         what = f"{each.trips} layers are no multiple of {line.stages}, the size of `{line.axis}`"
         require(each.trips % line.stages == 0, what, each.loop.op)
         arrays = [*(op.operands[0] for op in each.slices), *(op.operands[0] for op in each.updates.values())]
@@ -129,9 +137,6 @@ def _require_masks(places: Places) -> None:
         element = ir.RankedTensorType(value.type).element_type
         known = not handed or can_mask(element)
         require(known, f"layers make a value of {element}, which no sum over devices sends", defining_op(value))
-    for each in places.step.rows:
-        what = "rows of all layers are written for each micro-batch"
-        require(places.after(each.update.operands[1]) % 2 == 0, what, each.update)
     for sum_ in places.step.sums:
         for value in (value for value in sum_.terms if value in places.stacked):
             element = ir.RankedTensorType(value.type).element_type

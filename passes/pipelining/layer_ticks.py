@@ -31,6 +31,7 @@ from paropt.passes.sharding.axes import Axis, spelled
 from paropt.passes.sharding.channels import NewChannels
 from paropt.passes.sharding.collectives import ADD, ALL_REDUCE
 from paropt.passes.sharding.device_dimension import Placed, Result, computed, reshaped
+from paropt.passes.sharding.explicit_ops import constrained
 from paropt.passes.sharding.meshes import Mesh
 from paropt.passes.sharding.shardings import open_sharding
 from paropt.passes.support.traversal import module_of
@@ -59,6 +60,11 @@ class Line(NamedTuple):
     def sharding(self, rank: int, dimension: int | None = None) -> ir.Attribute:
         """Sharded over the axis in that dimension only; other axes are left to Shardy."""
         return open_sharding(self.mesh_name, [(Axis(self.axis),) if d == dimension else () for d in range(rank)])
+
+    def gathered(self, rows: ir.Value) -> ir.Value:
+        """The rows with those of all layers, in dimension 1, on each device."""
+        rank = ir.RankedTensorType(rows.type).rank
+        return constrained(rows, open_sharding(self.mesh_name, [()] * rank, closed=[1]))
 
 
 def can_mask(element: ir.Type) -> bool:
@@ -90,7 +96,7 @@ class _Ticks:
         self._written = [value for value in crossing if value in self._places.stacked]
         self._handed = [value for value in crossing if value not in self._places.stacked]
         self._sums = [each for each in self._places.step.sums if self._places.terms_at(place, each)]
-        self.made = Made({}, {})
+        self.made = Made({}, {}, {})
         if crossing or self._sums:
             self._compute()
 
@@ -108,6 +114,8 @@ class _Ticks:
             lambda arguments: self._body(dict(zip(operands, arguments, strict=True))),
         )
         self.made.rows.update(zip([*self._handed, *self._written], results, strict=False))
+        for value in (value for value in self._written if self._places.is_gathered(value)):
+            self.made.gathered[value] = self._line.gathered(self.made.rows[value])
         count = len(self._handed) + len(self._written)
         self.made.carried.update(zip((each.position for each in self._sums), results[count:], strict=True))
 

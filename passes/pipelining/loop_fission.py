@@ -22,6 +22,7 @@ class Made(NamedTuple):
     """What a place leaves for later ones: rows of micro-batches, and sums so far."""
 
     rows: dict[ir.Value, ir.Value]
+    gathered: dict[ir.Value, ir.Value]  # rows that are sharded layer by layer, with all layers on each device
     carried: dict[int, ir.Value]
 
 
@@ -35,11 +36,13 @@ class State:
         self.places = places
         self.hoisted: dict[ir.Value, ir.Value] = {}
         self.rows: dict[ir.Value, ir.Value] = {}  # of crossing values
+        self.gathered: dict[ir.Value, ir.Value] = {}
         step = places.step
         self.carried = {each.position: step.loop.op.operands[each.position] for each in step.carries}
 
     def update(self, made: Made) -> None:
         self.rows.update(made.rows)
+        self.gathered.update(made.gathered)
         self.carried.update(made.carried)
 
 
@@ -70,7 +73,7 @@ def copy_free(values: dict[ir.Value, ir.Value], places: Places, own: Collection[
 
 def _micro_batches(place: int, state: State) -> Made:
     """The loop over micro-batches at `place`; none where nothing reads what it would make."""
-    places, made = state.places, Made({}, {})
+    places, made = state.places, Made({}, {}, {})
     step, roots = places.step, places.roots_at(place)
     crossing = [value for value in places.crossing if places.made_at(value) == place]
     carries = [each for each in step.carries if places.terms_at(place, each)]
@@ -82,7 +85,7 @@ def _micro_batches(place: int, state: State) -> Made:
     def fill(body: ir.Block, _: ir.Operation) -> None:
         with ir.InsertionPoint(body):
             index = values[step.loop.body.arguments[step.counter]] = body.arguments[0]
-            values.update({value: row_at(state.rows[value], index) for value in places.reached(place)})
+            values.update({value: row_at((state.rows | state.gathered)[value], index) for value in places.reached(place)})
             copy_free(values, places, places.own[place], roots)
 
     def stacked(value: ir.Value) -> Carry:

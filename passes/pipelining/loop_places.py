@@ -16,6 +16,7 @@ from paropt.passes.ir.op_table import is_annotation, is_cheap, is_cloned, is_ele
 from paropt.passes.outline.stages import DYNAMIC_SLICE
 from paropt.passes.pipelining.block_graph import BlockGraph, Through, free_ops
 from paropt.passes.pipelining.layer_loops import LayerLoop
+from paropt.passes.pipelining.op_costs import value_bytes
 from paropt.passes.pipelining.phases import terms_of
 from paropt.passes.pipelining.step_loop import Rows, StepLoop, Sum
 from paropt.passes.support.remarks import require
@@ -62,11 +63,16 @@ class Places:
         return 2 * len(self.layers) + 1
 
     def after(self, value: ir.Value) -> int:
-        """The first loop over micro-batches that can read `value`; the loop over layers that writes it row by row."""
+        """The loop over layers that writes `value` row by row; else the first over micro-batches that can read it."""
         if value in self.stacked:
             return self.stacked[value]
         places = [self.place.get(self._body.maker[root], 0) for root in self.through.roots(value) if self._made(root)]
         return max((place + place % 2 for place in places), default=0)
+
+    def _behind(self, value: ir.Value) -> int:
+        """The first loop over micro-batches that can read `value`."""
+        place = self.after(value)
+        return place + place % 2
 
     def made_at(self, value: ir.Value) -> int:
         """The place that makes the crossing `value`."""
@@ -74,11 +80,16 @@ class Places:
 
     def terms_at(self, place: int, carry: Sum | Rows) -> list[ir.Value]:
         """What that place adds to, or writes of, what the loop carries."""
-        return [value for value in terms_of(carry) if self.after(value) == place]
+        at = self._behind if isinstance(carry, Rows) else self.after
+        return [value for value in terms_of(carry) if at(value) == place]
+
+    def is_gathered(self, value: ir.Value) -> bool:
+        """Whether `value`, which layers write row by row, is read by more than layers."""
+        return value in self.stacked and any(value in each for each in self._frontiers[::2])
 
     def reached(self, place: int) -> list[ir.Value]:
         """The crossing values that the place reads, in the order of the program."""
-        return [value for value in self.crossing if value in self._frontier(place)]
+        return [value for value in self.crossing if value in self._frontiers[place]]
 
     def roots_at(self, place: int) -> list[ir.Value]:
         """What the place has to make, or what its loop over layers reads."""
@@ -103,25 +114,37 @@ class Places:
                 continue
             if n in self._numbers:
                 self.place[n] = self._numbers[n]
-                layers = self.layers[self.place[n] // 2]
-                self.stacked.update((op.results[i], self.place[n]) for i in layers.updates)
+                self._require_rows_only(self.inputs[self.place[n] // 2], op)
+                self.stacked.update((op.results[i], self.place[n]) for i in self.layers[self.place[n] // 2].updates)
                 continue
             places = {self.stacked[value] for value in self._body.reads[n] if value in self.stacked}
-            if places:
-                self._require_rowwise(n, places)
+            if self._is_rowwise(n, places):
                 self.stacked[op.results[0]] = self.place[n] = places.pop()
                 continue
-            self.place[n] = max(map(self.after, self._body.reads[n]), default=0)
+            self.place[n] = max(map(self._behind, self._body.reads[n]), default=0)
+            for value in (value for value in self._body.reads[n] if value in self.stacked):
+                self._require_small(value, op)
+        for rows in self.step.rows:
+            if rows.update.operands[1] in self.stacked:
+                self._require_small(rows.update.operands[1], rows.update)
 
-    def _require_rowwise(self, n: int, places: set[int]) -> None:
+    def _require_rows_only(self, inputs: Inputs, op: ir.Operation) -> None:
+        whole = [*inputs.starts.values(), *inputs.whole]
+        require(not any(value in self.stacked for value in whole), "it reads what other layers have written", op)
+
+    def _is_rowwise(self, n: int, places: set[int]) -> bool:
+        """Whether a stage can do op `n` to the rows of its layers."""
         op = self._body.ops[n]
-        rowwise = (is_elementwise(op) or is_annotation(op)) and len(op.results) == 1 and len(places) == 1
-        what = f"{op.name} reads the rows of all layers, of which each stage has its own"
-        require(rowwise, what, op)
-        for operand in op.operands:
-            scalar = scalar_of(operand)
-            known = operand in self.stacked or (scalar is not None and self.after(scalar) < min(places))
-            require(known, what, op)
+        if len(places) != 1 or len(op.results) != 1 or not (is_elementwise(op) or is_annotation(op)):
+            return False
+        scalars = [scalar_of(value) for value in op.operands if value not in self.stacked]
+        return all(scalar is not None and self._behind(scalar) < min(places) for scalar in scalars)
+
+    def _require_small(self, value: ir.Value, reader: ir.Operation) -> None:
+        """Rows of all layers, for `reader`, are all-gathered, where that is no more than what layers hand on."""
+        handed = sum(value_bytes(each) for each in self.inputs[self.stacked[value] // 2].starts.values())
+        what = f"{reader.name} reads {value_bytes(value)} bytes of all layers; each hands {handed} bytes on to the next"
+        require(value_bytes(value) <= handed, what, reader)
 
     def _scalars(self, place: int) -> list[ir.Value]:
         operands = [value for n in self.rowwise_at(place) for value in self._body.ops[n].operands]
@@ -160,9 +183,6 @@ class Places:
                     own.add(n)
                     waiting += self._body.reads[n]
         return own, frontier
-
-    def _frontier(self, place: int) -> set[ir.Value]:
-        return self._frontiers[place]
 
 
 def _free(body: BlockGraph, carried: set[ir.Value]) -> set[int]:
