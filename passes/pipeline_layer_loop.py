@@ -32,7 +32,74 @@ def pipeline_layer_loop(
     *,
     axis: Annotated[MeshAxes, "The mesh axis along which the layers are divided into stages."] = "stage",
 ) -> list[Remark]:
-    """Run each loop over layers as a pipeline over one axis of the mesh, in one program."""
+    """Run loops over layers as pipelines along one axis of the mesh, in one program.
+
+    Before:
+
+        %acc, %loss = while (%m < M) {
+          %x = dot %xs[%m], %embedding
+          %y, %hs = while (%i < L) { %h = dot %x, %ws[%i] ... }
+          %l, %dy = ... %y ...
+          %dx, %dws = while (%i < L) { ... %ws[L - 1 - %i], %hs[L - 1 - %i] ... }
+          return %acc + %dws, %loss + %l
+        }
+
+    After, on S devices along the axis:
+
+        %x_of = while (%m < M) { dot %xs[%m], %embedding }
+        %y_of, %hs_of = manual_computation over the axis (%ws, %x_of) {
+          while (%t < M + S - 1) {
+            %m = %t - %stage
+            %x = select %stage == 0, %x_of[%m], %received
+            %y, %hs = while (%i < L / S) { ... }
+            %received = collective_permute %y, to the next stage
+          }
+        }
+        %loss, %dy_of = while (%m < M) { ... %y_of[%m] ... }
+        %acc = manual_computation over the axis (%ws, %hs_of, %dy_of) { the same, from the last stage to the first }
+
+    The loop over micro-batches is split before and behind each loop over layers. What a part makes for a later one is
+    stacked, a row for each micro-batch. Stages hold the rows of their layers: of parameters, of what the backward loop
+    reads, and of sums of gradients. All stages work in each tick, on a micro-batch or, before their first and behind
+    their last one, on values that are masked or written once more as they were. What the last stage makes is sent to
+    all once per step, because the ops between the loops are done on all devices along the axis. Ops that are the same in
+    each trip are hoisted. The order is that of GPipe: all micro-batches forward, then all backward.
+
+    Give arrays that are stacked by layer the sharding of the axis in their first dimension: then none of their rows is
+    sent. Other axes stay with the partitioner; `grad-sync` may follow.
+
+    Legal when:
+
+    *The loop over micro-batches*
+
+    - one loop adds something up, and counts its trips from 0 in i32, a known number of times
+    - it carries sums, and arrays of which each trip writes its own row, and nothing else from trip to trip
+    - its ops have no side effects, and shapes are static
+    - it holds no collectives, and no computations of single devices
+
+    *The loops over layers*
+
+    - a loop in it takes a row of an array of parameters in each trip
+    - its trips are a multiple of the stages, and arrays have a row for each
+    - loops within a layer have known trip counts
+    - what layers hand on, and the terms of sums that they make, are floats or integers
+    - all rows of what layers write are read by other layers only row by row
+
+    *The axis*
+
+    - one mesh has the axis, with two devices or more, and there is one replica
+    - what reaches the loop is not sharded over the axis, but arrays of layers in their first dimension
+    - nothing in the loop is sharded over the axis
+
+    Worth it when:
+
+    - what other ops read of all layers is no more than what a layer hands on, because it is all-gathered
+
+    Sums keep the order of their additions, but for one whose terms are made in several parts: it is reassociated.
+
+    Sources: GPipe; the collective pipelining of GSPMD (section 3.3) and praxis' `LayerwiseShardablePipelined`, which
+    models are written for.
+    """
     return [remark for signature in signatures(module) for remark in _pipelined(module, signature, axis)]
 
 
