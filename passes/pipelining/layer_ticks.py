@@ -10,6 +10,7 @@ Tests: test/passes/pipeline-layer-loop.mlir, test/numeric/test_layer_pipeline.py
 
 from collections.abc import Callable
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -315,7 +316,7 @@ class _Ticks:
 
     def _steps(self, group: list[int]) -> list[tuple[int, int]]:
         order = group[::-1] if self._layers.backward else group
-        return list(zip(order, order[1:], strict=False))
+        return list(pairwise(order))
 
     def _channel(self) -> ir.Attribute:
         module = module_of(self._layers.loop.op)

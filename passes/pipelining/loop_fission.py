@@ -85,7 +85,9 @@ def _micro_batches(place: int, state: State) -> Made:
     def fill(body: ir.Block, _: ir.Operation) -> None:
         with ir.InsertionPoint(body):
             index = values[step.loop.body.arguments[step.counter]] = body.arguments[0]
-            values.update({value: row_at((state.rows | state.gathered)[value], index) for value in places.reached(place)})
+            values.update(
+                {value: row_at((state.rows | state.gathered)[value], index) for value in places.reached(place)}
+            )
             copy_free(values, places, places.own[place], roots)
 
     def stacked(value: ir.Value) -> Carry:
@@ -118,7 +120,7 @@ def added(places: Places, carry: Sum, last: ir.Value, terms: Mapping[ir.Value, i
     found: dict[ir.Value, ir.Value] = dict(terms) | {places.step.argument_of(carry): last}
     for n in carry.adds:
         addends = [found[value] for value in body.ops[n].operands if value in found]
-        if len(addends) == 2:  # noqa: PLR2004  an add has two operands
+        if len(addends) == 2:
             addends = [create(ADD, addends[0].type, *addends)]
         found.update(dict.fromkeys(body.ops[n].results, *addends) if addends else {})
     return found[places.step.loop.next_values.operands[carry.position]]

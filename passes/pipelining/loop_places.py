@@ -20,7 +20,7 @@ from paropt.passes.pipelining.op_costs import value_bytes
 from paropt.passes.pipelining.phases import terms_of
 from paropt.passes.pipelining.step_loop import Rows, StepLoop, Sum
 from paropt.passes.support.remarks import require
-from paropt.passes.support.traversal import captured, defining_op
+from paropt.passes.support.traversal import captured
 
 
 class Inputs:

@@ -20,11 +20,18 @@ class Program(NamedTuple):
 
 
 def program(
-    name: str, *, microbatches: int, layers: int = 4, named: bool = True, clip: float | None = 0.5, rate: float = 100.0
+    name: str,
+    *,
+    microbatches: int,
+    layers: int = 4,
+    named: bool = True,
+    clip: float | None = 0.5,
+    rate: float = 100.0,
+    parted: bool = False,
 ) -> Program:
     """`mlp`, `transformer` (layers one after the other) or `scanned` (the same, layers in a `lax.scan`).
 
-    Updates are large beside what rounding does to the state.
+    Updates are large beside what rounding does to the state. `parted`: the batch comes in micro-batches.
     """
     rng = np.random.default_rng(1)
     if name == "mlp":
@@ -35,16 +42,23 @@ def program(
     state = _transformer_state(rng, layers)
     if name == "scanned":
         state["layers"] = jax.tree.map(lambda *leaves: np.stack(leaves), *state["layers"])
-    return Program(
-        step_of(_transformer(named, scanned=name == "scanned"), microbatches, clip=clip, rate=rate), state, batch
-    )
+    if parted:
+        batch = in_parts(batch, microbatches)
+    loss = _transformer(named, scanned=name == "scanned")
+    return Program(step_of(loss, microbatches, clip=clip, rate=rate, parted=parted), state, batch)
 
 
-def step_of(loss: Loss, microbatches: int, *, clip: float | None = None, rate: float) -> Callable[..., Any]:
+def in_parts(batch: Any, microbatches: int) -> Any:
+    return jax.tree.map(lambda leaf: leaf.reshape(microbatches, -1, *leaf.shape[1:]), batch)
+
+
+def step_of(
+    loss: Loss, microbatches: int, *, clip: float | None = None, rate: float, parted: bool = False
+) -> Callable[..., Any]:
     """Plain gradient descent, clipped by the global norm."""
 
     def step(state: Any, batch: Any) -> Any:
-        parts = jax.tree.map(lambda leaf: leaf.reshape(microbatches, -1, *leaf.shape[1:]), batch)
+        parts = batch if parted else in_parts(batch, microbatches)
 
         def trip(carry: Any, part: Any) -> Any:
             value, gradient = jax.value_and_grad(loss)(state, part)

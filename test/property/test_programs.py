@@ -198,6 +198,7 @@ ELSEWHERE = (
     "cut-stages",
     "hoist-gathers",
     "outline-stages",
+    "pipeline-layer-loop",
     "split-layer-loop",
     "split-mesh-axis",
     "split-microbatches",

@@ -1,0 +1,129 @@
+"""Scans over layers as pipelines in one program: the results of the step, and no more sent than activations."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from programs.layered_steps import Program, in_parts, program, step_of
+from unit.clusters import available
+
+import paropt
+from paropt.audit import audit
+from paropt.clusters.targets import get
+from paropt.hlo.census import Collective
+
+PASSES = "pipeline-layer-loop{axis=stage}"
+GRIDS = {"4x2": (4, 2), "2x4": (2, 4)}
+WIDTH, LAYERS, MICROBATCHES = 8, 8, 4
+
+
+def mesh(grid: str, devices: Any = None) -> Mesh:
+    return Mesh(np.array(devices or jax.devices()).reshape(GRIDS[grid]), ("stage", "data"))
+
+
+def shardings(made: Program, on: Mesh) -> tuple[Any, Any]:
+    """Of the state, and of the batch: layers along `stage`, examples along `data`."""
+
+    def of_state(path: Any, _: Any) -> NamedSharding:
+        return NamedSharding(on, PartitionSpec("stage") if "layers" in str(path) else PartitionSpec())
+
+    examples = NamedSharding(on, PartitionSpec(None, "data"))
+    return jax.tree_util.tree_map_with_path(of_state, made.state), jax.tree.map(lambda _: examples, made.batch)
+
+
+def jitted(made: Program, on: Mesh, passes: str | None = PASSES) -> Any:
+    state, batch = shardings(made, on)
+    options = {"in_shardings": (state, batch), "out_shardings": (state, NamedSharding(on, PartitionSpec()))}
+    return paropt.jit(made.step, passes=passes, **options) if passes else jax.jit(made.step, **options)
+
+
+def results(step: Callable[..., Any], made: Program) -> list[np.ndarray]:
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(step(made.state, made.batch))]
+
+
+def layered(kind: str) -> Program:
+    """A step on whole numbers, in which no sum is rounded. `kind` is what the layers do besides their product."""
+    rng = np.random.default_rng(7)
+
+    def loss(state: Any, part: Any) -> jax.Array:
+        x, target = part
+
+        def layer(h: jax.Array, given: Any) -> Any:
+            weights, number = given
+            h = jax.nn.relu(h @ weights["w"] + weights["b"])
+            if kind == "numbered":
+                h = jnp.where(number % 2 == 0, h, -h)
+            if kind == "shared":
+                h = h + state["shared"]
+            return h, jnp.max(h) if kind == "written" else None
+
+        form = jax.checkpoint(layer) if kind == "remat" else layer
+        h, written = jax.lax.scan(form, x @ state["embedding"], (state["layers"], jnp.arange(LAYERS)))
+        if kind == "decoder":
+            h, _ = jax.lax.scan(lambda g, w: (jax.nn.relu(g @ w) - h, None), h, state["decoder_layers"])
+        value = jnp.sum((h @ state["embedding"].T) * target)
+        return value + written.sum() if kind == "written" else value
+
+    def whole(*shape: int) -> np.ndarray:
+        return rng.choice(np.array([-1, 0, 0, 0, 0, 1], np.float32), shape)
+
+    layers = {"w": whole(LAYERS, WIDTH, WIDTH), "b": whole(LAYERS, WIDTH)}
+    state = {"embedding": whole(WIDTH, WIDTH), "layers": layers, "shared": whole(WIDTH)}
+    state["decoder_layers"] = whole(4, WIDTH, WIDTH)
+    batch = in_parts((whole(32, WIDTH), whole(32, WIDTH)), MICROBATCHES)
+    return Program(step_of(loss, MICROBATCHES, rate=1.0, parted=True), state, batch)
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize("kind", ["plain", "remat", "numbered", "shared", "written", "decoder"])
+def test_whole_numbers_are_equal(kind: str, grid: str) -> None:
+    made = layered(kind)
+    step = jitted(made, mesh(grid))
+    got, want = results(step, made), results(jax.jit(made.step), made)
+    decided = paropt.remarks(step.lower(made.state, made.batch))
+    assert [remark.applied for remark in decided if remark.pass_name == "pipeline-layer-loop"] == [True]
+    assert max(np.abs(one).max() for one in want) > 10, "nothing has moved"
+    for one, other in zip(want, got, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+def test_a_transformer_is_the_step(grid: str) -> None:
+    """Beside the same step on the same mesh, without the pass: other shardings round otherwise."""
+    made = program("scanned", microbatches=MICROBATCHES, layers=LAYERS, parted=True)
+    old = [np.asarray(leaf) for leaf in jax.tree.leaves(made.state)]
+    want, got = results(jitted(made, mesh(grid), None), made), results(jitted(made, mesh(grid)), made)
+    largest = max(np.abs(new - leaf).max() for new, leaf in zip(want, old, strict=False))
+    assert largest > 1
+    for one, other in zip(want, got, strict=True):
+        np.testing.assert_allclose(other, one, rtol=0, atol=1e-6 * largest)
+
+
+def collectives(target: str, grid: str) -> list[Collective]:
+    made = program("scanned", microbatches=MICROBATCHES, layers=LAYERS, parted=True)
+    shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), (made.state, made.batch))
+    step = jitted(made, mesh(grid, get(target).devices), None)
+    report = audit(step, *shapes, passes=PASSES, targets=[target])
+    return list(report[target].after.collectives)
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize("target", ["cpu:8", "tpu:v5e:2x4", "gpu:h100:1x1x8"])
+def test_stages_send_activations(target: str, grid: str) -> None:
+    """One collective_permute per tick and direction; what ends a pipeline goes to all once; no array of layers does."""
+    available(target)
+    stages, data = GRIDS[grid]
+    found = collectives(target, grid)
+    activation = 8 * 8 * 16 * 4 // data  # examples, tokens and features of a micro-batch, in f32
+    sent = [each for each in found if each.kind == "collective-permute"]
+    assert [(each.payload, each.executions, each.axes) for each in sent] == [
+        (activation, MICROBATCHES + stages - 1, ("stage",))
+    ] * 2
+    along = [each for each in found if "stage" in each.axes and each.kind != "collective-permute"]
+    assert all(each.kind == "all-reduce" and not each.loops for each in along)
+    assert sum(each.payload for each in along) <= 2 * MICROBATCHES * activation + 256  # and the norm of all gradients
+    assert not [each for each in found if each.kind in ("all-gather", "all-to-all")]
