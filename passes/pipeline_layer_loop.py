@@ -8,12 +8,13 @@ from paropt.passes.ir.control_flow import MANUAL
 from paropt.passes.ir.loops import WHILE, Loop
 from paropt.passes.ir.op_table import is_collective, is_exposed
 from paropt.passes.ir.signature import Signature, signatures
-from paropt.passes.outline.carried_arrays import without_invariants
+from paropt.passes.outline.carried_arrays import counter_known, without_invariants
 from paropt.passes.pipelining.block_graph import BlockGraph
 from paropt.passes.pipelining.layer_loops import LayerLoop, layer_loop
-from paropt.passes.pipelining.layer_ticks import Line, can_mask, ticks
+from paropt.passes.pipelining.layer_ticks import ticks
 from paropt.passes.pipelining.loop_fission import split
 from paropt.passes.pipelining.loop_places import Places
+from paropt.passes.pipelining.stage_line import Line, can_mask
 from paropt.passes.pipelining.step_loop import StepLoop, loops_of, step_loop
 from paropt.passes.sharding.axes import Axis, axes_in, names_of
 from paropt.passes.sharding.collectives import replica_count
@@ -128,7 +129,7 @@ def _line(module: ir.Operation, axis: str) -> Line:
     found = [(name, mesh) for name, mesh in meshes_of(module).items() if names[0] in mesh.names]
     require(len(found) == 1, f"{len(found)} meshes of the module have an axis `{names[0]}`")
     (name, mesh), (only,) = *found, names
-    line = Line(f"@{name}", mesh, only)
+    line = Line(module, f"@{name}", mesh, only)
     require(replica_count(module) <= 1, "the module is for several replicas")
     require(line.stages > 1, f"`{only}` has one device: there is nothing to divide")
     return line
@@ -145,6 +146,7 @@ def _layers(signature: Signature, loops: list[Loop]) -> tuple[StepLoop, list[Lay
     inner = [without_invariants(each) for each in _inner(outer)]
     body, found = BlockGraph(outer.body), list[LayerLoop]()
     for layers in (each for each in map(layer_loop, inner) if each is not None):
+        counter_known(layers.loop, layers.counter, layers.trips)
         written = {each.loop.op.results[i] for each in found for i in each.updates}
         if any(_is_fixed(op.operands[0], outer, body) or op.operands[0] in written for op in layers.slices):
             found.append(layers)

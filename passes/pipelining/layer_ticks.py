@@ -9,75 +9,25 @@ Tests: test/passes/pipeline-layer-loop.mlir, test/numeric/test_layer_pipeline.py
 """
 
 from collections.abc import Callable
-from functools import cached_property
-from itertools import pairwise
-from typing import NamedTuple
 
-import numpy as np
 from jaxlib.mlir import ir
-from jaxlib.mlir.dialects import stablehlo
 
 from paropt.passes.ir.constants import is_constant, scalar_of
 from paropt.passes.ir.induction_variable import constant, create
-from paropt.passes.ir.types import is_float, is_number
 from paropt.passes.outline.stages import reads_of
 from paropt.passes.pipelining.layer_loops import LayerLoop, PartialLoop, copied, minus
 from paropt.passes.pipelining.loop_fission import Made, State, added, copy_free
 from paropt.passes.pipelining.loop_places import Inputs, Places
 from paropt.passes.pipelining.micro_batch_rows import row_at, rows_type, with_row, zeros
+from paropt.passes.pipelining.stage_line import Line, neutral_element
 from paropt.passes.pipelining.step_loop import Sum
 from paropt.passes.rewrite.counted_loop import Carry, counted_loop, counter_carry
 from paropt.passes.rewrite.residual_split import neutral
-from paropt.passes.sharding.axes import Axis, spelled
-from paropt.passes.sharding.channels import NewChannels
-from paropt.passes.sharding.collectives import ADD, ALL_REDUCE
+from paropt.passes.sharding.collectives import ADD
 from paropt.passes.sharding.device_dimension import Placed, Result, computed, reshaped
-from paropt.passes.sharding.explicit_ops import constrained
-from paropt.passes.sharding.meshes import Mesh
-from paropt.passes.sharding.shardings import open_sharding
-from paropt.passes.support.traversal import module_of
+from paropt.passes.support.traversal import op_of
 
 _SELECT, _SIGNED = "stablehlo.select", "SIGNED"
-
-
-class Line(NamedTuple):
-    """The devices along an axis."""
-
-    mesh_name: str  # `@mesh`
-    mesh: Mesh
-    axis: str
-
-    @property
-    def stages(self) -> int:
-        return dict(self.mesh.axes)[self.axis]
-
-    @property
-    def groups(self) -> np.ndarray:
-        """The devices that differ only in `axis`, in its order: one row a group."""
-        groups = self.mesh.groups([self.axis])
-        assert groups is not None, "the pass asks first"
-        return np.array(groups)
-
-    def sharding(self, rank: int, dimension: int | None = None) -> ir.Attribute:
-        """Sharded over the axis in that dimension only; other axes are left to Shardy."""
-        return open_sharding(self.mesh_name, [(Axis(self.axis),) if d == dimension else () for d in range(rank)])
-
-    def gathered(self, rows: ir.Value) -> ir.Value:
-        """The rows with those of all layers, in dimension 1, on each device."""
-        rank = ir.RankedTensorType(rows.type).rank
-        return constrained(rows, open_sharding(self.mesh_name, [()] * rank, closed=[1]))
-
-
-def can_mask(element: ir.Type) -> bool:
-    """Whether `neutral_element` has a number that an addition leaves all others as they are."""
-    return is_number(element) and not isinstance(element, ir.ComplexType)
-
-
-def neutral_element(tensor: ir.RankedTensorType) -> ir.Value:
-    """Of a sum: minus zero for floats, because zero added to minus zero is zero."""
-    element = tensor.element_type
-    number = ir.FloatAttr.get(element, -0.0) if is_float(element) else ir.IntegerAttr.get(element, 0)
-    return constant(tensor, number)
 
 
 def ticks(line: Line) -> Callable[[int, State], Made]:
@@ -97,6 +47,7 @@ class _Ticks:
         self._written = [value for value in crossing if value in self._places.stacked]
         self._handed = [value for value in crossing if value not in self._places.stacked]
         self._sums = [each for each in self._places.step.sums if self._places.terms_at(place, each)]
+        self._roots = self._places.whole_at(place)
         self.made = Made({}, {}, {})
         if crossing or self._sums:
             self._compute()
@@ -111,7 +62,7 @@ class _Ticks:
             placed,
             [local for _, local in operands.values()],
             [*handed, *written, *sums],
-            ir.Attribute.parse(f"#sdy<manual_axes{spelled([Axis(self._line.axis)])}>"),
+            self._line.manual_axes,
             lambda arguments: self._body(dict(zip(operands, arguments, strict=True))),
         )
         self.made.rows.update(zip([*self._handed, *self._written], results, strict=False))
@@ -142,8 +93,8 @@ class _Ticks:
         for value in self._inputs.sources:
             crosses = value in rows
             give("source", value, rows[value] if crosses else self._outer(value), 1 if crosses else 0)
-        for value in self._places.reached(self._place):
-            if value not in self._inputs.sources:
+        for value in self._places.through.merged(self._roots):
+            if value in rows:
                 give("row", value, rows[value], None)
         for value in self._read_whole():
             give("whole", value, self._outer(value), None)
@@ -153,11 +104,6 @@ class _Ticks:
 
     def _outer(self, value: ir.Value) -> ir.Value:
         return self._state.hoisted.get(value, value)
-
-    @cached_property
-    def _roots(self) -> list[ir.Value]:
-        sources = self._inputs.sources
-        return [value for value in self._places.roots_at(self._place) if value not in sources]
 
     def _read_whole(self) -> list[ir.Value]:
         """The values from outside, but constants, that are read as they are."""
@@ -189,7 +135,7 @@ class _Ticks:
         carries = [counter_carry(), *self._carries(results)]
         counted_loop(carries, self._micro_batches + last, self._fill)
         is_last = _compare("EQ", self._stage_place, last)
-        handed = [self._from_last(results[value], is_last) for value in self._handed]
+        handed = [self._line.from_last(results[value], is_last) for value in self._handed]
         sums = [results[self._places.step.argument_of(each)] for each in self._sums]
         return [*handed, *(results[value] for value in self._written), *sums]
 
@@ -303,47 +249,8 @@ class _Ticks:
     def _hand_on(self, position: int) -> ir.Value:
         """What the next tick has: that of the stage before, or again the last micro-batch's."""
         result = self._new[self._layers.loop.op.results[position]]
-        pairs = [pair for group in self._line.groups for pair in self._steps(group.tolist())]
-        rows = ir.RankedTensorType.get([len(pairs), 2], ir.IntegerType.get_signless(64))
-        sent = create(
-            "stablehlo.collective_permute",
-            result.type,
-            result,
-            source_target_pairs=ir.DenseElementsAttr.get(np.array(pairs, np.int64), type=rows),
-            channel_handle=self._channel(),
-        )
+        sent = self._line.handed_on(result, backward=self._layers.backward)
         return create(_SELECT, sent.type, self._is_done, self._taken[position], sent)
-
-    def _steps(self, group: list[int]) -> list[tuple[int, int]]:
-        order = group[::-1] if self._layers.backward else group
-        return list(pairwise(order))
-
-    def _channel(self) -> ir.Attribute:
-        module = module_of(self._layers.loop.op)
-        return stablehlo.ChannelHandle.get(NewChannels(module).next(), 1, module.context)
-
-    def _from_last(self, rows: ir.Value, is_last: ir.Value) -> ir.Value:
-        """The rows of the last stage, for all: the others add nothing."""
-        tensor = ir.RankedTensorType(rows.type)
-        masked = create(_SELECT, tensor, is_last, rows, neutral_element(tensor))
-        groups = self._line.groups
-        kind = ir.RankedTensorType.get(list(groups.shape), ir.IntegerType.get_signless(64))
-        op = ir.Operation.create(
-            ALL_REDUCE,
-            results=[tensor],
-            operands=[masked],
-            attributes={
-                "replica_groups": ir.DenseElementsAttr.get(groups.astype(np.int64), type=kind),
-                "channel_handle": self._channel(),
-                "use_global_device_ids": ir.UnitAttr.get(),
-            },
-            regions=1,
-        )
-        scalar = ir.RankedTensorType.get([], tensor.element_type)
-        block = op.regions[0].blocks.append(scalar, scalar)
-        with ir.InsertionPoint(block):
-            ir.Operation.create("stablehlo.return", operands=[create(ADD, scalar, *block.arguments)])
-        return op.results[0]
 
 
 def _spread(value: ir.Value, tensor: ir.RankedTensorType, values: dict[ir.Value, ir.Value]) -> ir.Value:
@@ -352,7 +259,7 @@ def _spread(value: ir.Value, tensor: ir.RankedTensorType, values: dict[ir.Value,
     assert scalar is not None, "asked when it was placed"
     kind = ir.RankedTensorType(scalar.type)
     if kind.rank:  # a constant of one number
-        number = ir.DenseElementsAttr(scalar.owner.operation.attributes["value"]).get_splat_value()
+        number = ir.DenseElementsAttr(op_of(scalar).attributes["value"]).get_splat_value()
         return constant(ir.RankedTensorType.get(tensor.shape, kind.element_type), number)
     nowhere = ir.DenseI64ArrayAttr.get([])
     wide = ir.RankedTensorType.get(tensor.shape, kind.element_type)
@@ -361,7 +268,7 @@ def _spread(value: ir.Value, tensor: ir.RankedTensorType, values: dict[ir.Value,
 
 def _copy_constant(value: ir.Value, values: dict[ir.Value, ir.Value]) -> None:
     """A constant, and the copies, reshapes and conversions that make `value` of it."""
-    op = value.owner.operation
+    op = op_of(value)
     for operand in op.operands:
         if operand not in values:
             _copy_constant(operand, values)

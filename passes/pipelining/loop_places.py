@@ -91,11 +91,15 @@ class Places:
         """The crossing values that the place reads, in the order of the program."""
         return [value for value in self.crossing if value in self._frontiers[place]]
 
+    def whole_at(self, place: int) -> list[ir.Value]:
+        """What a loop over layers reads otherwise than a row a layer."""
+        inputs = self.inputs[place // 2]
+        return [*inputs.starts.values(), *inputs.whole, *self._scalars(place)]
+
     def roots_at(self, place: int) -> list[ir.Value]:
         """What the place has to make, or what its loop over layers reads."""
         if place % 2:
-            inputs = self.inputs[place // 2]
-            return [*inputs.starts.values(), *inputs.sources, *inputs.whole, *self._scalars(place)]
+            return [*self.whole_at(place), *self.inputs[place // 2].sources]
         rows = [value for each in self.step.rows if self.terms_at(place, each) for value in each.update.operands[1:]]
         terms = [value for each in self.step.sums for value in self.terms_at(place, each)]
         return [*terms, *rows, *(value for value in self.crossing if self.made_at(value) == place)]
