@@ -45,10 +45,10 @@ def pipeline_layer_loop(
           return %acc + %dws, %loss + %l
         }
 
-    After, on S devices along the axis:
+    After:
 
         %x_of = while (%m < M) { dot %xs[%m], %embedding }
-        %y_of, %hs_of = manual_computation over the axis (%ws, %x_of) {
+        %y_of, %hs_of = manual_computation over the axis, of S devices (%ws, %x_of) {
           while (%t < M + S - 1) {
             %m = %t - %stage
             %x = select %stage == 0, %x_of[%m], %received

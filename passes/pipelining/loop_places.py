@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from jaxlib.mlir import ir
 
+from paropt.passes.dataflow.engine import depth_first, exhaust
 from paropt.passes.ir.constants import scalar_of
 from paropt.passes.ir.op_table import is_annotation, is_cheap, is_cloned, is_elementwise
 from paropt.passes.outline.stages import DYNAMIC_SLICE
@@ -50,6 +51,7 @@ class Places:
         free = _free(self._body, carried) - self._apart - sources
         self.through = Through(self._body, free)
         self.hoisted = _invariant(step, carried) - free - self._apart - set(self._numbers)
+        self._elsewhere = self.hoisted | {-1}
         self.stacked: dict[ir.Value, int] = {}  # what loops over layers write row by row, and where
         self.place: dict[int, int] = {}
         self._place_early()
@@ -66,7 +68,7 @@ class Places:
         """The loop over layers that writes `value` row by row; else the first over micro-batches that can read it."""
         if value in self.stacked:
             return self.stacked[value]
-        places = [self.place.get(self._body.maker[root], 0) for root in self.through.roots(value) if self._made(root)]
+        places = [self.place.get(self._body.maker[root], 0) for root in self._roots([value])]
         return max((place + place % 2 for place in places), default=0)
 
     def _behind(self, value: ir.Value) -> int:
@@ -108,8 +110,10 @@ class Places:
         """The ops that the loop over layers does to what it has written row by row."""
         return [n for n, at in self.place.items() if at == place and n not in self._numbers]
 
-    def _made(self, value: ir.Value) -> bool:
-        return value in self._body.maker and self._body.maker[value] not in self.hoisted
+    def _roots(self, values: Iterable[ir.Value]) -> list[ir.Value]:
+        """What free ops make `values` of, but values from outside and what is hoisted."""
+        maker = self._body.maker
+        return [root for root in self.through.merged(values) if maker.get(root, -1) not in self._elsewhere]
 
     def _place_early(self) -> None:
         """Each op behind the loops over layers that it needs."""
@@ -175,17 +179,17 @@ class Places:
 
     def _walk(self, place: int) -> tuple[set[int], set[ir.Value]]:
         """The ops of the place that it needs, and what it needs of earlier ones."""
-        own, frontier, waiting = set[int](), set[ir.Value](), self.roots_at(place)
-        while waiting:
-            for root in self.through.roots(waiting.pop()):
-                if not self._made(root):
-                    continue
-                n = self._body.maker[root]
-                if self.place[n] != place:
-                    frontier.add(root)
-                elif n not in own and not place % 2:
-                    own.add(n)
-                    waiting += self._body.reads[n]
+        own, frontier = set[int](), set[ir.Value]()
+
+        def made_of(value: ir.Value) -> list[ir.Value]:
+            n = self._body.maker[value]
+            if self.place[n] != place or place % 2:
+                frontier.add(value)
+                return []
+            own.add(n)
+            return self._roots(self._body.reads[n])
+
+        exhaust(depth_first(self._roots(self.roots_at(place)), made_of))
         return own, frontier
 
 
