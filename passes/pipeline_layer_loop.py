@@ -25,6 +25,7 @@ from paropt.passes.support.remarks import Declined, Remark, applied, missed, req
 from paropt.passes.support.traversal import defining_op, nested, ops_of
 
 NAME = "pipeline-layer-loop"
+_UNREDUCED = "unreduced={"  # XLA aborts at a sharding that has unreduced axes and is inside a manual computation
 
 
 @register(inlines=True)
@@ -67,7 +68,9 @@ def pipeline_layer_loop(
     in each trip are hoisted. The order is that of GPipe: all micro-batches forward, then all backward.
 
     Give arrays that are stacked by layer the sharding of the axis in their first dimension: then none of their rows is
-    sent. Other axes stay with the partitioner; `grad-sync` may follow.
+    sent. Other axes stay with the partitioner. `grad-sync` has to follow, because XLA leaves no value unreduced in a
+    computation with manual axes: it sinks the sums of other ops, and those of layers are reduced over other axes in
+    each tick.
 
     Legal when:
 
@@ -90,7 +93,7 @@ def pipeline_layer_loop(
 
     - one mesh has the axis, with two devices or more, and there is one replica
     - what reaches the loop is not sharded over the axis, but arrays of layers in their first dimension
-    - nothing in the loop is sharded over the axis
+    - nothing in the loop is sharded over the axis, or left unreduced
 
     Worth it when:
 
@@ -170,6 +173,8 @@ def _require_plain(step: StepLoop, axis: str) -> None:
         names = [name for name in op.attributes if "shard" in name]
         used = names_of(axis for name in names for axis in axes_in(op.attributes[name]))
         require(axis not in used, f"`{axis}` shards a value in the loop", op)
+        unreduced = any(_UNREDUCED in str(op.attributes[name]) for name in names)
+        require(not unreduced, "a value in the loop is left unreduced: do that after this pass", op)
 
 
 def _require_stages(step: StepLoop, layers: list[LayerLoop], line: Line) -> None:
