@@ -195,7 +195,7 @@ class _Predictor:
 
     def _others(self) -> Iterator[Reduced]:
         for op in ops_of(self._module, *_EXPLICIT):
-            yield from (self._over_groups(op, self._part_of(op, value)) for value in op.operands)
+            yield from (self._over_groups(op, self._shard_of(op, i)) for i in range(len(op.operands)))
         for op in ops_of(self._module, *_COMMUNICATE):
             if not is_manual(op):
                 yield from self._added(op)
@@ -308,6 +308,21 @@ class _Predictor:
         """A reduction of `value` or of a part of it, over any devices."""
         tensor = tensor_of(value)
         return Reduced(1, prod(tensor.shape) if tensor is not None else sys.maxsize, _ANY_GROUP, *self._place(op))
+
+    def _shard_of(self, op: ir.Operation, number: int) -> Reduced:
+        """What the collective `op` reduces of an operand; after loops, of an all_reduce, what each device has of it.
+
+        Where axes are left to the partitioner, that is less than all. A range would have room for what else the module
+        asks for, which XLA may concatenate with it.
+        """
+        part = self._part_of(op, op.operands[number])
+        if op.name != ALL_REDUCE or part.in_loop or not is_manual(op):
+            return part
+        sharding = self._propagated.sharding_of(op.results[number])
+        if sharding is None or not sharding.axes:
+            return part
+        elements = self._elements(op.results[number], sharding)
+        return part._replace(fewest=elements, most=elements)
 
     def _over_groups(self, op: ir.Operation, part: Reduced) -> Reduced:
         """`part` over the devices that the collective `op` lists. XLA concatenates arrays that are over the same ones.
