@@ -2,7 +2,7 @@
 
 from unit.test_verification import DATA, MODEL, STEP, SUM, module, reduction
 
-from paropt.verify.verification import mismatches, prediction
+from paropt.verify.verification import Reduced, mismatches, prediction
 
 TWO_STEPS = """
   %m = sdy.manual_computation(%s) in_shardings=[<@mesh, [{}, {}]>] out_shardings=[<@mesh, [{"model"}, {}]>] manual_axes={"data", "model"} (%v: tensor<8x8xf32>) {
@@ -34,3 +34,27 @@ def test_concatenated_with_a_second_step() -> None:
     lost = ["a reduction of 64 elements over 4 devices is missing, one of 1"]
     assert mismatches(predicted, [first, reduction(128)]) == lost
     assert mismatches(predicted, [first, reduction(192, group=2), reduction(128)]) == lost
+
+
+PARTLY_MANUAL = """
+  %m = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"data"}, {"model"}]>] out_shardings=[<@mesh, [{}, {"model"}]>] manual_axes={"data"} (%p: tensor<4x8xf32>) {
+    %q = "stablehlo.all_reduce"(%p) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 2, 4, 6], [1, 3, 5, 7]]> : tensor<2x4xi64>, use_global_device_ids}> ({
+    ^bb0(%one: tensor<f32>, %other: tensor<f32>):
+      %added = stablehlo.add %one, %other : tensor<f32>
+      stablehlo.return %added : tensor<f32>
+    }) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    sdy.return %q : tensor<4x8xf32>
+  } : (tensor<16x8xf32>) -> tensor<4x8xf32>
+  return %s, %m : tensor<8x8xf32>, tensor<4x8xf32>
+"""
+
+
+def test_concatenated_with_a_collective_of_the_module() -> None:
+    """What each device has of it, where one axis is left to the partitioner, is known: 16 elements of 32."""
+    text = STEP.replace("  return %s : tensor<8x8xf32>\n", PARTLY_MANUAL[1:])
+    text = text.replace("-> tensor<8x8xf32> {", "-> (tensor<8x8xf32>, tensor<4x8xf32>) {", 1)
+    predicted = prediction(module(text).operation)
+    assert Reduced(16, 16, 4, False, 1.0, DATA) in predicted.others
+    assert mismatches(predicted, [reduction(16), SUM]) == []
+    assert mismatches(predicted, [reduction(16 + 64)]) == []
+    assert mismatches(predicted, [reduction(16)]) == ["a reduction of 64 elements over 4 devices is missing, one of 1"]
