@@ -9,6 +9,7 @@ from math import prod
 
 from paropt.passes.state.rule_presets import PRESETS
 
+PROPOSED = "ilp"  # the name of what a linear program proposes
 ALONE = ""  # the policy of XLA: no pass moves a reduction
 DEFAULT_POLICY = "keep-shards"
 
@@ -52,6 +53,11 @@ class Candidate:
 
     def __str__(self) -> str:
         return f"{self.name}, {self.mesh}, {f'policy={self.policy}' if self.policy else 'XLA alone'}"
+
+    @property
+    def is_proposed(self) -> bool:
+        """By a linear program: of candidates that are equal in all, one that people know is preferred."""
+        return self.name == PROPOSED
 
     def passes(self, rules_file: str) -> str:
         """The pipeline that applies it, with the rules in a file."""

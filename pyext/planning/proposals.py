@@ -16,12 +16,11 @@ from paropt.costs.clusters import Cluster
 from paropt.modules.module_io import bytecode_of
 from paropt.passes.state.argument_roles import plain_path
 from paropt.passes.support.pipeline import Pipeline
-from paropt.planning.candidates import DEFAULT_POLICY, Candidate, Mesh, factored
+from paropt.planning.candidates import DEFAULT_POLICY, PROPOSED, Candidate, Mesh, factored
 from paropt.planning.equal_layers import shared
 from paropt.planning.ilp import InfeasibleError, Plan, Rates, best
 from paropt.planning.strategies import WHOLE, Choices, Held, Move, choices_in
 
-NAME = "ilp"
 _SECONDS = 10.0  # for each program
 _FEW = 4  # are compiled
 # The model shards what is whole for nothing, where XLA computes it whole: examples that are not over an axis are
@@ -96,7 +95,7 @@ def _candidates(choices: Choices, plan: Plan, mesh: Mesh) -> tuple[Candidate, ..
     if "shard = " not in rules:
         return ()
     policies = (DEFAULT_POLICY, "once") if "gather = " in rules else (DEFAULT_POLICY,)
-    return tuple(Candidate(NAME, mesh, rules, policy) for policy in policies)
+    return tuple(Candidate(PROPOSED, mesh, rules, policy) for policy in policies)
 
 
 def rates_of(cluster: Cluster, mesh: Mesh) -> Rates:

@@ -1,4 +1,8 @@
-"""The ranking of judged candidates, as a table: the best first, and of each other one why it lost."""
+"""The ranking of judged candidates, as a table: the best first, and of each other one why it lost.
+
+Times are estimated: a difference of TOLERANCE means nothing. Bytes and memory are those of the executable. So of the
+candidates whose time is that near the shortest, the one that sends least is the best, then the one that takes least.
+"""
 
 from collections.abc import Sequence
 
@@ -6,18 +10,40 @@ from paropt.base.wording import seconds_text, size_text
 from paropt.hlo.traffic import traffic
 from paropt.planning.search import Judged
 
+TOLERANCE = 0.02  # of the shortest estimated time
+
 
 def ranked(found: Sequence[Judged], budget: int | None) -> list[Judged]:
-    """Those that fit, by estimated time, then bytes sent, then memory; those that do not by memory; then the others."""
+    """Those that fit and are about as fast as the fastest by bytes sent, memory, templates before proposals, time; the
+    others that fit by time; those that do not fit by memory; those without an executable.
+    """
+    fastest = _fastest(found, budget)
 
-    def key(judged: Judged) -> tuple[int, float, float, float]:
+    def key(judged: Judged) -> tuple[float, ...]:
         if judged.audit is None:
-            return 2, 0, 0, 0
+            return (3,)
         if not fits(judged, budget):
-            return 1, judged.peak_memory, judged.seconds, 0
-        return 0, judged.seconds, traffic(judged.audit.collectives).known, judged.peak_memory
+            return 2, judged.peak_memory, judged.seconds
+        if fastest is None or not _about_as_fast(judged, fastest):
+            return 1, judged.seconds, sent(judged), judged.peak_memory, judged.candidate.is_proposed
+        return 0, sent(judged), judged.peak_memory, judged.candidate.is_proposed, judged.seconds
 
     return sorted(found, key=key)
+
+
+def _fastest(found: Sequence[Judged], budget: int | None) -> Judged | None:
+    """Of those that fit."""
+    return min((judged for judged in found if fits(judged, budget)), key=lambda judged: judged.seconds, default=None)
+
+
+def _about_as_fast(judged: Judged, fastest: Judged) -> bool:
+    return judged.seconds <= fastest.seconds * (1 + TOLERANCE)
+
+
+def sent(judged: Judged) -> float:
+    """Bytes on the wire per device and step, of an executable."""
+    assert judged.audit is not None
+    return traffic(judged.audit.collectives).known
 
 
 def fits(judged: Judged, budget: int | None) -> bool:
@@ -27,37 +53,47 @@ def fits(judged: Judged, budget: int | None) -> bool:
 def table(found: Sequence[Judged], budget: int | None) -> str:
     """A line for each candidate of the ranking `found`."""
     titles = ("template", "mesh", "policy", "sent", "peak memory", "compute", "communication", "hidden", "step", "")
-    rows = [titles, *(_row(judged, found[0], budget) for judged in found)]
+    fastest = _fastest(found, budget)
+    rows = [titles, *(_row(judged, found[0], fastest, budget) for judged in found)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(titles))]
     lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
     return "\n".join(lines)
 
 
-def _row(judged: Judged, best: Judged, budget: int | None) -> tuple[str, ...]:
+def _row(judged: Judged, best: Judged, fastest: Judged | None, budget: int | None) -> tuple[str, ...]:
     candidate = judged.candidate
     head = (candidate.name, str(candidate.mesh), candidate.policy or "XLA alone")
     if judged.audit is None or judged.audit.estimate is None:
         return (*head, *["-"] * 6, judged.problem)
     time = judged.audit.estimate
-    cells = [size_text(traffic(judged.audit.collectives).known), size_text(judged.peak_memory)]
+    cells = [size_text(sent(judged)), size_text(judged.peak_memory)]
     cells += [seconds_text(seconds) for seconds in (time.compute, time.communication, time.hidden)]
-    return (*head, *cells, time.bound + seconds_text(time.seconds), _verdict(judged, best, budget))
+    return (*head, *cells, time.bound + seconds_text(time.seconds), _verdict(judged, best, fastest, budget))
 
 
-def _verdict(judged: Judged, best: Judged, budget: int | None) -> str:
+def _verdict(judged: Judged, best: Judged, fastest: Judged | None, budget: int | None) -> str:
     if budget is not None and not fits(judged, budget):
         return f"{size_text(judged.peak_memory - budget)} over the memory budget"
     if judged is best:
         return "<- best"
-    assert judged.audit is not None and best.audit is not None
-    mine, other = judged.audit.estimate, best.audit.estimate
+    assert fastest is not None
+    if not _about_as_fast(judged, fastest):
+        return _slower(judged, fastest)
+    if sent(judged) > sent(best):
+        return f"about as fast, sends {size_text(sent(judged) - sent(best))} more"
+    if judged.peak_memory > best.peak_memory:
+        return f"about as fast, takes {size_text(judged.peak_memory - best.peak_memory)} more"
+    return "about as fast, sends and takes the same"
+
+
+def _slower(judged: Judged, fastest: Judged) -> str:
+    """By how much, and what makes most of the difference."""
+    assert judged.audit is not None and fastest.audit is not None
+    mine, other = judged.audit.estimate, fastest.audit.estimate
     assert mine is not None and other is not None
-    slower = judged.seconds - best.seconds
-    if slower <= 0:
-        return "as fast, sends or takes no less"
     exposed = (mine.communication - mine.hidden) - (other.communication - other.hidden)
-    why = "communication" if exposed > slower / 2 else "compute"
-    return f"{judged.seconds / best.seconds:.3g} x the time: {why}" if best.seconds else "slower"
+    why = "communication" if exposed > (mine.seconds - other.seconds) / 2 else "compute"
+    return f"{judged.seconds / fastest.seconds:.3g} x the time: {why}" if fastest.seconds else "slower"
 
 
 def infeasible(found: Sequence[Judged], budget: int) -> str:

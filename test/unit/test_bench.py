@@ -118,7 +118,7 @@ def test_plans_are_merged_into_the_table_that_is_there(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"{bench_page.GPU_TITLE}\n")
     template, plan = judged("dp", 4e-3, 400), judged("ilp", 1e-3, 100)
-    row = bench_plans.Row("wide_embedding", "cpu:8", template, plan, 200, 42, 3.0, 10**6, 2 * 10**6)
+    row = bench_plans.Row("wide_embedding", "cpu:8", template, plan, 4e-3, 200, 42, 3.0, 10**6, 2 * 10**6)
     for each in (row, row._replace(program="mlp", least=None), row._replace(plan=template)):
         bench_page.write_plans(page, [each])
     text = page.read_text()
