@@ -16,8 +16,9 @@ from paropt.costs.machines import Machine, read_table
 from paropt.hook.rewriting import run
 from paropt.passes.support.pipeline import Pipeline
 from paropt.planning import plan_files
-from paropt.planning.candidates import Candidate, shardings_only, templates
-from paropt.planning.proposals import proposals
+from paropt.planning.candidates import Candidate, default_first, shardings_only, templates
+from paropt.planning.experts import expert_templates
+from paropt.planning.proposals import choices_of, proposals
 from paropt.planning.ranking import fits, infeasible, ranked, table
 from paropt.planning.search import Judged, Search, to_terminal
 from paropt.planning.sharded_programs import PlanError, Step, lowered_without_mesh, on_mesh, specs_of, step_of
@@ -205,7 +206,11 @@ def planned(
         progress(f"plan: remark: {compiled.remark}")
     search = Search(step, compiled.target, cluster, seconds, progress)
     if candidates is None:
-        candidates = [*proposals(step.module, cluster, memory=budget, progress=progress), *templates(cluster.size)]
+        choices = choices_of(step.module)
+        candidates = [
+            *proposals(choices, cluster, memory=budget, progress=progress),
+            *default_first([*templates(cluster.size), *expert_templates(choices, cluster.size)]),
+        ]
     judged = ranked(search.run(candidates), budget)
     if not judged or judged[0].audit is None:
         why = f": {judged[0].problem}" if judged else ""

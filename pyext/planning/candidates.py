@@ -3,7 +3,7 @@
 A candidate is data, whoever proposes it: its rules are text as docs/sharding-rules.md describes it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
 
@@ -25,7 +25,7 @@ examples = ["replica?", "data"]
 shards = ["data"]
 optimizer = ["data", "replica?"]
 """
-_BATCH = '\n[[rule]]\nrole = "batch"\nexamples = "examples"\n'
+BATCH_RULE = '\n[[rule]]\nrole = "batch"\nexamples = "examples"\n'
 
 
 @dataclass(frozen=True)
@@ -80,35 +80,41 @@ def templates(devices: int) -> list[Candidate]:
 
     The default policy of all comes first: a search that ends early has seen each template.
     """
-    return sorted(_templates(devices), key=lambda candidate: _OF_SHARDED.index(candidate.policy))
+    return default_first(_templates(devices))
+
+
+def default_first(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """By policy, else in their order."""
+    return sorted(candidates, key=lambda candidate: _OF_SHARDED.index(candidate.policy))
 
 
 def _templates(devices: int) -> Iterator[Candidate]:
     over_all = Mesh((("data", devices),))
     for name in ("dp", "zero1", "fsdp"):
-        yield from _with_policies(name, over_all, PRESETS[name])
+        yield from with_policies(name, over_all, PRESETS[name])
     pairs = [(outer, devices // outer) for outer in range(2, devices) if devices % outer == 0]
     for replica, data in pairs:
-        yield from _with_policies("hsdp", Mesh((("replica", replica), ("data", data))), PRESETS["hsdp"])
+        yield from with_policies("hsdp", Mesh((("replica", replica), ("data", data))), PRESETS["hsdp"])
     if devices > 1:
-        yield from _with_policies("tp", Mesh((("data", 1), ("model", devices))), PRESETS["tp"])
+        yield from with_policies("tp", Mesh((("data", 1), ("model", devices))), PRESETS["tp"])
     for data, model in pairs:
-        yield from _with_policies("dp x tp", Mesh((("data", data), ("model", model))), PRESETS["tp"])
-        yield from _with_policies("fsdp x tp", Mesh((("data", data), ("model", model))), _hybrid_with_tensor())
+        yield from with_policies("dp x tp", Mesh((("data", data), ("model", model))), PRESETS["tp"])
+        yield from with_policies("fsdp x tp", Mesh((("data", data), ("model", model))), _hybrid_with_tensor())
     for replica, rest in pairs:
         for data in (data for data in range(2, rest) if rest % data == 0):
             mesh = Mesh((("replica", replica), ("data", data), ("model", rest // data)))
-            yield from _with_policies("hsdp x tp", mesh, _hybrid_with_tensor())
+            yield from with_policies("hsdp x tp", mesh, _hybrid_with_tensor())
 
 
-def _with_policies(name: str, mesh: Mesh, rules: str) -> Iterator[Candidate]:
-    policies = _OF_WHOLE if name in ("dp", "zero1", "tp", "dp x tp") else _OF_SHARDED
+def with_policies(name: str, mesh: Mesh, rules: str) -> Iterator[Candidate]:
+    """A candidate for each policy that is worth a try."""
+    policies = _OF_SHARDED if "gather = " in rules else _OF_WHOLE
     return (Candidate(name, mesh, rules, policy) for policy in policies)
 
 
 def _hybrid_with_tensor() -> str:
     """The rules of HSDP with Megatron's matrices cut over `model` as well."""
-    rules = [_HYBRID_AXES, _BATCH]
+    rules = [_HYBRID_AXES, BATCH_RULE]
     for role, axes in (("parameter", "shards"), ("gradient", "shards"), ("optimizer", "optimizer")):
         gather = 'gather = "shards"\n' if role == "parameter" else ""
         for pattern, cut in ((_COLUMNS, f'["...", "{axes}", "model"]'), (_ROWS, f'["...", "model", "{axes}"]')):

@@ -38,7 +38,8 @@ def shared(choices: Choices) -> Choices:
     )
     exclusive = tuple(dict.fromkeys(of(classes) for classes in choices.exclusive))
     kept = tuple(move for move in moves if move.made != move.read)
-    return Choices(tuple(sizes), exclusive, kept, sums, work, arguments)
+    experts = tuple(dict.fromkeys(of(choices.experts)))
+    return Choices(tuple(sizes), exclusive, kept, sums, work, arguments, experts)
 
 
 def _summed(items: Iterable[_Op], renamed: Callable[[_Op], _Op]) -> tuple[_Op, ...]:

@@ -36,15 +36,15 @@ class Proposal(NamedTuple):
 
 
 def proposals(
-    module: ir.Module, cluster: Cluster, *, memory: int | None = None, progress: Callable[[str], None] = lambda _: None
+    choices: Choices, cluster: Cluster, *, memory: int | None = None, progress: Callable[[str], None] = lambda _: None
 ) -> list[Candidate]:
     """The fastest few in the model, of all meshes over the cluster's devices, whose arguments fit `memory` (bytes per
     device); the fastest first.
 
-    `module` names no mesh. Meshes are `data` alone, and `data` x `model`, each factorization. Examples of batches are
-    over all devices, over `data`, or as the program likes if it likes that much more.
+    Meshes are `data` alone, and `data` x `model`, each factorization. Examples of batches are over all devices, over
+    `data`, or as the program likes if it likes that much more.
     """
-    choices = shared(choices_of(module))
+    choices = shared(choices)
     found: dict[str, Proposal] = {}
     for mesh in factored(cluster.size):
         plans = _plans(choices, mesh, rates_of(cluster, mesh), memory)
@@ -165,7 +165,7 @@ def _quoted(text: str) -> str:
 
 
 def choices_of(module: ir.Module) -> Choices:
-    """The choices that a module leaves, before its calls are inlined."""
+    """The choices that a module leaves that names no mesh, before its calls are inlined."""
     copy = ir.Module.parse(bytecode_of(module), module.context)
     Pipeline.parse("inline-calls").run(copy.operation)
     return choices_in(copy.operation)

@@ -8,7 +8,7 @@ Sources: Alpa (Zheng et al., OSDI 2022); Shardy's op sharding rules.
 Tests: test/unit/test_sharding_choices.py.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from math import gcd, prod
 from typing import NamedTuple
 
@@ -24,8 +24,9 @@ from paropt.passes.ir.types import bytes_of, tensor_of
 from paropt.passes.sharding.op_rules import Factors, ShardingRule, parse_rule
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.state.alike_shardings import Gradient
-from paropt.passes.state.argument_roles import BATCH, Roles, examples_dimension
+from paropt.passes.state.argument_roles import BATCH, STATE, Roles, examples_dimension
 from paropt.passes.support.traversal import all_ops_of, defining_op, terminator_of
+from paropt.planning.batched_arguments import RuleOf, batched_arguments
 
 CONTROL_FLOW = ops_of_kind("control")
 _RUNS_ITS_OPS = (*CONTROL_FLOW, "func.func", "builtin.module")  # what others hold are reducers
@@ -88,6 +89,7 @@ class Choices(NamedTuple):
     sums: tuple[Sum, ...]
     work: tuple[Work, ...]
     arguments: tuple[Held, ...]
+    experts: Classes = ()  # of dimensions of state that count experts
 
 
 def choices_in(module: ir.Operation) -> Choices:
@@ -108,6 +110,8 @@ class _Reader:
         self._work: list[tuple[_Nodes, int, str, int, int]] = []
         self._signatures = signatures(module)
         self._batches: set[ir.Value] = set()  # and what is made of them alone
+        self._state: set[ir.Value] = set()
+        self._experts: list[_Node] = []
         self._read(module)
 
     def choices(self) -> Choices:
@@ -136,7 +140,8 @@ class _Reader:
         sums = [Sum(classes(made), classes(kept), classes(over), *rest) for made, kept, over, *rest in self._sums]
         work = [Work(classes(nodes), flops, dtype, size, times) for nodes, flops, dtype, size, times in self._work]
         moved = dict.fromkeys(move for move in moves if move.made != move.read)
-        return Choices(tuple(sizes), tuple(exclusive), tuple(moved), tuple(sums), tuple(work), tuple(held))
+        experts = tuple(dict.fromkeys(each for each in classes(tuple(self._experts)) if each != WHOLE))
+        return Choices(tuple(sizes), tuple(exclusive), tuple(moved), tuple(sums), tuple(work), tuple(held), experts)
 
     def _read(self, module: ir.Operation) -> None:
         rules = Propagated(module, rules_only=True)
@@ -149,6 +154,7 @@ class _Reader:
         for signature in self._signatures:
             roles = Roles(signature)
             self._batches |= {slot.value for slot in signature.arguments if BATCH in roles.of(slot)}
+            self._state |= {slot.value for slot in signature.arguments if STATE in roles.of(slot)}
             known = roles.states
             for state in known:
                 self._tie(self._dimensions(state.old.value), self._dimensions(state.new.value))
@@ -163,6 +169,7 @@ class _Reader:
             rule = rule_of(op)
             if rule is not None:
                 self._take(number, op, rule, late)
+                self._find_experts(op, rule, rule_of)
 
     def _tie_predecessors(self, value: ir.Value) -> None:
         sources = [use.value for use in predecessors(value) or ()]
@@ -201,6 +208,12 @@ class _Reader:
         tensor = tensor_of(op.operands[0]) if flops else None
         dtype = str(tensor.element_type) if tensor is not None else ""
         self._work.append((tuple(factors.values()), flops, dtype, sum(map(_bytes, op.results)), executions))
+
+    def _find_experts(self, op: ir.Operation, rule: ShardingRule, rule_of: RuleOf) -> None:
+        """The dimensions of state that a contraction has as batching dimensions."""
+        if is_contraction(op):
+            found = batched_arguments(op, rule, rule_of)
+            self._experts += (self._dimensions(value)[number] for value, number in found if value in self._state)
 
     def _tie_shardable(self, some: _Nodes, others: _Nodes) -> None:
         """Reading a part of a batch that is whole costs nothing, but XLA does not choose to: it has to be sharded."""
@@ -252,7 +265,7 @@ def _executions(op: ir.Operation) -> int:
     return prod(trip_count(Loop(each)) or 1 for each in _holders(op) if each.name == WHILE)
 
 
-def _added_up(gradient: Gradient, rule_of: Callable[[ir.Operation], ShardingRule | None]) -> Iterator[ir.Value]:
+def _added_up(gradient: Gradient, rule_of: RuleOf) -> Iterator[ir.Value]:
     """What a loop only adds up to `gradient`: its reduction is due once, behind the loop."""
 
     def made_of(value: ir.Value) -> Iterator[ir.Value]:

@@ -19,7 +19,7 @@ from paropt.costs.machines import read_table
 from paropt.passes.state.role_rules import parse
 from paropt.plan import Plan, PlanError
 from paropt.planning.candidates import PROPOSED, Candidate, Mesh, templates
-from paropt.planning.proposals import proposals, rates_of
+from paropt.planning.proposals import choices_of, proposals, rates_of
 from paropt.planning.ranking import TOLERANCE
 from paropt.planning.sharded_programs import lowered_without_mesh
 
@@ -145,7 +145,7 @@ def test_what_a_program_proposes_is_as_good_as_templates_that_know_names() -> No
     args = ({"a": np.asarray(layer["up"]), "b": np.asarray(layer["down"])}, *map(np.asarray, wide.batches))
     target = paropt.targets.get("cpu:8")
     lowered = lowered_without_mesh(renamed, args, target)
-    proposed = proposals(lowered.compiler_ir(), cluster_of(target, read_table()))
+    proposed = proposals(choices_of(lowered.compiler_ir()), cluster_of(target, read_table()))
     over_all = [each for each in proposed if str(each.mesh) == "data=8"]
     made = paropt.plan(renamed, *args, target=target, candidates=[over_all[0], *chosen("dp", "tp")])
     assert made.candidate == over_all[0] and made.ranking[0].seconds < made.ranking[1].seconds / 2

@@ -17,7 +17,7 @@ from paropt.hlo.traffic import traffic
 from paropt.passes.state.role_rules import parse
 from paropt.plan import Plan
 from paropt.planning.candidates import Candidate, templates
-from paropt.planning.proposals import proposals
+from paropt.planning.proposals import choices_of, proposals
 from paropt.planning.sharded_programs import lowered_without_mesh
 
 TARGET = targets.get("cpu:8")
@@ -26,7 +26,7 @@ TARGET = targets.get("cpu:8")
 def proposed(name: str) -> tuple[ir.Module, list[Candidate]]:
     made = shapes_of(name, SIZES)
     module = lowered_without_mesh(made.step, made.args, TARGET).compiler_ir()
-    return module, proposals(module, cluster_of(TARGET, read_table()))
+    return module, proposals(choices_of(module), cluster_of(TARGET, read_table()))
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def test_a_wide_embedding_is_not_reduced_whole() -> None:
     """Of the table's gradient each device makes the columns that it has: templates send rows or all of it."""
     made = shapes_of("wide_embedding", SIZES)
     module = lowered_without_mesh(made.step, made.args, TARGET).compiler_ir()
-    first = proposals(module, cluster_of(TARGET, read_table()))[0]
+    first = proposals(choices_of(module), cluster_of(TARGET, read_table()))[0]
     fsdp = next(each for each in templates(8) if each.name == "fsdp")
     found = paropt.plan(made.step, *made.args, target=TARGET, candidates=[first, fsdp])
     assert found.candidate == first
@@ -76,7 +76,7 @@ def test_a_step_as_proposed_computes_the_same(name: str) -> None:
     sizes = Sizes(width=32, layers=1, micro_batches=2, examples=16, vocabulary=64, heads=8)
     made = unplaced(name, sizes)
     module = lowered_without_mesh(made.step, made.args, TARGET).compiler_ir()
-    candidate = proposals(module, cluster_of(TARGET, read_table()))[0]
+    candidate = proposals(choices_of(module), cluster_of(TARGET, read_table()))[0]
     (_, (want, *_)), losses = jax.jit(made.step)(*made.args)
     (_, (got, *_)), own = Plan("cpu:8", candidate).jit(made.step)(*made.args)
     np.testing.assert_allclose(np.asarray(own), np.asarray(losses), rtol=1e-5)

@@ -1,0 +1,55 @@
+"""Arguments with a slice for each slice of what they are multiplied with, as the weights of experts are.
+
+Tokens by expert, (experts, tokens, width), are multiplied with the weights of each expert, (experts, width, out): the
+dimension of experts is a batching dimension of the contraction. No name is needed. The operand is the argument itself,
+or made of it alone by loops, branches and ops with one operand: a bias that is added to what is multiplied is none.
+
+Tests: test/unit/test_experts.py.
+"""
+
+from collections.abc import Callable, Iterator
+
+from jaxlib.mlir import ir
+
+from paropt.passes.dataflow.engine import depth_first
+from paropt.passes.ir.control_flow import predecessors
+from paropt.passes.ir.types import tensor_of
+from paropt.passes.sharding.op_rules import ShardingRule
+from paropt.passes.support.traversal import defining_op
+
+RuleOf = Callable[[ir.Operation], ShardingRule | None]
+_Dimension = tuple[ir.Value, int]
+
+
+def batched_arguments(contraction: ir.Operation, rule: ShardingRule, rule_of: RuleOf) -> Iterator[_Dimension]:
+    """The values without a maker, and the dimension of each, that `contraction` takes as a batching dimension."""
+    for operand, dimensions in zip(contraction.operands, rule.operands, strict=True):
+        starts = [(operand, number) for number, factors in enumerate(dimensions) if _is_batching(factors[:1], rule)]
+        for value, number in depth_first(starts, lambda each: _made_of(*each, rule_of)):
+            if isinstance(value.owner, ir.Block) and predecessors(value) is None:
+                yield value, number
+
+
+def _is_batching(major: tuple[str, ...], rule: ShardingRule) -> bool:
+    """Whether each operand and result has this factor."""
+    return bool(major) and all(major in {dim[:1] for dim in value} for value in (*rule.operands, *rule.results))
+
+
+def _made_of(value: ir.Value, number: int, rule_of: RuleOf) -> list[_Dimension]:
+    """The same dimension where `value` comes from, if that is one tensor."""
+    uses = predecessors(value)
+    if uses is not None:
+        return [(use.value, number) for use in uses]
+    op = defining_op(value)
+    tensors = [position for position, operand in enumerate(op.operands) if _has_dimensions(operand)] if op else []
+    rule = rule_of(op) if op is not None and len(tensors) == len(op.results) == 1 else None
+    if op is None or rule is None:
+        return []
+    (position,) = tensors
+    major = rule.results[0][number][:1]
+    return [(op.operands[position], i) for i, dim in enumerate(rule.operands[position]) if major and dim[:1] == major]
+
+
+def _has_dimensions(value: ir.Value) -> bool:
+    tensor = tensor_of(value)
+    return tensor is not None and tensor.rank > 0
