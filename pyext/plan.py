@@ -12,16 +12,19 @@ from paropt.clusters import targets
 from paropt.clusters.device_memory import AUTO, MemoryBudget, memory_budget_of, read_budget
 from paropt.clusters.targets import Target, TargetError
 from paropt.costs.clusters import Cluster, cluster_of
-from paropt.costs.machines import Machine, read_table
+from paropt.costs.machines import CostError, Machine, read_table
 from paropt.hook.rewriting import run
 from paropt.passes.support.pipeline import Pipeline
 from paropt.planning import plan_files
+from paropt.planning.argument_groups import ArgumentGroup, argument_groups, texts_of
 from paropt.planning.candidates import Candidate, default_first, shardings_only, templates
 from paropt.planning.experts import expert_templates
+from paropt.planning.plan_page import Shown, page
 from paropt.planning.proposals import choices_of, proposals
-from paropt.planning.ranking import fits, infeasible, ranked, table
+from paropt.planning.ranking import aligned, fits, infeasible, ranked, table
 from paropt.planning.search import Judged, Search, to_terminal
 from paropt.planning.sharded_programs import PlanError, Step, lowered_without_mesh, on_mesh, specs_of, step_of
+from paropt.reports.html_document import frame
 
 __all__ = ["Plan", "PlanError", "plan"]
 
@@ -36,6 +39,7 @@ class Plan:
     memory: int | None = None  # the budget, bytes per device
     skipped: int = 0  # candidates for which there was no time
     remark: str = ""  # of what was compiled, where that was not the target
+    groups: tuple[ArgumentGroup, ...] = ()  # what the best shards; empty for a plan that was loaded
 
     def save(self, path: str | Path) -> None:
         """Writes the plan as TOML, to be read, edited, and loaded: it is a rules file of annotate-shardings."""
@@ -46,6 +50,11 @@ class Plan:
         """The plan in a file. Raises PlanError."""
         candidate, target = plan_files.read(path)
         return cls(target, candidate)
+
+    def html(self) -> str:
+        """The plan as one self-contained HTML page: mesh, shardings, traffic and ranking."""
+        hosts = _hosts_of(self.target)
+        return page(Shown(self.target, self.candidate, self.ranking, self.memory, self.groups, hosts, self.remark))
 
     def mesh(self, devices: Sequence[Any] | None = None) -> Any:
         """The `jax.sharding.Mesh`, of `devices` in their order (default: those of this process). Raises PlanError."""
@@ -88,7 +97,20 @@ class Plan:
         more = f"\nno time for {counted(self.skipped, 'more candidate')}" if self.skipped else ""
         title = f"candidates for {self.target}, compiled; per device and step{budget}; times are estimated"
         remark = f"remark: {self.remark}\n" if self.remark else ""
-        return f"{remark}{title}\n{table(self.ranking, self.memory)}{more}"
+        shardings = f"\n\nshardings of the best\n{aligned(texts_of(self.groups))}" if self.groups else ""
+        return f"{remark}{title}\n{table(self.ranking, self.memory)}{more}{shardings}"
+
+    def _repr_html_(self) -> str:
+        """The page in a frame: its styles are not for the notebook."""
+        return frame(self.html())
+
+
+def _hosts_of(target: str) -> tuple[int, ...]:
+    """The host of each device of a target; none where the library does not know it."""
+    try:
+        return tuple(unit.host for unit in cluster_of(target, read_table()).units)
+    except (TargetError, CostError):
+        return ()
 
 
 class _Planned:
@@ -218,4 +240,5 @@ def planned(
     if not fits(judged[0], budget):
         assert budget is not None
         raise PlanError(infeasible(judged, budget))
-    return Plan(name, judged[0].candidate, tuple(judged), budget, search.skipped, compiled.remark)
+    groups = argument_groups(step, judged[0].candidate)
+    return Plan(name, judged[0].candidate, tuple(judged), budget, search.skipped, compiled.remark, groups)

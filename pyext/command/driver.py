@@ -140,7 +140,7 @@ class _Driver:
         return 1 if breaks else status
 
     def _plan(self) -> int:
-        """Prints the ranking; writes the plan file where -o says."""
+        """Writes the ranking to stdout, and the plan file where -o says."""
         from paropt.command.plan_command import ERRORS, Request, file_of  # here: most runs do not need it
 
         self.progress.note(0, "planning it")
@@ -148,7 +148,7 @@ class _Driver:
             found = Request.of(self.options).plan(self.data, self.options.name)
         except ERRORS as error:
             raise Failure(str(error).removeprefix("plan: ")) from error
-        print(found)
+        print(found.html() if self.options.plan == "html" else found)
         if self.options.output:
             self._write(file_of(found), self.options.output, self.options.partial_output)
         return 0

@@ -19,10 +19,12 @@ _BARE = {
     "--split-input-file": SPLIT_MARKER,
     "--verify-each": "true",
     "--audit": "text",
+    "--plan": "text",
     "--estimate": "",
 }
 
 _AUDIT_FORMS = ("text", "json", "html", "png")
+_PLAN_FORMS = ("text", "html")
 
 _EPILOG = """\
 Example: par-opt step.mlir --passes='grad-sync{policy=defer}' --remarks -o out.mlir
@@ -241,14 +243,16 @@ class Options:
         ),
     ] = None
     plan: Annotated[
-        bool,
-        _PLAN.switch(
+        str | None,
+        _PLAN.value(
             "--plan",
-            "propose meshes, shardings and policies for the module, a step of one device, compile them for --target, "
-            "and print their ranking by estimated step time; -o writes the best, a rules file of annotate-shardings; "
-            "docs/planning.md",
+            choices=_PLAN_FORMS,
+            metavar="[=FORM]",
+            help="propose meshes, shardings and policies for the module, a step of one device, compile them for "
+            "--target, and write their ranking to stdout, as text or html (default: text); -o writes the best, a "
+            "rules file of annotate-shardings; docs/planning.md",
         ),
-    ] = False
+    ] = None
     memory: Annotated[
         str | None,
         _PLAN.value("--memory", metavar="BYTES", help="what the step may take per device, as in 80GiB, or auto"),

@@ -50,11 +50,21 @@ def fits(judged: Judged, budget: int | None) -> bool:
     return judged.audit is not None and (budget is None or judged.peak_memory <= budget)
 
 
-def table(found: Sequence[Judged], budget: int | None) -> str:
-    """A line for each candidate of the ranking `found`."""
+def rows_of(found: Sequence[Judged], budget: int | None) -> list[tuple[str, ...]]:
+    """The texts of the titles, and of each candidate of the ranking `found`."""
     titles = ("template", "mesh", "policy", "sent", "peak memory", "compute", "communication", "hidden", "step", "")
     fastest = _fastest(found, budget)
-    rows = [titles, *(_row(judged, found[0], fastest, budget) for judged in found)]
+    return [titles, *(_row(judged, found[0], fastest, budget) for judged in found)]
+
+
+def table(found: Sequence[Judged], budget: int | None) -> str:
+    """A line for each candidate of the ranking `found`."""
+    return aligned(rows_of(found, budget))
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """The lines of a table, its columns side by side."""
+    titles = rows[0]
     widths = [max(len(row[i]) for row in rows) for i in range(len(titles))]
     lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
     return "\n".join(lines)

@@ -187,9 +187,9 @@ class AuditReport:
 
     def _repr_html_(self) -> str:
         """The page in a frame: its styles are not for the notebook."""
-        from paropt.reports.html_page import frame
+        from paropt.reports.html_document import frame
 
-        return frame(self)
+        return frame(self.html())
 
     def __str__(self) -> str:
         from paropt.reports.report_text import report_text

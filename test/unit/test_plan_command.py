@@ -29,13 +29,22 @@ def test_a_ranking_and_a_file_that_jax_can_use(module: Path, tmp_path: Path) -> 
     written = tmp_path / "plan.toml"
     done = par_opt(str(module), "--plan", "--target=cpu:2", "-o", str(written))
     assert done.returncode == 0, done.stderr
-    title, header, *rows = done.stdout.splitlines()
+    ranking, _, shardings = done.stdout.partition("\n\n")
+    title, header, *rows = ranking.splitlines()
+    assert shardings.startswith("shardings of the best\narguments") and "state/0/0/up " in shardings
     assert title.startswith("candidates for cpu:2, compiled") and header.split()[:3] == ["template", "mesh", "policy"]
     assert {row.split("  ")[0] for row in rows} >= {"dp", "zero1", "fsdp", "tp"}
     plan = Plan.load(written)
     assert plan.target == "cpu:2" and rows[0].startswith(plan.candidate.name)
     state, *batches = plan.shardings(STEP.step, *STEP.args, devices=jax.devices()[:2])
     assert len(jax.tree.leaves(state)) == len(jax.tree.leaves(STEP.args[0])) and batches
+
+
+def test_a_page(module: Path, tmp_path: Path) -> None:
+    done = par_opt(str(module), "--plan=html", "--target=cpu:2", "-o", str(tmp_path / "plan.toml"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("<!DOCTYPE html>") and done.stdout.count("<html") == 1
+    assert "par-opt plan for cpu:2" in done.stdout and str(Plan.load(tmp_path / "plan.toml").candidate) in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -47,6 +56,7 @@ def test_a_ranking_and_a_file_that_jax_can_use(module: Path, tmp_path: Path) -> 
         (["--plan", "--target=cpu:2", "--passes=cse"], "--plan chooses for a step as it is: leave --passes out"),
         (["--memory=3GiB"], "--memory says what a plan may take: give --plan, too"),
         (["--plan", "--target=cpu:2", "--memory=8apples"], "--memory='8apples': expected a number of bytes, such as"),
+        (["--plan=json", "--target=cpu:2"], "argument --plan: invalid choice: 'json'"),
         (["--plan", "--target=cup:2"], "no target `cup:2`: expected `host`, `cpu:8`,"),
         (["--plan", "--target=cpu:2", "--estimate=none.toml"], "cannot read 'none.toml': No such file or directory"),
     ],
