@@ -15,8 +15,10 @@ from paropt.passes.sharding.meshes import Mesh, meshes_of
 from paropt.passes.sharding.shardings import SHARDING
 from paropt.passes.state.alike_shardings import Gradient, Placements, State, differ
 from paropt.passes.state.argument_roles import Roles, examples_dimension, plain_path
+from paropt.passes.state.batched_arguments import rules_of
 from paropt.passes.state.placement_edits import constrain_sum, gather_at_uses, sharding_attribute
 from paropt.passes.state.role_rules import REST, Rule, RuleError, Rules, load
+from paropt.passes.state.token_exchange import Exchange, constrain_exchanges, exchanges_for
 from paropt.passes.support.pipeline import PipelineError
 from paropt.passes.support.registry import register
 from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
@@ -86,6 +88,7 @@ class Decision(NamedTuple):
 
 class _Annotation:
     def __init__(self, module: ir.Operation, signature: Signature, rules: Rules, name: str, mesh: Mesh) -> None:
+        self._module = module
         self._signature = signature
         self._rules = rules
         self._mesh_name = name
@@ -108,7 +111,7 @@ class _Annotation:
         note_results(self._signature.function, self._results)
         for gradient in self._roles.gradients:
             remarks += [r for r in (self._annotate_gradient(gradient), self._gather(gradient)) if r is not None]
-        return remarks + self._unused()
+        return remarks + self._exchange_all() + self._unused()
 
     def _annotate(self, slot: Slot, state: State | None) -> Remark | None:
         rule = self._rule(slot, self._roles.of(slot))
@@ -160,6 +163,29 @@ class _Annotation:
         if not gather_at_uses(parameter.value, left, self._mesh_name):
             return None
         return applied(NAME, gradient.loop, f"{parameter} is gathered over {', '.join(axes)} at use by {rule.name}")
+
+    def _exchange_all(self) -> list[Remark]:
+        """Keeps parameters sharded where they are multiplied: what they are multiplied with is exchanged instead."""
+        found = [(slot, self._rule(slot, self._roles.of(slot))) for slot in self._signature.arguments]
+        asked = [(slot, rule) for slot, rule in found if rule is not None and rule.exchange]
+        if not asked:
+            return []
+        rule_of = rules_of(self._module)
+        remarks, exchanges = [], list[Exchange]()
+        for slot, rule in asked:
+            over = self._rules.axes(rule.exchange, self._mesh.names, rule.name)
+            try:
+                cut = self._axes(rule, slot)
+            except Declined:
+                continue  # a remark says so already
+            kept = {number: names for number, names in enumerate(cut) if names and set(names) <= set(over)}
+            made = exchanges_for(self._signature.function, slot.value, kept, rule_of)
+            if made:
+                exchanges += made
+                what = f"{slot} stays over {', '.join(over)} where it is multiplied, by {rule.name}"
+                remarks.append(applied(NAME, self._signature.function, what))
+        constrain_exchanges(exchanges, self._mesh_name)
+        return remarks
 
     def _rule(self, slot: Slot, roles: tuple[str, ...]) -> Rule | None:
         """The first rule that is about the array."""

@@ -22,7 +22,7 @@ from paropt.passes.support.byte_sizes import byte_count
 
 ROLES = ("batch", "parameter", "optimizer", "expert", "gradient", "state", "any")
 _ACTIONS = ("shard", "largest", "examples", "whole")
-_KEYS = ("path", "regex", "role", "min_bytes", "min_rank", *_ACTIONS, "gather")
+_KEYS = ("path", "regex", "role", "min_bytes", "min_rank", *_ACTIONS, "gather", "exchange")
 REST = "..."
 
 
@@ -43,6 +43,7 @@ class Rule:
     action: str = "whole"  # one of _ACTIONS
     axes: tuple[str, ...] = ()  # of the action: one name per dimension, or one name
     gather: str = ""  # the axes that cut a parameter no longer where a loop reads it
+    exchange: str = ""  # the axes that cut, with a parameter, also what it is multiplied with
 
     def fits(self, path: str, roles: Iterable[str], size: int, rank: int) -> bool:
         """Whether the rule is about an array with this path (`state/params/0/kernel`) and these roles."""
@@ -133,7 +134,7 @@ def _rule(table: Any, name: str) -> Rule:
         _integer(table.get("min_rank", 0), name),
         actions[0],
         _axes(actions[0], table[actions[0]], name),
-        _axes("gather", table["gather"], name)[0] if "gather" in table else "",
+        *(_axes(key, table[key], name)[0] if key in table else "" for key in ("gather", "exchange")),
     )
 
 

@@ -12,6 +12,7 @@ from paropt.planning.candidates import BATCH_RULE, Candidate, Mesh, default_firs
 from paropt.planning.strategies import Choices, Held
 
 _AXES = '[axes]\nexamples = ["data", "expert"]\n'
+_AT_USE = 'exchange = "expert"\n'
 _FULLY_SHARDED = """[[rule]]
 role = "parameter"
 largest = "examples"
@@ -81,5 +82,5 @@ def _rules(helds: list[Held], shard: str, gather: str = "") -> Iterator[str]:
     """For arguments and their gradients."""
     paths = "|".join(re.escape(plain_path(held.path)) for held in helds)
     for role in ("state", "gradient"):
-        said = f'gather = "{gather}"\n' if gather and role == "state" else ""
+        said = _AT_USE + (f'gather = "{gather}"\n' if gather else "") if role == "state" else ""
         yield f"[[rule]]\nregex = '^({paths})$'\nrole = \"{role}\"\n{shard}\n{said}"

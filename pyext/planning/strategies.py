@@ -18,17 +18,15 @@ from scipy.cluster.hierarchy import DisjointSet
 from paropt.passes.dataflow.engine import backward
 from paropt.passes.ir.control_flow import predecessors
 from paropt.passes.ir.loops import WHILE, Loop, trip_count
-from paropt.passes.ir.op_table import adds, is_contraction, is_linear, ops_of_kind
+from paropt.passes.ir.op_table import adds, is_contraction, is_linear
 from paropt.passes.ir.signature import signatures
 from paropt.passes.ir.types import bytes_of, tensor_of
-from paropt.passes.sharding.op_rules import Factors, ShardingRule, parse_rule
-from paropt.passes.sharding.propagation import Propagated
+from paropt.passes.sharding.op_rules import Factors, ShardingRule
 from paropt.passes.state.alike_shardings import Gradient
 from paropt.passes.state.argument_roles import BATCH, STATE, Roles, examples_dimension
+from paropt.passes.state.batched_arguments import CONTROL_FLOW, RuleOf, batched_arguments, rules_of
 from paropt.passes.support.traversal import all_ops_of, defining_op, terminator_of
-from paropt.planning.batched_arguments import RuleOf, batched_arguments
 
-CONTROL_FLOW = ops_of_kind("control")
 _RUNS_ITS_OPS = (*CONTROL_FLOW, "func.func", "builtin.module")  # what others hold are reducers
 
 WHOLE = 0  # the class of dimensions that nothing may shard
@@ -144,12 +142,8 @@ class _Reader:
         return Choices(tuple(sizes), tuple(exclusive), tuple(moved), tuple(sums), tuple(work), tuple(held), experts)
 
     def _read(self, module: ir.Operation) -> None:
-        rules = Propagated(module, rules_only=True)
+        rule_of = rules_of(module)
         late: dict[ir.Value, int] = {}
-
-        def rule_of(op: ir.Operation) -> ShardingRule | None:
-            text = "" if op.name in CONTROL_FLOW else rules.sharding_rule(op)
-            return parse_rule(text) if text else None
 
         for signature in self._signatures:
             roles = Roles(signature)
@@ -213,7 +207,7 @@ class _Reader:
         """The dimensions of state that a contraction has as batching dimensions."""
         if is_contraction(op):
             found = batched_arguments(op, rule, rule_of)
-            self._experts += (self._dimensions(value)[number] for value, number in found if value in self._state)
+            self._experts += (self._dimensions(b.argument)[b.dimension] for b in found if b.argument in self._state)
 
     def _tie_shardable(self, some: _Nodes, others: _Nodes) -> None:
         """Reading a part of a batch that is whole costs nothing, but XLA does not choose to: it has to be sharded."""

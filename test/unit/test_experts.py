@@ -1,5 +1,6 @@
 """Templates for mixtures of experts: which parameters are experts, over which meshes, and what they compute."""
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -16,6 +17,7 @@ from paropt.plan import Plan
 from paropt.planning.candidates import templates
 from paropt.planning.experts import expert_templates
 from paropt.planning.proposals import choices_of
+from paropt.planning.ranking import sent
 from paropt.planning.sharded_programs import lowered_without_mesh
 from paropt.planning.strategies import Choices
 
@@ -120,12 +122,18 @@ def test_a_step_with_sharded_experts_computes_the_same(name: str, data: int) -> 
         np.testing.assert_allclose(np.asarray(mine), np.asarray(right), rtol=1e-3, atol=1e-6)
 
 
-def test_experts_on_devices_of_their_own_take_less_memory() -> None:
-    made = shapes_of("moe_transformer", SMALL)
+def test_experts_stay_where_they_are_and_tokens_are_exchanged() -> None:
+    """So a step takes less memory than data parallelism, and sends less: no weights of experts, and no sums of them."""
+    made = shapes_of("moe_transformer", replace(SMALL, width=64))
     step_choices = choices(made.step, *made.args)
     candidates = [*templates(8)[:1], *expert_templates(step_choices, 8)]
     dp, ep = (next(c for c in candidates if c.name == name and c.mesh.axes[-1][1] == 8) for name in ("dp", "ep"))
     found = paropt.plan(made.step, *made.args, target=TARGET, candidates=[dp, ep])
-    memory = {each.candidate.name: each.peak_memory for each in found.ranking}
-    held = sum(a.bytes for a in step_choices.arguments if set(a.classes) & set(step_choices.experts))
-    assert memory["ep"] < memory["dp"] - held * 7 / 8 * 0.9
+    judged = {each.candidate.name: each for each in found.ranking}
+    held = [a.bytes for a in step_choices.arguments if set(a.classes) & set(step_choices.experts)]
+    assert judged["ep"].peak_memory < judged["dp"].peak_memory - sum(held) * 7 / 8 * 0.9
+    assert sent(judged["ep"]) < sent(judged["dp"]) / 2
+    audit = judged["ep"].audit
+    assert audit is not None
+    gathered = [array.bytes for c in audit.collectives if c.kind == "all-gather" for array in c.arrays]
+    assert max(gathered) < min(held) and any(c.kind == "all-to-all" for c in audit.collectives)

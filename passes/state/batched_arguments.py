@@ -4,30 +4,57 @@ Tokens by expert, (experts, tokens, width), are multiplied with the weights of e
 dimension of experts is a batching dimension of the contraction. No name is needed. The operand is the argument itself,
 or made of it alone by loops, branches and ops with one operand: a bias that is added to what is multiplied is none.
 
-Tests: test/unit/test_experts.py.
+Tests: test/unit/test_experts.py, test/passes/annotate-shardings-exchange.mlir.
 """
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
 from paropt.passes.dataflow.engine import depth_first
+from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.control_flow import predecessors
+from paropt.passes.ir.op_table import ops_of_kind
 from paropt.passes.ir.types import tensor_of
-from paropt.passes.sharding.op_rules import ShardingRule
+from paropt.passes.sharding.op_rules import ShardingRule, parse_rule
+from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.support.traversal import defining_op
 
+CONTROL_FLOW = ops_of_kind("control")
 RuleOf = Callable[[ir.Operation], ShardingRule | None]
 _Dimension = tuple[ir.Value, int]
 
 
-def batched_arguments(contraction: ir.Operation, rule: ShardingRule, rule_of: RuleOf) -> Iterator[_Dimension]:
-    """The values without a maker, and the dimension of each, that `contraction` takes as a batching dimension."""
-    for operand, dimensions in zip(contraction.operands, rule.operands, strict=True):
-        starts = [(operand, number) for number, factors in enumerate(dimensions) if _is_batching(factors[:1], rule)]
-        for value, number in depth_first(starts, lambda each: _made_of(*each, rule_of)):
-            if isinstance(value.owner, ir.Block) and predecessors(value) is None:
-                yield value, number
+def rules_of(module: ir.Operation) -> RuleOf:
+    """Shardy's rules for the ops that are in `module` now; none for control flow."""
+    rules = Propagated(module, rules_only=True)
+
+    def rule_of(op: ir.Operation) -> ShardingRule | None:
+        text = "" if op.name in CONTROL_FLOW else rules.sharding_rule(op)
+        return parse_rule(text) if text else None
+
+    return rule_of
+
+
+class Batched(NamedTuple):
+    """A dimension of an argument that a contraction takes as a batching dimension."""
+
+    argument: ir.Value
+    dimension: int
+    position: int  # of the operand that is made of it
+    factor: str  # of the rule of the contraction
+
+
+def batched_arguments(contraction: ir.Operation, rule: ShardingRule, rule_of: RuleOf) -> Iterator[Batched]:
+    """Those of values that no op makes."""
+    for position, (operand, dimensions) in enumerate(zip(contraction.operands, rule.operands, strict=True)):
+        for number, factors in enumerate(dimensions):
+            if not _is_batching(factors[:1], rule):
+                continue
+            for value, dimension in depth_first([(operand, number)], lambda each: _made_of(*each, rule_of)):
+                if isinstance(value.owner, ir.Block) and predecessors(value) is None:
+                    yield Batched(value, dimension, position, factors[0])
 
 
 def _is_batching(major: tuple[str, ...], rule: ShardingRule) -> bool:
@@ -41,6 +68,8 @@ def _made_of(value: ir.Value, number: int, rule_of: RuleOf) -> list[_Dimension]:
     if uses is not None:
         return [(use.value, number) for use in uses]
     op = defining_op(value)
+    if op is not None and op.name == CONSTRAINT:
+        return [(op.operands[0], number)]
     tensors = [position for position, operand in enumerate(op.operands) if _has_dimensions(operand)] if op else []
     rule = rule_of(op) if op is not None and len(tensors) == len(op.results) == 1 else None
     if op is None or rule is None:
