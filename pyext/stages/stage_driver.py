@@ -56,6 +56,7 @@ class Driver:
         self._scalars: list[int] = []
         if owners.several:
             self._scalars = self._scalar_results()
+        if self._scalars:
             self._replicated = Scalars(placement.mesh, placement.axis, [self._of_result(n) for n in self._scalars])
 
     def _outputs(self, action: Action) -> tuple[int, ...]:
