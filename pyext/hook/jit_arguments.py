@@ -1,6 +1,7 @@
 """The arguments of `paropt.jit`: those of `jax.jit`, and its own: which passes to run, and how."""
 
 import functools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
@@ -31,6 +32,9 @@ class JitArguments(TypedDict, total=False):
     compiler_options: dict[str, Any] | None
 
 
+_OTHER_POLICY = re.compile(r"\bpolicy=(?!auto\b)[\w-]+")
+
+
 @dataclass(eq=False)
 class Spec:
     """What to run. There is one object per pipeline, compared by identity: jax hashes it on every call."""
@@ -57,6 +61,9 @@ def spec_of(
     budget = read_budget(memory_budget)
     if isinstance(passes, str) and ASKS_AUTO.search(passes):
         passes, budget = ASKS_AUTO.sub(f"{MEMORY_BUDGET}=0", passes), AUTO if budget is None else budget
+    other = _OTHER_POLICY.search(passes) if isinstance(passes, str) and budget is not None else None
+    if other:
+        raise ValueError(f"memory_budget: it goes with policy=auto, and `{passes}` has {other[0]}")
     pipeline = with_donation(Pipeline.parse(passes) if isinstance(passes, str) else passes, donate)
     if budget is not None:
         pipeline = planned(pipeline, UNLIMITED if budget == AUTO else budget)

@@ -21,7 +21,7 @@ class Plan(NamedTuple):
 
     executable: Any
     remarks: Remarks
-    is_original: bool = False  # the compiler refused the rewritten program, and this is the one without passes
+    is_original: bool = False  # the program without passes: the compiler refused the rewritten one, or that takes more
 
     @property
     def held(self) -> int:
@@ -35,25 +35,51 @@ class Plan(NamedTuple):
         return memory.peak if memory is not None else 0
 
     def is_within(self, budget: int) -> bool:
-        return not self.is_original and self.peak <= budget
+        return self.peak <= budget
 
 
-def fitting(first: Plan, budget: int, again: Callable[[int], Plan]) -> tuple[Plan, list[str]]:
-    """`first`, or the plan that `again` makes with fewer bytes to hold; and what was predicted and measured of each."""
-    plan, said = first, [_said(first, first.peak, budget)]
+def fitting(
+    first: Plan, budget: int, again: Callable[[int], Plan], original: Callable[[], Plan]
+) -> tuple[Plan, list[str]]:
+    """`first`, or the plan that `again` makes with fewer bytes to hold; and what was predicted and measured of each.
+
+    The last text is of the plan that is chosen. Where not even a plan that holds nothing fits, that is the smallest
+    program of all, `original` included, which no pass has changed.
+    """
+    tried = [(first, _said(first, first.peak, budget))]
     for left in reversed(range(TRIES)):
-        if plan.is_within(budget) or not (plan.held or plan.is_original):
+        plan, _ = tried[-1]
+        if _is_done(plan, budget):
             break
-        over, peak, held = plan.peak - budget, plan.peak, plan.held
-        room = max(held - over, 0) if left and not plan.is_original else 0
-        smaller = again(room)
-        said.append(_said(smaller, peak - held + smaller.held, budget))
-        plan = smaller
+        smaller = again(_room(plan, budget, left))
+        tried.append((smaller, _said(smaller, plan.peak - plan.held + smaller.held, budget)))
+    plan, _ = tried[-1]
     if first.is_original and plan.is_within(budget):  # what the compiler refused may have been much too large
         larger = again(budget - plan.peak)
-        said.append(_said(larger, plan.peak - plan.held + larger.held, budget))
-        plan = larger if larger.is_within(budget) else plan
-    return plan, said
+        tried.append((larger, _said(larger, plan.peak - plan.held + larger.held, budget)))
+    elif not plan.is_within(budget) and not plan.is_original:
+        unchanged = original()
+        tried.append((unchanged, _said(unchanged, unchanged.peak, budget)))
+    last, text = tried[-1] if tried[-1][0].is_within(budget) else min(reversed(tried), key=lambda each: each[0].peak)
+    return last, [*(other for each, other in tried if each is not last), text]
+
+
+def _is_done(plan: Plan, budget: int) -> bool:
+    if plan.is_original:
+        return False
+    return plan.is_within(budget) or not plan.held
+
+
+def _room(plan: Plan, budget: int, left: int) -> int:
+    """What the next plan may hold, after which `left` more may come.
+
+    As much less as `plan` takes too much; if that did not do once, half at most: what a program takes in all may hardly
+    depend on what it holds.
+    """
+    if plan.is_original or not left:
+        return 0
+    room = max(plan.held - (plan.peak - budget), 0)
+    return room if left == TRIES - 1 else min(room, plan.held // 2)
 
 
 def _said(plan: Plan, predicted: int, budget: int) -> str:

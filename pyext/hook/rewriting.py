@@ -131,11 +131,16 @@ def compiled_rewrite(module: ir.Module, compile: Callable[[ir.Module], Any], dev
         fresh = rewrite.fallback.fresh(module.context)
         return plan(fresh, *rewrite.again(fresh, room, tuple(devices)))
 
+    def original() -> Plan:
+        text = "the program stays as it was, because it takes less memory than what the passes make of it"
+        found = Remarks([_remark(module, text, applied=False)])
+        return Plan(compile(rewrite.fallback.fresh(module.context)), found, is_original=True)
+
     chosen = plan(module, REMARKS[module], rewrite.fallback)
     said: list[str] = []
     if spec.memory_budget is not None:
         budget = memory_budget_of(spec.memory_budget, devices)
-        chosen, said = fitting(chosen, budget, again)
+        chosen, said = fitting(chosen, budget, again, original)
         if not chosen.is_within(budget):
             warn(f"paropt: memory_budget: {said[-1]}")
     REMARKS[module] = Remarks([*chosen.remarks, *(_remark(module, text, applied=True) for text in said)])
