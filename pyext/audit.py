@@ -41,8 +41,9 @@ def audit(
     An option `memory-budget=auto` in `passes` is what is free on a device beside a program that holds no more, less a
     tenth: docs/policies.md.
 
-    With `targets`, names such as `tpu:v5e:2x4` or what `paropt.targets.get` returns, the function is lowered once,
-    here, and its module compiled for each target. A `Lowered` does as well, such as one for the target's devices.
+    With `targets`, a name such as `tpu:v5e:2x4`, or several, or what `paropt.targets.get` returns, the function is
+    lowered once, here, and its module compiled for each target. A `Lowered` does as well, such as one for the target's
+    devices.
 
     The axes that a collective spans are those of the meshes that the program names, or of `mesh`, a
     `jax.sharding.Mesh`: HLO text and what is compiled name none.
@@ -70,7 +71,8 @@ def audit(
     before = _lowered(program, args, kwargs)
     passes = _with_budget(program, before, passes) if passes is not None and targets is None else passes
     if targets is not None:
-        return _for_targets(program, before, passes or "", targets, costs)
+        chosen = [targets] if isinstance(targets, str) else targets
+        return _for_targets(program, before, passes or "", chosen, costs)
     if passes is None:
         return _audit_of_lowered(before, costs)
     after, remarks = _rewritten(program, before, passes)

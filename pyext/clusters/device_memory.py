@@ -3,6 +3,7 @@
 import contextlib
 import re
 from collections.abc import Iterable
+from numbers import Integral
 from typing import Any, Literal, TypeAlias
 
 from paropt.clusters.gpus import GPUS
@@ -29,8 +30,10 @@ _KNOWN = {
 
 def read_budget(budget: MemoryBudget) -> int | Literal["auto"] | None:
     """The budget in bytes, or `auto`. Raises ValueError in words of the argument `memory_budget`."""
-    if budget is None or budget == AUTO or (isinstance(budget, int) and not isinstance(budget, bool) and budget >= 0):
+    if budget is None or budget == AUTO:
         return budget
+    if isinstance(budget, Integral) and not isinstance(budget, bool) and int(budget) >= 0:  # numpy's, too
+        return int(budget)
     if isinstance(budget, str):
         with contextlib.suppress(ValueError):
             return byte_count(budget)

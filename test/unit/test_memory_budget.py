@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 from programs.catalog import LAYERS
 from programs.compare import difference_from_definition, tolerance_of
@@ -113,7 +114,7 @@ def test_what_the_compiler_refuses_is_tried_with_what_is_free() -> None:
     assert (chosen.held, compiler.rooms) == (30, [0, 30])
 
 
-@pytest.mark.parametrize("budget", [None, 0, 5, "auto", "5", "60GiB", "512MB", "4kB"])
+@pytest.mark.parametrize("budget", [None, 0, 5, np.int64(5), "auto", "5", "60GiB", "512MB", "4kB"])
 def test_budgets(budget: Any) -> None:
     expected = {"5": 5, "60GiB": 60 << 30, "512MB": 512_000_000, "4kB": 4000}
     assert read_budget(budget) == expected.get(budget, budget)
