@@ -7,6 +7,7 @@
 
 module attributes {mhlo.num_replicas = 8 : i32} {
 
+// Worth it when: a scalar, such as a loss, is not reduced beside others that stay: XLA combines all of a kind and element type
 // CHECK-LABEL:   func.func public @beside_a_sum_that_stays
 // CHECK:           stablehlo.while
 // CHECK:             "stablehlo.all_reduce"(
