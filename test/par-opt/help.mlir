@@ -12,7 +12,7 @@
 // CHECK:      --allow-unregistered-dialect
 // CHECK:      --no-implicit-module
 // CHECK:      passes:
-// CHECK:      -p PIPELINE, --passes PIPELINE, --pass-pipeline PIPELINE
+// CHECK: -p{{( PIPELINE)?}}, --passes{{( PIPELINE)?}}, --pass-pipeline PIPELINE
 // CHECK:      --load-pass-plugin MODULE
 // CHECK:      --list-passes
 // CHECK:      --dump-pass-pipeline
