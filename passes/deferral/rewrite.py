@@ -181,14 +181,14 @@ def _possible(loop: Loop, facts: BlockFacts, options: Options) -> tuple[list[Pos
         kinds.append(_of_kind(loop, reduction, facts, options))
     possible = [each for kind in kinds for each in kind.worth]
     possible += _for_fewer_collectives(possible, [each for kind in kinds for each in kind.dearer], loop)
-    kinds = [_without_combined(kind, _leaving(possible), facts) for kind in kinds]
-    combined = {each.part.positions for kind in kinds for each in kind.combined}
-    possible = [each for each in possible if each.part.positions not in combined]
+    combined = _combined_with_others(kinds, _leaving(possible), facts)
+    possible = [each for each in possible if combined.keys().isdisjoint(_leaving([each]))]
     leaving = _leaving(possible)
     for kind in kinds:
         staying = [op for op in movable(kind.found.values.reduction, facts) if op.results[0] not in leaving]
         name = options.pass_name
-        stays += [missed(name, op, shard_kept(op, reason_to_stay(op, kind.found, kind.reason))) for op in staying]
+        reasons = [combined.get(op.results[0]) or reason_to_stay(op, kind.found, kind.reason) for op in staying]
+        stays += [missed(name, op, shard_kept(op, reason)) for op, reason in zip(staying, reasons, strict=True)]
     return possible, stays
 
 
@@ -199,7 +199,6 @@ class OfKind(NamedTuple):
     worth: list[Possible]
     reason: Declined
     dearer: list[Possible]  # parts of which more bytes are reduced after the loop than in it
-    combined: tuple[Possible, ...] = ()  # parts that XLA combines with what stays
 
 
 def _for_fewer_collectives(worth: list[Possible], dearer: list[Possible], loop: Loop) -> list[Possible]:
@@ -216,26 +215,32 @@ def _for_fewer_collectives(worth: list[Possible], dearer: list[Possible], loop: 
     return dearer if fewer > 0 and more <= fewer * BYTES_PER_COLLECTIVE else []
 
 
-def _without_combined(kind: OfKind, leaving: set[ir.Value], facts: BlockFacts) -> OfKind:
-    """`kind`, without scalars, such as losses, for which a collective after the loop is one more.
+def _combined_with_others(kinds: list[OfKind], leaving: set[ir.Value], facts: BlockFacts) -> dict[ir.Value, Declined]:
+    """Reductions of scalars, such as losses, for which a collective after the loop is one more, and why they stay.
 
     XLA combines reductions of one kind and element type that do not depend on each other: where others stay, as many
     collectives as before run in the loop.
     """
-    stays = [op for op in movable(kind.found.values.reduction, facts) if op.results[0] not in leaving]
-    beside = {(op.block, _element_type(op)) for op in stays}
-    combined = tuple(
-        each
-        for each in kind.worth
-        if all((op.block, _element_type(op)) in beside and _is_scalar(op) for op in each.part.reductions)
-    )
-    reduced = {result for op in stays for result in op.results}
-    operands = [operand for each in combined for op in each.part.reductions for operand in op.operands]
-    if not combined or not reduced.isdisjoint(backward(operands, _computed_from)):
-        return kind
-    few = f"{sum(each.cost.saved for each in combined)} bytes fewer, in one collective more after the loop"
-    why = Declined(f"{few}: XLA combines it with others that stay in the loop")
-    return kind._replace(combined=combined, reason=why)
+    found: dict[ir.Value, Declined] = {}
+    for kind in kinds:
+        stays = [op for op in movable(kind.found.values.reduction, facts) if op.results[0] not in leaving]
+        beside = set(map(_combines_by, stays))
+        scalars = [each for each in kind.worth if all(map(_is_scalar, each.part.reductions))]
+        together = [each for each in scalars if beside.issuperset(map(_combines_by, each.part.reductions))]
+        reduced = {result for op in stays for result in op.results}
+        operands = [operand for each in together for op in each.part.reductions for operand in op.operands]
+        if reduced.isdisjoint(backward(operands, _computed_from)):
+            found |= {op.results[0]: _one_more(each.cost) for each in together for op in each.part.reductions}
+    return found
+
+
+def _one_more(cost: Cost) -> Declined:
+    few = f"{cost.saved} bytes fewer, in one collective more after the loop"
+    return Declined(f"{few}: XLA combines it with others that stay in the loop")
+
+
+def _combines_by(op: ir.Operation) -> tuple[ir.Block, ir.Type]:
+    return op.block, _element_type(op)
 
 
 def _element_type(op: ir.Operation) -> ir.Type:

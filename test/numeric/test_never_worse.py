@@ -43,7 +43,7 @@ _LAYERS = (
     "reduce_scatters of 9 parameters of a layer, each by itself, send 14 % less than one over each axis in its place"
 )
 RUNS_MORE = {
-    ("llama_p18", TPU): (58, _LAYERS),  # 34 with libtpu 0.0.42
+    ("llama_p18", TPU): (58 if jax.__version_info__ >= (0, 12) else 34, _LAYERS),
     ("plain_mlp_p7", CPU): (2, _APART),
     ("plain_mlp_p7", GPU): (2, _APART),
     ("plain_mlp_p7", TPU): (1, _HALF),
