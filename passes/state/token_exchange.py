@@ -9,8 +9,10 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 
 from paropt.passes.ir.op_table import is_contraction
+from paropt.passes.sharding.axes import Axis
 from paropt.passes.sharding.explicit_ops import constrained
 from paropt.passes.sharding.op_rules import Factors, ShardingRule
+from paropt.passes.sharding.shardings import open_sharding
 from paropt.passes.state.batched_arguments import Batched, RuleOf, batched_arguments
 from paropt.passes.support.traversal import all_ops_of, defining_op, op_of
 
@@ -55,16 +57,13 @@ def _dimension_of(factor: str, dimensions: Sequence[Factors]) -> int:
 
 
 def _constrain(value: ir.Value, dimension: int, axes: Sequence[str], mesh: str) -> None:
-    rank = ir.RankedTensorType(value.type).rank
-    cuts = ["?"] * rank
-    cuts[dimension] = ", ".join([*(f'"{axis}"' for axis in axes), "?"])
-    listed = ", ".join(f"{{{cut}}}" for cut in cuts)
-    sharding = ir.Attribute.parse(f"#sdy.sharding<@{mesh}, [{listed}]>", value.context)
+    rank, over = ir.RankedTensorType(value.type).rank, tuple(map(Axis, axes))
     op = defining_op(value)
     if op is None:
         point = ir.InsertionPoint.at_block_begin(ir.BlockArgument(value).owner)
     else:
         point = ir.InsertionPoint.after(op)
     with point, value.location:
+        sharding = open_sharding(f"@{mesh}", [over if number == dimension else () for number in range(rank)])
         pinned = constrained(value, sharding)
     value.replace_all_uses_except(pinned, op_of(pinned))

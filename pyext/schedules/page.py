@@ -1,6 +1,5 @@
 """A simulation as one HTML page that needs nothing else: no script, no font, no image."""
 
-from collections.abc import Iterable, Sequence
 from html import escape
 
 from paropt.schedules.picture import title
@@ -27,29 +26,22 @@ _NARROWEST_LABEL = 12  # pixels
 
 
 def page(simulation: Simulation) -> str:
-    return document(title(simulation), f"{timeline(simulation)}{_table(simulation)}")
-
-
-def document(heading: str, body: str) -> str:
-    """A whole page around `body`, which is HTML."""
-    head = escape(heading)
-    return (
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{head}</title>\n'
-        f"<style>{_STYLE}</style></head><body><h1>{head}</h1>\n{body}</body></html>\n"
+    head = escape(title(simulation))
+    return "\n".join(
+        [
+            f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{head}</title>',
+            f"<style>{_STYLE}</style></head><body><h1>{head}</h1>",
+            timeline(simulation),
+            _table(simulation),
+            "</body></html>\n",
+        ]
     )
 
 
 def timeline(simulation: Simulation) -> str:
-    """The boxes of all devices, and what their colours say."""
+    """The boxes of all devices, and what their colours say: HTML for any page."""
     legend = "".join(f'<span><i style="background:{COLORS[k][0]}"></i>{LEGEND[k]}</span>' for k in kinds(simulation))
-    return f'<p class="legend">{legend}</p><div class="scroll">{_boxes(simulation)}</div>\n'
-
-
-def table(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Numbers under their names."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in names)
-    lines = [f"<tr>{''.join(f'<td>{escape(str(each))}</td>' for each in row)}</tr>" for row in rows]
-    return f'<div class="scroll"><table><tr>{head}</tr>{"".join(lines)}</table></div>\n'
+    return f'<p class="legend">{legend}</p><div class="scroll">{_boxes(simulation)}</div>'
 
 
 def _boxes(simulation: Simulation) -> str:
@@ -83,4 +75,6 @@ def _table(simulation: Simulation) -> str:
         simulation.peak,
         simulation.weights,
     )
-    return table(names, zip(*columns, strict=True))
+    rows = [f"<tr>{''.join(f'<td>{each}</td>' for each in row)}</tr>" for row in zip(*columns, strict=True)]
+    head = "".join(f"<th>{name}</th>" for name in names)
+    return f'<div class="scroll"><table><tr>{head}</tr>{"".join(rows)}</table></div>'

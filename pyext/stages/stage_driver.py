@@ -20,8 +20,8 @@ from paropt.stages.stage_programs import Placement, StagePrograms
 from paropt.stages.step_plan import Action, StageError, StepPlan
 from paropt.stages.transfers import Scalars, absent, put, transfer
 
-# XLA runs at most 32 programs at once on a CPU device. If more are started, one whose collectives wait for another
-# process may run on some devices of a stage while it waits for its turn on others, for ever.
+# Without a limit, two processes with CPU devices waited for each other for ever: a program whose collectives waited for
+# the other process ran on some devices of a stage, and waited for its turn on the others.
 _CPU_PROGRAMS = 16
 
 _ZEROS = jax.jit(lambda array: (jnp.zeros_like(array),))

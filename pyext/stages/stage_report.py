@@ -4,20 +4,24 @@ import json
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
-from html import escape
 from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from paropt.reports.html_document import document, frame, table
 from paropt.schedules import Costs, Simulation, simulate
-from paropt.schedules.page import document, table, timeline
+from paropt.schedules.page import timeline
 from paropt.schedules.picture import plot
 from paropt.stages.cut_step import CutStep
 from paropt.stages.step_plan import StepPlan
 
 _OF_TRIPS = ("forward", "backward", "weights")
+_INTRO = (
+    "An instruction takes as long as its FLOPs, and a transfer no time. FLOPs are of one micro-batch; bytes are of all "
+    "devices of a place together, temporary ones of one device, and sent in one step."
+)
 _OF_A_PLACE = ("devices", "micro-batches kept", "their bytes", "temporary bytes")
 
 
@@ -68,14 +72,14 @@ class StageReport:
 
     def html(self) -> str:
         """One self-contained HTML page, with the schedule as a timeline."""
-        return document(self._title(), f"{timeline(self.simulation)}{self._tables()}")
+        return document(self._title(), self._title(), _INTRO, f"{timeline(self.simulation)}{self._tables()}")
 
     def plot(self, path: str | Path | BinaryIO) -> None:
         """Writes the timeline in the format of the suffix. Raises ImportError without matplotlib."""
         plot([self.simulation], path, titles=[self._title()])
 
     def _repr_html_(self) -> str:
-        return f'<iframe srcdoc="{escape(self.html())}" style="width: 100%; height: 480px; border: 0"></iframe>'
+        return frame(self.html())
 
     def _title(self) -> str:
         sizes = f"{len(self.stages)} stages, {self.microbatches} micro-batches"
@@ -83,24 +87,15 @@ class StageReport:
 
     def _tables(self) -> str:
         kinds = [kind for kind in _OF_TRIPS if any(kind in row.flops for row in self.stages)]
-        work = ([*(f"{row.flops.get(kind, 0):,}" for kind in kinds), f"{row.state_bytes:,}"] for row in self.stages)
-        stages = [[row.stage, row.place, *cells] for row, cells in zip(self.stages, work, strict=True)]
-        others = range(len(self.places))
-        places = [
-            [
-                *(row.place, row.peak_live, f"{row.peak_bytes:,}", f"{row.temporary_bytes:,}"),
-                *(f"{row.sent.get(other, 0):,}" for other in others),
-            ]
-            for row in self.places
-        ]
-        return (
-            "<h2>Stages</h2>"
-            + table(["stage", "devices", *(f"FLOP {kind}" for kind in kinds), "state, bytes"], stages)
-            + "<h2>Devices</h2>"
-            + table([*_OF_A_PLACE, *(f"bytes sent to {other}" for other in others)], places)
-            + "<p>FLOPs are of one micro-batch; bytes are of all devices of a place together, per step where they are "
-            "sent, temporary bytes of one device.</p>"
-        )
+        stages = [("stage", "devices", *(f"FLOP {kind}" for kind in kinds), "state, bytes")]
+        for stage in self.stages:
+            work = (f"{stage.flops.get(kind, 0):,}" for kind in kinds)
+            stages.append((str(stage.stage), str(stage.place), *work, f"{stage.state_bytes:,}"))
+        places = [(*_OF_A_PLACE, *(f"bytes sent to {place.place}" for place in self.places))]
+        for row in self.places:
+            kept = (str(row.place), str(row.peak_live), f"{row.peak_bytes:,}", f"{row.temporary_bytes:,}")
+            places.append((*kept, *(f"{row.sent.get(other.place, 0):,}" for other in self.places)))
+        return f"<h2>Stages</h2>{table(stages, 'narrow')}<h2>Devices</h2>{table(places, 'narrow')}"
 
     def __str__(self) -> str:
         bubble = f"bubble {float(self.bubble):.1%} by FLOPs"
