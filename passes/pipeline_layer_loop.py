@@ -65,7 +65,8 @@ def pipeline_layer_loop(
     reads, and of sums of gradients. All stages work in each tick, on a micro-batch or, before their first and behind
     their last one, on values that are masked or written once more as they were. What the last stage makes is sent to
     all once per step, because the ops between the loops are done on all devices along the axis. Ops that are the same
-    in each trip are hoisted. The order is that of GPipe: all micro-batches forward, then all backward.
+    in each trip are hoisted. The order is that of GPipe: all micro-batches forward, then all backward, so residuals of
+    all are held at once.
 
     Give arrays that are stacked by layer the sharding of the axis in their first dimension: then none of their rows is
     sent. Other axes stay with the partitioner. `grad-sync` has to follow, because XLA leaves no value unreduced in a

@@ -184,7 +184,7 @@ def select(b: Block) -> None:
 
 def loop(b: Block) -> None:
     """A while that accumulates one or two values; what it adds is computed, and often reduced, inside."""
-    starts = [_or_zero(b, v) for v in (b.pick() for _ in range(b.one_of(1, 1, 2))) if v]
+    starts = [_or_zero(b, v) for v in (_summand(b) for _ in range(b.one_of(1, 1, 2))) if v]
     if not starts or b.depth >= 2:
         return
     index, trips = f"%i{b.names.fresh()}", _trip_count(b)
@@ -239,6 +239,11 @@ def _read_in_odd_trips(b: Block, inner: Block, index: str, total: Value) -> tupl
         f"}}) : (tensor<i1>) -> {total.type}",
     ]
     return start, carried, following
+
+
+def _summand(b: Block) -> Value | None:
+    """Mostly an array: scalars stay in a loop where other reductions do."""
+    return (b.pick(lambda v: v.shape != ()) if b.one_of(True, True, False) else None) or b.pick()
 
 
 def _or_zero(b: Block, value: Value) -> Value:
