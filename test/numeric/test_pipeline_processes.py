@@ -148,7 +148,8 @@ def test_the_script_of_the_page(tmp_path: Path) -> None:
     script.write_text(text)
     flags = "--xla_force_host_platform_device_count=4"
     commands = [[str(script), coordinator, str(rank)] for rank in range(2)]
-    statuses, logs = ended(commands, tmp_path, JAX_PLATFORMS="cpu", XLA_FLAGS=flags)
+    # Gloo's threads print there, too: buffered, each loss is a line of its own, and not `1 [Gloo] Rank 1 ...`
+    statuses, logs = ended(commands, tmp_path, JAX_PLATFORMS="cpu", XLA_FLAGS=flags, PYTHONUNBUFFERED="")
     assert statuses == [0, 0], "\n".join(logs)
     losses = [re.findall(rf"^{rank} (\S+)$", log, re.M) for rank, log in enumerate(logs)]
     assert losses[0] == losses[1] and len(losses[0]) == 3 and float(losses[0][2]) < float(losses[0][0])
