@@ -2,7 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Annotated, Literal
+from functools import partial
+from typing import Annotated
 
 from jaxlib.mlir import ir
 
@@ -10,14 +11,12 @@ from paropt.passes.deferral.policy import HOLDS_SUMS, Policy, PolicyName
 from paropt.passes.deferral.rewrite import Options, defer_in
 from paropt.passes.deferral.sharded_sum_costs import (
     are_activations_costlier,
-    are_rows_cheaper,
     is_combined,
-    is_large,
-    is_sunk,
     steps_of,
     sums_of,
     with_rows_gathered,
 )
+from paropt.passes.deferral.sharded_sum_scatters import Scatters, held_where_sunk, scattering_of, written
 from paropt.passes.deferral.sums_by_device import sums_by_device
 from paropt.passes.ir.types import real_of
 from paropt.passes.rewrite.wire import set_wire_type
@@ -33,27 +32,20 @@ from paropt.passes.sharding.shardings import (
     leaves_axes,
     mesh_behind,
     parts_in,
-    unsplit,
-    without,
 )
-from paropt.passes.spmd.close_sum import scatter_steps
 from paropt.passes.spmd.global_form import Scattering, expose, note_gathers, note_shardings
+from paropt.passes.spmd.inferred_shards import Inferred, inferred_shards
 from paropt.passes.spmd.pin import note_alone
 from paropt.passes.spmd.producers import PRODUCERS, Producer, closed_sums, producers
 from paropt.passes.spmd.region_sums import SummingRegion, region_sums, summing_regions
 from paropt.passes.spmd.running_maxima import extremes_by_device
 from paropt.passes.spmd.shard_map_sums import terms_apart
 from paropt.passes.spmd.sharded_sums import (
-    Cut,
     are_layers_sharded,
-    cut_of,
-    is_activation,
     sharded_sums,
-    turned,
     whole_sums,
 )
 from paropt.passes.spmd.xla_quirks.scatter_rows import rows_apart
-from paropt.passes.spmd.xla_quirks.swaps import as_operands_lie
 from paropt.passes.support.registry import Bytes, On, OnlyWith, register
 from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.support.traversal import module_of, ops_of
@@ -81,12 +73,13 @@ def expose_all_reduces(
     ] = "",
     axes: Annotated[MeshAxes, "Mesh axes over which reductions may move, separated by commas; empty: all."] = "",
     scatters: Annotated[
-        Literal["written", "large", "outermost", "left"],
+        Scatters,
         "Sums that are reduced in every iteration over the axes that shard them: write the reduce_scatter, do so from "
         "512 kB per device, or in outermost loops and of sums that are reduced over other axes once, or leave it to "
         "the compiler. paropt.jit and paropt.audit take "
         "`large` for CPUs: XLA:CPU combines all_reduces, and starts each reduce_scatter by itself. They take "
-        "`outermost` for TPUs: XLA:TPU sinks a reduce_scatter out of an outermost loop; in a loop over layers it makes "
+        "`outermost` for TPUs: XLA:TPU sinks a reduce_scatter out of an outermost loop, and holds the whole sum, which "
+        "is done up to 48 MiB of sums, that fit into the memory of a core; in a loop over layers it makes "
         "one of several sums, and runs each that is written by itself; but of a sum that other axes are taken from, it "
         "makes an all_reduce in some layouts. They take `left` for GPUs: XLA:GPU makes one "
         "itself; of one that is written it takes the first out of a loop over layers, whose buffers are then there "
@@ -95,6 +88,14 @@ def expose_all_reduces(
         On("tpu", "outermost"),
         On("gpu", "left"),
     ] = "written",
+    inferred: Annotated[
+        Inferred,
+        "Sums that the program leaves open, and that the compiler would shard as what reads them after the loop, such "
+        "as the state of an optimizer (ZeRO-1): they count as sharded by the program (kept), or those do that a loop "
+        "over layers makes (stacked), or each device holds a whole sum, which is reduced once (whole). paropt.jit and "
+        "paropt.audit take `kept` for TPUs, which have little of a gradient at once even where layers are written out.",
+        On("tpu", "kept"),
+    ] = "stacked",
 ) -> list[Remark]:
     """Write out the reductions that the partitioner would add to a global-view program.
 
@@ -136,7 +137,8 @@ def expose_all_reduces(
 
     Shardings after a loop, such as those of an optimizer's state, are not to influence how the loop shards its
     examples; unless loops would then reduce more activations than by XLA alone, or are over layers of which XLA
-    all-gathers most parameters, as they are sharded over the axis of the examples.
+    all-gathers most parameters, as they are sharded over the axis of the examples. A sum that they alone shard, as in
+    ZeRO-1, would be whole on each device then: it stays sharded where a loop over layers makes it.
 
     Values that the program itself declares unreduced, and then asks the sum of, are exposed there: so JAX's explicit
     mode writes the gradients of parameters that are resharded as `reduced`.
@@ -206,6 +208,7 @@ def expose_all_reduces(
     *What the user asks for*
 
     - the program does not shard the sum over these axes, as fully sharded training does (or `policy=defer`)
+    - nor do its readers after the loop, where a loop over layers makes it (option `inferred`, or `policy=defer`)
     - the option `axes` allows it
     - for complex numbers, `axes` allows all of them (a contraction becomes four real ones, each reduced over the
       others)
@@ -251,8 +254,14 @@ def expose_all_reduces(
     remarks += [applied(NAME, op, text) for op in rows_apart(module)]
     split = sharded_sums(module)
     whole = whole_sums(module, split)
+    shards: dict[ir.Value, frozenset[Axis]] = {}
     try:
         propagated = Propagated(module, forward_only=whole)
+        if policy not in HOLDS_SUMS or allowed:
+            shards = inferred_shards(whole, propagated, partial(_alone, module), inferred)
+        if shards:
+            whole = [result for result in whole if result not in shards]
+            propagated = Propagated(module, forward_only=whole)
     except Declined as reason:
         return [*remarks, missed(NAME, reason.op or module, reason)]
     found, declined = producers(module, propagated)
@@ -264,8 +273,8 @@ def expose_all_reduces(
     ):
         propagated = alone
         found, declined = producers(module, alone)
-    if split:
-        split = sharded_sums(module, propagated)
+    if split or shards:
+        split = sharded_sums(module, propagated, shards)
     found, left = _left_to_the_compiler([*found, *within], module)
     remarks += left
     remarks += [
@@ -281,18 +290,18 @@ def expose_all_reduces(
     exposed: list[tuple[Producer, Axes, Scattering | None]] = []
     staying: list[Producer] = []
     gradients: defaultdict[frozenset[str], set[ir.Value]] = defaultdict(set)
-    for producer in found:
-        over = kept[producer.value]
-        producer = with_rows_gathered(producer, over, propagated)
-        scattering = _scattering(module, producer, over, propagated, gradients)
+    found = [with_rows_gathered(producer, kept[producer.value], propagated) for producer in found]
+    scattered = [scattering_of(module, each, kept[each.value], propagated, gradients) for each in found]
+    held = held_where_sunk(found, scattered)
+    for producer, scattering in zip(found, scattered, strict=True):
         try:
-            moved = _movable(producer, over, policy, allowed)
-            exposed.append((producer, moved, _written(scatters, producer, scattering, moved)))
+            moved = _movable(producer, kept[producer.value], policy, allowed)
+            exposed.append((producer, moved, written(scatters, producer, scattering, moved, held)))
         except Declined as reason:
             remarks.append(missed(NAME, producer.op, reason))
-            written = _written(scatters, producer, scattering, ())
-            if written is not None:
-                exposed.append((producer, (), written))
+            alone_written = written(scatters, producer, scattering, (), held)
+            if alone_written is not None:
+                exposed.append((producer, (), alone_written))
             elif scattering is not None:
                 staying.append(producer)
     beside = {producer.value for producer, _, _ in exposed if is_combined(producer, staying)}
@@ -402,60 +411,6 @@ def _movable(producer: Producer, kept: frozenset[str], policy: PolicyName, allow
     require(bool(asked), f"it is over {_listed(names_of(producer.axes))}, which option axes does not allow")
     require(asked == axes or real_of(producer.value) is None, "XLA would reduce four parts over the other axes")
     return asked
-
-
-def _scattering(
-    module: ir.Operation,
-    producer: Producer,
-    kept: frozenset[str],
-    propagated: Propagated,
-    gradients: defaultdict[frozenset[str], set[ir.Value]],
-) -> Scattering | None:
-    """Place and form of a reduce_scatter of the result of `producer` over the axes `kept`; None without one.
-
-    `gradients` are values known to be no activations where sums stay sharded over these axes, and grow.
-    """
-    cut = cut_of(producer.value, propagated, kept) if kept else None
-    if cut is None or is_activation(cut.value, kept, gradients[kept]) or are_rows_cheaper(producer, propagated):
-        return None
-    found = _scattered_at(cut, module, producer, kept, propagated)
-    if found is None or found.computed is not None:
-        return found
-    return _scattered_at(turned(cut, propagated), module, producer, kept, propagated) or found
-
-
-def _scattered_at(
-    cut: Cut, module: ir.Operation, producer: Producer, kept: frozenset[str], propagated: Propagated
-) -> Scattering | None:
-    """The reduce_scatter at `cut`, if there is one that does what the cut does."""
-    others = tuple(axis for axis in producer.axes if not names_of([axis]) & kept)
-    shard = Sharding(producer.mesh, without(cut.shard.dimensions, others))
-    whole, before = (
-        Sharding(producer.mesh, without(lies.dimensions, producer.axes), producer.axes)
-        for lies in (propagated.sharding_of(v) or unsplit(v, producer.mesh) for v in (producer.value, cut.value))
-    )
-    shape = ir.RankedTensorType(cut.value.type).shape
-    if names_of(whole.axes) - names_of(before.axes) or not scatter_steps(module, shape, before, shard):
-        return None
-    computed = as_operands_lie(producer, whole, shard, propagated) if cut.value == producer.value else None
-    return Scattering(cut, whole, shard, computed)
-
-
-def _written(scatters: str, producer: Producer, scattering: Scattering | None, moved: Axes) -> Scattering | None:
-    """`scattering` where the reduce_scatter is written out; over the axes `moved` the sum is reduced once.
-
-    It is where it leaves a loop, and where devices exchange sums of columns for it, whatever the option.
-    """
-    if scattering is None or scatters == "written" or scattering.computed or scattering.leaves_loop(producer):
-        return scattering
-    match scatters:
-        case "large":
-            is_written = is_large(producer, scattering.whole)
-        case "outermost":
-            is_written = bool(moved) or is_sunk(producer)
-        case _:
-            is_written = False
-    return scattering if is_written else None
 
 
 def _listed(names: Iterable[str]) -> str:

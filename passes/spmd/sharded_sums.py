@@ -5,7 +5,7 @@ than `dataflow/unreduced.py`, this follows sums backward, from where the program
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
@@ -24,7 +24,7 @@ from paropt.passes.sharding.axes import Axis, names_of
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import Sharding, is_idle, is_manual, rank_of, read_sharding, sharding_of
 from paropt.passes.spmd.producers import PRODUCTS
-from paropt.passes.support.traversal import captured, defining_op, is_within, only_user_of, ops_of, parent_of
+from paropt.passes.support.traversal import captured, defining_op, is_within, only_user_of, op_of, ops_of, parent_of
 
 _CONVERT, _RETURN, _TRANSPOSE = "stablehlo.convert", "stablehlo.return", "stablehlo.transpose"
 _PUT_ROW = "stablehlo.dynamic_update_slice"
@@ -48,13 +48,17 @@ def _carried(loop: Loop) -> list[_Carried]:
     return [_Carried(*each) for each in every]
 
 
-def sharded_sums(module: ir.Operation, propagated: Propagated | None = None) -> dict[ir.Value, frozenset[Axis]]:
+def sharded_sums(
+    module: ir.Operation,
+    propagated: Propagated | None = None,
+    inferred: Mapping[ir.Value, frozenset[Axis]] | None = None,
+) -> dict[ir.Value, frozenset[Axis]]:
     """For each value that an accumulated sum is computed from, the axes over which the program shards that sum.
 
     A sum is split by an axis when the program says so in the loop that accumulates it (or before a sum outside of
     loops), or when the loop also carries a value of the same shape unchanged (the parameter) that the user splits
     by it, or of the shape of something that is put together to the sum. With `propagated`, that is not enough where
-    Shardy found that the sum is not split by it.
+    Shardy found that the sum is not split by it. Results of loops that are `inferred` to be split are, too.
     """
     found: defaultdict[ir.Value, frozenset[Axis]] = defaultdict(frozenset)
     for op in ops_of(module, CONSTRAINT):
@@ -67,6 +71,9 @@ def sharded_sums(module: ir.Operation, propagated: Propagated | None = None) -> 
                 if propagated is not None:
                     axes = _split_over(propagated.sharding_of(result), axes)
                 _spread(value, axes, found, through_sums=True)
+    for result, axes in (inferred or {}).items():
+        added = Loop(op_of(result)).next_values.operands[ir.OpResult(result).result_number]
+        _spread(added, axes, found, through_sums=True)
     return found
 
 
