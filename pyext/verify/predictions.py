@@ -16,6 +16,7 @@ from paropt.hlo.participants import Layout
 from paropt.passes.dataflow.side_effects import is_repeatable
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import WHILE, Loop, trip_count
+from paropt.passes.ir.op_table import adds, keeps_elements
 from paropt.passes.ir.types import tensor_of
 from paropt.passes.sharding.annotations import place_of
 from paropt.passes.sharding.axes import Axis, names_of, whole_axes
@@ -26,7 +27,7 @@ from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import SHARDING, Sharding, is_manual, mesh_behind
 from paropt.passes.spmd.producers import PRODUCERS
 from paropt.passes.support.remarks import source_of
-from paropt.passes.support.traversal import defining_op, ops_of, parent_of, users_of
+from paropt.passes.support.traversal import defining_op, only_user_of, ops_of, parent_of, users_of
 from paropt.verify.tags import sharding_by, tags_of
 
 _ANY_GROUP = 0
@@ -69,6 +70,7 @@ class Reduced(NamedTuple):
     times: float  # per step
     axes: frozenset[str] = frozenset()  # as in Key
     name: str = ""  # in the executable, and where it comes from
+    addition: int = 0  # that alone reads what is reduced: its terms may be added first, and reduced once; 0: none
 
     def fits(self, key: Key) -> bool:
         return self.fewest <= key.elements <= self.most and self.is_over(key.group, key.axes)
@@ -145,6 +147,7 @@ class _Predictor:
         self._module = module
         self._trip_counts: dict[ir.Value, float] = {}  # by the first result of a loop
         self._sizes: dict[str, dict[str, int]] = {}  # of the axes of a mesh
+        self._additions: dict[ir.Value, int] = {}  # numbers, from 1 on
         self._calls: defaultdict[str, list[ir.Operation]] = defaultdict(list)  # of functions
         for call in ops_of(module, "func.call"):
             self._calls[ir.FlatSymbolRefAttr(call.attributes["callee"]).value].append(call)
@@ -176,7 +179,18 @@ class _Predictor:
     def _kept(self) -> Iterator[Reduced]:
         for op in ops_of(self._module, *PRODUCERS):
             if not is_manual(op) and (tags := _tags_behind(op)) and not self._covers(tags):
-                yield from self._added(op)
+                addition = self._addition_of(op.results[0]) if len(op.results) == 1 else 0
+                yield from (reduced._replace(addition=addition) for reduced in self._added(op))
+
+    def _addition_of(self, value: ir.Value) -> int:
+        """A number of the first addition, in a loop, of which `value`, or a copy of it, is a term and nothing else."""
+        while (user := only_user_of(value)) is not None:
+            if adds(user):
+                return self._additions.setdefault(user.results[0], len(self._additions) + 1)
+            if user.name != CONSTRAINT and not keeps_elements(user):
+                break
+            value = user.results[0]
+        return 0
 
     def _covers(self, tags: Iterable[Sharding]) -> bool:
         """Whether all axes of all meshes are among those over which `tags` say that a value is unreduced."""

@@ -169,13 +169,15 @@ def _matched(asked: Sequence[Reduced], found: list[Reduced]) -> Iterator[_Matche
     for group, axes in dict.fromkeys((reduced.group, reduced.axes) for reduced in asked if reduced.group > 1):
         of_group = [reduced for reduced in asked if (reduced.group, reduced.axes) == (group, axes)]
         matched = _Matched(group, axes, of_group, [], [reduced for reduced in found if reduced.is_over(group, axes)])
+        added = set[int]()  # additions of which one term is found
         for reduced in sorted(of_group, key=lambda r: r.most - r.fewest):  # those that fit least first
             one = next((there for there in matched.unused if reduced.fits(_key(there))), None)
             if one is None:
                 matched.lacking.append(reduced)
             else:
                 matched.unused.remove(one)
-        yield matched
+                added |= {reduced.addition} - {0}
+        yield matched._replace(lacking=[reduced for reduced in matched.lacking if reduced.addition not in added])
 
 
 def _lacking(asked: Sequence[Reduced], found: list[Reduced], others: Iterable[Reduced]) -> Iterator[Mismatch]:

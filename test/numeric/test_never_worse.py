@@ -4,9 +4,14 @@ It sends no more, in no more collectives, and holds at most 2 % more temporary m
 """
 
 from functools import partial
+from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
 from programs import large, plain
 from programs.catalog import LAYERS, MATRIX
 from programs.program import Sizes
@@ -106,3 +111,31 @@ def test_what_a_budget_leaves_in_the_loop_stays_as_it_is() -> None:
     ours = paropt.jit(program.step, passes=passes, strict=True).lower(*program.args).compile()
     before, after = (traffic(census(compiled.as_text())) for compiled in (alone, ours))
     assert after.known <= before.known
+
+
+@pytest.mark.parametrize("target", [CPU, TPU, "gpu:h100:1x2x8"])
+def test_both_gradients_of_a_tied_embedding(target: str) -> None:
+    """Sharded over `data` and not over `replica`: XLA:GPU adds the two, and reduce-scatters their sum."""
+    available(target)
+    devices = np.array(get(target).devices or jax.devices()[:8])
+    mesh = jax.sharding.Mesh(devices.reshape(2, -1), ("replica", "data"))
+
+    def placed(shape: tuple[int, ...], *spec: Any, kind: Any = jnp.float32) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(shape, kind, sharding=NamedSharding(mesh, P(*spec)))
+
+    def loss(table: jax.Array, tokens: jax.Array) -> jax.Array:
+        logits = jnp.tanh(table[tokens]) @ table.T
+        return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(logits), tokens[..., None], -1))
+
+    def step(table: jax.Array, batches: jax.Array) -> jax.Array:
+        def add(total: jax.Array, tokens: jax.Array) -> tuple[jax.Array, None]:
+            return total + jax.grad(loss)(table, tokens), None
+
+        return table - jax.lax.scan(add, jnp.zeros_like(table), batches)[0]
+
+    args = placed((512, 64), "data"), placed((4, 64, 32), None, ("replica", "data"), kind=jnp.int32)
+    options = {"out_shardings": args[0].sharding, "donate_argnums": 0}
+    alone = jax.jit(step, **options).lower(*args).compile()
+    ours = paropt.jit(step, strict=True, **options).lower(*args).compile()
+    before, after = (traffic(census(compiled.as_text())) for compiled in (alone, ours))
+    assert after.known < before.known

@@ -161,11 +161,34 @@ def test_sums_that_nobody_reads_are_not_missing() -> None:
 def test_what_is_unreduced_over_some_axes_is_reduced_over_the_others() -> None:
     both = STEP.replace('[{"data"}, {}]>})', '[{"data", "model"}, {}]>})')
     predicted = prediction(module(both).operation)
-    assert tuple(predicted.kept) == (Reduced(64, 64, 2, True, 4.0, MODEL),)
+    assert tuple(predicted.kept) == (Reduced(64, 64, 2, True, 4.0, MODEL, addition=1),)
     kept = reduction(8, 8, group=2, loops=(LOOP,))
     assert mismatches(predicted, [SUM, kept]) == []
     assert mismatches(predicted, [SUM, reduction(8, 8, group=2)]) == []  # moved out of the loop by the compiler
     assert "64 elements over 2 devices is missing" in mismatches(predicted, [SUM])[0]
+
+
+@pytest.mark.parametrize(("is_added", "lacking"), [(True, 0), (False, 1)])
+def test_terms_of_one_addition_may_be_added_before_they_are_reduced(is_added: bool, lacking: int) -> None:
+    """As the two gradients of a tied embedding are: what XLA reduces once is what only one addition reads."""
+    tagged = '<@mesh, [{}, {}], unreduced={"data"}> : tensor<8x8xf32>'
+    second = f"""
+    %e = {DOT}
+    %e1 = sdy.sharding_constraint %e {tagged}
+    %b = stablehlo.add {"%t1" if is_added else "%e1"}, %e1 : tensor<8x8xf32>
+    %b1 = sdy.sharding_constraint %b {tagged}
+    %a = stablehlo.add %sum, %b1"""
+    text = STEP.replace('[{"data"}, {}]>}', '[{"data", "model"}, {}]>}').replace(
+        "\n    %a = stablehlo.add %sum, %t1", second
+    )
+    if not is_added:  # the first one is read by nothing but the loop's other result
+        text = text.replace("stablehlo.add %sum, %b1", "stablehlo.add %b1, %t1")
+    predicted = prediction(module(text).operation)
+    assert [reduced.axes for reduced in predicted.kept] == [MODEL, MODEL]
+    kept = reduction(8, 8, group=2, loops=(LOOP,))
+    assert mismatches(predicted, [SUM, kept, kept]) == []
+    assert len(mismatches(predicted, [SUM, kept])) == lacking
+    assert "a reduction of 64 elements over 2 devices is missing" in mismatches(predicted, [SUM])[0]
 
 
 def test_each_dimension_that_is_added_up_may_get_a_reduction_of_its_own() -> None:
