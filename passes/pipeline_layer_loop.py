@@ -70,8 +70,8 @@ def pipeline_layer_loop(
 
     Give arrays that are stacked by layer the sharding of the axis in their first dimension: then none of their rows is
     sent. Other axes stay with the partitioner. `grad-sync` has to follow, because XLA leaves no value unreduced in a
-    computation with manual axes: it sinks the sums of other ops, and those of layers are reduced over other axes in
-    each tick.
+    computation with manual axes. It sinks the sums over other axes: those of layers, in arrays with a dimension for the
+    devices, behind the ticks.
 
     Legal when:
 

@@ -22,7 +22,7 @@ from jaxlib.mlir.dialects import sdy, stablehlo
 from paropt.passes.dataflow.unreduced import Unreduced
 from paropt.passes.ir.constants import is_zero
 from paropt.passes.ir.constraints import CONSTRAINT
-from paropt.passes.ir.induction_variable import create
+from paropt.passes.ir.induction_variable import constant, create
 from paropt.passes.ir.loops import WHILE, Loop
 from paropt.passes.ir.op_table import is_elementwise
 from paropt.passes.rewrite.residual_split import neutral
@@ -36,7 +36,7 @@ from paropt.passes.support.remarks import require
 from paropt.passes.support.traversal import module_of, op_of
 
 _DOT, _REDUCE, _RESHAPE = "stablehlo.dot_general", "stablehlo.reduce", "stablehlo.reshape"
-_BROADCAST = "stablehlo.broadcast_in_dim"
+_BROADCAST, _UPDATE = "stablehlo.broadcast_in_dim", "stablehlo.dynamic_update_slice"
 
 
 class Devices:
@@ -167,7 +167,7 @@ _MADE: dict[str, Callable[[ir.Operation, list[ir.Value], Sequence[int | None], i
 
 def lift(found: Unreduced, devices: Devices) -> None:
     """Gives all values of `found` the dimension, but for its sources, which have it."""
-    for value in found.values:
+    for value in list(found.values):  # some of them are remade
         if isinstance(value.owner, ir.Block):
             value.set_type(devices.type(value.type))
         elif (op := op_of(value)).name == WHILE:
@@ -192,9 +192,13 @@ def _lift(op: ir.Operation, found: Unreduced, value: ir.Value, devices: Devices)
                 op.operands[i] = devices.placed(neutral(devices.type(operand.type)))
             elif is_elementwise(op):
                 op.operands[i] = _repeated(operand, devices)
-        if not is_elementwise(op):
-            _LIFTS[op.name](op, devices)
-    value.set_type(devices.type(value.type))
+        new = (op if is_elementwise(op) else _LIFTS[op.name](op, devices)).results[0]
+    if new == value:
+        value.set_type(devices.type(value.type))
+        return
+    found.values[new] = found.values.pop(value)
+    value.replace_all_uses_with(new)
+    op.erase()
 
 
 def _repeated(value: ir.Value, devices: Devices) -> ir.Value:
@@ -205,29 +209,50 @@ def _repeated(value: ir.Value, devices: Devices) -> ir.Value:
     return create(_BROADCAST, devices.type(value.type), value, broadcast_dimensions=dimensions)
 
 
-def _lift_constraint(op: ir.Operation, devices: Devices) -> None:
+def _lift_constraint(op: ir.Operation, devices: Devices) -> ir.Operation:
     op.attributes["sharding"] = devices.extended(op.attributes["sharding"])
+    return op
 
 
-def _lift_transpose(op: ir.Operation, _: Devices) -> None:
+def _lift_transpose(op: ir.Operation, _: Devices) -> ir.Operation:
     order = list(ir.DenseI64ArrayAttr(op.attributes["permutation"]))
     op.attributes["permutation"] = ir.DenseI64ArrayAttr.get([0, *(i + 1 for i in order)])
+    return op
 
 
-def _lift_broadcast(op: ir.Operation, _: Devices) -> None:
+def _lift_broadcast(op: ir.Operation, _: Devices) -> ir.Operation:
     dimensions = list(ir.DenseI64ArrayAttr(op.attributes["broadcast_dimensions"]))
     op.attributes["broadcast_dimensions"] = ir.DenseI64ArrayAttr.get([0, *(i + 1 for i in dimensions)])
+    return op
 
 
-def _nothing(_: ir.Operation, __: Devices) -> None:
+def _lift_reduce(op: ir.Operation, _: Devices) -> ir.Operation:
+    dimensions = list(ir.DenseI64ArrayAttr(op.attributes["dimensions"]))
+    op.attributes["dimensions"] = ir.DenseI64ArrayAttr.get([i + 1 for i in dimensions])
+    return op
+
+
+def _lift_update(op: ir.Operation, devices: Devices) -> ir.Operation:
+    """Writes the addends of all devices: where the first dimension starts is one more operand."""
+    stack, part, *starts = op.operands
+    number = ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))
+    kind = ir.RankedTensorType(starts[0].type) if starts else number
+    first = constant(kind, ir.IntegerAttr.get(kind.element_type, 0))
+    return op_of(create(_UPDATE, devices.type(op.results[0].type), stack, part, first, *starts))
+
+
+def _retyped(op: ir.Operation, _: Devices) -> ir.Operation:
     """Its types say all."""
+    return op
 
 
-_LIFTS: dict[str, Callable[[ir.Operation, Devices], None]] = {
+_LIFTS: dict[str, Callable[[ir.Operation, Devices], ir.Operation]] = {
     CONSTRAINT: _lift_constraint,
     "stablehlo.transpose": _lift_transpose,
     _BROADCAST: _lift_broadcast,
-    _RESHAPE: _nothing,
+    _RESHAPE: _retyped,
+    _REDUCE: _lift_reduce,
+    _UPDATE: _lift_update,
 }
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from programs.layered_steps import Program, in_parts, program, step_of
@@ -128,3 +129,38 @@ def test_stages_send_activations(target: str, grid: str) -> None:
     assert all(each.kind == "all-reduce" and not each.loops for each in along)
     assert sum(each.payload for each in along) <= 2 * MICROBATCHES * activation + 256  # and the norm of all gradients
     assert not [each for each in found if each.kind in ("all-gather", "all-to-all")]
+    reduced = [each for each in found if "data" in each.axes]
+    state = program("scanned", microbatches=MICROBATCHES, layers=LAYERS, parted=True).state
+    layers, others = leaf_bytes(state["layers"]), leaf_bytes({**state, "layers": ()})
+    assert all(each.kind == "all-reduce" and not each.loops for each in reduced)
+    assert sum(each.payload for each in reduced) == layers // stages + others + 4  # and the loss
+
+
+def leaf_bytes(tree: Any) -> int:
+    return sum(leaf.nbytes for leaf in jax.tree.leaves(tree))
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+def test_moments_of_adamw_are_the_same(grid: str) -> None:
+    """Beside the same step without passes. New parameters are not compared: AdamW makes updates of what is rounded."""
+    made = program("scanned", microbatches=MICROBATCHES, layers=LAYERS, parted=True)
+    optimizer = optax.chain(optax.clip_by_global_norm(0.5), optax.adamw(1e-2))
+
+    def step(state: Any, batch: Any) -> Any:
+        parameters, moments = state
+        new, value = made.step(parameters, batch)
+        updates, moments = optimizer.update(jax.tree.map(jnp.subtract, parameters, new), moments, parameters)
+        return (optax.apply_updates(parameters, updates), moments), value
+
+    stateful = Program(step, (made.state, optimizer.init(made.state)), made.batch)
+    on = mesh(grid)
+    ours = jitted(stateful, on)
+    assert not in_loops(audit(ours.lower(stateful.state, stateful.batch).compile()).collectives)
+    (_, want), _ = jitted(stateful, on, None)(stateful.state, stateful.batch)
+    (_, got), _ = ours(stateful.state, stateful.batch)
+    for one, other in zip(jax.tree.leaves(want), jax.tree.leaves(got), strict=True):
+        np.testing.assert_allclose(other, one, rtol=0, atol=1e-6 * np.abs(one).max())
+
+
+def in_loops(found: Any) -> list[Collective]:
+    return [each for each in found if each.loops and each.kind != "collective-permute"]
