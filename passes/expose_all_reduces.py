@@ -178,7 +178,7 @@ def expose_all_reduces(
     - it is a contraction or a sum over one sharded dimension, in equal parts, over whole axes
     - its sum is not sharded over these axes
     - between the op and its all_reduce are only elementwise ops, transposes, reshapes, broadcasts, loops, sums, and
-      writes of a part of an array
+      reads and writes of parts of an array
 
     *Its shardings*
 

@@ -33,6 +33,9 @@ def pipeline_layer_loop(
     module: ir.Operation,
     *,
     axis: Annotated[MeshAxes, "The mesh axis along which the layers are divided into stages."] = "stage",
+    circular: Annotated[
+        int, "Chunks of layers on each device; micro-batches go round the devices, once for each chunk."
+    ] = 1,
 ) -> list[Remark]:
     """Run loops over layers as pipelines along one axis of the mesh, in one program.
 
@@ -68,6 +71,12 @@ def pipeline_layer_loop(
     in each trip are hoisted. The order is that of GPipe: all micro-batches forward, then all backward, so residuals of
     all are held at once.
 
+    With `circular=v`, each of the S devices has v chunks of layers: device s has the chunks s, s + S, s + 2 S and so
+    on. Micro-batches go round the devices v times, from the last to the first, where they wait M - S ticks for their
+    turn. Then v M + S - 1 ticks take a v-th as long each, so devices wait (S - 1) / (v M) of the time that they work.
+    Activations are sent v times. Layers that are stacked in the order of the program are sent to the devices that they
+    belong to once per step, and their gradients back.
+
     Give arrays that are stacked by layer the sharding of the axis in their first dimension: then none of their rows is
     sent. Other axes stay with the partitioner. `grad-sync` has to follow, because XLA leaves no value unreduced in a
     computation with manual axes. It sinks the sums over other axes: those of layers, in arrays with a dimension for the
@@ -85,7 +94,7 @@ def pipeline_layer_loop(
     *The loops over layers*
 
     - a loop in it takes a row of an array of parameters in each trip
-    - its trips are a multiple of the stages, and arrays have a row for each
+    - its trips are a multiple of the stages (of all chunks, in a circular pipeline), and arrays have a row for each
     - loops within a layer have known trip counts
     - what layers hand on, and the terms of sums that they make, are floats or integers
     - all rows of what layers write are read by other layers only row by row
@@ -96,24 +105,29 @@ def pipeline_layer_loop(
     - what reaches the loop is not sharded over the axis, but arrays of layers in their first dimension
     - nothing in the loop is sharded over the axis, or left unreduced
 
+    *A circular pipeline*
+
+    - each device has at least one chunk
+    - there are at least as many micro-batches as stages
+
     Worth it when:
 
     - what other ops read of all layers is no more than what a layer hands on, because it is all-gathered
 
     Sums keep the order of their additions, but for one whose terms are made in several parts: it is reassociated.
 
-    Sources: GPipe; the collective pipelining of GSPMD (section 3.3) and praxis' `LayerwiseShardablePipelined`, which
-    models are written for.
+    Sources: GPipe; the collective pipelining of GSPMD (section 3.3) and praxis' `LayerwiseShardablePipelined` and
+    `CircularLayerwiseShardablePipelined`, which models are written for.
     """
-    return [remark for signature in signatures(module) for remark in _pipelined(module, signature, axis)]
+    return [remark for signature in signatures(module) for remark in _pipelined(module, signature, axis, circular)]
 
 
-def _pipelined(module: ir.Operation, signature: Signature, axis: str) -> list[Remark]:
+def _pipelined(module: ir.Operation, signature: Signature, axis: str, circular: int) -> list[Remark]:
     loops = loops_of(signature)
     if not loops:
         return []
     try:
-        line = _line(module, axis)
+        line = _line(module, axis, circular)
         step, layers = _layers(signature, [loop for loop in loops if _inner(loop)] or loops)
         _require_plain(step, axis)
         _require_stages(step, layers, line)
@@ -127,15 +141,16 @@ def _pipelined(module: ir.Operation, signature: Signature, axis: str) -> list[Re
     return [remark]
 
 
-def _line(module: ir.Operation, axis: str) -> Line:
+def _line(module: ir.Operation, axis: str, circular: int) -> Line:
     names = axes_named(axis)
     require(len(names) == 1, f"stages are along one axis of the mesh, not {len(names)}")
     found = [(name, mesh) for name, mesh in meshes_of(module).items() if names[0] in mesh.names]
     require(len(found) == 1, f"{len(found)} meshes of the module have an axis `{names[0]}`")
     (name, mesh), (only,) = *found, names
-    line = Line(module, f"@{name}", mesh, only)
+    line = Line(module, f"@{name}", mesh, only, circular)
     require(replica_count(module) <= 1, "the module is for several replicas")
     require(line.stages > 1, f"`{only}` has one device: there is nothing to divide")
+    require(circular > 0, f"each device has {circular} chunks of layers: one is the least")
     return line
 
 
@@ -179,12 +194,15 @@ def _require_plain(step: StepLoop, axis: str) -> None:
 
 
 def _require_stages(step: StepLoop, layers: list[LayerLoop], line: Line) -> None:
+    micro_batches, count = step.counting.trips, line.stages * line.chunks
+    fewer = f"{micro_batches} micro-batches are fewer than {line.stages} stages"
+    require(line.chunks == 1 or micro_batches >= line.stages, f"{fewer}: they would wait in each round")
     for each in layers:
         for op in (op for op in nested(each.loop.op) if op.name == WHILE):
             ends = Loop(op).counting is not None
             require(ends, "a loop in a layer might not end on values that no micro-batch has", op)
-        what = f"{each.trips} layers are no multiple of {line.stages}, the size of `{line.axis}`"
-        require(each.trips % line.stages == 0, what, each.loop.op)
+        chunks = f"the size of `{line.axis}`" + (f" times {line.chunks} chunks" if line.chunks > 1 else "")
+        require(each.trips % count == 0, f"{each.trips} layers are no multiple of {count}, {chunks}", each.loop.op)
         arrays = [*(op.operands[0] for op in each.slices), *(op.operands[0] for op in each.updates.values())]
         rows = {ir.RankedTensorType(value.type).shape[0] for value in arrays}
         require(rows == {each.trips}, "an array has another number of rows than the loop has trips", each.loop.op)
@@ -219,7 +237,9 @@ def _require_masks(places: Places) -> None:
 
 
 def _done(places: Places, line: Line) -> str:
-    count, trips = len(places.layers), places.step.counting.trips
+    count, micro_batches = len(places.layers), places.step.counting.trips
+    ticks = micro_batches * line.chunks + line.stages - 1
     loops = "loop over layers runs" if count == 1 else "loops over layers run"
-    spread = f"{line.stages} stages along `{line.axis}`"
-    return f"{count} {loops} in {trips + line.stages - 1} ticks of {spread}, {trips} micro-batches one after the other"
+    chunks = f" with {line.chunks} chunks of layers each" if line.chunks > 1 else ""
+    spread = f"{line.stages} stages along `{line.axis}`{chunks}"
+    return f"{count} {loops} in {ticks} ticks of {spread}, {micro_batches} micro-batches one after the other"

@@ -166,6 +166,7 @@ class PartialLoop:
 
     `number` makes the number of a trip in the whole loop of that in this one. `stacks` are the rows of each array that
     the loop takes rows of, `starts` the init operands by position, `values` what it reads for values from outside.
+    `firsts` tell where the rows begin in arrays that have others, too.
     """
 
     def __init__(
@@ -176,9 +177,10 @@ class PartialLoop:
         stacks: Mapping[ir.Value, ir.Value],
         starts: Mapping[int, ir.Value],
         values: Mapping[ir.Value, ir.Value],
+        firsts: Mapping[ir.Value, ir.Value] | None = None,
     ) -> None:
         self._layers, self._trips, self._number = layers, trips, number
-        self._stacks, self._values = stacks, values
+        self._stacks, self._values, self._firsts = stacks, values, firsts or {}
         self._positions = list(starts)
         self._nexts: list[ir.Value] = []
         self.results: dict[int, ir.Value] = {}
@@ -208,6 +210,8 @@ class PartialLoop:
 
     def _row_op(self, op: ir.Operation, values: dict[ir.Value, ir.Value], index: ir.Value) -> ir.Operation:
         """Takes or writes a row of the rows that this loop has."""
+        if op.name == DYNAMIC_SLICE and op.operands[0] in self._firsts:
+            index = create("stablehlo.add", index.type, self._firsts[op.operands[0]], index)
         new = op.clone()
         at = 1 if op.name == DYNAMIC_SLICE else 2
         stack = self._stacks[op.operands[0]] if op.name == DYNAMIC_SLICE else values[op.operands[0]]

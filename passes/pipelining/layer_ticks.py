@@ -3,12 +3,13 @@
 In tick t, the stage at place p of the pipeline works on micro-batch t - p and hands what it makes on to the next one:
 S stages need M + S - 1 ticks for M micro-batches. Before a stage has its first micro-batch, it works on the first one
 as it comes into the pipeline; after its last one, it works on that again, so that rows that it has written stay as they
-are. Terms of sums are masked.
+are. Terms of sums are masked. In a circular pipeline (`tick_turns`), what the last stage hands on waits M - S ticks on
+the first one, until that has worked on the micro-batches before it.
 
 Tests: test/passes/pipeline-layer-loop.mlir, test/numeric/test_layer_pipeline.py.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from jaxlib.mlir import ir
 
@@ -16,29 +17,40 @@ from paropt.passes.ir.constants import is_constant, scalar_of
 from paropt.passes.ir.induction_variable import constant, create
 from paropt.passes.outline.stages import reads_of
 from paropt.passes.pipelining.layer_loops import LayerLoop, PartialLoop, copied, minus
+from paropt.passes.pipelining.layer_order import LayerOrder, in_layer_order
 from paropt.passes.pipelining.loop_fission import Made, State, added, copy_free
 from paropt.passes.pipelining.loop_places import Inputs, Places
-from paropt.passes.pipelining.micro_batch_rows import row_at, rows_type, with_row, zeros
+from paropt.passes.pipelining.micro_batch_rows import (
+    Layers,
+    layers_of,
+    row_at,
+    rows_type,
+    with_layers,
+    with_row,
+    zeros,
+)
 from paropt.passes.pipelining.stage_line import Line, neutral_element
 from paropt.passes.pipelining.step_loop import Sum
+from paropt.passes.pipelining.tick_turns import Turn, compared, number_like, turn_at
 from paropt.passes.rewrite.counted_loop import Carry, counted_loop, counter_carry
 from paropt.passes.rewrite.residual_split import neutral
 from paropt.passes.sharding.collectives import ADD
 from paropt.passes.sharding.device_dimension import Placed, Result, computed, reshaped
 from paropt.passes.support.traversal import op_of
 
-_SELECT, _SIGNED = "stablehlo.select", "SIGNED"
+_SELECT = "stablehlo.select"
 
 
 def ticks(line: Line) -> Callable[[int, State], Made]:
-    return lambda place, state: _Ticks(line, place, state).made
+    order = LayerOrder(line)
+    return lambda place, state: _Ticks(line, order, place, state).made
 
 
 class _Ticks:
     """The manual computation that stands for the loop over layers at `place`, made at the insertion point."""
 
-    def __init__(self, line: Line, place: int, state: State) -> None:
-        self._line, self._place, self._state = line, place, state
+    def __init__(self, line: Line, order: LayerOrder, place: int, state: State) -> None:
+        self._line, self._order, self._place, self._state = line, order, place, state
         self._places: Places = state.places
         self._layers: LayerLoop = self._places.layers[place // 2]
         self._inputs: Inputs = self._places.inputs[place // 2]
@@ -48,6 +60,7 @@ class _Ticks:
         self._handed = [value for value in crossing if value not in self._places.stacked]
         self._sums = [each for each in self._places.step.sums if self._places.terms_at(place, each)]
         self._roots = self._places.whole_at(place)
+        self._wait = self._micro_batches - line.stages if line.chunks > 1 else 0  # in ticks
         self.made = Made({}, {}, {})
         if crossing or self._sums:
             self._compute()
@@ -67,9 +80,9 @@ class _Ticks:
         )
         self.made.rows.update(zip([*self._handed, *self._written], results, strict=False))
         for value in (value for value in self._written if self._places.is_gathered(value)):
-            self.made.gathered[value] = self._line.gathered(self.made.rows[value])
-        count = len(self._handed) + len(self._written)
-        self.made.carried.update(zip((each.position for each in self._sums), results[count:], strict=True))
+            self.made.gathered[value] = in_layer_order(self._line.gathered(self.made.rows[value]), 1, self._line)
+        totals = [self._order.of_layers(sum_) for sum_ in results[len(self._handed) + len(self._written) :]]
+        self.made.carried.update(zip((each.position for each in self._sums), totals, strict=True))
 
     def _old_sums(self) -> list[ir.Value]:
         return [self._state.carried[each.position] for each in self._sums]
@@ -87,19 +100,21 @@ class _Ticks:
             found[use, value] = Placed(given, self._line.sharding(tensor.rank, dimension), False), local
 
         rows = self._state.rows
-        numbers = ir.RankedTensorType.get([self._line.stages], ir.IntegerType.get_signless(32))
-        stage = create("stablehlo.iota", numbers, iota_dimension=ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0))
+        stage = self._line.numbers()
         give("stage", stage, stage, 0)
         for value in self._inputs.sources:
-            crosses = value in rows
-            give("source", value, rows[value] if crosses else self._outer(value), 1 if crosses else 0)
+            dimension = 1 if value in rows else 0
+            given = rows[value] if value in rows else self._outer(value)
+            if value not in self._places.stacked:
+                given = self._order.of_devices(given, dimension)
+            give("source", value, given, dimension)
         for value in self._places.through.merged(self._roots):
             if value in rows:
                 give("row", value, rows[value], None)
         for value in self._read_whole():
             give("whole", value, self._outer(value), None)
         for each, value in zip(self._sums, self._old_sums(), strict=True):
-            give("sum", self._places.step.argument_of(each), value, 0)
+            give("sum", self._places.step.argument_of(each), self._order.of_devices(value), 0)
         return found
 
     def _outer(self, value: ir.Value) -> ir.Value:
@@ -118,23 +133,25 @@ class _Ticks:
         return value not in self._state.hoisted and is_constant(value)
 
     def _local(self, type_: ir.Type, dimension: int) -> ir.RankedTensorType:
-        tensor = ir.RankedTensorType(type_)
-        shape = list(tensor.shape)
-        shape[dimension] //= self._line.stages
-        return ir.RankedTensorType.get(shape, tensor.element_type)
+        """Of the layers that a device has."""
+        return _divided(type_, dimension, self._line.stages)
+
+    def _in_tick(self, type_: ir.Type) -> ir.RankedTensorType:
+        """Of the layers that a tick is about."""
+        return _divided(type_, 0, self._line.stages * self._line.chunks)
 
     def _body(self, arguments: dict[tuple[str, ir.Value], ir.Value]) -> list[ir.Value]:
         (stage,) = (value for (use, _), value in arguments.items() if use == "stage")
         stage = reshaped(stage, [])
         last = self._line.stages - 1
         self._stage_place = minus(last, stage) if self._layers.backward else stage
-        self._is_first = _compare("EQ", self._stage_place, 0)
+        self._is_first = compared("EQ", self._stage_place, 0)
         self._given = arguments
         self._constants = self._copied_constants()
         results: dict[ir.Value, ir.Value] = {}
         carries = [counter_carry(), *self._carries(results)]
-        counted_loop(carries, self._micro_batches + last, self._fill)
-        is_last = _compare("EQ", self._stage_place, last)
+        counted_loop(carries, self._micro_batches * self._line.chunks + last, self._fill)
+        is_last = compared("EQ", self._stage_place, last)
         handed = [self._line.from_last(results[value], is_last) for value in self._handed]
         sums = [results[self._places.step.argument_of(each)] for each in self._sums]
         return [*handed, *(results[value] for value in self._written), *sums]
@@ -149,7 +166,7 @@ class _Ticks:
         return values
 
     def _carries(self, results: dict[ir.Value, ir.Value]) -> list[Carry]:
-        """What ticks carry: values that came from the stage before, rows of micro-batches, sums."""
+        """What ticks carry: values that came from the stage before, those that wait, rows of micro-batches, sums."""
         count = self._micro_batches
 
         def finish(value: ir.Value) -> Callable[[ir.Value], None]:
@@ -159,8 +176,21 @@ class _Ticks:
             start = neutral(self._inputs.starts[position].type)
             return Carry(start, lambda _: self._hand_on(position), lambda _: None)
 
-        def row(value: ir.Value, type_: ir.Type) -> Carry:
-            return Carry(zeros(count, type_), lambda last: with_row(last, self._new[value], self._index), finish(value))
+        def waiting(position: int) -> Carry:
+            start = zeros(self._wait, self._inputs.starts[position].type)
+            return Carry(start, lambda last: with_row(last, self._came[position], self._slot), lambda _: None)
+
+        def handed(value: ir.Value) -> Carry:
+            def following(last: ir.Value) -> ir.Value:
+                return with_row(last, self._new[value], self._turn.micro_batch)
+
+            return Carry(zeros(count, value.type), following, finish(value))
+
+        def written(value: ir.Value) -> Carry:
+            def following(last: ir.Value) -> ir.Value:
+                return with_row(last, self._new[value], self._turn.micro_batch, self._chunk)
+
+            return Carry(zeros(count, self._local(value.type, 0)), following, finish(value))
 
         def total(carry: Sum) -> Carry:
             argument = self._places.step.argument_of(carry)
@@ -168,65 +198,100 @@ class _Ticks:
 
         return [
             *map(received, self._inputs.starts),
-            *(row(value, value.type) for value in self._handed),
-            *(row(value, self._local(value.type, 0)) for value in self._written),
+            *map(waiting, self._inputs.starts if self._wait else ()),
+            *map(handed, self._handed),
+            *map(written, self._written),
             *map(total, self._sums),
         ]
 
     def _fill(self, body: ir.Block, _: ir.Operation) -> None:
         """One tick."""
         tick, *carried = body.arguments
+        self._came: dict[int, ir.Value] = dict(zip(self._inputs.starts, carried, strict=False))
         with ir.InsertionPoint(body):
-            behind = create("stablehlo.subtract", tick.type, tick, self._stage_place)
-            self._is_early = _compare("LT", behind, 0)
-            self._is_done = _compare("GE", behind, self._micro_batches - 1)  # what comes next is no micro-batch
-            self._is_late = _compare("GE", behind, self._micro_batches)
-            low, high = (_number(behind, n) for n in (0, self._micro_batches - 1))
-            self._index = create("stablehlo.clamp", behind.type, low, behind, high)
+            self._turn = turn_at(tick, self._stage_place, self._micro_batches, self._line.chunks)
+            self._chunk = self._chunk_of(self._turn)
             values = self._values_of_micro_batch()
-            is_given = create("stablehlo.or", self._is_first.type, self._is_first, self._is_early)
+            coming = self._coming(tick, carried[len(self._came) :])
+            is_given = self._is_given()
             self._taken = {
                 i: create(_SELECT, came.type, is_given, values.get(start, start), came)
-                for (i, start), came in zip(self._inputs.starts.items(), carried, strict=False)
+                for (i, start), came in zip(self._inputs.starts.items(), coming, strict=True)
             }
             self._new = self._layer_results(values)
             self._rowwise(values)
 
+    def _chunk_of(self, turn: Turn) -> Layers | None:
+        """The layers of this tick, among those of the device; None for all."""
+        if turn.round is None:
+            return None
+        chunks, count = self._line.chunks, self._layers.trips // (self._line.stages * self._line.chunks)
+        number = minus(chunks - 1, turn.round) if self._layers.backward else turn.round
+        return Layers(create("stablehlo.multiply", number.type, number, number_like(number, count)), count)
+
+    def _coming(self, tick: ir.Value, waiting: Sequence[ir.Value]) -> list[ir.Value]:
+        """What comes from the stage before; from the last one, after it has waited. At the end, what came last."""
+        came = list[ir.Value](self._came.values())
+        if not self._wait:
+            return came
+        self._slot = create("stablehlo.remainder", tick.type, tick, number_like(tick, self._wait))
+        on_time = create("stablehlo.not", self._turn.is_late.type, self._turn.is_late)
+        waits = create("stablehlo.and", on_time.type, self._is_first, on_time)
+        return [
+            create(_SELECT, value.type, waits, row_at(rows, self._slot), value)
+            for value, rows in zip(came, waiting, strict=False)
+        ]
+
+    def _is_given(self) -> ir.Value:
+        """Whether the micro-batch comes into the pipeline here: on the first stage, in the first round."""
+        turn, is_first = self._turn, self._is_first
+        if turn.round is not None:
+            is_first = create("stablehlo.and", is_first.type, is_first, compared("EQ", turn.round, 0))
+        return create("stablehlo.or", is_first.type, is_first, turn.is_early)
+
     def _values_of_micro_batch(self) -> dict[ir.Value, ir.Value]:
         values = dict(self._constants)
-        values[self._places.step.loop.body.arguments[self._places.step.counter]] = self._index
+        values[self._places.step.loop.body.arguments[self._places.step.counter]] = self._turn.micro_batch
         for (use, value), argument in self._given.items():
             if use == "whole":
                 values[value] = argument
             elif use == "row":
-                values[value] = row_at(argument, self._index)
+                values[value] = row_at(argument, self._turn.micro_batch)
         copy_free(values, self._places, (), self._roots)
         return values
 
     def _layer_results(self, values: dict[ir.Value, ir.Value]) -> dict[ir.Value, ir.Value]:
-        """The loop over the layers of the stage."""
-        layers, trips = self._layers, self._layers.trips // self._line.stages
+        """The loop over the layers of this tick."""
+        layers, line, turn = self._layers, self._line, self._turn
+        trips = layers.trips // (line.stages * line.chunks)
         stacks = {value: self._source(value) for value in self._inputs.sources}
         starts = dict(self._taken)
         for i in layers.updates:
-            starts[i] = neutral(self._local(layers.loop.op.operands[i].type, 0))
-        first = create("stablehlo.multiply", self._index.type, self._stage_place, _number(self._index, trips))
+            starts[i] = neutral(self._in_tick(layers.loop.op.operands[i].type))
+        place = self._stage_place
+        if turn.round is not None:
+            before = create("stablehlo.multiply", place.type, turn.round, number_like(place, line.stages))
+            place = create(ADD, place.type, before, place)
+        first = create("stablehlo.multiply", place.type, place, number_like(place, trips))
 
         def number(count: ir.Value) -> ir.Value:
             return create(ADD, count.type, count, first)
 
-        loop = PartialLoop(layers, trips, number, stacks, starts, values)
+        of_device = [value for value in stacks if value not in self._state.rows and self._chunk is not None]
+        firsts = dict.fromkeys(of_device, self._chunk.first) if self._chunk is not None else {}
+        loop = PartialLoop(layers, trips, number, stacks, starts, values, firsts)
         return {layers.loop.op.results[i]: result for i, result in loop.results.items()}
 
     def _source(self, value: ir.Value) -> ir.Value:
+        """Its rows of this tick where it has some for each micro-batch; else all that the device has."""
         given = self._given["source", value]
-        return row_at(given, self._index) if value in self._state.rows else given
+        return row_at(given, self._turn.micro_batch, self._chunk) if value in self._state.rows else given
 
     def _rowwise(self, values: dict[ir.Value, ir.Value]) -> None:
         """What is done to what the loop has written, row by row."""
         for n in self._places.rowwise_at(self._place):
             op = self._places.step.body.ops[n]
-            tensor = self._local(op.results[0].type, 0)
+            tensor = self._in_tick(op.results[0].type)
             local: dict[ir.Value, ir.Value] = {}
             for value in op.operands:
                 rank = ir.RankedTensorType(value.type).rank
@@ -238,19 +303,28 @@ class _Ticks:
             self._new[op.results[0]] = new.results[0]
 
     def _add(self, carry: Sum, last: ir.Value) -> ir.Value:
-        terms = {}
+        turn, terms = self._turn, {}
         for value in self._places.terms_at(self._place, carry):
             term = self._new[value]
             nothing = neutral_element(ir.RankedTensorType(term.type))
-            other = create("stablehlo.or", self._is_early.type, self._is_early, self._is_late)
+            other = create("stablehlo.or", turn.is_early.type, turn.is_early, turn.is_late)
             terms[value] = create(_SELECT, term.type, other, nothing, term)
-        return added(self._places, carry, last, terms)
+        if self._chunk is None:
+            return added(self._places, carry, last, terms)
+        return with_layers(last, added(self._places, carry, layers_of(last, self._chunk), terms), self._chunk)
 
     def _hand_on(self, position: int) -> ir.Value:
         """What the next tick has: that of the stage before, or again the last micro-batch's."""
         result = self._new[self._layers.loop.op.results[position]]
         sent = self._line.handed_on(result, backward=self._layers.backward)
-        return create(_SELECT, sent.type, self._is_done, self._taken[position], sent)
+        return create(_SELECT, sent.type, self._turn.is_done, self._taken[position], sent)
+
+
+def _divided(type_: ir.Type, dimension: int, parts: int) -> ir.RankedTensorType:
+    tensor = ir.RankedTensorType(type_)
+    shape = list(tensor.shape)
+    shape[dimension] //= parts
+    return ir.RankedTensorType.get(shape, tensor.element_type)
 
 
 def _spread(value: ir.Value, tensor: ir.RankedTensorType, values: dict[ir.Value, ir.Value]) -> ir.Value:
@@ -273,20 +347,3 @@ def _copy_constant(value: ir.Value, values: dict[ir.Value, ir.Value]) -> None:
         if operand not in values:
             _copy_constant(operand, values)
     values.update(zip(op.results, copied(op, values).results, strict=True))
-
-
-def _compare(direction: str, value: ir.Value, number: int) -> ir.Value:
-    truth = ir.RankedTensorType.get([], ir.IntegerType.get_signless(1))
-    return create(
-        "stablehlo.compare",
-        truth,
-        value,
-        _number(value, number),
-        comparison_direction=ir.Attribute.parse(f"#stablehlo<comparison_direction {direction}>"),
-        compare_type=ir.Attribute.parse(f"#stablehlo<comparison_type {_SIGNED}>"),
-    )
-
-
-def _number(like: ir.Value, number: int) -> ir.Value:
-    tensor = ir.RankedTensorType(like.type)
-    return constant(tensor, ir.IntegerAttr.get(tensor.element_type, number))

@@ -3,7 +3,7 @@
 Tests: test/passes/pipeline-layer-loop.mlir, test/numeric/test_layer_pipeline.py.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from paropt.passes.ir.types import is_float, is_number
 from paropt.passes.sharding.axes import Axis, spelled
 from paropt.passes.sharding.channels import NewChannels
 from paropt.passes.sharding.collectives import ADD, ALL_REDUCE
+from paropt.passes.sharding.device_dimension import reshaped
 from paropt.passes.sharding.explicit_ops import constrained
 from paropt.passes.sharding.meshes import Mesh
 from paropt.passes.sharding.shardings import open_sharding
@@ -28,6 +29,7 @@ class Line(NamedTuple):
     mesh_name: str  # `@mesh`
     mesh: Mesh
     axis: str
+    chunks: int  # of layers, on each device: micro-batches go round, once for each
 
     @property
     def stages(self) -> int:
@@ -41,15 +43,39 @@ class Line(NamedTuple):
         """Sharded over the axis in that dimension only; other axes are left to Shardy."""
         return open_sharding(self.mesh_name, [(Axis(self.axis),) if d == dimension else () for d in range(rank)])
 
+    def numbers(self) -> ir.Value:
+        """The number of each stage, to be sharded over the axis."""
+        dimension = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0)
+        return create("stablehlo.iota", _number_type(self.stages), iota_dimension=dimension)
+
+    def entry(self, table: Sequence[int], stage: ir.Value) -> ir.Value:
+        """The number that `table` has for a stage."""
+        if len(set(table)) == 1:
+            kind = ir.RankedTensorType(stage.type)
+            return constant(kind, ir.IntegerAttr.get(kind.element_type, table[0]))
+        numbers: Any = np.array(table, np.int32)
+        kind = _number_type(len(table))
+        rows = create("stablehlo.constant", kind, value=ir.DenseElementsAttr.get(numbers, type=kind.element_type))
+        sizes = ir.DenseI64ArrayAttr.get([1])
+        return reshaped(create("stablehlo.dynamic_slice", _number_type(1), rows, stage, slice_sizes=sizes), [])
+
     def gathered(self, rows: ir.Value) -> ir.Value:
         """The rows with those of all layers, in dimension 1, on each device."""
         rank = ir.RankedTensorType(rows.type).rank
         return constrained(rows, open_sharding(self.mesh_name, [()] * rank, closed=[1]))
 
     def handed_on(self, value: ir.Value, *, backward: bool) -> ir.Value:
-        """The `value` of the stage before; of the stage behind, in a backward pipeline. The first gets zeros."""
-        orders = [group[::-1] if backward else group for group in self._groups()]
-        pairs = [pair for order in orders for pair in pairwise(order)]
+        """The `value` of the stage before; of the stage behind, in a backward pipeline.
+
+        The first stage gets zeros, or in a circular pipeline what the last one has.
+        """
+        order = range(self.stages)[::-1] if backward else range(self.stages)
+        return self.sent(value, pairwise([*order, order[0]] if self.chunks > 1 else order))
+
+    def sent(self, value: ir.Value, pairs: Iterable[tuple[int, int]]) -> ir.Value:
+        """The `value` of another stage: of the source, on the target of each pair."""
+        moves, groups = list(pairs), self._groups()
+        pairs = [(group[source], group[target]) for group in groups for source, target in moves]
         return create(
             "stablehlo.collective_permute",
             value.type,
@@ -94,6 +120,10 @@ def neutral_element(tensor: ir.RankedTensorType) -> ir.Value:
     element = tensor.element_type
     number = ir.FloatAttr.get(element, -0.0) if is_float(element) else ir.IntegerAttr.get(element, 0)
     return constant(tensor, number)
+
+
+def _number_type(count: int) -> ir.RankedTensorType:
+    return ir.RankedTensorType.get([count], ir.IntegerType.get_signless(32))
 
 
 def _table(ids: Sequence[Sequence[int]]) -> ir.Attribute:

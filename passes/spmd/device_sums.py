@@ -36,7 +36,11 @@ from paropt.passes.support.remarks import require
 from paropt.passes.support.traversal import module_of, op_of
 
 _DOT, _REDUCE, _RESHAPE = "stablehlo.dot_general", "stablehlo.reduce", "stablehlo.reshape"
-_BROADCAST, _UPDATE = "stablehlo.broadcast_in_dim", "stablehlo.dynamic_update_slice"
+_BROADCAST, _SLICE, _UPDATE = (
+    "stablehlo.broadcast_in_dim",
+    "stablehlo.dynamic_slice",
+    "stablehlo.dynamic_update_slice",
+)
 
 
 class Devices:
@@ -235,10 +239,20 @@ def _lift_reduce(op: ir.Operation, _: Devices) -> ir.Operation:
 def _lift_update(op: ir.Operation, devices: Devices) -> ir.Operation:
     """Writes the addends of all devices: where the first dimension starts is one more operand."""
     stack, part, *starts = op.operands
+    return op_of(create(_UPDATE, devices.type(op.results[0].type), stack, part, *_all_devices(starts)))
+
+
+def _lift_slice(op: ir.Operation, devices: Devices) -> ir.Operation:
+    stack, *starts = op.operands
+    sizes = ir.DenseI64ArrayAttr.get([devices.count, *ir.DenseI64ArrayAttr(op.attributes["slice_sizes"])])
+    return op_of(create(_SLICE, devices.type(op.results[0].type), stack, *_all_devices(starts), slice_sizes=sizes))
+
+
+def _all_devices(starts: Sequence[ir.Value]) -> list[ir.Value]:
+    """Where a part of an array starts that has the first dimension, too."""
     number = ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))
     kind = ir.RankedTensorType(starts[0].type) if starts else number
-    first = constant(kind, ir.IntegerAttr.get(kind.element_type, 0))
-    return op_of(create(_UPDATE, devices.type(op.results[0].type), stack, part, first, *starts))
+    return [constant(kind, ir.IntegerAttr.get(kind.element_type, 0)), *starts]
 
 
 def _retyped(op: ir.Operation, _: Devices) -> ir.Operation:
@@ -253,6 +267,7 @@ _LIFTS: dict[str, Callable[[ir.Operation, Devices], ir.Operation]] = {
     _RESHAPE: _retyped,
     _REDUCE: _lift_reduce,
     _UPDATE: _lift_update,
+    _SLICE: _lift_slice,
 }
 
 

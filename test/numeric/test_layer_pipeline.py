@@ -1,6 +1,7 @@
 """Scans over layers as pipelines in one program: the results of the step, and no more sent than activations."""
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import jax
@@ -18,6 +19,7 @@ from paropt.clusters.targets import get
 from paropt.hlo.census import Collective
 
 PASSES = "pipeline-layer-loop{axis=stage},grad-sync"
+CIRCULAR = "pipeline-layer-loop{{axis=stage circular={}}},grad-sync"
 GRIDS = {"4x2": (4, 2), "2x4": (2, 4)}
 WIDTH, LAYERS, MICROBATCHES = 8, 8, 4
 
@@ -46,7 +48,7 @@ def results(step: Callable[..., Any], made: Program) -> list[np.ndarray]:
     return [np.asarray(leaf) for leaf in jax.tree.leaves(step(made.state, made.batch))]
 
 
-def layered(kind: str) -> Program:
+def layered(kind: str, layers: int = LAYERS) -> Program:
     """A step on whole numbers, in which no sum is rounded. `kind` is what the layers do besides their product."""
     rng = np.random.default_rng(7)
 
@@ -63,7 +65,7 @@ def layered(kind: str) -> Program:
             return h, jnp.sum(h) if kind == "written" else None
 
         form = jax.checkpoint(layer) if kind == "remat" else layer
-        h, written = jax.lax.scan(form, x @ state["embedding"], (state["layers"], jnp.arange(LAYERS)))
+        h, written = jax.lax.scan(form, x @ state["embedding"], (state["layers"], jnp.arange(layers)))
         if kind == "decoder":
             h, _ = jax.lax.scan(lambda g, w: (jax.nn.relu(g @ w) - h, None), h, state["decoder_layers"])
         value = jnp.sum((h @ state["embedding"].T) * target)
@@ -72,8 +74,8 @@ def layered(kind: str) -> Program:
     def whole(*shape: int) -> np.ndarray:
         return rng.choice(np.array([-1, 0, 0, 0, 0, 1], np.float32), shape)
 
-    layers = {"w": whole(LAYERS, WIDTH, WIDTH), "b": whole(LAYERS, WIDTH)}
-    state = {"embedding": whole(WIDTH, WIDTH), "layers": layers, "shared": whole(WIDTH)}
+    stacked = {"w": whole(layers, WIDTH, WIDTH), "b": whole(layers, WIDTH)}
+    state = {"embedding": whole(WIDTH, WIDTH), "layers": stacked, "shared": whole(WIDTH)}
     state["decoder_layers"] = whole(4, WIDTH, WIDTH)
     batch = in_parts((whole(32, WIDTH), whole(32, WIDTH)), MICROBATCHES)
     return Program(step_of(loss, MICROBATCHES, rate=1.0, parted=True), state, batch)
@@ -82,8 +84,27 @@ def layered(kind: str) -> Program:
 @pytest.mark.parametrize("grid", GRIDS)
 @pytest.mark.parametrize("kind", ["plain", "remat", "numbered", "shared", "written", "decoder"])
 def test_whole_numbers_are_equal(kind: str, grid: str) -> None:
-    made = layered(kind)
-    step = jitted(made, mesh(grid))
+    assert_equal(kind, grid, PASSES)
+
+
+@pytest.mark.parametrize("chunks", [2, 4])
+@pytest.mark.parametrize("kind", ["remat", "numbered", "shared", "written"])
+def test_whole_numbers_are_equal_in_a_circular_pipeline(kind: str, chunks: int) -> None:
+    """Two stages: micro-batches wait two ticks between rounds."""
+    assert_equal(kind, "2x4", CIRCULAR.format(chunks))
+
+
+@pytest.mark.parametrize(
+    ("kind", "grid", "chunks", "layers"), [("numbered", "4x2", 2, 8), ("plain", "4x2", 3, 12), ("decoder", "2x4", 2, 8)]
+)
+def test_whole_numbers_are_equal_in_rounds_without_waiting(kind: str, grid: str, chunks: int, layers: int) -> None:
+    """Four stages have as many micro-batches: none waits. A decoder's layers are a multiple of two stages only."""
+    assert_equal(kind, grid, CIRCULAR.format(chunks), layers)
+
+
+def assert_equal(kind: str, grid: str, passes: str, layers: int = LAYERS) -> None:
+    made = layered(kind, layers)
+    step = jitted(made, mesh(grid), passes)
     got, want = results(step, made), results(jax.jit(made.step), made)
     decided = paropt.remarks(step.lower(made.state, made.batch))
     assert [remark.applied for remark in decided if remark.pass_name == "pipeline-layer-loop"] == [True]
@@ -104,11 +125,11 @@ def test_a_transformer_is_the_step(grid: str) -> None:
         np.testing.assert_allclose(other, one, rtol=0, atol=1e-6 * largest)
 
 
-def collectives(target: str, grid: str) -> list[Collective]:
+def collectives(target: str, grid: str, passes: str = PASSES) -> list[Collective]:
     made = program("scanned", microbatches=MICROBATCHES, layers=LAYERS, parted=True)
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), (made.state, made.batch))
     step = jitted(made, mesh(grid, get(target).devices), None)
-    report = audit(step, *shapes, passes=PASSES, targets=[target])
+    report = audit(step, *shapes, passes=passes, targets=[target])
     return list(report[target].after.collectives)
 
 
@@ -129,11 +150,33 @@ def test_stages_send_activations(target: str, grid: str) -> None:
     assert all(each.kind == "all-reduce" and not each.loops for each in along)
     assert sum(each.payload for each in along) <= 2 * MICROBATCHES * activation + 256  # and the norm of all gradients
     assert not [each for each in found if each.kind in ("all-gather", "all-to-all")]
+    assert_reduced_once(found, stages)
+
+
+def assert_reduced_once(found: list[Collective], stages: int) -> None:
+    """Gradients, over `data`: each device has those of its layers, and all have those of other parameters."""
     reduced = [each for each in found if "data" in each.axes]
     state = program("scanned", microbatches=MICROBATCHES, layers=LAYERS, parted=True).state
     layers, others = leaf_bytes(state["layers"]), leaf_bytes({**state, "layers": ()})
     assert all(each.kind == "all-reduce" and not each.loops for each in reduced)
     assert sum(each.payload for each in reduced) == layers // stages + others + 4  # and the loss
+
+
+@pytest.mark.parametrize("target", ["cpu:8", "tpu:v5e:2x4", "gpu:h100:1x1x8"])
+def test_a_circular_pipeline_waits_less(target: str) -> None:
+    """Each direction has v M + S - 1 ticks. Layers are sent to their devices once per step, and their gradients back."""
+    available(target)
+    (stages, _), chunks = GRIDS["4x2"], 2
+    found = collectives(target, "4x2", CIRCULAR.format(chunks))
+    ticks = [each.executions for each in found if each.loops]
+    assert ticks == [chunks * MICROBATCHES + stages - 1] * 2
+    waiting = Fraction(stages - 1, chunks * MICROBATCHES)
+    assert Fraction(ticks[0], chunks * MICROBATCHES) - 1 == waiting
+    assert_reduced_once(found, stages)
+    moved = [each for each in found if each.kind == "collective-permute" and not each.loops]
+    layers = leaf_bytes(program("scanned", microbatches=MICROBATCHES, layers=LAYERS, parted=True).state["layers"])
+    assert sum(each.payload for each in moved) == 2 * layers // stages
+    assert not [each for each in found if each.kind in ("all-gather", "all-to-all")]
 
 
 def leaf_bytes(tree: Any) -> int:

@@ -286,7 +286,7 @@ func.func public @the_same_row(%ws: tensor<4x4x4xf32>, %xs: tensor<3x2x4xf32>) -
   return %g#1 : tensor<f32>
 }
 
-// Legal when: its trips are a multiple of the stages, and arrays have a row for each
+// Legal when: its trips are a multiple of the stages (of all chunks, in a circular pipeline), and arrays have a row for each
 // CHECK-LABEL: func.func public @three_layers
 // CHECK-NOT:     sdy.manual_computation
 // REMARK-DAG: [pipeline-layer-loop] stablehlo.while missed: 3 layers are no multiple of 2, the size of `stage`
@@ -322,7 +322,7 @@ func.func public @three_layers(%ws: tensor<3x4x4xf32>, %xs: tensor<3x2x4xf32>) -
   return %g#1 : tensor<f32>
 }
 
-// Legal when: its trips are a multiple of the stages, and arrays have a row for each
+// Legal when: its trips are a multiple of the stages (of all chunks, in a circular pipeline), and arrays have a row for each
 // CHECK-LABEL: func.func public @more_rows
 // CHECK-NOT:     sdy.manual_computation
 // REMARK-DAG: [pipeline-layer-loop] stablehlo.while missed: an array has another number of rows than the loop has trips
