@@ -19,12 +19,12 @@ from paropt.passes.ir.loops import WHILE, Loop, trip_count
 from paropt.passes.ir.op_table import adds, keeps_elements
 from paropt.passes.ir.types import tensor_of
 from paropt.passes.sharding.annotations import place_of
-from paropt.passes.sharding.axes import Axis, names_of, whole_axes
+from paropt.passes.sharding.axes import Axis, axes_in, names_of, whole_axes
 from paropt.passes.sharding.collectives import ALL_REDUCE, GLOBAL_ALL_REDUCE, REDUCE_SCATTER, replica_groups
 from paropt.passes.sharding.meshes import meshes_of
 from paropt.passes.sharding.op_rules import Factors, parse_rule
 from paropt.passes.sharding.propagation import Propagated
-from paropt.passes.sharding.shardings import SHARDING, Sharding, is_manual, mesh_behind
+from paropt.passes.sharding.shardings import SHARDING, Sharding, is_manual, manual_around, mesh_behind
 from paropt.passes.spmd.producers import PRODUCERS
 from paropt.passes.support.remarks import source_of
 from paropt.passes.support.traversal import defining_op, only_user_of, ops_of, parent_of, users_of
@@ -71,6 +71,7 @@ class Reduced(NamedTuple):
     axes: frozenset[str] = frozenset()  # as in Key
     name: str = ""  # in the executable, and where it comes from
     addition: int = 0  # that alone reads what is reduced: its terms may be added first, and reduced once; 0: none
+    not_over: frozenset[str] = frozenset()  # mesh axes: devices that it is over differ in none
 
     def fits(self, key: Key) -> bool:
         return self.fewest <= key.elements <= self.most and self.is_over(key.group, key.axes)
@@ -81,7 +82,8 @@ class Reduced(NamedTuple):
         return self._replace(fewest=self.fewest * times, most=self.most * times, in_loop=False, times=1.0)
 
     def is_over(self, group: int, axes: frozenset[str]) -> bool:
-        return self.group in (_ANY_GROUP, group) and (not self.axes or not axes or self.axes == axes)
+        known = self.group in (_ANY_GROUP, group) and (not self.axes or not axes or self.axes == axes)
+        return known and not self.not_over & {axis.partition(":")[0] for axis in axes}
 
 
 class Moved(NamedTuple):
@@ -216,7 +218,7 @@ class _Predictor:
                 yield from self._added_in_steps(op)
                 yield from self._added_in_dispute(op)
             elif op.name in PRODUCERS:  # over axes that are not manual
-                yield from (self._part_of(op, value) for value in op.results)
+                yield from (self._part_of(op, value)._replace(not_over=_manual_axes(op)) for value in op.results)
         for op in ops_of(self._module, "stablehlo.composite"):  # what it is made of, XLA decides
             yield from (self._part_of(op, value) for value in op.results)
         for op in ops_of(self._module, "stablehlo.custom_call"):
@@ -389,6 +391,15 @@ class _Predictor:
             assert found is not None, "the module verifies"
             self._sizes[mesh] = dict(found.axes)
         return prod(axis.size(self._sizes[mesh]) for axis in axes)
+
+
+def _manual_axes(op: ir.Operation) -> frozenset[str]:
+    """The axes over which the program communicates by itself where `op` is, and the partitioner does not."""
+    found = frozenset[str]()
+    while (manual := manual_around(op)) is not None:
+        found |= names_of(axes_in(manual.attributes["manual_axes"]))
+        op = manual
+    return found
 
 
 def _closings(module: ir.Operation) -> Iterator[tuple[ir.Operation, ir.Operation]]:

@@ -130,11 +130,19 @@ def collectives(target: str, grid: str, passes: str = PASSES) -> list[Collective
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), (made.state, made.batch))
     step = jitted(made, mesh(grid, get(target).devices), None)
     report = audit(step, *shapes, passes=passes, targets=[target])
+    assert not report.mismatches
     return list(report[target].after.collectives)
 
 
 @pytest.mark.parametrize(
-    ("target", "grid"), [("cpu:8", "4x2"), ("cpu:8", "2x4"), ("tpu:v5e:2x4", "4x2"), ("gpu:h100:1x1x8", "4x2")]
+    ("target", "grid"),
+    [
+        ("cpu:8", "4x2"),
+        ("cpu:8", "2x4"),
+        ("tpu:v5e:2x4", "4x2"),
+        ("gpu:h100:1x1x8", "4x2"),
+        ("gpu:h100:1x1x8", "2x4"),
+    ],
 )
 def test_stages_send_activations(target: str, grid: str) -> None:
     """One collective_permute per tick and direction; what ends a pipeline goes to all once; no array of layers does."""

@@ -364,6 +364,27 @@ def test_concatenated_with_others() -> None:
     assert mismatches(another, [four, one, reduction(21, group=2)]) == missing
 
 
+def test_a_sum_in_a_manual_computation_is_over_none_of_its_axes() -> None:
+    """So it doesn't explain an array over these, in which XLA:GPU concatenates a sum that the module asks for."""
+    body = """
+  %m = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"model", ?}, {?}]>] out_shardings=[<@mesh, [{"model", ?}]>] manual_axes={"model"} (%a: tensor<8x8xf32>) {
+    %n = stablehlo.constant dense<0.0> : tensor<f32>
+    %b = stablehlo.reduce(%a init: %n) applies stablehlo.add across dimensions = [1] : (tensor<8x8xf32>, tensor<f32>) -> tensor<8xf32>
+    sdy.return %b : tensor<8xf32>
+  } : (tensor<16x8xf32>) -> tensor<16xf32>
+  %c0 ="""
+    predicted = prediction(module(STEP.replace("  %c0 =", body[1:], 1)).operation)
+    (inside,) = (reduced for reduced in predicted.others if not reduced.in_loop)
+    assert inside == Reduced(1, 8, 0, False, 1.0, not_over=MODEL)
+    norm, sent = Reduced(1, 1, 2, False, 1.0, MODEL), Reduced(4, 4, 2, False, 1.0, MODEL)
+    asked = replace(predicted, unreduced={}, closings=(norm,), others=(sent, inside), in_loops=frozenset())
+    joined = replace(reduction(5, group=2), axes=("model",))
+    assert mismatches(asked, [joined]) == []
+    anywhere = replace(asked, others=(sent, inside._replace(not_over=frozenset())))
+    assert mismatches(anywhere, [joined]) == ["a reduction of 1 elements over 2 devices is missing, one of 1"]
+    assert not inside.is_over(2, frozenset({"model:(1)2"}))
+
+
 # ---- gaps
 
 
