@@ -16,8 +16,9 @@ from paropt.passes.outline.stages import DYNAMIC_SLICE
 from paropt.passes.pipelining.row_pieces import Pieces, RowRange
 from paropt.passes.rewrite.counted_loop import Carry, counted_loop, counter_carry
 from paropt.passes.rewrite.peel import recapture
+from paropt.passes.sharding.device_dimension import reshaped
 from paropt.passes.support.remarks import require, source_of
-from paropt.passes.support.traversal import captured, defining_op, is_read_once, reads
+from paropt.passes.support.traversal import captured, defining_op, is_read_once, op_of, reads
 
 SPLIT_ROWS = "paropt.rows"  # on a loop that was split: its rows, so that it is not split again
 _UPDATE = "stablehlo.dynamic_update_slice"
@@ -161,12 +162,19 @@ def _named(op: ir.Operation, number: int) -> ir.Location:
     return ir.Location.name(f"{scope}/layers{number}/while", op.location, op.context)
 
 
+class RowPlace(NamedTuple):
+    """Where rows of layers begin in an array; None where there is one micro-batch, or at the first layer."""
+
+    micro_batch: ir.Value | None
+    first: ir.Value | None
+
+
 class PartialLoop:
     """Some of the trips of a loop over layers, as a loop at the insertion point, with the rows that these have.
 
     `number` makes the number of a trip in the whole loop of that in this one. `stacks` are the rows of each array that
     the loop takes rows of, `starts` the init operands by position, `values` what it reads for values from outside.
-    `firsts` tell where the rows begin in arrays that have others, too.
+    `places` tell where the rows are in arrays that have more: in stacks, and by its result in that an update writes to.
     """
 
     def __init__(
@@ -177,10 +185,10 @@ class PartialLoop:
         stacks: Mapping[ir.Value, ir.Value],
         starts: Mapping[int, ir.Value],
         values: Mapping[ir.Value, ir.Value],
-        firsts: Mapping[ir.Value, ir.Value] | None = None,
+        places: Mapping[ir.Value, RowPlace] | None = None,
     ) -> None:
         self._layers, self._trips, self._number = layers, trips, number
-        self._stacks, self._values, self._firsts = stacks, values, firsts or {}
+        self._stacks, self._values, self._places = stacks, values, places or {}
         self._positions = list(starts)
         self._nexts: list[ir.Value] = []
         self.results: dict[int, ir.Value] = {}
@@ -210,18 +218,32 @@ class PartialLoop:
 
     def _row_op(self, op: ir.Operation, values: dict[ir.Value, ir.Value], index: ir.Value) -> ir.Operation:
         """Takes or writes a row of the rows that this loop has."""
-        if op.name == DYNAMIC_SLICE and op.operands[0] in self._firsts:
-            index = create("stablehlo.add", index.type, self._firsts[op.operands[0]], index)
-        new = op.clone()
         at = 1 if op.name == DYNAMIC_SLICE else 2
         stack = self._stacks[op.operands[0]] if op.name == DYNAMIC_SLICE else values[op.operands[0]]
-        new.operands[0], new.operands[at] = stack, index
-        for i in range(at + 1, len(op.operands)):
-            new.operands[i] = values.get(op.operands[i], op.operands[i])
+        place = self._places.get(op.operands[0] if op.name == DYNAMIC_SLICE else op.results[0])
+        if place is not None and place.first is not None:
+            index = create("stablehlo.add", index.type, place.first, index)
+        starts = [index, *(values.get(value, value) for value in list(op.operands)[at + 1 :])]
+        row = [] if op.name == DYNAMIC_SLICE else [values.get(op.operands[1], op.operands[1])]
+        if place is not None and place.micro_batch is not None:
+            return _row_of_micro_batch(op, stack, row, [place.micro_batch, *starts])
+        new = op.clone()
+        for i, operand in enumerate([stack, *row, *starts]):
+            new.operands[i] = operand
         if op.name == _UPDATE:
-            new.operands[1] = values.get(op.operands[1], op.operands[1])
             new.results[0].set_type(stack.type)
         return new
+
+
+def _row_of_micro_batch(op: ir.Operation, stack: ir.Value, row: list[ir.Value], starts: list[ir.Value]) -> ir.Operation:
+    """What `op` does to an array of layers, done to one that has such an array for each micro-batch."""
+    tensor = ir.RankedTensorType((row[0] if row else op.results[0]).type)
+    shape = [1, *tensor.shape]
+    if row:
+        return op_of(create(_UPDATE, stack.type, stack, reshaped(row[0], shape), *starts))
+    kind = ir.RankedTensorType.get(shape, tensor.element_type)
+    sizes = ir.DenseI64ArrayAttr.get(shape)
+    return op_of(reshaped(create(DYNAMIC_SLICE, kind, stack, *starts, slice_sizes=sizes), tensor.shape))
 
 
 def _needed(layers: LayerLoop, rows: set[ir.Value]) -> list[ir.Operation]:

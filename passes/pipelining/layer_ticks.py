@@ -9,14 +9,14 @@ the first one, until that has worked on the micro-batches before it.
 Tests: test/passes/pipeline-layer-loop.mlir, test/numeric/test_layer_pipeline.py.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from jaxlib.mlir import ir
 
 from paropt.passes.ir.constants import is_constant, scalar_of
 from paropt.passes.ir.induction_variable import constant, create
 from paropt.passes.outline.stages import reads_of
-from paropt.passes.pipelining.layer_loops import LayerLoop, PartialLoop, copied, minus
+from paropt.passes.pipelining.layer_loops import LayerLoop, PartialLoop, RowPlace, copied, minus
 from paropt.passes.pipelining.layer_order import LayerOrder, in_layer_order
 from paropt.passes.pipelining.loop_fission import Made, State, added, copy_free
 from paropt.passes.pipelining.loop_places import Inputs, Places
@@ -59,6 +59,7 @@ class _Ticks:
         self._written = [value for value in crossing if value in self._places.stacked]
         self._handed = [value for value in crossing if value not in self._places.stacked]
         self._sums = [each for each in self._places.step.sums if self._places.terms_at(place, each)]
+        self._in_place = self._written_in_place()
         self._roots = self._places.whole_at(place)
         self._wait = self._micro_batches - line.stages if line.chunks > 1 else 0  # in ticks
         self.made = Made({}, {}, {})
@@ -83,6 +84,14 @@ class _Ticks:
             self.made.gathered[value] = in_layer_order(self._line.gathered(self.made.rows[value]), 1, self._line)
         totals = [self._order.of_layers(sum_) for sum_ in results[len(self._handed) + len(self._written) :]]
         self.made.carried.update(zip((each.position for each in self._sums), totals, strict=True))
+
+    def _written_in_place(self) -> list[ir.Value]:
+        """What only later places read, of what the loop writes row by row: it goes where it is kept."""
+        body = self._places.step.body
+        read = {value for n in self._places.rowwise_at(self._place) for value in body.ops[n].operands}
+        read.update(value for each in self._sums for value in self._places.terms_at(self._place, each))
+        results = [self._layers.loop.op.results[i] for i in self._layers.updates]
+        return [value for value in results if value in self._written and value not in read]
 
     def _old_sums(self) -> list[ir.Value]:
         return [self._state.carried[each.position] for each in self._sums]
@@ -188,6 +197,8 @@ class _Ticks:
 
         def written(value: ir.Value) -> Carry:
             def following(last: ir.Value) -> ir.Value:
+                if value in self._in_place:
+                    return self._new[value]
                 return with_row(last, self._new[value], self._turn.micro_batch, self._chunk)
 
             return Carry(zeros(count, self._local(value.type, 0)), following, finish(value))
@@ -218,7 +229,9 @@ class _Ticks:
                 i: create(_SELECT, came.type, is_given, values.get(start, start), came)
                 for (i, start), came in zip(self._inputs.starts.items(), coming, strict=True)
             }
-            self._new = self._layer_results(values)
+            before = len(self._came) + (len(coming) if self._wait else 0) + len(self._handed)
+            kept = dict(zip(self._written, carried[before:], strict=False))
+            self._new = self._layer_results(values, kept)
             self._rowwise(values)
 
     def _chunk_of(self, turn: Turn) -> Layers | None:
@@ -260,14 +273,23 @@ class _Ticks:
         copy_free(values, self._places, (), self._roots)
         return values
 
-    def _layer_results(self, values: dict[ir.Value, ir.Value]) -> dict[ir.Value, ir.Value]:
-        """The loop over the layers of this tick."""
+    def _layer_results(
+        self, values: dict[ir.Value, ir.Value], kept: Mapping[ir.Value, ir.Value]
+    ) -> dict[ir.Value, ir.Value]:
+        """The loop over the layers of this tick. What is `kept` of earlier ones has room for what it writes."""
         layers, line, turn = self._layers, self._line, self._turn
         trips = layers.trips // (line.stages * line.chunks)
-        stacks = {value: self._source(value) for value in self._inputs.sources}
+        first_row = None if self._chunk is None else self._chunk.first
+        in_rows = RowPlace(turn.micro_batch, first_row)
+        stacks = {value: self._given["source", value] for value in self._inputs.sources}
+        places = {v: in_rows if v in self._state.rows else RowPlace(None, first_row) for v in stacks}
         starts = dict(self._taken)
-        for i in layers.updates:
-            starts[i] = neutral(self._in_tick(layers.loop.op.operands[i].type))
+        for i, update in layers.updates.items():
+            result = layers.loop.op.results[i]
+            if result in self._in_place:
+                starts[i], places[update.results[0]] = kept[result], in_rows
+            else:
+                starts[i] = neutral(self._in_tick(layers.loop.op.operands[i].type))
         place = self._stage_place
         if turn.round is not None:
             before = create("stablehlo.multiply", place.type, turn.round, number_like(place, line.stages))
@@ -277,15 +299,8 @@ class _Ticks:
         def number(count: ir.Value) -> ir.Value:
             return create(ADD, count.type, count, first)
 
-        of_device = [value for value in stacks if value not in self._state.rows and self._chunk is not None]
-        firsts = dict.fromkeys(of_device, self._chunk.first) if self._chunk is not None else {}
-        loop = PartialLoop(layers, trips, number, stacks, starts, values, firsts)
+        loop = PartialLoop(layers, trips, number, stacks, starts, values, places)
         return {layers.loop.op.results[i]: result for i, result in loop.results.items()}
-
-    def _source(self, value: ir.Value) -> ir.Value:
-        """Its rows of this tick where it has some for each micro-batch; else all that the device has."""
-        given = self._given["source", value]
-        return row_at(given, self._turn.micro_batch, self._chunk) if value in self._state.rows else given
 
     def _rowwise(self, values: dict[ir.Value, ir.Value]) -> None:
         """What is done to what the loop has written, row by row."""

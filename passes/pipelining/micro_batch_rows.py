@@ -34,15 +34,14 @@ def zeros_like(array: ir.Value) -> ir.Value:
     return neutral(array.type)
 
 
-def row_at(rows: ir.Value, index: ir.Value, layers: Layers | None = None) -> ir.Value:
-    """The row of a micro-batch; where that is an array of layers, perhaps of these `layers` only."""
+def row_at(rows: ir.Value, index: ir.Value) -> ir.Value:
+    """The row of a micro-batch."""
     _, *shape = ir.RankedTensorType(rows.type).shape
-    if layers is not None:
-        shape[0] = layers.rows
-    return reshaped(_part(rows, [1, *shape], [index] if layers is None else [index, layers.first]), shape)
+    return reshaped(_part(rows, [1, *shape], [index]), shape)
 
 
 def with_row(rows: ir.Value, row: ir.Value, index: ir.Value, layers: Layers | None = None) -> ir.Value:
+    """With that row; where it is an array of layers, perhaps of these `layers` only."""
     shape = list(ir.RankedTensorType(row.type).shape)
     return _with_part(rows, reshaped(row, [1, *shape]), [index] if layers is None else [index, layers.first])
 

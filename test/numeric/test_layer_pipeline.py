@@ -14,7 +14,7 @@ from programs.layered_steps import Program, in_parts, program, step_of
 from unit.clusters import available
 
 import paropt
-from paropt.audit import audit
+from paropt.audit import AuditComparison, audit
 from paropt.clusters.targets import get
 from paropt.hlo.census import Collective
 
@@ -125,13 +125,13 @@ def test_a_transformer_is_the_step(grid: str) -> None:
         np.testing.assert_allclose(other, one, rtol=0, atol=1e-6 * largest)
 
 
-def collectives(target: str, grid: str, passes: str = PASSES) -> list[Collective]:
+def audited(target: str, grid: str, passes: str = PASSES) -> AuditComparison:
     made = program("scanned", microbatches=MICROBATCHES, layers=LAYERS, parted=True)
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), (made.state, made.batch))
     step = jitted(made, mesh(grid, get(target).devices), None)
     report = audit(step, *shapes, passes=passes, targets=[target])
     assert not report.mismatches
-    return list(report[target].after.collectives)
+    return report[target]
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,10 @@ def test_stages_send_activations(target: str, grid: str) -> None:
     """One collective_permute per tick and direction; what ends a pipeline goes to all once; no array of layers does."""
     available(target)
     stages, data = GRIDS[grid]
-    found = collectives(target, grid)
+    report = audited(target, grid)
+    held = max(1, MICROBATCHES / stages)  # residuals of all micro-batches, but of the layers of a stage
+    assert report.after.peak_memory <= held * report.before.peak_memory
+    found = list(report.after.collectives)
     activation = 8 * 8 * 16 * 4 // data  # examples, tokens and features of a micro-batch, in f32
     sent = [each for each in found if each.kind == "collective-permute"]
     assert [(each.payload, each.executions, each.axes) for each in sent] == [
@@ -175,7 +178,7 @@ def test_a_circular_pipeline_waits_less(target: str) -> None:
     """Each direction has v M + S - 1 ticks. Layers are sent to their devices once per step, and their gradients back."""
     available(target)
     (stages, _), chunks = GRIDS["4x2"], 2
-    found = collectives(target, "4x2", CIRCULAR.format(chunks))
+    found = list(audited(target, "4x2", CIRCULAR.format(chunks)).after.collectives)
     ticks = [each.executions for each in found if each.loops]
     assert ticks == [chunks * MICROBATCHES + stages - 1] * 2
     waiting = Fraction(stages - 1, chunks * MICROBATCHES)

@@ -33,13 +33,14 @@ sdy.mesh @mesh = <["stage"=2, "data"=4]>
 // CHECK:             %[[NEW:.*]] = stablehlo.compare EQ, %[[ROUND]], %{{.*}}, SIGNED
 // CHECK-NEXT:        stablehlo.and %[[FIRST]], %[[NEW]]
 // CHECK:             stablehlo.select %{{.*}}, %{{.*}}, %[[COMES]]
-// CHECK:             stablehlo.while(%[[I:[A-Za-z0-9_]+]] = %{{.*}}) : tensor<i32>, tensor<2x4xf32>, tensor<1x2x4xf32>
+// CHECK:             stablehlo.while(%[[I:[A-Za-z0-9_]+]] = %{{.*}}) : tensor<i32>, tensor<2x4xf32>, tensor<3x2x2x4xf32>
 // CHECK:               %[[AT:.*]] = stablehlo.add %[[CHUNK]], %[[I]]
 // CHECK-NEXT:          stablehlo.dynamic_slice %[[OWN]], %[[AT]],
+// CHECK:               %[[TO:.*]] = stablehlo.add %[[CHUNK]], %[[I]]
+// CHECK:               stablehlo.dynamic_update_slice %{{.*}}, %{{.*}}, %[[MB]], %[[TO]], %{{.*}} : (tensor<3x2x2x4xf32>, tensor<1x1x2x4xf32>,
 // CHECK:             "stablehlo.collective_permute"({{.*}}source_target_pairs = dense<{{.}}[0, 4], [4, 0], [1, 5], [5, 1], [2, 6], [6, 2], [3, 7], [7, 3]]>
-// CHECK:             %[[KEPT:.*]] = stablehlo.reshape %[[CAME]] : (tensor<2x4xf32>) -> tensor<1x2x4xf32>
-// CHECK:             stablehlo.dynamic_update_slice %[[WAITING]], %[[KEPT]], %[[SLOT]],
-// CHECK:             stablehlo.dynamic_update_slice %{{.*}}, %{{.*}}, %[[MB]], %[[CHUNK]], %{{.*}} : (tensor<3x2x2x4xf32>, tensor<1x1x2x4xf32>,
+// CHECK:             %[[STAYS2:.*]] = stablehlo.reshape %[[CAME]] : (tensor<2x4xf32>) -> tensor<1x2x4xf32>
+// CHECK:             stablehlo.dynamic_update_slice %[[WAITING]], %[[STAYS2]], %[[SLOT]],
 // CHECK:         %[[G:.*]]:2 = sdy.manual_computation(%{{.*}}, %[[W]], %{{.*}}, %{{.*}}, %{{.*}}) {{.*}} (%{{.*}}: tensor<1xi32>, %{{.*}}: tensor<2x4x4xf32>, %{{.*}}: tensor<3x2x2x4xf32>,
 // CHECK:             stablehlo.subtract %[[LAST:.*]], %{{.*}} : tensor<i32>
 // CHECK:             stablehlo.dynamic_slice %{{.*}}, sizes = [1, 1, 2, 4] : (tensor<3x2x2x4xf32>,

@@ -1,21 +1,25 @@
 // RUN: %par-opt %s --passes=pipeline-layer-loop | FileCheck %s
 // RUN: %par-opt %s --passes=pipeline-layer-loop --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
+// RUN: %par-opt %s --passes='pipeline-layer-loop{circular=2}' | FileCheck %s --check-prefix=ROUND
 
 sdy.mesh @mesh = <["stage"=2, "data"=4]>
 
 // Three micro-batches in four ticks of two stages. The first loop makes what comes into the pipeline, the second one the
 // loss and the cotangent. Gradients are summed up where their layers are; the sum whose terms two loops make goes
-// through both. Each device sends an activation on per tick, and once per step the last stage sends to all.
+// through both. Each device sends an activation on per tick, and once per step the last stage sends to all. What layers
+// leave for the backward pass goes where it is kept, and is read there.
+// ROUND-COUNT-14: stablehlo.remainder
 // CHECK-LABEL: func.func public @forward_and_backward
 // CHECK:         %[[X:.*]]:2 = stablehlo.while({{.*}}) : tensor<i32>, tensor<3x2x4xf32>
 // CHECK:         %[[F:.*]]:2 = sdy.manual_computation(%{{.*}}, %arg0, %[[X]]#1) in_shardings=[<@mesh, [{"stage", ?}]>, <@mesh, [{"stage", ?}, {?}, {?}]>, <@mesh, [{?}, {?}, {?}]>] out_shardings=[<@mesh, [{?}, {?}, {?}]>, <@mesh, [{?}, {"stage", ?}, {?}, {?}]>] manual_axes={"stage"} (%{{.*}}: tensor<1xi32>, %[[W:.*]]: tensor<2x4x4xf32>, %{{.*}}: tensor<3x2x4xf32>) {
-// CHECK:           %[[T:.*]]:4 = stablehlo.while({{.*}}) : tensor<i32>, tensor<2x4xf32>, tensor<3x2x4xf32>, tensor<3x2x2x4xf32>
+// CHECK:           %[[T:.*]]:4 = stablehlo.while({{.*}}, %[[KEPT:[A-Za-z0-9_]+]] = %{{[a-z0-9_]+}}) : tensor<i32>, tensor<2x4xf32>, tensor<3x2x4xf32>, tensor<3x2x2x4xf32>
 // CHECK:             constant dense<4>
 // CHECK:             %[[AT:.*]] = stablehlo.clamp
 // CHECK:             %[[IN:.*]] = stablehlo.select %{{.*}}, %{{.*}}, %iterArg{{.*}} : tensor<i1>, tensor<2x4xf32>
-// CHECK:             %[[Y:.*]]:3 = stablehlo.while({{.*}} = %[[IN]], {{.*}}) : tensor<i32>, tensor<2x4xf32>, tensor<2x2x4xf32>
+// CHECK:             %[[Y:.*]]:3 = stablehlo.while(%[[I:[A-Za-z0-9_]+]] = {{.*}} = %[[IN]], %[[KEEPS:[A-Za-z0-9_]+]] = %[[KEPT]]) : tensor<i32>, tensor<2x4xf32>, tensor<3x2x2x4xf32>
 // CHECK:               constant dense<2>
-// CHECK:               stablehlo.dynamic_slice %[[W]], %iterArg
+// CHECK:               stablehlo.dynamic_slice %[[W]], %[[I]],
+// CHECK:               stablehlo.dynamic_update_slice %[[KEEPS]], %{{.*}}, %[[AT]], %[[I]], %{{.*}} : (tensor<3x2x2x4xf32>, tensor<1x1x2x4xf32>,
 // CHECK:             %[[SENT:.*]] = "stablehlo.collective_permute"(%[[Y]]#1) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, source_target_pairs = dense<{{.}}[0, 4], [1, 5], [2, 6], [3, 7]]>
 // CHECK-NEXT:        %[[NEXT:.*]] = stablehlo.select %{{.*}}, %[[IN]], %[[SENT]]
 // CHECK:             stablehlo.return %{{.*}}, %[[NEXT]],
