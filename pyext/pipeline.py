@@ -47,6 +47,7 @@ def pipeline(
     cut_options: Mapping[str, Any] = {},
     donate: Literal["state"] | None = "state",
     policy: Policy = "keep-shards",
+    shardings: Callable[..., Any] | None = None,
 ) -> "Pipeline":
     """A training step, cut into `stages` that each run on their own devices: those of `mesh` along `axis`.
 
@@ -60,10 +61,11 @@ def pipeline(
     the stages whose devices it has; a scalar that is no state, such as the loss, is on all devices. `place(state)`
     puts arrays where their stage is; arrays that are elsewhere are sent there in each call. Batches are sharded over
     the other axes of the mesh, and state is sharded over them as what is given to `place`, or called, is
-    (`NamedSharding`, also of shapes). Sharded parameters are gathered, and their gradients reduced to shards, in each
-    micro-batch; with `policy="defer"` gradients are reduced once in a step, and each device holds a whole one; with
-    `"once"` parameters are gathered once, too, and held whole meanwhile. New state overwrites the old (`donate=None`
-    keeps that).
+    (`NamedSharding`, also of shapes), or as `shardings` says, which takes the arguments of the step and returns the
+    sharding of each array in them, as a tree. Sharded parameters are gathered, and their gradients reduced to shards,
+    in each micro-batch; with `policy="defer"` gradients are reduced once in a step, and each device holds a whole one;
+    with `"once"` parameters are gathered once, too, and held whole meanwhile. New state overwrites the old
+    (`donate=None` keeps that).
 
     Raises StageError (a ValueError), in one line, for a step that cannot be cut or numbers that do not fit.
     """
@@ -82,7 +84,8 @@ def pipeline(
     require_stages(mesh, axis, stages)
     table = _schedule(schedule, stages, microbatches, chunks)
     options = "".join(f" {name.replace('_', '-')}={value}" for name, value in {"cuts": cuts, **cut_options}.items())
-    return Pipeline(step, mesh, axis, table, options, donate=donate == "state", policy=policy)
+    overwrites = donate == "state"
+    return Pipeline(step, mesh, axis, table, options, donate=overwrites, policy=policy, shardings=shardings)
 
 
 def _schedule(name: str, stages: int, microbatches: int, chunks: int | None) -> Schedule:
@@ -107,11 +110,13 @@ class Pipeline:
         *,
         donate: bool,
         policy: Policy,
+        shardings: Callable[..., Any] | None,
     ) -> None:
         functools.update_wrapper(self, step)
         self._step = jax.jit(step, keep_unused=True)
         self._mesh, self._axis, self._options, self._donate = mesh, axis, options, donate
         self._policy: Policy = policy
+        self._shardings = shardings
         self._meshes = stage_meshes(mesh, axis)
         self._owners = owners_of(self._meshes)
         if self._owners.several:
@@ -165,7 +170,10 @@ class Pipeline:
     def _of(self, args: Any, kwargs: Any, leaves: list[Any]) -> "_Built":
         if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
             raise StageError("what paropt.pipeline returns runs programs: call it outside of jax.jit and the like")
-        specs = tuple(spec_within(leaf, self._axis, self._mesh) for leaf in leaves)
+        given: list[Any] = [getattr(leaf, "sharding", None) for leaf in leaves]
+        if self._shardings is not None:
+            given = jax.tree.leaves(self._shardings(*args, **kwargs))
+        specs = tuple(spec_within(sharding, self._axis, self._mesh) for sharding in given)
         kinds = tuple((np.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
         key = (jax.tree.structure((args, kwargs)), kinds, specs)
         built = self._built_for(key, args, kwargs, specs, frozenset())

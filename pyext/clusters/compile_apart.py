@@ -86,7 +86,7 @@ def _answer(folder: Path, request: Request, environment: Mapping[str, str]) -> d
         else:
             reply = ask(_COMMAND, folder, request._asdict(), environment)
     except ChildDiedError as died:
-        raise TargetError(f"{request.target}: {_obituary(died)}") from None
+        raise TargetError(f"{request.target}: {obituary(died)}") from None
     if "error" in reply:
         raise TargetError(reply["error"])
     return reply
@@ -97,7 +97,7 @@ _FATAL = re.compile(r"^(?:F\d{4} .*?\] |LLVM ERROR: )(.*)", re.M)
 _NOISE = re.compile(r"[IW]\d{4} |E\d{4} .*RAW: |\*\*\* |PC: |@ |https://symbolize")
 
 
-def _obituary(died: ChildDiedError) -> str:
+def obituary(died: ChildDiedError) -> str:
     """What the child died of: the message of a failed check, which a stack trace may follow, or the last line."""
     fatal = _FATAL.search(died.stderr)
     own = "\n".join(line for line in died.stderr.splitlines() if not _NOISE.match(line.strip()))

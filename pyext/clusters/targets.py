@@ -114,9 +114,9 @@ class Target(ABC):
         self.require_compiler()
         module, order, kept = _module_of(program)
         request = Request(self.name, order, {**kept, **(options or {})})
-        return compile_apart(module, request, self._environment())
+        return compile_apart(module, request, self.environment())
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         """Of the child process that compiles."""
         return {**os.environ, "JAX_PLATFORMS": "cpu"}
 
@@ -157,7 +157,7 @@ class AbsentTarget(Target):
         from paropt.clusters.compile_apart import require_devices
 
         super().require_known()
-        require_devices(self.name, self._environment())
+        require_devices(self.name, self.environment())
 
 
 @dataclass(frozen=True)
@@ -260,7 +260,7 @@ class HostTarget(Target):
 
         return list(jax.local_devices())
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         environment = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # this process may have its share
         if "jax" in sys.modules:  # and may have changed what the variables say
             config = sys.modules["jax"].config

@@ -1,8 +1,8 @@
 """A step, lowered and cut into the functions of its stages."""
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -27,8 +27,12 @@ class CutStep:
     remarks: list[Remark]
     shapes: dict[str, jax.ShapeDtypeStruct]  # of each value that functions take or return
     flops: dict[str, int]  # of each function
-    out_tree: Any
+    out_tree: Any  # of what the step returns; None of a module
     digest: str  # of the text of the module, without locations
+
+    @property
+    def microbatches(self) -> int:
+        return self.manifest.counting.trips
 
     def function(self, program: StageProgram) -> Callable[..., list[Any]]:
         return Function(self.bytecode, program.symbol, tuple(self.shapes[name] for name in program.results))
@@ -43,25 +47,36 @@ def cut_step(
         effects = ", ".join(sorted(map(str, traced.jaxpr.effects)))
         raise StageError(f"the step has effects, which would be lost between stages: {effects}")
     lowered = traced.lower()
+    cut = cut_program(lowered, stages=stages, options=options, apart=apart, split=microbatches)
+    if cut.microbatches != microbatches:
+        wanted = cut.microbatches
+        raise StageError(f"microbatches: expected {wanted}, the trips of the step's loop, got {microbatches}")
+    return replace(cut, out_tree=jax.tree.structure(lowered.out_info))
+
+
+def cut_program(program: Any, *, stages: int, options: str, apart: bool, split: int | None = None) -> CutStep:
+    """The same of a module, or of what jax lowered, with the micro-batches of its loop. A step of the whole batch is
+    cut into `split` micro-batches. Raises StageError.
+    """
     weights = "apart" if apart else "with"
     layers = f"canonicalize,cse,split-layer-loop{{stages={stages}}},canonicalize,cse"
     cut = f"{layers},cut-stages{{stages={stages}{options}}},outline-stages{{weights={weights}}}"
-    module, remarks = optimize(lowered, f"inline-calls,roll-accumulation,{cut}")
-    manifest = _manifest(module)
-    if manifest is None and not any(
-        remark.pass_name == "cut-stages" for remark in remarks
-    ):  # a step of the whole batch
-        module, remarks = optimize(lowered, f"inline-calls,split-microbatches{{count={microbatches}}},{cut}")
-        manifest = _manifest(module)
-    if manifest is None:
+    module, remarks = optimize(program, f"inline-calls,roll-accumulation,{cut}")
+    is_whole = _manifest(module) is None and not any(remark.pass_name == "cut-stages" for remark in remarks)
+    if is_whole and split is not None:
+        module, remarks = optimize(program, f"inline-calls,split-microbatches{{count={split}}},{cut}")
+    if _manifest(module) is None:
         raise StageError(f"the step cannot be cut into stages: {_reason(remarks)}")
-    if manifest.counting.trips != microbatches:
-        wanted = manifest.counting.trips
-        raise StageError(f"microbatches: expected {wanted}, the trips of the step's loop, got {microbatches}")
+    return cut_in(module, remarks)
+
+
+def cut_in(module: Any, remarks: Sequence[Remark] = ()) -> CutStep:
+    """What a module that is outlined as stages holds."""
+    manifest = _manifest(module)
+    assert manifest is not None, "the module was outlined as stages"
     shapes, flops = _shapes(module, manifest), _flops(module, manifest)
-    out_tree: Any = jax.tree.structure(lowered.out_info)
     digest = hashlib.sha256(module.operation.get_asm(enable_debug_info=False).encode()).hexdigest()
-    return CutStep(bytecode_of(module), manifest, remarks, shapes, flops, out_tree, digest)
+    return CutStep(bytecode_of(module), manifest, [*remarks], shapes, flops, None, digest)
 
 
 def _manifest(module: Any) -> StageManifest | None:

@@ -1,7 +1,7 @@
 """The functions of a cut step, compiled for the devices of their stages."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -22,6 +22,12 @@ from paropt.stages.stacked_arrays import stacked_sharding
 from paropt.stages.step_plan import Action, StageError, StepPlan
 
 _OF_TRIPS = ("forward", "backward", "weights")
+Compile = Callable[[jax.stages.Lowered, Mesh], Any]  # for the devices of the mesh
+
+
+def compile_here(lowered: jax.stages.Lowered, _: Mesh) -> jax.stages.Compiled:
+    """For a step that runs in this process."""
+    return lowered.compile()
 
 
 def require_stages(mesh: Mesh, axis: str, stages: int) -> None:
@@ -41,9 +47,8 @@ def stage_meshes(mesh: Mesh, axis: str) -> list[Mesh]:
     return [Mesh(row, others) if others else Mesh(np.array([row]).reshape(1), ("device",)) for row in rows]
 
 
-def spec_within(leaf: Any, axis: str, mesh: Mesh) -> PartitionSpec:
-    """How an array, or a shape, is sharded over the axes that a stage has; `axis` is that of the stages."""
-    sharding = getattr(leaf, "sharding", None)
+def spec_within(sharding: Any, axis: str, mesh: Mesh) -> PartitionSpec:
+    """How the sharding of an array, if it has one, is over the axes that a stage has; `axis` is that of the stages."""
     if not isinstance(sharding, NamedSharding):
         return PartitionSpec()
     others = {name: size for name, size in mesh.shape.items() if name != axis}
@@ -133,8 +138,10 @@ class StagePrograms:
         policy: Policy,
         reduced: frozenset[str] = frozenset(),
         exchange: Exchange | None = None,
+        compiled: Compile = compile_here,
     ) -> None:
         """The sums in `reduced` are reduced in each micro-batch."""
+        self._compiled = compiled
         self._exchange, self._form = exchange, f"with {len(reduced)} sums reduced"
         self.sent: dict[int, jax.ShapeDtypeStruct] = {}  # of slots that other processes send or get
         self._cut, self._plan, self._placement, self._policy = cut, plan, placement, policy
@@ -207,14 +214,18 @@ class StagePrograms:
         self.sent[arrived] = self._agreed(number, place)
         self.shardings[arrived] = self.sent[arrived].sharding
 
+    def shape_of(self, number: int) -> jax.ShapeDtypeStruct:
+        """The array of a slot, as its programs make it: of a sum that is not reduced, one addend per device."""
+        slot, packed = self._plan.slots[number], self.packed if number not in self._summed else {}
+        return self._shape(slot.name, slot.place, self.shardings[number], packed)
+
     def _agreed(self, number: int, place: int) -> jax.ShapeDtypeStruct:
         """The shape of a slot, sharded on the devices of `place` as it is on its own, as a process of these tells."""
         slot, owners, exchange = self._plan.slots[number], self._placement.owners, self._exchange
         assert exchange is not None, "one process has all places"
         what = f"{slot._replace(microbatch=-1)} for {place} {self._form}"
         if what not in self._known and owners.speaks(slot.place):
-            packed = self.packed if number not in self._summed else {}
-            shape = self._shape(slot.name, slot.place, self.shardings[number], packed)
+            shape = self.shape_of(number)
             spec = [*self._moved(self.shardings[number], place).spec]
             exchange.tell(what, [shape.shape, np.dtype(shape.dtype).name, spec])
         if what not in self._known:
@@ -280,7 +291,7 @@ class StagePrograms:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Some donated buffers were not usable")
             self.lowered[key] = jitted.lower(*shapes)
-        self.executables[key] = self.lowered[key].compile()
+        self.executables[key] = self._compiled(self.lowered[key], self._placement.meshes[key[1]])
 
     def _shape(self, name: str, place: int, sharding: Any, packed: Mapping[str, Packed] = {}) -> jax.ShapeDtypeStruct:
         shape = self._cut.shapes[name]
@@ -364,13 +375,18 @@ def stage_programs(
     donated: frozenset[str],
     policy: Policy,
     exchange: Exchange | None,
+    compiled: Compile = compile_here,
 ) -> StagePrograms:
-    """The executables of a plan, in which sums that are added to one another have the same form."""
-    made, reduced = StagePrograms(cut, plan, placement, donated, policy, exchange=exchange), frozenset[str]()
+    """The executables of a plan, in which sums that are added to one another have the same form.
+
+    `compiled` makes of a lowered program what has its `output_shardings`.
+    """
+    reduced = frozenset[str]()
+    made = StagePrograms(cut, plan, placement, donated, policy, reduced, exchange, compiled)
     remarks = made.remarks  # these say why one of them is not packed
     while made.unlike:
         reduced |= made.unlike
-        made = StagePrograms(cut, plan, placement, donated, policy, reduced, exchange)
+        made = StagePrograms(cut, plan, placement, donated, policy, reduced, exchange, compiled)
         made.remarks = remarks
     return made
 
