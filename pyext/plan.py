@@ -5,7 +5,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from paropt.base.wording import counted, size_text
 from paropt.clusters import targets
@@ -17,14 +17,16 @@ from paropt.hook.rewriting import run
 from paropt.passes.support.pipeline import Pipeline
 from paropt.planning import plan_files
 from paropt.planning.argument_groups import ArgumentGroup, argument_groups, texts_of
-from paropt.planning.candidates import Candidate, default_first, shardings_only, templates
+from paropt.planning.candidates import DEFAULT_POLICY, STAGE, Candidate, default_first, shardings_only, templates
 from paropt.planning.experts import expert_templates
 from paropt.planning.plan_page import Shown, page
 from paropt.planning.proposals import choices_of, proposals
 from paropt.planning.ranking import aligned, fits, infeasible, ranked, table
 from paropt.planning.search import Judged, Search, to_terminal
 from paropt.planning.sharded_programs import PlanError, Step, lowered_without_mesh, on_mesh, specs_of, step_of
+from paropt.planning.stage_choices import stage_candidates
 from paropt.reports.html_document import frame
+from paropt.stages.partial_sums import Policy
 
 __all__ = ["Plan", "PlanError", "plan"]
 
@@ -40,6 +42,7 @@ class Plan:
     skipped: int = 0  # candidates for which there was no time
     remark: str = ""  # of what was compiled, where that was not the target
     groups: tuple[ArgumentGroup, ...] = ()  # what the best shards; empty for a plan that was loaded
+    without_stages: str = ""  # why no candidate has pipeline stages, where that was asked
 
     def save(self, path: str | Path) -> None:
         """Writes the plan as TOML, to be read, edited, and loaded: it is a rules file of annotate-shardings."""
@@ -84,8 +87,12 @@ class Plan:
         return jax.tree.unflatten(jax.tree.structure(tuple(args)), found)
 
     def jit(self, step: Any, **options: Any) -> Callable[..., Any]:
-        """`paropt.jit` of `step` with the plan. Arguments are placed by it, wherever they are."""
-        return _Planned(self, step, options)
+        """`paropt.jit` of `step` with the plan. Arguments are placed by it, wherever they are.
+
+        Of a plan with stages it is the `paropt.pipeline`, whose `place` puts state where its stages are; of `options`,
+        it takes `donate_argnums`: new state overwrites the old. Raises PlanError.
+        """
+        return _Planned(self, step, options) if self.candidate.stages is None else _piped(self, step, options)
 
     def __repr__(self) -> str:
         return f"<Plan for {self.target}: {self.candidate}>"
@@ -95,6 +102,7 @@ class Plan:
             return f"plan for {self.target}: {self.candidate}"
         budget = f", {size_text(self.memory)} allowed" if self.memory is not None else ""
         more = f"\nno time for {counted(self.skipped, 'more candidate')}" if self.skipped else ""
+        more += f"\n{self.without_stages}" if self.without_stages else ""
         title = f"candidates for {self.target}, compiled; per device and step{budget}; times are estimated"
         remark = f"remark: {self.remark}\n" if self.remark else ""
         shardings = f"\n\nshardings of the best\n{aligned(texts_of(self.groups))}" if self.groups else ""
@@ -138,17 +146,58 @@ class _Planned:
         return jitted.lower(*jax.tree.map(_placed, args, shardings))
 
     def _of(self, args: tuple[Any, ...]) -> tuple[Any, Any]:
-        import jax
-
         from paropt.jit import jit
 
-        types = tuple((jax.numpy.shape(leaf), str(leaf.dtype)) for leaf in jax.tree.leaves(args))
-        key = jax.tree.structure(args), types
+        key = _kind(args)
         if key not in self._jitted:
             shardings = self._plan.shardings(self._step, *args)
             passes = self._plan.candidate.passes(str(self._rules))
             self._jitted[key] = jit(self._step, passes=passes, in_shardings=shardings, **self._options), shardings
         return self._jitted[key]
+
+
+def _piped(plan: Plan, step: Any, options: dict[str, Any]) -> Callable[..., Any]:
+    from paropt.pipeline import pipeline
+
+    unknown = [name for name in options if name != "donate_argnums"]
+    if unknown:
+        raise PlanError(f"plan.jit: a plan with stages takes `donate_argnums`, not `{unknown[0]}`")
+    stages, policy = plan.candidate.stages, cast(Policy, plan.candidate.policy)  # it is checked there
+    assert stages is not None
+    return pipeline(
+        step,
+        stages=dict(plan.candidate.mesh.axes)[STAGE],
+        microbatches=stages.microbatches,
+        mesh=plan.mesh(),
+        axis=STAGE,
+        schedule=stages.schedule,
+        chunks=stages.chunks,
+        cut_options=dict(stages.cut_options),
+        donate="state" if options.get("donate_argnums", ()) != () else None,
+        policy=policy,
+        shardings=_Remembered(plan, step),
+    )
+
+
+class _Remembered:
+    """The shardings of a step under a plan, found once for each structure of arguments."""
+
+    def __init__(self, plan: Plan, step: Any) -> None:
+        self._plan, self._step = plan, step
+        self._found: dict[Any, tuple[Any, ...]] = {}
+
+    def __call__(self, *args: Any) -> tuple[Any, ...]:
+        key = _kind(args)
+        if key not in self._found:
+            self._found[key] = self._plan.shardings(self._step, *args)
+        return self._found[key]
+
+
+def _kind(args: tuple[Any, ...]) -> Any:
+    """The structure of arguments, and the types of their arrays."""
+    import jax
+
+    return jax.tree.structure(args), tuple((jax.numpy.shape(leaf), str(leaf.dtype)) for leaf in jax.tree.leaves(args))
 
 
 def _placed(leaf: Any, sharding: Any) -> Any:
@@ -226,13 +275,14 @@ def planned(
     name, cluster = compiled.cluster.name, compiled.cluster
     if compiled.remark:
         progress(f"plan: remark: {compiled.remark}")
-    search = Search(step, compiled.target, cluster, seconds, progress)
+    search, without_stages = Search(step, compiled.target, cluster, seconds, progress), ""
     if candidates is None:
         choices = choices_of(step.module)
-        candidates = [
-            *proposals(choices, cluster, memory=budget, progress=progress),
-            *default_first([*templates(cluster.size), *expert_templates(choices, cluster.size)]),
-        ]
+        staged, without_stages = stage_candidates(search.cuts, cluster, choices, memory=budget, progress=progress)
+        made = default_first([*templates(cluster.size), *expert_templates(choices, cluster.size)])
+        first = [each for each in made if each.policy == DEFAULT_POLICY]
+        proposed = proposals(choices, cluster, memory=budget, progress=progress)
+        candidates = [*proposed, *first, *staged, *made[len(first) :]]
     judged = ranked(search.run(candidates), budget)
     if not judged or judged[0].audit is None:
         why = f": {judged[0].problem}" if judged else ""
@@ -241,4 +291,5 @@ def planned(
         assert budget is not None
         raise PlanError(infeasible(judged, budget))
     groups = argument_groups(step, judged[0].candidate)
-    return Plan(name, judged[0].candidate, tuple(judged), budget, search.skipped, compiled.remark, groups)
+    best, skipped = judged[0].candidate, search.skipped
+    return Plan(name, best, tuple(judged), budget, skipped, compiled.remark, groups, without_stages)

@@ -14,7 +14,8 @@ TOPOLOGIES = ("switch", "ring")
 TYPES = ("f64", "f32", "bf16", "f16", "f8", "s8")
 
 _OWN = Path(__file__).with_name("machines.toml")
-_MACHINE_KEYS = ("memory_bandwidth", "op_start", "source", "flops", "links")
+_MACHINE_KEYS = ("memory_bandwidth", "op_start", "source", "flops", "links", "program_start")
+PROGRAM_START = 50e-6  # seconds; assumed where a table does not say
 _LINK_KEYS = ("name", "within", "bandwidth", "latency", "start", "algorithms", "source", "topology")
 
 
@@ -46,6 +47,7 @@ class Machine:
     op_start: float  # seconds
     links: tuple[Link, ...]
     source: str
+    program_start: float = PROGRAM_START  # seconds of a host, of each program of a step that has several
 
     def flops_of(self, dtype: str) -> float:
         """FLOP/s of products of `dtype` as HLO spells it; of a type without figures, those of the next wider one."""
@@ -84,7 +86,7 @@ def parse(text: str, name: str) -> dict[str, Machine]:
 
 
 def _machine(name: str, table: Any, where: str) -> Machine:
-    _require_keys(table, _MACHINE_KEYS, where)
+    _require_keys(table, _MACHINE_KEYS, where, optional=("program_start",))
     flops = table["flops"]
     if not isinstance(flops, dict) or not flops:
         raise CostError(f"{where}, flops: expected a figure by type, as in {{ f32 = 67e12 }}")
@@ -105,6 +107,7 @@ def _machine(name: str, table: Any, where: str) -> Machine:
         _seconds(table["op_start"], f"{where}, op_start"),
         found,
         _text(table["source"], f"{where}, source"),
+        _seconds(table.get("program_start", PROGRAM_START), f"{where}, program_start"),
     )
 
 

@@ -34,7 +34,7 @@ class OpTime(NamedTuple):
 
 @dataclass(frozen=True)
 class Estimate:
-    """The estimated time of a step on one device. Seconds; `step` = `compute` + `communication` - `hidden`."""
+    """The estimated time of a step on one device, in seconds: `compute` + `communication` - `hidden` + `waiting`."""
 
     cluster: str
     compute: float
@@ -45,11 +45,12 @@ class Estimate:
     at_most: bool  # of the branches of a conditional, the slowest is counted
     unknown: tuple[str, ...]  # targets of custom calls of which only the bytes are known
     ops: tuple[OpTime, ...]  # the slowest first
+    waiting: float = 0.0  # for other stages of a pipeline
 
     @property
     def seconds(self) -> float:
         """Of one step."""
-        return self.compute + self.communication - self.hidden
+        return self.compute + self.communication - self.hidden + self.waiting
 
     @property
     def bound(self) -> str:

@@ -42,17 +42,40 @@ class Mesh:
         return " x ".join(f"{name}={size}" for name, size in self.axes)
 
 
+STAGE = "stage"  # the axis of pipeline stages, the first of a mesh that has it
+
+
+@dataclass(frozen=True)
+class Stages:
+    """How a step is cut into pipeline stages, one along STAGE for each device of it, and run."""
+
+    schedule: str  # one of paropt.schedules.SCHEDULES
+    microbatches: int  # of the step's loop
+    chunks: int | None = None  # of the model, per device; None: as the schedule has it
+    cut_options: tuple[tuple[str, int], ...] = ()  # of the pass cut-stages
+
+    def __str__(self) -> str:
+        return f"{self.schedule} of {self.microbatches}"
+
+    @property
+    def options(self) -> str:
+        """As the pass takes them."""
+        return "".join(f" {name}={value}" for name, value in self.cut_options)
+
+
 @dataclass(frozen=True)
 class Candidate:
     """What is compiled and judged."""
 
     name: str  # of the template, or of who proposes it
     mesh: Mesh
-    rules: str  # TOML
-    policy: str  # of grad-sync; ALONE: XLA alone
+    rules: str  # TOML; with stages, of what is sharded in each
+    policy: str  # of grad-sync, or with stages of paropt.pipeline; ALONE: XLA alone
+    stages: Stages | None = None
 
     def __str__(self) -> str:
-        return f"{self.name}, {self.mesh}, {f'policy={self.policy}' if self.policy else 'XLA alone'}"
+        stages = f", {self.stages} micro-batches" if self.stages is not None else ""
+        return f"{self.name}, {self.mesh}{stages}, {f'policy={self.policy}' if self.policy else 'XLA alone'}"
 
     @property
     def is_proposed(self) -> bool:

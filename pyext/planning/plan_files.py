@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from paropt.passes.state.role_rules import RuleError, parse
-from paropt.planning.candidates import Candidate, Mesh
+from paropt.planning.candidates import STAGE, Candidate, Mesh, Stages
 from paropt.planning.sharded_programs import PlanError
+from paropt.schedules import ScheduleError, schedule
 
 _KEYS = ("name", "target", "policy", "mesh")
+_STAGE_KEYS = ("schedule", "microbatches", "chunks", "cut")
 
 
 def dumps(candidate: Candidate, target: str) -> str:
@@ -18,11 +20,20 @@ def dumps(candidate: Candidate, target: str) -> str:
 [plan]
 name = "{candidate.name}"
 target = "{target}"
-policy = "{candidate.policy}"  # of grad-sync; empty: XLA alone
+policy = "{candidate.policy}"  # of {"paropt.pipeline" if candidate.stages else "grad-sync; empty: XLA alone"}
 mesh = {{ {axes} }}
-
+{_stages_text(candidate.stages)}
 {candidate.rules.strip()}
 """
+
+
+def _stages_text(stages: Stages | None) -> str:
+    if stages is None:
+        return ""
+    chunks = f", chunks = {stages.chunks}" if stages.chunks is not None else ""
+    cut = ", ".join(f"{name} = {value}" for name, value in stages.cut_options)
+    head = f'schedule = "{stages.schedule}", microbatches = {stages.microbatches}{chunks}'
+    return f"stages = {{ {head}, cut = {{ {cut} }} }}  # cut: options of cut-stages\n"
 
 
 def read(path: str | Path) -> tuple[Candidate, str]:
@@ -44,7 +55,29 @@ def read(path: str | Path) -> tuple[Candidate, str]:
     if missing:
         raise PlanError(f"{path}, plan: `{missing[0]}` is missing")
     mesh = Mesh(tuple(_axis(name, size, f"{path}, plan, mesh") for name, size in _axes(plan["mesh"], path)))
-    return Candidate(str(plan["name"]), mesh, text, str(plan["policy"])), str(plan["target"])
+    stages = _stages(plan["stages"], mesh, f"{path}, plan, stages") if "stages" in plan else None
+    return Candidate(str(plan["name"]), mesh, text, str(plan["policy"]), stages), str(plan["target"])
+
+
+def _stages(table: Any, mesh: Mesh, where: str) -> Stages:
+    form = 'as in { schedule = "1f1b", microbatches = 8 }'
+    if not isinstance(table, dict) or not {"schedule", "microbatches"} <= {*table} <= {*_STAGE_KEYS}:
+        raise PlanError(f"{where}: expected {' and '.join(_STAGE_KEYS[:2])}, perhaps chunks and cut, {form}")
+    if mesh.axes[0][0] != STAGE:
+        raise PlanError(f"{where}: the first axis of the mesh is `{mesh.axes[0][0]}`, not `{STAGE}`")
+    cut = table.get("cut", {})
+    if not isinstance(cut, dict):
+        raise PlanError(f"{where}, cut: expected options of cut-stages, as in {{ flops-per-byte = 1000 }}")
+    numbers = {"microbatches": table["microbatches"], "chunks": table.get("chunks", 1), **cut}
+    wrong = next((name for name, value in numbers.items() if type(value) is not int or value < 0), None)
+    if wrong is not None:
+        raise PlanError(f"{where}, {wrong}: expected a number, found `{numbers[wrong]}`")
+    made = Stages(str(table["schedule"]), table["microbatches"], table.get("chunks"), tuple(cut.items()))
+    try:
+        schedule(made.schedule, stages=mesh.axes[0][1], microbatches=made.microbatches, chunks=made.chunks)
+    except ScheduleError as error:
+        raise PlanError(f"{where}: {error}") from error
+    return made
 
 
 def _axes(mesh: Any, path: str | Path) -> list[tuple[str, Any]]:

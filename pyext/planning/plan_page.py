@@ -10,17 +10,19 @@ from typing import NamedTuple
 from paropt.base.wording import counted, seconds_text, size_text
 from paropt.hlo.census import KINDS, Collective
 from paropt.planning.argument_groups import ArgumentGroup, texts_of
-from paropt.planning.candidates import Candidate, Mesh
+from paropt.planning.candidates import Candidate, Mesh, Stages
 from paropt.planning.ranking import rows_of, sent
 from paropt.planning.search import Judged
 from paropt.reports.html_document import document, table
 from paropt.reports.lanes import COLORS
+from paropt.schedules import schedule, simulate
+from paropt.schedules.page import timeline
 
 # The pictures, in their own units.
 _WIDTH, _LEFT, _TOP = 1000, 280, 26
 _BOX, _ROW = 52, 30
 _BAR, _LABELS = 20, 290
-_COMPUTE, _EXPOSED = "#7a8aa0", "#d1495b"
+_COMPUTE, _EXPOSED, _WAITING = "#7a8aa0", "#d1495b", "#d9dde3"
 _HOSTS = ("#2a7de1", "#edae49")  # hosts take turns
 
 
@@ -43,6 +45,8 @@ def page(shown: Shown) -> str:
     best = shown.ranking[0] if shown.ranking else None
     parts += [_cards(best, shown.budget)] if best is not None else []
     parts += ["<h3>Mesh</h3>", _mesh(shown.candidate.mesh, shown.hosts)]
+    if shown.candidate.stages is not None:
+        parts += ["<h3>Schedule</h3>", _schedule(shown.candidate.stages, shown.candidate.mesh)]
     if best is not None and best.audit is not None:
         parts += ["<h3>Traffic of a step</h3>", _traffic(best.audit.collectives)]
     if shown.ranking:
@@ -82,6 +86,12 @@ def _mesh(mesh: Mesh, hosts: Sequence[int]) -> str:
     said = _hosts_text(hosts)
     picture = f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(label)}">{"".join(shapes)}</svg>'
     return f'<div class="scroll">{picture}</div>{said}'
+
+
+def _schedule(stages: Stages, mesh: Mesh) -> str:
+    """The order of work of each stage."""
+    table = schedule(stages.schedule, stages=mesh.axes[0][1], microbatches=stages.microbatches, chunks=stages.chunks)
+    return f"<p>{escape(str(stages))} micro-batches, as if all parts took the same time.</p>{timeline(simulate(table))}"
 
 
 def _device(device: int, host: int | None, x: float, y: float, width: float) -> str:
@@ -137,10 +147,13 @@ def _times(ranking: Sequence[Judged]) -> str:
     for number, judged in enumerate(found):
         assert judged.audit is not None and judged.audit.estimate is not None
         time, candidate = judged.audit.estimate, judged.candidate
-        parts = [(time.compute * scale, _COMPUTE), ((time.communication - time.hidden) * scale, _EXPOSED)]
+        exposed = time.communication - time.hidden
+        parts = [(time.compute * scale, _COMPUTE), (exposed * scale, _EXPOSED), (time.waiting * scale, _WAITING)]
         said = f"{time.bound}{seconds_text(time.seconds)}, {candidate.policy or 'XLA alone'}"
         shapes += _bar(f"{candidate.name}, {candidate.mesh}", parts, said, number * _ROW)
-    names = (("compute", _COMPUTE), ("communication that nothing hides", _EXPOSED))
+    names = [("compute", _COMPUTE), ("communication that nothing hides", _EXPOSED)]
+    if any(judged.candidate.stages is not None for judged in found):
+        names.append(("waiting for other stages or the host", _WAITING))
     legend = "".join(f'<span><i style="background:{color}"></i>{name}</span>' for name, color in names)
     return f'<div class="legend">{legend}</div>{_bars(shapes, len(found), "estimated step times")}'
 

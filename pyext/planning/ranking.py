@@ -51,10 +51,23 @@ def fits(judged: Judged, budget: int | None) -> bool:
 
 
 def rows_of(found: Sequence[Judged], budget: int | None) -> list[tuple[str, ...]]:
-    """The texts of the titles, and of each candidate of the ranking `found`."""
+    """The texts of the titles, and of each candidate of the ranking `found`. Those with pipeline stages have columns
+    of their own: the schedule and its micro-batches, and what the busiest stage waits.
+    """
     titles = ("template", "mesh", "policy", "sent", "peak memory", "compute", "communication", "hidden", "step", "")
     fastest = _fastest(found, budget)
-    return [titles, *(_row(judged, found[0], fastest, budget) for judged in found)]
+    rows = [titles, *(_row(judged, found[0], fastest, budget) for judged in found)]
+    if all(judged.candidate.stages is None for judged in found):
+        return rows
+    more = [("schedule", "waits"), *map(_of_stages, found)]
+    return [(*row[:3], schedule, *row[3:8], waits, *row[8:]) for row, (schedule, waits) in zip(rows, more, strict=True)]
+
+
+def _of_stages(judged: Judged) -> tuple[str, str]:
+    if judged.candidate.stages is None:
+        return "-", "-"
+    waits = judged.audit.estimate.waiting if judged.audit is not None and judged.audit.estimate is not None else None
+    return str(judged.candidate.stages), "-" if waits is None else seconds_text(waits)
 
 
 def table(found: Sequence[Judged], budget: int | None) -> str:
@@ -101,8 +114,12 @@ def _slower(judged: Judged, fastest: Judged) -> str:
     assert judged.audit is not None and fastest.audit is not None
     mine, other = judged.audit.estimate, fastest.audit.estimate
     assert mine is not None and other is not None
-    exposed = (mine.communication - mine.hidden) - (other.communication - other.hidden)
-    why = "communication" if exposed > (mine.seconds - other.seconds) / 2 else "compute"
+    more = {
+        "communication": (mine.communication - mine.hidden) - (other.communication - other.hidden),
+        "waiting for other stages": mine.waiting - other.waiting,
+        "compute": mine.compute - other.compute,
+    }
+    why = max(more, key=more.__getitem__)
     return f"{judged.seconds / fastest.seconds:.3g} x the time: {why}" if fastest.seconds else "slower"
 
 

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,8 +25,14 @@ from paropt.modules.module_io import bytecode_of
 from paropt.passes.support.pipeline import Pipeline, PipelineError
 from paropt.planning.candidates import Candidate, shardings_only
 from paropt.planning.sharded_programs import Step, module_on_mesh
+from paropt.planning.stage_audits import staged_audit
+from paropt.planning.stage_choices import StageCuts
 from paropt.reports.target_audits import timed_on
 from paropt.reports.totals import Audit
+from paropt.schedules import ScheduleError
+from paropt.stages.cut_step import CutStep
+from paropt.stages.stages_apart import Layout, standing_stage_compiler
+from paropt.stages.step_plan import StageError
 from paropt.verify.verification import differences
 
 _REMEMBERED = 256  # executables, of this process: a plan for another budget compiles nothing anew
@@ -61,13 +68,20 @@ class Search:
     skipped: int = 0
     _started: float = field(default_factory=time.monotonic)
 
+    @cached_property
+    def cuts(self) -> StageCuts:
+        """The cuts of the step into stages."""
+        return StageCuts(self.step)
+
     def run(self, candidates: Iterable[Candidate]) -> list[Judged]:
         """All candidates that there is time for, in their order; at least one."""
         found: list[Judged] = []
         waiting = list(candidates)
         with (
             standing_compilers(),
+            standing_stage_compiler(),
             ThreadPoolExecutor(max(1, os.cpu_count() or 1)) as pool,
+            ThreadPoolExecutor(1) as stages,  # one child, which compiles equal stages once
             tempfile.TemporaryDirectory() as folder,
         ):
             jobs: list[Future[Judged]] = []
@@ -75,7 +89,10 @@ class Search:
                 if found and time.monotonic() - self._started > self.seconds:
                     self.skipped = len(waiting) - number
                     break
-                jobs.append(self._submit(pool, candidate, Path(folder)))
+                if candidate.stages is None:
+                    jobs.append(self._submit(pool, candidate, Path(folder)))
+                else:
+                    jobs.append(self._submit_stages(stages, candidate))
                 if len(jobs) > (os.cpu_count() or 1):
                     found.append(self._result(jobs.pop(0), len(found) + 1, len(waiting)))
             found += [self._result(job, len(found) + i, len(waiting)) for i, job in enumerate(jobs, 1)]
@@ -97,6 +114,21 @@ class Search:
             return pool.submit(Judged, candidate, None, str(error).replace(str(rules), "rules"))
         return pool.submit(self._judged, candidate, bytecode_of(before), bytecode_of(after))
 
+    def _submit_stages(self, pool: ThreadPoolExecutor, candidate: Candidate) -> "Future[Judged]":
+        """Cuts the step here."""
+        try:
+            cut, layout = self.cuts.of(candidate)
+        except (PipelineError, ScheduleError, StageError) as error:
+            return pool.submit(Judged, candidate, None, str(error))
+        return pool.submit(self._judged_stages, candidate, cut, layout)
+
+    def _judged_stages(self, candidate: Candidate, cut: CutStep, layout: Layout) -> Judged:
+        key = f"{cut.digest} {layout}".encode()
+        try:
+            return Judged(candidate, self._once(key, lambda: staged_audit(self.target, cut, layout, self.cluster)))
+        except (StageError, TargetError) as error:
+            return Judged(candidate, None, str(error))
+
     def _rewritten(self, candidate: Candidate, passes: str) -> ir.Module:
         made = module_on_mesh(self.step.module, candidate.mesh)
         run(Pipeline.parse(passes).on(platform_of([self.target.platform])), made, self.step.donated)
@@ -117,7 +149,11 @@ class Search:
 
     def _audit(self, module: bytes) -> Audit:
         """The audit of the executable. Of equal modules one is compiled, whatever candidate they are of."""
-        key = hashlib.sha256(repr((self.target.name, self.cluster)).encode() + module).hexdigest()
+        return self._once(module, lambda: timed_on(self.target, _parsed(module), self.cluster))
+
+    def _once(self, what: bytes, audited: Callable[[], Audit]) -> Audit:
+        """The audit of `what` for the target, made once in this process."""
+        key = hashlib.sha256(repr((self.target.name, self.cluster)).encode() + what).hexdigest()
         with _LOCK:
             job = _CACHE.get(key)
             is_ours = job is None
@@ -127,7 +163,7 @@ class Search:
                     _CACHE.popitem(last=False)
         if is_ours:
             try:
-                job.set_result(timed_on(self.target, _parsed(module), self.cluster))
+                job.set_result(audited())
             except BaseException as error:
                 job.set_exception(error)
         return job.result()

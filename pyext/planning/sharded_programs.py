@@ -122,11 +122,20 @@ def specs_of(lowered: Any) -> list[Any]:
     """The PartitionSpec of each argument, those that the program dropped included: they are replicated."""
     count = len(jax.tree.leaves(lowered.args_info))
     specs = [jax.sharding.PartitionSpec()] * count
-    main = _main(lowered.compiler_ir())
-    if "arg_attrs" not in main.attributes:
-        return specs
-    for number, attributes in zip(kept_of(lowered), main.attributes["arg_attrs"], strict=True):
-        if SHARDING in attributes:
-            dimensions = read_sharding(attributes[SHARDING]).dimensions
-            specs[number] = jax.sharding.PartitionSpec(*(tuple(axis.name for axis in axes) for axes in dimensions))
+    for number, dimensions in zip(kept_of(lowered), specs_in(lowered.compiler_ir()), strict=True):
+        specs[number] = jax.sharding.PartitionSpec(*dimensions)
     return specs
+
+
+def specs_in(module: ir.Module) -> list[tuple[tuple[str, ...], ...]]:
+    """Of each argument of a module, the axes that shard each dimension; empty where no sharding says."""
+    main = _main(module)
+    if "arg_attrs" not in main.attributes:
+        return [()] * len(main.regions[0].blocks[0].arguments)
+    return [_dimensions(attributes) for attributes in main.attributes["arg_attrs"]]
+
+
+def _dimensions(attributes: Any) -> tuple[tuple[str, ...], ...]:
+    if SHARDING not in attributes:
+        return ()
+    return tuple(tuple(axis.name for axis in axes) for axes in read_sharding(attributes[SHARDING]).dimensions)

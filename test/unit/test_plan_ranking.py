@@ -13,7 +13,9 @@ from paropt.reports.totals import Audit
 
 def judged(name: str, seconds: float, sent: int = 100, memory: int = 1000, compute: float = 0.0) -> Judged:
     """A candidate that takes so long, `compute` of it to compute, and sends and takes so many bytes."""
-    time = SimpleNamespace(seconds=seconds, compute=compute, communication=seconds - compute, hidden=0.0, bound="")
+    time = SimpleNamespace(
+        seconds=seconds, compute=compute, communication=seconds - compute, hidden=0.0, bound="", waiting=0.0
+    )
     audit = SimpleNamespace(
         collectives=[SimpleNamespace(wire_bytes=sent, executions=1)], peak_memory=memory, estimate=time
     )
