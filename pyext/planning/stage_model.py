@@ -23,6 +23,8 @@ from paropt.stages.stage_report import size_of
 from paropt.stages.stages_apart import Layout
 from paropt.stages.step_plan import Action
 
+_STARTS = 3  # ops for each contraction: itself, and the fusions around it
+
 
 class Modelled(NamedTuple):
     """What the model says of a step."""
@@ -49,13 +51,14 @@ class Alone(NamedTuple):
 
 
 def seconds_alone(choices: Choices, cluster: Cluster) -> Alone:
-    """By the roofline of each op. Contractions are started; what is between them is fused."""
+    """By the roofline of each op. What stands between contractions is fused."""
     machine = cluster.machine
     work = (
         each.executions * max(each.flops / machine.flops_of(each.dtype), each.bytes / machine.memory_bandwidth)
         for each in choices.work
     )
-    return Alone(sum(work), machine.op_start * sum(each.executions for each in choices.work if each.flops))
+    contractions = sum(each.executions for each in choices.work if each.flops)
+    return Alone(sum(work), machine.op_start * _STARTS * contractions)
 
 
 def seconds_per_flop(cut: CutStep, alone: Alone, devices: int) -> float:

@@ -39,7 +39,7 @@ NOT_RUN = {
 }
 # Pages that are run elsewhere.
 RUN_ELSEWHERE = {
-    "docs/planning.md": "test/unit/test_planning.py and test_plan_command.py plan, save, load and run smaller steps",
+    "docs/planning.md": "test/unit/test_planning.py, test_stage_plans.py and test_plan_command.py plan, save, load and run smaller steps",
     "docs/accumulate.md": "test/numeric/test_accumulate.py, with a model of its own",
     "docs/stages.md": "test/numeric/test_pipeline_processes.py runs its script in two processes",
     "docs/gallery.md": "tools/gallery.py, which takes the lines from the programs that it measures",

@@ -34,6 +34,7 @@ def test_a_ranking_and_a_file_that_jax_can_use(module: Path, tmp_path: Path) -> 
     assert shardings.startswith("shardings of the best\narguments") and "state/0/0/up " in shardings
     assert title.startswith("candidates for cpu:2, compiled") and header.split()[:3] == ["template", "mesh", "policy"]
     assert {row.split("  ")[0] for row in rows} >= {"dp", "zero1", "fsdp", "tp"}
+    assert rows[-1].startswith("no stages: "), "one layer gives two stages nothing to do"
     plan = Plan.load(written)
     assert plan.target == "cpu:2" and rows[0].startswith(plan.candidate.name)
     state, *batches = plan.shardings(STEP.step, *STEP.args, devices=jax.devices()[:2])

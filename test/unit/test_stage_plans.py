@@ -10,17 +10,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jaxlib.mlir import ir
 
 import paropt
 from paropt.clusters import targets
 from paropt.costs.clusters import Cluster, cluster_of
 from paropt.costs.machines import read_table
 from paropt.passes.pipelining import forward_stages
-from paropt.plan import Plan, PlanError
+from paropt.passes.support.context import make_context
+from paropt.plan import Plan, PlanError, compiled_for, planned
 from paropt.planning.candidates import Candidate, Mesh, Stages, templates
 from paropt.planning.proposals import choices_of
 from paropt.planning.search import Judged
-from paropt.planning.sharded_programs import Step, lowered_without_mesh, step_of
+from paropt.planning.sharded_programs import Step, lowered_without_mesh, step_in, step_of
 from paropt.planning.stage_audits import Transfer, staged_audit
 from paropt.planning.stage_choices import Choice, StageCuts, stage_candidates, stage_choices, unbeaten
 from paropt.planning.stage_model import Modelled, seconds_alone
@@ -213,6 +215,14 @@ def _fixed(points: tuple[int, ...], stages: int) -> Any:
         return [starts[point - 1] for point in points]
 
     return cut
+
+
+def test_a_step_that_jax_has_printed_is_cut_the_same() -> None:
+    text = jax.jit(step).lower(*ARGS).as_text(debug_info=True)
+    module = step_in(ir.Module.parse(text, make_context()))
+    target = compiled_for(targets.get("cpu:8"), read_table())
+    printed = planned(module, target, candidates=[staged("dp", 2, "1f1b")])
+    assert "1f1b of 4" in str(printed) and printed.ranking[0].audit is not None
 
 
 def test_what_another_choice_beats_in_all_is_left_out() -> None:
