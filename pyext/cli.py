@@ -58,6 +58,8 @@ def _check_plan(options: Options) -> None:
     if not options.plan:
         if options.memory is not None:
             raise UsageError("--memory says what a plan may take: give --plan, too")
+        if options.plan_cache is not None:
+            raise UsageError("--plan-cache is for plans: give --plan, too")
         return
     others = {
         "--audit": options.audit,

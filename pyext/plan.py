@@ -17,6 +17,7 @@ from paropt.hook.rewriting import run
 from paropt.passes.support.pipeline import Pipeline
 from paropt.planning import plan_files
 from paropt.planning.argument_groups import ArgumentGroup, argument_groups, texts_of
+from paropt.planning.audit_cache import cache_in
 from paropt.planning.candidates import DEFAULT_POLICY, STAGE, Candidate, default_first, shardings_only, templates
 from paropt.planning.experts import expert_templates
 from paropt.planning.plan_page import Shown, page
@@ -215,6 +216,7 @@ def plan(
     seconds: float = 600.0,
     candidates: Iterable[Candidate] | None = None,
     costs: str | Path | None = None,
+    cache: str | Path | None = None,
     progress: Callable[[str], None] = to_terminal,
 ) -> Plan:
     """The fastest shardings, mesh and policy for `step` on `target` that fit, of candidates that are compiled for it.
@@ -223,7 +225,8 @@ def plan(
     they are. `memory` is what the program may take per device, as 60 << 30, "60GiB" or "auto". Candidates are the
     templates, and for each mesh what an integer linear program proposes; `candidates` replaces them. After `seconds` no
     more are compiled, and the best so far counts. Times are estimated from the schedules of the executables, with the
-    figures of the library or those in `costs`, a TOML file: docs/costs.md.
+    figures of the library or those in `costs`, a TOML file: docs/costs.md. In the folder `cache`, what was found of
+    each candidate stays for the next plan of the same step with the same versions.
 
     Raises PlanError when nothing fits, TargetError for an unknown target, CostError for wrong figures, ValueError for a
     wrong budget: all before anything is compiled but the first. Without the target's compiler, programs are compiled
@@ -234,7 +237,9 @@ def plan(
     found = targets.get(target) if isinstance(target, str) else target
     compiled = compiled_for(found, figures)
     given = step_of(lowered_without_mesh(step, args, compiled.target))
-    return planned(given, compiled, memory=asked, seconds=seconds, candidates=candidates, progress=progress)
+    return planned(
+        given, compiled, memory=asked, seconds=seconds, candidates=candidates, cache=cache, progress=progress
+    )
 
 
 class CompiledFor(NamedTuple):
@@ -267,6 +272,7 @@ def planned(
     memory: MemoryBudget = None,
     seconds: float = 600.0,
     candidates: Iterable[Candidate] | None = None,
+    cache: str | Path | None = None,
     progress: Callable[[str], None] = to_terminal,
 ) -> Plan:
     """The plan for a step that is a module already. As `plan`."""
@@ -275,7 +281,8 @@ def planned(
     name, cluster = compiled.cluster.name, compiled.cluster
     if compiled.remark:
         progress(f"plan: remark: {compiled.remark}")
-    search, without_stages = Search(step, compiled.target, cluster, seconds, progress), ""
+    known = cache_in(cache, step, compiled.target, cluster) if cache is not None else None
+    search, without_stages = Search(step, compiled.target, cluster, seconds, progress, known), ""
     if candidates is None:
         choices = choices_of(step.module)
         staged, without_stages = stage_candidates(search.cuts, cluster, choices, memory=budget, progress=progress)

@@ -257,6 +257,10 @@ class Options:
         str | None,
         _PLAN.value("--memory", metavar="BYTES", help="what the step may take per device, as in 80GiB, or auto"),
     ] = None
+    plan_cache: Annotated[
+        str | None,
+        _PLAN.value("--plan-cache", metavar="DIR", help="keep what is found of each candidate there for the next plan"),
+    ] = None
     remarks: Annotated[
         bool, _DIAGNOSTICS.switch("--remarks", "print what each pass did, and why not, to stderr in program order")
     ] = False

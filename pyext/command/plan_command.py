@@ -24,6 +24,7 @@ class Request(NamedTuple):
 
     compiled: CompiledFor
     memory: str | None
+    cache: str | None
 
     @classmethod
     def of(cls, options: Options) -> "Request":
@@ -33,7 +34,9 @@ class Request(NamedTuple):
             read_budget(options.memory)
         except ValueError as error:
             raise ValueError(str(error).replace("memory_budget=", "--memory=")) from None
-        return cls(compiled_for(targets.get(target), read_table(options.estimate or None)), options.memory)
+        return cls(
+            compiled_for(targets.get(target), read_table(options.estimate or None)), options.memory, options.plan_cache
+        )
 
     def plan(self, data: bytes, name: str) -> Plan:
         """The plan for the module in `data`. Raises one of ERRORS."""
@@ -41,7 +44,7 @@ class Request(NamedTuple):
         parsed = module_io.parse(data, name, context)  # an operation, which may be a module
         module_io.require_checked(parsed, name)
         module = ir.Module.parse(module_io.bytecode_of(parsed), context)
-        return planned(step_in(module), self.compiled, memory=self.memory)
+        return planned(step_in(module), self.compiled, memory=self.memory, cache=self.cache)
 
 
 def file_of(plan: Plan) -> bytes:

@@ -23,6 +23,7 @@ from paropt.hook.lowering import platform_of
 from paropt.hook.rewriting import run
 from paropt.modules.module_io import bytecode_of
 from paropt.passes.support.pipeline import Pipeline, PipelineError
+from paropt.planning.audit_cache import AuditCache
 from paropt.planning.candidates import Candidate, shardings_only
 from paropt.planning.sharded_programs import Step, module_on_mesh
 from paropt.planning.stage_audits import staged_audit
@@ -65,6 +66,7 @@ class Search:
     cluster: Cluster  # to estimate times of: that of the target, or of one that there is no compiler for
     seconds: float  # to start compilations in
     progress: Callable[[str], None]
+    cache: AuditCache | None = None  # of earlier searches
     skipped: int = 0
     _started: float = field(default_factory=time.monotonic)
 
@@ -89,7 +91,10 @@ class Search:
                 if found and time.monotonic() - self._started > self.seconds:
                     self.skipped = len(waiting) - number
                     break
-                if candidate.stages is None:
+                known = self.cache.read(candidate) if self.cache is not None else None
+                if known is not None:
+                    jobs.append(pool.submit(Judged, candidate, known))
+                elif candidate.stages is None:
                     jobs.append(self._submit(pool, candidate, Path(folder)))
                 else:
                     jobs.append(self._submit_stages(stages, candidate))
@@ -100,6 +105,8 @@ class Search:
 
     def _result(self, job: "Future[Judged]", number: int, count: int) -> Judged:
         judged = job.result()
+        if self.cache is not None and judged.audit is not None:
+            self.cache.write(judged.candidate, judged.audit)
         self.progress(f"plan: {number} of {count} candidates for {self.target.name}: {judged.candidate}")
         return judged
 
