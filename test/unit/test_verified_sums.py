@@ -1,0 +1,52 @@
+"""Which reductions explain what an executable has: terms of one addition, and sums in manual computations."""
+
+from dataclasses import replace
+
+import pytest
+from unit.test_verification import DOT, LOOP, MODEL, STEP, SUM, module, reduction
+
+from paropt.verify.verification import Reduced, mismatches, prediction
+
+
+@pytest.mark.parametrize(("is_added", "lacking"), [(True, 0), (False, 1)])
+def test_terms_of_one_addition_may_be_added_before_they_are_reduced(is_added: bool, lacking: int) -> None:
+    """As the two gradients of a tied embedding are: what XLA reduces once is what only one addition reads."""
+    tagged = '<@mesh, [{}, {}], unreduced={"data"}> : tensor<8x8xf32>'
+    second = f"""
+    %e = {DOT}
+    %e1 = sdy.sharding_constraint %e {tagged}
+    %b = stablehlo.add {"%t1" if is_added else "%e1"}, %e1 : tensor<8x8xf32>
+    %b1 = sdy.sharding_constraint %b {tagged}
+    %a = stablehlo.add %sum, %b1"""
+    text = STEP.replace('[{"data"}, {}]>}', '[{"data", "model"}, {}]>}').replace(
+        "\n    %a = stablehlo.add %sum, %t1", second
+    )
+    if not is_added:  # the first one is read by nothing but the loop's other result
+        text = text.replace("stablehlo.add %sum, %b1", "stablehlo.add %b1, %t1")
+    predicted = prediction(module(text).operation)
+    assert [reduced.axes for reduced in predicted.kept] == [MODEL, MODEL]
+    kept = reduction(8, 8, group=2, loops=(LOOP,))
+    assert mismatches(predicted, [SUM, kept, kept]) == []
+    assert len(mismatches(predicted, [SUM, kept])) == lacking
+    assert "a reduction of 64 elements over 2 devices is missing" in mismatches(predicted, [SUM])[0]
+
+
+def test_a_sum_in_a_manual_computation_is_over_none_of_its_axes() -> None:
+    """So it doesn't explain an array over these, in which XLA:GPU concatenates a sum that the module asks for."""
+    body = """
+  %m = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"model", ?}, {?}]>] out_shardings=[<@mesh, [{"model", ?}]>] manual_axes={"model"} (%a: tensor<8x8xf32>) {
+    %n = stablehlo.constant dense<0.0> : tensor<f32>
+    %b = stablehlo.reduce(%a init: %n) applies stablehlo.add across dimensions = [1] : (tensor<8x8xf32>, tensor<f32>) -> tensor<8xf32>
+    sdy.return %b : tensor<8xf32>
+  } : (tensor<16x8xf32>) -> tensor<16xf32>
+  %c0 ="""
+    predicted = prediction(module(STEP.replace("  %c0 =", body[1:], 1)).operation)
+    (inside,) = (reduced for reduced in predicted.others if not reduced.in_loop)
+    assert inside == Reduced(1, 8, 0, False, 1.0, not_over=MODEL)
+    norm, sent = Reduced(1, 1, 2, False, 1.0, MODEL), Reduced(4, 4, 2, False, 1.0, MODEL)
+    asked = replace(predicted, unreduced={}, closings=(norm,), others=(sent, inside), in_loops=frozenset())
+    joined = replace(reduction(5, group=2), axes=("model",))
+    assert mismatches(asked, [joined]) == []
+    anywhere = replace(asked, others=(sent, inside._replace(not_over=frozenset())))
+    assert mismatches(anywhere, [joined]) == ["a reduction of 1 elements over 2 devices is missing, one of 1"]
+    assert not inside.is_over(2, frozenset({"model:(1)2"}))
