@@ -28,10 +28,12 @@ def program(
     clip: float | None = 0.5,
     rate: float = 100.0,
     parted: bool = False,
+    checkpointed: bool = False,
 ) -> Program:
     """`mlp`, `transformer` (layers one after the other) or `scanned` (the same, layers in a `lax.scan`).
 
-    Updates are large beside what rounding does to the state. `parted`: the batch comes in micro-batches.
+    Updates are large beside what rounding does to the state. `parted`: the batch comes in micro-batches. `checkpointed`:
+    scanned layers are computed again in the backward pass.
     """
     rng = np.random.default_rng(1)
     if name == "mlp":
@@ -44,7 +46,7 @@ def program(
         state["layers"] = jax.tree.map(lambda *leaves: np.stack(leaves), *state["layers"])
     if parted:
         batch = in_parts(batch, microbatches)
-    loss = _transformer(named, scanned=name == "scanned")
+    loss = _transformer(named, scanned=name == "scanned", block=jax.checkpoint(_block) if checkpointed else _block)
     return Program(step_of(loss, microbatches, clip=clip, rate=rate, parted=parted), state, batch)
 
 
@@ -85,18 +87,18 @@ def _mlp(named: bool) -> Loss:
     return loss
 
 
-def _transformer(named: bool, *, scanned: bool) -> Loss:
+def _transformer(named: bool, *, scanned: bool, block: Callable[[Any, jax.Array], jax.Array]) -> Loss:
     """Pre-norm, causal; the embedding is tied to the head."""
 
     def loss(state: Any, part: Any) -> jax.Array:
         tokens, targets = part
         x = state["embedding"][tokens] + state["position"]
         if scanned:
-            x, _ = jax.lax.scan(lambda x, layer: (_block(layer, x), None), x, state["layers"])
+            x, _ = jax.lax.scan(lambda x, layer: (block(layer, x), None), x, state["layers"])
         else:
             for number, layer in enumerate(state["layers"]):
                 with _scope(f"layer{number}", named):
-                    x = _block(layer, x)
+                    x = block(layer, x)
         logits = _normed(x, state["scale"]) @ state["embedding"].T
         chosen = jnp.take_along_axis(logits, targets[..., None], -1)[..., 0]
         return jnp.mean(jax.nn.logsumexp(logits, -1) - chosen)
