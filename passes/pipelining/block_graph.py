@@ -3,7 +3,8 @@
 Tests: test/passes/cut-stages.mlir, test/passes/outline-stages.mlir.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import cached_property
 
 from jaxlib.mlir import ir
 
@@ -30,8 +31,17 @@ class BlockGraph:
 
     def ancestors(self, values: Iterable[ir.Value]) -> set[int]:
         """The ops that `values` are computed from."""
+        return set(self.behind(values))
+
+    def behind(self, values: Iterable[ir.Value]) -> Iterator[int]:
+        """The same one by one, for a caller who may have seen enough."""
         starts = [self.maker[value] for value in values if value in self.maker]
-        return set(depth_first(starts, lambda n: [self.maker[v] for v in self.reads[n] if v in self.maker]))
+        return depth_first(starts, self._before.__getitem__)
+
+    @cached_property
+    def _before(self) -> list[list[int]]:
+        """Of each op, those that make what it reads."""
+        return [[self.maker[value] for value in values if value in self.maker] for values in self.reads]
 
 
 class Through:

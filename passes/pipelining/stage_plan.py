@@ -104,9 +104,13 @@ class Plan:
         """Those of the ops `apart` that make a loop-carried value of what others computed, with no work to speak of."""
         found: set[int] = set()
         for value in self.step.loop.next_values.operands:
-            own = self.step.body.ancestors([value]) & apart
-            if all(is_cheap(self.step.body.ops[n]) for n in own):
-                found |= own
+            own = set[int]()
+            for n in self.step.body.behind([value]):
+                if n in apart and not is_cheap(self.step.body.ops[n]):
+                    break
+                own.add(n)
+            else:
+                found |= own & apart
         return found
 
     def _goes_below(self, value: ir.Value, stage: int) -> bool:

@@ -37,7 +37,7 @@ from paropt.schedules import Schedule, ScheduleError, schedule
 from paropt.stages.cut_step import CutStep, cut_program
 from paropt.stages.partial_sums import Policy
 from paropt.stages.stages_apart import Dimensions, Layout
-from paropt.stages.step_plan import StageError
+from paropt.stages.step_plan import StageError, StepPlan
 
 _FEW = 4  # are compiled
 _WORTH_A_TRY = 2.0  # times as long as without stages, in the model: what takes longer is not compiled
@@ -56,6 +56,7 @@ class StageCuts:
     step: Step
     _made: dict[object, CutStep | StageError] = field(default_factory=dict)
     _specs: dict[tuple[Mesh, str], dict[str, Dimensions]] = field(default_factory=dict)
+    _plans: dict[object, StepPlan] = field(default_factory=dict)
 
     def cut(self, chunks: int, options: str, *, apart: bool) -> CutStep:
         """Into `chunks` stages of the model. Raises StageError."""
@@ -69,6 +70,10 @@ class StageCuts:
         if isinstance(found, StageError):
             raise found
         return found
+
+    def any(self) -> CutStep | None:
+        """One that was made before: operations and micro-batches are as many in each."""
+        return next((each for each in self._made.values() if isinstance(each, CutStep)), None)
 
     def of(self, candidate: Candidate) -> tuple[CutStep, Layout]:
         """The cut and the layout of a candidate with stages. Raises StageError, ScheduleError, PipelineError."""
@@ -90,6 +95,14 @@ class StageCuts:
         donates = any(self.step.donated)
         axes = candidate.mesh.axes
         return Layout(stages.schedule, stages.microbatches, stages.chunks, axes, specs, policy, donates)
+
+    def plan(self, cut: CutStep, layout: Layout) -> StepPlan:
+        """What a step runs, keeps and sends: the same for most shardings inside stages. Raises StageError."""
+        gathered = layout.gathered(cut)
+        key = (cut.digest, layout.schedule, layout.axes[0], layout.chunks, gathered)
+        if key not in self._plans:
+            self._plans[key] = StepPlan(cut.manifest, layout.table, gathered)
+        return self._plans[key]
 
     def _specs_of(self, mesh: Mesh, rules: str) -> dict[str, Dimensions]:
         if (mesh, rules) not in self._specs:
@@ -154,29 +167,34 @@ def stage_choices(cuts: StageCuts, cluster: Cluster, alone: Alone) -> tuple[list
             try:
                 found += _choices(cuts, cluster, alone, stages, name, chunks)
             except (StageError, ScheduleError) as error:
+                if cuts.any() is None:  # more stages cannot be cut then either
+                    return [], str(error)
                 refused = str(error) if refused.startswith("they need") else refused
     return found, refused
 
 
 def _choices(cuts: StageCuts, cluster: Cluster, alone: Alone, stages: int, name: str, chunks: int) -> Iterator[Choice]:
-    """Of one number of stages and one schedule."""
+    """Of one number of stages and one schedule. Several chunks per device are cut with the weight of transfers only:
+    they send more.
+    """
     made = Stages(name, 0, chunks if chunks > 1 else None, ((_WEIGHT, 0),))
-    cut = cuts.cut(stages * chunks, made.options, apart=True)
-    if stages > cut.microbatches:
-        raise StageError(f"{cut.microbatches} micro-batches are fewer than {stages} stages")
-    made = replace(made, microbatches=cut.microbatches)
+    known = cuts.any() or cuts.cut(stages * chunks, made.options, apart=True)
+    if stages > known.microbatches:
+        raise StageError(f"{known.microbatches} micro-batches are fewer than {stages} stages")
+    made = replace(made, microbatches=known.microbatches)
     _table(made, stages)
     size = cluster.size // stages
     per_byte = Links(cluster, stages).seconds(0, 1, _LARGE) / _LARGE / size
-    weighed = replace(made, cut_options=((_WEIGHT, round(per_byte / seconds_per_flop(cut, alone, size))),))
+    weighed = replace(made, cut_options=((_WEIGHT, round(per_byte / seconds_per_flop(known, alone, size))),))
     digests = set[str]()
-    for each in (made, weighed):
+    for each in (made, weighed) if chunks == 1 else (weighed,):
         cut = cuts.cut(stages * chunks, each.options, apart=True)
         if cut.digest not in digests and _have_parameters(cut):
             digests.add(cut.digest)
             for candidate in _candidates(each, stages, size):
                 layout = cuts.layout(candidate)
-                yield Choice(candidate, StageModel(cut, layout, cluster, alone).step())
+                model = StageModel(cut, layout, cuts.plan(cut, layout), cluster, alone)
+                yield Choice(candidate, model.step())
     if not digests:
         raise StageError(f"cut into {stages * chunks}, some stages have no parameters")
 

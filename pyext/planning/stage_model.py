@@ -21,7 +21,7 @@ from paropt.planning.strategies import Choices
 from paropt.stages.cut_step import CutStep
 from paropt.stages.stage_report import size_of
 from paropt.stages.stages_apart import Layout
-from paropt.stages.step_plan import Action
+from paropt.stages.step_plan import Action, StepPlan
 
 _STARTS = 3  # ops for each contraction: itself, and the fusions around it
 
@@ -81,27 +81,37 @@ def _flops(cut: CutStep) -> int:
 class StageModel:
     """A cut step, laid out on a cluster, for a step that takes one of its devices `alone`."""
 
-    def __init__(self, cut: CutStep, layout: Layout, cluster: Cluster, alone: Alone) -> None:
-        self._cut, self._layout, self._cluster = cut, layout, cluster
-        self._plan = layout.plan(cut)
+    def __init__(self, cut: CutStep, layout: Layout, plan: StepPlan, cluster: Cluster, alone: Alone) -> None:
+        self._cut, self._layout, self._plan, self._cluster = cut, layout, plan, cluster
         self._places = range(len(self._plan.schedule.devices))
         self._size = cluster.size // len(self._places)
         self._links = Links(cluster, len(self._places))
         self._per_flop = seconds_per_flop(cut, alone, self._size)
         self._routes = [self._links.part(place).route([range(self._size)]) for place in self._places]
+        # By slot, of which there are as many as micro-batches for each name.
+        bytes_of = {name: size_of(shape) for name, shape in cut.shapes.items()}
+        parts_of = {name: self._parts(name) for name in cut.shapes}
+        self._whole = [bytes_of[slot.name] for slot in plan.slots]
+        parts = [1 if slot.whole else parts_of[slot.name] for slot in plan.slots]
+        self._held = [size // count for size, count in zip(self._whole, parts, strict=True)]
+        self._split = [parts_of[slot.name] > 1 for slot in plan.slots]
+        self._found: dict[tuple[str, int], list[_Collective]] = {}
 
     def step(self) -> Modelled:
         """What the model says of one step."""
         by_host = host_seconds(self._plan, self._links.hosts, self._cluster.machine.program_start)
         seconds = max(step_seconds(self._plan, self._run, self._send), by_host)
-        memory = peak_memory(self._plan, self._held, lambda action: Footprint(sum(map(self._held, action.outputs))))
+        memory = peak_memory(self._plan, self._held.__getitem__, self._footprint)
         sent = [0.0] * len(self._places)
         for action in self._plan.actions:
             if action.what == "send":
-                sent[self._plan.slots[action.inputs[0]].place] += self._held(action.inputs[0])
+                sent[self._plan.slots[action.inputs[0]].place] += self._held[action.inputs[0]]
             for each in self._collectives(action):
                 sent[action.place] += each.bytes * sent_per_byte(each.kind, self._size)
         return Modelled(seconds, max(memory), max(sent))
+
+    def _footprint(self, action: Action) -> Footprint:
+        return Footprint(sum(self._held[number] for number in action.outputs))
 
     def _run(self, action: Action) -> float:
         route = self._routes[action.place]
@@ -109,50 +119,49 @@ class StageModel:
         if not isinstance(action.what, StageProgram):
             return found
         by_flops = self._cut.flops[action.what.symbol] * self._per_flop
-        touched = sum(map(self._held, {*action.inputs, *action.outputs}))
+        touched = sum(self._held[number] for number in {*action.inputs, *action.outputs})
         return found + max(by_flops, touched / self._cluster.machine.memory_bandwidth)
 
     def _send(self, action: Action) -> float:
         (number,) = action.inputs
-        return self._links.seconds(self._plan.slots[number].place, action.place, self._held(number))
+        return self._links.seconds(self._plan.slots[number].place, action.place, self._held[number])
 
-    def _collectives(self, action: Action) -> Iterator[_Collective]:
-        """Those of an action over the devices of its place."""
+    def _collectives(self, action: Action) -> list[_Collective]:
+        """Those of an action over the devices of its place: the same in each micro-batch."""
+        if action.what == "send":
+            return []
+        key = (action.what.symbol if isinstance(action.what, StageProgram) else action.what, action.place)
+        if key not in self._found:
+            self._found[key] = [*self._collectives_of(action)]
+        return self._found[key]
+
+    def _collectives_of(self, action: Action) -> Iterator[_Collective]:
         match action.what:
             case StageProgram(kind="update"):
-                if any(self._parts(self._plan.slots[number].name) > 1 for number in action.inputs):
-                    yield from (_Collective("all-gather", self._whole(n)) for n in action.outputs if self._is_whole(n))
+                if any(self._split[number] for number in action.inputs):
+                    yield from (_Collective("all-gather", self._whole[n]) for n in action.outputs if self._is_whole(n))
             case StageProgram() as program if program.kind in PART_OF:
                 read = [n for n in action.inputs if self._is_sharded_parameter(n) and not self._plan.slots[n].whole]
-                yield from (_Collective("all-gather", self._whole(n)) for n in read)
-                sums = [n for n in action.outputs if self._parts(self._plan.slots[n].name) > 1 and self._is_sum(n)]
-                yield from (_Collective("reduce-scatter", self._whole(n)) for n in sums)
+                yield from (_Collective("all-gather", self._whole[n]) for n in read)
+                sums = [n for n in action.outputs if self._split[n] and self._is_sum(n)]
+                yield from (_Collective("reduce-scatter", self._whole[n]) for n in sums)
             case "gather":
-                yield from (_Collective("all-gather", self._whole(n)) for n in action.inputs)
+                yield from (_Collective("all-gather", self._whole[n]) for n in action.inputs)
             case "reduce":
-                for number in action.inputs:
-                    if self._parts(self._plan.slots[number].name) == 1:
-                        argument = self._cut.manifest.gradients.get(self._plan.slots[number].name, "")
-                        is_scattered = self._spec_parts(argument) > 1
-                        yield _Collective("reduce-scatter" if is_scattered else "all-reduce", self._whole(number))
-
-    def _whole(self, number: int) -> int:
-        return size_of(self._cut.shapes[self._plan.slots[number].name])
-
-    def _held(self, number: int) -> int:
-        slot = self._plan.slots[number]
-        return self._whole(number) // (1 if slot.whole else self._parts(slot.name))
+                for number in (n for n in action.inputs if not self._split[n]):
+                    argument = self._cut.manifest.gradients.get(self._plan.slots[number].name, "")
+                    is_scattered = self._spec_parts(argument) > 1
+                    yield _Collective("reduce-scatter" if is_scattered else "all-reduce", self._whole[number])
 
     def _is_whole(self, number: int) -> bool:
         """Whether the new value of an argument is on each device."""
-        return self._plan.slots[number].name in self._news and self._parts(self._plan.slots[number].name) == 1
+        return self._plan.slots[number].name in self._news and not self._split[number]
 
     def _is_sum(self, number: int) -> bool:
         return self._plan.slots[number].name in self._cut.manifest.sums
 
     def _is_sharded_parameter(self, number: int) -> bool:
-        name = self._plan.slots[number].name
-        return name.startswith(("argument", "piece")) and self._parts(name) > 1
+        return self._split[number] and self._plan.slots[number].name.startswith(("argument", "piece"))
 
     @cached_property
     def _news(self) -> dict[str, str]:

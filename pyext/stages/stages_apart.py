@@ -61,8 +61,11 @@ class Layout(NamedTuple):
 
     def plan(self, cut: CutStep) -> StepPlan:
         """What a step runs, keeps and sends. Raises StageError."""
-        gathered = frozenset(_gathered(cut, self.specs) if self.policy == "once" else ())
-        return StepPlan(cut.manifest, self.table, gathered)
+        return StepPlan(cut.manifest, self.table, self.gathered(cut))
+
+    def gathered(self, cut: CutStep) -> frozenset[str]:
+        """The arguments, and pieces of them, that are gathered once in a step."""
+        return frozenset(_gathered(cut, self.specs) if self.policy == "once" else ())
 
 
 class Program(NamedTuple):

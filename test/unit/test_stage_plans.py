@@ -17,6 +17,7 @@ from paropt.clusters import targets
 from paropt.costs.clusters import Cluster, cluster_of
 from paropt.costs.machines import read_table
 from paropt.passes.pipelining import forward_stages
+from paropt.passes.pipelining.cut_points import cut_points
 from paropt.passes.support.context import make_context
 from paropt.plan import Plan, PlanError, compiled_for, planned
 from paropt.planning.candidates import Candidate, Mesh, Stages, templates
@@ -195,7 +196,8 @@ def test_choices_are_as_good_as_all_cuts_there_are(monkeypatch: pytest.MonkeyPat
     for stages in (2, 4):
         for points in combinations(range(1, len(state)), stages - 1):
             monkeypatch.setattr(forward_stages, "cut_points", _fixed(points, stages))
-            forced, _ = stage_choices(StageCuts(module), ours, alone)  # none where a stage has no parameters
+            made, _ = stage_choices(StageCuts(module), ours, alone)
+            forced = [each for each in made if _is_of(each.candidate, stages)]  # none where a stage has no parameters
             assert all(each.model.seconds >= best * (1 - 1e-9) for each in forced), points
             worse += bool(forced) and min(each.model.seconds for each in forced) > best * 1.01
     assert worse >= 3, "cuts are not all alike"
@@ -205,14 +207,19 @@ def _shape(*sizes: int) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(sizes, jnp.float32)
 
 
+def _is_of(candidate: Candidate, stages: int) -> bool:
+    """Whether it has so many stages, one per device."""
+    return candidate.mesh.axes[0][1] == stages and candidate.stages is not None and candidate.stages.chunks is None
+
+
 def _fixed(points: tuple[int, ...], stages: int) -> Any:
-    """Cuts at these layers where there are as many; else none."""
+    """Cuts at these layers where there are as many; else the best."""
+    found = cut_points
 
     def cut(costs: Any, count: int, candidates: Any) -> list[int] | None:
         starts = [*candidates]
-        if count != stages or len(starts) == len(costs):
-            return None
-        return [starts[point - 1] for point in points]
+        is_forced = count == stages and len(starts) < len(costs)
+        return [starts[point - 1] for point in points] if is_forced else found(costs, count, candidates)
 
     return cut
 
