@@ -13,8 +13,9 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from paropt.passes.pipelining.stage_manifest import Piece, StageProgram
-from paropt.stages.coordination import failing_together
+from paropt.stages.coordination import taking_a_step
 from paropt.stages.cut_step import CutStep
+from paropt.stages.given_values import require_same_values
 from paropt.stages.stacked_arrays import are_spread, joined, rows_of
 from paropt.stages.stage_programs import Placement, StagePrograms
 from paropt.stages.step_plan import Action, StageError, StepPlan
@@ -46,6 +47,7 @@ class Driver:
             if slot.name.startswith("piece")
         ]
         self._trips: dict[int, jax.Array] | None = None
+        self._compared = False  # what processes are given, before the first step
         self._transfers: dict[Any, Callable[..., Any]] = {}
         self._calls = [
             (self._call(action), tuple(action.inputs), self._outputs(action), tuple(action.frees))
@@ -137,7 +139,10 @@ class Driver:
         if not self._placement.owners.several:
             self._go_through(arrays)
             return self._results(arrays)
-        with failing_together():
+        if not self._compared:
+            require_same_values(self._cut, self._plan, self._placement.owners, leaves)
+            self._compared = True
+        with taking_a_step(self._placement.owners.processes):
             self._go_through(arrays)
             return self._results(arrays)
 

@@ -1,7 +1,8 @@
 """One of the processes of a pipeline: `python pipeline_process.py MODE RANK PROCESSES PORT FILE`.
 
 The processes share 8 CPU devices. `runs` writes what this one saw of each case; in the other modes, it takes steps for
-ever, but for process 1, which dies, raises an error, or has another step, or a number of micro-batches that is wrong.
+ever, but for process 1, which dies, raises an error, exits, builds where the other takes a step, or has another step, or a
+number of micro-batches that is wrong.
 """
 
 import hashlib
@@ -10,6 +11,7 @@ import json
 import os
 import signal
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +103,31 @@ def mistakes() -> list[str]:
     batch = [jax.make_array_from_callback(x.shape, over_stages, lambda i, x=x: x[i]) for x in made.batch]
     found = [refused(run, run.place(made.state, made.batch), tuple(batch))]
     made, run = case("stacked, interleaved")
-    return [*found, refused(run, made.state, made.batch)]
+    return [*found, refused(run, made.state, made.batch), another_scale(), another_batch()]
+
+
+def another_scale() -> str:
+    """Of a number that both processes read, and that is not the same in both."""
+    made, _ = case("two stages")
+
+    def step(state: Any, batch: Any, scale: Any) -> Any:
+        new, value = made.step(state, batch)
+        return jax.tree.map(lambda leaf: leaf * scale, new), value
+
+    mesh = Mesh(np.array(jax.devices()).reshape(2, -1), ("stage", "data"))
+    run = pipeline(step, stages=2, microbatches=MICROBATCHES, mesh=mesh)
+    return refused(run, made.state, made.batch, np.float32(RANK))
+
+
+def another_batch() -> str:
+    """Of examples that the first stage alone reads, and that are not the same in both processes."""
+    made, run = case("two stages")
+    batch = (made.batch[0] + RANK, made.batch[1])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        run(made.state, batch)
+        run(made.state, batch)
+    return "; ".join(str(each.message) for each in caught)
 
 
 def refused(run: Pipeline, *args: Any) -> str:
@@ -130,6 +156,8 @@ def _parts(leaf: jax.Array) -> dict[str, str]:
 def step_for_ever() -> None:
     made, run = case("two stages", **OPTIONS.get(MODE, {}) if RANK == 1 else {})
     state = run.place(made.state, made.batch)
+    if RANK == 1 and MODE == "exits first":
+        sys.exit(3)
     for number in itertools.count():
         state, loss = run(state, made.batch)
         print(f"step {number}: {float(loss)}", flush=True)
@@ -137,6 +165,10 @@ def step_for_ever() -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         if RANK == 1 and MODE == "raises":
             raise RuntimeError("no batch is left")
+        if RANK == 1 and MODE == "exits":
+            sys.exit(3)
+        if RANK == 1 and MODE == "builds":
+            case("four stages")[1].compile(made.state, made.batch)
 
 
 if MODE == "runs":

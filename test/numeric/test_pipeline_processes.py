@@ -106,7 +106,7 @@ def test_each_process_has_the_state_of_its_stages(seen: list[dict[str, Any]]) ->
 
 def test_mistakes_are_one_line(seen: list[dict[str, Any]]) -> None:
     for rank, each in enumerate(seen[1:]):
-        unread, spread = each["mistakes"]
+        unread, spread, scale, batch = each["mistakes"]
         assert unread == (
             f"array {8 + rank} of the step's arguments: process {rank} has not all of its elements; "
             "give it to `place`, or give each process the whole of it"
@@ -114,6 +114,12 @@ def test_mistakes_are_one_line(seen: list[dict[str, Any]]) -> None:
         assert spread == (
             "state[1]['layers']: its rows are not as many, and in order, in each stage, "
             "so that several processes cannot hold it as one array"
+        )
+        where = f"its values differ between processes {rank} and {1 - rank}"
+        assert scale == f"scale: {where}: each gives all of the batch, and the same keys"
+        assert batch == (
+            f"paropt.pipeline: batch[0]: {where}, of which one does not read it; if each has loaded a part of the "
+            "batch of its own, results are wrong: each gives all of it"
         )
 
 
@@ -124,6 +130,9 @@ def test_mistakes_are_one_line(seen: list[dict[str, Any]]) -> None:
         ("raises", 1, "RuntimeError: no batch is left"),
         ("differs", 1, "StageError: step: differs between processes 1 and 0, which must call the same pipeline"),
         ("refuses", 1, "StageError: microbatches: expected 4, the trips of the step's loop, got 8"),
+        ("exits", 3, "step 0"),
+        ("exits first", 3, ""),
+        ("builds", 1, "StageError: process 0 takes a step where process 1 builds: each process calls the pipeline"),
     ],
 )
 def test_one_process_that_fails_ends_the_other(tmp_path: Path, mode: str, ended: int, line: str) -> None:
@@ -136,9 +145,13 @@ def test_one_process_that_fails_ends_the_other(tmp_path: Path, mode: str, ended:
         "dies": " by peer|stopped sending heartbeats",  # a connection was closed, or reset; or jax says so
         "raises": "paropt.pipeline: process 1 failed, which ends process 0: RuntimeError: no batch is left",
         "differs": "StageError: step: differs between processes 0 and 1, which must call the same pipeline",
+        "exits": "^paropt.pipeline: process 1 ended after 1 steps, which ends process 0, which waits for its next one$",
+        "exits first": "^paropt.pipeline: process 1 ended after 0 steps, which ends process 0, which waits for its next one$",
+        "builds": "paropt.pipeline: process 1 failed, which ends process 0: StageError: process 0 takes a step where",
         "refuses": "StageError: process 1 cannot build the pipeline: microbatches: expected 4, the trips of the step's",
     }
-    assert re.search(expected[mode], first), first
+    assert re.search(expected[mode], first, re.M), first
+    assert mode not in ("exits", "exits first") or "Traceback" not in first + second
 
 
 def test_the_script_of_the_page(tmp_path: Path) -> None:
