@@ -5,6 +5,7 @@ them, all in the order of the plan: so no transfer waits for one that stands beh
 """
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import jax
@@ -171,11 +172,12 @@ class Driver:
                 arrays[number] = None
 
     def _wait_for_some(self, made: Any) -> None:
-        """Lets no more than so many programs run at once. What is donated is ready when what took it is."""
+        """Lets no more than so many programs run at once."""
         assert self._started is not None
         self._started.append(made)
         if len(self._started) >= _CPU_PROGRAMS:
-            jax.block_until_ready([array for each in self._started for array in each if not array.is_deleted()])
+            for array in chain.from_iterable(self._started):
+                _wait_for(array)
             self._started.clear()
 
     def _results(self, arrays: list[Any]) -> Any:
@@ -220,6 +222,16 @@ def require_spread(cut: CutStep, plan: StepPlan, placement: Placement) -> None:
             why = "its rows are not as many, and in order, in each stage"
             path = cut.manifest.paths.get(name, name)
             raise StageError(f"{path}: {why}, so that several processes cannot hold it as one array")
+
+
+def _wait_for(array: jax.Array) -> None:
+    """What is donated is ready when what took it is. `is_deleted` misses parts that are, of which numpy has views."""
+    try:
+        if not array.is_deleted():
+            array.block_until_ready()
+    except jax.errors.JaxRuntimeError as error:
+        if "deleted or donated" not in str(error):
+            raise
 
 
 def _spec(sharding: Any) -> PartitionSpec:

@@ -137,5 +137,5 @@ def readable(leaf: Any, argument: int) -> np.ndarray[Any, Any]:
     if leaf.is_fully_replicated and leaf.addressable_shards:
         return np.asarray(leaf.addressable_data(0))
     where = f"process {jax.process_index()} has not all of its elements"
-    wanted = "give it to `place`, or give each process the whole of it"
+    wanted = "give each process the whole of it, or, of the state, what this pipeline has returned"
     raise StageError(f"array {argument} of the step's arguments: {where}; {wanted}")

@@ -85,12 +85,15 @@ def report(name: str) -> dict[str, Any]:
     want = jax.jit(made.step)(made.state, made.batch)
     updates = jax.tree.map(lambda new, old: np.abs(np.asarray(new) - old).max(), want[0], made.state)
     error = max(map(_error, jax.tree.leaves(first), jax.tree.leaves(want)))
-    new, loss = run(first[0], made.batch)  # which overwrites the first
+    views = [np.asarray(part.data) for leaf in jax.tree.leaves(first[0]) for part in leaf.addressable_shards]
+    copies = [view.copy() for view in views]
+    new, loss = run(first[0], made.batch)  # which overwrites the first, but for what numpy has
     return {
         "symbols": sorted({symbol for symbol, _ in run.programs(made.state, made.batch)}),
         "homes": homes,
         "loss": float(loss).hex(),
         "error": error,
+        "views are kept": all(map(np.array_equal, views, copies)),
         "largest update": float(max(jax.tree.leaves(updates))),
         "parts": {jax.tree_util.keystr(path): _parts(leaf) for path, leaf in _paths(new)},
     }
