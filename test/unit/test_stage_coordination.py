@@ -1,5 +1,7 @@
 """Processes of a pipeline: what one process is told, and that jax still has the store that several use."""
 
+from typing import cast
+
 import jax
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from jax.sharding import Mesh
 from paropt.clusters import targets
 from paropt.stages import coordination
 from paropt.stages.owners import Owners, owners_of
+from paropt.stages.stage_driver import _wait_for
 from paropt.stages.step_plan import StageError
 
 
@@ -40,3 +43,23 @@ def test_places_of_several_processes() -> None:
     assert [owners.here(place) for place in range(4)] == [True, True, False, True]
     assert [owners.speaks(place) for place in range(4)] == [True, True, False, True]
     assert owners.crossing(0, 1) and owners.crossing(0, 2) and not owners.crossing(0, 3)
+
+
+class _Parts:
+    """An array whose parts are gone, though jax says that it is there."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def is_deleted(self) -> bool:
+        return False
+
+    def block_until_ready(self) -> None:
+        raise jax.errors.JaxRuntimeError(self._text)
+
+
+def test_parts_that_are_donated_are_not_waited_for() -> None:
+    text = "INVALID_ARGUMENT: BlockHostUntilReady() called on deleted or donated buffer"
+    _wait_for(cast("jax.Array", _Parts(text)))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="Connection closed by peer"):
+        _wait_for(cast("jax.Array", _Parts("Connection closed by peer")))
