@@ -29,6 +29,7 @@ from paropt.stages.stage_programs import (
 )
 from paropt.stages.stage_report import StageReport, report_of
 from paropt.stages.step_plan import StageError, StepPlan
+from paropt.stages.typed_keys import is_key, like, numbers_of, with_keys
 
 __all__ = ["StageError", "pipeline"]
 
@@ -127,7 +128,10 @@ class Pipeline:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """One step."""
         leaves = jax.tree.leaves((args, kwargs))
-        return self._of(args, kwargs, leaves).driver.run(leaves)
+        built = self._of(args, kwargs, leaves)
+        if not built.has_keys:
+            return built.driver.run(leaves)
+        return with_keys(built.driver.run([*map(numbers_of, leaves)]), built.cut.key_results, leaves)
 
     def compile(self, /, *args: Any, **kwargs: Any) -> "Pipeline":
         """Compiles all programs, for arrays or for `jax.ShapeDtypeStruct`s."""
@@ -139,7 +143,8 @@ class Pipeline:
         leaves = jax.tree.leaves(((state, *others), kwargs))
         built = self._of((state, *others), kwargs, leaves)
         flat, tree = jax.tree.flatten(state)
-        return jax.tree.unflatten(tree, [built.driver.placed(n, leaf) for n, leaf in enumerate(flat)])
+        placed = [like(built.driver.placed(n, numbers_of(leaf)), leaf) for n, leaf in enumerate(flat)]
+        return jax.tree.unflatten(tree, placed)
 
     def remarks(self, /, *args: Any, **kwargs: Any) -> tuple[Remark, ...]:
         """What the passes decided."""
@@ -170,7 +175,7 @@ class Pipeline:
     def _of(self, args: Any, kwargs: Any, leaves: list[Any]) -> "_Built":
         if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
             raise StageError("what paropt.pipeline returns runs programs: call it outside of jax.jit and the like")
-        given: list[Any] = [getattr(leaf, "sharding", None) for leaf in leaves]
+        given: list[Any] = [getattr(numbers_of(leaf), "sharding", None) for leaf in leaves]
         if self._shardings is not None:
             given = jax.tree.leaves(self._shardings(*args, **kwargs))
         specs = tuple(spec_within(sharding, self._axis, self._mesh) for sharding in given)
@@ -223,7 +228,14 @@ class Pipeline:
         chunks, microbatches = self.schedule.chunks, self.schedule.microbatches
         apart = any(each.kind == "W" for each in self.schedule.instructions())
         cut = cut_step(
-            self._step, args, kwargs, stages=chunks, microbatches=microbatches, options=self._options, apart=apart
+            self._step,
+            args,
+            kwargs,
+            stages=chunks,
+            microbatches=microbatches,
+            options=self._options,
+            apart=apart,
+            axes={name: size for name, size in self._mesh.shape.items() if name != self._axis},
         )
         if exchange is not None:
             exchange.compare(self._parts(cut, specs, resting))
@@ -236,7 +248,8 @@ class Pipeline:
             require_spread(cut, plan, placement)
         states = frozenset(f"argument{old}" for old in olds) if self._donate else frozenset()
         programs = stage_programs(cut, plan, placement, states, self._policy, exchange)
-        return _Built(cut, plan, programs, Driver(cut, plan, programs, placement))
+        has_keys = bool(cut.key_results) or any(map(is_key, jax.tree.leaves((args, kwargs))))
+        return _Built(cut, plan, programs, Driver(cut, plan, programs, placement), has_keys=has_keys)
 
 
 def _kept_at_home(cut: CutStep, arguments: set[int]) -> frozenset[str]:
@@ -248,8 +261,11 @@ def _kept_at_home(cut: CutStep, arguments: set[int]) -> frozenset[str]:
 class _Built:
     """Everything for arguments of one kind."""
 
-    def __init__(self, cut: CutStep, plan: StepPlan, programs: StagePrograms, driver: Driver) -> None:
+    def __init__(
+        self, cut: CutStep, plan: StepPlan, programs: StagePrograms, driver: Driver, *, has_keys: bool
+    ) -> None:
         self.cut, self.plan, self.programs, self.driver = cut, plan, programs, driver
+        self.has_keys = has_keys  # typed ones, among arguments or results
 
     @cached_property
     def shared(self) -> frozenset[int]:

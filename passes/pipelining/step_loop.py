@@ -24,6 +24,7 @@ from paropt.passes.state.updates import accumulates
 from paropt.passes.support.remarks import require
 from paropt.passes.support.traversal import defining_op, is_read_once, ops_of, parent_of
 
+_CONVERT = "stablehlo.convert"
 _UPDATE_SLICE = "stablehlo.dynamic_update_slice"
 
 
@@ -87,6 +88,7 @@ def step_loop(signature: Signature, loops: Sequence[Loop]) -> StepLoop:
     require(len(loops) == 1, f"{len(loops)} loops add up: the loop over micro-batches has to be the only one")
     loop = loops[0]
     require(loop.counting is not None, "the trip count is not known", loop.op)
+    _erase_idle_converts(loop.body)
     _require_independent(loop)
     block = signature.function.regions[0].blocks[0]
     for op in (*block.operations, *loop.body.operations):
@@ -100,6 +102,14 @@ def step_loop(signature: Signature, loops: Sequence[Loop]) -> StepLoop:
     sums = [each for each in carries if isinstance(each, Sum)]
     rows = [each for each in carries if isinstance(each, Rows)]
     return StepLoop(signature, loop, counter, counting, body, BlockGraph(block), sums, rows)
+
+
+def _erase_idle_converts(body: ir.Block) -> None:
+    """Erases converts to the type that their operand has: jax makes one of a sum that starts from a Python number."""
+    for op in (op.operation for op in list(body.operations)):
+        if op.name == _CONVERT and op.operands[0].type == op.results[0].type and not len(op.attributes):
+            op.results[0].replace_all_uses_with(op.operands[0])
+            op.erase()
 
 
 def _anew(signature: Signature) -> Signature:

@@ -1,8 +1,9 @@
 """A step, lowered and cut into the functions of its stages."""
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -13,7 +14,9 @@ from paropt.modules.module_io import bytecode_of, optimize
 from paropt.passes.pipelining.op_costs import flops_of
 from paropt.passes.pipelining.stage_manifest import StageManifest, StageProgram, read_stages
 from paropt.passes.support.remarks import Remark
+from paropt.stages.stage_constraints import constrain_within
 from paropt.stages.step_plan import StageError
+from paropt.stages.typed_keys import is_key
 
 _NAMES = ("outline-stages", "cut-stages", "split-microbatches", "roll-accumulation")
 
@@ -29,6 +32,7 @@ class CutStep:
     flops: dict[str, int]  # of each function
     out_tree: Any  # of what the step returns; None of a module
     digest: str  # of the text of the module, without locations
+    key_results: Mapping[int, Any] = field(default_factory=dict)  # the type of each leaf of results that has typed keys
 
     @property
     def microbatches(self) -> int:
@@ -39,22 +43,42 @@ class CutStep:
 
 
 def cut_step(
-    step: Any, args: Any, kwargs: Any, *, stages: int, microbatches: int, options: str, apart: bool
+    step: Any,
+    args: Any,
+    kwargs: Any,
+    *,
+    stages: int,
+    microbatches: int,
+    options: str,
+    apart: bool,
+    axes: Mapping[str, int],
 ) -> CutStep:
-    """Cuts what `jax.jit` made; raises StageError where that cannot be. `options` are those of `cut-stages`."""
+    """Cuts what `jax.jit` made; raises StageError where that cannot be. `options` are those of `cut-stages`, `axes`
+    those of a stage's mesh, with their sizes.
+    """
     traced = step.trace(*args, **kwargs)
     if traced.jaxpr.effects:
         effects = ", ".join(sorted(map(str, traced.jaxpr.effects)))
         raise StageError(f"the step has effects, which would be lost between stages: {effects}")
     lowered = traced.lower()
-    cut = cut_program(lowered, stages=stages, options=options, apart=apart, split=microbatches)
+    cut = cut_program(lowered, stages=stages, options=options, apart=apart, split=microbatches, axes=axes)
     if cut.microbatches != microbatches:
         wanted = cut.microbatches
         raise StageError(f"microbatches: expected {wanted}, the trips of the step's loop, got {microbatches}")
-    return replace(cut, out_tree=jax.tree.structure(lowered.out_info))
+    results, tree = jax.tree.flatten(lowered.out_info)
+    keys = {position: leaf.dtype for position, leaf in enumerate(results) if is_key(leaf)}
+    return replace(cut, out_tree=tree, key_results=keys)
 
 
-def cut_program(program: Any, *, stages: int, options: str, apart: bool, split: int | None = None) -> CutStep:
+def cut_program(
+    program: Any,
+    *,
+    stages: int,
+    options: str,
+    apart: bool,
+    split: int | None = None,
+    axes: Mapping[str, int] = MappingProxyType({}),
+) -> CutStep:
     """The same of a module, or of what jax lowered, with the micro-batches of its loop. A step of the whole batch is
     cut into `split` micro-batches. Raises StageError.
     """
@@ -67,6 +91,7 @@ def cut_program(program: Any, *, stages: int, options: str, apart: bool, split: 
         module, remarks = optimize(program, f"inline-calls,split-microbatches{{count={split}}},{cut}")
     if _manifest(module) is None:
         raise StageError(f"the step cannot be cut into stages: {_reason(remarks)}")
+    constrain_within(module.operation, axes)
     return cut_in(module, remarks)
 
 
