@@ -30,7 +30,7 @@ SECONDS = 3600.0  # no template may be left out for want of time
 LEGEND = f"""Training steps that name no mesh, with AdamW and {SIZES.micro_batches} micro-batches: one layer of width
 {SIZES.width} where nothing is said, {SIZES.examples} examples of {SIZES.sequence} tokens in a micro-batch, a
 vocabulary of {SIZES.vocabulary}; of `wide_embedding` {WIDE.examples} tokens and a vocabulary of {WIDE.vocabulary}.
-`paropt.plan` compiles all templates with all their policies, and what its linear program proposes.
+`paropt.plan` compiles all templates with all their policies, what its linear program proposes, and stages.
 
 - best template, plan: of the templates, and of all candidates, what sends least of those whose estimated time is
   within {TOLERANCE:.0%} of the shortest ([planning.md](planning.md#the-ranking))

@@ -79,8 +79,8 @@ class Candidate:
 
     @property
     def is_proposed(self) -> bool:
-        """By a linear program: of candidates that are equal in all, one that people know is preferred."""
-        return self.name == PROPOSED
+        """By a model: of candidates that are equal in all, one that people know is preferred."""
+        return self.name == PROPOSED or self.stages is not None
 
     def passes(self, rules_file: str) -> str:
         """The pipeline that applies it, with the rules in a file."""

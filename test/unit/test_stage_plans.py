@@ -232,6 +232,10 @@ def test_a_step_that_jax_has_printed_is_cut_the_same() -> None:
     assert "1f1b of 4" in str(printed) and printed.ranking[0].audit is not None
 
 
+def test_no_choice_with_stages_counts_as_a_template() -> None:
+    assert staged("dp", 2, "1f1b").is_proposed and not any(each.is_proposed for each in templates(8))
+
+
 def test_what_another_choice_beats_in_all_is_left_out() -> None:
     names = {"a": (1.0, 9, 9.0), "b": (2.0, 9, 9.0), "c": (3.0, 5, 9.0), "d": (4.0, 9, 1.0), "e": (1.0, 9, 9.0)}
     mesh = Mesh((("stage", 2),))
