@@ -214,6 +214,7 @@ def _candidates(made: Stages, stages: int, size: int) -> Iterator[Candidate]:
 
 
 def _have_parameters(cut: CutStep) -> bool:
-    """Whether each stage has some: else its devices are left idle."""
-    makers = (cut.manifest.maker_of(name) for name in (*cut.manifest.gradients, *cut.manifest.shares))
-    return len({maker.stage for maker in makers if maker is not None}) == cut.manifest.stages
+    """Whether each stage adds up gradients, of rows of stacked ones too: else its devices are left idle."""
+    sums = {name for name in cut.manifest.sums if cut.shapes[name].shape}
+    stages = {program.stage for program in cut.manifest.programs if sums & {*program.results}}
+    return len(stages) == cut.manifest.stages

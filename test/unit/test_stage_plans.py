@@ -232,6 +232,26 @@ def test_a_step_that_jax_has_printed_is_cut_the_same() -> None:
     assert "1f1b of 4" in str(printed) and printed.ranking[0].audit is not None
 
 
+def scanned(state: Any, inputs: jax.Array) -> Any:
+    def layer(x: jax.Array, own: Any) -> Any:
+        return jnp.maximum(x @ own["w"] + own["b"], 0), None
+
+    def body(total: Any, x: jax.Array) -> Any:
+        made = jax.value_and_grad(lambda state: jnp.sum(jax.lax.scan(layer, x, state)[0]))(state)
+        return jax.tree.map(jnp.add, total, made), None
+
+    start = (jnp.float32(0), jax.tree.map(jnp.zeros_like, state))
+    (value, gradients), _ = jax.lax.scan(body, start, inputs)
+    return jax.tree.map(lambda old, leaf: old - leaf, state, gradients), value
+
+
+def test_scanned_layers_are_cut_between_their_rows() -> None:
+    layers, inputs = ARGS
+    module = lowered(scanned, (jax.tree.map(lambda *rows: np.stack(rows), *layers), inputs))
+    found, why = stage_choices(StageCuts(module), cluster(), seconds_alone(choices_of(module.module), cluster()))
+    assert {each.candidate.mesh.axes[0][1] for each in found} == {2, 4}, why
+
+
 def test_no_choice_with_stages_counts_as_a_template() -> None:
     assert staged("dp", 2, "1f1b").is_proposed and not any(each.is_proposed for each in templates(8))
 
