@@ -14,6 +14,7 @@ TOPOLOGIES = ("switch", "ring")
 TYPES = ("f64", "f32", "bf16", "f16", "f8", "s8")
 
 _OWN = Path(__file__).with_name("machines.toml")
+ASSUMED_OF_ALL = ("program_start",)  # of machines whose table leaves it out: a figure of the host
 _MACHINE_KEYS = ("memory_bandwidth", "op_start", "source", "flops", "links", "program_start")
 PROGRAM_START = 50e-6  # seconds; assumed where a table does not say
 _LINK_KEYS = ("name", "within", "bandwidth", "latency", "start", "algorithms", "source", "topology")
@@ -86,7 +87,7 @@ def parse(text: str, name: str) -> dict[str, Machine]:
 
 
 def _machine(name: str, table: Any, where: str) -> Machine:
-    _require_keys(table, _MACHINE_KEYS, where, optional=("program_start",))
+    _require_keys(table, _MACHINE_KEYS, where, optional=ASSUMED_OF_ALL)
     flops = table["flops"]
     if not isinstance(flops, dict) or not flops:
         raise CostError(f"{where}, flops: expected a figure by type, as in {{ f32 = 67e12 }}")

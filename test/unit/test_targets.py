@@ -345,7 +345,7 @@ def test_a_host_with_gpus_lowers_for_cuda_and_leaves_memory_to_its_child(monkeyp
     assert host.platform == "cuda"
     assert devices_of(gpus) == (Device(0, 0), Device(1, 0))
     monkeypatch.setattr(jax, "config", SimpleNamespace(jax_platforms="cuda,cpu", jax_num_cpu_devices=-1))
-    environment = host._environment()
+    environment = host.environment()
     assert environment["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
     assert environment["JAX_PLATFORMS"] == "cuda,cpu"
     monkeypatch.undo()
