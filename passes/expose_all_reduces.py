@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
-from functools import partial
+from functools import cache, partial
 from typing import Annotated
 
 from jaxlib.mlir import ir
@@ -256,10 +256,11 @@ def expose_all_reduces(
     split = sharded_sums(module)
     whole = whole_sums(module, split)
     shards: dict[ir.Value, frozenset[Axis]] = {}
+    inferred_alone = cache(partial(_alone, module))
     try:
         propagated = Propagated(module, forward_only=whole)
         if policy not in HOLDS_SUMS or allowed:
-            shards = inferred_shards(whole, propagated, partial(_alone, module), inferred)
+            shards = inferred_shards(whole, propagated, inferred_alone, inferred)
         if shards:
             whole = [result for result in whole if result not in shards]
             propagated = Propagated(module, forward_only=whole)
@@ -268,7 +269,7 @@ def expose_all_reduces(
     found, declined = producers(module, propagated)
     within = [each.producer for each in inner]
     leaves_choices = any(_leaves_choices(producer, propagated) for producer in (*found, *within))
-    alone = _alone(module) if whole and leaves_choices else propagated
+    alone = inferred_alone() if whole and leaves_choices else propagated
     if alone not in (None, propagated) and (
         are_layers_sharded(module, propagated) or are_activations_costlier(found, propagated, alone)
     ):

@@ -10,8 +10,8 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +29,7 @@ from paropt.process.subprocesses import (
     put_reply,
     request_in,
     serve,
+    standing,
 )
 
 _COMMAND = command("paropt.clusters.compile_apart")
@@ -38,19 +39,9 @@ _MODULE, _HLO = "module.mlirbc", "optimized.hlo"
 _standing: list[StandingChildren] = []  # of the block that is open, in whatever thread
 
 
-@contextmanager
-def standing_compilers() -> Iterator[None]:
+def standing_compilers() -> AbstractContextManager[None]:
     """Within the block, a child that has compiled stays for the next module: targets are described once."""
-    if _standing:  # in a block already
-        yield
-        return
-    children = StandingChildren(_COMMAND)
-    _standing.append(children)
-    try:
-        yield
-    finally:
-        _standing.remove(children)
-        children.close()
+    return standing(_standing, _COMMAND)
 
 
 class Request(NamedTuple):

@@ -110,9 +110,9 @@ def _decoded(found: dict[str, Any]) -> Audit:
 
 def _made(kind: Any, value: Any) -> Any:
     """A value of the type `kind`, from JSON: dataclasses are objects there, tuples lists. Raises as `read` expects."""
-    if is_dataclass(kind):
+    if is_dataclass(kind) and isinstance(kind, type):
         hints = get_type_hints(kind)
-        return kind(**{field.name: _made(hints[field.name], value[field.name]) for field in fields(kind)})  # type: ignore[operator]
+        return kind(**{field.name: _made(hints[field.name], value[field.name]) for field in fields(kind)})
     if hasattr(kind, "_fields"):
         hints = get_type_hints(kind)
         return kind(*(_made(hints[name], each) for name, each in zip(kind._fields, value, strict=True)))

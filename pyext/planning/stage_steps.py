@@ -51,8 +51,12 @@ def step_seconds(plan: StepPlan, run: Seconds, send: Seconds) -> float:
             before[action.place] += run(action)
         else:
             parts["U"][_chunk_of(plan, action)] += run(action)
+    units = {kind: [*map(_units, seconds)] for kind, seconds in parts.items()}
     costs = Costs(
-        **{kind: [*map(_units, seconds)] for kind, seconds in parts.items()},  # type: ignore[arg-type]
+        F=units["F"],
+        B=units["B"],
+        W=units["W"],
+        U=units["U"],
         transfer=[_units(max(both)) for both in zip(crossing.down, crossing.up, strict=True)],
     )
     whole = float(simulate(plan.schedule, costs).makespan) * _UNIT

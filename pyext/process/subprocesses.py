@@ -12,7 +12,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,21 @@ class StandingChildren:
                     del self._idle[place]
                     return child
         return _Child(self._command, environment)
+
+
+@contextmanager
+def standing(open_blocks: list[StandingChildren], command: Sequence[str]) -> Iterator[None]:
+    """Within the block, children of `command` stay. Within one of `open_blocks`, those of that block do."""
+    if open_blocks:
+        yield
+        return
+    children = StandingChildren(command)
+    open_blocks.append(children)
+    try:
+        yield
+    finally:
+        open_blocks.remove(children)
+        children.close()
 
 
 class _Child:

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from hashlib import sha256
 from math import prod
 from pathlib import Path
@@ -29,7 +29,15 @@ from paropt.hlo.participants import Device, devices_of
 from paropt.modules.module_io import bytecode_of
 from paropt.passes.pipelining.parts import STAGE
 from paropt.passes.support.context import make_context
-from paropt.process.subprocesses import ChildDiedError, StandingChildren, command, put_reply, request_in, serve
+from paropt.process.subprocesses import (
+    ChildDiedError,
+    StandingChildren,
+    command,
+    put_reply,
+    request_in,
+    serve,
+    standing,
+)
 from paropt.schedules import Schedule, schedule
 from paropt.stages.cut_step import CutStep, cut_in
 from paropt.stages.partial_sums import Policy
@@ -88,16 +96,9 @@ class StagesCompiled(NamedTuple):
 _standing: list[StandingChildren] = []
 
 
-@contextmanager
-def standing_stage_compiler() -> Iterator[None]:
+def standing_stage_compiler() -> AbstractContextManager[None]:
     """Within the block, a child stays for the next step."""
-    children = StandingChildren(command("paropt.stages.stages_apart"))
-    _standing.append(children)
-    try:
-        yield
-    finally:
-        _standing.remove(children)
-        children.close()
+    return standing(_standing, command("paropt.stages.stages_apart"))
 
 
 def compile_stages(target: Target, cut: CutStep, layout: Layout) -> StagesCompiled:

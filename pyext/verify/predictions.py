@@ -185,7 +185,7 @@ class _Predictor:
                 yield from (reduced._replace(addition=addition) for reduced in self._added(op))
 
     def _addition_of(self, value: ir.Value) -> int:
-        """A number of the first addition, in a loop, of which `value`, or a copy of it, is a term and nothing else."""
+        """A number of the first addition, where only that reads `value`, or a copy of it; 0 where none does."""
         while (user := only_user_of(value)) is not None:
             if adds(user):
                 return self._additions.setdefault(user.results[0], len(self._additions) + 1)
