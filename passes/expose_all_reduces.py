@@ -1,7 +1,7 @@
 """The reductions of a global-view program, which the partitioner would add, as ops."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache, partial
 from typing import Annotated
 
@@ -20,7 +20,7 @@ from paropt.passes.deferral.sharded_sum_scatters import Scatters, held_where_sun
 from paropt.passes.deferral.sums_by_device import sums_by_device
 from paropt.passes.ir.types import real_of
 from paropt.passes.rewrite.wire import set_wire_type
-from paropt.passes.sharding.annotations import LEFT_OUT, place_of
+from paropt.passes.sharding.annotations import LEFT_OUT, place_of, shard_bytes
 from paropt.passes.sharding.axes import Axes, Axis, names_of
 from paropt.passes.sharding.meshes import LinkCosts, MeshAxes, axes_named, has_mesh, meshes_of
 from paropt.passes.sharding.propagation import Propagated
@@ -48,7 +48,7 @@ from paropt.passes.spmd.sharded_sums import (
 from paropt.passes.spmd.xla_quirks.scatter_rows import rows_apart
 from paropt.passes.support.registry import Bytes, On, OnlyWith, register
 from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.support.traversal import module_of, ops_of
+from paropt.passes.support.traversal import module_of, op_of, ops_of
 
 NAME = "expose-all-reduces"
 
@@ -92,8 +92,10 @@ def expose_all_reduces(
         Inferred,
         "Sums that the program leaves open, and that the compiler would shard as what reads them after the loop, such "
         "as the state of an optimizer (ZeRO-1): they count as sharded by the program (kept), or those do that a loop "
-        "over layers makes (stacked), or each device holds a whole sum, which is reduced once (whole). paropt.jit and "
-        "paropt.audit take `kept` for TPUs, which have little of a gradient at once even where layers are written out.",
+        "over layers makes (stacked; with policy=auto, kept), or each device holds a whole sum, which is reduced once "
+        "(whole). paropt.jit and paropt.audit take `kept` for TPUs, which have little of a gradient at once even where "
+        "layers are written out. For others, paropt.jit compiles the program a second time where it holds whole sums, "
+        "and takes `kept` where these need more temporary memory than XLA alone.",
         On("tpu", "kept"),
     ] = "stacked",
 ) -> list[Remark]:
@@ -259,8 +261,9 @@ def expose_all_reduces(
     inferred_alone = cache(partial(_alone, module))
     try:
         propagated = Propagated(module, forward_only=whole)
-        if policy not in HOLDS_SUMS or allowed:
-            shards = inferred_shards(whole, propagated, inferred_alone, inferred)
+        if policy not in HOLDS_SUMS or allowed:  # a plan counts all that it holds
+            which = "kept" if policy == "auto" and inferred == "stacked" else inferred
+            shards = inferred_shards(whole, propagated, inferred_alone, which)
         if shards:
             whole = [result for result in whole if result not in shards]
             propagated = Propagated(module, forward_only=whole)
@@ -275,6 +278,8 @@ def expose_all_reduces(
     ):
         propagated = alone
         found, declined = producers(module, alone)
+    if inferred == "stacked" and policy not in HOLDS_SUMS and propagated is not inferred_alone():
+        remarks += _held_whole(whole, propagated, inferred_alone)
     if split or shards:
         split = sharded_sums(module, propagated, shards)
     found, left = _left_to_the_compiler([*found, *within], module)
@@ -325,6 +330,19 @@ def _alone(module: ir.Operation) -> Propagated | None:
         return Propagated(module)
     except Declined:
         return None
+
+
+def _held_whole(sums: list[ir.Value], propagated: Propagated, alone: Callable[[], Propagated | None]) -> list[Remark]:
+    """Remarks on `sums` that the compiler alone would shard, with the bytes per device that whole ones take more."""
+    remarks: list[Remark] = []
+    for each in inferred_shards(sums, propagated, alone, "kept"):
+        shards = alone()
+        held = shard_bytes(each, propagated.sharding_of(each)) - shard_bytes(
+            each, shards.sharding_of(each) if shards else None
+        )
+        text = f"a sum is held whole, and reduced once: {held} bytes per device more (option inferred=kept shards it)"
+        remarks.append(applied(NAME, op_of(each), text, held=held))
+    return remarks
 
 
 def _left_to_the_compiler(found: list[Producer], module: ir.Operation) -> tuple[list[Producer], list[Remark]]:

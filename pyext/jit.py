@@ -65,7 +65,7 @@ def jit(
     apart: bool | str = ...,
     donate: Donate | None = ...,
     check: bool = ...,
-    compare: bool = ...,
+    compare: bool | None = ...,
     memory_budget: MemoryBudget = ...,
     **jax_jit_arguments: Unpack[JitArguments],
 ) -> "Jitted[P, R]": ...
@@ -79,7 +79,7 @@ def jit(
     apart: bool | str = ...,
     donate: Donate | None = ...,
     check: bool = ...,
-    compare: bool = ...,
+    compare: bool | None = ...,
     memory_budget: MemoryBudget = ...,
     **jax_jit_arguments: Unpack[JitArguments],
 ) -> "Callable[[Callable[P, R]], Jitted[P, R]]": ...
@@ -94,7 +94,7 @@ def jit(
     apart: bool | str = False,
     donate: Donate | None = None,
     check: bool = False,
-    compare: bool = False,
+    compare: bool | None = None,
     memory_budget: MemoryBudget = None,
     **jax_jit_arguments: Unpack[JitArguments],
 ) -> Any:
@@ -110,8 +110,9 @@ def jit(
     `jax.jit` would run it, with a RuntimeWarning; `strict` raises the error. Where XLA might even end the process,
     `apart` compiles in a child process first: for the devices of this one, or for the target that it names. With
     `check`, `paropt.check` precedes the first call of each program: it and its result run on simulated devices, and
-    CheckError is raised when they do not compute the same. With `compare`, XLA compiles each program as it was, too,
-    and that is what runs, with a RuntimeWarning, where it sends fewer bytes: a second compilation.
+    CheckError is raised when they do not compute the same. With `compare=True`, XLA compiles each program as it was,
+    too, and that is what runs, with a RuntimeWarning, where it sends fewer bytes: a second compilation. By default that
+    is done, without a warning, where the passes leave a doubt; with `compare=False` it is not: docs/jit.md.
 
     `memory_budget` is for all that the program holds on a device, as 60 << 30, "60GiB", or "auto": nine tenths of what
     the device has. Within it, parameters are gathered once and sums reduced once where that saves most: the `policy` of
@@ -137,7 +138,7 @@ def enabled(
     *,
     strict: bool = False,
     apart: bool | str = False,
-    compare: bool = False,
+    compare: bool | None = None,
 ) -> "contextlib._GeneratorContextManager[None]":
     """Runs `passes` on every program that jax lowers in the `with` block, or in the function that this decorates.
 

@@ -70,10 +70,14 @@ def main() -> int:
     sharded = _sharded(options)
     times = [] if options.no_times else list(bench_times.measure(STEP_TIMES, PAIRS, progress=_say))
     costs = None if options.no_times else bench_costs.measure_costs(_say)
-    pipelines = list(bench_pipelines.measure(progress=_say)) if options.programs == list(PROGRAMS) else []
+    pipelines = list(bench_pipelines.measure(progress=_say)) if _is_all(options) else []
     bench_page.write(options.out, counts, times, command=_command(), sharded=sharded, pipelines=pipelines, costs=costs)
     _say(f"wrote {options.out} and {options.out.with_suffix('.png')}")
     return 0
+
+
+def _is_all(options: argparse.Namespace) -> bool:
+    return options.programs == list(PROGRAMS) and not options.no_times
 
 
 def _sharded(options: argparse.Namespace) -> list[bench_sharded.Counts]:
@@ -109,7 +113,7 @@ def _options() -> argparse.Namespace:
         "--out", type=Path, default=Path("docs/benchmarks.md"), help="page to write (default: %(default)s)"
     )
     times = parser.add_mutually_exclusive_group()
-    times.add_argument("--no-times", action="store_true", help="measure neither step times nor rewrite times")
+    times.add_argument("--no-times", action="store_true", help="only count: no step or rewrite times, no pipelines")
     times.add_argument("--only-times", action="store_true", help="count nothing: measure the page's step times again")
     times.add_argument("--only-rewrite", action="store_true", help="the same for the page's rewrite times")
     times.add_argument("--only-sharded", action="store_true", help="the same for the counts of sharded programs")

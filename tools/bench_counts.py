@@ -1,8 +1,8 @@
-"""Compiles training programs for a target, with XLA alone and with par-opt, and counts what they communicate."""
+"""Compiles training programs for a target, as jax does, with XLA alone and with par-opt, and counts what they send."""
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -12,8 +12,9 @@ from programs.program import Program, Sizes
 import paropt
 from paropt.audit import SYNC_KINDS, Audit
 from paropt.clusters import targets
-from paropt.hlo.census import Collective, census
+from paropt.hlo.census import Collective
 from paropt.hlo.parser import HloError
+from paropt.hlo.traffic import traffic
 
 TARGETS = ("cpu:8", "tpu:v5e:2x4", "gpu:h100:1x1x8")
 SIZES = Sizes(width=128, layers=3, micro_batches=4, examples=64, vocabulary=256, sequence=16, heads=4)
@@ -21,7 +22,7 @@ SIZES = Sizes(width=128, layers=3, micro_batches=4, examples=64, vocabulary=256,
 
 @dataclass(frozen=True)
 class Count:
-    """One executable. Bytes are payload per device and step; arrays of one element (losses, norms) are left out."""
+    """One executable. Bytes are payload per device and step, and without arrays of one element (losses, norms)."""
 
     sync: int  # reductions of gradients
     runs_in_loops: int  # of these reductions
@@ -30,6 +31,9 @@ class Count:
     peak: int | None  # memory, bytes per device
     seconds: float  # to compile
     is_exact: bool  # False: something runs an unknown number of times and is left out
+    wire: float = 0  # bytes that all collectives send, scalars included
+    collectives: int = 0  # how many run
+    temporary: int | None = None  # bytes beside arguments and results
 
 
 @dataclass(frozen=True)
@@ -64,31 +68,29 @@ def count(target: str, names: list[str], *, progress: Callable[[str], None]) -> 
     rows = []
     for place, name in enumerate(names, 1):
         start = time.perf_counter()
-        rows.append(_row(target, name, devices))
+        rows.append(_row(name, devices))
         progress(f"{target} {place:2}/{len(names)} {name:28} {_line(rows[-1])} {time.perf_counter() - start:5.1f} s")
     return TargetCounts(target, rows)
 
 
-def _row(target: str, name: str, devices: Any) -> Row:
+def _row(name: str, devices: Any) -> Row:
     program = MATRIX[name](SIZES, devices)
     try:
-        alone = _count(target, program, jax.jit(program.step))
-        ours = _count(target, program, paropt.jit(program.step, strict=True))
+        alone = _count(program, jax.jit(program.step))
+        ours = _count(program, paropt.jit(program.step, strict=True))
     except (targets.TargetError, HloError) as error:
         return Row(name, program.ideal_bytes, problem=str(error))
     return Row(name, program.ideal_bytes, alone, ours)
 
 
-def _count(target: str, program: Program, step: Any) -> Count:
+def _count(program: Program, step: Any) -> Count:
     lowered = step.lower(*program.args)
-    if target.startswith("cpu:"):  # its compiler needs no process of its own
-        start = time.perf_counter()
-        compiled = lowered.compile()
-        seconds = time.perf_counter() - start
-        audit = paropt.audit(compiled)
-        return counted(program, audit, audit.peak_memory, seconds)
-    made = targets.get(target).compile(lowered)
-    return counted(program, Audit(census(made.hlo), None), made.memory and made.memory.peak, made.seconds)
+    start = time.perf_counter()
+    compiled = lowered.compile()
+    seconds = time.perf_counter() - start
+    audit = paropt.audit(compiled)
+    memory = targets.memory_of(compiled.memory_analysis())
+    return replace(counted(program, audit, audit.peak_memory, seconds), temporary=memory and memory.temp)
 
 
 def counted(program: Program, audit: Audit, peak: int | None, seconds: float) -> Count:
@@ -103,6 +105,8 @@ def counted(program: Program, audit: Audit, peak: int | None, seconds: float) ->
         peak=peak,
         seconds=seconds,
         is_exact=all(c.executions is not None for c in audit.collectives if _payload(c)),
+        wire=traffic(audit.collectives).known,
+        collectives=sum(c.executions or 0 for c in audit.collectives if c.wire_bytes),
     )
 
 

@@ -35,22 +35,23 @@ NO_SHARDED = "Not measured yet: `python tools/bench.py --only-sharded`."
 NO_REWRITES = "Not measured yet: `python tools/bench.py --only-rewrite`."
 NO_GPU = "Not run on a GPU yet. Where one is at hand: `python tools/gpu_check.py --record docs/benchmarks.md`."
 
-# More peak memory than this, in multiples of XLA alone, is explained: by the pattern that the program's name ends in.
-MEMORY = 1.02
-MORE_MEMORY = {
-    "_p4": "XLA alone reduces the gradients of each micro-batch in bf16, par-opt reduces their sum once, in the f32 in "
-    "which it is accumulated: where the compiler gives the reduction a buffer of its own, that is twice as large "
-    "(`defer-sync{wire-dtype=bf16}` halves it, and rounds the sum once more).",
-}
+# More temporary memory than this, in multiples of XLA alone, is told, and more than so many bytes: XLA:GPU rounds up
+# each of its buffers, and XLA:TPU has any in the memory of the core.
+MEMORY, BYTES = 1.02, 16_384
 
-# The same of programs that reduce more bytes than XLA alone.
-MORE_SYNC = {
-    "_p4": "XLA alone rounds gradients to bf16 before it reduces them, par-opt reduces the f32 in which the program "
-    "accumulates.",
-    "_p7": "The program shards its parameters over the inner axis. XLA alone reduces all gradients over both axes in "
-    "each micro-batch; par-opt reduce-scatters them over the inner axis in each, and reduces the shards over the outer "
-    "axis once: those are the additional bytes, while the links of the outer axis carry them once instead of in each.",
+# What is worse than by XLA alone, by the measure and the pattern that the program's name ends in, and why that stays.
+WORSE = {
+    ("collectives", "_p6"): "XLA:TPU runs the reduce-scatters of parameters once, each by itself, behind the loop; "
+    "XLA alone combines them in each micro-batch, and sends twice the bytes.",
+    ("collectives", "_p7"): "The sum over the inner axis is reduced in each micro-batch, that over the outer one once: "
+    "one collective more than one over both axes in each, which sends more, and that over the slower links.",
+    (
+        "collectives",
+        "_p11",
+    ): "Each gradient is reduce-scattered once behind the loop, by itself: the bytes are a quarter "
+    "or less of what XLA alone sends, which combines its all-reduces in each micro-batch.",
 }
+UNKNOWN = "No reason is known."
 
 REWRITE_REASON = (
     "The explicit form needs no propagation. A plain program needs Shardy's propagation on a copy of the whole module, "
@@ -79,7 +80,8 @@ PARTS_REASON = (
 LEGEND = """\
 - **sync**: bytes per device and step of the all-reduces and reduce-scatters of gradients, in multiples of the ideal.
   Ideal is each gradient reduced once per step, in the type it is accumulated in; of programs that read the summed
-  gradient of each micro-batch (P12, P13), once per micro-batch. Below 1: reduced in a narrower type than that.
+  gradient of each micro-batch (P12, P13), once per micro-batch. Below 1: reduced in a narrower type than that. An
+  all-reduce sends twice its bytes, a reduce-scatter once: of P7, 4.25 with par-opt is less on the wire than 4.00.
 - **runs in loops**: how often these reductions run inside loops, per step.
 - **activations**: bytes of reductions over other axes, which must not change. **other**: bytes of all other
   collectives, which must not grow.
@@ -105,7 +107,7 @@ def write(
 ) -> None:
     """Writes the page and, with the suffix .png, the picture.
 
-    Keeps what gpu_check recorded in the page, and plans, and sharded programs, pipelines and rewrite times if
+    Keeps what gpu_check recorded in the page, and plans, and sharded programs, pipelines, step and rewrite times if
     there are no new ones.
     """
     picture = out.with_suffix(".png")
@@ -125,7 +127,7 @@ def write(
     parts += [PIPELINES_TITLE, runs]
     parts += [PLANS_TITLE, _kept(out, PLANS_TITLE) or NO_PLANS]
     parts += [PLAN_PROGRAMS_TITLE, _kept(out, PLAN_PROGRAMS_TITLE) or NO_PLANS]
-    parts += [TIMES_TITLE, _times(times)]
+    parts += [TIMES_TITLE, _times(times) if times else _kept(out, TIMES_TITLE) or _times(times)]
     parts += [REWRITE_TITLE, _costs(costs) if costs is not None else _kept(out, REWRITE_TITLE) or NO_REWRITES]
     parts += [GPU_TITLE, f"{GPU_START}\n{recorded(out)}\n{GPU_END}"]
     out.write_text("\n\n".join(parts) + "\n")
@@ -220,32 +222,35 @@ def _target(target: TargetCounts) -> list[str]:
         "compile s alone",
         "par-opt",
     )
-    return [f"### {target.target}", table([header, *(_cells(row) for row in target.rows)]), *_more(target)]
+    return [f"### {target.target}", table([header, *(_cells(row) for row in target.rows)]), *_worse(target)]
 
 
-def _more(target: TargetCounts) -> list[str]:
-    """Why programs reduce more bytes, or take more memory, than with XLA alone, where the reason is known."""
-    parts = []
-    for what, reasons, is_more in (("sync", MORE_SYNC, _is_sync_more), ("peak memory", MORE_MEMORY, _is_memory_more)):
-        for pattern, reason in reasons.items():
-            names = [row.name for row in target.rows if row.name.endswith(pattern) and is_more(row)]
-            if names:
-                parts.append(f"More {what} than with XLA alone: {', '.join(f'`{name}`' for name in names)}. {reason}")
-    return parts
+def _worse(target: TargetCounts) -> list[str]:
+    """Which programs send more bytes, run more collectives or hold more than with XLA alone, and why."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in target.rows:
+        for measure, said in _worse_measures(row):
+            found.setdefault((measure, f"_{row.name.rpartition('_')[2]}"), []).append(f"`{row.name}` ({said})")
+    if not found:
+        return ["No program sends more, runs more collectives or holds more temporary memory than with XLA alone."]
+    return [
+        f"More {key[0]} than with XLA alone: {', '.join(names)}. {WORSE.get(key, UNKNOWN)}"
+        for key, names in found.items()
+    ]
 
 
-def _is_sync_more(row: Row) -> bool:
-    return row.alone is not None and row.ours is not None and row.ours.sync > row.alone.sync
-
-
-def _is_memory_more(row: Row) -> bool:
-    return _memory(row) > MEMORY
-
-
-def _memory(row: Row) -> float:
-    """Peak memory in multiples of XLA alone; 1 when it is not known."""
-    pair = (row.alone and row.alone.peak, row.ours and row.ours.peak)
-    return pair[1] / pair[0] if pair[0] and pair[1] else 1.0
+def _worse_measures(row: Row) -> list[tuple[str, str]]:
+    """The measures in which par-opt is worse, each with what both have."""
+    if row.alone is None or row.ours is None:
+        return []
+    alone, ours = row.alone, row.ours
+    held, holds = alone.temporary or 0, ours.temporary or 0
+    pairs = (
+        ("bytes", f"{_kb(round(ours.wire))} kB for {_kb(round(alone.wire))} kB", ours.wire > alone.wire),
+        ("collectives", f"{ours.collectives} for {alone.collectives}", ours.collectives > alone.collectives),
+        ("temporary memory", f"{_kb(holds)} kB for {_kb(held)} kB", holds > max(MEMORY * held, held + BYTES)),
+    )
+    return [(measure, said) for measure, said, is_worse in pairs if is_worse]
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from paropt.clusters import targets
 from paropt.hlo.parser import HloError
 from paropt.hlo.traffic import traffic
 
-SIZES = Sizes(width=64, layers=3, micro_batches=4, examples=16)
+SIZES = Sizes(width=128, layers=3, micro_batches=4, examples=16)
 PROGRAMS = {
     name: build for name, build in MATRIX.items() if name.endswith(("mlp_p6", "mlp_p7", "transformer_p6"))
 } | LAYERS
@@ -78,14 +78,14 @@ def count(target: str, names: Sequence[str], *, progress: Callable[[str], None])
         return Counts(target, problem=str(error))
     rows = []
     for name in names:
-        rows.append(_row(target, name, PROGRAMS[name](SIZES, devices=devices or None)))
+        rows.append(_row(name, PROGRAMS[name](SIZES, devices=devices or None)))
         progress(f"{target} {name:28} {' -> '.join(f'{sent.wire / 1e3:.0f}' for sent in rows[-1].sent.values())} kB")
     return Counts(target, rows)
 
 
-def _row(target: str, name: str, program: Program) -> Row:
+def _row(name: str, program: Program) -> Row:
     try:
-        return Row(name, ideal(name, program), {v: _sent(target, program, jit) for v, jit in VARIANTS.items()})
+        return Row(name, ideal(name, program), {v: _sent(program, jit) for v, jit in VARIANTS.items()})
     except (targets.TargetError, HloError) as error:
         return Row(name, ideal(name, program), {}, str(error).splitlines()[0])
 
@@ -129,13 +129,10 @@ def _reduced(leaf: Any, batch: Sequence[str], mesh: Any) -> float:
     return size * (shards - 1) / shards + 2 * size / shards * (others - 1) / others
 
 
-def _sent(target: str, program: Program, step: Any) -> Sent:
-    lowered = step(program.step).lower(*program.args)
-    if target.startswith("cpu:"):  # its compiler needs no process of its own
-        compiled = lowered.compile()
-        return sent(paropt.audit(compiled, mesh=program.mesh), compiled.memory_analysis().temp_size_in_bytes)
-    made = targets.get(target).compile(lowered)
-    return sent(paropt.audit(made.hlo, mesh=program.mesh), made.memory and made.memory.temp)
+def _sent(program: Program, step: Any) -> Sent:
+    compiled = step(program.step).lower(*program.args).compile()
+    memory = targets.memory_of(compiled.memory_analysis())
+    return sent(paropt.audit(compiled, mesh=program.mesh), memory and memory.temp)
 
 
 def sent(audit: Audit, temporary: int | None) -> Sent:
@@ -169,7 +166,7 @@ Wire bytes per device and step of programs whose parameters are sharded over axe
 - **collectives**: how many run per step. **temporary**: memory beside arguments and results, from the compiler.
 - XLA:CPU sends bf16 as f32: twice the ideal there.
 - `policy=once` is given the memory that it asks for ([policies.md](policies.md)); where the default options are worse
-  than XLA alone in one of the last three columns, test/numeric/test_never_worse.py says why, at a larger width."""
+  than XLA alone in one of the last three columns, test/numeric/test_never_worse.py says why."""
 
 HEADER = ("program", "", "gathers", "reductions", "by axis, kB", "wire kB", "collectives", "temporary kB")
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
-from gallery_catalog import ENTRIES, TARGETS, Entry
+from gallery_catalog import ENTRIES, NOT_FOR_MEMORY, TARGETS, Entry
 
 TITLES = {
     "marin-levanter": "Levanter",
@@ -15,6 +15,8 @@ TITLES = {
 }
 MOST_STAYS, MOST_REASONS = 6, 2  # lines per program, reasons per line
 MORE = 1.01  # times the ideal: losses and metrics are reduced, too
+MEMORY = 1.02  # times the temporary memory of XLA alone, which packs buffers in another way
+UNKNOWN = "no reason is known"
 
 Result = dict[str, Any]
 
@@ -51,6 +53,8 @@ def page(found: dict[str, Result]) -> str:
         LEGEND,
         "## Summary",
         _summary(found),
+        "## Worse than by XLA alone",
+        _worse(found),
     ]
     for package, entries in groupby(ENTRIES, lambda entry: entry.packages[0]):
         listed = list(entries)
@@ -91,6 +95,35 @@ def _summary(found: dict[str, Result]) -> str:
         link = f"[{entry.name}](#{entry.name})"
         rows.append((link, f"{TITLES[entry.packages[0]]}: {entry.title}", *cells, _values(targets.get(TARGETS[0]))))
     return _table(rows, left=2)
+
+
+def _worse(found: dict[str, Result]) -> str:
+    """The rows in which par-opt sends more, runs more collectives or holds more memory that nobody asked for."""
+    lines = [
+        f"- {entry.name}, {target}: {', '.join(measures)}. {entry.worse or UNKNOWN}"
+        for entry in ENTRIES
+        if entry.name in found
+        for target, measured in found[entry.name]["targets"].items()
+        if (measures := worse(entry, measured))
+    ]
+    asked = "Where options ask for no memory; more than 2 % of temporary memory counts."
+    return "\n".join([asked, "", *lines]) if lines else f"{asked} Nowhere."
+
+
+def worse(entry: Entry, measured: Result) -> list[str]:
+    """The measures in which par-opt is worse than XLA alone, with what both have."""
+    if measured["problem"] or entry.passes not in NOT_FOR_MEMORY:
+        return []
+    alone, ours = measured["alone"], measured["ours"]
+    pairs = (
+        (f"{_kb(ours['wire'])} kB sent for {_kb(alone['wire'])}", ours["wire"] > alone["wire"]),
+        (f"{ours['runs']} collectives for {alone['runs']}", ours["runs"] > alone["runs"]),
+        (
+            f"{_kb(ours['temporary'])} kB of temporary memory for {_kb(alone['temporary'])}",
+            ours["temporary"] > MEMORY * alone["temporary"],
+        ),
+    )
+    return [said for said, is_worse in pairs if is_worse]
 
 
 def _summary_cell(measured: Result | None) -> str:

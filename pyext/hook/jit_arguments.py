@@ -42,9 +42,14 @@ class Spec:
     pipeline: Pipeline
     strict: bool
     apart: bool | str
-    compare: bool
+    compare: bool | None  # None: only where the passes leave a doubt
     memory_budget: int | Literal["auto"] | None = None  # bytes per device, for all of the program
     reached: bool = False  # by the lowering of some program
+
+    @property
+    def compares_in_doubt(self) -> bool:
+        """Whether a program may be compiled a second time, which nobody asked for."""
+        return self.compare is None and self.memory_budget is None
 
 
 def spec_of(
@@ -52,7 +57,7 @@ def spec_of(
     strict: bool,
     apart: bool | str = False,
     donate: Donate | None = None,
-    compare: bool = False,
+    compare: bool | None = None,
     memory_budget: MemoryBudget = None,
 ) -> Spec | None:
     """None for no passes. That is also the context's value outside every block: such programs are plain jax's."""
@@ -80,7 +85,7 @@ def _require_known(target: targets.Target) -> None:
 
 @functools.cache
 def _checked_spec(
-    pipeline: Pipeline, strict: bool, apart: bool | str, compare: bool, budget: int | Literal["auto"] | None
+    pipeline: Pipeline, strict: bool, apart: bool | str, compare: bool | None, budget: int | Literal["auto"] | None
 ) -> Spec:
     context = make_context()  # has to outlive the manager
     pipeline.manager(context, [])  # raises for a stage that MLIR does not know

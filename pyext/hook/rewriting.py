@@ -1,4 +1,4 @@
-"""Programs that jax lowers and compiles, rewritten by passes: their remarks, the fallback, and the memory budget."""
+"""Programs that jax lowers and compiles, rewritten by passes: remarks, the fallback, doubts, and the memory budget."""
 
 import functools
 import operator
@@ -11,6 +11,7 @@ from jaxlib.mlir import ir
 from paropt.clusters import targets
 from paropt.clusters.device_memory import memory_budget_of
 from paropt.hook.donation import given_away
+from paropt.hook.doubts import Doubts, doubts_of, settled
 from paropt.hook.fallback import Fallback, Setback, reason_of
 from paropt.hook.jit_arguments import Spec
 from paropt.hook.memory_plans import Plan, fitting, planned
@@ -29,8 +30,8 @@ class Rewrite(NamedTuple):
 
     spec: Spec
     fallback: Fallback
-    # Of the module as it was, with so many bytes to hold, for these devices: jax lowers for any, and here they matter.
-    again: Callable[[ir.Module, int, Sequence[Any]], tuple[Remarks, Fallback]]
+    by: Callable[[ir.Module, Pipeline], tuple[Remarks, Fallback]]  # of the module as it was, by other passes
+    doubts: Doubts
 
 
 # Modules are held by jax's caches and by every `Lowered` of theirs: a module's remarks live as long as it does.
@@ -53,17 +54,17 @@ def rewritten_by(
     spec.reached = True
     made = fresh()
     module = module_of(made)
-    pipeline = spec.pipeline.on(platform)
 
-    def again(module: ir.Module, room: int, devices: Sequence[Any]) -> tuple[Remarks, Fallback]:
-        weighed = with_link_costs(planned(pipeline, room), module.operation, devices)
-        found, fallback, _ = _rewrite(module, spec, weighed, donated)
+    def by(module: ir.Module, pipeline: Pipeline) -> tuple[Remarks, Fallback]:
+        found, fallback, _ = _rewrite(module, spec, pipeline.on(platform), donated)
         return found, fallback
 
     try:
-        found, fallback, is_needed = _rewrite(module, spec, pipeline, donated)
-        if is_needed:
-            REWRITES[module] = Rewrite(spec, fallback, again)
+        found, fallback, is_needed = _rewrite(module, spec, spec.pipeline.on(platform), donated)
+        compares = spec.compares_in_doubt and fallback.has_mesh
+        doubts = doubts_of(found, spec.pipeline, platform) if compares else Doubts()
+        if is_needed or doubts:
+            REWRITES[module] = Rewrite(spec, fallback, by, doubts)
     except PipelineError:  # the user's mistake, told in one line, and no defect
         raise
     except Exception as error:  # whatever a pass, ours or a plug-in, raises: XLA can compile the program without it
@@ -80,7 +81,7 @@ def _rewrite(
 ) -> tuple[Remarks, Fallback, bool]:
     """Rewrites `module`; the last tells whether the executable has to be looked at."""
     rerun = functools.partial(run, pipeline, donated=donated)
-    fallback = Fallback(module, strict=spec.strict, compare=spec.compare, rerun=rerun)
+    fallback = Fallback(module, strict=spec.strict, compare=bool(spec.compare), rerun=rerun)
     found = run(pipeline, module, donated)
     is_needed = fallback.is_needed(module)
     return found, fallback, is_needed or (spec.memory_budget is not None and fallback.has_mesh)
@@ -111,7 +112,8 @@ def _remark(module: ir.Module, text: str, *, applied: bool) -> Remark:
 def compiled_rewrite(module: ir.Module, compile: Callable[[ir.Module], Any], devices: Any, options: Any) -> Any:
     """What `compile` makes of the rewritten `module`; if that does not do, of the module as it was, with a warning.
 
-    With a memory budget, it may be what comes of a smaller plan.
+    With a memory budget, it may be what comes of a smaller plan; without one, what comes of other passes or none, where
+    only that tells what is worse.
     """
     rewrite = REWRITES[module]
     spec = rewrite.spec
@@ -127,12 +129,15 @@ def compiled_rewrite(module: ir.Module, compile: Callable[[ir.Module], Any], dev
             found = Remarks([*(setback.remarks or found), _failure(spec, module, setback)])
         return Plan(made, found, setback is not None and setback.stays == "the program")
 
-    def again(room: int) -> Plan:
+    def by(pipeline: Pipeline) -> Plan:
         fresh = rewrite.fallback.fresh(module.context)
-        return plan(fresh, *rewrite.again(fresh, room, tuple(devices)))
+        return plan(fresh, *rewrite.by(fresh, pipeline))
+
+    def again(room: int) -> Plan:  # link costs by these devices: jax lowers for any
+        return by(with_link_costs(planned(spec.pipeline, room), module.operation, tuple(devices)))
 
     def original() -> Plan:
-        text = "the program stays as it was, because it takes less memory than what the passes make of it"
+        text = "the program stays as it was, because it takes or sends less than what the passes make of it"
         found = Remarks([_remark(module, text, applied=False)])
         return Plan(compile(rewrite.fallback.fresh(module.context)), found, is_original=True)
 
@@ -143,5 +148,10 @@ def compiled_rewrite(module: ir.Module, compile: Callable[[ir.Module], Any], dev
         chosen, said = fitting(chosen, budget, again, original)
         if not chosen.is_within(budget):
             warn(f"paropt: memory_budget: {said[-1]}")
+    elif rewrite.doubts:
+        try:
+            chosen, said = settled(rewrite.doubts, chosen, by, original)
+        except Exception as error:  # whatever a compiler raises: what the passes made is right, and it runs
+            said = [f"nothing to compare it with was compiled: {reason_of(error)}"]
     REMARKS[module] = Remarks([*chosen.remarks, *(_remark(module, text, applied=True) for text in said)])
     return chosen.executable

@@ -64,14 +64,14 @@ def is_of_sums(pipeline: Pipeline) -> bool:
 def summary(remarks: Iterable[Remark]) -> str:
     """How many reduced arrays left loops or became fewer, and the bytes, per device and step, before and after."""
     found = list(remarks)
-    moved = _journeys([remark for remark in found if _has_moved(remark)])
+    moved = journeys(found)
     extremes = [r for r in found if r.pass_name == _EXPOSE and r.saved is not None and not _has_moved(r)]
-    moved += [_Journey(r.count, _saved(r)) for r in extremes]
+    moved += [Journey(r.count, _saved(r)) for r in extremes]
     fused = [remark for remark in found if remark.pass_name == _FUSE and remark.saved is not None]
     stayed = {(r.source, r.op) for r in found if r.pass_name == _DEFER and not r.applied and r.op in REDUCTIONS}
     parts = []
     if moved or stayed:
-        count = sum(n * s.arrays for n, s in moved)
+        count = sum(each.times * each.saved.arrays for each in moved)
         verb = f"leave{'s' * (count + len(stayed) == 1)}"
         parts.append(f"{count} of {_arrays(count + len(stayed))} {verb} the loop{_in_loops(moved)}")
     if fused:
@@ -112,38 +112,41 @@ def _arrays(count: int) -> str:
     return f"{count} reduced array{'s' * (count != 1)}"
 
 
-class _Journey(NamedTuple):
+class Journey(NamedTuple):
     """An array that left a loop, or one loop after the other."""
 
     times: int  # that there is one
     saved: Saved
+    loops: int = 1
 
 
-def _journeys(moved: list[Remark]) -> list[_Journey]:
-    found: list[_Journey] = []
+def journeys(remarks: Iterable[Remark]) -> list[Journey]:
+    """Of the arrays that left loops, as `remarks` tell."""
+    found: list[Journey] = []
     arrived: dict[object, int] = {}  # by where it is now: which of `found`
-    for remark in moved:
+    for remark in filter(_has_moved, remarks):
         saved, certificate = _saved(remark), remark.certificate
         assert certificate is not None, "a reduction that moved has one"
         inner = arrived.pop((remark.source, certificate.moved_from), None) if certificate.moved_from else None
         if inner is None:
             inner = len(found)
-            found.append(_Journey(remark.count, saved))
+            found.append(Journey(remark.count, saved))
         else:
-            before = found[inner].saved
+            before, loops = found[inner].saved, found[inner].loops
             trips = None if before.trips is None or saved.trips is None else before.trips * saved.trips
             after = {"arrays_after": saved.arrays_after, "bytes_after": saved.bytes_after}
-            found[inner] = found[inner]._replace(saved=before._replace(trips=trips, **after))
+            found[inner] = found[inner]._replace(saved=before._replace(trips=trips, **after), loops=loops + 1)
         arrived[remark.source, certificate.moved_to] = inner
     return found
 
 
-def _in_loops(moved: list[_Journey]) -> str:
+def _in_loops(moved: list[Journey]) -> str:
     """`: 1.9 MB x 4 -> 441 kB x 1`; the trips are left out where they are not the same for all, or not known."""
     if not moved:
         return ""
-    trip, after = sum(n * s.bytes for n, s in moved), sum(n * s.bytes_after for n, s in moved)
-    trips = {s.trips for _, s in moved}
+    trip = sum(each.times * each.saved.bytes for each in moved)
+    after = sum(each.times * each.saved.bytes_after for each in moved)
+    trips = {each.saved.trips for each in moved}
     if len(trips) > 1 or None in trips:
         return f": {_size(trip)} in each trip -> {_size(after)} x 1"
     return f": {_size(trip)} x {trips.pop()} -> {_size(after)} x 1"

@@ -5,11 +5,14 @@
 // RUN: %par-opt %s --passes='expose-all-reduces{inferred=kept}' --split-input-file | FileCheck %s --check-prefix=KEPT
 // RUN: %par-opt %s --passes='expose-all-reduces{inferred=whole}' --split-input-file | FileCheck %s --check-prefix=WHOLE
 // RUN: %par-opt %s --passes='expose-all-reduces{policy=defer}' --split-input-file | FileCheck %s --check-prefix=WHOLE
+// RUN: %par-opt %s --passes='expose-all-reduces{policy=auto memory-budget=223}' --split-input-file | FileCheck %s --check-prefix=KEPT
+// RUN: %par-opt %s --passes='expose-all-reduces{policy=auto memory-budget=1kB}' --split-input-file | FileCheck %s --check-prefix=WHOLE
 
 sdy.mesh @mesh = <["data"=8]>
 
 // Layers are written out: each device has whole gradients of a micro-batch anyway, and one sum more of them is cheaper
-// than to reduce each time.
+// than to reduce each time. Whether that is so, only the compiled program tells. A plan counts it.
+// REMARK: [expose-all-reduces] stablehlo.while applied: a sum is held whole, and reduced once: 224 bytes per device more (option inferred=kept shards it)
 // CHECK-LABEL:   func.func public @written_out
 // CHECK:           sdy.all_reduce {"data"}
 // KEPT-LABEL:    func.func public @written_out

@@ -5,6 +5,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,15 @@ def test_the_page_is_what_was_measured() -> None:
     """No number in it was written by hand."""
     page = ROOT / "docs" / "gallery.md"
     assert page.read_text() == gallery_page.page(json.loads(page.with_suffix(".json").read_text()))
+
+
+def test_the_page_knows_a_reason_for_all_that_is_worse() -> None:
+    found = json.loads((ROOT / "docs" / "gallery.json").read_text())
+    is_worse = {
+        entry.name: any(gallery_page.worse(entry, each) for each in found[entry.name]["targets"].values())
+        for entry in ENTRIES
+    }
+    assert is_worse == {entry.name: bool(entry.worse) for entry in ENTRIES}, "a row without a reason, or a reason"
 
 
 def test_entries_name_functions_and_lines_that_are_there() -> None:
@@ -215,3 +225,22 @@ def _python(folder: Path, *lines: str) -> str:
     path.write_text("\n".join([f"#!{sys.executable}", *lines, ""]))
     path.chmod(0o755)
     return str(path)
+
+
+@pytest.mark.parametrize(
+    "passes, ours, said",
+    [
+        ("grad-sync", {"wire": 5e3}, "5 kB sent for 4 kB"),
+        ("grad-sync{finite=true}", {"runs": 5}, "5 collectives for 4"),
+        ("grad-sync", {"temporary": 2050}, "2 kB of temporary memory for 2 kB"),
+        ("grad-sync", {"temporary": 2040}, ""),
+        ("grad-sync{policy=once}", {"temporary": 2e6}, ""),  # asked for
+    ],
+)
+def test_what_is_worse_than_by_xla_alone(passes: str, ours: dict[str, Any], said: str) -> None:
+    entry = replace(ENTRIES[0], passes=passes, worse="so it is")
+    found = gallery_page.worse(entry, measured(alone=side(), ours=side(**ours)))
+    assert found == ([said] if said else [])
+    page = gallery_page.page({ENTRIES[0].name: result(measured(alone=side(), ours=side(runs=5)))})
+    assert f"- {ENTRIES[0].name}, cpu:8: 5 collectives for 4. {ENTRIES[0].worse}" in page
+    assert "temporary memory counts. Nowhere." in gallery_page.page({ENTRIES[0].name: result(measured())})

@@ -23,10 +23,10 @@ from levanter.utils.mesh import MeshConfig
 
 from gallery_programs.program import BATCH, HEADS, LAYERS, MICRO_BATCHES, SEQUENCE, VOCABULARY, WIDTH, Program, tokens
 
-SIZES = {"max_seq_len": SEQUENCE, "hidden_dim": WIDTH, "num_layers": LAYERS, "num_heads": HEADS}
+SIZES = {"max_seq_len": SEQUENCE, "num_layers": LAYERS, "num_heads": HEADS}
 MODELS = {
-    "gpt2": Gpt2Config(**SIZES),
-    "llama": LlamaConfig(**SIZES, num_kv_heads=HEADS // 2, intermediate_dim=4 * WIDTH),
+    "gpt2": lambda width: Gpt2Config(hidden_dim=width, **SIZES),
+    "llama": lambda width: LlamaConfig(hidden_dim=width, num_kv_heads=HEADS // 2, intermediate_dim=4 * width, **SIZES),
 }
 STEPS = 100
 
@@ -34,12 +34,12 @@ STEPS = 100
 PROCESSES = "levanter.kernels.pallas.fused_cross_entropy_loss.api._autotune_process_ids"
 
 
-def language_model(name: str, *, sharded: bool) -> Program:
+def language_model(name: str, *, sharded: bool = False, width: int = WIDTH) -> Program:
     """`Trainer.train_step`, which accumulates over micro-batches in a loop.
 
     `sharded`: as Levanter's default has it, `embed` is split over the devices.
     """
-    model = MODELS[name]
+    model = MODELS[name](width)
     config = TrainerConfig(
         id="gallery",
         tracker=NoopConfig(),

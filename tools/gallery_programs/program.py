@@ -8,12 +8,13 @@ from typing import Any
 import jax
 import numpy as np
 import optax
+from gallery_catalog import WIDTH as WIDTH
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 MICRO_BATCHES = 4
 BATCH = 32  # examples of a micro-batch
 SEQUENCE, VOCABULARY, CLASSES = 16, 128, 10
-WIDTH, HEADS, LAYERS = 64, 4, 2
+HEADS, LAYERS = 4, 2
 
 
 @dataclass(frozen=True)
