@@ -30,7 +30,7 @@ from paropt.passes.support.remarks import source_of
 from paropt.passes.support.traversal import defining_op, only_user_of, ops_of, parent_of, users_of
 from paropt.verify.tags import sharding_by, tags_of
 
-_ANY_GROUP = 0
+ANY_GROUP = 0
 
 # Ops after which the partitioner may add a reduction, if a dimension that they add up or look things up in is split.
 _COMMUNICATE = (
@@ -82,7 +82,7 @@ class Reduced(NamedTuple):
         return self._replace(fewest=self.fewest * times, most=self.most * times, in_loop=False, times=1.0)
 
     def is_over(self, group: int, axes: frozenset[str]) -> bool:
-        known = self.group in (_ANY_GROUP, group) and (not self.axes or not axes or self.axes == axes)
+        known = self.group in (ANY_GROUP, group) and (not self.axes or not axes or self.axes == axes)
         return known and not self.not_over & {axis.partition(":")[0] for axis in axes}
 
 
@@ -323,7 +323,7 @@ class _Predictor:
     def _part_of(self, op: ir.Operation, value: ir.Value) -> Reduced:
         """A reduction of `value` or of a part of it, over any devices."""
         tensor = tensor_of(value)
-        return Reduced(1, prod(tensor.shape) if tensor is not None else sys.maxsize, _ANY_GROUP, *self._place(op))
+        return Reduced(1, prod(tensor.shape) if tensor is not None else sys.maxsize, ANY_GROUP, *self._place(op))
 
     def _shard_of(self, op: ir.Operation, number: int) -> Reduced:
         """What the collective `op` reduces of an operand; after loops, of an all_reduce, what each device has of it.

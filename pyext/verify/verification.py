@@ -12,8 +12,10 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 
 from paropt.hlo.census import SYNC_KINDS, Collective
-from paropt.verify.predictions import Key, Prediction, Reduced, prediction
+from paropt.verify.predictions import ANY_GROUP, Key, Prediction, Reduced, prediction
 from paropt.verify.tags import adds_tags, gaps, known_of
+
+_MANY_SUMS = 10_000  # of different sizes; to try more takes seconds
 
 
 class Mismatch(NamedTuple):
@@ -184,7 +186,9 @@ def _lacking(asked: Sequence[Reduced], found: list[Reduced], others: Iterable[Re
     """What of `asked` is not among `found`, where `others` may be, too."""
     others = tuple(others)
     for group, axes, of_group, lacking, unused in _matched(asked, found):
-        unknown = sum(there.most for there in unused if not _is_explained(there, others))
+        unknown = sum(
+            there.most for there in unused if not _is_explained(there, others) or _holds_some(there, lacking, others)
+        )
         there_too = [reduced for reduced in of_group if reduced not in lacking]
         joined = any(_is_joined(there, lacking, [*there_too, *others]) for there in unused)
         if sum(reduced.fewest for reduced in lacking) > unknown and not joined:
@@ -197,6 +201,29 @@ def _is_joined(found: Reduced, arrays: list[Reduced], others: list[Reduced]) -> 
     alike = [reduced for reduced in others if reduced.in_loop == found.in_loop and reduced.is_over(*_key(found)[1:])]
     rest = found.most - sum(reduced.most for reduced in arrays)
     return rest == 0 or (0 < rest <= sum(reduced.most for reduced in alike) and not _is_explained(found, alike))
+
+
+def _holds_some(found: Reduced, arrays: Iterable[Reduced], others: Iterable[Reduced]) -> bool:
+    """Whether the size of `found` is that of some of `arrays`, and maybe of `others` over the same devices, in one.
+
+    What may be of any size and over any devices explains such an array as well, and is no reason to take it for that.
+    """
+    known = [reduced for reduced in others if reduced.group != ANY_GROUP and reduced.in_loop == found.in_loop]
+    known = [reduced for reduced in known if reduced.is_over(found.group, found.axes)]
+    if any(found.most in (reduced.fewest, reduced.most) for reduced in known):
+        return False
+    without = _sums({0}, known, found.most)
+    return found.most in _sums(without, arrays, found.most) - without
+
+
+def _sums(starts: set[int], terms: Iterable[Reduced], most: int) -> set[int]:
+    """Elements, `most` at most, of each start with some of `terms`; of not all terms where that makes very many."""
+    for term in terms:
+        if len(starts) > _MANY_SUMS:
+            break
+        added = {start + size for start in starts for size in (term.fewest, term.most)}
+        starts = starts | {size for size in added if size <= most}
+    return starts
 
 
 def _is_explained(found: Reduced, predicted: Iterable[Reduced]) -> bool:

@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
 from numeric.user_steps import (
     EXAMPLES,
     MICRO_BATCHES,
@@ -23,6 +25,11 @@ from numeric.user_steps import (
     reduced_once,
 )
 from programs.program import Tree, mesh_of
+from unit.clusters import available
+
+import paropt
+from paropt.clusters.targets import get
+from paropt.hlo.census import census
 
 MESH = mesh_of(replica=2, data=4)
 LAYERS, SEQUENCE = 3, 6
@@ -180,3 +187,31 @@ def test_an_update_in_the_last_trip_may_read_a_norm() -> None:
 
     before, after, _ = compared(Case(step, (w, batches(WIDTH)), tolerance=1e-6))
     assert after.sync_in_loop == 0 < before.sync_in_loop
+
+
+def test_gradients_of_layers_are_concatenated_with_those_of_a_table() -> None:
+    """Without micro-batches: XLA:GPU all-reduces both in one over `replica`, and the constraints hold all the same."""
+    target = get("gpu:h100:1x1x8")
+    available(target.name)
+    mesh = jax.sharding.Mesh(np.array(target.devices).reshape(2, 4), ("replica", "data"))
+
+    def on_target(shape: tuple[int, ...], *spec: Any, kind: Any = jnp.float32) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(shape, kind, sharding=NamedSharding(mesh, P(*spec)))
+
+    def loss(w: Any, tokens: jax.Array) -> jax.Array:
+        block = jax.checkpoint(lambda h, p: (h + jnp.tanh(h * p[0]) @ p[1], None))
+        logits = lax.scan(block, w["table"][tokens], w["layers"])[0] @ w["head"]
+        return (jax.nn.logsumexp(logits, -1) - logits[..., 0]).mean()
+
+    w = {
+        "table": on_target((256, 64), None, "data"),
+        "layers": (on_target((LAYERS, 64)), on_target((LAYERS, 64, 64), None, "data")),
+        "head": on_target((64, 256), "data"),
+    }
+    tokens = on_target((16, 16), ("replica", "data"), kind=jnp.int32)
+    step = lambda w, tokens: jax.tree.map(lambda a, b: a - b / 8, w, jax.grad(loss)(w, tokens))  # noqa: E731
+    out = jax.tree.map(lambda each: each.sharding, w)
+    alone = jax.jit(step, out_shardings=out).lower(w, tokens).compile()
+    ours = paropt.jit(step, out_shardings=out, strict=True).lower(w, tokens).compile()
+    runs = [sum(each.executions or 0 for each in census(each.as_text())) for each in (alone, ours)]
+    assert runs[1] < runs[0]

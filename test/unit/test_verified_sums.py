@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from unit.test_verification import DOT, LOOP, MODEL, STEP, SUM, module, reduction
 
-from paropt.verify.verification import Reduced, mismatches, prediction
+from paropt.verify.verification import Prediction, Reduced, mismatches, prediction
 
 
 @pytest.mark.parametrize(("is_added", "lacking"), [(True, 0), (False, 1)])
@@ -48,5 +48,25 @@ def test_a_sum_in_a_manual_computation_is_over_none_of_its_axes() -> None:
     joined = replace(reduction(5, group=2), axes=("model",))
     assert mismatches(asked, [joined]) == []
     anywhere = replace(asked, others=(sent, inside._replace(not_over=frozenset())))
-    assert mismatches(anywhere, [joined]) == ["a reduction of 1 elements over 2 devices is missing, one of 1"]
+    assert mismatches(anywhere, [joined]) == []  # of just that size
+    other = replace(reduction(6, group=2), axes=("model",))
+    assert mismatches(anywhere, [other]) == ["a reduction of 1 elements over 2 devices is missing, one of 1"]
     assert not inside.is_over(2, frozenset({"model:(1)2"}))
+
+
+def test_what_may_be_anything_explains_no_array_of_just_the_size_of_what_is_asked_for() -> None:
+    """XLA:GPU concatenates the gradients of layers with those of a table, which it may reduce over any devices."""
+    closings = tuple(Reduced(size, size, 2, False, 1.0) for size in (16, 16, 8))
+    table = Reduced(4, 32, 2, False, 1.0)
+    predicted = Prediction({}, closings, (), (Reduced(1, 64, 0, False, 1.0), table), frozenset())
+    fitting = [[44], [40], [16, 28], [16, 16, 12], [36, 8]]
+    for sizes in fitting:
+        assert mismatches(predicted, [reduction(size, group=2) for size in sizes]) == [], sizes
+    for sizes in [[43], [16, 16], [16, 20], [4, 62], [32]]:
+        assert mismatches(predicted, [reduction(size, group=2) for size in sizes]), sizes
+
+
+def test_very_many_sizes_are_not_tried() -> None:
+    closings = tuple(Reduced(2**power, 2**power, 2, False, 1.0) for power in range(60))
+    predicted = Prediction({}, closings, (), (Reduced(1, 2**62, 0, False, 1.0),), frozenset())
+    assert mismatches(predicted, [reduction(2**61, group=2)])
