@@ -15,7 +15,7 @@ from paropt.hlo.census import SYNC_KINDS, Collective
 from paropt.verify.predictions import ANY_GROUP, Key, Prediction, Reduced, prediction
 from paropt.verify.tags import adds_tags, gaps, known_of
 
-_MANY_SUMS = 10_000  # of different sizes; to try more takes seconds
+_MANY_SIZES = 10_000  # to try sums of more takes seconds
 
 
 class Mismatch(NamedTuple):
@@ -207,23 +207,26 @@ def _holds_some(found: Reduced, arrays: Iterable[Reduced], others: Iterable[Redu
     """Whether the size of `found` is that of some of `arrays`, and maybe of `others` over the same devices, in one.
 
     What may be of any size and over any devices explains such an array as well, and is no reason to take it for that.
+    Compilers move reductions out of loops, too: of others in these the sum may be in an array that is in none.
     """
-    known = [reduced for reduced in others if reduced.group != ANY_GROUP and reduced.in_loop == found.in_loop]
+    known = [reduced for reduced in others if reduced.group != ANY_GROUP and reduced.in_loop >= found.in_loop]
     known = [reduced for reduced in known if reduced.is_over(found.group, found.axes)]
     if any(found.most in (reduced.fewest, reduced.most) for reduced in known):
         return False
-    without = _sums({0}, known, found.most)
-    return found.most in _sums(without, arrays, found.most) - without
+    without, holding = {0}, set[int]()  # sizes of some of `known`, and of these with some of `arrays`
+    for reduced in known:
+        without |= _one_more(without, reduced, found.most)
+    for reduced in arrays:
+        holding |= _one_more(without | holding, reduced, found.most)
+    return found.most in holding
 
 
-def _sums(starts: set[int], terms: Iterable[Reduced], most: int) -> set[int]:
-    """Elements, `most` at most, of each start with some of `terms`; of not all terms where that makes very many."""
-    for term in terms:
-        if len(starts) > _MANY_SUMS:
-            break
-        added = {start + size for start in starts for size in (term.fewest, term.most)}
-        starts = starts | {size for size in added if size <= most}
-    return starts
+def _one_more(sizes: set[int], term: Reduced, most: int) -> set[int]:
+    """Elements, `most` at most, of each of `sizes` with `term`; none where there are very many."""
+    if len(sizes) > _MANY_SIZES:
+        return set()
+    added = {size + more for size in sizes for more in (term.fewest, term.most)}
+    return {size for size in added if size <= most}
 
 
 def _is_explained(found: Reduced, predicted: Iterable[Reduced]) -> bool:

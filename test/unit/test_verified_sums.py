@@ -66,6 +66,17 @@ def test_what_may_be_anything_explains_no_array_of_just_the_size_of_what_is_aske
         assert mismatches(predicted, [reduction(size, group=2) for size in sizes]), sizes
 
 
+@pytest.mark.parametrize("is_in_loop", [False, True])
+def test_what_a_compiler_takes_out_of_a_loop_may_be_concatenated_with_what_is_asked_for(is_in_loop: bool) -> None:
+    """As the gradient of a bias, which XLA:GPU adds up first, and a norm behind the loop."""
+    norm, bias, loss = Reduced(1, 1, 2, False, 1.0), Reduced(64, 64, 2, is_in_loop, 4.0), Reduced(1, 1, 2, True, 4.0)
+    predicted = Prediction({}, (norm,), (), (bias, loss, Reduced(1, 512, 0, True, 4.0)), frozenset())
+    assert mismatches(predicted, [reduction(65, group=2)]) == []
+    kept = reduction(65, group=2, loops=(LOOP,))
+    assert len(mismatches(predicted, [kept])) == 1
+    assert len(mismatches(predicted, [reduction(64, group=2), reduction(67, group=2)])) == 1
+
+
 def test_very_many_sizes_are_not_tried() -> None:
     closings = tuple(Reduced(2**power, 2**power, 2, False, 1.0) for power in range(60))
     predicted = Prediction({}, closings, (), (Reduced(1, 2**62, 0, False, 1.0),), frozenset())
