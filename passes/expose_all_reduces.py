@@ -12,6 +12,7 @@ from paropt.passes.deferral.rewrite import Options, defer_in
 from paropt.passes.deferral.sharded_sum_costs import (
     are_activations_costlier,
     is_combined,
+    rows_outside_loops,
     steps_of,
     sums_of,
     with_rows_gathered,
@@ -226,6 +227,7 @@ def expose_all_reduces(
       larger than the other one (which XLA may all-gather instead)
     - before a reduce_scatter, a scatter adds rows of no fewer bytes (XLA all-gathers smaller rows: then each device
       adds to its part of the sum, and only the residual is reduced)
+    - outside of loops, scatters to tables that are sharded over these axes add rows of no fewer bytes than one table
     - no batched scatter has devices exchange parts of an operand for it (XLA:TPU makes a select of it, and all-gathers)
     - a manual computation returns at most twice the bytes that it reduces (which then is half as often, at least)
 
@@ -287,6 +289,7 @@ def expose_all_reduces(
     remarks += [
         missed(NAME, reason.op, reason) for reason in declined if reason.op is not None and reason.op not in told
     ]
+    split = rows_outside_loops(found, propagated) | split
     kept = {
         producer.value: _kept(producer, split.get(producer.value, frozenset()), policy, allowed) for producer in found
     }

@@ -3,6 +3,7 @@
 Tests: test/passes/expose-all-reduces-sharded.mlir, test/numeric/test_held_splits.py.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from math import prod
 from typing import NamedTuple
@@ -18,7 +19,7 @@ from paropt.passes.deferral.policy import Policy
 from paropt.passes.ir.loops import WHILE, Loop, loop_around, trip_count
 from paropt.passes.ir.types import bytes_of
 from paropt.passes.sharding.annotations import shard_bytes
-from paropt.passes.sharding.axes import Axes, names_of
+from paropt.passes.sharding.axes import Axes, Axis, names_of
 from paropt.passes.sharding.collectives import Reduction, global_reduction
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import Sharding, mesh_behind, parts_in, unsplit, without
@@ -145,8 +146,26 @@ def _sent(producer: Producer, propagated: Propagated) -> float:
     return 2 * shard_bytes(producer.value, whole) * (1 - 1 / devices)
 
 
-def are_rows_cheaper(producer: Producer, propagated: Propagated) -> bool:
-    """Whether a device gets fewer bytes of a scatter's rows than of its sum, as XLA alone sends them to split sums."""
+def rows_outside_loops(found: Iterable[Producer], propagated: Propagated) -> dict[ir.Value, frozenset[Axis]]:
+    """The axes that shard a scatter's sum outside of loops, where rows are cheaper: XLA alone sends these, as in loops.
+
+    Of micro-batches that Python unrolls the sum would be reduced once, and the rows of each are sent.
+    """
+    outside = [each for each in found if each.op.name == SCATTER and loop_around(each.op.block) is None]
+    times = Counter((str(each.value.type), each.axes) for each in outside)
+    axes: dict[ir.Value, frozenset[Axis]] = {}
+    for each in outside:
+        table = propagated.sharding_of(each.value)
+        if table is not None and are_rows_cheaper(each, propagated, times[str(each.value.type), each.axes]):
+            axes[each.value] = frozenset(table.axes) & frozenset(each.axes)
+    return axes
+
+
+def are_rows_cheaper(producer: Producer, propagated: Propagated, times: int = 1) -> bool:
+    """Whether a device gets fewer bytes of a scatter's rows than of its sum, as XLA alone sends them to split sums.
+
+    Rows are sent for each of as many such scatters as `times`, and their sum once.
+    """
     op = producer.op
     if op.name != SCATTER:
         return False
@@ -156,7 +175,7 @@ def are_rows_cheaper(producer: Producer, propagated: Propagated) -> bool:
     )
     values = (op.results[0], *op.operands[1:])
     whole, indices, added = (shard_bytes(value, lies) for value, lies in zip(values, left, strict=True))
-    return indices + added // _parts_of_rows(producer, table) < whole
+    return times * (indices + added // _parts_of_rows(producer, table)) < whole
 
 
 def _parts_of_rows(producer: Producer, table: Sharding | None) -> int:
