@@ -52,14 +52,17 @@ def audit(
     the target's machine: docs/costs.md. A string is the path of a TOML file with figures of one's own. Arguments and
     targets are those of a function: what is compiled, and HLO text, do not say for which machine.
 
-    Raises TypeError for another program, CostError for wrong figures, `hlo.HloError` when the executable's text cannot
-    be read.
+    Raises TypeError for another program, or a keyword that neither this nor `program` takes; CostError for wrong
+    figures, `hlo.HloError` when the executable's text cannot be read.
     """
     import jax
 
+    from paropt.hook.keywords import require_no_arguments
+
     if isinstance(program, str | jax.stages.Compiled):
-        if args or kwargs or passes is not None or targets is not None:
+        if args or passes is not None or targets is not None:
             raise TypeError("paropt.audit: arguments, passes and targets are for programs that are not compiled yet")
+        require_no_arguments(audit, args, kwargs)
         if estimate:
             raise TypeError("paropt.audit: `estimate` is for programs that are not compiled yet")
         return _audit(program, Layout() if mesh is None else Layout.of_mesh(mesh))
@@ -100,18 +103,19 @@ def _audit_of_lowered(lowered: Any, costs: Costs | None = None) -> Audit:
 
 def _lowered(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The `jax.stages.Lowered` of a function for its arguments."""
+    from paropt.hook.keywords import explained_keywords, require_no_arguments
     from paropt.hook.lowering import lowered_for_arguments, lowered_of
 
     lowered = lowered_of(program)
     if lowered is not None:
-        if args or kwargs:
-            raise TypeError("paropt.audit: arguments are for functions; this is lowered already")
+        require_no_arguments(audit, args, kwargs)
         return lowered
     if not callable(program):
         raise TypeError(
             f"paropt.audit: expected a function, Lowered, Compiled or HLO text, not {type(program).__name__}"
         )
-    return lowered_for_arguments(program, args, kwargs)
+    with explained_keywords(audit, program, kwargs):
+        return lowered_for_arguments(program, args, kwargs)
 
 
 def _rewritten(program: Any, lowered: Any, passes: str, target: Any = None) -> tuple[Any, tuple[Remark, ...]]:

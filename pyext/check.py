@@ -104,7 +104,8 @@ def check(program: Any, /, *args: Any, passes: str | None = None, seeds: int = S
     `jax.ShapeDtypeStruct`; their values do not matter); or a `jax.stages.Lowered`; or a module: text, bytecode or an
     `ir.Module`. The data are made up, and other ones on each device where the program allows that.
 
-    Both run in a process of their own. Raises CheckError when they cannot be run, TypeError for another program.
+    Both run in a process of their own. Raises CheckError when they cannot be run, TypeError for another program, or a
+    keyword that neither this nor `program` takes.
     """
     before, own = _module(program, args, kwargs)
     text = passes if passes is not None else own if own is not None else DEFAULT_PIPELINE
@@ -134,9 +135,10 @@ def compare(before: bytes, after: bytes, passes: str, seeds: int = SEEDS) -> Che
 
 def _module(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bytes, str | None]:
     """The module of `program` before any passes, as bytecode, and the passes that it is to have."""
+    from paropt.hook.keywords import explained_keywords, require_no_arguments
+
     if isinstance(program, bytes | str | ir.Module):
-        if args or kwargs:
-            raise TypeError("paropt.check: arguments are for functions; this is a module")
+        require_no_arguments(check, args, kwargs, "this is a module")
         if isinstance(program, ir.Module):
             return bytecode_of(program), None
         data = program if isinstance(program, bytes) else program.encode()
@@ -146,15 +148,15 @@ def _module(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tupl
 
     lowered = lowered_of(program)
     if lowered is not None:
-        if args or kwargs:
-            raise TypeError("paropt.check: arguments are for functions; this is lowered already")
+        require_no_arguments(check, args, kwargs)
         return _bytecode(lowered), None
     if not callable(program):
         name = type(program).__name__
         raise TypeError(f"paropt.check: expected a function, a lowered program or a module, not {name}")
-    if isinstance(program, Jitted):
-        return _bytecode(program.lower_without_passes(*args, **kwargs)), program.passes
-    return _bytecode(lowered_for_arguments(program, args, kwargs)), None
+    with explained_keywords(check, program, kwargs):
+        if isinstance(program, Jitted):
+            return _bytecode(program.lower_without_passes(*args, **kwargs)), program.passes
+        return _bytecode(lowered_for_arguments(program, args, kwargs)), None
 
 
 def _bytecode(lowered: Any) -> bytes:

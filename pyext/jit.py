@@ -23,6 +23,7 @@ from jaxlib.mlir import ir
 from paropt.clusters.targets import Target, lowered_for
 from paropt.hook.donation import Donate
 from paropt.hook.jit_arguments import JitArguments, MemoryBudget, Spec, any_traced, spec_of
+from paropt.hook.keywords import explained_keywords
 from paropt.hook.lowering import (
     UNKNOWN_JAX,
     copied,
@@ -126,7 +127,8 @@ def jit(
 
     def jitted(fun: Callable[..., Any]) -> Jitted[..., Any]:
         require_own(fun)
-        made = _jitted_class(fun, spec, jax_jit_arguments)
+        with explained_keywords(jit, jax.jit, jax_jit_arguments):
+            made = _jitted_class(fun, spec, jax_jit_arguments)
         made.is_checked = check
         return made
 

@@ -153,8 +153,8 @@ def policies(
     tenths of what a device has), there is one for what the budget leaves, which is found by compiling.
 
     Raises ValueError for a wrong budget, TargetError when the target is not known, PipelineError for a wrong pipeline,
-    and TypeError for another program, all before anything is compiled; TargetError when the target does not tell how
-    much memory a program takes.
+    and TypeError for another program, or a keyword that neither this nor `program` takes, all before anything is
+    compiled; TargetError when the target does not tell how much memory a program takes.
     """
     from paropt.clusters import targets
     from paropt.clusters.compile_apart import standing_compilers
@@ -170,13 +170,17 @@ def policies(
 
 class _Comparison:
     def __init__(self, program: Any, args: Any, kwargs: Any, target: str, passes: str) -> None:
+        from paropt.hook.keywords import explained_keywords, require_no_arguments
         from paropt.hook.lowering import lowered_for_arguments, lowered_of
 
         lowered = lowered_of(program)
         if lowered is None and not callable(program):
             kind = type(program).__name__
             raise TypeError(f"paropt.policies: expected a function or a lowered program, not {kind}")
-        self._lowered = lowered or lowered_for_arguments(program, args, kwargs)
+        if lowered is not None:
+            require_no_arguments(policies, args, kwargs)
+        with explained_keywords(policies, program, kwargs):
+            self._lowered = lowered or lowered_for_arguments(program, args, kwargs)
         self._target = target
         self._passes = passes
 

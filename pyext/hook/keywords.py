@@ -1,0 +1,75 @@
+"""Arguments of `paropt.audit(step, *args, targets=..., **kwargs)` and the like: the function's own, or the step's."""
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from paropt.passes import DEFAULT_PIPELINE
+from paropt.passes.support.pipeline import Pipeline
+
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+@contextmanager
+def explained_keywords(function: Callable[..., Any], program: Any, kwargs: Mapping[str, Any]) -> Iterator[None]:
+    """Within the block, `program` is called with `kwargs`, which `function` of this library does not take itself.
+
+    A TypeError for a keyword that `program` does not take either becomes one that names `function`, and what would be
+    right. What `program` takes goes through, also where a wrapper does not show it in its signature.
+    """
+    try:
+        yield
+    except TypeError:
+        unknown = [name for name in kwargs if not _may_take(program, name)]
+        if not unknown:
+            raise
+        raise TypeError(_unknown(function, unknown[0], program)) from None
+
+
+def require_no_arguments(
+    function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any], what: str = "this is lowered already"
+) -> None:
+    """Raises TypeError in words of `function` where it got arguments for a program that is no function."""
+    if kwargs:
+        raise TypeError(_unknown(function, next(iter(kwargs))))
+    if args:
+        raise TypeError(f"paropt.{function.__name__}: arguments are for functions; {what}")
+
+
+def _unknown(function: Callable[..., Any], name: str, program: Any = None) -> str:
+    """What is said of the keyword `name` that neither `function` nor `program`, if there is one, takes."""
+    own = [each.name for each in _parameters(function) or () if each.kind is inspect.Parameter.KEYWORD_ONLY]
+    inner = [each.name for each in _parameters(program) or () if each.kind in _BY_NAME]
+    complaint = f"paropt.{function.__name__}: no keyword `{name}`"
+    near = difflib.get_close_matches(name, [*own, *inner], n=1)
+    if near:
+        return f"{complaint}; did you mean `{near[0]}`?"
+    option = name.replace("_", "-")
+    if option in _options():
+        return f'{complaint}; it is an option of passes: passes="{DEFAULT_PIPELINE}{{{option}=...}}"'
+    takes = f", and {getattr(program, '__name__', 'the program')} takes {', '.join(inner)}" if inner else ""
+    return f"{complaint}; it has {', '.join(own)}{takes}"
+
+
+def _options() -> set[str]:
+    """Those of the default pipeline."""
+    stages = Pipeline.parse(DEFAULT_PIPELINE).stages
+    return {option.name for stage in stages if stage.declared for option in stage.declared.options}
+
+
+def _may_take(program: Any, name: str) -> bool:
+    """Whether a keyword `name` may be one of `program`, as far as its signature tells."""
+    parameters = _parameters(program)
+    if parameters is None or any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters):
+        return True
+    return any(each.name == name and each.kind in _BY_NAME for each in parameters)
+
+
+def _parameters(function: Any) -> list[inspect.Parameter] | None:
+    """None where it has no signature."""
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return None
