@@ -232,7 +232,7 @@ def plan(
     wrong budget: all before anything is compiled but the first. Without the target's compiler, programs are compiled
     for as many CPU devices, and a remark says so.
     """
-    asked = read_budget(memory)
+    asked = read_budget(memory, "memory")
     figures = read_table(costs)
     found = targets.get(target) if isinstance(target, str) else target
     compiled = compiled_for(found, figures)
@@ -276,7 +276,7 @@ def planned(
     progress: Callable[[str], None] = to_terminal,
 ) -> Plan:
     """The plan for a step that is a module already. As `plan`."""
-    asked = read_budget(memory)
+    asked = read_budget(memory, "memory")
     budget = memory_budget_of(asked, compiled.target.devices) if asked == AUTO else asked
     name, cluster = compiled.cluster.name, compiled.cluster
     if compiled.remark:

@@ -17,6 +17,7 @@ MEMORY_BUDGET = "memory-budget"  # the option of passes: of bytes that they may 
 ASKS_AUTO = re.compile(rf"\b{MEMORY_BUDGET}=auto\b")
 RESERVE = 10  # one part of so many is left to the runtime, other programs and fragmentation
 
+_BARE = re.compile(r"\s*\d+(\.\d+)?\s*", re.A)  # a number without a unit
 _GIB = 1 << 30
 # By kinds of devices, of data sheets: for devices that are not here to tell.
 _KNOWN = {
@@ -28,16 +29,22 @@ _KNOWN = {
 }
 
 
-def read_budget(budget: MemoryBudget) -> int | Literal["auto"] | None:
-    """The budget in bytes, or `auto`. Raises ValueError in words of the argument `memory_budget`."""
+def read_budget(budget: MemoryBudget, argument: str = "memory_budget") -> int | Literal["auto"] | None:
+    """The budget in bytes, or `auto`. Raises ValueError in words of the `argument`.
+
+    Text has a unit: who writes "60" for the memory of a device hardly means bytes.
+    """
     if budget is None or budget == AUTO:
         return budget
     if isinstance(budget, Integral) and not isinstance(budget, bool) and int(budget) >= 0:  # numpy's, too
         return int(budget)
+    if isinstance(budget, str) and _BARE.fullmatch(budget):
+        number = budget.strip()
+        raise ValueError(f"{argument}={budget!r}: text takes a unit, as in {number}GiB, or {number}B for bytes")
     if isinstance(budget, str):
         with contextlib.suppress(ValueError):
             return byte_count(budget)
-    raise ValueError(f"memory_budget={budget!r}: expected {EXPECTED}, or auto")
+    raise ValueError(f"{argument}={budget!r}: expected {EXPECTED}, or auto")
 
 
 def memory_budget_of(budget: int | Literal["auto"], devices: Iterable[Any]) -> int:

@@ -255,7 +255,9 @@ class Options:
     ] = None
     memory: Annotated[
         str | None,
-        _PLAN.value("--memory", metavar="BYTES", help="what the step may take per device, as in 80GiB, or auto"),
+        _PLAN.value(
+            "--memory", metavar="BYTES", help="what the step may take per device, with a unit as in 80GiB, or auto"
+        ),
     ] = None
     plan_cache: Annotated[
         str | None,

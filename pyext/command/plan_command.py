@@ -30,10 +30,7 @@ class Request(NamedTuple):
     def of(cls, options: Options) -> "Request":
         """Reads the options before any module is read. Raises one of ERRORS."""
         (target,) = options.target
-        try:
-            read_budget(options.memory)
-        except ValueError as error:
-            raise ValueError(str(error).replace("memory_budget=", "--memory=")) from None
+        read_budget(options.memory, "--memory")
         return cls(
             compiled_for(targets.get(target), read_table(options.estimate or None)), options.memory, options.plan_cache
         )

@@ -1,5 +1,6 @@
 """Memory budgets of programs: plans that shrink until they fit, and what is accepted as a budget."""
 
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from paropt.audit import audit
 from paropt.clusters.device_memory import memory_budget_of, read_budget
 from paropt.hook.memory_plans import TRIES, Plan, fitting
 from paropt.modules.summary import Remarks
+from paropt.passes.support.pipeline import Pipeline
 from paropt.passes.support.remarks import Remark, Source
 
 BASE = 100  # bytes that the programs of these tests take beside what their plan holds
@@ -114,9 +116,9 @@ def test_what_the_compiler_refuses_is_tried_with_what_is_free() -> None:
     assert (chosen.held, compiler.rooms) == (30, [0, 30])
 
 
-@pytest.mark.parametrize("budget", [None, 0, 5, np.int64(5), "auto", "5", "60GiB", "512MB", "4kB"])
+@pytest.mark.parametrize("budget", [None, 0, 5, np.int64(5), "auto", "5B", "60GiB", "512MB", "4kB"])
 def test_budgets(budget: Any) -> None:
-    expected = {"5": 5, "60GiB": 60 << 30, "512MB": 512_000_000, "4kB": 4000}
+    expected = {"5B": 5, "60GiB": 60 << 30, "512MB": 512_000_000, "4kB": 4000}
     assert read_budget(budget) == expected.get(budget, budget)
 
 
@@ -124,6 +126,20 @@ def test_budgets(budget: Any) -> None:
 def test_no_budgets(budget: Any) -> None:
     with pytest.raises(ValueError, match=r"^memory_budget=.*: expected a number of bytes, such as 60GiB, or auto$"):
         paropt.jit(lambda x: x, memory_budget=budget)
+
+
+@pytest.mark.parametrize("number", ["60", " 60 ", "0", "85899345920", "1.5"])
+def test_text_without_a_unit_is_no_budget(number: str) -> None:
+    bare = number.strip()
+    said = f"memory_budget={number!r}: text takes a unit, as in {bare}GiB, or {bare}B for bytes"
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+        paropt.jit(lambda x: x, memory_budget=number)
+
+
+def test_an_option_of_passes_is_a_number_of_bytes() -> None:
+    passes = "grad-sync{policy=auto memory-budget=60}"
+    assert paropt.jit(lambda x: x, passes=passes).passes == str(Pipeline.parse(passes))
+    assert "memory-budget=60}" in str(Pipeline.parse(passes))
 
 
 def test_passes_without_policies_take_no_budget() -> None:

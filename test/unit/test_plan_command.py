@@ -57,6 +57,10 @@ def test_a_page(module: Path, tmp_path: Path) -> None:
         (["--plan", "--target=cpu:2", "--passes=cse"], "--plan chooses for a step as it is: leave --passes out"),
         (["--memory=3GiB"], "--memory says what a plan may take: give --plan, too"),
         (["--plan-cache=folder"], "--plan-cache is for plans: give --plan, too"),
+        (
+            ["--plan", "--target=cpu:2", "--memory=80"],
+            "--memory='80': text takes a unit, as in 80GiB, or 80B for bytes",
+        ),
         (["--plan", "--target=cpu:2", "--memory=8apples"], "--memory='8apples': expected a number of bytes, such as"),
         (["--plan=json", "--target=cpu:2"], "argument --plan: invalid choice: 'json'"),
         (["--plan", "--target=cup:2"], "no target `cup:2`: expected `host`, `cpu:8`,"),
