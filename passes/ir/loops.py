@@ -12,6 +12,7 @@ from paropt.passes.ir.constraints import CONSTRAINT, unconstrained
 from paropt.passes.support.traversal import defining_op, op_of, terminator_of
 
 WHILE = "stablehlo.while"
+_WRITE_ROW = "stablehlo.dynamic_update_slice"
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,14 @@ def start_of(value: ir.Value) -> ir.Value | None:
         return None
     position = ir.BlockArgument(value).arg_number if is_argument else ir.OpResult(value).result_number
     return op.operands[position] if _hands_on(Loop(op), position) else None
+
+
+def row_written_in(value: ir.Value) -> ir.Value | None:
+    """The array that a loop carries in which `value` writes a row, as a scan stacks its results; None of others."""
+    op = defining_op(value)
+    if op is None or op.name != _WRITE_ROW or not isinstance(op.operands[0].owner, ir.Block):
+        return None
+    return op.operands[0]
 
 
 def _hands_on(loop: Loop, position: int) -> bool:

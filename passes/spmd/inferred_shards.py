@@ -9,13 +9,11 @@ from typing import Literal
 from jaxlib.mlir import ir
 
 from paropt.passes.dataflow.engine import backward
-from paropt.passes.ir.loops import WHILE, Loop
+from paropt.passes.ir.loops import WHILE, Loop, row_written_in
 from paropt.passes.ir.op_table import is_tracked
 from paropt.passes.sharding.axes import Axis, names_of
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.support.traversal import defining_op, op_of
-
-_PUT_ROW = "stablehlo.dynamic_update_slice"
 
 Inferred = Literal["kept", "stacked", "whole"]
 
@@ -49,7 +47,7 @@ def is_stacked(result: ir.Value) -> bool:
     The compiler reduces each row into its shard there. Held whole, these rows are there as well as their sum. Where
     layers are written out, it has the whole gradients of several at once anyway.
     """
-    return any(_is_row_put_in(value) for value in backward([result], _terms))
+    return any(row_written_in(value) is not None for value in backward([result], _terms))
 
 
 def _terms(value: ir.Value) -> Sequence[ir.Value]:
@@ -57,9 +55,3 @@ def _terms(value: ir.Value) -> Sequence[ir.Value]:
     if op is not None and op.name == WHILE:
         return [Loop(op).next_values.operands[ir.OpResult(value).result_number]]
     return op.operands if op is not None and is_tracked(op) else ()
-
-
-def _is_row_put_in(value: ir.Value) -> bool:
-    """Whether `value` is an array that a loop carries, with a row of it written."""
-    op = defining_op(value)
-    return op is not None and op.name == _PUT_ROW and isinstance(op.operands[0].owner, ir.Block)

@@ -16,7 +16,7 @@ from paropt.passes.ir.branches import BRANCHES
 from paropt.passes.ir.constants import is_zero
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.control_flow import carried, predecessors, successors
-from paropt.passes.ir.loops import WHILE, Loop, loop_around, start_of
+from paropt.passes.ir.loops import WHILE, Loop, loop_around, row_written_in, start_of
 from paropt.passes.ir.op_table import adds, assembles, is_elementwise, is_tracked, keeps_elements
 from paropt.passes.ir.types import tensor_of
 from paropt.passes.sharding.annotations import shard_bytes
@@ -27,7 +27,6 @@ from paropt.passes.spmd.producers import PRODUCTS
 from paropt.passes.support.traversal import captured, defining_op, is_within, only_user_of, op_of, ops_of, parent_of
 
 _CONVERT, _RETURN, _TRANSPOSE = "stablehlo.convert", "stablehlo.return", "stablehlo.transpose"
-_PUT_ROW = "stablehlo.dynamic_update_slice"
 
 
 class _Carried(NamedTuple):
@@ -41,6 +40,12 @@ class _Carried(NamedTuple):
     @property
     def changes(self) -> bool:
         return bool(self.next != self.argument)
+
+    @property
+    def stacks(self) -> bool:
+        """Whether each trip writes a row of it."""
+        array = row_written_in(self.next)
+        return array is not None and bool(array == self.argument)
 
 
 def _carried(loop: Loop) -> list[_Carried]:
@@ -276,7 +281,7 @@ def whole_sums(module: ir.Operation, split: dict[ir.Value, frozenset[Axis]]) -> 
     for loop in _outermost_loops(module):
         for each in _carried(loop):
             is_sum = each.changes and not split.get(each.next) and tensor_of(each.next) is not None  # and no token
-            if is_sum and not (_is_row_put_in(each) and _is_for_loops(each.result)):
+            if is_sum and not (each.stacks and _is_for_loops(each.result)):
                 found.append(each.result)
     return found
 
@@ -312,15 +317,10 @@ def _axes_of_activations(changed: list[_Carried], propagated: Propagated) -> fro
             activations.append(each.result)
         else:
             others.append(each)
-    if not all(map(_is_row_put_in, others)):
+    if not all(other.stacks for other in others):
         return frozenset()
     lies = [propagated.sharding_of(activation) for activation in activations]
     return names_of(axis for sharding in lies if sharding is not None for axis in sharding.axes)
-
-
-def _is_row_put_in(carried: _Carried) -> bool:
-    op = defining_op(carried.next)
-    return op is not None and op.name == _PUT_ROW and bool(op.operands[0] == carried.argument)
 
 
 def _is_for_loops(result: ir.Value) -> bool:
