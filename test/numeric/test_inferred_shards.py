@@ -30,6 +30,11 @@ def scanned(parameters: Tree, x: jax.Array) -> jax.Array:
     return jax.lax.scan(lambda x, w: (x + jax.nn.relu(x @ w[0]) @ w[1], None), x, parameters)[0]
 
 
+def in_bf16(parameters: Tree, x: jax.Array) -> jax.Array:
+    halves = jax.tree.map(lambda w: w.astype(jnp.bfloat16), parameters)
+    return written_out(halves, x.astype(jnp.bfloat16)).astype(jnp.float32)
+
+
 def written_out(parameters: Tree, x: jax.Array) -> jax.Array:
     for up, down in zip(*parameters, strict=True):
         x = x + jax.nn.relu(x @ up) @ down
@@ -50,7 +55,7 @@ def zero1(
     mesh = Mesh(np.array(devices).reshape(shape), names)
     shapes = [(layers, width, 4 * width), (layers, 4 * width, width)]
     spec = P(None, "data")
-    if model is written_out:
+    if model is not scanned:
         shapes, spec = [shape[1:] for shape in shapes], P("data")
 
     def placed(shape: tuple[int, ...], spec: P) -> jax.ShapeDtypeStruct:
@@ -114,6 +119,8 @@ def test_the_same_bits(model: Callable[[Tree, jax.Array], jax.Array], passes: st
         (written_out, TPU, 1024, 6, False),
         (written_out, TPU, 1024, 6, True),
         (written_out, GPU, 512, 3, False),
+        (in_bf16, CPU, 128, 3, False),
+        (in_bf16, GPU, 128, 3, False),
     ],
 )
 def test_sends_and_holds_no_more(
