@@ -48,8 +48,8 @@ WORSE = {
     (
         "collectives",
         "_p11",
-    ): "Each gradient is reduce-scattered once behind the loop, by itself: the bytes are a quarter "
-    "or less of what XLA alone sends, which combines its all-reduces in each micro-batch.",
+    ): "Each gradient is reduce-scattered once behind the loop, by itself, and sends less than "
+    "half of what XLA alone does, which combines its all-reduces in each micro-batch.",
 }
 UNKNOWN = "No reason is known."
 

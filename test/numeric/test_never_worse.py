@@ -26,7 +26,11 @@ from paropt.hlo.traffic import traffic
 SIZES = Sizes(width=128)
 CPU, TPU, GPU = "cpu:8", "tpu:v5e:2x4", "gpu:h100:1x1x8"
 PROGRAMS = {name: LAYERS[name] for name in LAYERS if not name.startswith("explicit")}
-PROGRAMS |= {name: MATRIX[name] for name in ("plain_mlp_p6", "plain_mlp_p7", "plain_transformer_p6")}
+PROGRAMS |= {
+    name: MATRIX[name]
+    for kind, numbers in (("mlp", (4, 6, 7, 11)), ("transformer", (6, 11)))
+    for name in (f"plain_{kind}_p{number}" for number in numbers)
+}
 PROGRAMS["llama_p18"] = partial(plain.hybrid_sharded_layers, large.llama)
 
 # XLA:TPU holds as much, or nothing, beside arrays, which changes with any constraint: by width, too.
@@ -47,12 +51,15 @@ _HALF = (
 _LAYERS = (
     "reduce_scatters of 9 parameters of a layer, each by itself, send 14 % less than one over each axis in its place"
 )
+_ONCE = "reduce_scatters, each by itself after the loop, in place of combined all_reduces in each of 4 trips: a quarter"
 RUNS_MORE = {
     ("llama_p18", TPU): (58 if jax.__version_info__ >= (0, 12) else 34, _LAYERS),
     ("plain_mlp_p7", CPU): (2, _APART),
     ("plain_mlp_p7", GPU): (2, _APART),
     ("plain_mlp_p7", TPU): (1, _HALF),
     ("plain_transformer_p6", TPU): (10, _HALF),
+    ("plain_transformer_p11", CPU): (18, _ONCE),
+    ("plain_transformer_p11", TPU): (2, _HALF),
 }
 
 
