@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from frontend.doc_snippets import ROOT
@@ -37,6 +38,14 @@ GIVEN += [
     for line in path.read_text().splitlines()
     if line.startswith("// REMARK")
 ]
+# What tests expect: the check lines of text tests, and the tests of Python but this one.
+EXPECTED = [
+    line
+    for path in (ROOT / "test").rglob("*.mlir")
+    for line in path.read_text().splitlines()
+    if re.match(r"// [\w-]+: ", line) and not line.startswith("// RUN")
+]
+EXPECTED += [path.read_text() for path in (ROOT / "test").rglob("test_*.py") if path != Path(__file__)]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
@@ -49,6 +58,11 @@ def test_each_row_quotes_a_remark_or_says_that_there_is_none(row: list[str]) -> 
 @pytest.mark.parametrize("remark", REMARKS)
 def test_each_quoted_remark_is_one(remark: str) -> None:
     assert any(remark in given for given in GIVEN)
+
+
+@pytest.mark.parametrize("remark", REMARKS)
+def test_each_quoted_remark_is_expected_by_a_test(remark: str) -> None:
+    assert any(remark in line for line in EXPECTED)
 
 
 def test_readme_links_the_limits() -> None:
