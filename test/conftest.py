@@ -63,6 +63,15 @@ def compilers_stay() -> Iterator[None]:
     children.close()
 
 
+@pytest.fixture(scope="module")
+def unoptimized_code() -> Iterator[None]:
+    """For the tests of a module: see test/programs/machine_code.py."""
+    from programs.machine_code import unoptimized
+
+    with unoptimized():
+        yield
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "random_programs(count): makes so many by day; by night it runs more often")
 

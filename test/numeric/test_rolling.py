@@ -1,5 +1,6 @@
 """Python loops over micro-batches, as people write them: JAX unrolls them, and they become loops again."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,8 @@ from programs.patterns import STACKED, UNROLLED
 from programs.program import Program, Sizes, Tree
 
 import paropt
+
+pytestmark = pytest.mark.usefixtures("unoptimized_code")
 
 ROLL = "inline-calls,roll-accumulation"
 COUNT = 4
@@ -214,7 +217,9 @@ def _unrolled_programs() -> dict[str, Callable[[], Program]]:
         f"{name} mlp, stacked": lambda form=form: form.data_parallel(models.mlp, STACKED, SIZES)
         for name, form in forms.items()
     }
-    return {"explicit mlp": EXPLICIT["mlp_p8"], "plain mlp": PLAIN["mlp_p8"], **built, **stacked}
+    # Built once: what two tests compile of a program without passes is compiled once, too.
+    found = {"explicit mlp": EXPLICIT["mlp_p8"], "plain mlp": PLAIN["mlp_p8"], **built, **stacked}
+    return {name: functools.cache(build) for name, build in found.items()}
 
 
 UNROLLED_PROGRAMS = _unrolled_programs()

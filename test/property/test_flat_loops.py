@@ -14,6 +14,8 @@ from property.test_programs import samples
 
 import paropt
 
+pytestmark = pytest.mark.usefixtures("unoptimized_code")
+
 LOOPS = 60
 
 
