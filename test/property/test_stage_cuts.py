@@ -15,6 +15,8 @@ import paropt
 from paropt.pipeline import pipeline
 
 WIDTH, MICRO_BATCHES = 8, 2
+pytestmark = pytest.mark.usefixtures("unoptimized_code")
+
 STEPS = 20
 
 
