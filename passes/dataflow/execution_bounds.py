@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from jaxlib.mlir import ir
 
-from paropt.passes.dataflow.loop_eval import Known, evaluated, integer_type, is_computed, trips_of
+from paropt.passes.dataflow.loop_eval import Known, evaluated, integer_type, is_computed
 from paropt.passes.ir.branches import branch_around, chosen
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import Loop, start_of
@@ -26,11 +26,14 @@ _MOST_STARTS = 1 << 14  # that are tried
 _Kind = Literal["known", "start", "part"]
 
 
-def most_executions(op: ir.Operation, loop: Loop) -> int | None:
-    """How often `op`, in a branch in the body of `loop`, runs at most; None when that is not known."""
+def most_executions(op: ir.Operation, loop: Loop, trips: list[Known] | None) -> int | None:
+    """How often `op`, in a branch in the body of `loop`, runs at most; None when that is not known.
+
+    `trips` are `trips_of(loop)`.
+    """
     found: list[int] = []
     while (branch := branch_around(op, loop.body)) is not None:
-        most = most_trips(branch.operands[0], loop, partial(_takes, branch, op.block))
+        most = most_trips(branch.operands[0], loop, trips, partial(_takes, branch, op.block))
         found += [] if most is None else [most]
         op = branch
     return min(found, default=None)
@@ -40,9 +43,11 @@ def _takes(branch: ir.Operation, block: ir.Block, number: int) -> bool:
     return bool(branch.regions[chosen(branch, number)].blocks[0] == block)
 
 
-def most_trips(value: ir.Value, loop: Loop, counts: Callable[[int], bool]) -> int | None:
-    """In how many trips `counts` holds for the integer `value` at most; None when that is not known."""
-    trips = trips_of(loop)
+def most_trips(value: ir.Value, loop: Loop, trips: list[Known] | None, counts: Callable[[int], bool]) -> int | None:
+    """In how many of `trips`, as `trips_of(loop)` has them, `counts` holds for the integer `value` at most.
+
+    None when that is not known.
+    """
     if not trips:
         return None
     slice_ = Slice(loop, trips)

@@ -5,6 +5,7 @@ they are, from outside of it), and of values that the caller knows. Everything e
 """
 
 from collections.abc import Callable
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,20 +30,49 @@ _DTYPES = {**_INTEGERS, "f32": np.dtype(np.float32), "f64": np.dtype(np.float64)
 Known = dict[ir.Value, np.ndarray]
 
 
-def evaluated(value: ir.Value, known: Known, depth: int = 0, *, of_devices: bool = False) -> np.ndarray | None:
+class _Unknown:
+    """The values that nothing is known of, so that none is followed twice: all, unless some ops were too deep."""
+
+    def __init__(self) -> None:
+        self.values: set[ir.Value] = set()
+        self.is_too_deep = False
+
+    def add(self, value: ir.Value) -> None:
+        if not self.is_too_deep:
+            self.values.add(value)
+
+
+def evaluated(value: ir.Value, known: Known, *, of_devices: bool = False) -> np.ndarray | None:
     """The constant that `value` is, given the `known` ones; results on the way are added to `known`.
 
     Of several devices at once, when each of `known` lists one integer of rank 0 for each of them: then so does the
     result, or it is the same on all of them and has rank 0. Nothing else is followed.
     """
+    return _evaluated(value, known, of_devices, _Unknown(), 0)
+
+
+def _evaluated(value: ir.Value, known: Known, of_devices: bool, unknown: _Unknown, depth: int) -> np.ndarray | None:
     if value in known:
         return known[value]
+    if value in unknown.values:
+        return None
+    found = _computed(value, known, of_devices, unknown, depth)
+    if found is None:
+        unknown.add(value)
+        return None
+    known[value] = found
+    return found
+
+
+def _computed(value: ir.Value, known: Known, of_devices: bool, unknown: _Unknown, depth: int) -> np.ndarray | None:
     op, dtype = defining_op(value), integer_type(value) if of_devices else _dtype(value)
-    if dtype is None or depth > _DEEPEST:
+    if dtype is None:
+        return None
+    if depth > _DEEPEST:
+        unknown.is_too_deep = True
         return None
     if (start := start_of(value)) is not None:
-        carried = evaluated(start, known, depth + 1, of_devices=of_devices)
-        return carried if carried is None else known.setdefault(value, carried)
+        return _evaluated(start, known, of_devices, unknown, depth + 1)
     if op is None or not is_computed(op, of_devices=of_devices):
         return None
     rule = _RULES[op.name]
@@ -50,7 +80,7 @@ def evaluated(value: ir.Value, known: Known, depth: int = 0, *, of_devices: bool
         return None  # how XLA rounds is its own affair
     operands = []
     for operand in op.operands:
-        number = evaluated(operand, known, depth + 1, of_devices=of_devices)
+        number = _evaluated(operand, known, of_devices, unknown, depth + 1)
         if number is None:
             return None
         operands.append(number)
@@ -59,8 +89,7 @@ def evaluated(value: ir.Value, known: Known, depth: int = 0, *, of_devices: bool
     if result is None:
         return None
     array = np.asarray(result, dtype)
-    known[value] = array if of_devices else array.reshape(ir.RankedTensorType(value.type).shape)
-    return known[value]
+    return array if of_devices else array.reshape(ir.RankedTensorType(value.type).shape)
 
 
 def is_computed(op: ir.Operation, *, of_devices: bool = False) -> bool:
@@ -110,7 +139,8 @@ def _is_reached(op: ir.Operation, loop: Loop, known: Known) -> bool | None:
 
 def _following(loop: Loop, known: Known) -> list[np.ndarray | None]:
     """The loop-carried values of the next trip."""
-    return [evaluated(value, known) for value in loop.next_values.operands]
+    unknown = _Unknown()
+    return [_evaluated(value, known, False, unknown, 0) for value in loop.next_values.operands]
 
 
 def integer_type(value: ir.Value) -> np.dtype | None:
@@ -121,7 +151,7 @@ def integer_type(value: ir.Value) -> np.dtype | None:
 
 def _dtype(value: ir.Value) -> np.dtype | None:
     tensor = tensor_of(value)
-    if tensor is None or int(np.prod(tensor.shape)) > _MOST_ELEMENTS:
+    if tensor is None or prod(tensor.shape) > _MOST_ELEMENTS:
         return None
     return _DTYPES.get(str(tensor.element_type))
 

@@ -175,7 +175,7 @@ def _unconverted(value: ir.Value) -> ir.Value:
     return value
 
 
-def _table(predicate: ir.Value, loop: Loop, trips: Sequence[Known]) -> _Table | None:
+def _table(predicate: ir.Value, loop: Loop, trips: list[Known]) -> _Table | None:
     """When `predicate` holds; None if that is in all trips or in none, or not known, or it is a number but 0 and 1."""
     numbers = [evaluated(predicate, known) for known in trips]
     if all(number is not None for number in numbers):
@@ -183,7 +183,7 @@ def _table(predicate: ir.Value, loop: Loop, trips: Sequence[Known]) -> _Table | 
     root = _root(predicate)
     if root is None:
         return None
-    often = [most_trips(root, loop, partial(operator.eq, of)) for of in (0, 1)]
+    often = [most_trips(root, loop, trips, partial(operator.eq, of)) for of in (0, 1)]
     if not any(most is not None and most < len(trips) for most in often):
         return None
     return _by_truth(predicate, root)

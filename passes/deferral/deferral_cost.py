@@ -123,7 +123,7 @@ def cost_of(part: Deferral, loop: Loop, shared: Mapping[ir.Value, int], varying:
     for within in reads:
         end = terminator_of(within.block)
         runs = executions(end, loop, known)
-        most = most_executions(end, loop) if runs is None else runs
+        most = most_executions(end, loop, known) if runs is None else runs
         often = next(count for count in (most, trips, 2) if count is not None)
         size = -(
             -bytes_of(ir.RankedTensorType(within.value.type)) // parts_unreduced(within.value, part.values.reduction)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 
 from paropt.passes.dataflow.execution_bounds import most_trips
+from paropt.passes.dataflow.loop_eval import trips_of
 from paropt.passes.deferral.counter_selects import MULTIPLY, selections
 from paropt.passes.ir.loops import WHILE, Loop, trip_count
 from paropt.passes.sharding.collectives import REDUCTIONS
@@ -50,10 +51,13 @@ class _Mask(NamedTuple):
 
 def _masks(loop: Loop) -> list[_Mask]:
     found: list[_Mask] = []
+    trips = trips_of(loop)
     for selection in selections(loop, finite=True):
+        counts = (partial(_is_truth, kept_if) for kept_if in (False, True))
+        mosts = [most_trips(selection.predicate, loop, trips, count) for count in counts]
         for each in (each for each in selection.selected if each.op.name == MULTIPLY):
             kept_if = each.sides[0] is None  # then it is 0 where the predicate does not hold
-            most = most_trips(selection.predicate, loop, partial(_is_truth, kept_if))
+            most = mosts[kept_if]
             found += [] if most is None else [_Mask(each.op, most)]
     return found
 

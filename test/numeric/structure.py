@@ -152,7 +152,7 @@ def _share_of_runs(branch: ir.Block) -> tuple[int, int] | None:
     trips = trips_of(loop)
     end = terminator_of(branch)
     runs = executions(end, loop, trips)
-    runs = most_executions(end, loop) if runs is None else runs
+    runs = most_executions(end, loop, trips) if runs is None else runs
     return (runs, len(trips)) if trips and runs is not None else None
 
 

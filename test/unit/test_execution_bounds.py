@@ -95,14 +95,14 @@ def test_as_often_as_from_the_start_that_holds_most_often(following: str, predic
             counts += holds(now)
             now = step(now).astype(np.int32)
     _program, found, inner = loop(next_text, holds_text)
-    assert most_executions(inner, found) == counts.max()
+    assert most_executions(inner, found, trips_of(found)) == counts.max()
     value = inner.block.owner.operation.operands[0]
-    assert most_trips(value, found, lambda number: number == 0) == TRIPS - counts.min()
+    assert most_trips(value, found, trips_of(found), lambda number: number == 0) == TRIPS - counts.min()
 
 
 def test_what_is_known_in_each_trip_may_be_added() -> None:
     _program, found, inner = loop(NEXT["stays"][0], HOLDS["by the trip, too"][0])
-    assert most_executions(inner, found) == 2
+    assert most_executions(inner, found, trips_of(found)) == 2
 
 
 UNKNOWN = {
@@ -120,7 +120,7 @@ UNKNOWN = {
 def test_not_known(name: str) -> None:
     made, value = UNKNOWN[name]
     _program, found, inner = loop(NEXT["counts"][0], f"{made}%p = stablehlo.compare EQ, {value}, %zero : BOTH")
-    assert most_executions(inner, found) is None
+    assert most_executions(inner, found, trips_of(found)) is None
 
 
 DECLINED = {
@@ -155,4 +155,4 @@ def test_declined(why: str) -> None:
 def test_too_many_starts_are_not_tried() -> None:
     far = "%far = stablehlo.constant dense<100000> : tensor<i32>\n%j = stablehlo.add %i, %far : tensor<i32>\n"
     _program, found, inner = loop(NEXT["counts"][0], far + "%p = stablehlo.compare EQ, %j, %zero : BOTH")
-    assert most_executions(inner, found) is None
+    assert most_executions(inner, found, trips_of(found)) is None

@@ -5,6 +5,7 @@ import pytest
 from jaxlib.mlir import ir
 from numeric.oracle import results
 
+from paropt.passes.dataflow import loop_eval
 from paropt.passes.dataflow.loop_eval import MOST_TRIPS, Known, branch_taken, evaluated, executions, trips_of
 from paropt.passes.ir.loops import Loop
 from paropt.passes.support.context import make_context
@@ -210,3 +211,35 @@ def test_what_loops_carry_as_it_is(inner: str, outer: str, result: int | None, w
     if result is not None:
         ((want, *_),) = results(text)
         assert want == result
+
+
+def test_what_is_not_known_is_followed_once_in_a_trip(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the parameters of a step are, that an update leaves or changes by something that nobody knows."""
+    depth, width = 20, 30
+    names = [f"%x{i}" for i in range(width)]
+    lines = [f"%y{i + 1} = stablehlo.maximum %y{i}, %y{i} : {I32}" for i in range(depth)]
+    lines += [f"%z{i} = stablehlo.maximum %y{depth}, %y{depth} : {I32}" for i in range(width)]
+    new_line = "\n  "
+    text = f"""func.func public @main(%y: {I32}, %zero: {I32}) -> {I32} {{
+  %c0 = stablehlo.constant dense<0> : {I32}
+  %l:{width + 2} = stablehlo.while(%i = %c0, %y0 = %y, {", ".join(f"{name} = %zero" for name in names)}) : {", ".join([I32] * (width + 2))}
+  cond {{
+    %c2 = stablehlo.constant dense<2> : {I32}
+    %p = stablehlo.compare LT, %i, %c2, SIGNED : ({I32}, {I32}) -> tensor<i1>
+    stablehlo.return %p : tensor<i1>
+  }} do {{
+    %c1 = stablehlo.constant dense<1> : {I32}
+    %n = stablehlo.add %i, %c1 : {I32}
+    {new_line.join(lines)}
+    stablehlo.return %n, %y1, {", ".join(f"%z{i}" for i in range(width))} : {", ".join([I32] * (width + 2))}
+  }}
+  return %l#1 : {I32}
+}}"""
+    module = ir.Module.parse(text, make_context())
+    (loop,) = ops_of(module.operation, "stablehlo.while")
+    followed: list[ir.Value] = []
+    follow = loop_eval._computed
+    monkeypatch.setattr(loop_eval, "_computed", lambda value, *rest: followed.append(value) or follow(value, *rest))
+    trips = trips_of(Loop(loop))
+    assert trips is not None and [int(known[Loop(loop).body.arguments[0]]) for known in trips] == [0, 1]
+    assert len(followed) < 4 * (depth + width)
