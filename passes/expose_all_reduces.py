@@ -227,7 +227,7 @@ def expose_all_reduces(
       larger than the other one (which XLA may all-gather instead)
     - before a reduce_scatter, a scatter adds rows of no fewer bytes (XLA all-gathers smaller rows: then each device
       adds to its part of the sum, and only the residual is reduced)
-    - outside of loops, scatters to tables that are sharded over these axes add rows of no fewer bytes than one table
+    - outside of loops, a scatter to a table that is sharded over these axes adds rows of no fewer bytes
     - no batched scatter has devices exchange parts of an operand for it (XLA:TPU makes a select of it, and all-gathers)
     - a manual computation returns at most twice the bytes that it reduces (which then is half as often, at least)
 

@@ -3,7 +3,6 @@
 Tests: test/passes/expose-all-reduces-sharded.mlir, test/numeric/test_held_splits.py.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 from math import prod
 from typing import NamedTuple
@@ -149,23 +148,18 @@ def _sent(producer: Producer, propagated: Propagated) -> float:
 def rows_outside_loops(found: Iterable[Producer], propagated: Propagated) -> dict[ir.Value, frozenset[Axis]]:
     """The axes that shard a scatter's sum outside of loops, where rows are cheaper: XLA alone sends these, as in loops.
 
-    Of micro-batches that Python unrolls the sum would be reduced once, and the rows of each are sent.
+    Of micro-batches that Python unrolls the sum could be reduced once, which may send less, and holds whole tables.
     """
-    outside = [each for each in found if each.op.name == SCATTER and loop_around(each.op.block) is None]
-    times = Counter((str(each.value.type), each.axes) for each in outside)
     axes: dict[ir.Value, frozenset[Axis]] = {}
-    for each in outside:
-        table = propagated.sharding_of(each.value)
-        if table is not None and are_rows_cheaper(each, propagated, times[str(each.value.type), each.axes]):
+    for each in found:
+        table = propagated.sharding_of(each.value) if loop_around(each.op.block) is None else None
+        if table is not None and are_rows_cheaper(each, propagated):
             axes[each.value] = frozenset(table.axes) & frozenset(each.axes)
     return axes
 
 
-def are_rows_cheaper(producer: Producer, propagated: Propagated, times: int = 1) -> bool:
-    """Whether a device gets fewer bytes of a scatter's rows than of its sum, as XLA alone sends them to split sums.
-
-    Rows are sent for each of as many such scatters as `times`, and their sum once.
-    """
+def are_rows_cheaper(producer: Producer, propagated: Propagated) -> bool:
+    """Whether a device gets fewer bytes of a scatter's rows than of its sum, as XLA alone sends them to split sums."""
     op = producer.op
     if op.name != SCATTER:
         return False
@@ -175,7 +169,7 @@ def are_rows_cheaper(producer: Producer, propagated: Propagated, times: int = 1)
     )
     values = (op.results[0], *op.operands[1:])
     whole, indices, added = (shard_bytes(value, lies) for value, lies in zip(values, left, strict=True))
-    return times * (indices + added // _parts_of_rows(producer, table)) < whole
+    return indices + added // _parts_of_rows(producer, table) < whole
 
 
 def _parts_of_rows(producer: Producer, table: Sharding | None) -> int:
