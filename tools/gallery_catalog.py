@@ -31,7 +31,8 @@ it, and the program does not say that none is on its way when the loop ends."""
 
 IN_STATE = """\
 The optimizer's state holds a sum, which the program does not say to be 0 where the loop begins: the loop carries it
-beside the sum of each device, one gradient more."""
+beside the sum of each device, one gradient more. (Why XLA:TPU then takes memory beside arrays, and how much, is not
+known.)"""
 
 NOT_IN_PLACE = """\
 XLA:CPU all-reduces nothing in place: the branch that updates the parameters holds the sum of each device and the whole
