@@ -230,9 +230,9 @@ def _python(folder: Path, *lines: str) -> str:
 @pytest.mark.parametrize(
     "passes, ours, said",
     [
-        ("grad-sync", {"wire": 5e3}, "5 kB sent for 4 kB"),
+        ("grad-sync", {"wire": 5e3}, "5 kB sent for 4"),
         ("grad-sync{finite=true}", {"runs": 5}, "5 collectives for 4"),
-        ("grad-sync", {"temporary": 2050}, "2 kB of temporary memory for 2 kB"),
+        ("grad-sync", {"temporary": 2050}, "2 kB of temporary memory for 2"),
         ("grad-sync", {"temporary": 2040}, ""),
         ("grad-sync{policy=once}", {"temporary": 2e6}, ""),  # asked for
     ],
