@@ -18,6 +18,7 @@ from programs.program import Sizes
 from unit.clusters import available
 
 import paropt
+from paropt.audit import AuditReport
 from paropt.clusters.targets import get
 from paropt.hlo.census import census
 from paropt.hlo.traffic import traffic
@@ -61,6 +62,18 @@ RUNS_MORE = {
     ("plain_transformer_p11", CPU): (18, _ONCE),
     ("plain_transformer_p11", TPU): (2, _HALF),
 }
+
+
+@pytest.mark.parametrize(("name", "target"), [key for key in RUNS_MORE if key[1] != CPU])
+def test_more_collectives_take_less_time(name: str, target: str) -> None:
+    """By the estimate of docs/costs.md, in which each collective takes time to start."""
+    available(target)
+    program = PROGRAMS[name](SIZES, devices=get(target).devices)
+    lowered = jax.jit(program.step).lower(*program.args)
+    report = paropt.audit(lowered, passes="grad-sync", targets=[target], estimate=True)
+    assert isinstance(report, AuditReport)
+    ((alone, ours),) = ((each.before.estimate, each.after.estimate) for each in report.comparisons)
+    assert alone is not None and ours is not None and ours.seconds < alone.seconds
 
 
 WHERE_LARGE = {("plain_transformer_p6", TPU): 512, ("plain_mlp_p7", GPU): 2048}  # width
