@@ -17,7 +17,13 @@ from paropt.passes.deferral.sharded_sum_costs import (
     sums_of,
     with_rows_gathered,
 )
-from paropt.passes.deferral.sharded_sum_scatters import Scatters, held_where_sunk, scattering_of, written
+from paropt.passes.deferral.sharded_sum_scatters import (
+    Scatters,
+    held_where_sunk,
+    require_fewer_bytes,
+    scattering_of,
+    written,
+)
 from paropt.passes.deferral.sums_by_device import sums_by_device
 from paropt.passes.ir.types import real_of
 from paropt.passes.rewrite.wire import set_wire_type
@@ -217,6 +223,8 @@ def expose_all_reduces(
     - for complex numbers, `axes` allows all of them (a contraction becomes four real ones, each reduced over the
       others)
     - a sum that is scattered in every iteration as before is not left to the compiler (option `scatters`)
+    - another axis takes fewer bytes out of loops than they reduce over it, where XLA:TPU would combine what is left
+      (option `scatters`)
     - nor is a small one beside it, of one type and over the same axes: XLA reduces both in one collective
 
     *What it costs*
@@ -306,6 +314,7 @@ def expose_all_reduces(
     for producer, scattering in zip(found, scattered, strict=True):
         try:
             moved = _movable(producer, kept[producer.value], policy, allowed)
+            require_fewer_bytes(scatters, producer, scattering)
             exposed.append((producer, moved, written(scatters, producer, scattering, moved, held)))
         except Declined as reason:
             remarks.append(missed(NAME, producer.op, reason))

@@ -9,7 +9,7 @@ from typing import Literal
 
 from jaxlib.mlir import ir
 
-from paropt.passes.deferral.sharded_sum_costs import are_rows_cheaper, is_large, is_sunk
+from paropt.passes.deferral.sharded_sum_costs import are_rows_cheaper, is_large, is_only_stacked, is_sunk
 from paropt.passes.sharding.annotations import shard_bytes
 from paropt.passes.sharding.axes import Axes, names_of
 from paropt.passes.sharding.propagation import Propagated
@@ -19,6 +19,7 @@ from paropt.passes.spmd.global_form import Scattering
 from paropt.passes.spmd.producers import Producer
 from paropt.passes.spmd.sharded_sums import Cut, cut_of, is_activation, turned
 from paropt.passes.spmd.xla_quirks.swaps import as_operands_lie
+from paropt.passes.support.remarks import require
 
 Scatters = Literal["written", "large", "outermost", "left"]
 
@@ -72,6 +73,15 @@ def held_where_sunk(producers: Iterable[Producer], scatterings: Iterable[Scatter
         if scattering is not None and is_sunk(producer)
     }
     return sum(sums.values())
+
+
+def require_fewer_bytes(scatters: Scatters, producer: Producer, scattering: Scattering | None) -> None:
+    """Declines to take some axes of a sum out of loops that only stack it, where the compiler combines what is left."""
+    combines = scatters == "outermost" and scattering is not None and scattering.computed is None
+    few = (
+        "a loop over layers reduces it in as many bytes as could be after it, and XLA:TPU combines its reduce_scatters"
+    )
+    require(not combines or not is_only_stacked(producer.value), few)
 
 
 def written(
