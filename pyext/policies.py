@@ -152,14 +152,16 @@ def policies(
     `memory_budget`, per device and for all that the program holds, in bytes or as text such as "60GiB" ("auto": nine
     tenths of what a device has), there is one for what the budget leaves, which is found by compiling.
 
-    Raises ValueError for a wrong budget, TargetError when the target is not known, PipelineError for a wrong pipeline,
-    and TypeError for another program, or a keyword that neither this nor `program` takes, all before anything is
-    compiled; TargetError when the target does not tell how much memory a program takes.
+    Raises ValueError for a wrong budget or a negative number of plans, TargetError when the target is not known,
+    PipelineError for a wrong pipeline, and TypeError for another program, or a keyword that neither this nor `program`
+    takes, all before anything is compiled; TargetError when the target does not tell how much memory a program takes.
     """
     from paropt.clusters import targets
     from paropt.clusters.compile_apart import standing_compilers
 
     asked = read_budget(memory_budget)
+    if plans < 0:
+        raise ValueError(f"plans={plans}: expected a number of at least 0")
     found = targets.get(target)
     found.require_compiler()
     Pipeline.parse(with_options(passes, _DEFAULT))

@@ -10,7 +10,7 @@ from paropt.clusters.gpus import GPUS
 from paropt.clusters.targets import TargetError
 from paropt.passes.support.byte_sizes import EXPECTED, byte_count
 
-MemoryBudget: TypeAlias = int | str | None
+MemoryBudget: TypeAlias = int | float | str | None
 
 AUTO: Literal["auto"] = "auto"
 MEMORY_BUDGET = "memory-budget"  # the option of passes: of bytes that they may hold more
@@ -36,7 +36,8 @@ def read_budget(budget: MemoryBudget, argument: str = "memory_budget") -> int | 
     """
     if budget is None or budget == AUTO:
         return budget
-    if isinstance(budget, Integral) and not isinstance(budget, bool) and int(budget) >= 0:  # numpy's, too
+    is_whole = isinstance(budget, Integral) or (isinstance(budget, float) and budget.is_integer())  # as 60e9
+    if is_whole and not isinstance(budget, bool) and int(budget) >= 0:
         return int(budget)
     if isinstance(budget, str) and _BARE.fullmatch(budget):
         number = budget.strip()

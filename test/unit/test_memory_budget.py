@@ -116,13 +116,13 @@ def test_what_the_compiler_refuses_is_tried_with_what_is_free() -> None:
     assert (chosen.held, compiler.rooms) == (30, [0, 30])
 
 
-@pytest.mark.parametrize("budget", [None, 0, 5, np.int64(5), "auto", "5B", "60GiB", "512MB", "4kB"])
+@pytest.mark.parametrize("budget", [None, 0, 5, np.int64(5), 60e9, "auto", "5B", "60GiB", "512MB", "4kB"])
 def test_budgets(budget: Any) -> None:
     expected = {"5B": 5, "60GiB": 60 << 30, "512MB": 512_000_000, "4kB": 4000}
     assert read_budget(budget) == expected.get(budget, budget)
 
 
-@pytest.mark.parametrize("budget", [-1, True, 1.5, "much", "5 parsecs"])
+@pytest.mark.parametrize("budget", [-1, True, 1.5, -1e9, float("nan"), float("inf"), "much", "5 parsecs"])
 def test_no_budgets(budget: Any) -> None:
     with pytest.raises(ValueError, match=r"^memory_budget=.*: expected a number of bytes, such as 60GiB, or auto$"):
         paropt.jit(lambda x: x, memory_budget=budget)

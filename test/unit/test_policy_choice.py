@@ -79,6 +79,8 @@ def test_a_wrong_budget_is_told_before_anything_else(budget: object, shown: str)
     with pytest.raises(ValueError) as raised:
         paropt.policies(never, 1.0, memory_budget=budget)  # type: ignore[arg-type]  # the mistake
     assert str(raised.value) == f"memory_budget={shown}: expected a number of bytes, such as 60GiB, or auto"
+    with pytest.raises(ValueError, match=r"^plans=-1: expected a number of at least 0$"):
+        paropt.policies(never, 1.0, plans=-1)
     with pytest.raises(paropt.targets.TargetError, match="no target `cpu"):
         paropt.policies(never, 1.0, target="cpu")
     with pytest.raises(PipelineError, match="has no option `policy`"):
