@@ -288,7 +288,7 @@ def expose_all_reduces(
     ):
         propagated = alone
         found, declined = producers(module, alone)
-    if inferred == "stacked" and policy not in HOLDS_SUMS and propagated is not inferred_alone():
+    elif inferred == "stacked" and policy not in HOLDS_SUMS:
         remarks += _held_whole(whole, propagated, inferred_alone)
     if split or shards:
         split = sharded_sums(module, propagated, shards)
