@@ -13,6 +13,7 @@ from paropt.hlo.census import census
 from paropt.hlo.traffic import Traffic, traffic
 from paropt.hook.memory_plans import Plan
 from paropt.modules.summary import journeys
+from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.support.pipeline import Pipeline, Stage
 from paropt.passes.support.remarks import Remark
 
@@ -36,7 +37,12 @@ class Doubts(NamedTuple):
 
 
 def doubts_of(found: Iterable[Remark], pipeline: Pipeline, platform: str) -> Doubts:
-    """Of the remarks `found` of `pipeline`, as the user gave it."""
+    """Of the remarks `found` of `pipeline`, as the user gave it.
+
+    None where it has other passes than the default one: the program without them is not what was asked for.
+    """
+    if not set(pipeline.pass_names) <= set(Pipeline.parse(DEFAULT_PIPELINE).pass_names):
+        return Doubts()
     remarks = list(found)
     with_shards = _with_shards(pipeline)
     held = sum(each.held * each.count for each in remarks if each.pass_name == HOLDS_WHOLE) if with_shards else 0

@@ -146,6 +146,7 @@ def test_what_xla_alone_has_to_send_at_least(platform: str, remarks: Sequence[Re
         ("grad-sync{inferred=stacked}", 0),
         ("grad-sync{policy=defer}", 0),
         ("defer-sync", 0),
+        ("pipeline-layer-loop{axis=stage},grad-sync", 0),  # the program as it was has no stages
     ],
 )
 def test_what_was_asked_for_is_no_doubt(pipeline: str, held: int) -> None:
