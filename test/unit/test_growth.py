@@ -2,15 +2,10 @@
 
 import cProfile
 import pstats
-from collections.abc import Callable
-from typing import Any
 
 import pytest
-from programs.catalog import MATRIX
-from programs.program import Sizes
 
 import paropt
-from paropt.passes.sharding import propagation
 
 SUM = """({
     ^bb0(%x: tensor<f32>, %y: tensor<f32>):
@@ -113,28 +108,3 @@ def test_what_is_declined_costs_no_more_than_what_is_accepted():
     remarks = [paropt.optimize(text, passes="annotate-unreduced").remarks for text in (accepted, declined)]
     assert [sum(not remark.applied for remark in each) for each in remarks] == [0, 1]
     assert calls(declined, "annotate-unreduced") < 1.5 * calls(accepted, "annotate-unreduced")
-
-
-@pytest.mark.parametrize(
-    ("name", "times"),
-    [
-        ("plain_mlp_p0", 1),
-        ("plain_mlp_p6", 1),
-        ("plain_mlp_p11", 2),  # with what reads the sums, and without
-    ],
-)
-def test_shardy_propagates_no_more_often_than_it_has_to(name: str, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its propagation takes the largest part of a rewrite."""
-    program = MATRIX[name](Sizes())
-    made: list[str] = []
-    monkeypatch.setattr(propagation, "propagation_pipelines", _counting(propagation.propagation_pipelines, made))
-    paropt.jit(program.step).lower(*program.args)
-    assert len(made) == times
-
-
-def _counting(function: Callable[..., Any], calls: list[str]) -> Callable[..., Any]:
-    def counted(*args: Any) -> Any:
-        calls.append(function.__name__)
-        return function(*args)
-
-    return counted

@@ -52,7 +52,8 @@ def other_bytes(audit: Audit) -> Counter[str]:
 @pytest.mark.parametrize("name", MATRIX)
 def test_program_is_as_defined_and_as_declared(name: str) -> None:
     program = MATRIX[name](SMALL)
-    plain, ours = jax.jit(program.step), paropt.jit(program.step, strict=True)
+    # What the passes make, also where that takes more memory than XLA alone: test/unit/test_doubts.py.
+    plain, ours = jax.jit(program.step), paropt.jit(program.step, strict=True, compare=False)
     before, after = plain.lower(*program.args).compile(), ours.lower(*program.args).compile()
     for compiled in (before, after):
         assert difference_from_definition(program, compiled(*program.args)) <= tolerance_of(name)
