@@ -20,6 +20,7 @@ from paropt.passes.support.remarks import Remark
 MORE = 1.02  # times the temporary memory of XLA alone: that much the packing of buffers may differ
 HOLDS_WHOLE = "expose-all-reduces"  # the pass that holds whole sums, unasked, which the compiler would shard
 INFERRED, POLICY = "inferred", "policy"  # its options that ask for it, or for the opposite
+TYPES = frozenset({"accumulate-dtype", "wire-dtype"})  # options that ask for the type of a reduction
 
 # XLA:GPU takes all_reduces out of loops itself (WhileLoopAllReduceCodeMotion), in the type in which they are.
 HOISTS = frozenset({"gpu"})
@@ -46,7 +47,8 @@ def doubts_of(found: Iterable[Remark], pipeline: Pipeline, platform: str) -> Dou
     remarks = list(found)
     with_shards = _with_shards(pipeline)
     held = sum(each.held * each.count for each in remarks if each.pass_name == HOLDS_WHOLE) if with_shards else 0
-    narrower = _narrower(remarks) if platform in HOISTS else 0
+    are_types_asked = any(TYPES & dict(stage.options).keys() for stage in pipeline.stages)
+    narrower = _narrower(remarks) if platform in HOISTS and not are_types_asked else 0
     return Doubts(held, max(narrower, 0), with_shards)
 
 

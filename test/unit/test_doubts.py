@@ -1,7 +1,8 @@
 """What only compiled programs tell: whole sums that take more memory, and sums that XLA alone reduces in bf16."""
 
 from collections.abc import Sequence
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -14,8 +15,10 @@ import paropt
 from paropt.clusters.targets import get
 from paropt.hlo.census import census
 from paropt.hlo.traffic import Traffic, traffic
-from paropt.hook import rewriting
+from paropt.hook import doubts, rewriting
 from paropt.hook.doubts import doubts_of
+from paropt.hook.memory_plans import Plan
+from paropt.modules.summary import Remarks
 from paropt.passes.support.pipeline import Pipeline
 from paropt.passes.support.remarks import Remark, Saved, Source
 
@@ -66,9 +69,7 @@ def test_whole_sums_that_take_no_more_are_reduced_once() -> None:
 
 def test_little_that_is_held_is_not_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that takes much more than all sums that are held cannot be 2 % above what XLA alone takes."""
-    import paropt.hook.doubts as doubts_file
-
-    monkeypatch.setattr(doubts_file, "_temporary", lambda plan: 1 << 40)
+    monkeypatch.setattr(doubts, "_temporary", lambda plan: 1 << 40)
     _, said = compiled("plain_mlp_p11", Sizes(), **DEFAULT)
     assert "XLA alone" not in said
 
@@ -114,9 +115,6 @@ def test_in_a_loop_over_layers_xla_gpu_reduces_each_time() -> None:
 
 def moved(source: int, saved: Saved, before: int | None = None) -> Remark:
     """An array that has left a loop to place `source`; from place `before`, where it had left another one."""
-    from types import SimpleNamespace
-    from typing import cast
-
     certificate: Any = SimpleNamespace(moved_from=before, moved_to=source)
     place = cast(Source, Source("step.py", 1, 1, ""))
     return Remark("defer-sync", "sdy.all_reduce", place, True, "", certificate, saved)
@@ -135,6 +133,25 @@ def moved(source: int, saved: Saved, before: int | None = None) -> Remark:
 def test_what_xla_alone_has_to_send_at_least(platform: str, remarks: Sequence[Remark], narrower: int) -> None:
     """Once what leaves one loop, and in each trip what leaves two: XLA:GPU takes nothing out of a loop over layers."""
     assert doubts_of(remarks, Pipeline.parse("grad-sync"), platform).narrower == narrower
+
+
+@pytest.mark.parametrize("option", ["accumulate-dtype=f32", "wire-dtype=f32"])
+def test_a_type_that_was_asked_for_is_no_doubt(option: str) -> None:
+    remarks = [moved(1, Saved(1, 50, 4, 1, 100))]
+    assert doubts_of(remarks, Pipeline.parse(f"grad-sync{{{option}}}"), "gpu").narrower == 0
+
+
+def test_sums_in_branches_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A branch counts as taken in every iteration, which may be more than XLA alone sends, and is not."""
+    found = [SimpleNamespace(at_most=True, executions=4, wire_bytes=100.0)]
+    monkeypatch.setattr(doubts, "census", lambda text: found)
+    made: Any = SimpleNamespace(memory_analysis=lambda: None, as_text=lambda: "")
+    first = Plan(made, Remarks([]))
+
+    def never(*_: Any) -> Plan:
+        raise AssertionError("it was compiled again")
+
+    assert doubts.settled(doubts.Doubts(narrower=50), first, never, never) == (first, [])
 
 
 @pytest.mark.parametrize(
