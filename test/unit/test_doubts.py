@@ -155,6 +155,37 @@ def test_sums_in_branches_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize(
+    ("whole", "sharded", "chosen"),  # bytes held, and sent; XLA alone holds 1000 and sends 400
+    [
+        ((1020, 100), (0, 0), "whole"),
+        ((1021, 100), (1020, 400), "sharded"),
+        ((1021, 100), (1021, 400), "alone"),
+        ((1021, 100), (1000, 401), "alone"),
+    ],
+)
+def test_what_is_no_worse_than_xla_alone_is_chosen(
+    whole: tuple[int, int], sharded: tuple[int, int], chosen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def plan(held: int, sent: int) -> Plan:
+        memory = SimpleNamespace(temp_size_in_bytes=held)
+        return Plan(cast(Any, SimpleNamespace(memory_analysis=lambda: memory, as_text=lambda: str(sent))), Remarks([]))
+
+    monkeypatch.setattr(doubts, "memory_of", lambda stats: SimpleNamespace(temp=stats.temp_size_in_bytes))
+    monkeypatch.setattr(
+        doubts, "census", lambda text: [SimpleNamespace(at_most=False, executions=1, wire_bytes=float(text))]
+    )
+    plans = {"whole": plan(*whole), "sharded": plan(*sharded), "alone": plan(1000, 400)}
+    pipeline = Pipeline.parse("grad-sync")
+    found, _ = doubts.settled(
+        doubts.Doubts(held=500, with_shards=pipeline),
+        plans["whole"],
+        lambda _: plans["sharded"],
+        lambda: plans["alone"],
+    )
+    assert found is plans[chosen]
+
+
+@pytest.mark.parametrize(
     ("pipeline", "held"),
     [
         ("grad-sync", 3),
