@@ -346,12 +346,14 @@ def _alone(module: ir.Operation) -> Propagated | None:
 
 def _held_whole(sums: list[ir.Value], propagated: Propagated, alone: Callable[[], Propagated | None]) -> list[Remark]:
     """Remarks on `sums` that the compiler alone would shard, with the bytes per device that whole ones take more."""
+    found = inferred_shards(sums, propagated, alone, "kept")
+    shards = alone() if found else None
+    if shards is None:
+        return []
     remarks: list[Remark] = []
-    for each in inferred_shards(sums, propagated, alone, "kept"):
-        shards = alone()
-        held = shard_bytes(each, propagated.sharding_of(each)) - shard_bytes(
-            each, shards.sharding_of(each) if shards else None
-        )
+    for each in found:
+        whole, shard = (shard_bytes(each, inferred.sharding_of(each)) for inferred in (propagated, shards))
+        held = whole - shard
         text = f"a sum is held whole, and reduced once: {held} bytes per device more (option inferred=kept shards it)"
         remarks.append(applied(NAME, op_of(each), text, held=held))
     return remarks
