@@ -72,7 +72,17 @@ def unoptimized_code() -> Iterator[None]:
         yield
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--spending", metavar="FILE", help="Write there what each test takes: test/spending.py.")
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    if file := config.getoption("--spending"):
+        from spending import Spending, start_counting
+
+        is_worker = "PYTEST_XDIST_WORKER" in os.environ
+        start_counting()
+        config.pluginmanager.register(Spending(Path(file).absolute(), writes=not is_worker))
     config.addinivalue_line("markers", "random_programs(count): makes so many by day; by night it runs more often")
 
 
