@@ -31,6 +31,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxlib import xla_client
 from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager
+from programs import machine_code
+from programs.machine_code import QUICK
 
 import paropt.passes  # noqa: F401  registers every pass
 from paropt.passes.sharding.collectives import GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER
@@ -39,7 +41,7 @@ from paropt.passes.support.context import make_context
 from paropt.passes.support.pipeline import Pipeline
 from paropt.passes.support.remarks import Remark
 
-_SOURCES = (Path(__file__), Path(store.__file__))
+_SOURCES = tuple(Path(file) for file in (__file__, store.__file__, machine_code.__file__))
 DEVICES = 8
 UNIFORM = (0, 3, 1)
 DTYPES = {
@@ -194,9 +196,7 @@ def _compiled(text: str) -> Program:
     build.device_assignment = options.device_assignment
     build.use_spmd_partitioning = build.num_partitions > 1
     build.use_shardy_partitioner = has_mesh
-    # LLVM optimizes nothing: test/unit/test_machine_code.py. XLA's own passes all run, and its HLO is the same.
-    build.debug_options.xla_backend_optimization_level = 0
-    build.debug_options.xla_llvm_disable_expensive_passes = True
+    options.env_option_overrides = list(QUICK.items())
     executable = devices[0].client.compile_and_load(module, xla_client.DeviceList(tuple(devices)), options)
     shardings = executable.get_parameter_shardings() if has_mesh else None
     return Program(executable, _arguments(module, shardings))
