@@ -31,13 +31,13 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxlib import xla_client
 from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager
+from modules import parsed
 from programs import machine_code
 from programs.machine_code import QUICK
 
 import paropt.passes  # noqa: F401  registers every pass
 from paropt.passes.sharding.collectives import GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER
 from paropt.passes.spmd.global_form import take_back
-from paropt.passes.support.context import make_context
 from paropt.passes.support.pipeline import Pipeline
 from paropt.passes.support.remarks import Remark
 
@@ -85,23 +85,22 @@ class Program(NamedTuple):
 
 def only(text: str, function: str) -> str:
     """The module of `text` with public `function` as its `@main`, and what that uses."""
-    context = make_context()
-    module = ir.Module.parse(text, context)
+    module = parsed(text)
     symbols = ir.SymbolTable(module.operation)
     for op in module.body.operations:
         if op.operation.name == "func.func" and op.name.value != function:
-            op.operation.attributes["sym_visibility"] = ir.StringAttr.get("private", context)
+            op.operation.attributes["sym_visibility"] = ir.StringAttr.get("private", module.context)
     if function != "main":
         if "main" in symbols:
             _rename(module, "main", "main_of_the_file")
         _rename(module, function, "main")
-    PassManager.parse("builtin.module(symbol-dce)", context).run(module.operation)
+    PassManager.parse("builtin.module(symbol-dce)", module.context).run(module.operation)
     return str(module)
 
 
 def optimized(text: str, passes: str) -> tuple[str, list[Remark]]:
     """The module after the pipeline `passes`, and what the passes decided."""
-    module = ir.Module.parse(text, make_context())
+    module = parsed(text)
     remarks = Pipeline.parse(passes).run(module.operation)
     assert module.operation.verify()
     return str(module), remarks
@@ -111,7 +110,7 @@ def unexposed(text: str) -> str:
     """The module without what `expose-all-reduces` has written: what its reductions, wherever they stand, mean."""
     if not _is_exposed(text):
         return text
-    module = ir.Module.parse(text, make_context())
+    module = parsed(text)
     take_back(module.operation)
     return str(module)
 
@@ -165,7 +164,7 @@ def _execute_both(before: str, after: str, seeds: range) -> None:
 
 def _printed(text: str) -> str:
     """The module's text as MLIR prints it: equal for equal modules."""
-    return str(ir.Module.parse(text, make_context()))
+    return str(parsed(text))
 
 
 def optimized_hlo(text: str) -> str:
@@ -182,7 +181,7 @@ def _compiled(text: str) -> Program:
         raise RuntimeError(
             f"the oracle needs {DEVICES} simulated devices, jax has {len(devices)}; conftest.py asks for 8"
         )
-    module = ir.Module.parse(text, make_context())
+    module = parsed(text)
     has_mesh = any(op.operation.name == "sdy.mesh" for op in module.body.operations)
     if has_mesh:
         _pin_unsharded(module)
