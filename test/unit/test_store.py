@@ -34,6 +34,7 @@ def executions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(store, "_FOLDER", str(tmp_path))
     monkeypatch.setattr(store, "BY_NIGHT", False)
     monkeypatch.setattr(store, "is_doubted", lambda name: False)
+    monkeypatch.setattr(oracle, "_results_before", results)
     return found
 
 
