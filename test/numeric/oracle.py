@@ -165,7 +165,7 @@ def _compiled(text: str) -> Program:
     build.device_assignment = options.device_assignment
     build.use_spmd_partitioning = build.num_partitions > 1
     build.use_shardy_partitioner = has_mesh
-    # LLVM optimizes nothing: test/unit/test_machine_code.py. XLA's own passes all run, and its HLO is the same.
+    # LLVM optimizes nothing: test/unit/programs/test_machine_code.py. XLA's own passes all run, and its HLO is the same.
     build.debug_options.xla_backend_optimization_level = 0
     build.debug_options.xla_llvm_disable_expensive_passes = True
     executable = devices[0].client.compile_and_load(module, xla_client.DeviceList(tuple(devices)), options)

@@ -1,6 +1,6 @@
 """Machine code that LLVM does not optimize: XLA:CPU compiles in 60 % of the time, to the same HLO in the same memory.
 
-test/unit/test_machine_code.py compares. It does for whole numbers, which are exact in any order, for what is the same
+test/unit/programs/test_machine_code.py compares. It does for whole numbers, which are exact in any order, for what is the same
 within a bound, and for what executables communicate and take; not for bits of what is rounded.
 """
 
