@@ -32,7 +32,8 @@ demo: $(STAMP) ## Train the transformer with and without par-opt; table, picture
 
 # A sample of each kind of test; numeric/test_corpus.py executes the text tests.
 QUICK_LIT := test/pipelines test/passes/fuse-all-reduces.mlir test/passes/defer-sync.mlir
-QUICK_TESTS := $(addprefix test/,unit/test_declarations.py unit/test_layout.py unit/test_op_lists.py unit/test_linearity.py \
+QUICK_TESTS := $(addprefix test/,\
+	$(addprefix unit/repository/,test_declarations.py test_layout.py test_op_lists.py) unit/passes/dataflow/test_linearity.py \
 	frontend/test_readme.py numeric/test_user_programs.py property/test_loop_pairs.py)
 
 quick: $(STAMP) lint ## Lint and a sample of each kind of test, in under 90 seconds

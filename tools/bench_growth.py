@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from jaxlib.mlir import ir
-from unit.test_growth import sharded_sums, sums_of_one_value
-from unit.test_layout import ENGINE, sources, work_lists
-from unit.test_op_lists import TABLE, named_ops, op_lists
-from unit.tools import ROOT
+from unit.passes.test_growth import sharded_sums, sums_of_one_value
+from unit.repository.test_layout import ENGINE, sources, work_lists
+from unit.repository.test_op_lists import TABLE, named_ops, op_lists
+from unit.scripts import ROOT
 
 from paropt.passes.support.context import make_context
 from paropt.passes.support.pipeline import Pipeline

@@ -28,9 +28,13 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 COPIED = ("passes", "pyext", "test", "tools", "docs", "pyproject.toml")
-# What has a unit test of its own, by name.
-TESTED = {"ir_facts", *(path.stem for path in (ROOT / "passes").rglob("*.py"))}
-UNIT_TESTS = sorted(p for p in (ROOT / "test" / "unit").glob("test_*.py") if p.stem.removeprefix("test_") in TESTED)
+UNIT = ROOT / "test" / "unit"
+# Those of one file under passes/, and of several.
+UNIT_TESTS = sorted(
+    test
+    for path in [*(ROOT / "passes").rglob("*.py"), ROOT / "passes" / "ir" / "ir_facts.py"]
+    if (test := UNIT / path.relative_to(ROOT).with_name(f"test_{path.name}")).is_file()
+)
 # Quickest first. `python` is the copy's own, see Copy; the script `lit` would name the installed one.
 CHECKS = (
     "python -c 'import lit.main; lit.main.main()' -j1 --max-failures=1 test/passes",

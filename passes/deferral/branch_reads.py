@@ -3,7 +3,7 @@
 For example, a loop over the micro-batches of several steps updates the parameters in every fourth iteration: only that
 branch reads the sum of gradients.
 
-Tests: test/passes/defer-sync-branches.mlir, test/numeric/test_branch_reads.py.
+Tests: test/passes/defer-sync-branches.mlir, test/numeric/test_update_branches.py.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """The facts that justify a deferral, for its certificate.
 
-Tests: test/unit/test_certificate.py.
+Tests: test/unit/passes/support/test_certificate.py.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

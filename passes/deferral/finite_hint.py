@@ -1,6 +1,6 @@
 """Remarks on the option `finite`, for loops that multiply an update by 0 or 1, as `optax.MultiSteps` does.
 
-Tests: test/passes/defer-sync-selects.mlir, test/numeric/test_selected_updates.py.
+Tests: test/passes/defer-sync-selects.mlir, test/numeric/test_select_to_branch.py.
 """
 
 from collections.abc import Callable

@@ -3,7 +3,7 @@
 %r:2 = while (%acc = %zeros, %was_reset = true) { ...  return %next, %resets }
 %sum = if %r#1 { return %zeros } else { return all_reduce(%r#0) }
 
-Tests: test/passes/defer-sync-resets.mlir, test/numeric/test_reset_sums.py.
+Tests: test/passes/defer-sync-resets.mlir, test/numeric/test_accumulator_resets.py.
 """
 
 from collections.abc import Iterable, Sequence

@@ -4,7 +4,7 @@ Each trade is one parameter that is gathered once, or one sum that is reduced on
 first. The more may be held, the less is sent: a trade that a larger budget adds fills it, and saves more for each byte
 than all those that it keeps out.
 
-Tests: test/passes/hoist-gathers-budget.mlir, test/unit/test_holding_plan.py.
+Tests: test/passes/hoist-gathers-budget.mlir, test/unit/passes/deferral/test_holding_plan.py.
 """
 
 from collections.abc import Iterable, Sequence

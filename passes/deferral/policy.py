@@ -1,6 +1,6 @@
 """The option `policy` of the passes that have it: values that may take memory, mesh axes over which reductions move.
 
-Tests: test/passes/defer-sync-policy.mlir, test/numeric/test_policies.py, test/numeric/test_hoisted_gathers.py.
+Tests: test/passes/defer-sync-policy.mlir, test/numeric/test_policies.py, test/numeric/test_hoisted_all_gathers.py.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -2,7 +2,7 @@
 
 Ifs and cases in the body that take their branches by the same counter become part of it.
 
-Tests: test/passes/defer-sync-selects.mlir, test/numeric/test_selected_updates.py.
+Tests: test/passes/defer-sync-selects.mlir, test/numeric/test_select_to_branch.py.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

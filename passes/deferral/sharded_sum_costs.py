@@ -1,6 +1,6 @@
 """Costs and savings of replicating a sum that a program shards, or of leaving its sharding to its readers.
 
-Tests: test/passes/expose-all-reduces-sharded.mlir, test/numeric/test_held_splits.py.
+Tests: test/passes/expose-all-reduces-sharded.mlir, test/numeric/test_pinned_shardings.py.
 """
 
 from collections.abc import Iterable
@@ -232,7 +232,7 @@ def is_sunk(producer: Producer) -> bool:
     98 (blocks_p18, half_blocks_p18), 313 for 277 (llama_p19), counted with scatters=written and scatters=left. But of
     what is left of a sum whose other axes leave the loop, it reduces all in layouts that it chooses by sizes:
     69,244,444 bytes for 59,807,260 (half_blocks_p18 in width 512). So those are written.
-    test/numeric/test_never_worse.py holds them to what XLA alone runs.
+    test/numeric/test_baseline_comparison.py holds them to what XLA alone runs.
     """
     loop = loop_around(producer.op.block)
     return loop is None or (not is_within(loop.op, WHILE) and not is_only_stacked(producer.value))

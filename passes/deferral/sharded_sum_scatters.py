@@ -1,6 +1,6 @@
 """Reduce_scatters of sums that stay sharded: where each stands, and whether it is written or left to the compiler.
 
-Tests: test/passes/expose-all-reduces-outermost.mlir, test/numeric/test_inferred_shards.py.
+Tests: test/passes/expose-all-reduces-outermost.mlir, test/numeric/test_sharded_optimizer_state.py.
 """
 
 from collections import defaultdict

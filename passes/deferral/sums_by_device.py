@@ -4,7 +4,7 @@ What may leave a loop is found as in any global-view program: the sums over thes
 deferred there. Those that moved become arrays with a dimension for the devices (`spmd/device_sums.py`); a block in a
 loop returns such an array, whose sum outside is then exposed as any other.
 
-Tests: test/passes/expose-all-reduces-partly-manual.mlir, test/numeric/test_partly_manual.py.
+Tests: test/passes/expose-all-reduces-partly-manual.mlir, test/numeric/test_partial_manual_axes.py.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """`stablehlo.optimization_barrier`: a result for each operand, which is that operand; nothing is moved across it.
 
-Tests: test/passes/defer-sync-barriers.mlir, test/numeric/test_barriers.py.
+Tests: test/passes/defer-sync-barriers.mlir, test/numeric/test_optimization_barriers.py.
 """
 
 from jaxlib.mlir import ir

@@ -1,6 +1,6 @@
 """Sharding constraints: identities that declare a sharding.
 
-Tests: test/passes/annotate-unreduced-constraints.mlir, test/numeric/test_closed_constraints.py.
+Tests: test/passes/annotate-unreduced-constraints.mlir, test/numeric/test_replicated_constraints.py.
 """
 
 from jaxlib.mlir import ir

@@ -1,6 +1,6 @@
 """Values computed from the induction variable of a counted loop: scalars, and rows of stacked arrays.
 
-Tests: test/passes/roll-accumulation.mlir, test/numeric/test_rolling.py.
+Tests: test/passes/roll-accumulation.mlir, test/numeric/test_loop_rolling.py.
 """
 
 from collections.abc import Sequence

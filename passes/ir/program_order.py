@@ -1,6 +1,6 @@
 """The order of ops in a block, and in the branches within it.
 
-Tests: test/unit/test_propagation.py, test/passes/fuse-all-reduces.mlir.
+Tests: test/unit/passes/sharding/test_propagation.py, test/passes/fuse-all-reduces.mlir.
 """
 
 from jaxlib.mlir import ir

@@ -3,7 +3,7 @@
 Part i of M has the examples i, M + i, 2 M + i and so on: of examples that are sharded over devices, each device has as
 many in every part, and keeps them.
 
-Tests: test/passes/split-microbatches.mlir, test/numeric/test_split.py.
+Tests: test/passes/split-microbatches.mlir, test/numeric/test_split_microbatches.py.
 """
 
 from collections import defaultdict

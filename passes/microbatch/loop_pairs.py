@@ -1,6 +1,6 @@
 """Pairs of loops, forward and backward passes, of which the second reads the arrays of the first part by part.
 
-Tests: test/passes/fuse-loops.mlir, test/numeric/test_fusing_loops.py.
+Tests: test/passes/fuse-loops.mlir, test/numeric/test_loop_fusion.py.
 """
 
 from collections.abc import Iterator, Sequence

@@ -4,7 +4,7 @@ A forward value is where it was made, and where forward ops read it; a parameter
 op that reads it elsewhere has it sent; so the ops go where their values are, and one cotangent crosses each boundary.
 No backward op is in a lower stage than one that reads it: cotangents go down.
 
-Tests: test/passes/cut-stages.mlir, test/unit/test_cutting.py.
+Tests: test/passes/cut-stages.mlir, test/unit/passes/test_cut_stages.py.
 """
 
 from collections.abc import Iterator, Mapping

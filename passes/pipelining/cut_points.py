@@ -2,7 +2,7 @@
 
 A dynamic program over positions. It knows nothing of ops: costs are arrays of numbers.
 
-Tests: test/unit/test_cut_points.py.
+Tests: test/unit/passes/pipelining/test_cut_points.py.
 """
 
 from collections.abc import Sequence

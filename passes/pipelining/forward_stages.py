@@ -1,6 +1,6 @@
 """The stages of forward ops: where the sequence of these is cut.
 
-Tests: test/passes/cut-stages.mlir, test/unit/test_cutting.py.
+Tests: test/passes/cut-stages.mlir, test/unit/passes/test_cut_stages.py.
 """
 
 from collections.abc import Sequence

@@ -2,7 +2,7 @@
 
 Names say where cuts are worth a look, no more: an op with a wrong name costs a transfer.
 
-Tests: test/unit/test_cutting.py.
+Tests: test/unit/passes/test_cut_stages.py.
 """
 
 import re

@@ -12,7 +12,7 @@ v chunks in a row on each. So devices exchange chunks, once per step:
 
 Each device sends and gets one chunk a time, none twice. For the same as a transpose, XLA all-gathers in some sizes.
 
-Tests: test/passes/pipeline-layer-loop-circular.mlir, test/unit/test_layer_order.py.
+Tests: test/passes/pipeline-layer-loop-circular.mlir, test/unit/passes/pipelining/test_layer_order.py.
 """
 
 from collections.abc import Sequence

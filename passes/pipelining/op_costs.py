@@ -1,6 +1,6 @@
 """Costs of ops before compilation: floating-point operations, and bytes of values.
 
-Tests: test/unit/test_cutting.py.
+Tests: test/unit/passes/test_cut_stages.py.
 """
 
 from math import prod

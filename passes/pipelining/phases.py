@@ -4,7 +4,7 @@ No marker is needed: what is summed over micro-batches and reaches no new parame
 what these are computed from is the forward pass. Where JAX's names say that an op is of a transposed function, it is
 not: a metric that reads such an op, as the norm of a gradient does, is no loss.
 
-Tests: test/passes/cut-stages.mlir, test/unit/test_cutting.py.
+Tests: test/passes/cut-stages.mlir, test/unit/passes/test_cut_stages.py.
 """
 
 import re

@@ -5,7 +5,7 @@ number of the micro-batch, all of which each stage can have. A stage that reads 
 sent it, or has copies of the ops that make it, back to what it is sent: for each stage a minimum cut, in floating-point
 operations. Contractions and sorts are never copied.
 
-Tests: test/passes/cut-stages-recompute.mlir, test/unit/test_cutting.py.
+Tests: test/passes/cut-stages-recompute.mlir, test/unit/passes/test_cut_stages.py.
 """
 
 from collections.abc import Iterable, Mapping

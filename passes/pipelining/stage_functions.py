@@ -1,6 +1,6 @@
 """A step's tasks as functions, which its entry calls one after the other.
 
-Tests: test/passes/outline-stages.mlir, test/numeric/test_stages.py.
+Tests: test/passes/outline-stages.mlir, test/numeric/test_outlined_stages.py.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """The manifest of a step that is outlined as stages: arguments and results of its functions, for callers.
 
-Tests: test/passes/outline-stages.mlir, test/numeric/test_stages.py.
+Tests: test/passes/outline-stages.mlir, test/numeric/test_outlined_stages.py.
 """
 
 from typing import Literal, NamedTuple, get_args

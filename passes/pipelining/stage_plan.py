@@ -1,6 +1,6 @@
 """The functions of a step that is cut into stages: what each computes, reads and hands on. Facts; nothing is changed.
 
-Tests: test/passes/outline-stages.mlir, test/numeric/test_stages.py.
+Tests: test/passes/outline-stages.mlir, test/numeric/test_outlined_stages.py.
 """
 
 from collections.abc import Iterable, Sequence

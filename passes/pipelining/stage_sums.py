@@ -2,7 +2,7 @@
 
 A stage is one more axis of a partial sum: each stage adds its own terms up, and the sums are added behind the loop.
 
-Tests: test/passes/cut-stages.mlir, test/numeric/test_stages.py.
+Tests: test/passes/cut-stages.mlir, test/numeric/test_outlined_stages.py.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """The stages of the ops behind the loop: an update is where its parameter and the sum of its gradients are.
 
-Tests: test/passes/cut-stages.mlir, test/unit/test_cutting.py.
+Tests: test/passes/cut-stages.mlir, test/unit/passes/test_cut_stages.py.
 """
 
 from collections.abc import Mapping

@@ -3,7 +3,7 @@
 A reduction may not be done after an op that takes other elements on each device. But where all terms of a sum are cut
 alike, the sum may be taken first, then reduced, then cut: `cut(sum(x)) + cut(sum(y)) = cut(sum(x + y))`.
 
-Tests: test/passes/fuse-all-reduces-moved.mlir, test/numeric/test_explicit_loops.py.
+Tests: test/passes/fuse-all-reduces-moved.mlir, test/numeric/test_shard_map_loops.py.
 """
 
 from collections.abc import Mapping, Sequence

@@ -2,7 +2,7 @@
 
 In `acc = pmean(acc + g)` the accumulator is uniform, hence its own mean: `acc + pmean(g)`.
 
-Tests: test/passes/simplify-all-reduces.mlir, test/numeric/test_explicit_loops.py.
+Tests: test/passes/simplify-all-reduces.mlir, test/numeric/test_shard_map_loops.py.
 """
 
 import math

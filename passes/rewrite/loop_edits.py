@@ -1,6 +1,6 @@
 """Edits of a `stablehlo.while`: other init operands, more loop-carried values.
 
-Tests: test/passes/defer-sync-nests.mlir, test/numeric/test_updates.py.
+Tests: test/passes/defer-sync-nests.mlir, test/numeric/test_accumulator_updates.py.
 """
 
 from collections.abc import Sequence

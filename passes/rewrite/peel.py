@@ -1,6 +1,6 @@
 """The last iteration of a counted loop, peeled off.
 
-Tests: test/passes/peel-last-sync.mlir, test/numeric/test_peeling.py.
+Tests: test/passes/peel-last-sync.mlir, test/numeric/test_loop_peeling.py.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """An all_reduce with readers of one shard per device, as a reduce_scatter and an all_reduce of the shards.
 
-Tests: test/passes/defer-sync-untiled.mlir, test/numeric/test_deferred_programs.py.
+Tests: test/passes/defer-sync-untiled.mlir, test/numeric/test_shard_map_accumulation.py.
 """
 
 from typing import Any, NamedTuple

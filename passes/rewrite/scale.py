@@ -1,6 +1,6 @@
 """Multiplication and division by a constant scalar, which commute with taking parts of an array.
 
-Tests: test/passes/compose-all-reduces.mlir, test/numeric/test_reductions_in_steps.py.
+Tests: test/passes/compose-all-reduces.mlir, test/numeric/test_hierarchical_reductions.py.
 """
 
 import math

@@ -1,6 +1,6 @@
 """The element type in which reductions send their values, where a user chose another than the program's.
 
-Tests: test/passes/defer-sync-precision.mlir, test/numeric/test_deferred_programs.py.
+Tests: test/passes/defer-sync-precision.mlir, test/numeric/test_shard_map_accumulation.py.
 """
 
 from jaxlib.mlir import ir

@@ -1,6 +1,6 @@
 """Annotations of `expose-all-reduces`: shardings of operands and results, as discardable attributes.
 
-Tests: test/passes/annotate-unreduced.mlir, test/numeric/test_as_xla_splits.py.
+Tests: test/passes/annotate-unreduced.mlir, test/numeric/test_predicted_shardings.py.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Axes of meshes, and parts of them: read and written in this file alone.
 
-Tests: test/unit/test_axes.py.
+Tests: test/unit/passes/sharding/test_axes.py.
 """
 
 import re

@@ -1,6 +1,6 @@
 """The order in which XLA hands ops to Shardy, whose propagation breaks ties by order.
 
-Tests: test/unit/test_propagation.py, test/numeric/test_as_xla_splits.py.
+Tests: test/unit/passes/sharding/test_propagation.py, test/numeric/test_predicted_shardings.py.
 """
 
 from typing import NamedTuple

@@ -4,7 +4,7 @@ A `Distribution` beside `Sharding` (`shardings.py`) on purpose. A `Sharding` is 
 equal ones are written alike, with the name of a mesh, and passes write others from it. Equal distributions put the same
 elements on the same devices, in meshes of any name, and with axes of size 1 or without; it is never written.
 
-Tests: test/property/test_meshes.py, test/unit/test_contract.py, test/unit/test_donation.py.
+Tests: test/property/test_meshes.py, test/unit/passes/test_annotate_contract.py, test/unit/pyext/hook/test_donation.py.
 """
 
 from math import prod

@@ -3,7 +3,7 @@
 XLA drops identities, turns pass-through values of loops into values that are read from outside, lets live-ins of loops
 be sharded further than the program says, and makes reshapes of broadcasts that only add dimensions of one element.
 
-Tests: test/numeric/test_as_xla_splits.py.
+Tests: test/numeric/test_predicted_shardings.py.
 """
 
 from collections.abc import Callable, Iterator, Sequence

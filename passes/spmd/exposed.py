@@ -2,7 +2,7 @@
 
 Found by where unreduced values may go, before `dataflow/unreduced.py` proves of a component that they do.
 
-Tests: test/passes/annotate-unreduced-reductions.mlir, test/numeric/test_region_sums.py.
+Tests: test/passes/annotate-unreduced-reductions.mlir, test/numeric/test_shard_map_regions.py.
 """
 
 from collections.abc import Iterator

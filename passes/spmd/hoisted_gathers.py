@@ -1,6 +1,6 @@
 """All-gathers in front of a loop, and what reads them in it: the edit behind `hoist-gathers` in per-device programs.
 
-Tests: test/passes/hoist-gathers-explicit.mlir, test/numeric/test_explicit_gathers.py.
+Tests: test/passes/hoist-gathers-explicit.mlir, test/numeric/test_shard_map_all_gathers.py.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Sums that the program leaves open, and that Shardy shards as what reads them after the loop: ZeRO-1.
 
-Tests: test/passes/expose-all-reduces-inferred.mlir, test/numeric/test_inferred_shards.py.
+Tests: test/passes/expose-all-reduces-inferred.mlir, test/numeric/test_sharded_optimizer_state.py.
 """
 
 from collections.abc import Callable, Sequence

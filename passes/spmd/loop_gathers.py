@@ -3,7 +3,7 @@
 `all_gather(copy(x)) = copy(all_gather(x))`, where `copy` takes all of the dimension that is gathered. So a loop over
 layers, each trip of which gathers its slice of a stacked parameter, may read slices of what the loop around it gathers.
 
-Tests: test/passes/hoist-gathers-explicit.mlir, test/numeric/test_explicit_gathers.py.
+Tests: test/passes/hoist-gathers-explicit.mlir, test/numeric/test_shard_map_all_gathers.py.
 """
 
 from collections.abc import Iterator

@@ -3,7 +3,7 @@
 A parameter that is sharded over an axis which also shards the batch is all-gathered wherever an op reads both: two
 dimensions of one result can't be sharded over the same axis.
 
-Tests: test/passes/hoist-gathers.mlir, test/numeric/test_hoisted_gathers.py.
+Tests: test/passes/hoist-gathers.mlir, test/numeric/test_hoisted_all_gathers.py.
 """
 
 from collections.abc import Iterable, Iterator

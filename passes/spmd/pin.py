@@ -4,7 +4,7 @@ Shardy resolves conflicts in the order in which it meets shardings, constraints 
 the same axes as examples, new constraints could change the shardings of activations, which would be all-gathered for
 that.
 
-Tests: test/passes/annotate-unreduced.mlir, test/numeric/test_held_splits.py.
+Tests: test/passes/annotate-unreduced.mlir, test/numeric/test_pinned_shardings.py.
 """
 
 from collections.abc import Iterator, Sequence

@@ -9,7 +9,7 @@
 In a `jax.jit` program such a region is one op, as for the gradients of a block under `jax.shard_map`. Its results may
 be left unreduced like the result of any op that reduces over devices (`spmd/producers.py`).
 
-Tests: test/passes/expose-all-reduces-manual.mlir, test/numeric/test_region_sums.py.
+Tests: test/passes/expose-all-reduces-manual.mlir, test/numeric/test_shard_map_regions.py.
 """
 
 from collections.abc import Iterable

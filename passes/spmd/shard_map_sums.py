@@ -7,7 +7,7 @@
 
 What is added to such a sum in there, as an L2 penalty to a gradient, is returned beside it first, and added outside.
 
-Tests: test/passes/annotate-unreduced-regions.mlir, test/numeric/test_region_sums.py.
+Tests: test/passes/annotate-unreduced-regions.mlir, test/numeric/test_shard_map_regions.py.
 """
 
 from collections.abc import Sequence

@@ -4,7 +4,7 @@ Tokens by expert, (experts, tokens, width), are multiplied with the weights of e
 dimension of experts is a batching dimension of the contraction. No name is needed. The operand is the argument itself,
 or made of it alone by loops, branches and ops with one operand: a bias that is added to what is multiplied is none.
 
-Tests: test/unit/test_experts.py, test/passes/annotate-shardings-exchange.mlir.
+Tests: test/unit/pyext/planning/test_experts.py, test/passes/annotate-shardings-exchange.mlir.
 """
 
 from collections.abc import Callable, Iterator

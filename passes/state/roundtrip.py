@@ -1,6 +1,6 @@
 """Arguments that are state: a step takes them and returns new ones, as trees of one structure.
 
-Tests: test/passes/annotate-aliases.mlir, test/unit/test_donation.py.
+Tests: test/passes/annotate-aliases.mlir, test/unit/pyext/hook/test_donation.py.
 """
 
 import re

@@ -1,6 +1,6 @@
 """The text of options that give mesh axes numbers, as `data:8,fsdp:1`.
 
-Tests: test/unit/test_holding_plan.py, test/passes/hoist-gathers-link-cost.mlir.
+Tests: test/unit/passes/deferral/test_holding_plan.py, test/passes/hoist-gathers-link-cost.mlir.
 """
 
 

@@ -1,6 +1,6 @@
 """Kinds of locations: jaxlib has a class for each, but in 0.10.0, where all are of one class, which is asked.
 
-Tests: test/unit/test_pipeline.py.
+Tests: test/unit/passes/support/test_pipeline.py.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """The loop that replaces M copies.
 
-Tests: test/passes/roll-accumulation.mlir, test/numeric/test_rolling.py.
+Tests: test/passes/roll-accumulation.mlir, test/numeric/test_loop_rolling.py.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Mesh axes whose links are slow: those that join hosts, or slices of TPUs. What a byte costs over them in a plan.
 
-Tests: test/unit/test_slow_axes.py.
+Tests: test/unit/pyext/hook/test_slow_axes.py.
 """
 
 import dataclasses

@@ -1,6 +1,6 @@
 """The shardings of a plan by group of arguments: arrays alike whose names differ in numbers only, such as layers.
 
-Tests: test/unit/test_plan_page.py.
+Tests: test/unit/pyext/planning/test_plan_page.py.
 """
 
 import re

@@ -3,7 +3,7 @@
 A file is for one module, what its arguments donate, a target, the figures of a cluster, a candidate, and the versions
 of all that has a part in the result: this library by its source, jax, and the compilers.
 
-Tests: test/unit/test_plan_cache.py.
+Tests: test/unit/pyext/planning/test_audit_cache.py.
 """
 
 import json

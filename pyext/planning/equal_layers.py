@@ -6,7 +6,7 @@ in so many steps; what is farther, such as how many layers precede, is left out.
 equal ones, so a plan of the smaller problem is one of the whole.
 
 Sources: Weisfeiler and Leman (1968). Alpa clusters layers by hand.
-Tests: test/unit/test_equal_layers.py.
+Tests: test/unit/pyext/planning/test_equal_layers.py.
 """
 
 from collections import Counter, defaultdict

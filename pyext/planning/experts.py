@@ -1,6 +1,6 @@
 """Templates for mixtures of experts: the weights of each expert on some devices, tokens exchanged among them.
 
-Tests: test/unit/test_experts.py.
+Tests: test/unit/pyext/planning/test_experts.py.
 """
 
 import re

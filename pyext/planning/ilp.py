@@ -5,7 +5,7 @@ gather over one axis of what another shards: of two axes, that is linear in vari
 more than two axes, one or two at a time are chosen while the others stay, until nothing gains.
 
 Sources: Alpa (Zheng et al., OSDI 2022); scipy's HiGHS.
-Tests: test/unit/test_sharding_choices.py: against a search over all choices.
+Tests: test/unit/pyext/planning/test_sharding_choices.py: against a search over all choices.
 """
 
 from collections import defaultdict

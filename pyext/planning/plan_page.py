@@ -1,6 +1,6 @@
 """A plan as one HTML page: its mesh, shardings and traffic, and the ranking that it won.
 
-Tests: test/unit/test_plan_page.py.
+Tests: test/unit/pyext/planning/test_plan_page.py.
 """
 
 from collections.abc import Iterable, Sequence

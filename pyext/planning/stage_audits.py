@@ -1,6 +1,6 @@
 """The audit of a candidate with pipeline stages: its programs compiled, counted and timed, the schedule simulated.
 
-Tests: test/unit/test_stage_plans.py.
+Tests: test/unit/pyext/planning/test_stage_plans.py.
 """
 
 from collections import Counter

@@ -7,7 +7,7 @@ of the sharding inside it, and the simulator the step. Of all choices that no ot
 sent, the fastest few are compiled.
 
 Sources: PipeDream (Narayanan et al., SOSP 2019); Alpa (Zheng et al., OSDI 2022), whose stages may differ in devices.
-Tests: test/unit/test_stage_plans.py.
+Tests: test/unit/pyext/planning/test_stage_plans.py.
 """
 
 import tempfile

@@ -3,7 +3,7 @@
 An instruction of a stage takes its share of what the step takes on one device, by floating-point operations, or the
 time to read its arguments; and the collectives of the sharding inside the stage, by the alpha-beta model.
 
-Tests: test/unit/test_stage_plans.py.
+Tests: test/unit/pyext/planning/test_stage_plans.py.
 """
 
 from collections.abc import Iterator

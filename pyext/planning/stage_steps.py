@@ -3,7 +3,7 @@
 The plan of the step says what runs, is kept and sent; the simulator of schedules, who waits for whom. Both know nothing
 of where times and bytes are from: the model before compilation, or the executables.
 
-Tests: test/unit/test_stage_plans.py.
+Tests: test/unit/pyext/planning/test_stage_plans.py.
 """
 
 from collections import Counter, defaultdict

@@ -5,7 +5,7 @@ and state with what replaces it. A class is sharded over an axis, or it is not; 
 dimensions of an op belong together is what Shardy's own sharding rules say.
 
 Sources: Alpa (Zheng et al., OSDI 2022); Shardy's op sharding rules.
-Tests: test/unit/test_sharding_choices.py.
+Tests: test/unit/pyext/planning/test_sharding_choices.py.
 """
 
 from collections.abc import Iterator, Sequence

@@ -3,7 +3,7 @@
 A stage has no `stage` axis, and a mesh of its own for each place. A constraint never changes values, so what it says
 about other axes is left out.
 
-Tests: test/numeric/test_pipeline_constraints.py.
+Tests: test/numeric/test_pipeline_framework_steps.py.
 """
 
 from collections.abc import Mapping

@@ -4,7 +4,7 @@ The folder holds a request and the module that is cut; the child adds the HLO an
 reply. Compilers abort the process on some mistakes: the caller gets one line. Equal programs, of several stages or of
 an earlier request to the same child, are compiled once.
 
-Tests: test/unit/test_stage_plans.py.
+Tests: test/unit/pyext/planning/test_stage_plans.py.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Typed random keys, as of `jax.random.key`: programs of stages take and return the numbers that they are made of.
 
-Tests: test/numeric/test_pipeline_constraints.py.
+Tests: test/numeric/test_pipeline_framework_steps.py.
 """
 
 from collections.abc import Mapping, Sequence

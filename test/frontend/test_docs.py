@@ -24,13 +24,13 @@ LIBRARIES = ("flax", "equinox")
 
 # Blocks and command lines that are not run here, by their first line: why.
 NOT_RUN = {
-    "make demo": "test/unit/test_demo.py runs the demo",
+    "make demo": "test/unit/tools/test_demo.py runs the demo",
     "pip install .": "`make lint` does, for the type checker",
     "make quick": "a part of what runs this",
     "make test": "it would run itself",
     'python tools/policies_page.py --program half_blocks_p17 --width 128 --target gpu:h100:1x1x8 --budget "" --plans 7 --plot docs/policies.png': "it takes minutes; test/numeric/test_policies.py makes such a picture",
-    'python tools/policies_page.py --program blocks_over_all --target gpu:h100:1x2x4 --width 128 --budget "" --plans 3': "it takes minutes; test/numeric/test_two_levels.py counts what its rows do",
-    "par-opt step.mlir --plan --target=gpu:h100:1x2x8 --memory=80GiB -o plan.toml": "it takes minutes; test/unit/test_plan_command.py runs it on a smaller cluster",
+    'python tools/policies_page.py --program blocks_over_all --target gpu:h100:1x2x4 --width 128 --budget "" --plans 3': "it takes minutes; test/numeric/test_two_level_sharding.py counts what its rows do",
+    "par-opt step.mlir --plan --target=gpu:h100:1x2x8 --memory=80GiB -o plan.toml": "it takes minutes; test/unit/pyext/command/test_plan_command.py runs it on a smaller cluster",
     "import jax, jax.numpy as jnp, numpy as np": "test/numeric/test_accumulate.py runs this page, whose model is its own",
     "// RUN: %par-opt %s --passes=erase-unused-reductions | FileCheck %s": "a test is shown by its beginning",
     "%r = while (%i = 0, %acc = %start) {           %d = while (%i = 0, %sum = 0) {": "test/frontend/test_readme.py",
@@ -39,7 +39,7 @@ NOT_RUN = {
 }
 # Pages that are run elsewhere.
 RUN_ELSEWHERE = {
-    "docs/planning.md": "test/unit/test_planning.py, test_stage_plans.py and test_plan_command.py plan, save, load and run smaller steps",
+    "docs/planning.md": "test/unit/pyext/test_plan.py, test_stage_plans.py and test_plan_command.py plan, save, load and run smaller steps",
     "docs/accumulate.md": "test/numeric/test_accumulate.py, with a model of its own",
     "docs/stages.md": "test/numeric/test_pipeline_processes.py runs its script in two processes",
     "docs/gallery.md": "tools/gallery.py, which takes the lines from the programs that it measures",

@@ -16,7 +16,7 @@ from programs import models
 from programs.catalog import INTEGER_MLPS, MATRIX
 from programs.program import DEFAULT, Program, data_mesh
 from programs.whole_batch import whole_batch
-from unit.tools import ROOT
+from unit.scripts import ROOT
 
 import paropt
 from paropt.hlo.census import SYNC_KINDS

@@ -8,7 +8,7 @@ from frontend.doc_snippets import blocks
 from numeric.corpus import Case, cases
 from numeric.oracle import assert_same, only, optimized
 from numeric.structure import assert_no_costlier
-from unit.tools import ROOT
+from unit.scripts import ROOT
 
 from paropt.passes.support.plugins import load_plugin
 from paropt.passes.support.registry import PASSES

@@ -13,7 +13,7 @@ sdy.mesh @mesh = <["data"=2, "expert"=4]>
 // CHECK-NEXT:    stablehlo.reduce(%[[RECEIVED]]
 // REMARK: applied: argument 0 (state['w']) is sharded [{expert}, {}, {}] by {{.*}}exchange.toml, rule 1
 // REMARK: applied: argument 0 (state['w']) stays over expert where it is multiplied, by {{.*}}exchange.toml, rule 1
-// NUMERIC: skip (arrays are elsewhere afterwards: test/unit/test_experts.py runs a step)
+// NUMERIC: skip (arrays are elsewhere afterwards: test/unit/pyext/planning/test_experts.py runs a step)
 func.func public @experts(%w: tensor<4x16x8xbf16> loc("state['w']"), %x: tensor<6x16xf32> loc("batch")) -> (tensor<6x8xf32>, tensor<4x16x8xbf16> {jax.result_info = "result[0]['w']"}) {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
   %cast = stablehlo.convert %w : (tensor<4x16x8xbf16>) -> tensor<4x16x8xf32>
@@ -35,7 +35,7 @@ sdy.mesh @mesh = <["data"=2, "expert"=4]>
 // CHECK:           %[[RECEIVED:.*]] = sdy.sharding_constraint %[[PRODUCT]] <@mesh, [{"expert", ?}, {?}, {?}]>
 // CHECK:           stablehlo.return %{{[^ ]+}}, %[[RECEIVED]]
 // REMARK: argument 0 (state['v']) stays over expert where it is multiplied, by {{.*}}exchange.toml, rule 2
-// NUMERIC: skip (arrays are elsewhere afterwards: test/unit/test_experts.py runs a step)
+// NUMERIC: skip (arrays are elsewhere afterwards: test/unit/pyext/planning/test_experts.py runs a step)
 func.func public @layers_of_experts(%v: tensor<3x4x8x8xf32> loc("state['v']"), %x: tensor<4x6x8xf32> loc("batch")) -> (tensor<4x6x8xf32>, tensor<3x4x8x8xf32> {jax.result_info = "result[0]['v']"}) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -63,7 +63,7 @@ sdy.mesh @mesh = <["data"=2, "expert"=4]>
 // CHECK-NOT:     sdy.sharding_constraint
 // CHECK:         return
 // REMARK-NOT: argument 0 (state['w']) stays
-// NUMERIC: skip (arrays are elsewhere afterwards: test/unit/test_experts.py runs a step)
+// NUMERIC: skip (arrays are elsewhere afterwards: test/unit/pyext/planning/test_experts.py runs a step)
 func.func public @contracted(%w: tensor<4x8xf32> loc("state['w']"), %x: tensor<6x4xf32> loc("batch")) -> (tensor<6x8xf32>, tensor<4x8xf32> {jax.result_info = "result[0]['w']"}) {
   %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<6x4xf32>, tensor<4x8xf32>) -> tensor<6x8xf32>
   return %y, %w : tensor<6x8xf32>, tensor<4x8xf32>

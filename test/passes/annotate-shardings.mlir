@@ -36,7 +36,7 @@ sdy.mesh @mesh = <["data"=8]>
 // FSDP-SAME:    %{{[^:]*}}: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}
 // FSDP:         sdy.sharding_constraint %{{.*}} <@mesh, [{"data"}, {}]>
 // FSDP-LABEL: func.func public @gradient_sharded_otherwise
-// NUMERIC: skip (arrays are elsewhere afterwards: test/unit/test_annotate_shardings.py runs it)
+// NUMERIC: skip (arrays are elsewhere afterwards: test/unit/passes/test_annotate_shardings.py runs it)
 func.func public @roles(%w: tensor<16x8xf32> loc("state['w']"), %m: tensor<16x8xf32> loc("state['m']"), %x: tensor<4x16xf32> loc("batch")) -> (tensor<16x8xf32> {jax.result_info = "result[0]['m']"}, tensor<16x8xf32> {jax.result_info = "result[0]['w']"}) {
   %c0 = stablehlo.constant dense<0> : tensor<i32>
   %c1 = stablehlo.constant dense<1> : tensor<i32>
@@ -65,7 +65,7 @@ func.func public @roles(%w: tensor<16x8xf32> loc("state['w']"), %m: tensor<16x8x
 // CHECK-NOT:     sdy.sharding_constraint
 // CHECK-LABEL: func.func public @no_loop
 // REMARK: stablehlo.while missed: the gradient of argument 0 (state['w']) is sharded [{data}] already, and preset zero1, rule 3 says [{}]
-// NUMERIC: skip (arrays are elsewhere afterwards: test/unit/test_annotate_shardings.py runs it)
+// NUMERIC: skip (arrays are elsewhere afterwards: test/unit/passes/test_annotate_shardings.py runs it)
 func.func public @gradient_sharded_otherwise(%w: tensor<8xf32> loc("state['w']")) -> (tensor<8xf32> {jax.result_info = "result['w']"}) {
   %c0 = stablehlo.constant dense<0> : tensor<i32>
   %c1 = stablehlo.constant dense<1> : tensor<i32>
@@ -89,7 +89,7 @@ func.func public @gradient_sharded_otherwise(%w: tensor<8xf32> loc("state['w']")
 // CHECK-SAME:    %{{[^:]*}}: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}
 // CHECK-SAME:    %{{[^:]*}}: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}
 // CHECK-SAME:    %{{[^:]*}}: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}
-// NUMERIC: skip (arrays are elsewhere afterwards: test/unit/test_annotate_shardings.py runs it)
+// NUMERIC: skip (arrays are elsewhere afterwards: test/unit/passes/test_annotate_shardings.py runs it)
 func.func public @no_loop(%w: tensor<16x8xf32> loc("state['w']"), %m: tensor<16x8xf32> loc("state['m']"), %x: tensor<8x16xf32> loc("batch")) -> (tensor<16x8xf32> {jax.result_info = "result[0]['m']"}, tensor<16x8xf32> {jax.result_info = "result[0]['w']"}, tensor<8x8xf32> {jax.result_info = "result[1]"}) {
   %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x16xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
   %g = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : (tensor<8x16xf32>, tensor<8x8xf32>) -> tensor<16x8xf32>
@@ -109,7 +109,7 @@ func.func public @no_loop(%w: tensor<16x8xf32> loc("state['w']"), %m: tensor<16x
 // TOLD: argument 2 (state.params['bias']) is sharded [{}, {data}] by {{.*}}rules.toml, rule 2
 // TOLD: func.func missed: {{.*}}rules.toml, rule 5 (`prams/*`) is about no argument; the closest is `state/params/bias`
 // CHECK-LABEL: func.func public @names
-// NUMERIC: skip (arrays are elsewhere afterwards: test/unit/test_annotate_shardings.py runs it)
+// NUMERIC: skip (arrays are elsewhere afterwards: test/unit/passes/test_annotate_shardings.py runs it)
 func.func public @names(%a: tensor<8x16xf32> loc("state.params['layers'][0]['kernel']"), %b: tensor<4x8xf32> loc("state.params['kernel']"), %c: tensor<2x8xf32> loc("state.params['bias']"), %d: tensor<8xf32> loc("state.scale")) -> tensor<8xf32> {
   return %d : tensor<8xf32>
 }
@@ -120,7 +120,7 @@ func.func public @names(%a: tensor<8x16xf32> loc("state.params['layers'][0]['ker
 // CHECK-SAME:    %{{[^:]*}}: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>})
 // REMARK: func.func missed: argument 0 (x) is sharded [{}, {data}] by its caller, and preset zero1, rule 1 says [{data}, {}]
 // REMARK: func.func applied: argument 1 (y) is sharded [{data}, {}] by preset zero1, rule 1
-// NUMERIC: skip (arrays are elsewhere afterwards: test/unit/test_annotate_shardings.py runs it)
+// NUMERIC: skip (arrays are elsewhere afterwards: test/unit/passes/test_annotate_shardings.py runs it)
 func.func public @sharded_by_its_caller(%x: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}]>} loc("x"), %y: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>} loc("y")) -> tensor<8x16xf32> {
   %r = stablehlo.add %x, %y : tensor<8x16xf32>
   return %r : tensor<8x16xf32>
@@ -133,7 +133,7 @@ func.func public @sharded_by_its_caller(%x: tensor<8x16xf32> {sdy.sharding = #sd
 // RULES-LABEL: func.func public @not_divisible
 // RULES-SAME:    %{{[^:]*}}: tensor<12x16xf32>, %{{[^:]*}}: tensor<f32>)
 // TOLD: func.func missed: dimension 0 has size 12, which 8 devices along data do not divide
-// NUMERIC: skip (arrays are elsewhere afterwards: test/unit/test_annotate_shardings.py runs it)
+// NUMERIC: skip (arrays are elsewhere afterwards: test/unit/passes/test_annotate_shardings.py runs it)
 func.func public @not_divisible(%x: tensor<12x16xf32> loc("odd"), %s: tensor<f32>) -> tensor<12x16xf32> {
   return %x : tensor<12x16xf32>
 }
@@ -143,7 +143,7 @@ func.func public @not_divisible(%x: tensor<12x16xf32> loc("odd"), %s: tensor<f32
 // RULES-SAME:    %{{[^:]*}}: tensor<8xf32>, %{{[^:]*}}: tensor<f32>)
 // TOLD: func.func missed: argument 0 (flat) has 1 dimensions, and {{.*}}rules.toml, rule 4 names 2
 // TOLD: func.func missed: argument 1 (odd) has 0 dimensions, and {{.*}}rules.toml, rule 3 names 1
-// NUMERIC: skip (arrays are elsewhere afterwards: test/unit/test_annotate_shardings.py runs it)
+// NUMERIC: skip (arrays are elsewhere afterwards: test/unit/passes/test_annotate_shardings.py runs it)
 func.func public @other_rank(%x: tensor<8xf32> loc("flat"), %y: tensor<f32> loc("odd")) -> tensor<8xf32> {
   return %x : tensor<8xf32>
 }
@@ -151,7 +151,7 @@ func.func public @other_rank(%x: tensor<8xf32> loc("flat"), %y: tensor<f32> loc(
 // Where no dimension can be cut, the array stays whole.
 // FSDP-LABEL: func.func public @nothing_to_cut
 // FSDP-SAME:    %{{[^:]*}}: tensor<3x5xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}, %{{[^:]*}}: tensor<3x24x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>})
-// NUMERIC: skip (arrays are elsewhere afterwards: test/unit/test_annotate_shardings.py runs it)
+// NUMERIC: skip (arrays are elsewhere afterwards: test/unit/passes/test_annotate_shardings.py runs it)
 func.func public @nothing_to_cut(%x: tensor<3x5xf32> loc("state['x']"), %y: tensor<3x24x16xf32> loc("state['y']")) -> (tensor<3x5xf32> {jax.result_info = "result['x']"}, tensor<3x24x16xf32> {jax.result_info = "result['y']"}) {
   %r = stablehlo.negate %x : tensor<3x5xf32>
   %s = stablehlo.negate %y : tensor<3x24x16xf32>
@@ -180,7 +180,7 @@ sdy.mesh @mesh = <["data"=8]>
 // FSDP-NEXT:      %[[ONE:.*]] = sdy.sharding_constraint %[[S]] <@mesh, [{}, {}, {}]>
 // FSDP-NEXT:      stablehlo.reshape %[[ONE]]
 // FSDP:         stablehlo.subtract %arg0,
-// NUMERIC: skip (arrays are elsewhere afterwards: test/unit/test_annotate_shardings.py runs it)
+// NUMERIC: skip (arrays are elsewhere afterwards: test/unit/passes/test_annotate_shardings.py runs it)
 func.func public @gathered(%w: tensor<16x8xf32> loc("state['w']"), %l: tensor<3x16x8xf32> loc("state['l']")) -> (tensor<16x8xf32> {jax.result_info = "result[0]['w']"}, tensor<3x16x8xf32> {jax.result_info = "result[0]['l']"}) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>

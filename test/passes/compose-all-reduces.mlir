@@ -355,7 +355,7 @@ func.func public @of_others(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
 sdy.mesh @mesh = <["data"=4, "model"=2]>
 
 // As in JAX's explicit mode: shards are constrained on an axis that is left to the partitioner. The whole is, in the same dimensions.
-// NUMERIC: skip (test/numeric/test_reductions_in_steps.py runs it)
+// NUMERIC: skip (test/numeric/test_hierarchical_reductions.py runs it)
 // CHECK-LABEL: func.func public @constrained
 // CHECK:         %[[R:.*]] = "stablehlo.all_reduce"
 // CHECK:         %[[A:.*]] = sdy.sharding_constraint %[[R]] <@mesh, [{}, {"model"}]> : tensor<8x4xf32>

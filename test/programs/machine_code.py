@@ -2,7 +2,7 @@
 
 LLVM optimizes nothing, in one piece, and fusions are written without MLIR. All tests run it, but those that ask for the
 fixture `optimized_code`. Whole numbers are exact in any order, and executables communicate the same; what they take may
-differ by a fusion's worth (test/unit/test_machine_code.py), and bits of what is rounded may, too.
+differ by a fusion's worth, and bits of what is rounded may, too: test/unit/programs/test_machine_code.py.
 """
 
 from collections.abc import Iterator

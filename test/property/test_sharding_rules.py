@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from jaxlib.mlir import ir
+from numeric.global_results import whole_results
 from numeric.oracle import optimized
-from numeric.whole import whole_results
 
 from paropt.modules.contract_check import broken
 from paropt.passes.ir.signature import signatures

@@ -6,7 +6,7 @@ Target: TPU, GPU.
 Measured with: jaxlib 0.10.2 with libtpu 0.0.42; 0.12.0.1 with libtpu 0.0.50 (TPU, which refuses the program).
 Reproducer: test/numeric/test_xla_quirks.py::test_xla_still_does_it.
 
-Tests: test/passes/annotate-unreduced-noted.mlir, test/numeric/test_followed.py.
+Tests: test/passes/annotate-unreduced-noted.mlir, test/numeric/test_unreduced_propagation.py.
 """
 
 from collections.abc import Sequence

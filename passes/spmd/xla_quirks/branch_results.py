@@ -8,7 +8,7 @@ Target: TPU; CPU and GPU with jaxlib 0.10.2, and for parts of axes.
 Measured with: jaxlib 0.10.2 with libtpu 0.0.42; 0.12.0.1 with libtpu 0.0.50, and its plugin for GPUs.
 Reproducer: test/numeric/test_xla_quirks.py::test_xla_still_does_it.
 
-Tests: test/passes/annotate-unreduced-regions.mlir, test/numeric/test_plain_branches.py.
+Tests: test/passes/annotate-unreduced-regions.mlir, test/numeric/test_gradients_in_branches.py.
 """
 
 from collections.abc import Mapping, Sequence

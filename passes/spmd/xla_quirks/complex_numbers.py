@@ -2,9 +2,9 @@
 
 Target: TPU.
 Measured with: jaxlib 0.10.2 with libtpu 0.0.42; 0.12.0.1 with libtpu 0.0.50.
-Reproducer: test/numeric/test_followed.py::test_products_of_complex_numbers_are_not_followed_as_they_are.
+Reproducer: test/numeric/test_unreduced_propagation.py::test_products_of_complex_numbers_are_not_followed_as_they_are.
 
-Tests: test/passes/annotate-unreduced.mlir, test/numeric/test_followed.py.
+Tests: test/passes/annotate-unreduced.mlir, test/numeric/test_unreduced_propagation.py.
 """
 
 from collections.abc import Sequence

@@ -12,7 +12,7 @@ Target: CPU, TPU, GPU.
 Measured with: jaxlib 0.10.2 with libtpu 0.0.42; 0.12.0.1 with libtpu 0.0.50 (CPU and TPU).
 Reproducer: test/numeric/test_xla_quirks.py::test_xla_still_does_it.
 
-Tests: test/passes/expose-all-reduces-rows.mlir, test/numeric/test_other_collectives.py.
+Tests: test/passes/expose-all-reduces-rows.mlir, test/numeric/test_all_gather_growth.py.
 """
 
 from collections.abc import Mapping
