@@ -5,6 +5,7 @@ fixture `optimized_code`. Whole numbers are exact in any order, and executables 
 differ by a fusion's worth, and bits of what is rounded may, too: test/unit/programs/test_machine_code.py.
 """
 
+import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +18,8 @@ QUICK = {
     "xla_cpu_parallel_codegen_split_count": 1,
     "xla_cpu_use_fusion_emitters": False,
 }
+# XLA's defaults, where test/conftest.py sets others for all processes.
+_AS_USERS_DO = {"xla_cpu_parallel_codegen_split_count": 32, "xla_cpu_use_fusion_emitters": True}
 
 
 @contextmanager
@@ -26,7 +29,8 @@ def machine_code(*, is_optimized: bool) -> Iterator[None]:
     By a private name of jax, since `jit` takes compiler options only when it is called. A user's own options win.
     """
     before = compiler.get_compile_options
-    compiler.get_compile_options = _original if is_optimized else _quick  # type: ignore[assignment]
+    chosen = _AS_USERS_DO if is_optimized else QUICK
+    compiler.get_compile_options = functools.partial(_with_options, chosen)  # type: ignore[assignment]
     try:
         yield
     finally:
@@ -36,12 +40,8 @@ def machine_code(*, is_optimized: bool) -> Iterator[None]:
 _original = compiler.get_compile_options
 
 
-def _quick(*arguments: Any, **named: Any) -> Any:
+def _with_options(chosen: dict[str, Any], *arguments: Any, **named: Any) -> Any:
     options = _original(*arguments, **named)
     if named.get("backend") is not None and named["backend"].platform == "cpu":
-        given = dict(options.env_option_overrides)
-        options.env_option_overrides = [
-            *options.env_option_overrides,
-            *((k, v) for k, v in QUICK.items() if k not in given),
-        ]
+        options.env_option_overrides = list({**chosen, **dict(options.env_option_overrides)}.items())
     return options
