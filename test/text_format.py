@@ -29,6 +29,7 @@ _COMMAND = re.compile(
 )
 _OTHER_DIRECTIVES = re.compile(r"^\W*(?:XFAIL|REQUIRES|UNSUPPORTED|DEFINE|REDEFINE|ALLOW_RETRIES):", re.M)
 _REMARKS = "--remarks"
+_PLUGIN = "--load-pass-plugin"  # lies where lit says
 _SECONDS = 300  # of a processor: the slowest takes 5
 
 
@@ -61,7 +62,7 @@ def commands_of(path: Path) -> list[Command] | None:
     text = path.read_text()
     lines = [found[1].strip() for found in _RUN.finditer(text)]
     matched = [_COMMAND.fullmatch(line) for line in lines]
-    if not lines or not all(matched) or _OTHER_DIRECTIVES.search(text):
+    if not lines or not all(matched) or _PLUGIN in text or _OTHER_DIRECTIVES.search(text):
         return None
     return [_command(found, path) for found in matched if found]
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from jaxlib.mlir import ir
+from unit.passes.nested_sums import nested_sums
 from unit.passes.test_growth import sharded_sums, sums_of_one_value
 from unit.repository.test_layout import ENGINE, sources, work_lists
 from unit.repository.test_op_lists import TABLE, named_ops, op_lists
@@ -35,6 +36,7 @@ def measure_growth(progress: Callable[[str], None], many: int = 160, equal: int 
         _growth(f"{sharded}, the first declined", sharded_sums(many, **rest, of=0), "annotate-unreduced"),
         _growth(f"{sharded}, the last declined", sharded_sums(many, **rest), "annotate-unreduced"),
         _growth(f"{equal:,} sums of one value", sums_of_one_value(equal), "defer-sync"),
+        _growth("loops of 3 levels, 100 arrays", nested_sums(100, depth=2), "defer-sync"),
     ]
     for each in made:
         progress(f"{each.program}: {each.passes}, {each.seconds:.2f} s")

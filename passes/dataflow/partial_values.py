@@ -51,6 +51,13 @@ class Carried(NamedTuple):
         return cls(facts, values, order, tuple(t for value in order for t in values.terms(value) if t not in members))
 
 
+class ThroughLoop(NamedTuple):
+    """What becomes of the values that start partial in a loop, by their numbers."""
+
+    carried: dict[int, Carried]  # those that stay partial
+    stopped: dict[int, Declined]  # why others do not
+
+
 class Partial(NamedTuple):
     """A value that may be partial: a source (a result of a reduction, a loop-carried value), an op linear in such
     values, a result of an if or case that returns one in some branch, or of a loop that starts with one.
@@ -148,6 +155,10 @@ class BlockFacts:
         self._with_branches = with_branches  # take the ops in the block's branches for the block's own
         self._uniformity: dict[Reduction, Uniformity] = {}
         self._proven: dict[tuple[ir.Value, Reduction], dict[ir.Value, str]] = {}
+        self._partial: dict[tuple[Reduction, tuple[ir.Value, ...]], PartialValues] = {}
+        # Of the loops in the block, by their first results.
+        self._within: dict[ir.Value, BlockFacts] = {}
+        self._through_loops: dict[tuple[ir.Value, Reduction, tuple[int, ...]], ThroughLoop] = {}
 
     @cached_property
     def ops(self) -> list[ir.Operation]:
@@ -204,6 +215,12 @@ class BlockFacts:
 
     def partial_values(self, reduction: Reduction, sources: Iterable[ir.Value]) -> PartialValues:
         """What may stay partial when `sources` (results of reductions of this kind, loop-carried values) are."""
+        key = (reduction, tuple(sources))
+        if key not in self._partial:  # asked again for parts of a deferral, and for what may do without it
+            self._partial[key] = self._partial_values(*key)
+        return self._partial[key]
+
+    def _partial_values(self, reduction: Reduction, sources: tuple[ir.Value, ...]) -> PartialValues:
         found = PartialValues(reduction, {value: Partial(value) for value in sources}, {}, self._accumulate)
 
         def reached(op: ir.Operation) -> list[ir.Value]:
@@ -286,25 +303,37 @@ class BlockFacts:
 
     def _carry(self, op: ir.Operation, reduction: Reduction, found: PartialValues) -> list[ir.Value]:
         """The results of the loop `op` that may be partial because it starts with partial values."""
-        loop, facts = Loop(op), BlockFacts(Loop(op).body, self._convert, with_branches=True, leaves_loop=True)
-        positions = [i for i, start in enumerate(op.operands) if start in found.values]
+        starts = tuple(i for i, start in enumerate(op.operands) if start in found.values)
+        key = (op.results[0], reduction, starts)
+        if key not in self._through_loops:  # asked again for each loop-carried value, and by each loop around
+            self._through_loops[key] = self._through_loop(op, reduction, starts)
+        carried, stopped = self._through_loops[key]
+        found.values.update({op.results[i]: Partial(op.results[i], (i,), carried=carried[i]) for i in carried})
+        found.stopped.update({op.results[i]: stopped[i] for i in stopped})
+        return [op.results[i] for i in carried]
+
+    def _through_loop(self, op: ir.Operation, reduction: Reduction, starts: tuple[int, ...]) -> ThroughLoop:
+        """Which of the loop's values number `starts`, all of which start partial, stay so, and why others do not."""
+        loop, stopped = Loop(op), dict[int, Declined]()
+        facts = self._within.setdefault(
+            op.results[0], BlockFacts(loop.body, self._convert, with_branches=True, leaves_loop=True)
+        )
         while True:
+            positions = [i for i in starts if i not in stopped]
             values = facts.partial_values(reduction, [loop.body.arguments[i] for i in positions])
             carried = {i: Carried.of(loop.next_values.operands[i], values, facts) for i in positions}
-            positions = [i for i in carried if not self._is_refused(loop, i, carried[i], found)]
-            if len(positions) == len(carried):
-                break
-        found.values.update({op.results[i]: Partial(op.results[i], (i,), carried=carried[i]) for i in positions})
-        return [op.results[i] for i in positions]
+            refused = {i: why for i in positions if (why := self._refusal(loop, i, carried[i])) is not None}
+            if not refused:
+                return ThroughLoop(carried, stopped)
+            stopped |= refused
 
-    def _is_refused(self, loop: Loop, position: int, carried: Carried, found: PartialValues) -> bool:
-        """Whether `loop` may not carry a partial value at `position`."""
+    def _refusal(self, loop: Loop, position: int, carried: Carried) -> Declined | None:
+        """Why `loop` may not carry a partial value at `position`."""
         try:
             self._require_carried(loop, position, carried)
         except Declined as declined:
-            found.stopped[loop.op.results[position]] = declined
-            return True
-        return False
+            return declined
+        return None
 
     def _require_carried(self, loop: Loop, position: int, carried: Carried) -> None:
         values = carried.values

@@ -172,13 +172,14 @@ def _possible(loop: Loop, facts: BlockFacts, options: Options) -> tuple[list[Pos
     """What may leave the loop, and for each reduction that may not, why."""
     stays = [missed(options.pass_name, op, declined) for op, declined in facts.reductions.declined]
     kinds: list[OfKind] = []
+    around = _facts_around(loop, options)
     for reduction in facts.reductions.kinds:
         try:
             options.policy.require_axes(reduction, options.meshes)
         except Declined as declined:
             stays += [missed(options.pass_name, op, declined) for op in movable(reduction, facts)]
             continue
-        kinds.append(_of_kind(loop, reduction, facts, options))
+        kinds.append(_of_kind(loop, reduction, facts, around, options))
     possible = [each for kind in kinds for each in kind.worth]
     possible += _for_fewer_collectives(possible, [each for kind in kinds for each in kind.dearer], loop)
     combined = _combined_with_others(kinds, _leaving(possible), facts)
@@ -256,13 +257,15 @@ def _computed_from(value: ir.Value) -> list[ir.Value]:
     return [] if op is None else reads(op)
 
 
-def _of_kind(loop: Loop, reduction: Reduction, facts: BlockFacts, options: Options) -> OfKind:
+def _of_kind(
+    loop: Loop, reduction: Reduction, facts: BlockFacts, around: BlockFacts | None, options: Options
+) -> OfKind:
     found = deferrals(loop, reduction, facts)
-    kind = _worth(found, loop, options)
+    kind = _worth(found, loop, around, options)
     by_branches = made_by_branches(found, loop)
     if not by_branches:
         return kind
-    fewer = _worth(deferrals(loop, reduction, facts, stay_reduced=by_branches), loop, options)
+    fewer = _worth(deferrals(loop, reduction, facts, stay_reduced=by_branches), loop, around, options)
     if _leaving(fewer.worth) >= _leaving(kind.worth) and _saved(fewer.worth) >= _saved(kind.worth):
         return fewer
     return kind
@@ -298,17 +301,17 @@ def _reduced_again(chosen: list[Possible], facts: BlockFacts, pass_name: str) ->
     return remarks
 
 
-def _worth(found: Deferrals, loop: Loop, options: Options) -> OfKind:
+def _worth(found: Deferrals, loop: Loop, around: BlockFacts | None, options: Options) -> OfKind:
     kind = OfKind(found, [], Declined("it reaches no accumulator"), [])
     shared, varying = _shared(found), Varying(loop)
     for part in found.parts:
         cost = cost_of(part, loop, shared, varying)
         if options.policy.name == "auto":
             again = all(DEFERRED in op.attributes for op in part.reductions)
-            cost = cost._replace(around=_trips_around(part, loop, options), again=again)
+            cost = cost._replace(around=_trips_around(part, loop, around), again=again)
         possible = Possible(part.values.reduction, part, cost)
         try:
-            _require_worth(cost, 1 if cost.is_less() else _trips_around(part, loop, options))
+            _require_worth(cost, 1 if cost.is_less() else _trips_around(part, loop, around))
         except Declined as declined:
             kind = kind._replace(reason=declined)
             if not cost.is_less() and cost.moves_less():
@@ -330,15 +333,21 @@ def _shared(found: Deferrals) -> dict[ir.Value, int]:
     return shared
 
 
-def _trips_around(part: Deferral, loop: Loop, options: Options) -> int:
-    """How often the loop around `loop` runs, where that need not reduce either what `loop` then leaves to it; else 1.
+def _facts_around(loop: Loop, options: Options) -> BlockFacts | None:
+    """Those of the loop around `loop`; None where there is none."""
+    around = loop_around(loop.op.block)
+    return None if around is None else _facts(around, options)
+
+
+def _trips_around(part: Deferral, loop: Loop, facts: BlockFacts | None) -> int:
+    """How often the loop around `loop`, with these facts, runs, where that need not reduce either what `loop` then
+    leaves to it; else 1.
 
     Gradients of scanned layers may be reduced in a narrower type in each layer than in the accumulator of all.
     """
     around = loop_around(loop.op.block)
-    if around is None:
+    if around is None or facts is None:
         return 1
-    facts = _facts(around, options)
     results = [loop.op.results[i] for i in part.positions]
     found = deferrals(around, part.values.reduction, facts, results)
     leaving = frozenset().union(*(each.members for each in found.parts))

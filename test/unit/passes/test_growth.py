@@ -4,6 +4,8 @@ import cProfile
 import pstats
 
 import pytest
+from programs.line_search import lowered_fit
+from unit.passes.nested_sums import nested_sums
 
 import paropt
 
@@ -99,6 +101,24 @@ def test_cost_grows_with_the_program(module, passes):
     calls(module(5), passes)  # what is read once and memoized
     few, many = (calls(module(count), passes) for count in (40, 160))
     assert many < 5 * few
+
+
+@pytest.mark.parametrize("shape", [{"arrays": 4}, {"depth": 2}, {"loops": 2}])
+def test_cost_grows_with_the_nest(shape: dict[str, int]) -> None:
+    """Four times the arrays, twice the depth, twice the loops: walks are not repeated for each of the others."""
+    few = {"arrays": 20, "depth": 2, "loops": 4}
+    many = few | {name: few[name] * times for name, times in shape.items()}
+    calls(nested_sums(5, 2), "defer-sync")  # what is read once and memoized
+    before, after = (calls(nested_sums(**each), "defer-sync") for each in (few, many))
+    (times,) = shape.values()
+    assert after < 1.5 * times * before
+
+
+def test_a_line_search_costs_no_more_per_op_than_other_programs() -> None:
+    """Its loops are in loops, in branches: none is walked again for each array, nor for each loop around it."""
+    text = lowered_fit(4).as_text()
+    calls(nested_sums(5, 2), "grad-sync")  # what is read once and memoized
+    assert calls(text, "grad-sync") < 2000 * text.count(" = ")
 
 
 def test_what_is_declined_costs_no_more_than_what_is_accepted():

@@ -68,7 +68,14 @@ def test_a_run_line_is_read_as_a_shell_does(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["RUN: %par-opt %s | FileCheck %s > x", "RUN: cat %s | %par-opt - | FileCheck %s", "RUN: true", ""]
+    "line",
+    [
+        "RUN: %par-opt %s | FileCheck %s > x",
+        "RUN: cat %s | %par-opt - | FileCheck %s",
+        "RUN: true",
+        "RUN: %par-opt %s --load-pass-plugin=p | FileCheck %s",
+        "",
+    ],
 )
 def test_other_commands_are_left_to_a_shell(tmp_path: Path, line: str) -> None:
     file = tmp_path / "test.mlir"
