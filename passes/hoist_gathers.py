@@ -98,8 +98,9 @@ def hoist_gathers(
     every device holds all of it until the loop ends. Other axes, such as those of tensor parallelism, keep sharding it.
     With the option `axes`, a parameter that is sharded over a slow and a fast axis is gathered once over the slow one,
     and at each use over the fast one.
-    Where all readers convert it to a narrower type, also slices of it in loops over layers, it is converted first,
-    which halves the bytes sent and held. The first constraint keeps Shardy from gathering it before it is converted.
+    Where all readers convert it to a narrower type, in front of loops over layers or slices of it in them, it is
+    converted first, which halves the bytes sent and held. The first constraint keeps Shardy from gathering it before it
+    is converted.
     The loop-carried value stays sharded, and so do gradients.
 
     A program under `shard_map` has all_gathers of its own. Of these, too, one is done before the outermost loop that
@@ -421,20 +422,24 @@ def _read_in_type_of(gathered: ir.Value, reading: Reading, copied: dict[ir.Value
     value = gathered
     for use in reading.copies:
         old = copy_by(use)
+        if use.op.name == CONVERT:
+            old.replace_all_uses_with(_converted(value, old.type, use.op))
+            return old
         if old not in copied:
             copied[old] = _copied(use, value)
         value = copied[old]
     op, position = reading.end
-    read = op.results[0] if op.name == CONVERT else op.operands[position]
-    element = ir.RankedTensorType(read.type).element_type
-    if ir.RankedTensorType(value.type).element_type != element:
-        with ir.InsertionPoint(op), op.location:
-            value = ir.Operation.create(CONVERT, results=[read.type], operands=[value]).results[0]
-    if op.name == CONVERT:
-        read.replace_all_uses_with(value)
-    else:
-        op.operands[position] = value
+    read = op.operands[position]
+    op.operands[position] = _converted(value, read.type, op)
     return read
+
+
+def _converted(value: ir.Value, type_: ir.Type, before: ir.Operation) -> ir.Value:
+    """`value` in that type, converted in front of the op `before` if it has another."""
+    if value.type == type_:
+        return value
+    with ir.InsertionPoint(before), before.location:
+        return ir.Operation.create(CONVERT, results=[type_], operands=[value]).results[0]
 
 
 def _copied(use: Use, value: ir.Value) -> ir.Value:

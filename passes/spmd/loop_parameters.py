@@ -33,7 +33,7 @@ RESHAPE, SLICE, TRANSPOSE = "stablehlo.reshape", "stablehlo.slice", "stablehlo.t
 
 
 class Reading(NamedTuple):
-    """Where a loop reads a parameter: a chain of ops that copy elements of it, and what reads the last copy."""
+    """Where a loop reads a parameter: a chain of ops that copy or convert elements of it, and what reads the last."""
 
     copies: tuple[Use, ...]  # each reads the result of the one before
     end: Use
@@ -45,10 +45,9 @@ class Reading(NamedTuple):
 
     @property
     def converted(self) -> ir.Type | None:
-        """The element type that the reader converts the parameter to; None if it reads it as it is."""
-        if self.end.op.name != CONVERT:
-            return None
-        return ir.RankedTensorType(self.end.op.results[0].type).element_type
+        """The element type that the parameter is converted to first; None if it is read as it is."""
+        convert = next((use.op for use in self.copies if use.op.name == CONVERT), None)
+        return ir.RankedTensorType(convert.results[0].type).element_type if convert is not None else None
 
 
 class Parameter(NamedTuple):
@@ -126,7 +125,7 @@ def _readings(argument: ir.Value, body: ir.Block | None = None) -> list[Reading]
             made = _copies_by(use)
             if not made and not _is_handed_on(use):
                 readings.append(Reading(copies[value], use))
-            copies.update(dict.fromkeys(made, (*copies[value], use) if is_copy(use) else copies[value]))
+            copies.update(dict.fromkeys(made, copies[value] if use.op.name == WHILE else (*copies[value], use)))
             yield from made
 
     exhaust(depth_first([argument], copied))
@@ -137,7 +136,12 @@ def _copies_by(use: Use) -> list[ir.Value]:
     """The copies that are made of a parameter where it is read, or inner loops carry; none where it is read indeed."""
     if use.op.name == WHILE:
         return carried(use.op, use.position) if is_invariant(Loop(use.op), use.position) else []
-    return [copy_by(use)] if is_copy(use) else []
+    return [copy_by(use)] if is_copy(use) or _is_float_convert(use.op) else []
+
+
+def _is_float_convert(op: ir.Operation) -> bool:
+    made = tensor_of(op.results[0]) if op.name == CONVERT else None
+    return made is not None and is_float(made.element_type)
 
 
 def copy_by(use: Use) -> ir.Value:
@@ -166,13 +170,15 @@ def _is_sliced_by(loop: Loop, reading: Reading) -> bool:
 def gathered_over(uses: Iterable[Use], sharding: Sharding, propagated: Propagated) -> frozenset[Axis]:
     """The axes of `sharding`, of what is read there, that shard another dimension of what is computed with it.
 
-    Found where it meets others, also behind ops that work on each element of it alone. None of those by which what is
-    computed is sharded as it is: so examples are read, and activations.
+    Found where it meets others, also behind ops that work on each element of it alone, and in loops that carry it. None
+    of those by which what is computed is sharded as it is: so examples are read, and activations.
     """
     foreign, own = set[Axis](), set[Axis]()
 
     def behind(reader: tuple[ir.Value, int]) -> list[tuple[ir.Value, int]]:
         op, position = op_of(reader[0]), reader[1]
+        if op.name == WHILE:
+            return _readers(use for value in _copies_by(Use(op, position)) for use in uses_of(value))
         others, like = _axes_of_others(op, position, propagated)
         foreign.update(others)
         if others & sharding.axes:
