@@ -222,3 +222,100 @@ func.func public @a_slice_of_the_converted(%p: tensor<3x8x8xf32> {sdy.sharding =
   }
   return %r#2 : tensor<16x8xf32>
 }
+
+// What squares each element, for weight decay, reads shards; so all that gather it convert it.
+// CHECK-LABEL:   func.func public @decayed
+// CHECK:           %[[S:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{}, {"data"}, {}]> : tensor<3x8x8xbf16>
+// CHECK-NEXT:      %[[G:.*]] = sdy.sharding_constraint %[[S]] <@mesh, [{}, {}, {}]>
+// CHECK:           stablehlo.while(%{{.*}} = %{{.*}}, %[[W:.*]] = %arg0,
+// CHECK:             stablehlo.while(%{{.*}} = %{{.*}}, %{{.*}} = %[[G]],
+// CHECK:             stablehlo.multiply %[[W]], %[[W]]
+// CHECK:           return
+func.func public @decayed(%p: tensor<3x8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}, %x: tensor<4x16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}) -> tensor<16x8xf32> {
+  %c0 = stablehlo.constant dense<0> : tensor<i32>
+  %c1 = stablehlo.constant dense<1> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %trips = stablehlo.constant dense<4> : tensor<i32>
+  %zero = stablehlo.constant dense<0.0> : tensor<16x8xf32>
+  %r:3 = stablehlo.while(%i = %c0, %w = %p, %acc = %zero) : tensor<i32>, tensor<3x8x8xf32>, tensor<16x8xf32>
+  cond {
+    %t = stablehlo.compare LT, %i, %trips : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %t : tensor<i1>
+  } do {
+    %j = stablehlo.add %i, %c1 : tensor<i32>
+    %s = stablehlo.dynamic_slice %x, %i, %c0, %c0, sizes = [1, 16, 8] : (tensor<4x16x8xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x16x8xf32>
+    %b = stablehlo.reshape %s : (tensor<1x16x8xf32>) -> tensor<16x8xf32>
+    %kk = stablehlo.convert %w : (tensor<3x8x8xf32>) -> tensor<3x8x8xbf16>
+    %m:3 = stablehlo.while(%l = %c0, %v = %kk, %h = %b) : tensor<i32>, tensor<3x8x8xbf16>, tensor<16x8xf32>
+    cond {
+      %q = stablehlo.compare LT, %l, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %q : tensor<i1>
+    } do {
+      %k = stablehlo.add %l, %c1 : tensor<i32>
+      %d = stablehlo.dynamic_slice %v, %l, %c0, %c0, sizes = [1, 8, 8] : (tensor<3x8x8xbf16>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x8x8xbf16>
+      %e = stablehlo.reshape %d : (tensor<1x8x8xbf16>) -> tensor<8x8xbf16>
+      %a = stablehlo.convert %h : (tensor<16x8xf32>) -> tensor<16x8xbf16>
+      %o = stablehlo.dot_general %a, %e, contracting_dims = [1] x [0] : (tensor<16x8xbf16>, tensor<8x8xbf16>) -> tensor<16x8xf32>
+      %z = sdy.sharding_constraint %o <@mesh, [{"data"}, {}]> : tensor<16x8xf32>
+      stablehlo.return %k, %v, %z : tensor<i32>, tensor<3x8x8xbf16>, tensor<16x8xf32>
+    }
+    %sq = stablehlo.multiply %w, %w : tensor<3x8x8xf32>
+    %f0 = stablehlo.constant dense<0.0> : tensor<f32>
+    %all = stablehlo.reduce(%sq init: %f0) applies stablehlo.add across dimensions = [0, 1, 2] : (tensor<3x8x8xf32>, tensor<f32>) -> tensor<f32>
+    %every = stablehlo.broadcast_in_dim %all, dims = [] : (tensor<f32>) -> tensor<16x8xf32>
+    %y = stablehlo.add %m#2, %every : tensor<16x8xf32>
+    %n = stablehlo.add %acc, %y : tensor<16x8xf32>
+    stablehlo.return %j, %w, %n : tensor<i32>, tensor<3x8x8xf32>, tensor<16x8xf32>
+  }
+  return %r#2 : tensor<16x8xf32>
+}
+
+// The same of what is converted: each reads its own.
+// CHECK-LABEL:   func.func public @decayed_as_converted
+// CHECK:           %[[S:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{}, {"data"}, {}]> : tensor<3x8x8xbf16>
+// CHECK-NEXT:      %[[G:.*]] = sdy.sharding_constraint %[[S]] <@mesh, [{}, {}, {}]>
+// CHECK:           stablehlo.while(%{{.*}} = %{{.*}}, %[[W:.*]] = %arg0,
+// CHECK:             %[[K:.*]] = stablehlo.convert %[[W]]
+// CHECK:             stablehlo.while
+// CHECK:               stablehlo.dynamic_slice %[[G]],
+// CHECK:             stablehlo.multiply %[[K]], %[[K]]
+// CHECK:           return
+func.func public @decayed_as_converted(%p: tensor<3x8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}, %x: tensor<4x16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}) -> tensor<16x8xf32> {
+  %c0 = stablehlo.constant dense<0> : tensor<i32>
+  %c1 = stablehlo.constant dense<1> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %trips = stablehlo.constant dense<4> : tensor<i32>
+  %zero = stablehlo.constant dense<0.0> : tensor<16x8xf32>
+  %r:3 = stablehlo.while(%i = %c0, %w = %p, %acc = %zero) : tensor<i32>, tensor<3x8x8xf32>, tensor<16x8xf32>
+  cond {
+    %t = stablehlo.compare LT, %i, %trips : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %t : tensor<i1>
+  } do {
+    %j = stablehlo.add %i, %c1 : tensor<i32>
+    %s = stablehlo.dynamic_slice %x, %i, %c0, %c0, sizes = [1, 16, 8] : (tensor<4x16x8xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x16x8xf32>
+    %b = stablehlo.reshape %s : (tensor<1x16x8xf32>) -> tensor<16x8xf32>
+    %kk = stablehlo.convert %w : (tensor<3x8x8xf32>) -> tensor<3x8x8xbf16>
+    %m:3 = stablehlo.while(%l = %c0, %v = %kk, %h = %b) : tensor<i32>, tensor<3x8x8xbf16>, tensor<16x8xf32>
+    cond {
+      %q = stablehlo.compare LT, %l, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %q : tensor<i1>
+    } do {
+      %k = stablehlo.add %l, %c1 : tensor<i32>
+      %d = stablehlo.dynamic_slice %v, %l, %c0, %c0, sizes = [1, 8, 8] : (tensor<3x8x8xbf16>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x8x8xbf16>
+      %e = stablehlo.reshape %d : (tensor<1x8x8xbf16>) -> tensor<8x8xbf16>
+      %a = stablehlo.convert %h : (tensor<16x8xf32>) -> tensor<16x8xbf16>
+      %o = stablehlo.dot_general %a, %e, contracting_dims = [1] x [0] : (tensor<16x8xbf16>, tensor<8x8xbf16>) -> tensor<16x8xf32>
+      %z = sdy.sharding_constraint %o <@mesh, [{"data"}, {}]> : tensor<16x8xf32>
+      stablehlo.return %k, %v, %z : tensor<i32>, tensor<3x8x8xbf16>, tensor<16x8xf32>
+    }
+    %s16 = stablehlo.multiply %kk, %kk : tensor<3x8x8xbf16>
+    %sq = stablehlo.convert %s16 : (tensor<3x8x8xbf16>) -> tensor<3x8x8xf32>
+    %f0 = stablehlo.constant dense<0.0> : tensor<f32>
+    %all = stablehlo.reduce(%sq init: %f0) applies stablehlo.add across dimensions = [0, 1, 2] : (tensor<3x8x8xf32>, tensor<f32>) -> tensor<f32>
+    %every = stablehlo.broadcast_in_dim %all, dims = [] : (tensor<f32>) -> tensor<16x8xf32>
+    %y = stablehlo.add %m#2, %every : tensor<16x8xf32>
+    %n = stablehlo.add %acc, %y : tensor<16x8xf32>
+    stablehlo.return %j, %w, %n : tensor<i32>, tensor<3x8x8xf32>, tensor<16x8xf32>
+  }
+  return %r#2 : tensor<16x8xf32>
+}
