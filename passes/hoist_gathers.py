@@ -11,26 +11,20 @@ from paropt.passes.defer_sync import defer_sync
 from paropt.passes.deferral.holding_plan import Trade, are_in_order, held_by, saved_by, taken_in, taken_of
 from paropt.passes.deferral.policy import HOLDS_PARAMETERS, Policy, PolicyName
 from paropt.passes.expose_all_reduces import expose_all_reduces
-from paropt.passes.ir.constants import BARRIER
 from paropt.passes.ir.loops import WHILE, Loop, trip_count
 from paropt.passes.ir.types import FloatName, bytes_of, float_type, in_element_type, is_float
-from paropt.passes.rewrite.erase import erase_unread
 from paropt.passes.sharding.annotations import shard_bytes
 from paropt.passes.sharding.axes import names_of
 from paropt.passes.sharding.collectives import ALL_GATHER, axes_of
-from paropt.passes.sharding.explicit_ops import constrained
 from paropt.passes.sharding.meshes import LinkCosts, MeshAxes, axes_named, has_mesh, meshes_of
 from paropt.passes.sharding.propagation import Propagated
-from paropt.passes.sharding.shardings import closed_sharding, is_manual, without
+from paropt.passes.sharding.shardings import is_manual, without
 from paropt.passes.spmd.hoisted_gathers import gathered_before_loop
+from paropt.passes.spmd.hoisted_parameters import erase_unread_in_barriers, hoist
 from paropt.passes.spmd.loop_gathers import CHANGED, LoopGather, LoopGathers, gathered_before, gathered_type
 from paropt.passes.spmd.loop_parameters import (
-    CONVERT,
     Parameter,
-    Reading,
-    Use,
     constraint_over,
-    copy_by,
     narrowest,
     sharded_parameters,
 )
@@ -98,18 +92,24 @@ def hoist_gathers(
     every device holds all of it until the loop ends. Other axes, such as those of tensor parallelism, keep sharding it.
     With the option `axes`, a parameter that is sharded over a slow and a fast axis is gathered once over the slow one,
     and at each use over the fast one.
-    Where all readers convert it to a narrower type, also slices of it in loops over layers, it is converted first,
-    which halves the bytes sent and held. The first constraint keeps Shardy from gathering it before it is converted.
+    Where all readers convert it to a narrower type, in front of loops over layers or slices of it in them, it is
+    converted first, which halves the bytes sent and held. The first constraint keeps Shardy from gathering it before it
+    is converted.
     The loop-carried value stays sharded, and so do gradients.
 
     A program under `shard_map` has all_gathers of its own. Of these, too, one is done before the outermost loop that
     repeats it. Where a loop over layers gathers its slice of a stacked parameter, all layers are gathered, and the
     slice of that is read: also behind the barrier of rematerialized values, so that both read what is gathered once.
 
+    A loop over layers that are not computed again keeps what it converts or transposes of each layer's parameters for
+    the backward pass, in a stack. The backward pass converts or transposes what is gathered instead, and nothing needs
+    the stack.
+
     Legal when:
 
     - the loop passes the parameter through
     - no constraint in the loop shards the parameter over the same axes again (XLA would all-gather it there)
+    - each row of a stack that a loop writes is made of that row of the parameter, and only rows of it are read
     - copies of which an all_gather gathers one have all of the dimension that is gathered
     - an index of such a copy is uniform over the replica groups
     - an all_gather gathers one array, and no metadata binds it to other ops
@@ -258,7 +258,7 @@ def _hoist_groups(module: ir.Operation, groups: list[list[LoopGather]], plan: _P
         trades = [trade for _, trade in each]
         yield applied(NAME, each[0][0].op, _said(trades, what), held=held_by(trades))
     for loop in loops.values():
-        _erase_unread_in_barriers(loop)
+        erase_unread_in_barriers(loop)
 
 
 def _element_of(group: list[LoopGather], dtype: ir.Type | None) -> ir.Type:
@@ -289,6 +289,7 @@ def _hoist_all(loop: Loop, propagated: Propagated, plan: _Plan) -> Iterator[Rema
     steps = list[_Step]()
     for parameter in list(sharded_parameters(loop, propagated)):
         try:
+            _require_gathered(parameter)
             parameter = _within(parameter, plan.axes)
             _require_hoistable(loop, parameter)
         except Declined as declined:
@@ -308,12 +309,18 @@ def _hoist_all(loop: Loop, propagated: Propagated, plan: _Plan) -> Iterator[Rema
         groups[tuple(axis.label for axis in dict.fromkeys(parameter.axes))].append(
             Trade(saved_by(trades), held_by(trades))
         )
-        _hoist(loop, parameter, own[-1].element)
+        hoist(loop, parameter, own[-1].element)
     for axes, group in groups.items():
         what = f"gathered{_over(axes)} before the loop, not {_in_trips(loop)}"
         yield applied(NAME, loop.op, _said(group, what), held=held_by(group))
     if groups:
-        _erase_unread_in_barriers(loop)
+        erase_unread_in_barriers(loop)
+
+
+def _require_gathered(parameter: Parameter) -> None:
+    """Declines one of which some readers need all, and others the shards."""
+    name = source_of(parameter.value.location)
+    require(not parameter.kept_by, f"a reader in the loop keeps the parameter ({name}) sharded", *parameter.kept_by)
 
 
 def _within(parameter: Parameter, allowed: tuple[str, ...]) -> Parameter:
@@ -389,77 +396,3 @@ def _bytes(parameter: Parameter, element: ir.Type) -> int:
     left = sharding._replace(dimensions=without(sharding.dimensions, parameter.axes))
     own = ir.RankedTensorType(parameter.value.type)
     return shard_bytes(parameter.value, left) * bytes_of(in_element_type(own, element)) // bytes_of(own)
-
-
-def _hoist(loop: Loop, parameter: Parameter, element: ir.Type) -> None:
-    own = ir.RankedTensorType(parameter.value.type)
-    gathered = _gathered(loop, parameter, in_element_type(own, element))
-    if element == own.element_type:
-        for first in (reading.first for reading in parameter.readings):
-            first.op.operands[first.position] = gathered
-        return
-    copied: dict[ir.Value, ir.Value] = {}
-    erase_unread([_read_in_type_of(gathered, reading, copied) for reading in parameter.readings])
-
-
-def _gathered(loop: Loop, parameter: Parameter, type_: ir.RankedTensorType) -> ir.Value:
-    """The parameter in that type, gathered in front of the loop."""
-    value, sharding = parameter.value, parameter.sharding
-    whole = without(sharding.dimensions, parameter.axes)
-    with loop.op.context, ir.InsertionPoint(loop.op), loop.op.location:
-        if type_ != value.type:
-            value = ir.Operation.create(CONVERT, results=[type_], operands=[value]).results[0]
-            value = constrained(value, closed_sharding(sharding.mesh, sharding.dimensions))
-        return constrained(value, closed_sharding(sharding.mesh, whole))
-
-
-def _read_in_type_of(gathered: ir.Value, reading: Reading, copied: dict[ir.Value, ir.Value]) -> ir.Value:
-    """Has `reading` copy elements of `gathered`, in its type. Returns what nothing reads any more.
-
-    `copied` has, for what other readings copy, too, their copies.
-    """
-    value = gathered
-    for use in reading.copies:
-        old = copy_by(use)
-        if old not in copied:
-            copied[old] = _copied(use, value)
-        value = copied[old]
-    op, position = reading.end
-    read = op.results[0] if op.name == CONVERT else op.operands[position]
-    element = ir.RankedTensorType(read.type).element_type
-    if ir.RankedTensorType(value.type).element_type != element:
-        with ir.InsertionPoint(op), op.location:
-            value = ir.Operation.create(CONVERT, results=[read.type], operands=[value]).results[0]
-    if op.name == CONVERT:
-        read.replace_all_uses_with(value)
-    else:
-        op.operands[position] = value
-    return read
-
-
-def _copied(use: Use, value: ir.Value) -> ir.Value:
-    """The part of `value` that the op of `use` copies, in its type."""
-    op, position = use
-    is_barrier = op.name == BARRIER  # the other operands are none of its business
-    own = ir.RankedTensorType(op.results[position if is_barrier else 0].type)
-    type_ = in_element_type(own, ir.RankedTensorType(value.type).element_type)
-    operands = [value] if is_barrier else [value, *list(op.operands)[1:]]
-    with ir.InsertionPoint(op), op.location:
-        attributes = {} if is_barrier else dict(op.attributes)
-        return ir.Operation.create(op.name, [type_], operands, attributes=attributes).results[0]
-
-
-def _erase_unread_in_barriers(loop: Loop) -> None:
-    """Takes out of barriers what nothing reads behind them any more, with what computes it: XLA would keep it."""
-    for op in ops_of(loop.op, BARRIER):
-        kept = [i for i, result in enumerate(op.results) if any(True for _ in result.uses)]
-        if not kept or len(kept) == len(op.results) or len(op.attributes):
-            continue
-        unread = [operand for i, operand in enumerate(op.operands) if i not in kept]
-        operands = [op.operands[i] for i in kept]
-        with ir.InsertionPoint(op), op.location:
-            new = ir.Operation.create(BARRIER, [each.type for each in operands], operands)
-        for i, result in zip(kept, new.results, strict=True):
-            op.results[i].replace_all_uses_with(result)
-        op.erase()
-        erase_unread(unread)

@@ -11,7 +11,8 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 
 from paropt.passes.ir.induction_variable import constant, create
-from paropt.passes.ir.loops import Loop, counter_of, integer_of
+from paropt.passes.ir.loops import Loop, counter_of
+from paropt.passes.ir.row_index import RowIndex, row_index, takes_row, writes_row
 from paropt.passes.outline.stages import DYNAMIC_SLICE
 from paropt.passes.pipelining.row_pieces import Pieces, RowRange
 from paropt.passes.rewrite.counted_loop import Carry, counted_loop, counter_carry
@@ -46,10 +47,9 @@ class LayerLoop(NamedTuple):
 
 def layer_loop(loop: Loop) -> LayerLoop | None:
     """What is known of a loop; None for one that goes over no rows. Raises Declined for one that cannot be split."""
-    counting, counter = loop.counting, counter_of(loop)
-    if counting is None or counter is None or counting.start != 0 or counting.step != 1:
+    index, counter = row_index(loop), counter_of(loop)
+    if index is None or counter is None:
         return None
-    index = _Index(loop.body.arguments[counter], counting.trips)
     slices, updates = _slices(loop, index), _updates(loop, index)
     if not slices and not updates:
         return None
@@ -57,39 +57,15 @@ def layer_loop(loop: Loop) -> LayerLoop | None:
     require(len(ways) == 1, "the loop goes over rows of one array forward, and over those of another backward", loop.op)
     element = ir.RankedTensorType(loop.body.arguments[counter].type).element_type
     require(str(element) == "i32", "the loop counts in another type than i32", loop.op)
-    return LayerLoop(loop, counter, counting.trips, ways.pop() == "backward", slices, updates)
+    return LayerLoop(loop, counter, index.trips, ways.pop() == "backward", slices, updates)
 
 
-class _Index:
-    """Which values are the number of a row: that of the trip, or counted from the last."""
-
-    def __init__(self, counter: ir.Value, trips: int) -> None:
-        self._counter, self._trips = counter, trips
-
-    def way(self, value: ir.Value) -> str:
-        """`forward`, `backward`, or nothing."""
-        if value == self._counter:
-            return "forward"
-        return "backward" if self._from_end(value, self._trips - 1) else ""
-
-    def _from_end(self, value: ir.Value, start: int) -> bool:
-        """Whether `value` is `start` less the number of the trip."""
-        op = defining_op(value)
-        if op is None or op.name != _SUBTRACT:
-            return False
-        first, second = op.operands
-        if second == self._counter:
-            return integer_of(first) == start
-        number = integer_of(second)
-        return number is not None and self._from_end(first, start + number)
-
-
-def _slices(loop: Loop, index: _Index) -> list[ir.Operation]:
+def _slices(loop: Loop, index: RowIndex) -> list[ir.Operation]:
     """The ops that take a row of an array from outside, of which the loop reads nothing else."""
     found: list[ir.Operation] = []
     for value in captured(loop.op):
         readers = [use.owner.operation for use in value.uses if _is_inside(use.owner.operation, loop)]
-        if all(op.block == loop.body and _takes_row(op, value, index) for op in readers):
+        if all(op.block == loop.body and takes_row(op, value) and index.way(op.operands[1]) for op in readers):
             found += readers
     return found
 
@@ -105,25 +81,14 @@ def _is_inside(op: ir.Operation | None, loop: Loop) -> bool:
     return False
 
 
-def _takes_row(op: ir.Operation, value: ir.Value, index: _Index) -> bool:
-    if op.name != DYNAMIC_SLICE or op.operands[0] != value:
-        return False
-    sizes, shape = list(ir.DenseI64ArrayAttr(op.attributes["slice_sizes"])), list(ir.RankedTensorType(value.type).shape)
-    whole = all(integer_of(start) == 0 for start in list(op.operands)[2:])
-    return bool(index.way(op.operands[1])) and sizes == [1, *shape[1:]] and whole
-
-
-def _updates(loop: Loop, index: _Index) -> dict[int, ir.Operation]:
+def _updates(loop: Loop, index: RowIndex) -> dict[int, ir.Operation]:
     """The ops that write a row of a carried array, which nothing in the loop reads."""
     found: dict[int, ir.Operation] = {}
     for i, (last, following) in enumerate(zip(loop.body.arguments, loop.next_values.operands, strict=True)):
         op = defining_op(following)
-        if op is None or op.name != _UPDATE or op.operands[0] != last or not is_read_once(last):
+        if op is None or not writes_row(op) or op.operands[0] != last or not is_read_once(last):
             continue
-        _, row, start, *others = op.operands
-        shape = [1, *list(ir.RankedTensorType(last.type).shape)[1:]]
-        whole = list(ir.RankedTensorType(row.type).shape) == shape and all(integer_of(each) == 0 for each in others)
-        if index.way(start) and whole and is_read_once(following):
+        if index.way(op.operands[2]) and is_read_once(following):
             found[i] = op
     return found
 

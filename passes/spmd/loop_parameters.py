@@ -7,6 +7,7 @@ Tests: test/passes/hoist-gathers.mlir, test/numeric/test_hoisted_all_gathers.py.
 """
 
 from collections.abc import Iterable, Iterator
+from math import prod
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
@@ -16,24 +17,26 @@ from paropt.passes.dataflow.loop_invariants import Varying
 from paropt.passes.ir.barriers import BARRIER, made_of
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.control_flow import Use, carried, uses_of
-from paropt.passes.ir.loops import WHILE, Loop, loop_around, start_of
+from paropt.passes.ir.loops import WHILE, Loop
 from paropt.passes.ir.op_table import is_elementwise, is_identity, takes_block
 from paropt.passes.ir.types import is_float, tensor_of
 from paropt.passes.sharding.axes import Axes, Axis, has_part
 from paropt.passes.sharding.op_rules import parse_rule
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import Sharding, read_sharding, sharding_of
+from paropt.passes.spmd.layer_stacks import is_handed_on, is_pass_through, row_copies, rows_read
 from paropt.passes.support.traversal import captured, is_in, op_of
 
 _BROADCAST, DYNAMIC_SLICE = "stablehlo.broadcast_in_dim", "stablehlo.dynamic_slice"
 # What looks up rows of a sharded table reads few of them: XLA sends these.
 _LOOKUP = "stablehlo.gather"
+_REDUCE = "stablehlo.reduce"
 CONVERT = "stablehlo.convert"
 RESHAPE, SLICE, TRANSPOSE = "stablehlo.reshape", "stablehlo.slice", "stablehlo.transpose"
 
 
 class Reading(NamedTuple):
-    """Where a loop reads a parameter: a chain of ops that copy elements of it, and what reads the last copy."""
+    """Where a loop reads a parameter: a chain of ops that copy or convert elements of it, and what reads the last."""
 
     copies: tuple[Use, ...]  # each reads the result of the one before
     end: Use
@@ -45,10 +48,9 @@ class Reading(NamedTuple):
 
     @property
     def converted(self) -> ir.Type | None:
-        """The element type that the reader converts the parameter to; None if it reads it as it is."""
-        if self.end.op.name != CONVERT:
-            return None
-        return ir.RankedTensorType(self.end.op.results[0].type).element_type
+        """The element type that the parameter is converted to first; None if it is read as it is."""
+        convert = next((use.op for use in self.copies if use.op.name == CONVERT), None)
+        return ir.RankedTensorType(convert.results[0].type).element_type if convert is not None else None
 
 
 class Parameter(NamedTuple):
@@ -56,9 +58,11 @@ class Parameter(NamedTuple):
 
     value: ir.Value  # outside of the loop
     sharding: Sharding
-    readings: tuple[Reading, ...]
+    readings: tuple[Reading, ...]  # for which it is gathered
     axes: Axes  # those over which XLA all-gathers it in the loop
     is_invariant: bool  # or else an argument of the program that the loop changes, as over several steps
+    by_shard: tuple[Reading, ...] = ()  # by ops on each element alone, which need no other shards: as of weight decay
+    kept_by: tuple[ir.Operation, ...] = ()  # what is sharded like it, where it is gathered for other readers
 
 
 def sharded_parameters(loop: Loop, propagated: Propagated) -> Iterator[Parameter]:
@@ -69,10 +73,17 @@ def sharded_parameters(loop: Loop, propagated: Propagated) -> Iterator[Parameter
         sharding = _sharding(value, propagated)
         if sharding is None or has_part(sharding.axes) or not (invariant or _is_argument_of_program(value)):
             continue
-        axes = gathered_over((each.end for each in readings), sharding, propagated)
-        if axes and not any(_is_sliced_by(loop, each) for each in readings):
+        found = [_meets_behind(each.end, sharding, propagated) for each in readings]
+        foreign = frozenset[Axis]().union(*(meets.foreign for meets in found))
+        kept = [(like, op) for meets in found for like, op in meets.alike if like & foreign]
+        axes = foreign.difference(*(like for like, _ in kept))
+        is_known = bool(axes) or (bool(kept) and invariant and _is_argument_of_program(value))
+        if is_known and not any(_is_sliced_by(loop, each) for each in readings):
             order = tuple(axis for over in sharding.dimensions for axis in over if axis in axes)
-            yield Parameter(value, sharding, tuple(readings), order, invariant)
+            both = list(zip(readings, found, strict=True))
+            stay, rest = (tuple(each for each, meets in both if meets.is_by_shard is by) for by in (True, False))
+            kept_by = () if axes else tuple(op for _, op in kept[:1])
+            yield Parameter(value, sharding, rest, order, invariant, stay, kept_by)
 
 
 def _read_by(loop: Loop) -> dict[ir.Value, tuple[list[Reading], bool]]:
@@ -80,16 +91,18 @@ def _read_by(loop: Loop) -> dict[ir.Value, tuple[list[Reading], bool]]:
     found: dict[ir.Value, tuple[list[Reading], bool]] = {}
     for position, (init, argument) in enumerate(zip(loop.op.operands, loop.body.arguments, strict=True)):
         before, invariant = found.get(init, ([], True))
-        found[init] = [*before, *_readings(argument)], invariant and is_invariant(loop, position)
+        found[init] = [*before, *_readings(argument)], invariant and is_pass_through(loop, position)
     for value in captured(loop.op):
         before, invariant = found.get(value, ([], True))
         found[value] = [*before, *_readings(value, loop.body)], invariant
     return found
 
 
-def is_invariant(loop: Loop, position: int) -> bool:
-    """Whether loop-carried value `position` is a pass-through."""
-    return start_of(loop.op.results[position]) is not None
+def readings_of(loop: Loop, value: ir.Value) -> list[Reading]:
+    """Where the body of `loop` reads `value`, which is from outside of it."""
+    carries = zip(loop.op.operands, loop.body.arguments, strict=True)
+    carried_as = [argument for init, argument in carries if init == value]
+    return [*(reading for argument in carried_as for reading in _readings(argument)), *_readings(value, loop.body)]
 
 
 def _sharding(init: ir.Value, propagated: Propagated) -> Sharding | None:
@@ -123,21 +136,40 @@ def _readings(argument: ir.Value, body: ir.Block | None = None) -> list[Reading]
         for use in uses_of(value):
             if body is not None and not is_in(use.op, body):
                 continue
-            made = _copies_by(use)
-            if not made and not _is_handed_on(use):
+            made = _copies_by(use, copies[value])
+            if not made and not is_handed_on(use):
                 readings.append(Reading(copies[value], use))
-            copies.update(dict.fromkeys(made, (*copies[value], use) if is_copy(use) else copies[value]))
+            copies.update(made)
             yield from made
 
     exhaust(depth_first([argument], copied))
     return readings
 
 
-def _copies_by(use: Use) -> list[ir.Value]:
-    """The copies that are made of a parameter where it is read, or inner loops carry; none where it is read indeed."""
+def _copies_by(use: Use, before: tuple[Use, ...] = ()) -> dict[ir.Value, tuple[Use, ...]]:
+    """The copies that are made of a parameter where it is read, or inner loops carry, and by what, with `before`; none
+    where it is read indeed.
+    """
     if use.op.name == WHILE:
-        return carried(use.op, use.position) if is_invariant(Loop(use.op), use.position) else []
-    return [copy_by(use)] if is_copy(use) else []
+        is_carried = is_pass_through(Loop(use.op), use.position)
+        return dict.fromkeys(carried(use.op, use.position), before) if is_carried else {}
+    if is_copy(use) or _is_float_convert(use.op) or _adds_dimension(use.op):
+        return {copy_by(use): (*before, use)}
+    rows = rows_read(use.op) if row_copies(use, before) else None
+    return {row.results[0]: (*before, use, Use(row, 0)) for row in rows or []}
+
+
+def _is_float_convert(op: ir.Operation) -> bool:
+    made = tensor_of(op.results[0]) if op.name == CONVERT else None
+    return made is not None and is_float(made.element_type)
+
+
+def _adds_dimension(op: ir.Operation) -> bool:
+    """Whether `op` is a broadcast that has each element once."""
+    if op.name != _BROADCAST:
+        return False
+    before, after = (ir.RankedTensorType(value.type).shape for value in (op.operands[0], op.results[0]))
+    return prod(before) == prod(after)
 
 
 def copy_by(use: Use) -> ir.Value:
@@ -151,11 +183,6 @@ def is_copy(use: Use) -> bool:
     return copies and (use.position == 0 or use.op.name == BARRIER)
 
 
-def _is_handed_on(use: Use) -> bool:
-    loop = loop_around(use.op.block)
-    return loop is not None and use.op == loop.next_values and is_invariant(loop, use.position)
-
-
 def _is_sliced_by(loop: Loop, reading: Reading) -> bool:
     """Whether each trip of `loop` itself reads another slice, as a loop over layers does of stacked parameters."""
     slices = [use.op for use in reading.copies if use.op.name == DYNAMIC_SLICE]
@@ -163,27 +190,41 @@ def _is_sliced_by(loop: Loop, reading: Reading) -> bool:
     return varying is not None and any(index in varying for op in slices for index in list(op.operands)[1:])
 
 
-def gathered_over(uses: Iterable[Use], sharding: Sharding, propagated: Propagated) -> frozenset[Axis]:
-    """The axes of `sharding`, of what is read there, that shard another dimension of what is computed with it.
+class _Meets(NamedTuple):
+    """What one reader of a value meets, by the axes of its sharding."""
 
-    Found where it meets others, also behind ops that work on each element of it alone. None of those by which what is
-    computed is sharded as it is: so examples are read, and activations.
+    foreign: frozenset[Axis]  # those that shard another dimension of what is computed with it: it is gathered over them
+    alike: list[tuple[frozenset[Axis], ir.Operation]]  # those by which what an op computes is sharded as it is
+    is_by_shard: bool  # only ops on each element, and sums of these, which need no other shards
+
+
+def _meets_behind(use: Use, sharding: Sharding, propagated: Propagated) -> _Meets:
+    """Found where it meets others, also behind ops that work on each element of it alone, and in loops that carry it.
+
+    What is sharded as it is are examples, and activations.
     """
-    foreign, own = set[Axis](), set[Axis]()
+    foreign, alike = set[Axis](), list[tuple[frozenset[Axis], ir.Operation]]()
+    others_met = [use.op] if use.op.name == _LOOKUP else []
 
     def behind(reader: tuple[ir.Value, int]) -> list[tuple[ir.Value, int]]:
         op, position = op_of(reader[0]), reader[1]
+        if op.name == WHILE:
+            return _readers(use for value in _copies_by(Use(op, position)) for use in uses_of(value))
         others, like = _axes_of_others(op, position, propagated)
         foreign.update(others)
         if others & sharding.axes:
             return []  # it is gathered there: what is computed is no parameter any more
         if is_elementwise(op) or op.name == _BROADCAST or is_copy(Use(op, position)):
-            return _readers(uses_of(made_of(op, position)))
-        own.update(like)
+            uses = uses_of(made_of(op, position))
+            others_met.extend(each.op for each in uses if each.op.name == _LOOKUP)
+            return _readers(uses)
+        alike.append((like, op))
         return []
 
-    exhaust(depth_first(_readers(uses), behind))
-    return sharding.axes & (foreign - own)
+    exhaust(depth_first(_readers([use]), behind))
+    others_met.extend(op for _, op in alike if op.name != _REDUCE)
+    is_by_shard = not others_met and not sharding.axes & foreign
+    return _Meets(sharding.axes & foreign, alike, is_by_shard)
 
 
 def _readers(uses: Iterable[Use]) -> list[tuple[ir.Value, int]]:

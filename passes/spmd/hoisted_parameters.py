@@ -1,0 +1,148 @@
+"""Parameters gathered in front of a loop, and what reads them in it: the edit behind `hoist-gathers` in programs for
+all devices.
+
+Tests: test/passes/hoist-gathers.mlir, test/passes/hoist-gathers-stacked.mlir, test/numeric/test_hoisted_gathers.py.
+"""
+
+from collections.abc import Sequence
+
+from jaxlib.mlir import ir
+
+from paropt.passes.ir.barriers import BARRIER
+from paropt.passes.ir.control_flow import Use
+from paropt.passes.ir.induction_variable import constant
+from paropt.passes.ir.loops import Loop, start_of
+from paropt.passes.ir.row_index import DYNAMIC_SLICE, UPDATE
+from paropt.passes.ir.types import in_element_type
+from paropt.passes.rewrite.erase import erase_unread
+from paropt.passes.sharding.explicit_ops import constrained
+from paropt.passes.sharding.shardings import closed_sharding, without
+from paropt.passes.spmd.layer_stacks import row_copies
+from paropt.passes.spmd.loop_parameters import CONVERT, Parameter, Reading, copy_by, readings_of
+from paropt.passes.support.traversal import is_defined_in, ops_of, parent_of
+
+
+def hoist(loop: Loop, parameter: Parameter, element: ir.Type) -> None:
+    """Gathers `parameter` in front of `loop` in that element type, and has its `readings` read that."""
+    readings, by_shard = _from_rows(loop, parameter)
+    own = ir.RankedTensorType(parameter.value.type)
+    gathered = _gathered(loop, parameter, in_element_type(own, element))
+    shared = {copy_by(use) for reading in by_shard for use in reading.copies}
+    copied: dict[ir.Value, ir.Value] = {}
+    erase_unread([_read_instead(gathered, reading, copied, shared) for reading in readings])
+
+
+def _from_rows(loop: Loop, parameter: Parameter) -> tuple[list[Reading], list[Reading]]:
+    """The readings once none reads a stack of copies: each row of one is made of a row of the parameter. And those by
+    shard, which stay.
+    """
+    readings = readings_of(loop, parameter.value)
+    while stacked := [each for each in readings if any(use.op.name == UPDATE for use in each.copies)]:
+        rows: dict[ir.Value, list[Use]] = {}
+        for reading in stacked:
+            number = next(i for i, use in enumerate(reading.copies) if use.op.name == UPDATE)
+            written, read = reading.copies[number : number + 2]
+            rows[read.op.results[0]] = row_copies(written, reading.copies[:number])
+        for row, made_by in rows.items():
+            _make_row(row, made_by)
+        erase_unread([*rows])
+        readings = readings_of(loop, parameter.value)
+    ends = [reading.end for reading in parameter.by_shard]
+    return [each for each in readings if each.end not in ends], [each for each in readings if each.end in ends]
+
+
+def _make_row(row: ir.Value, copies: Sequence[Use]) -> None:
+    """Makes `row` of a stack as the loop made it that wrote it, of a row of the array that it read."""
+    read = ir.OpResult(row).owner
+    writer = parent_of(copies[0].op)
+    value = copies[0].op.operands[0]
+    while is_defined_in(value, writer):
+        start = start_of(value)
+        assert start is not None, "it is a copy of what is defined outside"
+        value = start
+    index = read.operands[1]
+    with ir.InsertionPoint(read), read.location:
+        for op in (use.op for use in copies):
+            operands = [value]
+            if op.name == DYNAMIC_SLICE:
+                tensor = ir.RankedTensorType(index.type)
+                zero = constant(tensor, ir.IntegerAttr.get(tensor.element_type, 0))
+                operands += [index, *[zero] * (ir.RankedTensorType(value.type).rank - 1)]
+            types = [result.type for result in op.results]
+            value = ir.Operation.create(op.name, types, operands, attributes=dict(op.attributes)).results[0]
+        if value.type != row.type:  # the loop writes it as it is, and keeps a first dimension
+            value = ir.Operation.create("stablehlo.reshape", [row.type], [value]).results[0]
+    row.replace_all_uses_with(value)
+
+
+def _gathered(loop: Loop, parameter: Parameter, type_: ir.RankedTensorType) -> ir.Value:
+    """The parameter in that type, gathered in front of the loop."""
+    value, sharding = parameter.value, parameter.sharding
+    whole = without(sharding.dimensions, parameter.axes)
+    with loop.op.context, ir.InsertionPoint(loop.op), loop.op.location:
+        if type_ != value.type:
+            value = ir.Operation.create(CONVERT, results=[type_], operands=[value]).results[0]
+            value = constrained(value, closed_sharding(sharding.mesh, sharding.dimensions))
+        return constrained(value, closed_sharding(sharding.mesh, whole))
+
+
+def _read_instead(
+    gathered: ir.Value, reading: Reading, copied: dict[ir.Value, ir.Value], shared: set[ir.Value]
+) -> ir.Value:
+    """Has `reading` copy elements of `gathered`, in its type. Returns what nothing may read any more.
+
+    `copied` has, for what other readings copy, too, their copies. Copies that are `shared` with others stay.
+    """
+    value = gathered
+    for use in reading.copies:
+        op, position = use
+        old = copy_by(use)
+        if old not in shared and value.type == op.operands[position].type:
+            read, op.operands[position] = op.operands[position], value
+            return read
+        if op.name == CONVERT and old not in shared:
+            old.replace_all_uses_with(_converted(value, old.type, op))
+            return old
+        if old not in copied:
+            copied[old] = _converted(value, old.type, op) if op.name == CONVERT else _copied(use, value)
+        value = copied[old]
+    op, position = reading.end
+    read = op.operands[position]
+    op.operands[position] = _converted(value, read.type, op)
+    return read
+
+
+def _converted(value: ir.Value, type_: ir.Type, before: ir.Operation) -> ir.Value:
+    """`value` in that type, converted in front of the op `before` if it has another."""
+    if value.type == type_:
+        return value
+    with ir.InsertionPoint(before), before.location:
+        return ir.Operation.create(CONVERT, results=[type_], operands=[value]).results[0]
+
+
+def _copied(use: Use, value: ir.Value) -> ir.Value:
+    """The part of `value` that the op of `use` copies, in its type."""
+    op, position = use
+    is_barrier = op.name == BARRIER  # the other operands are none of its business
+    own = ir.RankedTensorType(op.results[position if is_barrier else 0].type)
+    type_ = in_element_type(own, ir.RankedTensorType(value.type).element_type)
+    operands = [value] if is_barrier else [value, *list(op.operands)[1:]]
+    with ir.InsertionPoint(op), op.location:
+        attributes = {} if is_barrier else dict(op.attributes)
+        return ir.Operation.create(op.name, [type_], operands, attributes=attributes).results[0]
+
+
+def erase_unread_in_barriers(loop: Loop) -> None:
+    """Takes out of barriers what nothing reads behind them any more, with what computes it: XLA would keep it."""
+    for op in ops_of(loop.op, BARRIER):
+        kept = [i for i, result in enumerate(op.results) if any(True for _ in result.uses)]
+        if not kept or len(kept) == len(op.results) or len(op.attributes):
+            continue
+        unread = [operand for i, operand in enumerate(op.operands) if i not in kept]
+        operands = [op.operands[i] for i in kept]
+        with ir.InsertionPoint(op), op.location:
+            new = ir.Operation.create(BARRIER, [each.type for each in operands], operands)
+        for i, result in zip(kept, new.results, strict=True):
+            op.results[i].replace_all_uses_with(result)
+        op.erase()
+        erase_unread(unread)
