@@ -34,9 +34,10 @@ from paropt.passes.deferral.last_iteration import last_trip_peeled
 from paropt.passes.deferral.policy import Policy
 from paropt.passes.deferral.select_to_branch import selects_branched, selects_taken_back
 from paropt.passes.deferral.sink_into_branches import sums_sunk, sums_taken_back
+from paropt.passes.deferral.trips_around import trips_around
 from paropt.passes.ir.barriers import BARRIER
 from paropt.passes.ir.branches import BRANCHES
-from paropt.passes.ir.loops import WHILE, Loop, loop_around, trip_count
+from paropt.passes.ir.loops import WHILE, Loop, loop_around
 from paropt.passes.rewrite.erase import erase_unread
 from paropt.passes.rewrite.loop_edits import carry, rebuilt, uncarry
 from paropt.passes.rewrite.reduce_scatter import (
@@ -308,10 +309,10 @@ def _worth(found: Deferrals, loop: Loop, around: BlockFacts | None, options: Opt
         cost = cost_of(part, loop, shared, varying)
         if options.policy.name == "auto":
             again = all(DEFERRED in op.attributes for op in part.reductions)
-            cost = cost._replace(around=_trips_around(part, loop, around), again=again)
+            cost = cost._replace(around=trips_around(part, loop, around), again=again)
         possible = Possible(part.values.reduction, part, cost)
         try:
-            _require_worth(cost, 1 if cost.is_less() else _trips_around(part, loop, around))
+            _require_worth(cost, 1 if cost.is_less() else trips_around(part, loop, around))
         except Declined as declined:
             kind = kind._replace(reason=declined)
             if not cost.is_less() and cost.moves_less():
@@ -337,22 +338,6 @@ def _facts_around(loop: Loop, options: Options) -> BlockFacts | None:
     """Those of the loop around `loop`; None where there is none."""
     around = loop_around(loop.op.block)
     return None if around is None else _facts(around, options)
-
-
-def _trips_around(part: Deferral, loop: Loop, facts: BlockFacts | None) -> int:
-    """How often the loop around `loop`, with these facts, runs, where that need not reduce either what `loop` then
-    leaves to it; else 1.
-
-    Gradients of scanned layers may be reduced in a narrower type in each layer than in the accumulator of all.
-    """
-    around = loop_around(loop.op.block)
-    if around is None or facts is None:
-        return 1
-    results = [loop.op.results[i] for i in part.positions]
-    found = deferrals(around, part.values.reduction, facts, results)
-    leaving = frozenset().union(*(each.members for each in found.parts))
-    trips = trip_count(around)
-    return (2 if trips is None else trips) if leaving.issuperset(results) else 1
 
 
 def _require_worth(cost: Cost, times: int) -> None:

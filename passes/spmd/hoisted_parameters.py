@@ -1,7 +1,7 @@
 """Parameters gathered in front of a loop, and what reads them in it: the edit behind `hoist-gathers` in programs for
 all devices.
 
-Tests: test/passes/hoist-gathers.mlir, test/passes/hoist-gathers-stacked.mlir, test/numeric/test_hoisted_gathers.py.
+Tests: test/passes/hoist-gathers.mlir, test/passes/hoist-gathers-stacked.mlir, test/numeric/test_hoisted_all_gathers.py.
 """
 
 from collections.abc import Sequence
