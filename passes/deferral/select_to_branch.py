@@ -129,7 +129,8 @@ def _in_order(side: int, moved: Sequence[ir.Operation], selection: Selection) ->
 def _hoist_common(case: ir.Operation) -> None:
     """Computes before the case what both of its branches make of values from outside, such as the sum of gradients."""
     first, second = (region.blocks[0] for region in case.regions)
-    for op in [view.operation for view in first.operations]:
+    *computed, _ = [view.operation for view in first.operations]  # both may return the same
+    for op in computed:
         read = list(op.operands)
         if len(op.regions) or not read or any(is_defined_in(value, case) for value in read):
             continue

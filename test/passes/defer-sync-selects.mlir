@@ -486,6 +486,43 @@ func.func public @kept_sum(%v: tensor<4xf32>, %x: tensor<4xf32>, %start: tensor<
   return %l#1, %l#2 : tensor<4xf32>, tensor<4xf32>
 }
 
+// Both sides are the same, as of an update that does nothing: the sum is read in each trip as it was.
+// CHECK-LABEL:   func.func public @same_on_both_sides(
+// CHECK:           stablehlo.while(
+// CHECK:             stablehlo.all_reduce
+// CHECK-NOT:         stablehlo.case
+// CHECK:             stablehlo.select
+// CHECK:             stablehlo.select
+// CHECK-NOT:         stablehlo.all_reduce
+// CHECK:           return
+func.func public @same_on_both_sides(%v: tensor<4xf32>, %x: tensor<4xf32>, %start: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %end = stablehlo.constant dense<8> : tensor<i32>
+  %l:3 = stablehlo.while(%i = %zero, %w = %x, %acc = %start) : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %t = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
+    %ts = stablehlo.broadcast_in_dim %t, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.add %v, %ts : tensor<4xf32>
+    %s = "stablehlo.all_reduce"(%g) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32> }) {replica_groups = #all} : (tensor<4xf32>) -> tensor<4xf32>
+    %a = stablehlo.add %acc, %s : tensor<4xf32>
+    %k = stablehlo.remainder %i, %four : tensor<i32>
+    %last = stablehlo.compare EQ, %k, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %size = stablehlo.abs %a : tensor<4xf32>
+    %seen = stablehlo.add %w, %size : tensor<4xf32>
+    %w2 = stablehlo.select %last, %seen, %seen : tensor<i1>, tensor<4xf32>
+    %acc2 = stablehlo.select %last, %a, %a : tensor<i1>, tensor<4xf32>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %w2, %acc2 : tensor<i32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %l#1, %l#2 : tensor<4xf32>, tensor<4xf32>
+}
+
 // What reads a selected value before others are selected follows the branch.
 // CHECK-LABEL:   func.func public @read_in_between(
 // CHECK:           stablehlo.while(

@@ -60,6 +60,18 @@ def test_simple_loop_reduces_in_a_branch_alone(then: str, explicit: bool) -> Non
         assert "unreduced" in after
 
 
+FOUND = {  # by night
+    "both sides of each select are the same": Plan(
+        False, 2, 2, "zero", "last", "where", False, "none", "kept", "the sum", "always", 1, "scan"
+    ),
+}
+
+
+@pytest.mark.parametrize("plan", FOUND.values(), ids=FOUND)
+def test_loop_that_was_found_keeps_its_values(plan: Plan) -> None:
+    kept(plan)
+
+
 def test_generator_makes_every_choice() -> None:
     found = samples(400, plans)
     made = {f"{name} {value}" for plan in found for name, value in vars(plan).items()}
