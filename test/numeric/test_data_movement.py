@@ -71,8 +71,8 @@ def same_values(step: Callable[..., jax.Array], *args: jax.Array) -> None:
 @pytest.mark.parametrize("split", SPLITS)
 @pytest.mark.parametrize("name", MOVES)
 def test_values_are_right(name: str, split: str) -> None:
-    weight = placed(integers(ROWS, COLUMNS), *SPLITS[split], mesh=MESH)
-    examples = placed(integers(MICRO_BATCHES, EXAMPLES, ROWS), None, "data", mesh=MESH)
+    weight = placed(integers(ROWS, COLUMNS, seed=0), *SPLITS[split], mesh=MESH)
+    examples = placed(integers(MICRO_BATCHES, EXAMPLES, ROWS, seed=1), None, "data", mesh=MESH)
 
     def step(w: jax.Array, batches: jax.Array) -> jax.Array:
         def added(x: jax.Array) -> jax.Array:
@@ -101,8 +101,8 @@ BY_INDICES: dict[str, Callable[[jax.Array, jax.Array], jax.Array]] = {
 @pytest.mark.parametrize("split", SPLITS)
 @pytest.mark.parametrize("name", BY_INDICES)
 def test_what_is_also_read_is_split_over_the_same_axis(name: str, split: str) -> None:
-    weight = placed(integers(ROWS, COLUMNS), *SPLITS[split], mesh=MESH)
-    examples = placed(integers(MICRO_BATCHES, EXAMPLES, ROWS), None, "data", mesh=MESH)
+    weight = placed(integers(ROWS, COLUMNS, seed=0), *SPLITS[split], mesh=MESH)
+    examples = placed(integers(MICRO_BATCHES, EXAMPLES, ROWS, seed=1), None, "data", mesh=MESH)
     indices = placed(5 * np.arange(ROWS) % ROWS, "data", mesh=MESH)
 
     def step(w: jax.Array, batches: jax.Array, at: jax.Array) -> jax.Array:
@@ -122,8 +122,8 @@ def test_what_is_also_read_is_split_over_the_same_axis(name: str, split: str) ->
 @pytest.mark.parametrize("dimension", [0, 1], ids=["rows", "columns"])
 def test_what_is_carried_may_be_looked_up(dimension: int, split: str) -> None:
     """An accumulator that each trip puts in another order: how it is split is known of what the loop returns."""
-    weight = placed(integers(ROWS, COLUMNS), *SPLITS[split], mesh=MESH)
-    examples = placed(integers(MICRO_BATCHES, EXAMPLES, ROWS), None, "data", mesh=MESH)
+    weight = placed(integers(ROWS, COLUMNS, seed=0), *SPLITS[split], mesh=MESH)
+    examples = placed(integers(MICRO_BATCHES, EXAMPLES, ROWS, seed=1), None, "data", mesh=MESH)
     order = 5 * np.arange(weight.shape[dimension]) % weight.shape[dimension]
 
     def step(w: jax.Array, batches: jax.Array) -> jax.Array:

@@ -19,12 +19,12 @@ WIDTH, EXAMPLES = 64, 32
 ROWS = 512  # of a table, of which a micro-batch reads at most EXAMPLES
 BYTES = 4 * WIDTH * WIDTH
 
-W = placed(integers(WIDTH, WIDTH), "data")
-OTHER = placed(integers(WIDTH, WIDTH), "data")
-BATCHES = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, "data")
+W = placed(integers(WIDTH, WIDTH, seed=0), "data")
+OTHER = placed(integers(WIDTH, WIDTH, seed=1), "data")
+BATCHES = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH, seed=2), None, "data")
 CHUNKS = 4
-LONG = placed(integers(MICRO_BATCHES, EXAMPLES, CHUNKS * WIDTH), None, "data")
-TABLE = placed(integers(ROWS, WIDTH), "data")
+LONG = placed(integers(MICRO_BATCHES, EXAMPLES, CHUNKS * WIDTH, seed=3), None, "data")
+TABLE = placed(integers(ROWS, WIDTH, seed=4), "data")
 IDS = placed(np.arange(MICRO_BATCHES * EXAMPLES, dtype=np.int32).reshape(MICRO_BATCHES, EXAMPLES) * 7, None, "data")
 
 WHOLE = NamedSharding(W.sharding.mesh, PartitionSpec())

@@ -16,8 +16,8 @@ from paropt.audit import audit
 
 MESH = mesh_of(None, replica=2, data=4)
 LAYERS, WIDTH = 3, 16
-W = np.asarray(integers(LAYERS, WIDTH, WIDTH), np.float32) % 2
-BATCHES = np.asarray(integers(MICRO_BATCHES, 16, WIDTH), np.float32) % 2
+W = np.asarray(integers(LAYERS, WIDTH, WIDTH, seed=0), np.float32) % 2
+BATCHES = np.asarray(integers(MICRO_BATCHES, 16, WIDTH, seed=1), np.float32) % 2
 SHARDED, EXAMPLES = PartitionSpec(None, "data"), PartitionSpec(None, ("replica", "data"))
 
 Step = Callable[[jax.Array, jax.Array], jax.Array]

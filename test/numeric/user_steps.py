@@ -17,12 +17,11 @@ MICRO_BATCHES, EXAMPLES, WIDTH, CLASSES = 4, 16, 8, 4
 BYTES = 4 * WIDTH * CLASSES  # of the weight, and of its gradient
 MESH = data_mesh()
 OTHER_KINDS = ("all-gather", "all-to-all", "collective-permute")
-_RNG = np.random.default_rng(0)
 
 
-def integers(*shape: int) -> np.ndarray:
-    """Sums are exact."""
-    return _RNG.integers(-2, 3, shape).astype(np.float32)
+def integers(*shape: int, seed: int | str) -> np.ndarray:
+    """Small integers, whose sums are exact: a function of shape and seed, whatever was drawn before."""
+    return np.random.default_rng([*str(seed).encode(), *shape]).integers(-2, 3, shape).astype(np.float32)
 
 
 def placed(tree: Tree, *spec: Any, mesh: Mesh = MESH) -> Tree:
