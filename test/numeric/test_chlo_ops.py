@@ -14,6 +14,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from unit.clusters import available
 
 import paropt
+from paropt.audit import Audit
 
 MICRO_BATCHES, EXAMPLES, WIDTH = 4, 16, 8
 F32 = 4
@@ -68,7 +69,7 @@ def arguments(*parameters: str) -> list[jax.Array]:
     return [jax.device_put(v.astype(np.float32), NamedSharding(mesh, s)) for v, s in zip((w, x), specs, strict=True)]
 
 
-def reductions(audit: paropt.audit) -> list[tuple[int, int]]:
+def reductions(audit: Audit) -> list[tuple[int, int]]:
     """Loops around each reduction, and its bytes."""
     return [(c.depth, c.payload) for c in audit.collectives if c.kind in ("all-reduce", "reduce-scatter")]
 

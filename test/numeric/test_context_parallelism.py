@@ -24,7 +24,7 @@ from numeric.user_steps import (
 )
 from programs.program import Tree
 
-import paropt
+from paropt.audit import Audit
 from paropt.hlo.census import KINDS
 
 EXAMPLES, POSITIONS = 4, 8
@@ -42,7 +42,7 @@ def _case(*whole: Any, spec: tuple[Any, ...] = ("data", "ctx"), width: int = WID
     return Case(lambda w, xs: w - accumulated(gradient, w, xs), (w, xs), 4 * width * classes)
 
 
-def _sent(audit: paropt.audit) -> float:
+def _sent(audit: Audit) -> float:
     return sum(audit.total(kind).wire for kind in KINDS)
 
 

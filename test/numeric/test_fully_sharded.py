@@ -14,6 +14,7 @@ from numeric.user_steps import MICRO_BATCHES, SCATTERS_WRITTEN, Case, accumulate
 from unit.clusters import available
 
 import paropt
+from paropt.audit import Audit
 
 WIDTH, EXAMPLES = 64, 32
 ROWS = 512  # of a table, of which a micro-batch reads at most EXAMPLES
@@ -116,7 +117,7 @@ def test_rows_of_a_table_are_gathered_in_each_micro_batch(name: str) -> None:
     assert after.sync_bytes <= before.sync_bytes
 
 
-def sent(audit: paropt.audit) -> float:
+def sent(audit: Audit) -> float:
     """Bytes on the wire, per device and step."""
     return sum(c.wire_bytes * (c.executions or 1) for c in audit.collectives)
 

@@ -12,6 +12,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from programs.program import data_mesh, mesh_of
 
 import paropt
+from paropt.audit import Audit
 
 P = PartitionSpec
 MICRO_BATCHES = 4
@@ -157,7 +158,7 @@ ONCE: dict[str, Case] = {
 }
 
 
-def compared(case: Case) -> tuple[paropt.audit, list[str]]:
+def compared(case: Case) -> tuple[Audit, list[str]]:
     """The audit and the remarks, when the results are those of XLA alone, bit for bit."""
     ours = paropt.jit(case.step, strict=True)
     lowered = ours.lower(*case.args)

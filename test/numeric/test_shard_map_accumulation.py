@@ -13,7 +13,7 @@ from programs.compare import difference_from_definition, tolerance_of
 from programs.program import Sizes, data_mesh, mesh_of
 
 import paropt
-from paropt.audit import SYNC_KINDS
+from paropt.audit import SYNC_KINDS, Audit
 
 MICRO_BATCHES = 4
 SHAPE = (4, 4)
@@ -62,7 +62,7 @@ def batches() -> jax.Array:
     return jnp.asarray(rng.integers(-4, 5, (8, MICRO_BATCHES, *SHAPE)), jnp.float32)
 
 
-def assert_same(program: Callable[[jax.Array], jax.Array], passes: str) -> paropt.audit:
+def assert_same(program: Callable[[jax.Array], jax.Array], passes: str) -> Audit:
     """The audit after the passes, when the results are those of the program without them, bit for bit."""
     ours = paropt.jit(program, passes=passes, strict=True)
     np.testing.assert_array_equal(np.asarray(ours(batches())), np.asarray(jax.jit(program)(batches())))
