@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 # Levanter's newest versions need Python 3.12; the last one for 3.11 does as well.
 LEVANTER_PYTHON ?= $(PYTHON)
+# The first Python 3.12 that starts: a version manager may put a command on the path that does not. The newest jax needs it.
+NEWEST_PYTHON ?= $(shell for python in python3.12 "$$HOME"/.pyenv/versions/3.12.*/bin/python; do "$$python" -c "" 2> /dev/null && echo "$$python" && break; done)
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 JOBS ?= 2
@@ -45,7 +47,18 @@ lit: $(STAMP) ## FileCheck tests, with PyPI's filecheck and, where it is install
 	$(BIN)/lit -j$(JOBS) test
 
 pytest: $(STAMP) ## Numeric, property, frontend and unit tests on 8 simulated devices
-	$(BIN)/python -m pytest -n $(JOBS) test
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal test
+
+test-newest: ## The text tests and all others on Python 3.12, with the newest jax that it installs, in .venv-newest
+	@test -n "$(NEWEST_PYTHON)" || { echo "No Python 3.12 was found: give NEWEST_PYTHON=..."; exit 1; }
+	@$(MAKE) --no-print-directory extras lit pytest PYTHON="$(NEWEST_PYTHON)" VENV=$(VENV)-newest
+
+newest-python: # prints which one `make test-newest` runs
+	@echo "$(NEWEST_PYTHON)"
+
+times: $(STAMP) ## All tests, and what they take: CPU seconds, compilations and processes per folder and file
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --spending build/spending.jsonl test
+	$(BIN)/python tools/test_times.py build/spending.jsonl
 
 # -q is the default: -vv shows each round, and how far the whole is.
 nightly: $(STAMP) ## Random programs, others each time: at least PROGRAMS=2500 of the explicit form, as many plain ones
@@ -74,6 +87,6 @@ docs: $(STAMP) ## Write docs/passes.md from the passes, and the table and pictur
 	$(BIN)/python tools/schedules_page.py
 
 clean: ## Remove what the other targets made
-	rm -rf $(VENV) $(VENV)-levanter build demo-out .pytest_cache .hypothesis .ruff_cache .mypy_cache
+	rm -rf $(VENV) $(VENV)-levanter $(VENV)-newest build demo-out .test-store .pytest_cache .hypothesis .ruff_cache .mypy_cache
 
-.PHONY: help setup extras demo quick test lit pytest nightly lint bench gallery docs clean
+.PHONY: help setup extras demo quick test lit pytest test-newest newest-python times nightly lint bench gallery docs clean

@@ -17,6 +17,7 @@ from paropt.passes.pipelining.stage_sums import Share, split_sums
 from paropt.passes.pipelining.step_loop import Rows, StepLoop, Sum, from_arguments, loops_of, step_loop
 from paropt.passes.pipelining.update_stages import update_stages
 from paropt.passes.rewrite.erase import erase_unread
+from paropt.passes.support.pipeline import PipelineError
 from paropt.passes.support.registry import Bytes, register
 from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
 
@@ -101,6 +102,8 @@ def cut_stages(
 
     Sources: GPipe and PipeDream partition layers so; Alpa's dynamic program over operators; Shardy's MPMD fragments.
     """
+    if stages < 1:
+        raise PipelineError(f"{NAME}{{stages={stages}}}: a step has one stage or more")
     remarks: list[Remark] = []
     for signature in signatures(module):
         loops = loops_of(signature)

@@ -11,6 +11,7 @@ from paropt.passes.outline.carried_arrays import without_invariants
 from paropt.passes.pipelining.layer_loops import SPLIT_ROWS, LayerLoop, layer_loop, split_loop
 from paropt.passes.pipelining.row_pieces import Pieces
 from paropt.passes.pipelining.step_loop import loops_of
+from paropt.passes.support.pipeline import PipelineError
 from paropt.passes.support.registry import register
 from paropt.passes.support.remarks import Declined, Remark, applied, missed
 from paropt.passes.support.traversal import nested, ops_of
@@ -57,6 +58,8 @@ def split_layer_loop(
 
     Sources: LLVM's index set splitting; Shardy's and PartIR's schedules unroll such loops instead.
     """
+    if stages < 1:
+        raise PipelineError(f"{NAME}{{stages={stages}}}: a loop becomes one loop or more")
     return [remark for signature in signatures(module) for remark in _split_all(signature, stages)]
 
 

@@ -96,7 +96,7 @@ def audit(
     """
     import jax
 
-    from paropt.hook.keywords import require_no_arguments
+    from paropt.base.keywords import require_no_arguments
 
     if isinstance(program, str | jax.stages.Compiled):
         if args or passes is not None or targets is not None:
@@ -142,7 +142,7 @@ def _audit_of_lowered(lowered: Any, costs: Costs | None = None) -> Audit:
 
 def _lowered(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The `jax.stages.Lowered` of a function for its arguments."""
-    from paropt.hook.keywords import explained_keywords, require_no_arguments
+    from paropt.base.keywords import explained_keywords, require_no_arguments
     from paropt.hook.lowering import lowered_for_arguments, lowered_of
 
     lowered = lowered_of(program)

@@ -135,7 +135,7 @@ def compare(before: bytes, after: bytes, passes: str, seeds: int = SEEDS) -> Che
 
 def _module(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bytes, str | None]:
     """The module of `program` before any passes, as bytecode, and the passes that it is to have."""
-    from paropt.hook.keywords import explained_keywords, require_no_arguments
+    from paropt.base.keywords import explained_keywords, require_no_arguments
 
     if isinstance(program, bytes | str | ir.Module):
         require_no_arguments(check, args, kwargs, "this is a module")

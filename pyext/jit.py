@@ -20,10 +20,10 @@ import jax
 from jax.extend import source_info_util
 from jaxlib.mlir import ir
 
+from paropt.base.keywords import explained_keywords
 from paropt.clusters.targets import Target, lowered_for
 from paropt.hook.donation import Donate
 from paropt.hook.jit_arguments import JitArguments, MemoryBudget, Spec, any_traced, spec_of
-from paropt.hook.keywords import explained_keywords
 from paropt.hook.lowering import (
     UNKNOWN_JAX,
     copied,
@@ -123,6 +123,8 @@ def jit(
     a target, or one not known to its compiler, and ValueError for a wrong budget; at the first call, when an option
     does not fit the program's mesh.
     """
+    if not isinstance(check, bool):
+        raise TypeError(f"check: expected True or False, got {check!r}")
     spec = spec_of(passes, strict, apart, donate, compare, memory_budget)
 
     def jitted(fun: Callable[..., Any]) -> Jitted[..., Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from paropt.base.keywords import own_keywords_only
 from paropt.base.wording import counted, size_text
 from paropt.clusters import targets
 from paropt.clusters.device_memory import AUTO, MemoryBudget, memory_budget_of, read_budget
@@ -207,6 +208,7 @@ def _placed(leaf: Any, sharding: Any) -> Any:
     return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
 
 
+@own_keywords_only
 def plan(
     step: Any,
     /,

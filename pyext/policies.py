@@ -172,7 +172,7 @@ def policies(
 
 class _Comparison:
     def __init__(self, program: Any, args: Any, kwargs: Any, target: str, passes: str) -> None:
-        from paropt.hook.keywords import explained_keywords, require_no_arguments
+        from paropt.base.keywords import explained_keywords, require_no_arguments
         from paropt.hook.lowering import lowered_for_arguments, lowered_of
 
         lowered = lowered_of(program)

@@ -3,9 +3,8 @@
 import faulthandler
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -48,31 +47,46 @@ def ends_in_time() -> Iterator[None]:
 @pytest.fixture(autouse=True, scope="session")
 def compilers_stay() -> Iterator[None]:
     """Starts the children that compile once for all tests of a process; what they load takes seconds."""
+    from compilers import StoredCompilers
+
     from paropt.clusters import compile_apart
-    from paropt.process.subprocesses import StandingChildren
 
-    class Children(StandingChildren):
-        def ask(self, folder: Path, request: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
-            kept = {name: value for name, value in environment.items() if name != "PYTEST_CURRENT_TEST"}
-            return super().ask(folder, request, kept)
-
-    children = Children(compile_apart._COMMAND)
+    children = StoredCompilers(compile_apart._COMMAND)
     compile_apart._standing.append(children)
     yield
     compile_apart._standing.remove(children)
     children.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(autouse=True, scope="session")
 def unoptimized_code() -> Iterator[None]:
-    """For the tests of a module: see test/programs/machine_code.py."""
-    from programs.machine_code import unoptimized
+    """See test/programs/machine_code.py."""
+    from programs.machine_code import machine_code
 
-    with unoptimized():
+    with machine_code(is_optimized=False):
         yield
 
 
+@pytest.fixture
+def optimized_code() -> Iterator[None]:
+    """For tests of what users measure: seconds, and bits of what is rounded."""
+    from programs.machine_code import machine_code
+
+    with machine_code(is_optimized=True):
+        yield
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--spending", metavar="FILE", help="Write there what each test takes: test/spending.py.")
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    if file := config.getoption("--spending"):
+        from spending import Spending, start_counting
+
+        is_worker = "PYTEST_XDIST_WORKER" in os.environ
+        start_counting()
+        config.pluginmanager.register(Spending(Path(file).absolute(), writes=not is_worker))
     config.addinivalue_line("markers", "random_programs(count): makes so many by day; by night it runs more often")
 
 

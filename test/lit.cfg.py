@@ -5,15 +5,15 @@ import shutil
 import sys
 from pathlib import Path
 
-import lit.formats
-
 # ruff: noqa: F821  lit defines `config` and `lit_config`
 
 _TEST = Path(__file__).parent
+sys.path.append(str(_TEST))  # lit's workers inherit it
+from text_format import TextTest  # noqa: E402
+
 _BIN = Path(sys.executable).parent
 
 config.name = "paropt"
-config.test_format = lit.formats.ShTest()
 config.suffixes = [".mlir"]
 # Only these three hold FileCheck tests; modules that tests read are in Inputs folders.
 _HERE = ("passes", "pipelines", "par-opt")
@@ -32,6 +32,7 @@ _llvm = _llvm_filecheck()
 if not _llvm:
     lit_config.note("LLVM's FileCheck is not installed: tests are checked by PyPI's filecheck only")
 
+config.test_format = TextTest(_llvm)
 _filecheck = f"'{sys.executable}' '{_TEST.parent / 'tools' / 'filecheck_both.py'}'"
 config.substitutions += [
     ("%par-opt", f"'{_BIN / 'par-opt'}'"),

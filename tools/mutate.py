@@ -5,12 +5,14 @@ stands under passes/ run until one fails. A condition that survives is untested,
 
     tools/mutate.py                     all of them
     tools/mutate.py --only linearity    those whose `file:line: text` matches a regular expression
+    tools/mutate.py --sample 300        so many of them, the same ones each time
 """
 
 import argparse
 import ast
 import contextlib
 import os
+import random
 import re
 import shlex
 import shutil
@@ -115,6 +117,8 @@ class Copy:
             **os.environ,
             "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": str(packages),
+            # What was executed before is not executed again: a wrong module has another text.
+            "PAROPT_TEST_STORE": os.environ.get("PAROPT_TEST_STORE", str(root / ".test-store")),
             "PYTHONDONTWRITEBYTECODE": "1",  # a mutant may have the size and the second of the file it replaces
         }
 
@@ -214,6 +218,7 @@ def _require_usable(copy: Copy, path: str, checks: Sequence[str]) -> None:
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", metavar="PATTERN", help="a regular expression on `file:line: text`")
+    parser.add_argument("--sample", type=int, metavar="N", help="at most so many conditions, spread over all of them")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="how many copies of the tree to test at once")
     options = parser.parse_args(arguments)
     try:
@@ -223,6 +228,10 @@ def main(arguments: list[str]) -> int:
     if options.jobs < 1:
         parser.error("--jobs must be at least 1")
     wanted = [condition for condition in conditions(ROOT) if pattern.search(str(condition))]
+    if options.sample is not None and options.sample < 1:
+        parser.error("--sample must be at least 1")
+    if options.sample is not None and options.sample < len(wanted):
+        wanted = sorted(random.Random(0).sample(wanted, options.sample))
     if not wanted:
         parser.error(f"no condition matches {options.only}")
     try:

@@ -139,8 +139,10 @@ class Pipeline:
     def parse(cls, text: str) -> "Pipeline":
         """Reads `a{option=value},b` or `builtin.module(a,b)`; named pipelines are expanded.
 
-        Raises PipelineError for an unknown pass or option, a bad value, or unbalanced braces.
+        Raises PipelineError for an unknown pass or option, a bad value, or unbalanced braces, TypeError for no text.
         """
+        if not isinstance(text, str):
+            raise TypeError(f"passes: expected the text of a pipeline, not {type(text).__name__}")
         return cls(tuple(_stages(_without_anchor(text.strip()), ())), " ".join(text.split()))
 
     def __str__(self) -> str:

@@ -9,6 +9,7 @@ Compilers run in a child process, because some mistakes abort them. Spellings an
 
 import difflib
 import importlib.util
+import math
 import os
 import re
 import sys
@@ -271,6 +272,9 @@ class HostTarget(Target):
         return environment
 
 
+# More devices than any cluster has; of the CPU, than one process can make in seconds.
+_MOST_DEVICES = 1 << 20
+_MOST_CPU_DEVICES = 8192
 _KINDS = "`host`, `cpu:8`, `tpu:v5e:2x4` or `gpu:h100:1x1x8`"
 _TPU = re.compile(r"(?P<topology>\w+:\d+(x\d+)+(_\w+)?)(:(?P<slices>[1-9]\d*))?")
 _FIELD = re.compile(r"(\w+): \d")  # a number of a GPU's description
@@ -300,6 +304,7 @@ def name_for(devices: Sequence[Any]) -> str:
 def _cpu(written: str, count: str) -> CpuTarget:
     if not re.fullmatch(r"[1-9]\d*", count):
         raise TargetError(f"no target `{written}`: expected the number of devices, as in `cpu:8`")
+    _require_at_most(_MOST_CPU_DEVICES, written, int(count))
     return CpuTarget(f"cpu:{count}", int(count))
 
 
@@ -309,6 +314,9 @@ def _tpu(written: str, text: str) -> TpuTarget:
         expected = "a topology and how many slices of it, as in `tpu:v5e:2x4` or `tpu:v5e:2x4:2`"
         raise TargetError(f"no target `{written}`: expected {expected}")
     topology, slices = found["topology"], int(found["slices"] or 1)
+    _require_at_most(
+        _MOST_DEVICES, written, slices * math.prod(map(int, re.findall(r"\d+", topology.partition(":")[2])))
+    )
     return TpuTarget(f"tpu:{topology}" + (f":{slices}" if slices > 1 else ""), topology, slices)
 
 
@@ -322,7 +330,14 @@ def _gpu(written: str, text: str) -> GpuTarget:
         near = difflib.get_close_matches(gpu.lower(), GPUS, n=1)
         hint = f"did you mean `{near[0]}`?" if near else f"there are {', '.join(GPUS)}"
         raise TargetError(f"{written}: `{gpu}` is no known GPU and no file; {hint}")
+    _require_at_most(_MOST_DEVICES, written, math.prod(map(int, found["shape"].split("x"))))
     return GpuTarget(f"gpu:{gpu}:{found['shape']}", gpu, found["shape"])
+
+
+def _require_at_most(most: int, written: str, devices: int) -> None:
+    """Raises TargetError: to describe more devices takes minutes, or all memory."""
+    if devices > most:
+        raise TargetError(f"no target `{written}`: it has {devices} devices, expected at most {most}")
 
 
 def _description_in(path: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from jaxlib.mlir import ir
 
+from paropt.base.keywords import own_keywords_only
 from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.state.checked_attributes import complaint
 from paropt.passes.support.context import make_context
@@ -73,6 +74,7 @@ class Optimized(NamedTuple):
     remarks: list[Remark]
 
 
+@own_keywords_only
 def optimize(module: Any, passes: str = DEFAULT_PIPELINE, *, in_place: bool = False) -> Optimized:
     """Runs the pipeline `passes` over `module` and returns the rewritten module with the remarks.
 

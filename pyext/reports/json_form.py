@@ -43,6 +43,8 @@ def loads(text: str) -> AuditReport:
         document = json.loads(text)
     except ValueError as error:
         raise ReportError(f"no JSON: {error}") from error
+    except RecursionError as error:
+        raise ReportError("no report: its brackets are nested too deeply") from error
     schema = document.get("schema") if isinstance(document, dict) else None
     if schema != SCHEMA:
         raise ReportError(f"expected a report of schema {SCHEMA}, found {f'`{schema}`' if schema else 'no schema'}")

@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from jaxlib.mlir import ir
+from modules import parsed
 
 from paropt.passes.dataflow.execution_bounds import most_executions
 from paropt.passes.dataflow.loop_eval import executions, trips_of
 from paropt.passes.deferral.deferral_cost import BYTES_PER_COLLECTIVE
 from paropt.passes.ir.loops import Loop, trip_count
 from paropt.passes.sharding.collectives import DECOMPOSED
-from paropt.passes.support.context import make_context
 from paropt.passes.support.traversal import terminator_of
 
 REDUCTIONS = ("stablehlo.all_reduce", "stablehlo.reduce_scatter")
@@ -39,7 +39,7 @@ class Collective:
 
 def collectives(text: str) -> list[Collective]:
     """The collectives that the public functions of the module execute, through calls; each region counts once."""
-    module = ir.Module.parse(text, make_context())
+    module = parsed(text)
     functions = {op.name.value: op.operation for op in module.body.operations if op.operation.name == "func.func"}
     found: list[Collective] = []
     for name, function in functions.items():

@@ -35,8 +35,6 @@ def halved_in_a_branch(total: Tree, gradients: Tree, i: jax.Array) -> Tree:
     return jax.tree.map(jnp.add, total, gradients)
 
 
-pytestmark = pytest.mark.usefixtures("unoptimized_code")
-
 UPDATES = {
     "decayed": each(lambda t, g, i: t / 2 + g),
     "a running mean": each(lambda t, g, i: t + (g - t) / 4),

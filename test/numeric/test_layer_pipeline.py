@@ -18,8 +18,6 @@ from paropt.audit import AuditComparison, audit
 from paropt.clusters.targets import get
 from paropt.hlo.census import Collective
 
-pytestmark = pytest.mark.usefixtures("unoptimized_code")
-
 PASSES = "pipeline-layer-loop{axis=stage},grad-sync"
 CIRCULAR = "pipeline-layer-loop{{axis=stage circular={}}},grad-sync"
 GRIDS = {"4x2": (4, 2), "2x4": (2, 4)}

@@ -17,8 +17,6 @@ from programs.program import Program, Sizes, Tree
 
 import paropt
 
-pytestmark = pytest.mark.usefixtures("unoptimized_code")
-
 ROLL = "inline-calls,roll-accumulation"
 COUNT = 4
 SIZES = Sizes(layers=2, sequence=4)

@@ -14,8 +14,6 @@ from programs.layered_steps import Program, program, step_of
 import paropt
 from paropt.pipeline import Pipeline, StageError, pipeline
 
-pytestmark = pytest.mark.usefixtures("unoptimized_code")
-
 MICROBATCHES = 4
 
 

@@ -14,8 +14,6 @@ from property.test_programs import samples
 
 import paropt
 
-pytestmark = pytest.mark.usefixtures("unoptimized_code")
-
 LOOPS = 60
 
 

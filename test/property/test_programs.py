@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis.strategies import SearchStrategy, booleans
 from jaxlib.mlir import ir
+from modules import parsed
 from numeric.oracle import assert_same, optimized, optimized_hlo
 from numeric.structure import assert_no_costlier
 from property.global_programs import global_programs
@@ -22,7 +23,6 @@ from property.programs import programs
 import paropt.passes  # noqa: F401  registers every pass
 from paropt.audit import SYNC_KINDS
 from paropt.hlo.census import census
-from paropt.passes.support.context import make_context
 from paropt.passes.support.registry import PASSES, PIPELINES
 from paropt.passes.support.traversal import all_ops_of, is_used, ops_of, users_of
 
@@ -64,7 +64,7 @@ def samples(count: int, generator: Callable[[], SearchStrategy[str]] = programs)
 @given(text=programs())
 def test_program_keeps_its_values_and_costs_no_more(passes: str, text: str) -> None:
     note(text)
-    before = str(ir.Module.parse(text, make_context()))  # as printed, so that an unchanged module compares equal
+    before = str(parsed(text))  # as printed, so that an unchanged module compares equal
     after, _ = optimized(before, passes)
     note(f"after {passes}:\n{after}")
     assert_no_costlier(before, after)
@@ -78,7 +78,7 @@ def test_program_keeps_its_values_and_costs_no_more(passes: str, text: str) -> N
 @given(text=global_programs(), is_pruned=booleans())
 def test_program_for_all_devices_keeps_its_values(text: str, is_pruned: bool) -> None:
     note(text)
-    module = ir.Module.parse(text, make_context())
+    module = parsed(text)
     if is_pruned:
         erase_unread(module)
     before = str(module)
@@ -180,7 +180,7 @@ def _accumulates_an_all_reduce(module: ir.Operation) -> bool:
     ],
 )
 def test_generator_makes_the_shapes_that_matter(has: Callable[[ir.Operation], bool], at_least: int) -> None:
-    modules = [ir.Module.parse(text, make_context()) for text in samples(200)]
+    modules = [parsed(text) for text in samples(200)]
     assert sum(has(module.operation) for module in modules) >= at_least
 
 

@@ -15,7 +15,6 @@ import paropt
 from paropt.pipeline import pipeline
 
 WIDTH, MICRO_BATCHES = 8, 2
-pytestmark = pytest.mark.usefixtures("unoptimized_code")
 
 STEPS = 20
 

@@ -1,26 +1,60 @@
-"""Machine code that LLVM does not optimize, which numeric tests run: XLA makes the same HLO, in the same memory."""
+"""Machine code that is made quickly, which tests run: executables communicate the same, in the same memory."""
 
-from contextlib import nullcontext
+from collections import Counter
 from typing import Any
 
+import jax
 import pytest
+from jaxlib import xla_client
 from programs.catalog import LAYERS, MATRIX
-from programs.machine_code import unoptimized
+from programs.machine_code import QUICK, machine_code
 from programs.program import Sizes
 
 import paropt
+from paropt.hlo.census import census
 
 NAMES = ("blocks_p18", "plain_transformer_p6", "plain_mlp_p7", "explicit_mlp_p6")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_hlo_and_memory_are_the_same(name: str) -> None:
+def test_what_is_sent_and_taken_is_the_same(name: str) -> None:
     found = []
-    for block in (nullcontext(), unoptimized()):  # from one line: the executable names the lines that made it
+    for is_optimized in (True, False):  # from one line: the executable names the lines that made it
         program = (LAYERS | MATRIX)[name](Sizes(width=32))
-        with block:
+        with machine_code(is_optimized=is_optimized):
             compiled = paropt.jit(program.step, strict=True).lower(*program.args).compile()
-        memory: Any = compiled.memory_analysis()
-        taken = (memory.temp_size_in_bytes, memory.output_size_in_bytes, memory.alias_size_in_bytes)
-        found.append((compiled.as_text(), taken))
-    assert found[0] == found[1]
+        found.append((Counter(map(str, census(compiled.as_text()))), compiled.memory_analysis()))
+    (wanted, memory), (sent, taken) = found
+    assert wanted == sent
+    assert taken.output_size_in_bytes == memory.output_size_in_bytes
+    assert taken.alias_size_in_bytes == memory.alias_size_in_bytes
+    assert abs(taken.temp_size_in_bytes - memory.temp_size_in_bytes) <= 0.01 * memory.temp_size_in_bytes
+
+
+def options_of(monkeypatch: pytest.MonkeyPatch, **given: Any) -> dict[str, Any]:
+    """The XLA options with which `jit` compiles."""
+    seen: list[Any] = []
+    compile_here = xla_client._xla.Client.compile_and_load
+
+    def compile_and_load(*arguments: Any, compile_options: Any, **named: Any) -> Any:
+        seen.append(dict(compile_options.env_option_overrides))
+        return compile_here(*arguments, compile_options=compile_options, **named)
+
+    monkeypatch.setattr(xla_client._xla.Client, "compile_and_load", compile_and_load)
+    jax.jit(lambda x: x + 1, **given).lower(1.0).compile()
+    (options,) = seen
+    return dict(options)
+
+
+def test_tests_compile_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert options_of(monkeypatch) == QUICK
+
+
+def test_options_of_a_user_win(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"xla_backend_optimization_level": 1}
+    assert options_of(monkeypatch, compiler_options=given) == QUICK | given
+
+
+@pytest.mark.usefixtures("optimized_code")
+def test_a_test_asks_for_what_users_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert options_of(monkeypatch) == {}

@@ -1,14 +1,17 @@
 """Arguments of `paropt.audit(step, *args, targets=..., **kwargs)` and the like: the function's own, or the step's."""
 
 import difflib
+import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.support.pipeline import Pipeline
 
+P = ParamSpec("P")
+R = TypeVar("R")
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -28,6 +31,20 @@ def explained_keywords(function: Callable[..., Any], program: Any, kwargs: Mappi
         raise TypeError(_unknown(function, unknown[0], program)) from None
 
 
+def own_keywords_only(function: Callable[P, R]) -> Callable[P, R]:
+    """`function`, which says of a keyword that it does not take what would be right."""
+    known = {each.name for each in _parameters(function) or () if each.kind in _BY_NAME}
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        unknown = next((name for name in kwargs if name not in known), None)
+        if unknown is not None:
+            raise TypeError(_unknown(function, unknown, kinds=_BY_NAME))
+        return function(*args, **kwargs)
+
+    return checked
+
+
 def require_no_arguments(
     function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any], what: str = "this is lowered already"
 ) -> None:
@@ -38,9 +55,14 @@ def require_no_arguments(
         raise TypeError(f"paropt.{function.__name__}: arguments are for functions; {what}")
 
 
-def _unknown(function: Callable[..., Any], name: str, program: Any = None) -> str:
+def _unknown(
+    function: Callable[..., Any],
+    name: str,
+    program: Any = None,
+    kinds: Collection[inspect._ParameterKind] = (inspect.Parameter.KEYWORD_ONLY,),
+) -> str:
     """What is said of the keyword `name` that neither `function` nor `program`, if there is one, takes."""
-    own = [each.name for each in _parameters(function) or () if each.kind is inspect.Parameter.KEYWORD_ONLY]
+    own = [each.name for each in _parameters(function) or () if each.kind in kinds]
     inner = [each.name for each in _parameters(program) or () if each.kind in _BY_NAME]
     complaint = f"paropt.{function.__name__}: no keyword `{name}`"
     near = difflib.get_close_matches(name, [*own, *inner], n=1)

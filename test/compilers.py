@@ -1,0 +1,54 @@
+"""The compilers for other targets, of all tests of a process: their children stay, and a module is compiled once.
+
+What a child answers is stored by module, request, versions, flags and the code of paropt.clusters (test/store.py).
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import store
+
+import paropt.clusters
+import paropt.hlo.participants
+from paropt.clusters import compile_apart
+from paropt.process.subprocesses import StandingChildren
+
+_SOURCES = (
+    *sorted(p for p in Path(paropt.clusters.__file__).parent.iterdir() if p.is_file()),
+    Path(paropt.hlo.participants.__file__),
+    Path(__file__),
+    Path(store.__file__),
+)
+
+
+class StoredCompilers(StandingChildren):
+    """Asks a child only what is not stored. Errors, and children that die, are not stored."""
+
+    def ask(self, folder: Path, request: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
+        module = folder / compile_apart._MODULE
+        kept = {name: value for name, value in environment.items() if name != "PYTEST_CURRENT_TEST"}
+        if not module.exists():  # about devices
+            return super().ask(folder, request, kept)
+        key = store.key(
+            "compiled", module.read_bytes(), json.dumps(request, sort_keys=True), store.flags(kept), sources=_SOURCES
+        )
+        known = store.get(key)
+        if known is not None and not store.is_doubted(key):
+            reply, hlo = json.loads(known)
+            (folder / compile_apart._HLO).write_text(hlo, encoding="utf-8")
+            return dict(reply)
+        reply = super().ask(folder, request, kept)
+        if "error" in reply:
+            return reply
+        hlo = (folder / compile_apart._HLO).read_text(encoding="utf-8")
+        if known is not None:
+            assert _without_time(json.loads(known)) == _without_time([reply, hlo]), f"test/store.py, {key}: another"
+        store.put(key, json.dumps([reply, hlo]).encode())
+        return reply
+
+
+def _without_time(found: list[Any]) -> list[Any]:
+    reply, hlo = found
+    return [{name: value for name, value in reply.items() if name != "seconds"}, hlo]
