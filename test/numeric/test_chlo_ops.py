@@ -4,6 +4,7 @@ XLA has written them in other ops when it asks Shardy, so that it does not stop 
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -106,7 +107,7 @@ def test_norms_of_shards_are_expected() -> None:
     """A norm in each micro-batch, of a gradient that stays split: its sum is one that the module asks for."""
     split = PartitionSpec("data")
 
-    def norms(w: jax.Array, batches: jax.Array) -> Results:
+    def norms(w: jax.Array, batches: jax.Array) -> Any:
         def body(total: jax.Array, x: jax.Array) -> tuple[jax.Array, Results]:
             loss, gradient = jax.value_and_grad(lambda w: jnp.sum((x @ w) ** 2))(w)
             gradient = lax.with_sharding_constraint(gradient, NamedSharding(w_mesh, split))
@@ -115,7 +116,8 @@ def test_norms_of_shards_are_expected() -> None:
         return lax.scan(body, jnp.zeros_like(w), batches)
 
     args = arguments("data")
-    w_mesh = args[0].sharding.mesh
+    sharding: Any = args[0].sharding
+    w_mesh = sharding.mesh
     alone, ours = jax.jit(norms), paropt.jit(norms, strict=True)
     for mine, whole in zip(jax.tree.leaves(ours(*args)), jax.tree.leaves(alone(*args)), strict=True):
         np.testing.assert_array_equal(np.asarray(mine), np.asarray(whole))

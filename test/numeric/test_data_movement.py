@@ -53,7 +53,7 @@ MOVES: dict[str, Callable[[jax.Array], jax.Array]] = {
     "less its mean": lambda g: g - g.sum(0, keepdims=True) / 16 - g.sum(1, keepdims=True) / 32,
     "diagonal": lambda g: jnp.diagonal(g[:, :ROWS]),
     "triangle": lambda g: jnp.tril(g),
-    "product": lambda g: np.ones((8, ROWS)) @ g @ np.ones((COLUMNS, 8)),
+    "product": lambda g: jnp.ones((8, ROWS)) @ g @ jnp.ones((COLUMNS, 8)),
     "convolution": lambda g: lax.conv(g[None, None], jnp.ones((1, 1, 3, 3)), (1, 1), "SAME")[0, 0],
 }
 # XLA gathers what these cut along a dimension that is split, or what they multiply by, and alone only what is reduced:

@@ -148,7 +148,8 @@ def in_chunks(parts: int, w: jax.Array, batches: jax.Array) -> jax.Array:
     def loss(w: jax.Array, chunks: jax.Array) -> jax.Array:
         whole = lax.with_sharding_constraint(w, WHOLE)
         term = jax.checkpoint(lambda total, x: (total + (((x @ whole) @ whole.T) ** 2).sum() / 64, None))
-        return lax.scan(term, 0.0, chunks)[0]
+        start: Any = 0.0
+        return lax.scan(term, start, chunks)[0]
 
     chunks = batches.reshape(MICRO_BATCHES, EXAMPLES, parts, -1).swapaxes(1, 2)
     return w - total(jax.grad(loss), w, chunks)

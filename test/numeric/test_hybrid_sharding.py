@@ -138,7 +138,7 @@ def test_few_rows_of_a_table_are_gathered(name: str, penalty: bool) -> None:
     """Each device adds rows to its part of the table, as with XLA alone, which gathers them: the sum takes more bytes."""
     names, spec = TABLES[name]
     sizes = {"data": 4, "replica": 2} if len(names) == 2 else dict.fromkeys(names, 2)
-    mesh = mesh_of(**{axis: sizes[axis] for axis in names})
+    mesh = mesh_of(None, **{axis: sizes[axis] for axis in names})
     table = placed(integers(64 * WIDTH, WIDTH, seed=0), *spec, mesh=mesh)
     tokens = placed(
         np.arange(MICRO_BATCHES * EXAMPLES).reshape(MICRO_BATCHES, -1) * 7, None, ("replica", "data"), mesh=mesh

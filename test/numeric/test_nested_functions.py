@@ -99,9 +99,9 @@ def split_layers(check_vma: bool, *, axis: str = "model") -> Loss:
     def both(w: jax.Array, v: jax.Array, x: jax.Array) -> jax.Array:
         return lax.psum((x @ w) @ v, axis)
 
-    specs = {"in_specs": (P(None, axis), P(axis), P()), "out_specs": P()}
+    specs: dict[str, Any] = {"in_specs": (P(None, axis), P(axis), P()), "out_specs": P()}
     mapped = jax.shard_map(both, mesh=MESH, axis_names={axis}, check_vma=check_vma, **specs)
-    return lambda parameters, x: (mapped(*parameters[:2], x @ parameters[2]) ** 2).sum()
+    return lambda parameters, x: (mapped(parameters[0], parameters[1], x @ parameters[2]) ** 2).sum()
 
 
 def manual_step(w: jax.Array, batches: jax.Array) -> jax.Array:
@@ -113,12 +113,12 @@ def manual_step(w: jax.Array, batches: jax.Array) -> jax.Array:
 
         return lax.scan(body, jnp.zeros_like(w), batches)[0]
 
-    specs = {"in_specs": (P(), P()), "out_specs": P(), "check_vma": False}
+    specs: dict[str, Any] = {"in_specs": (P(), P()), "out_specs": P(), "check_vma": False}
     return jax.shard_map(step, mesh=MESH, axis_names={"model"}, **specs)(w, batches)
 
 
 def manual_loss(w: jax.Array, x: jax.Array) -> jax.Array:
-    specs = {"in_specs": (P(), P("data")), "out_specs": P("data")}
+    specs: dict[str, Any] = {"in_specs": (P(), P("data")), "out_specs": P("data")}
     return (jax.shard_map(lambda w, x: x @ w, mesh=MESH, **specs)(w, x) ** 2).sum()
 
 

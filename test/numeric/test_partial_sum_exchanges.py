@@ -102,7 +102,7 @@ def test_gradients_are_right(name: str) -> None:
 @pytest.mark.parametrize("axes", [("replica", "data", "model"), ("data", "model", "replica")], ids="-".join)
 def test_rows_of_a_table_where_an_axis_is_idle(axes: tuple[str, ...]) -> None:
     """XLA brings them to other devices and back, when that axis is the first."""
-    mesh = mesh_of(**dict.fromkeys(axes, 2))
+    mesh = mesh_of(None, **dict.fromkeys(axes, 2))
     table = placed(integers(16, WIDTH, seed=0), "model", mesh=mesh)
     rows = abs(integers(MICRO_BATCHES, EXAMPLES, seed=1)).astype(int)
     x, y = (integers(MICRO_BATCHES, EXAMPLES, WIDTH, seed=seed) for seed in range(2))
@@ -128,7 +128,7 @@ def test_rows_of_a_table_where_an_axis_is_idle(axes: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("axes", [("replica", "data", "model"), ("data", "model", "replica")], ids="-".join)
 def test_rows_of_a_product_where_an_axis_is_idle(axes: tuple[str, ...]) -> None:
     """XLA cuts what it multiplies over that axis, when it is the first, and brings the rows to other devices."""
-    mesh = mesh_of(**dict.fromkeys(axes, 2))
+    mesh = mesh_of(None, **dict.fromkeys(axes, 2))
     examples = NamedSharding(mesh, PartitionSpec("data", None))
     rows = NamedSharding(mesh, PartitionSpec("model", None))
 

@@ -186,7 +186,7 @@ def test_what_follows_a_loop_splits_is_left_to_xla() -> None:
 
 def two_matrices(*order: str) -> Case:
     """The gradient of the head is split over the axis of the examples, and what it is a product of over another."""
-    mesh = mesh_of(**dict.fromkeys(order, 2))
+    mesh = mesh_of(None, **dict.fromkeys(order, 2))
 
     def loss(w: Tree, x: jax.Array) -> jax.Array:
         return ((jax.nn.relu(x @ w["trunk"]) @ w["head"]) ** 2).sum()
@@ -350,8 +350,8 @@ def test_stages_of_a_pipeline_hand_on_one_value(target: str) -> None:
             state = constrained(state)
             return (state, value + (state[-1] ** 2).mean()), None
 
-        start = constrained(jnp.zeros((2, *batches.shape[1:])))
-        return lax.scan(tick, (start, 0.0), batches)[0][1]
+        start: Any = constrained(jnp.zeros((2, *batches.shape[1:]))), 0.0
+        return lax.scan(tick, start, batches)[0][1]
 
     w = {
         "up": placed(integers(2, WIDTH, 8 * WIDTH, seed=0) / 8, "stage", None, "model", mesh=mesh),

@@ -124,7 +124,11 @@ def predicted_and_found(lowered: Any, passes: str, directory: Path) -> tuple[Cou
     passed, _ = rewritten(lowered, passes)
     module: Any = passed.compiler_ir()
     predicted = _splits(module.operation, Propagated(module.operation))
-    dumped = {"xla_dump_to": str(directory), "xla_dump_hlo_as_text": True, "xla_dump_hlo_pass_re": "spmd.*|shardy.*"}
+    dumped: dict[str, str | bool] = {
+        "xla_dump_to": str(directory),
+        "xla_dump_hlo_as_text": True,
+        "xla_dump_hlo_pass_re": "spmd.*|shardy.*",
+    }
     (lowered if passes == "inline-calls" else passed).compile(compiler_options=dumped)
     (text,) = (path.read_text() for path in directory.rglob("02.after_propagation.mlir"))
     found = ir.Module.parse(text, make_context(allow_unregistered_dialects=True))

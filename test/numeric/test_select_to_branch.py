@@ -205,7 +205,7 @@ def from_the_caller(mesh: Mesh, kind: str) -> Callable[..., Values]:
     """The number of the step comes with the weights, as in `flax`'s `TrainState`."""
 
     def step(w: jax.Array, xs: jax.Array, acc: jax.Array, count: jax.Array) -> Values:
-        def body(carried: Values, x: jax.Array) -> tuple[Values, None]:
+        def body(carried: Any, x: jax.Array) -> tuple[Any, None]:
             w, acc, count = carried
             g = lax.with_sharding_constraint(gradient(w, x), NamedSharding(mesh, P()))
             acc, count = acc + g, count + 1

@@ -41,7 +41,7 @@ def squares(w: jax.Array, x: jax.Array) -> jax.Array:
 
 
 def manual(step: Callable[..., Any]) -> Callable[..., Any]:
-    specs = {"in_specs": (PartitionSpec(), PartitionSpec(None, "data")), "out_specs": PartitionSpec()}
+    specs: dict[str, Any] = {"in_specs": (PartitionSpec(), PartitionSpec(None, "data")), "out_specs": PartitionSpec()}
     return jax.shard_map(step, mesh=MESH, check_vma=False, **specs)
 
 
@@ -348,9 +348,13 @@ def told_in_order(w: jax.Array, batches: jax.Array) -> jax.Array:
 def looked_up(w: jax.Array, batches: jax.Array) -> jax.Array:
     """Python says which micro-batch is next, with a side effect: it is asked once per trip."""
 
+    def asked() -> np.int32:
+        ASKED.append(0)
+        return np.int32(len(ASKED) - 1)
+
     def body(carry: Any) -> Any:
         total, i = carry
-        row = io_callback(lambda: np.int32(ASKED.append(0) or len(ASKED) - 1), jax.ShapeDtypeStruct((), np.int32))
+        row = io_callback(asked, jax.ShapeDtypeStruct((), np.int32))
         return total + jax.grad(squares)(w, batches[row]), i + 1
 
     return lax.while_loop(lambda carry: carry[1] < MICRO_BATCHES, body, (jnp.zeros_like(w), 0))[0]
@@ -371,7 +375,7 @@ def test_callbacks_in_the_loop(step: Callable[..., Any], passes: str) -> None:
     for each in compiled:
         ASKED.clear()
         results.append(np.asarray(each(W, BATCHES)))
-    assert np.array_equal(*results)
+    assert np.array_equal(results[0], results[1])
     assert len(ASKED) == MICRO_BATCHES * (step == looked_up)
 
 

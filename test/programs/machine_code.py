@@ -26,7 +26,7 @@ def machine_code(*, is_optimized: bool) -> Iterator[None]:
     By a private name of jax, since `jit` takes compiler options only when it is called. A user's own options win.
     """
     before = compiler.get_compile_options
-    compiler.get_compile_options = _original if is_optimized else _quick  # type: ignore[assignment]
+    compiler.get_compile_options = _original if is_optimized else _quick
     try:
         yield
     finally:
