@@ -1,4 +1,4 @@
-"""Results of modules as whole arrays: for passes that change where arrays are."""
+"""Global results of modules, as whole arrays: for passes that change where arrays are."""
 
 import jax
 import numpy as np

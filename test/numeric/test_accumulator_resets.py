@@ -1,4 +1,4 @@
-"""Loops whose last trip may have reset an accumulator: then nothing is reduced after them, whatever they start from."""
+"""Accumulator resets: where the last trip of a loop may reset one, nothing is reduced after it, whatever the init."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""What loops do to an accumulator besides adding to it, for parameters that are whole, or split as users split them."""
+"""Accumulator updates of other kinds than an addition, for parameters that are replicated, or sharded as users do."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What reduces less may not gather more: splits that are left open, change on the way, or are read by several."""
+"""All-gather growth: what reduces less may not gather more, where shardings are open, change, or are read twice."""
 
 from collections.abc import Callable
 from typing import Any

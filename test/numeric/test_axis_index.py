@@ -1,4 +1,4 @@
-"""Sums over one mesh axis, of which devices use what their place on another axis says, leave the loop all the same."""
+"""The axis index of another mesh axis in what devices do with a sum: the reduction leaves the loop all the same."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Plain `jax.jit` steps with ops of chlo: Shardy has no rules for these, and must not lose track of the examples there.
+"""chlo ops in plain `jax.jit` steps: Shardy has no rules for these, and must not lose track of the examples there.
 
 XLA has written them in other ops when it asks Shardy, so that it does not stop there either.
 """

@@ -1,4 +1,4 @@
-"""Contractions of which one operand holds all of a dimension that shards the other: that operand is cut.
+"""Context parallelism: of contractions with one replicated operand whose dimension shards the other, that is sliced.
 
 Keys and values of context parallelism are such operands: a constraint gathers them along the sequence, and so the
 transpose of that has their gradients whole along it. A constraint of the program has Shardy leave them so.

@@ -1,4 +1,4 @@
-"""Every op that moves elements, of what is not reduced, along dimensions that another axis splits: the values are right.
+"""Data movement ops on unreduced values, along dimensions that another axis shards: the values are right.
 
 XLA's partitioner has its own way for each op, and some of these add up, or exchange, what devices hold.
 """

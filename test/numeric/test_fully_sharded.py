@@ -1,4 +1,4 @@
-"""Sums that stay split as their parameters are: wherever these come from, each micro-batch reduces and scatters them."""
+"""Fully sharded parameters (FSDP): their gradients are reduce-scattered per micro-batch, wherever these come from."""
 
 import functools
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Plain `jax.jit` programs that compute gradients in a branch: XLA follows what is not reduced out of it."""
+"""Gradients computed in branches of plain `jax.jit` programs: XLA follows unreduced values out of them."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Gradients that a step reduces in a hierarchy: scattered within a host, summed between hosts, and gathered."""
+"""Hierarchical reductions of gradients: scattered within a host, summed between hosts, and gathered."""
 
 from collections.abc import Callable
 from typing import Any

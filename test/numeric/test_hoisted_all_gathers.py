@@ -1,4 +1,4 @@
-"""Parameters of scanned layers are gathered once per step, in front of the loop over micro-batches, where that is allowed."""
+"""Hoisted all-gathers: parameters of scanned layers are gathered once per step, before the loop, if allowed."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Parameters split over one axis and copied over another, as users write it without a word on activations.
+"""Hybrid sharding (HSDP): parameters sharded over one axis, replicated over another, and no word on activations.
 
 How XLA splits these then depends on all that reads them: what is pinned has to be what XLA finds.
 """

@@ -1,4 +1,4 @@
-"""Ops that leave a value as it is hide nothing, and leave nothing half marked, wherever they are in a training step."""
+"""Identity ops hide nothing, and leave nothing half annotated, wherever they are in a training step."""
 
 import functools
 from collections.abc import Callable

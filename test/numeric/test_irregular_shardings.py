@@ -1,4 +1,4 @@
-"""Sums of what is split in more than one way: over windows, into unequal parts, over one axis after another."""
+"""Irregular shardings: sums over windows, of uneven shards, and over one mesh axis after another."""
 
 from typing import Any
 

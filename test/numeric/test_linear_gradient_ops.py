@@ -1,4 +1,4 @@
-"""Plain `jax.jit` steps that do more with a gradient than to add it up: multiply it by a matrix, scatter it, take parts.
+"""Linear gradient ops in plain `jax.jit` steps: a gradient is multiplied by a matrix, scattered, or sliced.
 
 What is not reduced passes through that, so it is reduced once, after the loop; where XLA would have to exchange more
 for it, it stays.

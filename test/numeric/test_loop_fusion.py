@@ -1,4 +1,4 @@
-"""One backward pass of a loss that is summed in a loop: JAX makes two loops of it, which become one."""
+"""Loop fusion: of one backward pass of a loss that is summed in a loop, JAX makes two loops, which become one."""
 
 from collections.abc import Callable
 from typing import Any

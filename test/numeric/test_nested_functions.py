@@ -1,4 +1,4 @@
-"""Plain `jax.jit` programs that are not one function on one mesh: calls, transformations, `shard_map` in them, meshes."""
+"""Nested functions in plain `jax.jit` programs: calls, transformations, `shard_map` in them, and several meshes."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

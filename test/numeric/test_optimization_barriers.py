@@ -1,4 +1,4 @@
-"""`jax.lax.optimization_barrier` holds what it is given together; what of that is not reduced yet leaves the loop."""
+"""Optimization barriers (`jax.lax.optimization_barrier`) hold values together; unreduced ones leave the loop."""
 
 from collections.abc import Callable
 from functools import partial

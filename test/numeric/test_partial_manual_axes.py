@@ -1,4 +1,4 @@
-"""Sums in manual computations that leave axes to the partitioner: each device keeps its own, in an array.
+"""Partially manual `shard_map`: sums with axes that are left to the partitioner; each device keeps its own.
 
 Shardy refuses unreduced values there, on all targets: "Only one of unreduced and manual axes can be present".
 """

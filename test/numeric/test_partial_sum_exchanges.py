@@ -1,4 +1,4 @@
-"""Examples over two axes, and parameters over one of them and a third: XLA alone moves parts of gradients between devices.
+"""Exchanges of partial sums: examples over two axes, parameters over one of them and a third.
 
 Of what is not reduced it would take parts from devices with addends of other sums: the gradient was wrong, silently.
 """

@@ -1,4 +1,4 @@
-"""What is written about sums must not make XLA split other values otherwise, and gather them for that."""
+"""Pinned shardings of sums must not make XLA shard other values otherwise, and gather them for that."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What steps of frameworks hold beside products: sharding constraints, typed random keys, sums from Python numbers."""
+"""Pipeline stages of steps as frameworks write them: sharding constraints, random keys, sums from Python numbers."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Steps run as pipeline stages: the results of the step, by all schedules, with no more kept and sent than has to be."""
+"""Pipeline parallelism: the results of the step by all schedules, with no more kept and sent than has to be."""
 
 import itertools
 import json

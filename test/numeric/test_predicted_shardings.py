@@ -1,4 +1,4 @@
-"""What is predicted of products, sums, gathers and scatters is what XLA's own run of Shardy finds, as XLA dumps it.
+"""Predicted shardings of contractions, reductions, gathers and scatters are those of XLA's own run of Shardy.
 
 Of the program as jax writes it, and as the passes leave it. Only ops that XLA keeps as they are can be compared.
 """

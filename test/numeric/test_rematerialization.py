@@ -1,4 +1,4 @@
-"""What a rematerialized layer reads comes through a barrier, and stays split as XLA alone splits it."""
+"""Rematerialization: what a rematerialized layer reads comes through a barrier, and keeps the sharding XLA infers."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a program says to be whole stays so for the products that what has moved reads."""
+"""Replicated constraints: what a program constrains to be replicated stays so for contractions that read moved sums."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Flat loops that select an update by their counter: as a branch, it alone reads the sum."""
+"""Select-to-branch: in flat loops that select an update by their counter, the branch alone reads the sum."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Ways in which users of `jax.shard_map` sum over devices in a loop: the same results, and how often XLA then syncs."""
+"""Accumulation under `jax.shard_map`, as users sum over devices in a loop: the same results, how often XLA syncs."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""All-gathers that a program under `shard_map` repeats in a loop are done once, in front of it: the values are right."""
+"""All-gathers under `jax.shard_map` that a loop repeats are done once, before it: the values are right."""
 
 from collections.abc import Callable
 from typing import Any

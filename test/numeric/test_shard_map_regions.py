@@ -1,4 +1,4 @@
-"""Gradients that blocks under `jax.shard_map` reduce in plain `jax.jit` programs: they leave the block, and the loop."""
+"""`jax.shard_map` regions of plain `jax.jit` programs: gradients that they reduce leave the region, and the loop."""
 
 import itertools
 from collections.abc import Callable

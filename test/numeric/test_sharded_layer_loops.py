@@ -1,4 +1,4 @@
-"""A loop over layers whose parameters XLA gathers is split as XLA alone splits it: what follows it are more layers."""
+"""Sharded layer loops: where XLA gathers the parameters of layers in a loop, the loop keeps the sharding XLA infers."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""ZeRO-1 whose gradients nothing shards: the optimizer's state alone does, and by default no more memory is taken.
+"""Sharded optimizer state (ZeRO-1) alone shards gradients; by default no more memory is taken.
 
 Layers are scanned, or written out. The results are those of XLA alone, bit for bit on integers.
 """

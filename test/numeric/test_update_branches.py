@@ -1,4 +1,4 @@
-"""Flat loops over the micro-batches of several steps: a branch that updates the parameters reduces the sum in there."""
+"""Update branches of flat loops over the micro-batches of several steps: the branch that updates reduces the sum."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Training steps with metadata for XLA around parts of them: what only hints costs no reduction."""
+"""XLA metadata around parts of training steps: what only hints costs no reduction."""
 
 from collections.abc import Callable
 from typing import Any
