@@ -5,7 +5,7 @@ in docs/audit.md.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 from paropt.base.wording import size_text
 from paropt.costs.clusters import Cluster, cluster_of
@@ -20,6 +20,45 @@ from paropt.reports.totals import Audit, Total
 Costs: TypeAlias = Mapping[str, Machine]  # figures, by the machine's name
 
 __all__ = ["SYNC_KINDS", "Audit", "AuditComparison", "AuditReport", "Total", "audit", "size_text"]
+
+
+@overload
+def audit(
+    program: Any,
+    /,
+    *args: Any,
+    passes: None = None,
+    targets: None = None,
+    mesh: Any = None,
+    estimate: bool | str = False,
+    **kwargs: Any,
+) -> Audit: ...
+
+
+@overload
+def audit(
+    program: Any,
+    /,
+    *args: Any,
+    passes: str,
+    targets: None = None,
+    mesh: Any = None,
+    estimate: bool | str = False,
+    **kwargs: Any,
+) -> AuditComparison: ...
+
+
+@overload
+def audit(
+    program: Any,
+    /,
+    *args: Any,
+    passes: str | None = None,
+    targets: Sequence[Any],
+    mesh: Any = None,
+    estimate: bool | str = False,
+    **kwargs: Any,
+) -> AuditReport: ...
 
 
 def audit(

@@ -224,11 +224,14 @@ class Jitted(Generic[P, R]):
         traced._through_passes = self._lowered
         return traced
 
-    def lower(self, /, *args: P.args, **kwargs: P.kwargs) -> jax.stages.Lowered:
-        """As `jax.jit`'s. The result's `as_text` and `compile` are those of the rewritten program."""
+    def lower(self, /, *args: Any, **kwargs: Any) -> jax.stages.Lowered:
+        """As `jax.jit`'s, for arrays or `jax.ShapeDtypeStruct`s.
+
+        The result's `as_text` and `compile` are those of the rewritten program.
+        """
         return self._lowered(lambda: self._jitted.lower(*args, **kwargs))
 
-    def eval_shape(self, /, *args: P.args, **kwargs: P.kwargs) -> Any:
+    def eval_shape(self, /, *args: Any, **kwargs: Any) -> Any:
         """As `jax.jit`'s: `jax.ShapeDtypeStruct`s in place of the results."""
         with _passes(self._spec):
             return self._jitted.eval_shape(*args, **kwargs)

@@ -4,6 +4,7 @@ import gc
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from jaxlib.mlir import ir
 from unit.passes.nested_sums import nested_sums
@@ -30,7 +31,7 @@ class Growth:
 
 def measure_growth(progress: Callable[[str], None], many: int = 160, equal: int = 2000) -> list[Growth]:
     sharded = f"{many + 1} gradients of sharded parameters"
-    rest = {"last": DECLINED, "kind": "tensor<3x4xf32>"}
+    rest: dict[str, Any] = {"last": DECLINED, "kind": "tensor<3x4xf32>"}
     made = [
         _growth(f"{sharded}, all annotated", sharded_sums(many), "annotate-unreduced"),
         _growth(f"{sharded}, the first declined", sharded_sums(many, **rest, of=0), "annotate-unreduced"),

@@ -31,7 +31,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--targets", default="cpu:8", help="separated by commas (%(default)s)")
     options = parser.parse_args()
-    rows = [HEADER]
+    rows: list[tuple[str, ...]] = [HEADER]
     for target in options.targets.split(","):
         for grid in GRIDS:
             for checkpointed in (False, True):

@@ -4,6 +4,7 @@ Usage: bench_overhead.py [--ops 100000] [--repeat 5]. Prints a row per pass: sec
 """
 
 import argparse
+import functools
 import gc
 import time
 from collections.abc import Callable
@@ -55,7 +56,7 @@ def measure(ops: int, repeat: int) -> tuple[float, dict[str, float]]:
         parsed.operation.get_asm(assume_verified=True)
 
     return best_of(repeat, base), {
-        name: best_of(repeat, lambda run=declared.run: run(module.operation))
+        name: best_of(repeat, functools.partial(declared.run, module.operation))
         for name, declared in PASSES.items()
         if name not in WITH_RULES
     }

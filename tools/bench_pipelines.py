@@ -163,5 +163,5 @@ def _largest(pair: tuple[np.ndarray, np.ndarray]) -> float:
 
 
 def _reducing(run: Pipeline, made: Program) -> int:
-    texts = {symbol: each.as_text() for (symbol, _), each in run.programs(made.state, made.batch).items()}
+    texts = {symbol: each.as_text() or "" for (symbol, _), each in run.programs(made.state, made.batch).items()}
     return sum("all-reduce" in text for symbol, text in texts.items() if not symbol.startswith("reduce_"))

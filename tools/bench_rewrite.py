@@ -210,13 +210,17 @@ def _share(program: _Transformer, target: targets.Target, times: int) -> Share:
         Pipeline.parse("inline-calls").run(flat.operation)
         propagation = _best(Propagated, flat.operation.clone) if program.form is plain else None
         check = functools.partial(_check, hlo=hlo, layout=layout)
-        checking = _best(check, lambda parse=parse: _rewritten(parse()))
+        checking = _best(check, functools.partial(_parsed_and_rewritten, parse))
         shares.append(Share(program.name, target.name, compilation, clock, rewrite, propagation, checking))
     return sorted(shares, key=lambda share: share.share)[times // 2]
 
 
 def _compiled(target: targets.Target, jitted: Any, args: tuple[Any, ...]) -> None:
     target.compile(jitted.trace(*args).lower(lowering_platforms=(target.platform,)))
+
+
+def _parsed_and_rewritten(parse: Callable[[], ir.Module]) -> ir.Module:
+    return _rewritten(parse())
 
 
 def _rewritten(module: ir.Module) -> ir.Module:

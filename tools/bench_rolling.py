@@ -4,6 +4,7 @@ Usage: bench_rolling.py [--micro-batches 4 8 32] [--repeat 3]. Prints the rows o
 """
 
 import argparse
+import functools
 import os
 import sys
 import time
@@ -39,8 +40,8 @@ class Size(NamedTuple):
 def programs(micro_batches: int) -> dict[str, Callable[[], Program]]:
     sizes = Sizes(micro_batches=micro_batches)
     return {
-        f"{form.__name__.rpartition('.')[2]} {build.__name__}": lambda form=form, build=build: form.data_parallel(
-            build, UNROLLED, sizes
+        f"{form.__name__.rpartition('.')[2]} {build.__name__}": functools.partial(
+            form.data_parallel, build, UNROLLED, sizes
         )
         for form in (plain, explicit)
         for build in (models.mlp, models.transformer)

@@ -1,6 +1,6 @@
 """Counts what programs with sharded parameters send, per axis of the mesh: gathers of parameters, sums of gradients."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -137,7 +137,7 @@ def _sent(program: Program, step: Any) -> Sent:
 
 def sent(audit: Audit, temporary: int | None) -> Sent:
     """Of an executable. Its scalars (losses, norms) and what spans an axis that stays are in no gather or reduction."""
-    gathers, reductions = Counter[str](), Counter[str]()
+    gathers, reductions = defaultdict[str, float](float), defaultdict[str, float](float)
     for each in audit.collectives:
         axes = [axis.partition(":")[0] for axis in each.axes]
         if STAYING & {*axes} or all(array.elements == 1 for array in each.arrays):

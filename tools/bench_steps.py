@@ -50,7 +50,10 @@ def measure(name: str, passes: str, pairs: int, sizes: dict[str, int]) -> dict[s
     import paropt
 
     program = (MATRIX | LAYERS)[name](Sizes(**sizes))
-    steps = {"alone": jax.jit(program.step), "paropt": paropt.jit(program.step, passes=passes, strict=True)}
+    steps: dict[str, Any] = {
+        "alone": jax.jit(program.step),
+        "paropt": paropt.jit(program.step, passes=passes, strict=True),
+    }
     compiled = {kind: step.lower(*program.args).compile() for kind, step in steps.items()}
     seconds: dict[str, list[float]] = {kind: [] for kind in steps}
     for pair in range(pairs + 1):

@@ -1,6 +1,7 @@
 """Measures step times: on the devices of one process, and of two processes that a slow link joins."""
 
 import contextlib
+import functools
 import json
 import statistics
 import subprocess
@@ -59,9 +60,13 @@ class Times:
 def measure(steps: Sequence[Step], pairs: int, *, progress: Callable[[str], None]) -> Iterator[Times]:
     """The steps on one process and on two; a machine that cannot do the latter gives a reason."""
     for step in steps:
-        yield _told(_measured(step, ONE_PROCESS, lambda s=step: _one_process(s, min(pairs, s.most))), progress)
+        yield _told(
+            _measured(step, ONE_PROCESS, functools.partial(_one_process, step, min(pairs, step.most))), progress
+        )
     for step in steps:
-        yield _told(_measured(step, TWO_PROCESSES, lambda s=step: _two_processes(s, min(pairs, s.most))), progress)
+        yield _told(
+            _measured(step, TWO_PROCESSES, functools.partial(_two_processes, step, min(pairs, step.most))), progress
+        )
 
 
 def _measured(step: Step, where: str, run: Callable[[], str]) -> Times:

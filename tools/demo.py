@@ -68,7 +68,7 @@ def main() -> int:
     training = program(config, optimizer=adam(3e-3), micro_batches=options.micro_batches, examples=DEVICES)
     print(f"gradients: {size_text(training.gradient_bytes)} per device")
 
-    fun = {NAMES[0]: jax.jit(training.step, donate_argnums=0)}
+    fun: dict[str, Any] = {NAMES[0]: jax.jit(training.step, donate_argnums=0)}
     fun[NAMES[1]] = paropt.jit(training.step, passes=PASSES, donate_argnums=0)
     lowered = {}
     for name in NAMES:

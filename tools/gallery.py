@@ -28,7 +28,7 @@ MEASURE = Path(__file__).resolve().with_name("gallery_measure.py")
 LOGS = ROOT / "build" / "gallery"
 START = "gallery: "
 SECONDS = 600  # for one program on one target
-DEAD = {"stays": [], "warnings": [], "values": None}  # besides the target and the problem
+DEAD: dict[str, Any] = {"stays": [], "warnings": [], "values": None}  # besides the target and the problem
 HAS = "import importlib.metadata as m, sys; [m.version(name) for name in sys.argv[1:]]"
 
 

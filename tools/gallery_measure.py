@@ -290,7 +290,7 @@ def stays(alone: Compiled, ours: Compiled, ideal: float | None) -> tuple[Stay, .
     """What runs more than once per update, by kind and reasons, the most bytes first; all, where more is sent than is
     ideal."""
     least = 0 if ours.side.wire > ENOUGH * (ideal or math.inf) else 1
-    wire: Counter[Any] = Counter()
+    wire: Any = Counter()  # bytes, which are no whole numbers
     times: Counter[Any] = Counter()
     rows = [(part, row) for part in ours.parts for row in compared_with(alone, ours, part).rows]
     for part, row in rows:

@@ -108,12 +108,13 @@ def check_training(devices: Sequence[jax.Device], steps: int = STEPS) -> Finding
     """The demo's training with jax.jit and with paropt.jit: the losses of each step."""
     config = Config(is_tied=False)
     made, _ = _made(lambda devices: program(config, optimizer=adam(3e-3), devices=devices), devices)
-    losses = {}
+    losses: dict[str, list[float]] = {}
     for kind, step in _steps(made.step).items():
         state, losses[kind] = placed(whole(made.args[0]), replicated(made.args[0]), made.mesh), []
         for number in range(steps):
             with _on_cpu():
-                tokens = batch(config, *made.args[1].shape[:2], step=number)
+                micro_batches, examples, *_ = made.args[1].shape
+                tokens = batch(config, micro_batches, examples, step=number)
             state, loss = step(state, placed(tokens, PartitionSpec(None, "data"), made.mesh))
             losses[kind].append(float(np.mean(whole(loss))))
     apart = float(np.max(np.abs(np.array(losses[OURS]) / np.array(losses[ALONE]) - 1)))
@@ -129,7 +130,8 @@ def whole(tree: Any) -> Any:
 def _whole(leaf: jax.Array) -> np.ndarray:
     if leaf.is_fully_addressable:
         return np.asarray(leaf)
-    everywhere = NamedSharding(leaf.sharding.mesh, PartitionSpec())
+    sharding: Any = leaf.sharding
+    everywhere = NamedSharding(sharding.mesh, PartitionSpec())
     return np.asarray(jax.jit(lambda x: x, out_shardings=everywhere)(leaf).addressable_data(0))
 
 

@@ -91,7 +91,7 @@ def table(outcomes: list[Outcome]) -> str:
     ]
     for became in (WRONG, MORE, AS_BEFORE, ABORTS):
         alike = [outcome for outcome in outcomes if outcome.became == became]
-        found = [sum(outcome[column] for outcome in alike) if became != ABORTS else "-" for column in (2, 3)]
+        found = [sum(bool(outcome[column]) for outcome in alike) if became != ABORTS else "-" for column in (2, 3)]
         rows.append(
             f"| {became} | {counts[became]} | {sum(outcome.gap for outcome in alike)} | {found[0]} | {found[1]} |"
         )

@@ -49,7 +49,8 @@ def slow_link(rate: str) -> Iterator[tuple[Side, Side]]:
     """
     if reason := missing():
         raise LinkError(reason)
-    sides = tuple(Side(f"paropt{os.getpid()}{end}", f"{SUBNET}.{end}") for end in (1, 2))
+    near, far = (Side(f"paropt{os.getpid()}{end}", f"{SUBNET}.{end}") for end in (1, 2))
+    sides = near, far
     try:
         _connect(sides, rate)
         yield sides

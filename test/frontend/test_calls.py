@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -136,7 +137,7 @@ def test_metadata_of_the_value_of_a_call_goes_to_the_ops_of_the_function() -> No
 
 
 def on(compute_type: str) -> Callable[[jax.Array], jax.Array]:
-    run_on = getattr(compute_on, "compute_on2", compute_on.compute_on)  # jax 0.12 has the new form only
+    run_on: Any = getattr(compute_on, "compute_on2", compute_on.compute_on)  # jax 0.12 has the new form only
     return run_on(lambda x: jnp.sin(x) * 2, compute_type=compute_type, out_memory_spaces=jax.memory.Space.Device)
 
 

@@ -39,7 +39,7 @@ def arguments() -> tuple[Any, jax.Array]:
 
 def test_what_it_lowers_is_understood() -> None:
     args = arguments()
-    jitted = equinox.filter_jit(step)
+    jitted: Any = equinox.filter_jit(step)
     with paropt.enabled(strict=True):
         lowered = jitted.lower(*args)
         assert "defer-sync" in {remark.pass_name for remark in paropt.remarks(lowered) if remark.applied}

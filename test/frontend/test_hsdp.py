@@ -14,6 +14,7 @@ from programs import models
 from programs.program import Sizes, mesh_of, tree_bytes
 
 import paropt
+from paropt.audit import Audit
 
 MICRO_BATCHES = 4
 MODEL = models.split_mlp(Sizes(width=32, layers=2, micro_batches=MICRO_BATCHES, examples=16))
@@ -55,7 +56,7 @@ def arguments(mesh: Mesh, optimizer: optax.GradientTransformation) -> tuple[Any,
     return state, *jax.device_put(MODEL.batches, NamedSharding(mesh, PartitionSpec(None, ("replica", "data"))))
 
 
-def moved(audit: paropt.audit) -> dict[tuple[str, int, tuple[str, ...]], int]:
+def moved(audit: Audit) -> dict[tuple[str, int, tuple[str, ...]], int]:
     """Bytes per device and step of arrays, by kind, loops around and axes."""
     found: dict[tuple[str, int, tuple[str, ...]], int] = {}
     for c in audit.collectives:

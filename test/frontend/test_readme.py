@@ -5,6 +5,7 @@ The figure leaves out types, attributes, the loop's condition and the reducer; c
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from frontend.doc_snippets import ROOT
 from jaxlib.mlir import ir
@@ -50,7 +51,8 @@ def operand(value: ir.Value) -> str:
     """The name of `value`, or its number where it is a constant of equal elements."""
     if isinstance(value.owner, ir.Block) or value.owner.name != "stablehlo.constant":
         return value.get_name()
-    return f"{ir.DenseElementsAttr(value.owner.attributes['value']).get_splat_value().value:g}"
+    splat: Any = ir.DenseElementsAttr(value.owner.attributes["value"]).get_splat_value()
+    return f"{splat.value:g}"
 
 
 def numbered(lines: list[str]) -> list[str]:

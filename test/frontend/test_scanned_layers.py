@@ -28,7 +28,7 @@ class Model(nn.Module):
     @nn.compact
     def __call__(self, tokens: jax.Array) -> jax.Array:
         embedding = nn.Embed(WORDS, WIDTH)
-        rngs = {"params": True, "dropout": True}
+        rngs: dict[Any, bool] = {"params": True, "dropout": True}
         scanned = nn.scan(nn.remat(Block), variable_axes={"params": 0}, split_rngs=rngs, length=LAYERS)
         x, _ = scanned(name="layers")(embedding(tokens), None)
         return embedding.attend(nn.LayerNorm()(x))
@@ -77,7 +77,7 @@ def test_flax_layers_are_a_pipeline() -> None:
 
     state = jax.tree_util.tree_map_with_path(sharding, made.state)
     examples = NamedSharding(mesh, PartitionSpec(None, "data"))
-    options = {"in_shardings": (state, (examples, examples)), "out_shardings": (state, None)}
+    options: dict[str, Any] = {"in_shardings": (state, (examples, examples)), "out_shardings": (state, None)}
     plain, piped = jax.jit(made.step, **options), paropt.jit(made.step, passes=PASSES, **options)
 
     decided = paropt.remarks(piped.lower(made.state, made.batch))

@@ -1,4 +1,4 @@
-"""Results of modules as whole arrays: for passes that change where arrays are."""
+"""Global results of modules, as whole arrays: for passes that change where arrays are."""
 
 import jax
 import numpy as np
@@ -15,7 +15,7 @@ def whole_results(text: str) -> list[np.ndarray]:
     main = ir.SymbolTable(ir.Module.parse(text, make_context()).operation)["main"]
     kinds = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).results
     found = []
-    for parts, kind, sharding in zip(oracle.results(text), kinds, placed, strict=True):
+    for parts, kind, sharding in zip(oracle.results(text), map(ir.RankedTensorType, kinds), placed, strict=True):
         array = np.zeros(kind.shape, parts[0].dtype)
         cuts = GSPMDSharding(jax.devices(), sharding).devices_indices_map(tuple(kind.shape))
         for device, part in zip(jax.devices(), parts, strict=True):

@@ -1,4 +1,4 @@
-"""Ops that leave a value as it is, in every way that XLA knows: the partitioner never sees them."""
+"""Identity ops, which leave a value as it is, in every way that XLA knows: the partitioner never sees them."""
 
 from collections.abc import Callable
 

@@ -20,7 +20,7 @@ Modules that were the same before, and modules of one text, are executed by nigh
 
 import functools
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import ml_dtypes
@@ -88,7 +88,7 @@ def only(text: str, function: str) -> str:
     module = parsed(text)
     symbols = ir.SymbolTable(module.operation)
     for op in module.body.operations:
-        if op.operation.name == "func.func" and op.name.value != function:
+        if op.operation.name == "func.func" and ir.StringAttr(op.operation.attributes["sym_name"]).value != function:
             op.operation.attributes["sym_visibility"] = ir.StringAttr.get("private", module.context)
     if function != "main":
         if "main" in symbols:
@@ -230,7 +230,7 @@ def _pin_unsharded(module: ir.Module) -> None:
         main.attributes[key] = ir.ArrayAttr.get(pinned, main.context)
 
 
-def _pinned(attributes: ir.DictAttr, mesh: str, rank: int) -> ir.DictAttr:
+def _pinned(attributes: Any, mesh: str, rank: int) -> ir.DictAttr:
     if "sdy.sharding" in attributes:
         return attributes
     dimensions = ", ".join(["{}"] * rank)

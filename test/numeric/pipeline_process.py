@@ -103,7 +103,7 @@ def mistakes() -> list[str]:
     """What is refused of several processes."""
     made, run = case("two stages")
     over_stages = NamedSharding(Mesh(np.array(jax.devices()).reshape(2, -1), ("stage", "data")), PartitionSpec("stage"))
-    batch = [jax.make_array_from_callback(x.shape, over_stages, lambda i, x=x: x[i]) for x in made.batch]
+    batch = [jax.make_array_from_callback(x.shape, over_stages, x.__getitem__) for x in made.batch]
     found = [refused(run, run.place(made.state, made.batch), tuple(batch))]
     made, run = case("stacked, interleaved")
     return [*found, refused(run, made.state, made.batch), another_scale(), another_batch()]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from jaxlib.mlir import ir
 from modules import parsed
@@ -40,7 +41,11 @@ class Collective:
 def collectives(text: str) -> list[Collective]:
     """The collectives that the public functions of the module execute, through calls; each region counts once."""
     module = parsed(text)
-    functions = {op.name.value: op.operation for op in module.body.operations if op.operation.name == "func.func"}
+    functions = {
+        ir.StringAttr(op.attributes["sym_name"]).value: op.operation
+        for op in module.body.operations
+        if op.operation.name == "func.func"
+    }
     found: list[Collective] = []
     for name, function in functions.items():
         if _visibility(function) == "public":
@@ -126,11 +131,16 @@ def _collect(
             _collect(inside, functions, calls, share, depth + (runs is None), found)
 
 
+def _entries(dictionary: Any) -> Any:
+    """Of a dictionary attribute, which jaxlib's types do not say that it can be iterated over."""
+    return ir.DictAttr(dictionary)
+
+
 def _steps(name: str, attributes: dict[str, ir.Attribute], size: int) -> list[tuple[str, int]]:
     """The kind and bytes of the collective; of the steps that an all_reduce says it was written in."""
     if DECOMPOSED not in attributes:
         return [(name, size)]
-    steps = [{each.name: each.attr for each in ir.DictAttr(step)} for step in ir.ArrayAttr(attributes[DECOMPOSED])]
+    steps = [{each.name: each.attr for each in _entries(step)} for step in ir.ArrayAttr(attributes[DECOMPOSED])]
     shard = size // ir.ShapedType(ir.DenseElementsAttr(steps[0]["replica_groups"]).type).shape[1]
     sums = [found for step in steps[1:-1] for found in _steps(name, step, shard)]
     return [("stablehlo.reduce_scatter", size), *sums, ("stablehlo.all_gather", shard)]

@@ -344,7 +344,7 @@ Wrong = Callable[[], Any]
 def given(**options: Any) -> Any:
     state, batch = data()
     return paropt.accumulate(
-        **{"compute_grad": compute_grad, "apply_grad": apply_grad, "microbatches": COUNT} | options
+        **dict[str, Any](compute_grad=compute_grad, apply_grad=apply_grad, microbatches=COUNT) | options
     )(state, batch)
 
 

@@ -97,7 +97,7 @@ def test_static_arguments_have_to_be_hashable() -> None:
 def test_programs_are_lowered_for_devices_that_are_absent(target: str) -> None:
     mesh = jax.sharding.Mesh(np.array(available(target).devices), ("data",))
 
-    def described(leaf: jax.Array) -> jax.ShapeDtypeStruct:
+    def described(leaf: Any) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=NamedSharding(mesh, leaf.sharding.spec))
 
     state, batch = jax.tree.map(described, data())

@@ -1,4 +1,4 @@
-"""Loops whose last trip may have reset an accumulator: then nothing is reduced after them, whatever they start from."""
+"""Accumulator resets: where the last trip of a loop may reset one, nothing is reduced after it, whatever the init."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -127,8 +127,8 @@ def traced(trip: Trip, mesh: Mesh, form: str) -> Callable[..., Any]:
 
 
 def arguments(trip: Trip, mesh: Mesh, count: int, trips: int) -> Any:
-    w, *accumulators = (integers(WIDTH, WIDTH) for _ in range(1 + trip.carried))
-    xs = jax.device_put(integers(trips, 16, WIDTH), NamedSharding(mesh, P(None, "data")))
+    w, *accumulators = (integers(WIDTH, WIDTH, seed=seed) for seed in range(1 + trip.carried))
+    xs = jax.device_put(integers(trips, 16, WIDTH, seed=1), NamedSharding(mesh, P(None, "data")))
     return *jax.device_put((w, (np.int32(count), *accumulators)), NamedSharding(mesh, P())), xs
 
 
@@ -234,7 +234,7 @@ def test_groups_that_are_not_in_step(combine: Callable[..., jax.Array], start: f
     """The last trip has reset it on the devices of one half, and has not on the others."""
     mesh = Mesh(np.array(jax.devices()).reshape(2, 4), ("half", "data"))
     step = of_groups(mesh, combine, start)
-    w, acc, xs = integers(WIDTH, WIDTH), integers(WIDTH, WIDTH), integers(TRIPS, 16, WIDTH)
+    w, acc, xs = integers(WIDTH, WIDTH, seed=0), integers(WIDTH, WIDTH, seed=1), integers(TRIPS, 16, WIDTH, seed=2)
     counts = [jnp.array(each, jnp.int32) for each in ((0, 1), (1, 0), (0, 0), (2, 3))]
     compiled = paropt.jit(step, strict=True).lower(w, acc, counts[0], xs).compile()
     alone = jax.jit(step).lower(w, acc, counts[0], xs).compile()
@@ -260,8 +260,8 @@ def test_of_weights_that_are_split(name: str) -> None:
         return lax.scan(body, (w, acc, count), xs)[0]
 
     def args(count: int) -> Any:
-        w, acc = (jax.device_put(integers(WIDTH, WIDTH), NamedSharding(mesh, spec)) for _ in range(2))
-        xs = jax.device_put(integers(TRIPS, 16, WIDTH), NamedSharding(mesh, P(None, "data")))
+        w, acc = (jax.device_put(integers(WIDTH, WIDTH, seed=seed), NamedSharding(mesh, spec)) for seed in range(2))
+        xs = jax.device_put(integers(TRIPS, 16, WIDTH, seed=1), NamedSharding(mesh, P(None, "data")))
         return w, acc, jax.device_put(np.int32(count), NamedSharding(mesh, P())), xs
 
     compiled = paropt.jit(step, strict=True).lower(*args(0)).compile()

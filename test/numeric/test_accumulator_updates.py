@@ -1,4 +1,4 @@
-"""What loops do to an accumulator besides adding to it, for parameters that are whole, or split as users split them."""
+"""Accumulator updates of other kinds than an addition, for parameters that are replicated, or sharded as users do."""
 
 from collections.abc import Callable
 from typing import Any
@@ -68,11 +68,11 @@ def arguments(layout: str) -> tuple[Tree, jax.Array]:
     mesh, examples, *weights = LAYOUTS[layout]
     shapes = {"up": (WIDTH, 2 * WIDTH), "down": (2 * WIDTH, WIDTH)}
     w = {
-        name: placed(integers(*shape), *spec, mesh=mesh)
+        name: placed(integers(*shape, seed=name), *spec, mesh=mesh)
         for (name, shape), spec in zip(shapes.items(), weights, strict=True)
     }
-    w["bias"] = placed(integers(WIDTH), mesh=mesh)
-    return w, placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, examples, mesh=mesh)
+    w["bias"] = placed(integers(WIDTH, seed=1), mesh=mesh)
+    return w, placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH, seed=2), None, examples, mesh=mesh)
 
 
 def sends_less(step: Callable[[Tree, jax.Array], Any], layout: str) -> None:
@@ -179,9 +179,9 @@ def test_a_mean_in_nested_loops_stays_split_as_its_gradient() -> None:
         halves = tuple(b.reshape(2, -1, *b.shape[1:]) for b in batches)
         return w - lax.scan(some, start, halves)[0]
 
-    x = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, "model", mesh=mesh)
-    y = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, "model", "data", mesh=mesh)
-    w, start = (placed(integers(WIDTH), mesh=mesh) for _ in range(2))
+    x = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH, seed=0), None, "model", mesh=mesh)
+    y = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH, seed=1), None, "model", "data", mesh=mesh)
+    w, start = (placed(integers(WIDTH, seed=seed), mesh=mesh) for seed in range(2))
     before, after, _ = compared(Case(step, (w, start, (x, y)), tolerance=1e-6))
     assert after.sync_in_loop == 0 < before.sync_in_loop
     assert after.total().wire < before.total().wire

@@ -1,4 +1,4 @@
-"""What reduces less may not gather more: splits that are left open, change on the way, or are read by several."""
+"""All-gather growth: what reduces less may not gather more, where shardings are open, change, or are read twice."""
 
 from collections.abc import Callable
 from typing import Any
@@ -43,19 +43,23 @@ def on_mesh(tree: Tree, *spec: Any) -> Tree:
 
 
 def weights(a: Any, b: Any) -> Tree:
-    return {"a": on_mesh(integers(WIDTH, WIDTH), *a), "b": on_mesh(integers(WIDTH, CLASSES), *b)}
+    return {"a": on_mesh(integers(WIDTH, WIDTH, seed=0), *a), "b": on_mesh(integers(WIDTH, CLASSES, seed=1), *b)}
 
 
 ROW_AFTER_COLUMN = weights((None, "model"), ("model",))
 COLUMN_AFTER_COLUMN = weights((None, "model"), (None, "model"))
 LAYERS = {
-    name: on_mesh(integers(2, WIDTH, WIDTH), None, *over) for name, over in (("a", (None, "model")), ("b", ("model",)))
+    name: on_mesh(integers(2, WIDTH, WIDTH, seed=name), None, *over)
+    for name, over in (("a", (None, "model")), ("b", ("model",)))
 }
-BATCHES = on_mesh(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, "data")
-SEQUENCES = on_mesh(integers(MICRO_BATCHES, EXAMPLES, SEQUENCE, WIDTH), None, "data", "model")
-TOKENS = on_mesh(abs(integers(MICRO_BATCHES, EXAMPLES)).astype(int), None, "data")
-SOME_TOKENS = on_mesh(abs(integers(MICRO_BATCHES, EXAMPLES, SEQUENCE)).astype(int), None, "data")
-TABLE = {"e": on_mesh(integers(VOCABULARY, WIDTH), "model"), "a": on_mesh(integers(WIDTH, WIDTH), None, "model")}
+BATCHES = on_mesh(integers(MICRO_BATCHES, EXAMPLES, WIDTH, seed=1), None, "data")
+SEQUENCES = on_mesh(integers(MICRO_BATCHES, EXAMPLES, SEQUENCE, WIDTH, seed=2), None, "data", "model")
+TOKENS = on_mesh(abs(integers(MICRO_BATCHES, EXAMPLES, seed=3)).astype(int), None, "data")
+SOME_TOKENS = on_mesh(abs(integers(MICRO_BATCHES, EXAMPLES, SEQUENCE, seed=4)).astype(int), None, "data")
+TABLE = {
+    "e": on_mesh(integers(VOCABULARY, WIDTH, seed=5), "model"),
+    "a": on_mesh(integers(WIDTH, WIDTH, seed=6), None, "model"),
+}
 
 
 def loss(w: Any, x: jax.Array) -> jax.Array:
@@ -203,11 +207,11 @@ def test_gradients_that_would_be_gathered_are_not_scattered() -> None:
 def test_parameters_are_gathered_once() -> None:
     """Fully sharded, and read in both directions: by a product that adds up over `model`, and by its gradient."""
     w = {
-        "a": on_mesh(integers(WIDTH, WIDTH), "data", "model"),
-        "b": on_mesh(integers(WIDTH, WIDTH), "model", "data"),
-        "c": on_mesh(integers(WIDTH, CLASSES), "data"),
+        "a": on_mesh(integers(WIDTH, WIDTH, seed=0), "data", "model"),
+        "b": on_mesh(integers(WIDTH, WIDTH, seed=1), "model", "data"),
+        "c": on_mesh(integers(WIDTH, CLASSES, seed=2), "data"),
     }
-    batches = on_mesh(integers(MICRO_BATCHES, EXAMPLES, SEQUENCE, WIDTH), None, "data")
+    batches = on_mesh(integers(MICRO_BATCHES, EXAMPLES, SEQUENCE, WIDTH, seed=3), None, "data")
 
     def step(w: Any, batches: jax.Array) -> Any:
         def loss(w: Any, x: jax.Array) -> jax.Array:
@@ -249,8 +253,8 @@ def pipeline(w: Any, batches: jax.Array) -> Any:
 
 def test_what_leaves_the_last_stage_of_a_pipeline_is_not_gathered() -> None:
     """XLA simplifies what jax's calls kept apart if it finds it in one function, and then splits it otherwise."""
-    stages = on_mesh(integers(2, WIDTH, WIDTH), "model")
-    batches = on_mesh(integers(MICRO_BATCHES, 2, EXAMPLES, WIDTH), None, "model", "data")
+    stages = on_mesh(integers(2, WIDTH, WIDTH, seed=0), "model")
+    batches = on_mesh(integers(MICRO_BATCHES, 2, EXAMPLES, WIDTH, seed=1), None, "model", "data")
     before, after, _ = compared(Case(pipeline, (stages, batches)))
     assert after.total("all-gather").bytes == before.total("all-gather").bytes == 0
     assert after.sync_bytes < before.sync_bytes

@@ -1,4 +1,4 @@
-"""Sums over one mesh axis, of which devices use what their place on another axis says, leave the loop all the same."""
+"""The axis index of another mesh axis in what devices do with a sum: the reduction leaves the loop all the same."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -100,7 +100,7 @@ STAYS = {
 def mapped(case: Case, order: list[int], *, check_vma: bool) -> Callable[..., jax.Array]:
     sizes = {"data": 4, "model": 2}
     mesh = Mesh(np.array(jax.devices())[order].reshape([sizes[axis] for axis in case.mesh]), case.mesh)
-    specs = {"in_specs": (P(case.mesh), P()), "out_specs": P(case.mesh)}
+    specs: dict[str, Any] = {"in_specs": (P(case.mesh), P()), "out_specs": P(case.mesh)}
     return jax.shard_map(case.step, mesh=mesh, check_vma=check_vma, **specs)
 
 
@@ -133,7 +133,7 @@ def test_beside_an_axis_that_is_left_to_xla(axis: str, leaves: bool, check_vma: 
     """JAX asks for the number of the partition in a region of its own, which is manual over that axis, too."""
     mesh = Mesh(np.array(jax.devices()).reshape(2, 2, 2), ("data", "model", "rest"))
     step = Case(place(axis), masked, BOTH).step
-    specs = {"in_specs": (P(BOTH), P()), "out_specs": P(BOTH), "axis_names": {"data", "model"}}
+    specs: dict[str, Any] = {"in_specs": (P(BOTH), P()), "out_specs": P(BOTH), "axis_names": {"data", "model"}}
     before, after = sync_in_loop(jax.shard_map(step, mesh=mesh, check_vma=check_vma, **specs))
     assert before > 0 and (after == 0) == leaves
 
@@ -156,8 +156,10 @@ def test_number_of_trips(axis: str, leaves: bool) -> None:
 
         return lax.while_loop(lambda carried: carried[0] < count, body, (0, jnp.ones_like(w)))[1][None]
 
-    specs = {"in_specs": (P(BOTH), P()), "out_specs": P(BOTH), "check_vma": False}
-    mapped = jax.shard_map(step, mesh=Mesh(np.array(jax.devices()).reshape(4, 2), BOTH), **specs)
+    specs: dict[str, Any] = {"in_specs": (P(BOTH), P()), "out_specs": P(BOTH), "check_vma": False}
+    mapped: Callable[..., jax.Array] = jax.shard_map(
+        step, mesh=Mesh(np.array(jax.devices()).reshape(4, 2), BOTH), **specs
+    )
     ours = paropt.jit(mapped, strict=True)
     np.testing.assert_array_equal(ours(BATCHES, W), jax.jit(mapped)(BATCHES, W))
     moved = [r for r in paropt.remarks(ours.lower(BATCHES, W)) if r.applied and r.pass_name == "defer-sync"]
@@ -174,8 +176,8 @@ def test_trips_are_not_proven_by_a_sum_in_each() -> None:
 
         return lax.while_loop(lambda carried: carried[0] < n[0], body, (0, jnp.zeros_like(x)))[1]
 
-    specs = {"in_specs": (P("data"), P("data")), "out_specs": P("data"), "check_vma": False}
-    mapped = jax.shard_map(step, mesh=Mesh(np.array(jax.devices()), ("data",)), **specs)
+    specs: dict[str, Any] = {"in_specs": (P("data"), P("data")), "out_specs": P("data"), "check_vma": False}
+    mapped: Callable[..., jax.Array] = jax.shard_map(step, mesh=Mesh(np.array(jax.devices()), ("data",)), **specs)
     args = np.arange(8, dtype=np.int32), np.ones(8, np.float32)
     np.testing.assert_array_equal(jax.jit(mapped)(*args), 8.0 * np.arange(8))
     np.testing.assert_array_equal(paropt.jit(mapped, strict=True)(*args), 8.0 * np.arange(8))

@@ -68,8 +68,8 @@ def test_a_loop_adds_up_one_array(name: str) -> None:
     assert after < before, "the loop carries one sum"
     was, now = (paropt.audit(each) for each in (apart, flat))
     assert sync(was) == sync(now)
-    results = [each.compile()(*program.args) for each in (apart, flat)]
-    assert_close(*results, program.tolerance)
+    want, got = (each.compile()(*program.args) for each in (apart, flat))
+    assert_close(want, got, program.tolerance)
 
 
 def _carried(text: str) -> list[str]:

@@ -1,9 +1,10 @@
-"""Plain `jax.jit` steps with ops of chlo: Shardy has no rules for these, and must not lose track of the examples there.
+"""chlo ops in plain `jax.jit` steps: Shardy has no rules for these, and must not lose track of the examples there.
 
 XLA has written them in other ops when it asks Shardy, so that it does not stop there either.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from unit.clusters import available
 
 import paropt
+from paropt.audit import Audit
 
 MICRO_BATCHES, EXAMPLES, WIDTH = 4, 16, 8
 F32 = 4
@@ -68,7 +70,7 @@ def arguments(*parameters: str) -> list[jax.Array]:
     return [jax.device_put(v.astype(np.float32), NamedSharding(mesh, s)) for v, s in zip((w, x), specs, strict=True)]
 
 
-def reductions(audit: paropt.audit) -> list[tuple[int, int]]:
+def reductions(audit: Audit) -> list[tuple[int, int]]:
     """Loops around each reduction, and its bytes."""
     return [(c.depth, c.payload) for c in audit.collectives if c.kind in ("all-reduce", "reduce-scatter")]
 
@@ -105,7 +107,7 @@ def test_norms_of_shards_are_expected() -> None:
     """A norm in each micro-batch, of a gradient that stays split: its sum is one that the module asks for."""
     split = PartitionSpec("data")
 
-    def norms(w: jax.Array, batches: jax.Array) -> Results:
+    def norms(w: jax.Array, batches: jax.Array) -> Any:
         def body(total: jax.Array, x: jax.Array) -> tuple[jax.Array, Results]:
             loss, gradient = jax.value_and_grad(lambda w: jnp.sum((x @ w) ** 2))(w)
             gradient = lax.with_sharding_constraint(gradient, NamedSharding(w_mesh, split))
@@ -114,7 +116,8 @@ def test_norms_of_shards_are_expected() -> None:
         return lax.scan(body, jnp.zeros_like(w), batches)
 
     args = arguments("data")
-    w_mesh = args[0].sharding.mesh
+    sharding: Any = args[0].sharding
+    w_mesh = sharding.mesh
     alone, ours = jax.jit(norms), paropt.jit(norms, strict=True)
     for mine, whole in zip(jax.tree.leaves(ours(*args)), jax.tree.leaves(alone(*args)), strict=True):
         np.testing.assert_array_equal(np.asarray(mine), np.asarray(whole))

@@ -1,4 +1,4 @@
-"""Every op that moves elements, of what is not reduced, along dimensions that another axis splits: the values are right.
+"""Data movement ops on unreduced values, along dimensions that another axis shards: the values are right.
 
 XLA's partitioner has its own way for each op, and some of these add up, or exchange, what devices hold.
 """
@@ -53,7 +53,7 @@ MOVES: dict[str, Callable[[jax.Array], jax.Array]] = {
     "less its mean": lambda g: g - g.sum(0, keepdims=True) / 16 - g.sum(1, keepdims=True) / 32,
     "diagonal": lambda g: jnp.diagonal(g[:, :ROWS]),
     "triangle": lambda g: jnp.tril(g),
-    "product": lambda g: np.ones((8, ROWS)) @ g @ np.ones((COLUMNS, 8)),
+    "product": lambda g: jnp.ones((8, ROWS)) @ g @ jnp.ones((COLUMNS, 8)),
     "convolution": lambda g: lax.conv(g[None, None], jnp.ones((1, 1, 3, 3)), (1, 1), "SAME")[0, 0],
 }
 # XLA gathers what these cut along a dimension that is split, or what they multiply by, and alone only what is reduced:
@@ -71,8 +71,8 @@ def same_values(step: Callable[..., jax.Array], *args: jax.Array) -> None:
 @pytest.mark.parametrize("split", SPLITS)
 @pytest.mark.parametrize("name", MOVES)
 def test_values_are_right(name: str, split: str) -> None:
-    weight = placed(integers(ROWS, COLUMNS), *SPLITS[split], mesh=MESH)
-    examples = placed(integers(MICRO_BATCHES, EXAMPLES, ROWS), None, "data", mesh=MESH)
+    weight = placed(integers(ROWS, COLUMNS, seed=0), *SPLITS[split], mesh=MESH)
+    examples = placed(integers(MICRO_BATCHES, EXAMPLES, ROWS, seed=1), None, "data", mesh=MESH)
 
     def step(w: jax.Array, batches: jax.Array) -> jax.Array:
         def added(x: jax.Array) -> jax.Array:
@@ -101,8 +101,8 @@ BY_INDICES: dict[str, Callable[[jax.Array, jax.Array], jax.Array]] = {
 @pytest.mark.parametrize("split", SPLITS)
 @pytest.mark.parametrize("name", BY_INDICES)
 def test_what_is_also_read_is_split_over_the_same_axis(name: str, split: str) -> None:
-    weight = placed(integers(ROWS, COLUMNS), *SPLITS[split], mesh=MESH)
-    examples = placed(integers(MICRO_BATCHES, EXAMPLES, ROWS), None, "data", mesh=MESH)
+    weight = placed(integers(ROWS, COLUMNS, seed=0), *SPLITS[split], mesh=MESH)
+    examples = placed(integers(MICRO_BATCHES, EXAMPLES, ROWS, seed=1), None, "data", mesh=MESH)
     indices = placed(5 * np.arange(ROWS) % ROWS, "data", mesh=MESH)
 
     def step(w: jax.Array, batches: jax.Array, at: jax.Array) -> jax.Array:
@@ -122,8 +122,8 @@ def test_what_is_also_read_is_split_over_the_same_axis(name: str, split: str) ->
 @pytest.mark.parametrize("dimension", [0, 1], ids=["rows", "columns"])
 def test_what_is_carried_may_be_looked_up(dimension: int, split: str) -> None:
     """An accumulator that each trip puts in another order: how it is split is known of what the loop returns."""
-    weight = placed(integers(ROWS, COLUMNS), *SPLITS[split], mesh=MESH)
-    examples = placed(integers(MICRO_BATCHES, EXAMPLES, ROWS), None, "data", mesh=MESH)
+    weight = placed(integers(ROWS, COLUMNS, seed=0), *SPLITS[split], mesh=MESH)
+    examples = placed(integers(MICRO_BATCHES, EXAMPLES, ROWS, seed=1), None, "data", mesh=MESH)
     order = 5 * np.arange(weight.shape[dimension]) % weight.shape[dimension]
 
     def step(w: jax.Array, batches: jax.Array) -> jax.Array:

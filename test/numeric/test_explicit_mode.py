@@ -70,8 +70,11 @@ def sharded_sums(w: Any, batches: jax.Array) -> Any:
 
 def case(step: Callable[..., Any], mesh: Mesh, a: Any, b: Any, after: int, within: int = 0) -> Case:
     """The weights `a` and `b` are split like that."""
-    w = {"a": placed(integers(WIDTH, WIDTH), *a, mesh=mesh), "b": placed(integers(WIDTH, CLASSES), *b, mesh=mesh)}
-    batches = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, "data", mesh=mesh)
+    w = {
+        "a": placed(integers(WIDTH, WIDTH, seed=0), *a, mesh=mesh),
+        "b": placed(integers(WIDTH, CLASSES, seed=1), *b, mesh=mesh),
+    }
+    batches = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH, seed=2), None, "data", mesh=mesh)
     return Case(step, (w, batches), after, within, mesh=mesh)
 
 
@@ -170,8 +173,8 @@ def test_an_axis_of_one_device_splits_nothing(over: tuple[str, ...]) -> None:
 
         return accumulated(jax.grad(loss), w, batches)
 
-    w = placed(integers(WIDTH, CLASSES), "fsdp", mesh=mesh)
-    batches = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, over, mesh=mesh)
+    w = placed(integers(WIDTH, CLASSES, seed=0), "fsdp", mesh=mesh)
+    batches = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH, seed=1), None, over, mesh=mesh)
     reduced_once(Case(step, (w, batches), mesh=mesh))
 
 
@@ -192,7 +195,7 @@ def test_partly_reduced_in_the_loop(summed: tuple[str, ...], sizes: tuple[int, .
 
         return lax.scan(body, jax.reshard(jnp.zeros((WIDTH, WIDTH)), split), batches)[0]
 
-    batches = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, summed, mesh=mesh)
+    batches = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH, seed=0), None, summed, mesh=mesh)
     before, after, _ = compared(Case(step, (batches,), mesh=mesh))
     whole, moves = 4 * WIDTH * WIDTH, sizes == (2, 2, 2)
     assert before.sync_in_loop == after.sync_in_loop == MICRO_BATCHES * whole
@@ -228,9 +231,9 @@ def test_scattered_in_the_loop(names: tuple[str, ...], narrow: bool) -> None:
 
         return w - accumulated(jax.grad(loss), w, batches)
 
-    w = placed(integers(16, WIDTH), "data", columns, mesh=mesh)
+    w = placed(integers(16, WIDTH, seed=0), "data", columns, mesh=mesh)
     examples = tuple(name for name in names if name != "tensor")
-    batches = placed(integers(MICRO_BATCHES, EXAMPLES, 16), None, examples, mesh=mesh)
+    batches = placed(integers(MICRO_BATCHES, EXAMPLES, 16, seed=1), None, examples, mesh=mesh)
     before, after, _ = compared(Case(step, (w, batches), mesh=mesh, passes=SCATTERS_WRITTEN))
     whole = 4 * 16 * WIDTH // (2 if columns else 1)
     over_replicas = whole // mesh.shape["data"] if "replica" in names else 0
@@ -333,8 +336,8 @@ DECLINED = (with_a_shared_term, of_slices, and_all_terms)
 @pytest.mark.parametrize("step", [*ROLLED, *DECLINED])
 def test_unreduced_sums_in_python_loops(step: Callable[..., Any], then: str) -> None:
     """Each device has what it has without the passes."""
-    x = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, "data", mesh=EXPLICIT)
-    y = placed(integers(MICRO_BATCHES, EXAMPLES, CLASSES), None, "data", mesh=EXPLICIT)
+    x = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH, seed=0), None, "data", mesh=EXPLICIT)
+    y = placed(integers(MICRO_BATCHES, EXAMPLES, CLASSES, seed=1), None, "data", mesh=EXPLICIT)
     with jax.set_mesh(EXPLICIT):
         rolled = paropt.jit(step, passes=f"inline-calls,roll-accumulation{then}", strict=True)
         results = jax.tree.leaves(rolled(x, y))

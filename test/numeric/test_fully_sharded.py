@@ -1,4 +1,4 @@
-"""Sums that stay split as their parameters are: wherever these come from, each micro-batch reduces and scatters them."""
+"""Fully sharded parameters (FSDP): their gradients are reduce-scattered per micro-batch, wherever these come from."""
 
 import functools
 from collections.abc import Callable
@@ -14,17 +14,18 @@ from numeric.user_steps import MICRO_BATCHES, SCATTERS_WRITTEN, Case, accumulate
 from unit.clusters import available
 
 import paropt
+from paropt.audit import Audit
 
 WIDTH, EXAMPLES = 64, 32
 ROWS = 512  # of a table, of which a micro-batch reads at most EXAMPLES
 BYTES = 4 * WIDTH * WIDTH
 
-W = placed(integers(WIDTH, WIDTH), "data")
-OTHER = placed(integers(WIDTH, WIDTH), "data")
-BATCHES = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, "data")
+W = placed(integers(WIDTH, WIDTH, seed=0), "data")
+OTHER = placed(integers(WIDTH, WIDTH, seed=1), "data")
+BATCHES = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH, seed=2), None, "data")
 CHUNKS = 4
-LONG = placed(integers(MICRO_BATCHES, EXAMPLES, CHUNKS * WIDTH), None, "data")
-TABLE = placed(integers(ROWS, WIDTH), "data")
+LONG = placed(integers(MICRO_BATCHES, EXAMPLES, CHUNKS * WIDTH, seed=3), None, "data")
+TABLE = placed(integers(ROWS, WIDTH, seed=4), "data")
 IDS = placed(np.arange(MICRO_BATCHES * EXAMPLES, dtype=np.int32).reshape(MICRO_BATCHES, EXAMPLES) * 7, None, "data")
 
 WHOLE = NamedSharding(W.sharding.mesh, PartitionSpec())
@@ -116,7 +117,7 @@ def test_rows_of_a_table_are_gathered_in_each_micro_batch(name: str) -> None:
     assert after.sync_bytes <= before.sync_bytes
 
 
-def sent(audit: paropt.audit) -> float:
+def sent(audit: Audit) -> float:
     """Bytes on the wire, per device and step."""
     return sum(c.wire_bytes * (c.executions or 1) for c in audit.collectives)
 
@@ -147,7 +148,8 @@ def in_chunks(parts: int, w: jax.Array, batches: jax.Array) -> jax.Array:
     def loss(w: jax.Array, chunks: jax.Array) -> jax.Array:
         whole = lax.with_sharding_constraint(w, WHOLE)
         term = jax.checkpoint(lambda total, x: (total + (((x @ whole) @ whole.T) ** 2).sum() / 64, None))
-        return lax.scan(term, 0.0, chunks)[0]
+        start: Any = 0.0
+        return lax.scan(term, start, chunks)[0]
 
     chunks = batches.reshape(MICRO_BATCHES, EXAMPLES, parts, -1).swapaxes(1, 2)
     return w - total(jax.grad(loss), w, chunks)

@@ -1,4 +1,4 @@
-"""`paropt.mark_gradient` survives what JAX and MLIR do to a program, and costs nothing once XLA has compiled it."""
+"""Gradient markers: `paropt.mark_gradient` survives what JAX and MLIR do to a program, and costs nothing compiled."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Plain `jax.jit` programs that compute gradients in a branch: XLA follows what is not reduced out of it."""
+"""Gradients computed in branches of plain `jax.jit` programs: XLA follows unreduced values out of them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +14,7 @@ from programs.program import data_mesh
 from unit.clusters import available
 
 import paropt
+from paropt.audit import Audit
 
 MICRO_BATCHES = 4
 BYTES = 8 * 8 * 4
@@ -61,7 +62,7 @@ def arguments() -> tuple[jax.Array, jax.Array]:
     return jax.device_put(jnp.ones((8, 8)), whole), jax.device_put(batches, split)
 
 
-def of_gradients(audit: paropt.audit) -> list[tuple[int, int]]:
+def of_gradients(audit: Audit) -> list[tuple[int, int]]:
     """Loops around each reduction of an array, and its bytes."""
     return [(c.depth, c.payload) for c in audit.collectives if c.payload >= BYTES]
 

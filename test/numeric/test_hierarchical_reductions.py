@@ -1,4 +1,4 @@
-"""Gradients that a step reduces in a hierarchy: scattered within a host, summed between hosts, and gathered."""
+"""Hierarchical reductions of gradients: scattered within a host, summed between hosts, and gathered."""
 
 from collections.abc import Callable
 from typing import Any
@@ -119,8 +119,8 @@ def case(loop: Callable[..., Any], reduce: Reduce, mesh: Mesh, after: int) -> Ca
 
 def given_to(mesh: Mesh) -> tuple[jax.Array, jax.Array]:
     examples = PartitionSpec(None, mesh.axis_names)
-    w = placed(integers(WIDTH, WIDTH), mesh=mesh)
-    return w, placed(integers(MICRO_BATCHES, 16, WIDTH), *examples, mesh=mesh)
+    w = placed(integers(WIDTH, WIDTH, seed=0), mesh=mesh)
+    return w, placed(integers(MICRO_BATCHES, 16, WIDTH, seed=1), *examples, mesh=mesh)
 
 
 # What is scattered, then a quarter or half of it, then a part of that.
@@ -160,8 +160,8 @@ def test_with_an_axis_left_to_the_partitioner() -> None:
         axis_names={"host", "chip"},
         check_vma=False,
     )
-    w = placed(integers(WIDTH, WIDTH), None, "model", mesh=mesh)
-    batches = placed(integers(MICRO_BATCHES, 16, WIDTH), *examples, mesh=mesh)
+    w = placed(integers(WIDTH, WIDTH, seed=0), None, "model", mesh=mesh)
+    batches = placed(integers(MICRO_BATCHES, 16, WIDTH, seed=1), *examples, mesh=mesh)
     before, after, _ = compared(Case(step, (w, batches)))
     assert (after.sync_in_loop, MICRO_BATCHES * after.sync_bytes) == (0, before.sync_bytes)
 

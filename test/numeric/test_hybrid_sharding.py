@@ -1,4 +1,4 @@
-"""Parameters split over one axis and copied over another, as users write it without a word on activations.
+"""Hybrid sharding (HSDP): parameters sharded over one axis, replicated over another, and no word on activations.
 
 How XLA splits these then depends on all that reads them: what is pinned has to be what XLA finds.
 """
@@ -40,7 +40,7 @@ def on_mesh(tree: Tree, *spec: Any) -> Tree:
 
 
 def batches(*shape: int) -> Tree:
-    return on_mesh(integers(MICRO_BATCHES, EXAMPLES, *shape), None, ("replica", "data"))
+    return on_mesh(integers(MICRO_BATCHES, EXAMPLES, *shape, seed=0), None, ("replica", "data"))
 
 
 def biases(w: Any, x: jax.Array) -> jax.Array:
@@ -71,38 +71,43 @@ def waves(w: Any, x: jax.Array) -> jax.Array:
     return (jnp.abs(jnp.tanh(x @ w["c"]) @ w["d"]) ** 2).mean()
 
 
-def complex_integers(*shape: int) -> np.ndarray:
-    return (integers(*shape) + 1j * integers(*shape)).astype(np.complex64) / 4
+def complex_integers(*shape: int, seed: str) -> np.ndarray:
+    return (integers(*shape, seed=f"real {seed}") + 1j * integers(*shape, seed=f"imaginary {seed}")).astype(
+        np.complex64
+    ) / 4
 
 
 def square(*shape: int) -> Tree:
-    return on_mesh(integers(*shape, WIDTH, WIDTH) / 4)
+    return on_mesh(integers(*shape, WIDTH, WIDTH, seed=0) / 4)
 
 
 CASES: dict[str, tuple[Any, Tree, Tree]] = {
     "biases of layers": (
         biases,
-        {"e": square(), "b": on_mesh(integers(LAYERS, WIDTH) / 4, None, "data")},
+        {"e": square(), "b": on_mesh(integers(LAYERS, WIDTH, seed=0) / 4, None, "data")},
         batches(WIDTH),
     ),
     "rows of layers": (
         rows,
-        {"q": square(LAYERS), "o": on_mesh(integers(LAYERS, WIDTH, WIDTH) / 4, None, "data")},
+        {"q": square(LAYERS), "o": on_mesh(integers(LAYERS, WIDTH, WIDTH, seed=1) / 4, None, "data")},
         batches(WIDTH),
     ),
     "a recurrent weight": (
         recurrent,
-        {"x": square(), "h": on_mesh(integers(WIDTH, WIDTH) / 4, "data")},
+        {"x": square(), "h": on_mesh(integers(WIDTH, WIDTH, seed=2) / 4, "data")},
         batches(SEQUENCE, WIDTH),
     ),
     "complex weights": (
         waves,
-        {"c": on_mesh(complex_integers(WIDTH, 32), "data"), "d": on_mesh(complex_integers(32, WIDTH), "data")},
+        {
+            "c": on_mesh(complex_integers(WIDTH, 32, seed="c"), "data"),
+            "d": on_mesh(complex_integers(32, WIDTH, seed="d"), "data"),
+        },
         batches(WIDTH),
     ),
     "a mean of tokens": (
         mean_of_tokens,
-        {"k": square(), "b": on_mesh(integers(WIDTH) / 4, "data")},
+        {"k": square(), "b": on_mesh(integers(WIDTH, seed=3) / 4, "data")},
         batches(EXAMPLES, WIDTH),
     ),
 }
@@ -133,8 +138,8 @@ def test_few_rows_of_a_table_are_gathered(name: str, penalty: bool) -> None:
     """Each device adds rows to its part of the table, as with XLA alone, which gathers them: the sum takes more bytes."""
     names, spec = TABLES[name]
     sizes = {"data": 4, "replica": 2} if len(names) == 2 else dict.fromkeys(names, 2)
-    mesh = mesh_of(**{axis: sizes[axis] for axis in names})
-    table = placed(integers(64 * WIDTH, WIDTH), *spec, mesh=mesh)
+    mesh = mesh_of(None, **{axis: sizes[axis] for axis in names})
+    table = placed(integers(64 * WIDTH, WIDTH, seed=0), *spec, mesh=mesh)
     tokens = placed(
         np.arange(MICRO_BATCHES * EXAMPLES).reshape(MICRO_BATCHES, -1) * 7, None, ("replica", "data"), mesh=mesh
     )
@@ -152,8 +157,8 @@ def test_few_rows_of_a_table_are_gathered(name: str, penalty: bool) -> None:
 def test_a_table_split_by_features_leaves_the_loop() -> None:
     """Tokens are split over the axis of the features, too: only these are gathered for the rows, which stay split."""
     mesh = mesh_of(data=4, fsdp=2)
-    table = placed(integers(4 * WIDTH, WIDTH), None, "fsdp", mesh=mesh)
-    weight = placed(integers(WIDTH, WIDTH), "fsdp", None, mesh=mesh)
+    table = placed(integers(4 * WIDTH, WIDTH, seed=0), None, "fsdp", mesh=mesh)
+    weight = placed(integers(WIDTH, WIDTH, seed=1), "fsdp", None, mesh=mesh)
     numbers = np.arange(MICRO_BATCHES * EXAMPLES * 4).reshape(MICRO_BATCHES, EXAMPLES, 4) * 7 % (4 * WIDTH)
     tokens = placed(numbers.astype(np.int32), None, ("data", "fsdp"), mesh=mesh)
 
@@ -174,7 +179,7 @@ def test_a_table_split_by_features_leaves_the_loop() -> None:
 
 def test_an_update_in_the_last_trip_may_read_a_norm() -> None:
     """Of what is split, which the partitioner adds up in the branch: the branch follows the loop all the same."""
-    w = on_mesh(integers(WIDTH, 2 * WIDTH), None, "data")
+    w = on_mesh(integers(WIDTH, 2 * WIDTH, seed=0), None, "data")
 
     def step(w: jax.Array, batches: jax.Array) -> jax.Array:
         def body(carried: Any, numbered: Any) -> tuple[Any, None]:

@@ -1,4 +1,4 @@
-"""Ops that leave a value as it is hide nothing, and leave nothing half marked, wherever they are in a training step."""
+"""Identity ops hide nothing, and leave nothing half annotated, wherever they are in a training step."""
 
 import functools
 from collections.abc import Callable
@@ -14,8 +14,11 @@ from numeric.user_steps import MICRO_BATCHES, integers, placed
 import paropt
 
 WIDTH, HIDDEN, EXAMPLES = 16, 32, 32
-W = {"up": placed(integers(WIDTH, HIDDEN) / 8, "data"), "down": placed(integers(HIDDEN, WIDTH) / 8, None, "data")}
-BATCHES = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH) / 4, None, "data")
+W = {
+    "up": placed(integers(WIDTH, HIDDEN, seed=0) / 8, "data"),
+    "down": placed(integers(HIDDEN, WIDTH, seed=1) / 8, None, "data"),
+}
+BATCHES = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH, seed=2) / 4, None, "data")
 PIPELINES = ("grad-sync", "grad-sync{policy=defer}")
 
 

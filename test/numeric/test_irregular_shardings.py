@@ -1,4 +1,4 @@
-"""Sums of what is split in more than one way: over windows, into unequal parts, over one axis after another."""
+"""Irregular shardings: sums over windows, of uneven shards, and over one mesh axis after another."""
 
 from typing import Any
 
@@ -47,18 +47,18 @@ def odd_features(w: Any, x: jax.Array) -> jax.Array:
     return (constrained(x @ w, "data", "model") ** 2).sum() / 2
 
 
-BATCHES = on_mesh(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, "data")
-SEQUENCES = on_mesh(integers(MICRO_BATCHES, EXAMPLES, SEQUENCE, WIDTH), None, "data", "model")
-IMAGES = on_mesh(integers(MICRO_BATCHES, EXAMPLES, SEQUENCE, WIDTH), None, "data")
+BATCHES = on_mesh(integers(MICRO_BATCHES, EXAMPLES, WIDTH, seed=0), None, "data")
+SEQUENCES = on_mesh(integers(MICRO_BATCHES, EXAMPLES, SEQUENCE, WIDTH, seed=1), None, "data", "model")
+IMAGES = on_mesh(integers(MICRO_BATCHES, EXAMPLES, SEQUENCE, WIDTH, seed=2), None, "data")
 
 LEFT_TO_XLA = {
     "a split window": (
         convolved,
-        on_mesh(integers(KERNEL, WIDTH, WIDTH)),
+        on_mesh(integers(KERNEL, WIDTH, WIDTH, seed=3)),
         SEQUENCES,
         "a convolution with a sharded window",
     ),
-    "unequal parts": (odd_features, on_mesh(integers(WIDTH, ODD)), BATCHES, "sharded into unequal parts"),
+    "unequal parts": (odd_features, on_mesh(integers(WIDTH, ODD, seed=4)), BATCHES, "sharded into unequal parts"),
 }
 
 
@@ -101,9 +101,9 @@ def with_loss(w: Any, batches: jax.Array) -> Any:
 
 
 PAIR = {
-    "a": on_mesh(integers(WIDTH, WIDTH), None, "model"),
-    "b": on_mesh(integers(WIDTH, WIDTH), "model"),
-    "c": on_mesh(integers(WIDTH)),
+    "a": on_mesh(integers(WIDTH, WIDTH, seed=5), None, "model"),
+    "b": on_mesh(integers(WIDTH, WIDTH, seed=6), "model"),
+    "c": on_mesh(integers(WIDTH, seed=7)),
 }
 WEIGHTS = 4 * WIDTH * WIDTH  # of both, split over `model`
 

@@ -40,7 +40,10 @@ def shardings(made: Program, on: Mesh) -> tuple[Any, Any]:
 
 def jitted(made: Program, on: Mesh, passes: str | None = PASSES) -> Any:
     state, batch = shardings(made, on)
-    options = {"in_shardings": (state, batch), "out_shardings": (state, NamedSharding(on, PartitionSpec()))}
+    options: dict[str, Any] = {
+        "in_shardings": (state, batch),
+        "out_shardings": (state, NamedSharding(on, PartitionSpec())),
+    }
     return paropt.jit(made.step, passes=passes, **options) if passes else jax.jit(made.step, **options)
 
 

@@ -1,4 +1,4 @@
-"""Plain `jax.jit` steps that do more with a gradient than to add it up: multiply it by a matrix, scatter it, take parts.
+"""Linear gradient ops in plain `jax.jit` steps: a gradient is multiplied by a matrix, scattered, or sliced.
 
 What is not reduced passes through that, so it is reduced once, after the loop; where XLA would have to exchange more
 for it, it stays.
@@ -16,6 +16,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from unit.clusters import available
 
 import paropt
+from paropt.audit import Audit
 
 MICRO_BATCHES, ROWS, COLUMNS, RANK, EXAMPLES = 4, 8, 6, 2, 16
 F32 = 4
@@ -140,12 +141,12 @@ def arguments(case: Case) -> list[jax.Array]:
     ]
 
 
-def reductions(audit: paropt.audit) -> list[tuple[int, int]]:
+def reductions(audit: Audit) -> list[tuple[int, int]]:
     """Loops around each reduction, and its bytes."""
     return [(c.depth, c.payload) for c in audit.collectives if c.kind in ("all-reduce", "reduce-scatter")]
 
 
-def others(audit: paropt.audit) -> int:
+def others(audit: Audit) -> int:
     """Bytes per step of what is no reduction."""
     moved = [c for c in audit.collectives if c.kind not in ("all-reduce", "reduce-scatter")]
     return sum((c.executions or 1) * c.payload for c in moved)

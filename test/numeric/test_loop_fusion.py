@@ -1,4 +1,4 @@
-"""One backward pass of a loss that is summed in a loop: JAX makes two loops of it, which become one."""
+"""Loop fusion: of one backward pass of a loss that is summed in a loop, JAX makes two loops, which become one."""
 
 from collections.abc import Callable
 from typing import Any
@@ -48,7 +48,8 @@ def mapped_losses(weights: Tree, batches: jax.Array) -> jax.Array:
 
 
 def running_loss(weights: Tree, batches: jax.Array) -> jax.Array:
-    return lax.scan(lambda total, batch: (total + loss(weights, batch), None), 0.0, batches)[0] / COUNT
+    start: Any = 0.0
+    return lax.scan(lambda total, batch: (total + loss(weights, batch), None), start, batches)[0] / COUNT
 
 
 def counted_loss(weights: Tree, batches: jax.Array) -> jax.Array:
@@ -109,7 +110,8 @@ def weighted_by_the_total(weights: Tree, batches: jax.Array) -> jax.Array:
     def body(totals: Tree, batch: jax.Array) -> tuple[Tree, None]:
         return (totals[0] + loss(weights, batch), totals[1] + jnp.sum(batch > 0)), None
 
-    total, tokens = lax.scan(body, (0.0, 0), batches)[0]
+    start: Tree = (0.0, 0)
+    total, tokens = lax.scan(body, start, batches)[0]
     return total / tokens
 
 
@@ -175,7 +177,10 @@ def test_backward_passes_that_must_wait_stay(each: Loss) -> None:
     lowered = [paropt.jit(plain(each), passes=p, strict=True).lower(WEIGHTS, BATCHES) for p in ("inline-calls", FUSE)]
     assert lowered[0].as_text() == lowered[1].as_text()
     (remark,) = remarks_of(paropt.jit(plain(each), passes=FUSE, strict=True))
-    expected = {recurrent: "its trips depend on each other", weighted_by_the_total: "computed from results"}
+    expected: dict[Loss, str] = {
+        recurrent: "its trips depend on each other",
+        weighted_by_the_total: "computed from results",
+    }
     assert expected[each] in remark.text and not remark.applied
 
 

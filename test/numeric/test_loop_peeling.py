@@ -1,4 +1,4 @@
-"""The last micro-batch outside of the loop: the same results and reductions, which no loop stands before."""
+"""Loop peeling: with the last micro-batch outside of the loop, results and reductions stay, no loop before them."""
 
 import jax
 import pytest

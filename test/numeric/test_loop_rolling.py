@@ -1,4 +1,4 @@
-"""Python loops over micro-batches, as people write them: JAX unrolls them, and they become loops again."""
+"""Loop rolling: Python loops over micro-batches, as people write them, which JAX unrolls, become loops again."""
 
 import functools
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a plan is said to hold, beside what the compilers say that the program then takes.
+"""The memory model: resident bytes of a plan, beside what the compilers say that the program then takes.
 
 XLA:CPU keeps f32 where the program has bf16, so that it holds twice as much of parameters that are converted.
 XLA:TPU puts into its vector memory what fits, which is not counted: the program has to be larger there.

@@ -1,4 +1,4 @@
-"""Plain `jax.jit` programs that are not one function on one mesh: calls, transformations, `shard_map` in them, meshes."""
+"""Nested functions in plain `jax.jit` programs: calls, transformations, `shard_map` in them, and several meshes."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from programs.program import data_mesh, mesh_of
 
 import paropt
+from paropt.audit import Audit
 
 P = PartitionSpec
 MICRO_BATCHES = 4
@@ -98,9 +99,9 @@ def split_layers(check_vma: bool, *, axis: str = "model") -> Loss:
     def both(w: jax.Array, v: jax.Array, x: jax.Array) -> jax.Array:
         return lax.psum((x @ w) @ v, axis)
 
-    specs = {"in_specs": (P(None, axis), P(axis), P()), "out_specs": P()}
+    specs: dict[str, Any] = {"in_specs": (P(None, axis), P(axis), P()), "out_specs": P()}
     mapped = jax.shard_map(both, mesh=MESH, axis_names={axis}, check_vma=check_vma, **specs)
-    return lambda parameters, x: (mapped(*parameters[:2], x @ parameters[2]) ** 2).sum()
+    return lambda parameters, x: (mapped(parameters[0], parameters[1], x @ parameters[2]) ** 2).sum()
 
 
 def manual_step(w: jax.Array, batches: jax.Array) -> jax.Array:
@@ -112,12 +113,12 @@ def manual_step(w: jax.Array, batches: jax.Array) -> jax.Array:
 
         return lax.scan(body, jnp.zeros_like(w), batches)[0]
 
-    specs = {"in_specs": (P(), P()), "out_specs": P(), "check_vma": False}
+    specs: dict[str, Any] = {"in_specs": (P(), P()), "out_specs": P(), "check_vma": False}
     return jax.shard_map(step, mesh=MESH, axis_names={"model"}, **specs)(w, batches)
 
 
 def manual_loss(w: jax.Array, x: jax.Array) -> jax.Array:
-    specs = {"in_specs": (P(), P("data")), "out_specs": P("data")}
+    specs: dict[str, Any] = {"in_specs": (P(), P("data")), "out_specs": P("data")}
     return (jax.shard_map(lambda w, x: x @ w, mesh=MESH, **specs)(w, x) ** 2).sum()
 
 
@@ -157,7 +158,7 @@ ONCE: dict[str, Case] = {
 }
 
 
-def compared(case: Case) -> tuple[paropt.audit, list[str]]:
+def compared(case: Case) -> tuple[Audit, list[str]]:
     """The audit and the remarks, when the results are those of XLA alone, bit for bit."""
     ours = paropt.jit(case.step, strict=True)
     lowered = ours.lower(*case.args)

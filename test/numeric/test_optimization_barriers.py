@@ -1,4 +1,4 @@
-"""`jax.lax.optimization_barrier` holds what it is given together; what of that is not reduced yet leaves the loop."""
+"""Optimization barriers (`jax.lax.optimization_barrier`) hold values together; unreduced ones leave the loop."""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,8 +14,8 @@ held = lax.optimization_barrier
 Gradient = Callable[[jax.Array, jax.Array], jax.Array]
 Body = Callable[[Gradient, jax.Array, jax.Array, jax.Array], jax.Array]
 
-W = placed(integers(WIDTH, CLASSES))
-BATCHES = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, "data")
+W = placed(integers(WIDTH, CLASSES, seed=0))
+BATCHES = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH, seed=1), None, "data")
 
 
 def gradient(w: jax.Array, x: jax.Array) -> jax.Array:

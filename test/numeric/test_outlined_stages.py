@@ -1,4 +1,4 @@
-"""Steps cut into stages and outlined, as one program: the same results, to the last bit where no sum is split."""
+"""Outlined stages, called in order as one program: the results of the step, to the last bit where no sum is split."""
 
 import jax
 import numpy as np

@@ -1,4 +1,4 @@
-"""Sums in manual computations that leave axes to the partitioner: each device keeps its own, in an array.
+"""Partially manual `shard_map`: sums with axes that are left to the partitioner; each device keeps its own.
 
 Shardy refuses unreduced values there, on all targets: "Only one of unreduced and manual axes can be present".
 """
@@ -19,9 +19,9 @@ STAGES, EXAMPLES, WIDTH = 4, 8, 8
 BYTES = 4 * WIDTH * WIDTH  # of the gradient of a stage
 MESH = jax.make_mesh((2, STAGES), ("data", "stage"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 
-W = placed(integers(STAGES, WIDTH, WIDTH), "stage", mesh=MESH)
-BATCHES = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, "data", mesh=MESH)
-TICKS = placed(integers(MICRO_BATCHES, 3, EXAMPLES, WIDTH), None, None, "data", mesh=MESH)
+W = placed(integers(STAGES, WIDTH, WIDTH, seed=0), "stage", mesh=MESH)
+BATCHES = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH, seed=1), None, "data", mesh=MESH)
+TICKS = placed(integers(MICRO_BATCHES, 3, EXAMPLES, WIDTH, seed=2), None, None, "data", mesh=MESH)
 
 
 def block(of: Callable[..., Any], out: Any) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""Examples over two axes, and parameters over one of them and a third: XLA alone moves parts of gradients between devices.
+"""Exchanges of partial sums: examples over two axes, parameters over one of them and a third.
 
 Of what is not reduced it would take parts from devices with addends of other sums: the gradient was wrong, silently.
 """
@@ -62,19 +62,19 @@ def scaled_layers(w: Any, x: jax.Array) -> jax.Array:
 
 
 LAYERED = {
-    "i": integers(WIDTH, WIDTH) / 8,
-    "a": integers(LAYERS, WIDTH, HIDDEN) / 8,
-    "b": integers(LAYERS, HIDDEN, WIDTH) / 8,
-    "g": integers(LAYERS, WIDTH) / 4,
+    "i": integers(WIDTH, WIDTH, seed=0) / 8,
+    "a": integers(LAYERS, WIDTH, HIDDEN, seed=1) / 8,
+    "b": integers(LAYERS, HIDDEN, WIDTH, seed=2) / 8,
+    "g": integers(LAYERS, WIDTH, seed=3) / 4,
 }
 REVERSED = ("tensor", "fsdp", "data")
 PROGRAMS = {
-    "a scale": Program(scaled, {"g": integers(WIDTH)}, {"g": (("fsdp", "tensor"),)}),
-    "columns": Program(product, {"a": integers(WIDTH, HIDDEN) / 4}, {"a": (None, ("fsdp", "tensor"))}),
+    "a scale": Program(scaled, {"g": integers(WIDTH, seed=4)}, {"g": (("fsdp", "tensor"),)}),
+    "columns": Program(product, {"a": integers(WIDTH, HIDDEN, seed=5) / 4}, {"a": (None, ("fsdp", "tensor"))}),
     "other axes": Program(
-        product, {"a": integers(WIDTH, HIDDEN) / 4}, {"a": (None, ("tensor", "fsdp"))}, ("data", "tensor")
+        product, {"a": integers(WIDTH, HIDDEN, seed=6) / 4}, {"a": (None, ("tensor", "fsdp"))}, ("data", "tensor")
     ),
-    "rows of a table": Program(lookup, {"e": integers(16, WIDTH)}, {"e": (("fsdp", "tensor"),)}, vocabulary=16),
+    "rows of a table": Program(lookup, {"e": integers(16, WIDTH, seed=7)}, {"e": (("fsdp", "tensor"),)}, vocabulary=16),
     "scales of layers": Program(
         scaled_layers, LAYERED, {"i": (), "a": (), "b": (None, None, "data"), "g": (None, "tensor")}, REVERSED
     ),
@@ -89,7 +89,7 @@ def test_gradients_are_right(name: str) -> None:
     program = PROGRAMS[name]
     parameters = {key: placed(value, *program.specs[key], mesh=MESH) for key, value in program.parameters.items()}
     shape = (MICRO_BATCHES, EXAMPLES) if program.vocabulary else (MICRO_BATCHES, EXAMPLES, WIDTH)
-    examples = abs(integers(*shape)).astype(int) if program.vocabulary else integers(*shape) / 2
+    examples = abs(integers(*shape, seed=0)).astype(int) if program.vocabulary else integers(*shape, seed=1) / 2
 
     def step(w: Any, x: Any) -> Any:
         return jax.tree.map(lambda a, b: a - b, w, accumulated(jax.grad(program.loss), w, x))
@@ -102,10 +102,10 @@ def test_gradients_are_right(name: str) -> None:
 @pytest.mark.parametrize("axes", [("replica", "data", "model"), ("data", "model", "replica")], ids="-".join)
 def test_rows_of_a_table_where_an_axis_is_idle(axes: tuple[str, ...]) -> None:
     """XLA brings them to other devices and back, when that axis is the first."""
-    mesh = mesh_of(**dict.fromkeys(axes, 2))
-    table = placed(integers(16, WIDTH), "model", mesh=mesh)
-    rows = abs(integers(MICRO_BATCHES, EXAMPLES)).astype(int)
-    x, y = (integers(MICRO_BATCHES, EXAMPLES, WIDTH) for _ in range(2))
+    mesh = mesh_of(None, **dict.fromkeys(axes, 2))
+    table = placed(integers(16, WIDTH, seed=0), "model", mesh=mesh)
+    rows = abs(integers(MICRO_BATCHES, EXAMPLES, seed=1)).astype(int)
+    x, y = (integers(MICRO_BATCHES, EXAMPLES, WIDTH, seed=seed) for seed in range(2))
     examples = placed((rows, x, y), None, "data", mesh=mesh)
 
     def loss(table: jax.Array, batch: Any) -> jax.Array:
@@ -128,7 +128,7 @@ def test_rows_of_a_table_where_an_axis_is_idle(axes: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("axes", [("replica", "data", "model"), ("data", "model", "replica")], ids="-".join)
 def test_rows_of_a_product_where_an_axis_is_idle(axes: tuple[str, ...]) -> None:
     """XLA cuts what it multiplies over that axis, when it is the first, and brings the rows to other devices."""
-    mesh = mesh_of(**dict.fromkeys(axes, 2))
+    mesh = mesh_of(None, **dict.fromkeys(axes, 2))
     examples = NamedSharding(mesh, PartitionSpec("data", None))
     rows = NamedSharding(mesh, PartitionSpec("model", None))
 
@@ -140,8 +140,8 @@ def test_rows_of_a_product_where_an_axis_is_idle(axes: tuple[str, ...]) -> None:
         return lax.with_sharding_constraint(accumulated(jax.grad(loss), w, batches), rows)
 
     arguments = (
-        placed(integers(WIDTH, WIDTH), mesh=mesh),
-        placed(integers(MICRO_BATCHES, 2, EXAMPLES, WIDTH), None, None, "data", mesh=mesh),
+        placed(integers(WIDTH, WIDTH, seed=0), mesh=mesh),
+        placed(integers(MICRO_BATCHES, 2, EXAMPLES, WIDTH, seed=1), None, None, "data", mesh=mesh),
     )
     before, after, missed = compared(Case(step, arguments))
     idle_first = axes[0] == "replica"
@@ -153,11 +153,11 @@ def test_rows_of_a_product_where_an_axis_is_idle(axes: tuple[str, ...]) -> None:
 def test_accumulators_of_all_gradients_in_a_row(mesh: Mesh) -> None:
     """XLA alone moves parts of some; what leaves the loop is not to have the others put together twice for that."""
     parameters = {
-        "table": placed(integers(32, 16), "tensor", mesh=mesh),
-        "weight": placed(integers(16, 16), None, "tensor", mesh=mesh),
+        "table": placed(integers(32, 16, seed=0), "tensor", mesh=mesh),
+        "weight": placed(integers(16, 16, seed=1), None, "tensor", mesh=mesh),
     }
-    rows = abs(integers(MICRO_BATCHES, 32)).astype(int)
-    examples = placed((rows, integers(MICRO_BATCHES, 32, 32)), None, "data", mesh=mesh)
+    rows = abs(integers(MICRO_BATCHES, 32, seed=2)).astype(int)
+    examples = placed((rows, integers(MICRO_BATCHES, 32, 32, seed=3)), None, "data", mesh=mesh)
 
     def loss(w: Any, batch: Any) -> jax.Array:
         rows, y = batch
@@ -189,8 +189,8 @@ LOOKUPS: dict[str, Callable[[jax.Array], jax.Array]] = {
 def test_what_is_looked_up_along_a_split_dimension_is_reduced(rows: tuple[str, ...], name: str) -> None:
     """XLA would add up what the devices find, and then once more."""
     mesh = mesh_of(data=4, tensor=2)
-    weight = placed(integers(16, 32), *(rows or (None,)), "tensor", mesh=mesh)
-    examples = placed(integers(MICRO_BATCHES, 32, 16), None, "data", mesh=mesh)
+    weight = placed(integers(16, 32, seed=0), *(rows or (None,)), "tensor", mesh=mesh)
+    examples = placed(integers(MICRO_BATCHES, 32, 16, seed=1), None, "data", mesh=mesh)
 
     def step(w: jax.Array, batches: jax.Array) -> jax.Array:
         return accumulated(lambda w, x: LOOKUPS[name](jax.grad(lambda w: ((x @ w) ** 2).sum())(w)), w, batches)
@@ -205,8 +205,8 @@ def test_what_is_looked_up_along_a_split_dimension_is_reduced(rows: tuple[str, .
 
 def test_values_of_actions() -> None:
     """Of Q-learning: sums over `tensor` are looked up along a dimension that `fsdp` splits, and no loop is there."""
-    weight = placed(integers(16, 8), "tensor", "fsdp", mesh=MESH)
-    examples = placed((integers(32, 16), abs(integers(32)).astype(int)), "data", mesh=MESH)
+    weight = placed(integers(16, 8, seed=0), "tensor", "fsdp", mesh=MESH)
+    examples = placed((integers(32, 16, seed=1), abs(integers(32, seed=2)).astype(int)), "data", mesh=MESH)
 
     def step(w: jax.Array, batch: Any) -> Any:
         def loss(w: jax.Array) -> jax.Array:
@@ -226,8 +226,8 @@ SHAPES: dict[str, tuple[int, ...]] = {"as it is": (16, 32), "in a row": (512,), 
 @pytest.mark.parametrize("mesh", [mesh_of(data=4, tensor=2), MESH], ids=["4x2", "2x2x2"])
 def test_shards_are_kept_in_whatever_shape_they_are_accumulated(mesh: Mesh, kind: str) -> None:
     """Of a parameter that is split over the examples' axis as well: nothing more is held, nor gathered."""
-    weight = placed(integers(16, 32), "data", "tensor", mesh=mesh)
-    examples = placed(integers(MICRO_BATCHES, 32, 16), None, ("data", "fsdp")[: len(mesh.shape) - 1], mesh=mesh)
+    weight = placed(integers(16, 32, seed=0), "data", "tensor", mesh=mesh)
+    examples = placed(integers(MICRO_BATCHES, 32, 16, seed=1), None, ("data", "fsdp")[: len(mesh.shape) - 1], mesh=mesh)
 
     def as_accumulated(gradient: jax.Array) -> jax.Array:
         return gradient.T if kind == "transposed" else gradient.reshape(SHAPES[kind])
@@ -296,8 +296,8 @@ def test_what_is_closed_to_be_split_otherwise_is_reduced_first(before: Axes, aft
 def test_gradients_of_two_losses_keep_their_parts_when_they_are_added_up_first() -> None:
     """`(total + a) + b` becomes `total + (a + b)`, which is split as what it stands for."""
     mesh = mesh_of(data=4, model=2)
-    weight = placed(integers(16, 32), None, "model", mesh=mesh)
-    examples = placed(integers(MICRO_BATCHES, 32, 16), None, "data", mesh=mesh)
+    weight = placed(integers(16, 32, seed=0), None, "model", mesh=mesh)
+    examples = placed(integers(MICRO_BATCHES, 32, 16, seed=1), None, "data", mesh=mesh)
 
     def step(w: jax.Array, batches: jax.Array) -> jax.Array:
         def body(total: jax.Array, x: jax.Array) -> tuple[jax.Array, None]:

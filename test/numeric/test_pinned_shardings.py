@@ -1,4 +1,4 @@
-"""What is written about sums must not make XLA split other values otherwise, and gather them for that."""
+"""Pinned shardings of sums must not make XLA shard other values otherwise, and gather them for that."""
 
 from typing import Any
 
@@ -62,46 +62,46 @@ CASES: dict[str, tuple[Any, Mesh, dict[str, tuple[Tree, tuple[Any, ...]]], Tree,
         convolutions,
         CUBE,
         {
-            "a": (integers(3, 3, 2, WIDTH) / 8, ()),
-            "b": (integers(3, 3, WIDTH, WIDTH) / 8, (None, None, "fsdp")),
-            "o": (integers(WIDTH, 4) / 4, ()),
+            "a": (integers(3, 3, 2, WIDTH, seed=0) / 8, ()),
+            "b": (integers(3, 3, WIDTH, WIDTH, seed=1) / 8, (None, None, "fsdp")),
+            "o": (integers(WIDTH, 4, seed=2) / 4, ()),
         },
-        integers(MICRO_BATCHES, 8, 8, 8, 2),
+        integers(MICRO_BATCHES, 8, 8, 8, 2, seed=3),
         ("tensor", "fsdp", "data"),
     ),
     "a table, and a spare axis": (
         language_model,
         SPARE,
         {
-            "e": (integers(VOCABULARY, WIDTH) / 2, ("data", "model")),
-            "g": (integers(WIDTH) / 2, ()),
-            "u": (integers(WIDTH, VOCABULARY) / 2, ()),
+            "e": (integers(VOCABULARY, WIDTH, seed=4) / 2, ("data", "model")),
+            "g": (integers(WIDTH, seed=5) / 2, ()),
+            "u": (integers(WIDTH, VOCABULARY, seed=6) / 2, ()),
         },
-        abs(integers(MICRO_BATCHES, 8, 8)).astype(int),
+        abs(integers(MICRO_BATCHES, 8, 8, seed=7)).astype(int),
         ("seq", "data", "model"),
     ),
     "a student": (
         distilled,
         HYBRID,
         {
-            "a": (integers(2 * WIDTH, 32) / 4, ("data",)),
-            "b": (integers(32, WIDTH) / 4, ("data",)),
-            "c": (integers(32) / 4, ()),
-            "ta": (integers(2 * WIDTH, 64) / 4, ("data",)),
-            "tb": (integers(64, WIDTH) / 4, ("data",)),
+            "a": (integers(2 * WIDTH, 32, seed=8) / 4, ("data",)),
+            "b": (integers(32, WIDTH, seed=9) / 4, ("data",)),
+            "c": (integers(32, seed=10) / 4, ()),
+            "ta": (integers(2 * WIDTH, 64, seed=11) / 4, ("data",)),
+            "tb": (integers(64, WIDTH, seed=12) / 4, ("data",)),
         },
-        integers(MICRO_BATCHES, EXAMPLES, 2 * WIDTH) / 2,
+        integers(MICRO_BATCHES, EXAMPLES, 2 * WIDTH, seed=13) / 2,
         ("replica", "data"),
     ),
     "rows of layers": (
         layers,
         FOUR_BY_TWO,
         {
-            "i": (integers(WIDTH, WIDTH) / 8, ()),
-            "a": (integers(LAYERS, WIDTH, HIDDEN) / 8, ()),
-            "b": (integers(LAYERS, HIDDEN, WIDTH) / 8, (None, "data")),
+            "i": (integers(WIDTH, WIDTH, seed=14) / 8, ()),
+            "a": (integers(LAYERS, WIDTH, HIDDEN, seed=15) / 8, ()),
+            "b": (integers(LAYERS, HIDDEN, WIDTH, seed=16) / 8, (None, "data")),
         },
-        integers(MICRO_BATCHES, EXAMPLES, WIDTH) / 2,
+        integers(MICRO_BATCHES, EXAMPLES, WIDTH, seed=17) / 2,
         ("model", "data"),
     ),
 }
@@ -126,8 +126,8 @@ def test_nothing_else_is_gathered(name: str) -> None:
 @pytest.mark.parametrize("rows", [8, 1024])
 def test_few_rows_of_a_table_are_gathered_as_xla_does(rows: int) -> None:
     """The table is split over the axis that splits the examples, too: to reduce and scatter all of it takes more."""
-    table = placed(integers(rows, WIDTH), "data")
-    tokens = placed(abs(integers(MICRO_BATCHES, EXAMPLES)).astype(int), None, "data")
+    table = placed(integers(rows, WIDTH, seed=0), "data")
+    tokens = placed(abs(integers(MICRO_BATCHES, EXAMPLES, seed=1)).astype(int), None, "data")
 
     def step(table: jax.Array, tokens: jax.Array) -> jax.Array:
         return table - accumulated(jax.grad(lambda table, x: (table[x] ** 2).sum()), table, tokens)
@@ -141,7 +141,7 @@ def test_few_rows_of_a_table_are_gathered_as_xla_does(rows: int) -> None:
 def test_parts_of_rows_are_exchanged_as_xla_does(rows: int) -> None:
     """The gradient is split within rows over the examples' axis: that takes an eighth of what whole rows would."""
     columns = NamedSharding(MESH, PartitionSpec(None, "data"))
-    tokens = placed(abs(integers(MICRO_BATCHES, EXAMPLES)).astype(int), None, "data")
+    tokens = placed(abs(integers(MICRO_BATCHES, EXAMPLES, seed=0)).astype(int), None, "data")
 
     def gradient(table: jax.Array, x: jax.Array) -> jax.Array:
         return lax.with_sharding_constraint(jax.grad(lambda table: (table[x] ** 2).sum())(table), columns)
@@ -149,7 +149,7 @@ def test_parts_of_rows_are_exchanged_as_xla_does(rows: int) -> None:
     def step(table: jax.Array, tokens: jax.Array) -> jax.Array:
         return table - accumulated(gradient, table, tokens)
 
-    before, after, _ = compared(Case(step, (placed(integers(rows, WIDTH)), tokens)))
+    before, after, _ = compared(Case(step, (placed(integers(rows, WIDTH, seed=1)), tokens)))
     assert after.total().wire <= before.total().wire
 
 
@@ -175,18 +175,18 @@ def test_what_follows_a_loop_splits_is_left_to_xla() -> None:
         return jax.tree.map(lambda p, row: p - row.sum(0), w, rows)
 
     w = {
-        "g": placed(integers(WIDTH), mesh=mesh),
-        "up": placed(integers(WIDTH, 2 * WIDTH), "data", "replica", mesh=mesh),
-        "down": placed(integers(2 * WIDTH, WIDTH), mesh=mesh),
+        "g": placed(integers(WIDTH, seed=0), mesh=mesh),
+        "up": placed(integers(WIDTH, 2 * WIDTH, seed=1), "data", "replica", mesh=mesh),
+        "down": placed(integers(2 * WIDTH, WIDTH, seed=2), mesh=mesh),
     }
-    batches = tuple(placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), mesh=mesh) for _ in range(2))
+    batches = tuple(placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH, seed=seed), mesh=mesh) for seed in range(2))
     before, after, _ = compared(Case(step, (w, batches), tolerance=1e-5))
     assert after.total().wire <= before.total().wire
 
 
 def two_matrices(*order: str) -> Case:
     """The gradient of the head is split over the axis of the examples, and what it is a product of over another."""
-    mesh = mesh_of(**dict.fromkeys(order, 2))
+    mesh = mesh_of(None, **dict.fromkeys(order, 2))
 
     def loss(w: Tree, x: jax.Array) -> jax.Array:
         return ((jax.nn.relu(x @ w["trunk"]) @ w["head"]) ** 2).sum()
@@ -195,11 +195,12 @@ def two_matrices(*order: str) -> Case:
         return jax.tree.map(lambda p, g: p - g, w, accumulated(jax.grad(loss), w, x))
 
     w = {
-        "trunk": placed(integers(WIDTH, 8 * WIDTH), "data", "model", mesh=mesh),
-        "head": placed(integers(8 * WIDTH, 1), "data", mesh=mesh),
+        "trunk": placed(integers(WIDTH, 8 * WIDTH, seed=0), "data", "model", mesh=mesh),
+        "head": placed(integers(8 * WIDTH, 1, seed=1), "data", mesh=mesh),
     }
     return Case(
-        step, (w, placed(integers(MICRO_BATCHES, EXAMPLES, EXAMPLES, WIDTH), None, ("replica", "data"), mesh=mesh))
+        step,
+        (w, placed(integers(MICRO_BATCHES, EXAMPLES, EXAMPLES, WIDTH, seed=2), None, ("replica", "data"), mesh=mesh)),
     )
 
 
@@ -226,9 +227,9 @@ def experts() -> Case:
     """Features, split as the matrix before has them, are exchanged for experts, which are split over that axis."""
     mesh = mesh_of(data=4, model=2)
     w = {
-        "in": placed(integers(WIDTH, WIDTH) / 4, None, "model", mesh=mesh),
-        "up": placed(integers(4, WIDTH, WIDTH) / 4, "model", mesh=mesh),
-        "router": placed(integers(WIDTH, 4) / 4, mesh=mesh),
+        "in": placed(integers(WIDTH, WIDTH, seed=0) / 4, None, "model", mesh=mesh),
+        "up": placed(integers(4, WIDTH, WIDTH, seed=1) / 4, "model", mesh=mesh),
+        "router": placed(integers(WIDTH, 4, seed=2) / 4, mesh=mesh),
     }
 
     def loss(w: Tree, x: jax.Array) -> jax.Array:
@@ -242,7 +243,9 @@ def experts() -> Case:
     def step(w: Tree, x: jax.Array) -> Tree:
         return jax.tree.map(lambda p, g: p - g, w, accumulated(jax.grad(loss), w, x))
 
-    return Case(step, (w, placed(integers(MICRO_BATCHES, EXAMPLES, 4, WIDTH), None, "data", mesh=mesh)), tolerance=1e-5)
+    return Case(
+        step, (w, placed(integers(MICRO_BATCHES, EXAMPLES, 4, WIDTH, seed=3), None, "data", mesh=mesh)), tolerance=1e-5
+    )
 
 
 def test_what_lies_otherwise_in_a_batch_of_products_is_exchanged() -> None:
@@ -276,9 +279,9 @@ def two_towers(w: Tree, x: Tree) -> jax.Array:
 def test_numbers_are_not_worth_to_split_a_loop_otherwise(model: Any) -> None:
     """The sharded state has XLA split the weights in the loop, which reads each gradient: only the loss could move."""
     rows = {"a": 6, "b": 4} if model is two_towers else {"a": 6}
-    w = {key: placed(integers(n, 8 * WIDTH)) for key, n in rows.items()}
-    state = {key: placed(integers(n, 8 * WIDTH), None, "data") for key, n in rows.items()}
-    batches = {key: placed(integers(MICRO_BATCHES, EXAMPLES, n), None, "data") for key, n in rows.items()}
+    w = {key: placed(integers(n, 8 * WIDTH, seed=key)) for key, n in rows.items()}
+    state = {key: placed(integers(n, 8 * WIDTH, seed=f"state {key}"), None, "data") for key, n in rows.items()}
+    batches = {key: placed(integers(MICRO_BATCHES, EXAMPLES, n, seed=key), None, "data") for key, n in rows.items()}
 
     def loss(w: Tree, x: Tree) -> jax.Array:
         return model(w, x) + sum((p**2).sum() for p in w.values())
@@ -302,9 +305,9 @@ def test_numbers_are_not_worth_to_hold_arrays() -> None:
     """A codebook, and a batch that is split only after the step has cut it: only the loss could move."""
     mesh = mesh_of(data=4, model=2)
     w = {
-        "in": placed(integers(2 * WIDTH, WIDTH) / 4, "data", "model", mesh=mesh),
-        "codes": placed(integers(8, WIDTH), "model", "data", mesh=mesh),
-        "out": placed(integers(WIDTH, 2 * WIDTH) / 4, None, "data", mesh=mesh),
+        "in": placed(integers(2 * WIDTH, WIDTH, seed=0) / 4, "data", "model", mesh=mesh),
+        "codes": placed(integers(8, WIDTH, seed=1), "model", "data", mesh=mesh),
+        "out": placed(integers(WIDTH, 2 * WIDTH, seed=2) / 4, None, "data", mesh=mesh),
     }
 
     def loss(w: Tree, x: jax.Array) -> jax.Array:
@@ -321,7 +324,7 @@ def test_numbers_are_not_worth_to_hold_arrays() -> None:
         (value, gradients), _ = lax.scan(trip, start, x.reshape(MICRO_BATCHES, -1, 2 * WIDTH))
         return jax.tree.map(jnp.subtract, w, gradients), value
 
-    x = placed(integers(MICRO_BATCHES * EXAMPLES, 2 * WIDTH), "data", mesh=mesh)
+    x = placed(integers(MICRO_BATCHES * EXAMPLES, 2 * WIDTH, seed=3), "data", mesh=mesh)
     before, after, notes = compared(Case(step, (w, x), tolerance=1e-5))
     assert any("only scalars have moved, and XLA would infer" in note for note in notes)
     assert after.total().wire <= before.total().wire
@@ -347,14 +350,14 @@ def test_stages_of_a_pipeline_hand_on_one_value(target: str) -> None:
             state = constrained(state)
             return (state, value + (state[-1] ** 2).mean()), None
 
-        start = constrained(jnp.zeros((2, *batches.shape[1:])))
-        return lax.scan(tick, (start, 0.0), batches)[0][1]
+        start: Any = constrained(jnp.zeros((2, *batches.shape[1:]))), 0.0
+        return lax.scan(tick, start, batches)[0][1]
 
     w = {
-        "up": placed(integers(2, WIDTH, 8 * WIDTH) / 8, "stage", None, "model", mesh=mesh),
-        "down": placed(integers(2, 8 * WIDTH, WIDTH) / 8, "stage", "model", mesh=mesh),
+        "up": placed(integers(2, WIDTH, 8 * WIDTH, seed=0) / 8, "stage", None, "model", mesh=mesh),
+        "down": placed(integers(2, 8 * WIDTH, WIDTH, seed=1) / 8, "stage", "model", mesh=mesh),
     }
-    batches = placed(integers(MICRO_BATCHES, EXAMPLES, EXAMPLES, WIDTH), None, "data", mesh=mesh)
+    batches = placed(integers(MICRO_BATCHES, EXAMPLES, EXAMPLES, WIDTH, seed=2), None, "data", mesh=mesh)
     report = paropt.audit(jax.value_and_grad(loss), w, batches, passes="grad-sync", targets=[target])
     assert not report.mismatches
     before, after = (each.total("collective-permute").bytes for each in (report[target].before, report[target].after))
@@ -368,8 +371,12 @@ def gated(w: Tree, x: jax.Array) -> jax.Array:
 def test_what_a_backward_loop_reads_is_split_as_xla_does() -> None:
     """A whole loop is differentiated: its activations are stacked, and one result's split is to reach them, too."""
     mesh = mesh_of(data=2, model=4)
-    w = {"up": integers(WIDTH, HIDDEN), "gate": integers(WIDTH, HIDDEN), "down": integers(HIDDEN, WIDTH)}
-    batches = placed(integers(2, MICRO_BATCHES, EXAMPLES, WIDTH), None, None, "data", mesh=mesh)
+    w = {
+        "up": integers(WIDTH, HIDDEN, seed=0),
+        "gate": integers(WIDTH, HIDDEN, seed=1),
+        "down": integers(HIDDEN, WIDTH, seed=2),
+    }
+    batches = placed(integers(2, MICRO_BATCHES, EXAMPLES, WIDTH, seed=3), None, None, "data", mesh=mesh)
 
     def step(w: Tree, batches: jax.Array) -> Tree:
         def total(w: Tree) -> jax.Array:
@@ -399,8 +406,8 @@ def test_examples_that_others_read_are_not_split_further(order: tuple[str, str])
     def step(w: jax.Array, batches: jax.Array) -> jax.Array:
         return lax.with_sharding_constraint(accumulated(jax.grad(loss), w, batches), rows)
 
-    w = jax.device_put(integers(WIDTH, 2 * WIDTH), rows)
-    batches = placed(integers(MICRO_BATCHES, 2, EXAMPLES, WIDTH), None, None, "model", mesh=mesh)
+    w = jax.device_put(integers(WIDTH, 2 * WIDTH, seed=0), rows)
+    batches = placed(integers(MICRO_BATCHES, 2, EXAMPLES, WIDTH, seed=1), None, None, "model", mesh=mesh)
     before, after = (
         paropt.audit(f.lower(w, batches).compile()) for f in (jax.jit(step), paropt.jit(step, strict=True))
     )
@@ -425,12 +432,12 @@ def test_activations_are_not_summed_for_what_moves() -> None:
         return jax.tree.map(lambda p, g: p - g / 8, w, jax.grad(total)(w))
 
     w = {
-        "up": placed(integers(4, WIDTH, HIDDEN), "data", "model", mesh=mesh),
-        "down": placed(integers(4, HIDDEN, WIDTH), mesh=mesh),
-        "router": placed(integers(WIDTH, 4), mesh=mesh),
-        "last": placed(integers(WIDTH, WIDTH), ("data", "model"), mesh=mesh),
+        "up": placed(integers(4, WIDTH, HIDDEN, seed=0), "data", "model", mesh=mesh),
+        "down": placed(integers(4, HIDDEN, WIDTH, seed=1), mesh=mesh),
+        "router": placed(integers(WIDTH, 4, seed=2), mesh=mesh),
+        "last": placed(integers(WIDTH, WIDTH, seed=3), ("data", "model"), mesh=mesh),
     }
-    batches = placed(integers(MICRO_BATCHES, 2, EXAMPLES, WIDTH), None, None, "data", mesh=mesh)
+    batches = placed(integers(MICRO_BATCHES, 2, EXAMPLES, WIDTH, seed=4), None, None, "data", mesh=mesh)
     before, after, _ = compared(Case(step, (w, batches)))
     assert after.sync_in_loop <= before.sync_in_loop
     assert after.total().wire <= before.total().wire
@@ -446,8 +453,12 @@ def adapted(w: Tree, x: jax.Array) -> jax.Array:
 
 
 def adapter() -> Tree:
-    whole = {"frozen": integers(WIDTH, WIDTH), "a": integers(WIDTH, 2), "c": integers(WIDTH, WIDTH)}
-    return placed(whole, mesh=FOUR_BY_TWO) | {"b": placed(integers(2, WIDTH), "model", mesh=FOUR_BY_TWO)}
+    whole = {
+        "frozen": integers(WIDTH, WIDTH, seed=0),
+        "a": integers(WIDTH, 2, seed=1),
+        "c": integers(WIDTH, WIDTH, seed=2),
+    }
+    return placed(whole, mesh=FOUR_BY_TWO) | {"b": placed(integers(2, WIDTH, seed=3), "model", mesh=FOUR_BY_TWO)}
 
 
 @pytest.mark.parametrize("model", [adapted, lambda w, x: whole(adapted(w, x) @ w["c"])], ids=["last", "before another"])
@@ -459,7 +470,7 @@ def test_terms_of_a_sum_are_not_gathered_apart(model: Any) -> None:
 
         return lax.scan(trip, (jnp.float32(0), jax.tree.map(jnp.zeros_like, w)), batches)[0]
 
-    batches = placed(integers(MICRO_BATCHES, 2, EXAMPLES, WIDTH), None, None, "data", mesh=FOUR_BY_TWO)
+    batches = placed(integers(MICRO_BATCHES, 2, EXAMPLES, WIDTH, seed=0), None, None, "data", mesh=FOUR_BY_TWO)
     before, after, _ = compared(Case(step, (adapter(), batches)))
     assert after.total().wire <= before.total().wire
 
@@ -480,9 +491,9 @@ def test_what_is_gathered_for_one_product_is_not_for_the_next() -> None:
     def step(w: Tree, batches: Any) -> Tree:
         return accumulated(gradient, w, batches)
 
-    w = {name: placed(integers(WIDTH, HIDDEN), mesh=mesh) for name in ("up", "gate")}
-    w["down"] = placed(integers(HIDDEN, WIDTH), "model", mesh=mesh)
-    x, y = (integers(MICRO_BATCHES, 16, 4, WIDTH) for _ in range(2))
+    w = {name: placed(integers(WIDTH, HIDDEN, seed=name), mesh=mesh) for name in ("up", "gate")}
+    w["down"] = placed(integers(HIDDEN, WIDTH, seed=1), "model", mesh=mesh)
+    x, y = (integers(MICRO_BATCHES, 16, 4, WIDTH, seed=seed) for seed in range(2))
     split = (None, ("replica", "model"))
     batches = (placed(x, *split, None, "data", mesh=mesh), placed(y, *split, mesh=mesh))
     before, after, _ = compared(Case(step, (w, batches)))

@@ -1,4 +1,4 @@
-"""What steps of frameworks hold beside products: sharding constraints, typed random keys, sums from Python numbers."""
+"""Pipeline stages of steps as frameworks write them: sharding constraints, random keys, sums from Python numbers."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def step_on(mesh: Mesh | None, specs: tuple[P, ...]) -> Any:
             return (jax.tree.map(jnp.add, carry[0], gradients), carry[1] + value), None
 
         key, own = jax.random.split(key)
-        start = jax.tree.map(jnp.zeros_like, layers), 0.0  # a Python number: jax converts the sum to its own type
+        start: Tree = jax.tree.map(jnp.zeros_like, layers), 0.0  # a Python number: jax converts the sum to its own type
         (gradients, value), _ = jax.lax.scan(body, start, (*batch, jax.random.split(own, MICROBATCHES)))
         return (jax.tree.map(lambda old, new: old - 100 * new, layers, gradients), key), value
 

@@ -1,4 +1,4 @@
-"""Steps run as pipeline stages: the results of the step, by all schedules, with no more kept and sent than has to be."""
+"""Pipeline parallelism: the results of the step by all schedules, with no more kept and sent than has to be."""
 
 import itertools
 import json
@@ -41,7 +41,8 @@ def made_for(name: str, grid: str, microbatches: int, schedule: str) -> Program:
 def assert_is_the_step(run: Pipeline, made: Program) -> None:
     want = jax.jit(made.step)(made.state, made.batch)
     got = run(run.place(made.state, made.batch), made.batch)
-    assert jax.tree.structure(got) == jax.tree.structure(want)
+    structures: list[Any] = [jax.tree.structure(tree) for tree in (got, want)]
+    assert structures[0] == structures[1]
     updates = jax.tree.map(lambda new, old: np.abs(np.asarray(new) - old).max(), want[0], made.state)
     largest = max(jax.tree.leaves(updates))
     assert largest > 1
@@ -208,7 +209,7 @@ def test_steps_without_a_loop(step: Any) -> None:
     ],
 )
 def test_mistakes_are_one_line(options: dict[str, Any], message: str) -> None:
-    given = {"stages": 2, "microbatches": 4, "mesh": mesh()} | options
+    given: dict[str, Any] = {"stages": 2, "microbatches": 4, "mesh": mesh()} | options
     with pytest.raises(StageError) as error:
         pipeline(lambda state, batch: (state, batch), **given)
     assert str(error.value) == message

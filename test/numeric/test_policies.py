@@ -78,7 +78,8 @@ def test_plans_between_the_ends(tmp_path: Path) -> None:
 
 def test_no_policy_fits() -> None:
     found = compared("plain_mlp_p6", 1)
-    assert found.best.peak_memory == min(c.peak_memory or 0 for c in (found.alone, *found.choices))
+    peaks = [found.alone.peak_memory, *(choice.peak_memory for choice in found.choices)]
+    assert found.best.peak_memory == min(peak or 0 for peak in peaks)
     assert "policy=auto" not in str(found)
     table = str(found).splitlines()
     assert table[0] == "reductions and memory on cpu:8, per device and step, 1 B allowed"
@@ -87,7 +88,7 @@ def test_no_policy_fits() -> None:
 
 def test_what_is_accepted() -> None:
     with pytest.raises(TypeError, match="expected a function or a lowered program, not int"):
-        paropt.policies(3)  # type: ignore[arg-type]  # the mistake
+        paropt.policies(3)
     with pytest.raises(paropt.targets.TargetError):
         paropt.policies(jax.jit(lambda x: x).lower(1.0), target="cpu:many")
     for passes in ("grad-sync", "grad-sync{axes=data}", "hsdp{rules='a b.toml'}"):

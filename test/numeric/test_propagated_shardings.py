@@ -1,4 +1,4 @@
-"""What Shardy finds in a copy of the module is what XLA makes of it: for ops of every kind that jax writes."""
+"""Propagated shardings: what Shardy finds in a copy of the module is what XLA makes of it, for ops of every kind."""
 
 from collections.abc import Callable
 

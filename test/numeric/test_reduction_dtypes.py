@@ -1,4 +1,4 @@
-"""`accumulate-dtype` and `wire-dtype` in plain `jax.jit` programs, whose reductions XLA adds."""
+"""Reduction dtypes: `accumulate-dtype` and `wire-dtype` in plain `jax.jit` programs, whose reductions XLA adds."""
 
 from collections.abc import Callable
 

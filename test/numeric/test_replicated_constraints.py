@@ -1,4 +1,4 @@
-"""What a program says to be whole stays so for the products that what has moved reads."""
+"""Replicated constraints: what a program constrains to be replicated stays so for contractions that read moved sums."""
 
 from typing import Any
 
@@ -27,10 +27,10 @@ def test_a_constraint_is_not_opened_again() -> None:
         return jax.tree.map(lambda p, row: p - row.sum(0) / 8, w, rows[0])
 
     w = {
-        "a": placed(integers(WIDTH, WIDTH), mesh=mesh),
-        "b": placed(integers(WIDTH, WIDTH), None, "model", mesh=mesh),
+        "a": placed(integers(WIDTH, WIDTH, seed=0), mesh=mesh),
+        "b": placed(integers(WIDTH, WIDTH, seed=1), None, "model", mesh=mesh),
     }
-    batches = placed(integers(MICRO_BATCHES, 2, EXAMPLES, 4, WIDTH), None, None, "data", mesh=mesh)
+    batches = placed(integers(MICRO_BATCHES, 2, EXAMPLES, 4, WIDTH, seed=2), None, None, "data", mesh=mesh)
     before, after, _ = compared(Case(step, (w, batches)))
     assert before.sync_in_loop > after.sync_in_loop
     assert after.total().wire < before.total().wire
@@ -49,12 +49,12 @@ def test_a_closed_dimension_is_not_opened_where_another_is_left_open() -> None:
         return accumulated(jax.grad(loss), w, batches)
 
     w = {
-        "up": placed(integers(WIDTH, WIDTH), mesh=mesh),
-        "gate": placed(integers(WIDTH, WIDTH), mesh=mesh),
-        "down": placed(integers(WIDTH, WIDTH), None, "data", mesh=mesh),
-        "scale": placed(integers(WIDTH), mesh=mesh),
+        "up": placed(integers(WIDTH, WIDTH, seed=0), mesh=mesh),
+        "gate": placed(integers(WIDTH, WIDTH, seed=1), mesh=mesh),
+        "down": placed(integers(WIDTH, WIDTH, seed=2), None, "data", mesh=mesh),
+        "scale": placed(integers(WIDTH, seed=3), mesh=mesh),
     }
-    batches = placed(integers(MICRO_BATCHES, 2, EXAMPLES, 4, WIDTH), None, None, "model", mesh=mesh)
+    batches = placed(integers(MICRO_BATCHES, 2, EXAMPLES, 4, WIDTH, seed=4), None, None, "model", mesh=mesh)
     before, after, _ = compared(Case(step, (w, batches)))
     assert before.sync_in_loop > 0 == after.sync_in_loop
     assert after.total("all-gather").bytes <= before.total("all-gather").bytes

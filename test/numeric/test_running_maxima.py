@@ -17,8 +17,10 @@ from paropt.clusters.targets import get
 from paropt.hlo.census import census
 
 # Features whose examples are all of one sign, with starts below them and above: what zero would change is among them.
-START = np.resize(np.float32([-100, 0, 100]), WIDTH)
-BATCHES = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH) + np.resize(np.float32([-50, 50]), WIDTH), None, "data")
+START = np.resize(np.array([-100, 0, 100], np.float32), WIDTH)
+BATCHES = placed(
+    integers(MICRO_BATCHES, EXAMPLES, WIDTH, seed=0) + np.resize(np.array([-50, 50], np.float32), WIDTH), None, "data"
+)
 
 
 def running(join: Callable[..., jax.Array], of: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], Any]:

@@ -1,4 +1,4 @@
-"""Flat loops that select an update by their counter: as a branch, it alone reads the sum."""
+"""Select-to-branch: in flat loops that select an update by their counter, the branch alone reads the sum."""
 
 from collections.abc import Callable
 from typing import Any
@@ -205,7 +205,7 @@ def from_the_caller(mesh: Mesh, kind: str) -> Callable[..., Values]:
     """The number of the step comes with the weights, as in `flax`'s `TrainState`."""
 
     def step(w: jax.Array, xs: jax.Array, acc: jax.Array, count: jax.Array) -> Values:
-        def body(carried: Values, x: jax.Array) -> tuple[Values, None]:
+        def body(carried: Any, x: jax.Array) -> tuple[Any, None]:
             w, acc, count = carried
             g = lax.with_sharding_constraint(gradient(w, x), NamedSharding(mesh, P()))
             acc, count = acc + g, count + 1
@@ -265,8 +265,8 @@ def accumulating(optimizer: Any, mesh: Mesh, form: str) -> tuple[Callable[..., A
         return lax.scan(body, (params, state), xs)[0]
 
     replicated = NamedSharding(mesh, P())
-    params = jax.device_put({"a": integers(WIDTH, WIDTH), "b": integers(WIDTH, WIDTH)}, replicated)
-    xs = jax.device_put(integers(TRIPS, 16, WIDTH), NamedSharding(mesh, P(None, "data")))
+    params = jax.device_put({"a": integers(WIDTH, WIDTH, seed=0), "b": integers(WIDTH, WIDTH, seed=1)}, replicated)
+    xs = jax.device_put(integers(TRIPS, 16, WIDTH, seed=2), NamedSharding(mesh, P(None, "data")))
     args = params, jax.device_put(optimizer.init(params), replicated), xs
     if form == "explicit":
         step = jax.shard_map(step, mesh=mesh, in_specs=(P(), P(), P(None, "data")), out_specs=P(), check_vma=False)
@@ -335,8 +335,10 @@ def test_an_accumulator_that_each_call_reduces_is_named_once(name: str, calls: i
         return params, state, jax.tree.map(lambda old, new: old + 0.1 * (new - old), ema, params)
 
     mesh = mesh_of_data()
-    params = jax.device_put({"a": integers(WIDTH, WIDTH), "b": integers(WIDTH, WIDTH)}, NamedSharding(mesh, P()))
-    xs = jax.device_put(integers(TRIPS, 16, WIDTH), NamedSharding(mesh, P(None, "data")))
+    params = jax.device_put(
+        {"a": integers(WIDTH, WIDTH, seed=0), "b": integers(WIDTH, WIDTH, seed=1)}, NamedSharding(mesh, P())
+    )
+    xs = jax.device_put(integers(TRIPS, 16, WIDTH, seed=2), NamedSharding(mesh, P(None, "data")))
     state = jax.device_put(optimizer.init(params), NamedSharding(mesh, P()))
     lowered = paropt.jit(step, strict=True).lower(params, state, xs, params)
     found = [remark.text for remark in paropt.remarks(lowered) if "paropt.accumulate" in remark.text]

@@ -1,6 +1,7 @@
-"""Ways in which users of `jax.shard_map` sum over devices in a loop: the same results, and how often XLA then syncs."""
+"""Accumulation under `jax.shard_map`, as users sum over devices in a loop: the same results, how often XLA syncs."""
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +14,7 @@ from programs.compare import difference_from_definition, tolerance_of
 from programs.program import Sizes, data_mesh, mesh_of
 
 import paropt
-from paropt.audit import SYNC_KINDS
+from paropt.audit import SYNC_KINDS, Audit
 
 MICRO_BATCHES = 4
 SHAPE = (4, 4)
@@ -29,7 +30,7 @@ LINEAR: dict[str, Step] = {
     "rows of it": lambda g, i: g[ROWS],
     "the row that it is the turn of": lambda g, i: jnp.zeros(SHAPE) + g[i],
     "times a matrix": lambda g, i: g @ WEIGHTS,
-    "times a matrix from the left": lambda g, i: WEIGHTS @ g,
+    "times a matrix from the left": lambda g, i: jnp.matmul(WEIGHTS, g),
     "added to rows": lambda g, i: jnp.zeros(SHAPE).at[ROWS].add(g),
     "written to a row": lambda g, i: jnp.zeros(SHAPE).at[i].set(g[0]),
     "smoothed": lambda g, i: jnp.apply_along_axis(lambda v: jnp.convolve(v, jnp.array([1.0, 2.0, 1.0]), "same"), 0, g),
@@ -52,7 +53,7 @@ def accumulated(each: Step) -> Callable[[jax.Array], jax.Array]:
 
 
 def mapped(step: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], jax.Array]:
-    specs = {"in_specs": PartitionSpec("data"), "out_specs": PartitionSpec(), "check_vma": False}
+    specs: dict[str, Any] = {"in_specs": PartitionSpec("data"), "out_specs": PartitionSpec(), "check_vma": False}
     return jax.shard_map(step, mesh=data_mesh(), **specs)
 
 
@@ -62,7 +63,7 @@ def batches() -> jax.Array:
     return jnp.asarray(rng.integers(-4, 5, (8, MICRO_BATCHES, *SHAPE)), jnp.float32)
 
 
-def assert_same(program: Callable[[jax.Array], jax.Array], passes: str) -> paropt.audit:
+def assert_same(program: Callable[[jax.Array], jax.Array], passes: str) -> Audit:
     """The audit after the passes, when the results are those of the program without them, bit for bit."""
     ours = paropt.jit(program, passes=passes, strict=True)
     np.testing.assert_array_equal(np.asarray(ours(batches())), np.asarray(jax.jit(program)(batches())))

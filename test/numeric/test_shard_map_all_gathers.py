@@ -1,6 +1,7 @@
-"""All-gathers that a program under `shard_map` repeats in a loop are done once, in front of it: the values are right."""
+"""All-gathers under `jax.shard_map` that a loop repeats are done once, before it: the values are right."""
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,11 +17,11 @@ from paropt.audit import audit
 
 MESH = mesh_of(None, replica=2, data=4)
 LAYERS, WIDTH = 3, 16
-W = np.asarray(integers(LAYERS, WIDTH, WIDTH), np.float32) % 2
-BATCHES = np.asarray(integers(MICRO_BATCHES, 16, WIDTH), np.float32) % 2
+W = np.asarray(integers(LAYERS, WIDTH, WIDTH, seed=0), np.float32) % 2
+BATCHES = np.asarray(integers(MICRO_BATCHES, 16, WIDTH, seed=1), np.float32) % 2
 SHARDED, EXAMPLES = PartitionSpec(None, "data"), PartitionSpec(None, ("replica", "data"))
 
-Step = Callable[[jax.Array, jax.Array], jax.Array]
+Step = Callable[[Any, Any], jax.Array]
 
 
 def gathered(layer: jax.Array, axis: int = 0) -> jax.Array:

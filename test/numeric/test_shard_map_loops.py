@@ -182,7 +182,7 @@ def test_each_sum_is_taken_once(name: str) -> None:
         out_specs=P(axes),
         check_vma=False,
     )
-    args = integers(8, TRIPS, 2 * WIDTH, WIDTH), integers(WIDTH, WIDTH)
+    args = integers(8, TRIPS, 2 * WIDTH, WIDTH, seed=0), integers(WIDTH, WIDTH, seed=1)
     lowered = paropt.jit(step, strict=True).lower(*args)
     for want, got in zip(*(jax.tree.leaves(each(*args)) for each in (jax.jit(step), lowered.compile())), strict=True):
         np.testing.assert_array_equal(want, got)

@@ -1,4 +1,4 @@
-"""Gradients that blocks under `jax.shard_map` reduce in plain `jax.jit` programs: they leave the block, and the loop."""
+"""`jax.shard_map` regions of plain `jax.jit` programs: gradients that they reduce leave the region, and the loop."""
 
 import itertools
 from collections.abc import Callable
@@ -39,7 +39,7 @@ class Block(NamedTuple):
     check_vma: bool
     axes: frozenset[str] = frozenset(ALL)
 
-    def __call__(self, f: Callable[..., Any], *in_specs: P, out_specs: Any = WHOLE) -> Callable[..., Any]:
+    def __call__(self, f: Callable[..., Any], *in_specs: Any, out_specs: Any = WHOLE) -> Callable[..., Any]:
         specs = {"in_specs": in_specs, "out_specs": out_specs, "axis_names": self.axes}
         return jax.shard_map(f, mesh=MESH, check_vma=self.check_vma, **specs)
 
@@ -249,7 +249,7 @@ def test_a_layer_of_both_kinds_is_carried_for_each(check_vma: bool) -> None:
     assert (after.sync_in_loop, after.sync_bytes) == (0, (1 if check_vma else 2) * BYTES)
 
 
-def added(f: Callable[..., Any], out_specs: P = WHOLE) -> Callable[[Block], Callable[[Any, jax.Array], Any]]:
+def added(f: Callable[..., Any], out_specs: Any = WHOLE) -> Callable[[Block], Callable[[Any, jax.Array], Any]]:
     """A step that adds up what `f` makes in a block."""
 
     def step(block: Block) -> Callable[[Any, jax.Array], Any]:

@@ -1,4 +1,4 @@
-"""Products split in every way over the axes of a mesh: what they read, what they add up, and their result.
+"""Sharded contractions, over the axes of a mesh in every way: operands, contracting dimensions and result.
 
 XLA cuts and moves parts of a product by rules of its own. Of what is not reduced, parts of the wrong addends come
 together in some of these ways, without a word.

@@ -1,4 +1,4 @@
-"""A loop over layers whose parameters XLA gathers is split as XLA alone splits it: what follows it are more layers."""
+"""Sharded layer loops: where XLA gathers the parameters of layers in a loop, the loop keeps the sharding XLA infers."""
 
 import jax
 import jax.numpy as jnp
@@ -27,10 +27,13 @@ def test_layers_of_which_xla_gathers_the_parameters_are_split_as_it_does() -> No
     split = {"down": ("data", "model"), "w": (None, "data", "model"), "b": (None, "data")}
     split_state = {"up": ("model", "data"), "down": ("data", "model"), "b": ("data", ("model", "replica"))}
     w, momentum = (
-        {name: placed(integers(*shape), *specs.get(name, ()), mesh=mesh) for name, shape in shapes.items()}
-        for specs in (split, split_state)
+        {
+            name: placed(integers(*shape, seed=f"{kind} {name}"), *specs.get(name, ()), mesh=mesh)
+            for name, shape in shapes.items()
+        }
+        for kind, specs in (("weights", split), ("momentum", split_state))
     )
-    batches = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, "data", mesh=mesh)
+    batches = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH, seed=1), None, "data", mesh=mesh)
     exchanges = ("all-to-all", "collective-permute")
     case = Case(step, (w, momentum, batches), tolerance=1e-5, not_to_grow=exchanges, passes=SCATTERS_WRITTEN)
     before, after, _ = compared(case)

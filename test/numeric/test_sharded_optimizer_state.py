@@ -1,4 +1,4 @@
-"""ZeRO-1 whose gradients nothing shards: the optimizer's state alone does, and by default no more memory is taken.
+"""Sharded optimizer state (ZeRO-1) alone shards gradients; by default no more memory is taken.
 
 Layers are scanned, or written out. The results are those of XLA alone, bit for bit on integers.
 """
@@ -53,7 +53,7 @@ def zero1(
     """A step, shapes of its arguments, and options of jit. Of several replicas, each has all shards."""
     shape, names = ((replicas, -1), ("replica", "data")) if replicas > 1 else ((-1,), ("data",))
     mesh = Mesh(np.array(devices).reshape(shape), names)
-    shapes = [(layers, width, 4 * width), (layers, 4 * width, width)]
+    shapes: list[tuple[int, ...]] = [(layers, width, 4 * width), (layers, 4 * width, width)]
     spec = P(None, "data")
     if model is not scanned:
         shapes, spec = [shape[1:] for shape in shapes], P("data")

@@ -1,4 +1,4 @@
-"""Whole-batch steps, as people write them before they run out of memory: they become loops over micro-batches."""
+"""Splitting into micro-batches: whole-batch steps, as people write them before they run out of memory, become loops."""
 
 import inspect
 from collections.abc import Callable

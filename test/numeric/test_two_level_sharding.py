@@ -1,4 +1,4 @@
-"""State that is sharded over a slow and a fast axis: `axes=replica` crosses the slow one once per step, on shards."""
+"""Two-level sharding of the state, over a slow and a fast axis: `axes=replica` crosses the slow one once."""
 
 import jax
 import numpy as np

@@ -55,8 +55,8 @@ def parameters(w: jax.Array, xs: jax.Array) -> jax.Array:
 @pytest.mark.parametrize("policy", ["keep-shards", "defer", "once"])
 @pytest.mark.parametrize("step", [update, accumulator, gradients, parameters])
 def test_values_and_bytes(step: Step, policy: str) -> None:
-    w = jax.device_put(integers(16, 16), NamedSharding(ONE, PartitionSpec()))
-    xs = jax.device_put(integers(4, 32, 16), NamedSharding(ONE, PartitionSpec(None, "data")))
+    w = jax.device_put(integers(16, 16, seed=0), NamedSharding(ONE, PartitionSpec()))
+    xs = jax.device_put(integers(4, 32, 16, seed=1), NamedSharding(ONE, PartitionSpec(None, "data")))
     ours = paropt.jit(step, passes=f"grad-sync{{policy={policy}}}", strict=True).lower(w, xs)
     alone, after = jax.jit(step).lower(w, xs).compile(), ours.compile()
     np.testing.assert_array_equal(after(w, xs), alone(w, xs))
@@ -65,7 +65,7 @@ def test_values_and_bytes(step: Step, policy: str) -> None:
 
 
 def test_the_update_may_name_another_mesh() -> None:
-    w = jax.device_put(integers(16, 16), NamedSharding(ONE, PartitionSpec()))
-    xs = jax.device_put(integers(4, 32, 16), NamedSharding(ONE, PartitionSpec(None, "data")))
+    w = jax.device_put(integers(16, 16, seed=0), NamedSharding(ONE, PartitionSpec()))
+    xs = jax.device_put(integers(4, 32, 16, seed=1), NamedSharding(ONE, PartitionSpec(None, "data")))
     found = paropt.audit(paropt.jit(update, strict=True).lower(w, xs))
     assert found.sync_in_loop == 0 and found.total("all-reduce").executions == 1

@@ -1,7 +1,7 @@
-"""XLA follows what is not reduced through the ops of followed.py, and not through those that it leaves out.
+"""Propagation of unreduced values: XLA tracks them through the ops that the op table says, and through no others.
 
 Each op stands in a loop, between a gradient and what adds it up. Where this fails after an update of XLA, a row of
-followed.py is wrong, or one that says what XLA does not follow is no longer needed.
+passes/ir/op_table.py is wrong, or one that says what XLA does not follow is no longer needed.
 """
 
 from typing import NamedTuple

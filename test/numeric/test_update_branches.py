@@ -1,4 +1,4 @@
-"""Flat loops over the micro-batches of several steps: a branch that updates the parameters reduces the sum in there."""
+"""Update branches of flat loops over the micro-batches of several steps: the branch that updates reduces the sum."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -171,8 +171,8 @@ def plain(loop: Loop, mesh: Mesh) -> Callable[..., Values]:
 
 
 def arguments(loop: Loop, mesh: Mesh, weights: P) -> Values:
-    xs = integers(TRIPS, 16, WIDTH)
-    starts = [integers(WIDTH, WIDTH) for _ in range(1 + loop.carried)]
+    xs = integers(TRIPS, 16, WIDTH, seed=0)
+    starts = [integers(WIDTH, WIDTH, seed=seed) for seed in range(1 + loop.carried)]
     w, *others = (jax.device_put(each, NamedSharding(mesh, weights)) for each in starts)
     return w, jax.device_put(xs, NamedSharding(mesh, P(None, "data"))), *others
 
@@ -228,7 +228,7 @@ def test_a_sum_of_shards_stays() -> None:
     mesh = Mesh(np.array(jax.devices()), ("data",))
     step = looped(Loop(own_shard), lambda g: lax.psum_scatter(g, "data", tiled=True))
     step = jax.shard_map(step, mesh=mesh, in_specs=(P(), P(None, "data"), P("data")), out_specs=(P(), P("data")))
-    args = integers(WIDTH, WIDTH), integers(TRIPS, 16, WIDTH), integers(WIDTH, WIDTH)
+    args = integers(WIDTH, WIDTH, seed=0), integers(TRIPS, 16, WIDTH, seed=1), integers(WIDTH, WIDTH, seed=2)
     passes = "inline-calls,inline-branches,defer-sync{policy=defer}"
     for want, got in zip(jax.jit(step)(*args), paropt.jit(step, passes=passes, strict=True)(*args), strict=True):
         np.testing.assert_array_equal(want, got)

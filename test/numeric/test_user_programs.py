@@ -32,8 +32,8 @@ import paropt
 
 TWO_AXES = mesh_of(data=2, model=4)
 
-W = placed(integers(WIDTH, CLASSES))
-BATCHES = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, "data")
+W = placed(integers(WIDTH, CLASSES, seed=0))
+BATCHES = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH, seed=1), None, "data")
 
 
 def squares(w: jax.Array, x: jax.Array) -> jax.Array:
@@ -41,7 +41,7 @@ def squares(w: jax.Array, x: jax.Array) -> jax.Array:
 
 
 def manual(step: Callable[..., Any]) -> Callable[..., Any]:
-    specs = {"in_specs": (PartitionSpec(), PartitionSpec(None, "data")), "out_specs": PartitionSpec()}
+    specs: dict[str, Any] = {"in_specs": (PartitionSpec(), PartitionSpec(None, "data")), "out_specs": PartitionSpec()}
     return jax.shard_map(step, mesh=MESH, check_vma=False, **specs)
 
 
@@ -201,25 +201,25 @@ VARIABLES = placed(Normalised().init(jax.random.key(0), jnp.zeros((EXAMPLES, WID
 ONCE = {
     # The means of the examples and of their squares stay.
     "batch norm": Case(batch_norm, (VARIABLES, BATCHES), BYTES + 2 * 4 * WIDTH, 2 * 4 * WIDTH * MICRO_BATCHES, 1e-5),
-    "cut into micro-batches": Case(cut_into_micro_batches, (W, placed(integers(MICRO_BATCHES * EXAMPLES, WIDTH), "data"))),
+    "cut into micro-batches": Case(cut_into_micro_batches, (W, placed(integers(MICRO_BATCHES * EXAMPLES, WIDTH, seed=2), "data"))),
     "heads": Case(
         heads,
-        (placed(integers(WIDTH, CLASSES), "model", mesh=TWO_AXES), placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, "data", mesh=TWO_AXES)),
+        (placed(integers(WIDTH, CLASSES, seed=3), "model", mesh=TWO_AXES), placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH, seed=4), None, "data", mesh=TWO_AXES)),
         BYTES // 4,
         2 * 4 * (EXAMPLES // 2) * CLASSES * MICRO_BATCHES,
     ),
     "a mixture of experts": Case(
         mixture,
-        (placed({"router": integers(WIDTH, CLASSES), "expert": integers(WIDTH, WIDTH)}), BATCHES),
+        (placed({"router": integers(WIDTH, CLASSES, seed=5), "expert": integers(WIDTH, WIDTH, seed=6)}), BATCHES),
         BYTES + 4 * WIDTH * WIDTH,
         2 * 4 * CLASSES * MICRO_BATCHES,
         1e-5,
     ),
-    "updated in the loop": Case(updated_in_the_loop, (W, placed(integers(WIDTH, CLASSES)), BATCHES)),
+    "updated in the loop": Case(updated_in_the_loop, (W, placed(integers(WIDTH, CLASSES, seed=7)), BATCHES)),
     "unread": Case(unread, (W, BATCHES)),
     "printing": Case(printing, (W, BATCHES)),
     "fed by Python": Case(fed, (W, BATCHES)),
-    "truncated": Case(truncated, (W, placed(integers(MICRO_BATCHES, 2, 3, EXAMPLES, WIDTH), None, None, None, "data"))),
+    "truncated": Case(truncated, (W, placed(integers(MICRO_BATCHES, 2, 3, EXAMPLES, WIDTH, seed=8), None, None, None, "data"))),
     "a confusion matrix": Case(confusion, (W, BATCHES), 4 * CLASSES * CLASSES),
     "a count": Case(manual(counted), (W, BATCHES), 4 * CLASSES),
 }  # fmt: skip
@@ -249,7 +249,7 @@ def rewards(w: jax.Array, batch: tuple[jax.Array, jax.Array]) -> Any:
 def test_what_xla_reduces_as_a_stack_is_no_mismatch(target: str) -> None:
     """XLA:TPU takes the maxima out of the loop; the means, as many, leave it because they are sums."""
     available(target)
-    args = (W, (BATCHES, placed(integers(MICRO_BATCHES, EXAMPLES), None, "data")))
+    args = (W, (BATCHES, placed(integers(MICRO_BATCHES, EXAMPLES, seed=0), None, "data")))
     report = paropt.audit(rewards, *args, passes="grad-sync", targets=[target])
     assert not report.mismatches
     assert [c.depth for c in report[target].after.collectives if c.payload >= BYTES] == [0]
@@ -348,9 +348,13 @@ def told_in_order(w: jax.Array, batches: jax.Array) -> jax.Array:
 def looked_up(w: jax.Array, batches: jax.Array) -> jax.Array:
     """Python says which micro-batch is next, with a side effect: it is asked once per trip."""
 
+    def asked() -> np.int32:
+        ASKED.append(0)
+        return np.int32(len(ASKED) - 1)
+
     def body(carry: Any) -> Any:
         total, i = carry
-        row = io_callback(lambda: np.int32(ASKED.append(0) or len(ASKED) - 1), jax.ShapeDtypeStruct((), np.int32))
+        row = io_callback(asked, jax.ShapeDtypeStruct((), np.int32))
         return total + jax.grad(squares)(w, batches[row]), i + 1
 
     return lax.while_loop(lambda carry: carry[1] < MICRO_BATCHES, body, (jnp.zeros_like(w), 0))[0]
@@ -371,7 +375,7 @@ def test_callbacks_in_the_loop(step: Callable[..., Any], passes: str) -> None:
     for each in compiled:
         ASKED.clear()
         results.append(np.asarray(each(W, BATCHES)))
-    assert np.array_equal(*results)
+    assert np.array_equal(results[0], results[1])
     assert len(ASKED) == MICRO_BATCHES * (step == looked_up)
 
 
@@ -393,7 +397,7 @@ def block_of_rows(w: jax.Array, batches: jax.Array) -> jax.Array:
 
 
 def test_the_index_of_the_device_stays_in_its_block() -> None:
-    w = placed(integers(2, WIDTH))
+    w = placed(integers(2, WIDTH, seed=0))
     want = jax.jit(manual(block_of_rows))(w, BATCHES)
     got = paropt.jit(manual(block_of_rows), passes="grad-sync,outline-accumulation", strict=True)(w, BATCHES)
     assert np.array_equal(got, want)
@@ -416,10 +420,10 @@ def measured(w: Any, batches: jax.Array) -> Any:
 def test_a_forward_pass_that_is_called_twice_is_reduced_once(target: str) -> None:
     available(target)
     w = {
-        "up": placed(integers(WIDTH, CLASSES), None, "model", mesh=TWO_AXES),
-        "down": placed(integers(CLASSES, WIDTH), "model", mesh=TWO_AXES),
+        "up": placed(integers(WIDTH, CLASSES, seed=0), None, "model", mesh=TWO_AXES),
+        "down": placed(integers(CLASSES, WIDTH, seed=1), "model", mesh=TWO_AXES),
     }
-    args = (w, placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, "data", mesh=TWO_AXES))
+    args = (w, placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH, seed=2), None, "data", mesh=TWO_AXES))
     report = paropt.audit(measured, *args, passes="grad-sync", targets=[target])
     activations = 4 * (EXAMPLES // 2) * WIDTH
     assert not report.mismatches

@@ -12,17 +12,17 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from programs.program import Tree, data_mesh
 
 import paropt
+from paropt.audit import Audit
 
 MICRO_BATCHES, EXAMPLES, WIDTH, CLASSES = 4, 16, 8, 4
 BYTES = 4 * WIDTH * CLASSES  # of the weight, and of its gradient
 MESH = data_mesh()
 OTHER_KINDS = ("all-gather", "all-to-all", "collective-permute")
-_RNG = np.random.default_rng(0)
 
 
-def integers(*shape: int) -> np.ndarray:
-    """Sums are exact."""
-    return _RNG.integers(-2, 3, shape).astype(np.float32)
+def integers(*shape: int, seed: int | str) -> np.ndarray:
+    """Small integers, whose sums are exact: a function of shape and seed, whatever was drawn before."""
+    return np.random.default_rng([*str(seed).encode(), *shape]).integers(-2, 3, shape).astype(np.float32)
 
 
 def placed(tree: Tree, *spec: Any, mesh: Mesh = MESH) -> Tree:
@@ -51,7 +51,7 @@ class Case(NamedTuple):
 SCATTERS_WRITTEN = "grad-sync{scatters=written}"
 
 
-def reduced_once(case: Case) -> tuple[paropt.audit, paropt.audit]:
+def reduced_once(case: Case) -> tuple[Audit, Audit]:
     """The audits without and with the passes, when what is reduced after the loop no longer is in each trip."""
     before, after, _ = compared(case)
     assert after.sync_bytes - after.sync_in_loop == case.after
@@ -59,7 +59,7 @@ def reduced_once(case: Case) -> tuple[paropt.audit, paropt.audit]:
     return before, after
 
 
-def compared(case: Case) -> tuple[paropt.audit, paropt.audit, list[str]]:
+def compared(case: Case) -> tuple[Audit, Audit, list[str]]:
     """The audits without and with the passes, when the results are the same and no kind of `not_to_grow` grows."""
     with jax.set_mesh(case.mesh) if case.mesh is not None else nullcontext():
         alone, ours = (

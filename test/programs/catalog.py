@@ -6,6 +6,7 @@ the others have sizes of their own. All need 8 devices.
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import jax.numpy as jnp
 from programs import explicit, large, models, plain
@@ -99,7 +100,7 @@ LAYERS: dict[str, Builder] = {
 }
 
 # How users of shard_map sum gradients, where it is not by a psum of the tree.
-_SYNC: dict[str, dict[str, object]] = {
+_SYNC: dict[str, dict[str, Any]] = {
     "mlp_p1": {"check_vma": True},
     "mlp_p2": {"sync": explicit.pmean},
     "mlp_p5": {"check_vma": True},

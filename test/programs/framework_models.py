@@ -116,7 +116,8 @@ def _flax(layers: int, dtype: Any) -> tuple[Any, Loss]:
 
     def loss(parameters: Any, part: Any) -> jax.Array:
         (tokens, targets), key = part
-        return _cross_entropy(model.apply(parameters, tokens, rngs={"dropout": key}), targets)
+        logits: Any = model.apply(parameters, tokens, rngs={"dropout": key})
+        return _cross_entropy(logits, targets)
 
     return model.init(keys, jnp.zeros((1, TOKENS), jnp.int32)), loss
 

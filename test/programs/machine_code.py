@@ -30,7 +30,7 @@ def machine_code(*, is_optimized: bool) -> Iterator[None]:
     """
     before = compiler.get_compile_options
     chosen = _AS_USERS_DO if is_optimized else QUICK
-    compiler.get_compile_options = functools.partial(_with_options, chosen)  # type: ignore[assignment]
+    compiler.get_compile_options = functools.partial(_with_options, chosen)
     try:
         yield
     finally:

@@ -202,7 +202,8 @@ def program(
         """All micro-batches at once: the mean over tokens is the mean over micro-batches of the same size."""
         value = jax.jit(partial(loss, config))
         gradients = jax.jit(jax.grad(partial(loss, config)))(state[0], tokens.reshape(-1, tokens.shape[-1]))
-        return optimizer.update(*state, gradients), jnp.stack([value(state[0], part) for part in tokens])
+        parameters, moments = state
+        return optimizer.update(parameters, moments, gradients), jnp.stack([value(state[0], part) for part in tokens])
 
     return Program(
         step=training_step(config, mesh, optimizer, check_vma=check_vma),

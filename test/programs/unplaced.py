@@ -60,7 +60,7 @@ def flax_gpt(sizes: Sizes) -> Model:
     names = {"params": jax.random.key(0), "dropout": jax.random.key(1)}
 
     def loss(parameters: Tree, tokens: jax.Array, key: jax.Array) -> jax.Array:
-        logits = model.apply(parameters, tokens[:, :-1], rngs={"dropout": jax.random.wrap_key_data(key)})
+        logits: Any = model.apply(parameters, tokens[:, :-1], rngs={"dropout": jax.random.wrap_key_data(key)})
         return _cross_entropy(logits, tokens[:, 1:])
 
     return Model(model.init(names, jnp.zeros((1, sizes.sequence), jnp.int32)), (tokens, keys), loss, 1e-5)

@@ -2,8 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from hypothesis import strategies as st
+
+T = TypeVar("T")
 
 EXACT_BITS = {"f32": 24, "bf16": 8, "i32": 62}  # i32 wraps, which is exact for sums too: never a reason to stop
 
@@ -68,7 +71,7 @@ class Block:
     def inner(self, values: list[Value]) -> "Block":
         return Block(self.draw, self.names, list(values), self.depth + 1, self.ops, self.summed)
 
-    def one_of(self, *choices: object) -> object:
+    def one_of(self, *choices: T) -> T:
         return self.draw(st.sampled_from(choices))
 
 

@@ -126,7 +126,7 @@ def test_values_are_kept_and_only_what_may_die_dies(case: Case) -> None:
     for got, want in zip(results, expected, strict=True):
         np.testing.assert_array_equal(got, want)
 
-    overwritten = {}
+    overwritten: dict[Any, Any] = {}
     for remark in told:
         note(remark.message)
         if remark.applied:

@@ -75,5 +75,6 @@ def test_loop_that_was_found_keeps_its_values(plan: Plan) -> None:
 def test_generator_makes_every_choice() -> None:
     found = samples(400, plans)
     made = {f"{name} {value}" for plan in found for name, value in vars(plan).items()}
-    for name, values in {"when": WHEN, "update": UPDATES, "end": ENDS, "read": READS}.items():
+    choices: dict[str, Any] = {"when": WHEN, "update": UPDATES, "end": ENDS, "read": READS}
+    for name, values in choices.items():
         assert made >= {f"{name} {value}" for value in values}

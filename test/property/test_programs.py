@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from math import prod
+from typing import Any
 
 import pytest
 from hypothesis import given, note, settings
@@ -24,7 +25,7 @@ import paropt.passes  # noqa: F401  registers every pass
 from paropt.audit import SYNC_KINDS
 from paropt.hlo.census import census
 from paropt.passes.support.registry import PASSES, PIPELINES
-from paropt.passes.support.traversal import all_ops_of, is_used, ops_of, users_of
+from paropt.passes.support.traversal import all_ops_of, is_used, op_of, ops_of, users_of
 
 # Passes that do nothing in the generator's programs without an option.
 OPTIONS = {
@@ -45,13 +46,13 @@ EXPLICIT, GLOBAL = 60, 150
 
 
 @functools.cache
-def samples(count: int, generator: Callable[[], SearchStrategy[str]] = programs) -> list[str]:
+def samples(count: int, generator: Callable[[], SearchStrategy[Any]] = programs) -> list[Any]:
     """The first programs that the generator makes."""
-    found: list[str] = []
+    found: list[Any] = []
 
     @settings(REPEATABLE, max_examples=count)
     @given(generator())
-    def collect(text: str) -> None:
+    def collect(text: Any) -> None:
         found.append(text)
 
     collect()
@@ -149,7 +150,7 @@ def _adds_two_all_reduces(module: ir.Operation) -> bool:
     """Over the same groups, with the same reducer and element type."""
     for add in ops_of(module, "stablehlo.add"):
         if all(_is(operand, "stablehlo.all_reduce") for operand in add.operands):
-            x, y = (operand.owner.operation for operand in add.operands)
+            x, y = (op_of(operand).operation for operand in add.operands)
             same_groups = x.attributes["replica_groups"] == y.attributes["replica_groups"]
             if same_groups and x != y and str(x.regions[0].blocks[0]) == str(y.regions[0].blocks[0]):
                 return True

@@ -15,6 +15,7 @@ from property.sharded_models import KINDS, MESHES, Layer, Plan, plans, program_o
 from property.test_programs import samples
 
 import paropt
+from paropt.audit import Audit
 from paropt.hook.fallback import VerificationError
 
 # By day; by night more: see conftest.py. Each takes seconds: failures are made small only by night, when there is time.
@@ -45,7 +46,7 @@ def test_step_sends_no_more(plan: Plan) -> None:
     assert after <= before * ALLOWED, f"{after:.0f} bytes are sent, before {before:.0f}"
 
 
-def compared(plan: Plan) -> tuple[paropt.audit, paropt.audit]:
+def compared(plan: Plan) -> tuple[Audit, Audit]:
     """The audits without and with the passes, when every device has the same results, and no warning was given."""
     step, arguments, options = program_of(plan)
     alone = jax.jit(step, **options).lower(*arguments).compile()

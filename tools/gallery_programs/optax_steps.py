@@ -34,7 +34,8 @@ MODEL = Classifier()
 
 
 def loss(parameters: Any, x: jax.Array, y: jax.Array) -> jax.Array:
-    return cross_entropy(MODEL.apply(parameters, x), y)
+    logits: Any = MODEL.apply(parameters, x)
+    return cross_entropy(logits, y)
 
 
 def adamw() -> optax.GradientTransformation:

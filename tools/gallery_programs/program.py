@@ -44,7 +44,8 @@ class Program:
     def mesh(self) -> Mesh:
         """Of the arguments."""
         shardings = [leaf.sharding for leaf in jax.tree.leaves(self.args) if isinstance(leaf, jax.Array)]
-        return next(sharding.mesh for sharding in shardings if isinstance(sharding, NamedSharding))
+        meshes = (sharding.mesh for sharding in shardings if isinstance(sharding, NamedSharding))
+        return next(mesh for mesh in meshes if isinstance(mesh, Mesh))
 
 
 def data_mesh() -> Mesh:

@@ -53,7 +53,8 @@ def arguments(mesh: jax.sharding.Mesh) -> tuple[Any, jax.Array]:
 
 
 def spec(array: jax.Array) -> tuple[Any, ...]:
-    found = tuple(array.sharding.spec)
+    sharding: Any = array.sharding
+    found = tuple(sharding.spec)
     return found + (None,) * (array.ndim - len(found))
 
 
@@ -71,7 +72,7 @@ CASES = {
 @pytest.mark.parametrize("preset", CASES)
 def test_presets(preset: str) -> None:
     axes, up, down, up_momentum, down_momentum, parts, momentum_parts = CASES[preset]
-    state, batch = arguments(mesh_of(**axes))
+    state, batch = arguments(mesh_of(None, **axes))
     expected = jax.tree.map(np.asarray, jax.jit(step)(state, batch))
     passes = f"inline-calls,annotate-shardings{{preset={preset}}},annotate-contract{{gradients=false}}"
     jitted = paropt.jit(step, passes=passes, strict=True)

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections import Counter
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -158,7 +159,8 @@ def test_sizes_and_dtype_are_parameters(name: str) -> None:
 @pytest.mark.parametrize("name", ["plain_mlp_p6", "explicit_mlp_p7", "plain_transformer_p14", "explicit_mlp_p0"])
 def test_programs_of_other_devices_are_shapes(name: str) -> None:
     """Devices without hardware, as those of a target: the program is lowered for them, nothing is put there."""
-    others = xla_client.make_cpu_client(num_devices=8).devices()
+    client: Any = xla_client.make_cpu_client(num_devices=8)
+    others = client.devices()
     program = MATRIX[name](devices=others)
     assert set(program.mesh.devices.flat) == set(others)
     assert {type(leaf) for leaf in jax.tree.leaves(program.args)} == {jax.ShapeDtypeStruct}

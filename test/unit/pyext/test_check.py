@@ -35,7 +35,7 @@ def accumulated(x: jax.Array) -> jax.Array:
     def step(x: jax.Array) -> jax.Array:
         return lax.fori_loop(0, 3, lambda i, total: total + lax.psum(x * i, "data"), jnp.ones(x.shape))
 
-    mapped = {"in_specs": PartitionSpec("data"), "out_specs": PartitionSpec(), "check_vma": False}
+    mapped: dict[str, Any] = {"in_specs": PartitionSpec("data"), "out_specs": PartitionSpec(), "check_vma": False}
     return jax.shard_map(step, mesh=data_mesh(), **mapped)(x)
 
 

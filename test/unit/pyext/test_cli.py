@@ -174,7 +174,7 @@ def test_no_child_outlives_it(tmp_path: Path) -> None:
 def test_bytecode_is_not_written_to_a_terminal(tmp_path: Path) -> None:
     terminal, name = pty.openpty()
     (tmp_path / "in.mlir").write_text(TWO_ADDS)
-    command = [PAR_OPT, tmp_path / "in.mlir", "--emit-bytecode"]
+    command = [str(PAR_OPT), str(tmp_path / "in.mlir"), "--emit-bytecode"]
     done = subprocess.run(command, stdout=name, stderr=subprocess.PIPE, timeout=60, check=False)
     os.close(name)
     os.close(terminal)
@@ -364,7 +364,7 @@ def test_optimize_bytecode_keeps_locations() -> None:
     result = optimize(data, "cse").module
     assert isinstance(result, bytes)
     module = ir.Module.parse(result, make_context())
-    assert 'loc("adds.mlir":2:8)' in module.operation.get_asm(enable_debug_info=True, use_local_scope=True)
+    assert 'loc("adds.mlir":2:8)' in str(module.operation.get_asm(enable_debug_info=True, use_local_scope=True))
 
 
 def test_optimize_rewrites_a_module_in_place_only_when_asked() -> None:
@@ -423,7 +423,7 @@ def test_both_filechecks_must_pass(tmp_path: Path) -> None:
     (tmp_path / "llvm").chmod(0o755)
 
     def status(text: str, llvm_status: int) -> int:
-        command = [sys.executable, tool, "--llvm", tmp_path / "llvm", tmp_path / "checks"]
+        command = [sys.executable, *map(str, (tool, "--llvm", tmp_path / "llvm", tmp_path / "checks"))]
         env = {**os.environ, "FAKE_STATUS": str(llvm_status)}
         return subprocess.run(command, input=text, text=True, capture_output=True, check=False, env=env).returncode
 

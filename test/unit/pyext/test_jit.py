@@ -163,7 +163,7 @@ def test_export_carries_the_rewritten_program() -> None:
 
 
 def test_host_callbacks() -> None:
-    got = []
+    got: list[Any] = []
 
     def f(x: Any) -> Any:
         jax.debug.callback(got.append, x.sum())
@@ -196,7 +196,8 @@ def test_decorator_forms_and_metadata() -> None:
 
     same(scaled(x, n=3), 3 * np.cos(x))
     same(functools.partial(paropt.jit, passes=COSINE)(wave)(x), 2 * np.cos(x))
-    assert (scaled.__name__, scaled.__doc__) == ("scaled", "Scales.")
+    named: Any = scaled
+    assert (named.__name__, named.__doc__) == ("scaled", "Scales.")
     assert isinstance(scaled, jax.stages.Wrapped)
     assert "scaled" in repr(scaled)
 
@@ -214,7 +215,7 @@ def test_works_as_a_method_like_jax_jit() -> None:
         def plain(self, x: Any) -> Any:
             return jnp.sin(x) * self.scale
 
-    model = Model(5)
+    model: Any = Model(5)
     same(model.step(x), 5 * np.cos(x))
     same(Model.step(model, x), 5 * np.cos(x))
     assert "cosine" in model.step.lower(model, x).as_text()

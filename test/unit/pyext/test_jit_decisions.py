@@ -39,7 +39,7 @@ def test_remarks_of_something_else_is_an_error() -> None:
     with pytest.raises(ValueError, match="no passes ran on this program"):
         paropt.remarks(jax.jit(wave).lower(x))
     with pytest.raises(TypeError, match=r"what `\.lower\(\.\.\.\)` returns, got Jitted"):
-        paropt.remarks(paropt.jit(wave, passes=COSINE))  # type: ignore[arg-type]  # the mistake
+        paropt.remarks(paropt.jit(wave, passes=COSINE))
 
 
 # ---- mistakes and defects
@@ -91,7 +91,7 @@ DEFECTS = [
 
 @pytest.mark.parametrize(("passes", "reason", "error"), DEFECTS)
 def test_a_defect_leaves_the_program_as_it_was(passes: str, reason: str, error: type[Exception]) -> None:
-    got = []
+    got: list[Any] = []
 
     def f(x: Any, y: Any) -> Any:
         jax.debug.callback(got.append, x.sum())

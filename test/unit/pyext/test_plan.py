@@ -142,7 +142,10 @@ def test_what_a_program_proposes_is_as_good_as_templates_that_know_names() -> No
         return jax.tree.map(lambda p, g: p - 0.125 * g, state, total)
 
     (layer,) = wide.parameters
-    args = ({"a": np.asarray(layer["up"]), "b": np.asarray(layer["down"])}, *map(np.asarray, wide.batches))
+    args: tuple[Any, ...] = (
+        {"a": np.asarray(layer["up"]), "b": np.asarray(layer["down"])},
+        *map(np.asarray, wide.batches),
+    )
     target = paropt.targets.get("cpu:8")
     lowered = lowered_without_mesh(renamed, args, target)
     proposed = proposals(choices_of(lowered.compiler_ir()), cluster_of(target, read_table()))

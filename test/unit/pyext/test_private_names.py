@@ -86,7 +86,7 @@ def test_traced_can_be_given_our_class() -> None:
 
 def test_lower_returns_the_cached_module() -> None:
     f = jax.jit(wave)
-    lowered = f.lower(x)
+    lowered: Any = f.lower(x)
     assert lowered.compiler_ir() is lowered._lowering._hlo is f.lower(x).compiler_ir()
 
 

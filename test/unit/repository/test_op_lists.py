@@ -98,7 +98,8 @@ def named_ops(text: str) -> Iterator[str]:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if names_op(value, set()):
                 yield name
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
-                yield from (t.id for t, v in zip(targets, values, strict=True) if names_op(v, set()))
+                pairs = zip(targets, values, strict=True)
+                yield from (ast.unparse(target) for target, value in pairs if names_op(value, set()))
 
 
 def test_passes_list_no_ops() -> None:

@@ -1,6 +1,7 @@
 """The store of verdicts: what is equal is not executed twice, what differs always, and a wrong verdict is found."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -112,7 +113,7 @@ class Counted(StoredCompilers):
 
 
 @pytest.fixture
-def compilers(executions: list[str], monkeypatch: pytest.MonkeyPatch) -> Counted:
+def compilers(executions: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Counted]:
     children = Counted()
     monkeypatch.setattr(compile_apart, "_standing", [children])
     yield children

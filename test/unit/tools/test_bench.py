@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import jax
 import pytest
@@ -272,7 +272,7 @@ def test_rewrite_times_are_measured() -> None:
 def test_page_says_what_is_worse(tmp_path: Path, name: str, what: str, field: str, more: int, said: str) -> None:
     """With the reason, where one is known; the second program is as good as with XLA alone, or holds 2 % more."""
     alone = Count(4, 4, 0, 0, 100, 1.0, True, wire=400_000, collectives=4, temporary=1_000_000)
-    ours = dataclasses.replace(alone, **{field: more})
+    ours = dataclasses.replace(alone, **dict[str, Any]({field: more}))
     rows = [Row(name, 100, alone, ours), Row("plain_mlp_p1", 100, alone, alone)]
     rows.append(Row("plain_mlp_p2", 100, alone, dataclasses.replace(alone, temporary=1_020_000)))
     text = page_of(tmp_path, [TargetCounts("cpu:8", rows)], [])

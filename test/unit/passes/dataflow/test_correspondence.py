@@ -13,7 +13,7 @@ from paropt.passes.dataflow.uniformity import Uniformity
 from paropt.passes.ir.op_table import ops_with
 from paropt.passes.sharding.collectives import Groups, Reduction, reduction_of
 from paropt.passes.support.context import make_context
-from paropt.passes.support.traversal import ops_of
+from paropt.passes.support.traversal import op_of, ops_of
 
 MESHES = (((2, 4), (0,)), ((2, 4), (1,)), ((2, 2, 2), (0,)), ((2, 2, 2), (1, 2)), ((2, 2, 2), (0, 2)))
 VECTOR = "tensor<8xi32>"
@@ -136,8 +136,8 @@ def test_as_executed(seed: int) -> None:
     facts = Uniformity(end.block, reduction_of(reduced))
     verdicts = set()
     for all_of, devices in zip(end.operands, results(text), strict=True):
-        row = all_of.owner.operands[0]
-        made = row.owner.operands[0].owner.operation
+        row = op_of(all_of).operands[0]
+        made = op_of(op_of(row).operands[0]).operation
         rows = devices[0]
         alike = bool((rows == rows[:, :1]).all())
         uniform = is_uniform(facts, row, end)

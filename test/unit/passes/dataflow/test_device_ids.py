@@ -12,7 +12,7 @@ from paropt.passes.dataflow.uniformity import Uniformity
 from paropt.passes.sharding.collectives import reduction_of
 from paropt.passes.support.context import make_context
 from paropt.passes.support.remarks import Declined
-from paropt.passes.support.traversal import ops_of
+from paropt.passes.support.traversal import op_of, ops_of
 
 CHANNEL = ", channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>"
 FLAT = f"{CHANNEL}, use_global_device_ids"
@@ -131,7 +131,7 @@ def proven(text: str) -> list[tuple[bool, bool, bool]]:
         each.learn(op)
         groups.learn(op)
     facts = Uniformity(joined.block, reduction)
-    values = [one.owner.operands[0] for one in joined.operands]
+    values = [op_of(one).operands[0] for one in joined.operands]
     return [(each.are_equal(v), groups.are_equal(v), is_uniform(facts, v, joined)) for v in values]
 
 

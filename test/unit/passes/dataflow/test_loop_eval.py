@@ -1,5 +1,7 @@
 """What is computed of the control values of a loop is what XLA computes; what is not sure is not computed."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from jaxlib.mlir import ir
@@ -239,7 +241,12 @@ def test_what_is_not_known_is_followed_once_in_a_trip(monkeypatch: pytest.Monkey
     (loop,) = ops_of(module.operation, "stablehlo.while")
     followed: list[ir.Value] = []
     follow = loop_eval._computed
-    monkeypatch.setattr(loop_eval, "_computed", lambda value, *rest: followed.append(value) or follow(value, *rest))
+
+    def recorded(value: ir.Value, *rest: Any) -> Any:
+        followed.append(value)
+        return follow(value, *rest)
+
+    monkeypatch.setattr(loop_eval, "_computed", recorded)
     trips = trips_of(Loop(loop))
     assert trips is not None and [int(known[Loop(loop).body.arguments[0]]) for known in trips] == [0, 1]
     assert len(followed) < 4 * (depth + width)

@@ -12,6 +12,7 @@ from paropt.passes.dataflow.min_cut import _BYTE, Flow, Placement, may_move
 from paropt.passes.dataflow.partial_values import BlockFacts, PartialValues
 from paropt.passes.ir.types import bytes_of
 from paropt.passes.support.context import make_context
+from paropt.passes.support.traversal import op_of
 
 REDUCED = """"stablehlo.all_reduce"(%x{n}) ({{
     ^bb0(%p: tensor<f32>, %q: tensor<f32>):
@@ -67,7 +68,7 @@ def cost(values: list[ir.Value]) -> tuple[int, int]:
 def closed_by(split: set[ir.Value], partial: PartialValues) -> list[ir.Value] | None:
     """What must be reduced when the ops of `split` come before the reductions; None when that is no valid choice."""
     for value in split:
-        operands = value.owner.operation.operands
+        operands = op_of(value).operands
         if any(operands[i] in partial.values and operands[i] not in split for i in partial.values[value].addends):
             return None
     return [v for v in split if any(partial.made_by(u) not in split for u in v.uses)]

@@ -45,7 +45,7 @@ def quality(costs: Costs, cut: tuple[int, ...]) -> tuple[float, float]:
 
 def test_many_ops_are_cut_in_no_time() -> None:
     rng = np.random.default_rng(0)
-    work, crossing = rng.integers(1, 100, 2000), rng.integers(0, 5, 2001)
+    work, crossing = rng.integers(1, 100, 2000).tolist(), rng.integers(0, 5, 2001).tolist()
     found = cut_points(Costs(work, crossing, work), 8, range(2000))
     assert found is not None and len(found) == 7
 

@@ -1,5 +1,7 @@
 """Shardy's answers, from its pipeline less what only tidies up, are those of the whole pipeline."""
 
+from typing import Any
+
 import jax
 import pytest
 from jaxlib.mlir import ir
@@ -20,7 +22,7 @@ WHOLE = "builtin.module(sdy-propagation-pipeline,func.func(sdy-populate-op-shard
 PLAIN = [name for name in MATRIX if name.startswith("plain_")]
 
 
-def answers(module: ir.Operation) -> list[object]:
+def answers(module: ir.Operation) -> list[tuple[Any, ...]]:
     """What is asked about each op."""
     propagated = Propagated(module)
     ops = [op for op in all_ops_of(module) if len(op.results)]
@@ -213,7 +215,12 @@ def test_a_module_is_propagated_once(name: str, monkeypatch: pytest.MonkeyPatch)
     """It takes a quarter of the time of `grad-sync`."""
     runs: list[str] = []
     run = propagation.run_natively
-    monkeypatch.setattr(propagation, "run_natively", lambda module, text: runs.append(text) or run(module, text))
+
+    def recorded(module: ir.Operation, text: str) -> Any:
+        runs.append(text)
+        return run(module, text)
+
+    monkeypatch.setattr(propagation, "run_natively", recorded)
     program = MATRIX[name]()
     text = str(jax.jit(program.step).lower(*program.args).compiler_ir("stablehlo"))
     Pipeline.parse("grad-sync").run(ir.Module.parse(text, make_context()).operation)

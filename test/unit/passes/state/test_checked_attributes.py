@@ -129,7 +129,7 @@ PARTITIONS = "module attributes {{mhlo.num_partitions = {}}} {{}}"
 )
 def test_what_is_said_and_when(text: str, said: str) -> None:
     def run(*arguments: str) -> subprocess.CompletedProcess:
-        command = [PAR_OPT, *arguments, "-o", "/dev/null"]
+        command = [str(PAR_OPT), *arguments, "-o", "/dev/null"]
         return subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=60)
 
     done = run("--passes=grad-sync")

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -113,7 +114,11 @@ def test_axes_and_sources_of_a_program() -> None:
     def step(x: jax.Array, scale: jax.Array) -> jax.Array:
         return lax.fori_loop(0, 3, lambda i, total: total + scale * lax.psum(x, "data"), jnp.zeros(x.shape))
 
-    specs = {"in_specs": (PartitionSpec("data"), PartitionSpec()), "out_specs": PartitionSpec(), "check_vma": False}
+    specs: dict[str, Any] = {
+        "in_specs": (PartitionSpec("data"), PartitionSpec()),
+        "out_specs": PartitionSpec(),
+        "check_vma": False,
+    }
     ours = paropt.jit(jax.shard_map(step, mesh=mesh, **specs))
     remarks = paropt.remarks(ours.lower(jnp.ones(8), jnp.ones(())))
     (found,) = [remark.certificate for remark in remarks if remark.certificate]

@@ -36,7 +36,7 @@ def test_attributes_are_those_of_the_context_that_asks() -> None:
 
 
 def test_a_context_is_forgotten_with_the_next() -> None:
-    length = Remembered(lambda attribute: len(str(attribute)))
+    length: Remembered[ir.Attribute, int] = Remembered(lambda attribute: len(str(attribute)))
     kept: list[weakref.ref[ir.Context]] = []
 
     def ask() -> None:

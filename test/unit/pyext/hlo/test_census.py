@@ -2,6 +2,7 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -386,7 +387,7 @@ X = np.ones((16, 4), np.float32)
 
 
 def test_targets_of_audit_agree() -> None:
-    jitted = sharded_sum()
+    jitted: Any = sharded_sum()
     lowered = jitted.lower(X)
     compiled = lowered.compile()
     results = [audit(jitted, X), audit(lowered), audit(compiled), audit(jitted.__wrapped__, X)]

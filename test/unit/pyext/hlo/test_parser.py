@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,12 @@ def test_reads_every_line_of_real_text(path: Path) -> None:
 def test_usual_lines_are_read_like_others(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Most lines take two matches; step by step, they come to the same."""
     text, steps, step_by_step = path.read_text(), [], hlo._read_any_instruction
-    monkeypatch.setattr(hlo, "_read_any_instruction", lambda line: steps.append(line) or step_by_step(line))
+
+    def recorded(line: Any) -> Any:
+        steps.append(line)
+        return step_by_step(line)
+
+    monkeypatch.setattr(hlo, "_read_any_instruction", recorded)
     usual = hlo.parse(text)
     lines = sum(len(computation.instructions) for computation in usual.computations.values())
     assert len(steps) < lines / 4

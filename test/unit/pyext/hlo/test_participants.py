@@ -230,7 +230,7 @@ X = jax.ShapeDtypeStruct((16, 16), jnp.float32)
 def test_a_sum_over_axes_spans_them(sizes: dict[str, int], over: tuple[str, ...]) -> None:
     summed = jax.shard_map(
         lambda x: lax.psum(x, over),
-        mesh=mesh_of(**sizes),
+        mesh=mesh_of(None, **sizes),
         in_specs=PartitionSpec(),
         out_specs=PartitionSpec(),
         check_vma=False,

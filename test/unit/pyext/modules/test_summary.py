@@ -17,9 +17,9 @@ import paropt
 from paropt.modules.summary import Remarks
 from paropt.passes.support.remarks import Remark, Source, merged
 
-W = placed(integers(WIDTH, CLASSES))
+W = placed(integers(WIDTH, CLASSES, seed=0))
 BOTH = BYTES + 4 * WIDTH  # a gradient, and a maximum of each feature
-BATCHES = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH), None, "data")
+BATCHES = placed(integers(MICRO_BATCHES, EXAMPLES, WIDTH, seed=1), None, "data")
 
 
 @jax.jit

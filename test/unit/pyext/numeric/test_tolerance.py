@@ -9,7 +9,7 @@ from paropt.numeric.tolerance import Result
 
 NAN, INF = np.nan, np.inf
 EXACT: list[np.ndarray] | None = None
-STEADY = np.float32([1.0, -2.0, 0.5, 0.0])
+STEADY = np.array([1.0, -2.0, 0.5, 0.0], np.float32)
 
 
 def ratio(want: np.ndarray, got: np.ndarray, runs: list[np.ndarray] | None) -> float:
@@ -30,7 +30,7 @@ def noisy(want: np.ndarray, size: float) -> list[np.ndarray]:
 @pytest.mark.parametrize("runs", [EXACT, [], noisy(STEADY, 1e-6)])
 @pytest.mark.parametrize("kind", [np.float32, np.float64, ml_dtypes.bfloat16, np.complex64])
 def test_not_finite(kind: type, runs: list[np.ndarray] | None) -> None:
-    want = np.array([NAN, INF, -INF, 1.0]).astype(kind)
+    want: np.ndarray = np.array([NAN, INF, -INF, 1.0]).astype(kind)
     runs = runs and [want] * 6
     assert ratio(want, want.copy(), runs) == 0.0
     for place, other in [(0, 0.0), (0, INF), (1, -INF), (1, NAN), (2, 3.0), (3, NAN), (3, INF)]:
@@ -40,9 +40,9 @@ def test_not_finite(kind: type, runs: list[np.ndarray] | None) -> None:
 
 
 def test_what_rounding_makes_no_number_of_in_another_run_is_not_compared() -> None:
-    want, run = np.float32([1e-9, 2.0]), np.float32([NAN, 2.0])
+    want, run = np.array([1e-9, 2.0], np.float32), np.array([NAN, 2.0], np.float32)
     assert ratio(want, run, [want] * 5 + [run]) == 0.0
-    assert ratio(want, np.float32([1e-9, NAN]), [want] * 5 + [run]) > 1
+    assert ratio(want, np.array([1e-9, NAN], np.float32), [want] * 5 + [run]) > 1
 
 
 @pytest.mark.parametrize("size", [1e-7, 1e-5])
@@ -55,23 +55,23 @@ def test_one_element_that_is_hard_to_compute_allows_nothing_for_the_others() -> 
     runs = noisy(STEADY, 1e-7)
     for run in runs:
         run[1] = -2 + 0.1 * (run[1] + 2) / 1e-7
-    assert ratio(STEADY, np.float32([1.0, -2.05, 0.5, 0.0]), runs) <= 1
-    assert ratio(STEADY, np.float32([1.001, -2.0, 0.5, 0.0]), runs) > 1
+    assert ratio(STEADY, np.array([1.0, -2.05, 0.5, 0.0], np.float32), runs) <= 1
+    assert ratio(STEADY, np.array([1.001, -2.0, 0.5, 0.0], np.float32), runs) > 1
 
 
 def test_a_sign_that_other_runs_flip() -> None:
     """As by the first step of Adam for a gradient that is zero but for rounding."""
-    want = np.float32([0.01, 0.01, -0.01] * 10)
+    want = np.array([0.01, 0.01, -0.01] * 10, np.float32)
     runs = [np.where(np.arange(30) % 7 == number, -want, want) for number in range(6)]
     assert ratio(want, np.where(np.arange(30) == 6, -want, want), runs) <= 1
     assert ratio(want, want * 40, runs) > 1
 
 
 def test_integers_may_differ_only_where_other_runs_do() -> None:
-    want, other = np.int32([3, 4]), np.int32([3, 5])
+    want, other = np.array([3, 4], np.int32), np.array([3, 5], np.int32)
     assert ratio(want, other, [want] * 6) > 1
     assert ratio(want, other, [want] * 5 + [other]) <= 1
-    assert ratio(np.int64([2**60]), np.int64([2**60 + 1]), EXACT) > 1
+    assert ratio(np.array([2**60], np.int64), np.array([2**60 + 1], np.int64), EXACT) > 1
 
 
 def test_without_other_runs_sums_may_be_reassociated() -> None:

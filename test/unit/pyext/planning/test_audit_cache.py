@@ -56,7 +56,12 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def counting(name: str) -> None:
         original = getattr(search, name)
-        monkeypatch.setattr(search, name, lambda *args: (found.append(name), original(*args))[1])
+
+        def recorded(*args: Any) -> Any:
+            found.append(name)
+            return original(*args)
+
+        monkeypatch.setattr(search, name, recorded)
 
     monkeypatch.setattr(search, "_CACHE", type(search._CACHE)())
     counting("timed_on")

@@ -43,7 +43,8 @@ def random_choices(seed: int, classes: int) -> Choices:
     )
     work = tuple(Work(some(2), size() * 300, "f32", size(), 2) for _ in range(3))
     held = tuple(Held(f"a{i}", i, some(2), size()) for i in range(3))
-    together = [each.made for each in moves] + [each.read for each in moves] + [each.classes for each in (*work, *held)]
+    of_work, of_held = [each.classes for each in work], [each.classes for each in held]
+    together = [each.made for each in moves] + [each.read for each in moves] + of_work + of_held
     together += [nodes for each in sums for nodes in (each.made + each.over, each.kept)]
     sizes = (1, *(int(rng.choice([2, 4, 8, 12])) for _ in range(classes)))
     return Choices(sizes, tuple(dict.fromkeys(together)), moves, sums, work, held)

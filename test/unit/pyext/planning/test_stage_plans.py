@@ -54,7 +54,10 @@ def step(state: Any, inputs: jax.Array) -> Any:
 
 def arguments(layers: int = LAYERS, microbatches: int = MICROBATCHES) -> tuple[Any, jax.Array]:
     rng = np.random.default_rng(0)
-    whole = lambda *shape: rng.integers(-1, 2, shape).astype(np.float32)  # noqa: E731
+
+    def whole(*shape: int) -> Any:
+        return rng.integers(-1, 2, shape).astype(np.float32)
+
     state = [{"w": whole(WIDTH, WIDTH), "b": whole(WIDTH)} for _ in range(layers)]
     return state, whole(microbatches, EXAMPLES, WIDTH)
 

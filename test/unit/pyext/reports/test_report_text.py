@@ -2,6 +2,7 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -230,7 +231,7 @@ def test_reports_find_targets_by_name() -> None:
 
 
 def step(w: jax.Array, xs: jax.Array) -> tuple[jax.Array, ...]:
-    def body(carried: tuple[jax.Array, ...], x: jax.Array) -> tuple[tuple[jax.Array, ...], None]:
+    def body(carried: Any, x: jax.Array) -> tuple[Any, None]:
         total, other, norm = carried
         moves = lax.psum(x.T @ x, "data")
         stays = lax.psum(x.T @ (x @ w), "data")
@@ -292,6 +293,7 @@ def test_report_for_targets() -> None:
 
 def test_what_is_compiled_takes_no_passes_and_no_targets() -> None:
     compiled = jax.jit(lambda x: x + 1).lower(1.0).compile()
-    for options in ({"passes": "grad-sync"}, {"targets": ["cpu:8"]}):
+    mistakes: list[dict[str, Any]] = [{"passes": "grad-sync"}, {"targets": ["cpu:8"]}]
+    for options in mistakes:
         with pytest.raises(TypeError, match="for programs that are not compiled yet"):
-            audit(compiled, **options)  # type: ignore[arg-type]  # the mistake
+            audit(compiled, **options)

@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, product
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -69,12 +70,13 @@ def test_all_run_in_an_order_that_the_model_allows(case: tuple[Schedule, Costs])
 
 def needed(made: Schedule, costs: Costs, it: Instruction) -> list[tuple[Instruction, Fraction]]:
     """What the model says, apart from the library's own rule: with the time on the way."""
-    found = []
+    found: list[tuple[Instruction, Fraction]] = []
     if it.kind in ("F", "B"):
         neighbour = it.chunk - 1 if it.kind == "F" else it.chunk + 1
         if 0 <= neighbour < made.chunks:
             near = made.homes[it.direction][neighbour] == made.homes[it.direction][it.chunk]
-            way = costs.transfer[min(it.chunk, neighbour)]  # type: ignore[index]  # a pair here, by construction
+            ways: Any = costs.transfer  # of each pair, here
+            way = ways[min(it.chunk, neighbour)]
             found.append((it._replace(chunk=neighbour), Fraction(0) if near else way))
     if it.kind in ("B", "W"):
         found.append((it._replace(kind="F"), Fraction(0)))

@@ -55,7 +55,7 @@ def test_orders_are_shardys(name: str, stages: int, microbatches: int) -> None:
     made = schedule(name, stages=stages, microbatches=microbatches)
     assert len(theirs) == stages
     for stage, (instructions, order) in enumerate(zip(made.devices, theirs, strict=True)):
-        ours = [(each.kind, each.microbatch) for each in instructions if each.kind != "U"]
+        ours: Order = [(each.kind, each.microbatch) for each in instructions if each.kind != "U"]
         if stage == 0:  # there is no gradient of its input: Shardy splits nothing
             ours = [each for each in ours if each[0] != "W"]
         behind = {"zb-h1": stage, "zb-h2": 2 * stage}.get(name, 0)

@@ -108,7 +108,12 @@ def test_executables_that_lost_something(found: list[Collective], words: str) ->
 def test_executables_that_fit_take_no_propagation(found: list[Collective], monkeypatch: pytest.MonkeyPatch) -> None:
     """What a compiler may add besides is found out where something is in doubt."""
     made = []
-    monkeypatch.setattr(predictions, "Propagated", lambda module: made.append(module) or Propagated(module))
+
+    def recorded(module: ir.Operation) -> Propagated:
+        made.append(module)
+        return Propagated(module)
+
+    monkeypatch.setattr(predictions, "Propagated", recorded)
     over_data = STEP.replace(', "model"=2', "")  # what is unreduced over all axes, the compiler has nothing to add to
     assert mismatches(prediction(module(over_data).operation), found) == []
     assert made == []
