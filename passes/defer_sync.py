@@ -135,6 +135,7 @@ def defer_sync(
       around it, too, if they leave that), or as many in fewer arrays; loop-invariant values count once, as XLA hoists
       them, and a branch as often as it can be taken; or nothing is left to reduce in an iteration, for at most 4 kB
       more for each collective fewer
+    - bytes are saved, or at most 4 kB more are held for each collective fewer
     - a scalar, such as a loss, is not reduced beside others that stay: XLA combines all of a kind and element type
     - a branch made of selects is taken in some iterations only, for any init operand of the counter, and reduces the
       sum (else it stays)

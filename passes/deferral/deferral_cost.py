@@ -94,9 +94,20 @@ class Cost(NamedTuple):
 
         Multiplications count as the bytes that could be sent in that time.
         """
-        saved = times * (self._in_all(self.inside) - self.in_branches) - self.unwidened
         more = self.joined + self.repeated // PER_BYTE
-        return not more or more < 2 * saved
+        return not more or more < 2 * self._saved_in(times)
+
+    def holds_for_little(self, times: int = 1) -> bool:
+        """Whether no byte is saved, and more is held than the collectives saved are worth.
+
+        Of loop-invariant values XLA holds as much, and a policy decides of what reduce_scatters would hold.
+        """
+        worth = max(self.fewer, 0) * BYTES_PER_COLLECTIVE
+        return self._saved_in(times) <= 0 and not self.lifted and self.held > worth
+
+    def _saved_in(self, times: int) -> int:
+        """Bytes that are reduced less where what is reduced inside is, that many times; types are the program's own."""
+        return times * (self._in_all(self.inside) - self.in_branches) - self.unwidened
 
 
 def cost_of(part: Deferral, loop: Loop, shared: Mapping[ir.Value, int], varying: Varying) -> Cost:

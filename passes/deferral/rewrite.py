@@ -312,7 +312,8 @@ def _worth(found: Deferrals, loop: Loop, around: BlockFacts | None, options: Opt
             cost = cost._replace(around=trips_around(part, loop, around), again=again)
         possible = Possible(part.values.reduction, part, cost)
         try:
-            _require_worth(cost, 1 if cost.is_less() else trips_around(part, loop, around))
+            enough = cost.is_less() and not cost.holds_for_little()
+            _require_worth(cost, 1 if enough else trips_around(part, loop, around))
         except Declined as declined:
             kind = kind._replace(reason=declined)
             if not cost.is_less() and cost.moves_less():
@@ -349,6 +350,8 @@ def _require_worth(cost: Cost, times: int) -> None:
     within = f" and {cost.in_branches} in branches" if cost.within else ""
     few = f"{cost.unwidened} bytes after the loop{within} are no fewer than {often}{inside} in it{merged}{lifted}"
     require(cost.is_less(times), few)
+    nothing = f"{cost.held} bytes more would be held, and as many are reduced after the loop as in it, in fewer arrays"
+    require(not cost.holds_for_little(times), nothing)
     more: list[str] = []
     if cost.joined:
         more.append(f"{cost.joined} bytes more are moved in the loop, to gather sharded values for duplicated ops")
