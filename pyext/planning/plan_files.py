@@ -1,13 +1,18 @@
 """Plans as TOML: a rules file of annotate-shardings, with a table that says mesh, policy and target."""
 
+import math
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from paropt.clusters import targets
+from paropt.clusters.targets import CpuTarget, GpuTarget, TargetError
 from paropt.passes.state.role_rules import RuleError, parse
+from paropt.passes.support.pipeline import Pipeline, PipelineError
 from paropt.planning.candidates import STAGE, Candidate, Mesh, Stages
 from paropt.planning.sharded_programs import PlanError
 from paropt.schedules import ScheduleError, schedule
+from paropt.stages.partial_sums import Policy
 
 _KEYS = ("name", "target", "policy", "mesh")
 _STAGE_KEYS = ("schedule", "microbatches", "chunks", "cut")
@@ -56,7 +61,41 @@ def read(path: str | Path) -> tuple[Candidate, str]:
         raise PlanError(f"{path}, plan: `{missing[0]}` is missing")
     mesh = Mesh(tuple(_axis(name, size, f"{path}, plan, mesh") for name, size in _axes(plan["mesh"], path)))
     stages = _stages(plan["stages"], mesh, f"{path}, plan, stages") if "stages" in plan else None
-    return Candidate(str(plan["name"]), mesh, text, str(plan["policy"]), stages), str(plan["target"])
+    candidate = Candidate(str(plan["name"]), mesh, text, str(plan["policy"]), stages)
+    _require_policy(candidate, f"{path}, plan, policy")
+    _require_target(str(plan["target"]), mesh, f"{path}, plan")
+    return candidate, str(plan["target"])
+
+
+def _require_policy(candidate: Candidate, where: str) -> None:
+    if candidate.stages is not None:
+        known = get_args(Policy)
+        if candidate.policy not in known:
+            raise PlanError(f"{where}: expected {', '.join(known)}, found `{candidate.policy}`")
+        return
+    try:
+        Pipeline.parse(f"grad-sync{{policy={candidate.policy}}}" if candidate.policy else "")
+    except PipelineError as error:
+        raise PlanError(f"{where}: {error}") from error
+
+
+def _require_target(name: str, mesh: Mesh, where: str) -> None:
+    """Raises PlanError for no target, and for one that has another number of devices, where its name tells that."""
+    try:
+        found = targets.get(name)
+    except TargetError as error:
+        raise PlanError(f"{where}, target: {error}") from error
+    match found:
+        case CpuTarget(count=devices):
+            pass
+        case GpuTarget(shape=shape):
+            devices = math.prod(map(int, shape.split("x")))
+        case _:
+            return
+    if devices != mesh.size:
+        raise PlanError(
+            f"{where}: the mesh ({mesh}) has {mesh.size} devices, and the target {found.name} has {devices}"
+        )
 
 
 def _stages(table: Any, mesh: Mesh, where: str) -> Stages:

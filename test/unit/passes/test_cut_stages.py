@@ -18,6 +18,7 @@ from paropt.passes.ir.signature import signatures
 from paropt.passes.pipelining.op_costs import flops_of
 from paropt.passes.pipelining.stage_manifest import StageManifest, read_stages
 from paropt.passes.support.context import make_context
+from paropt.passes.support.pipeline import PipelineError
 from paropt.passes.support.traversal import ops_of
 
 MICRO_BATCHES = 4
@@ -180,3 +181,11 @@ func.func @main(%a: tensor<2x4xf32>, %b: tensor<4x3xf32>, %z: tensor<f32>) -> te
   return %r : tensor<f32>
 }
 """
+
+
+@pytest.mark.parametrize("passes", ["cut-stages{stages=0}", "split-layer-loop{stages=-1}"])
+def test_no_stage_is_a_mistake(passes: str) -> None:
+    with pytest.raises(
+        PipelineError, match=r"\{stages=(0|-1)\}: a (step has one stage|loop becomes one loop) or more$"
+    ):
+        optimize("func.func @main() { return }", passes)

@@ -201,6 +201,10 @@ def test_mistakes_are_one_line() -> None:
         paropt.plan(named, *ARGS, target="cpu:8")
 
 
+def plan_text(policy: str = "", target: str = "cpu:8", mesh: str = "data = 8") -> str:
+    return f'[plan]\nname = "a"\ntarget = "{target}"\npolicy = "{policy}"\nmesh = {{ {mesh} }}'
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -212,6 +216,10 @@ def test_mistakes_are_one_line() -> None:
             "mesh, data: expected a number of devices, found `0`",
         ),
         ('[[rule]]\nrole = "stat"\nwhole = true\n[plan]', "no role called `stat`"),
+        (plan_text(policy="onse"), "plan.toml, plan, policy: grad-sync{policy=onse}: expected one of keep-shards, "),
+        (plan_text(target="cpux:8"), "plan.toml, plan, target: no target `cpux:8`"),
+        (plan_text(mesh="data = 7"), "plan: the mesh (data=7) has 7 devices, and the target cpu:8 has 8"),
+        (plan_text(target="gpu:h100:1x2x8"), "the mesh (data=8) has 8 devices, and the target gpu:h100:1x2x8 has 16"),
     ],
 )
 def test_a_wrong_plan_file_is_one_line_that_says_where(text: str, message: str, tmp_path: Path) -> None:

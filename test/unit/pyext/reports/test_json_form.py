@@ -139,6 +139,7 @@ def test_without_passes_there_is_no_before() -> None:
         ('{"schema": "paropt.audit/1", "targets": 3}', "not as paropt.audit/1 has it: "),
         ('{"schema": "paropt.audit/1", "targets": [3]}', "not as paropt.audit/1 has it: "),
         ('{"schema": "paropt.audit/1", "targets": [{"after": {}}]}', "'collectives' is missing"),
+        ("[" * 100_000, "its brackets are nested too deeply"),
     ],
 )
 def test_what_is_no_report_takes_one_line(text: str, complaint: str) -> None:

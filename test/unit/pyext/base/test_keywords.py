@@ -62,6 +62,20 @@ def test_a_keyword_of_jit() -> None:
         paropt.jit(donate_arguments=0)(step)  # type: ignore[call-overload]  # the mistake
 
 
+def test_a_keyword_of_a_function_that_calls_no_step() -> None:
+    with pytest.raises(TypeError, match=r"^paropt\.optimize: no keyword `pases`; did you mean `passes`\?$"):
+        paropt.optimize("", pases="grad-sync")  # type: ignore[call-arg]  # the mistake
+    with pytest.raises(TypeError, match=r"^paropt\.plan: no keyword `targets`; did you mean `target`\?$"):
+        paropt.plan(step, X, targets="cpu:8")  # type: ignore[call-arg]  # the mistake
+
+
+def test_values_of_another_type() -> None:
+    with pytest.raises(TypeError, match=r"^passes: expected the text of a pipeline, not NoneType$"):
+        paropt.optimize("", passes=None)  # the mistake
+    with pytest.raises(TypeError, match=r"^check: expected True or False, got 'yes'$"):
+        paropt.jit(step, check="yes")  # type: ignore[call-overload]  # the mistake
+
+
 @pytest.mark.parametrize("function", [audit, paropt.policies, check])
 def test_what_is_lowered_takes_no_arguments(function: Callable[..., Any]) -> None:
     name = f"paropt.{function.__name__}"
