@@ -1,6 +1,7 @@
 """`paropt.pipeline`: a training step as pipeline stages, run by a schedule. docs/pipelines.md."""
 
 import functools
+import inspect
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -140,11 +141,20 @@ class Pipeline:
 
     def place(self, state: Any, /, *others: Any, **kwargs: Any) -> Any:
         """The state with its arrays where their stages are; `others` are the other arguments of the step, or shapes."""
+        self._require_all(state, *others, **kwargs)
         leaves = jax.tree.leaves(((state, *others), kwargs))
         built = self._of((state, *others), kwargs, leaves)
         flat, tree = jax.tree.flatten(state)
         placed = [like(built.driver.placed(n, numbers_of(leaf)), leaf) for n, leaf in enumerate(flat)]
         return jax.tree.unflatten(tree, placed)
+
+    def _require_all(self, /, *args: Any, **kwargs: Any) -> None:
+        """Raises StageError where the step takes more, or other, arguments than these."""
+        try:
+            inspect.signature(self).bind(*args, **kwargs)
+        except TypeError as error:
+            right = "give it all that the step takes, arrays or their shapes: place(state, batch)"
+            raise StageError(f"place: {error}; {right}") from None
 
     def remarks(self, /, *args: Any, **kwargs: Any) -> tuple[Remark, ...]:
         """What the passes decided."""

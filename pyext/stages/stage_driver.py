@@ -151,15 +151,20 @@ class Driver:
         """The array of each slot, of those that are filled before a step."""
         arrays: list[Any] = [None] * len(self._plan.slots)
         for number, argument, sharding in self._given:
-            _require_there(leaves[argument], argument)
+            self._require_there(leaves[argument], argument)
             arrays[number] = put(leaves[argument], sharding, argument)
         for number, piece, sharding in self._pieces:
             leaf = leaves[piece.argument]
-            _require_there(leaf, piece.argument)
+            self._require_there(leaf, piece.argument)
             arrays[number] = rows_of(leaf, piece.start, piece.end, sharding, piece.argument)
         for number, trip in self._numbers().items():
             arrays[number] = trip
         return arrays
+
+    def _require_there(self, leaf: Any, argument: int) -> None:
+        if isinstance(leaf, jax.Array) and leaf.is_deleted():
+            path = self._cut.manifest.paths.get(f"argument{argument}", f"array {argument} of the step's arguments")
+            raise StageError(f"{path} was donated by an earlier call, to new state: donate=None keeps what is passed")
 
     def _go_through(self, arrays: list[Any]) -> None:
         for call, inputs, outputs, frees in self._calls:
@@ -236,8 +241,3 @@ def _wait_for(array: jax.Array) -> None:
 
 def _spec(sharding: Any) -> PartitionSpec:
     return sharding.spec if isinstance(sharding, NamedSharding) else PartitionSpec()
-
-
-def _require_there(leaf: Any, argument: int) -> None:
-    if isinstance(leaf, jax.Array) and leaf.is_deleted():
-        raise StageError(f"array {argument} of the step's arguments was donated by an earlier call")

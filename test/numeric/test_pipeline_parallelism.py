@@ -98,8 +98,16 @@ def test_steps_follow_each_other() -> None:
         assert all(leaf.is_deleted() for leaf in jax.tree.leaves(old))
     for one, other in zip(jax.tree.leaves(want), jax.tree.leaves(state), strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-5)
-    with pytest.raises(StageError, match="array 0 of the step's arguments was donated by an earlier call"):
+    with pytest.raises(StageError, match=r"^state\S* was donated by an earlier call, to new state: donate=None keeps"):
         run(old, made.batch)
+
+
+def test_state_is_placed_with_the_other_arguments() -> None:
+    made = program("mlp", microbatches=4)
+    with pytest.raises(
+        StageError, match=r"^place: missing a required argument: 'batch'; give it all .*place\(state, batch\)$"
+    ):
+        piped(made, "2x4", 4, "1f1b").place(made.state)
 
 
 def test_a_state_that_is_kept() -> None:
