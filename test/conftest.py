@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from programs.quick_options import FLAGS
 
 DEVICES = "--xla_force_host_platform_device_count=8"
 # XLA:CPU ends a process whose devices have not all reached a collective after 40 seconds, which on a busy machine they
@@ -15,8 +16,6 @@ DEVICES = "--xla_force_host_platform_device_count=8"
 PATIENCE = (
     "--xla_cpu_collective_call_warn_stuck_timeout_seconds=60 --xla_cpu_collective_call_terminate_timeout_seconds=240"
 )
-# Of the options in test/programs/machine_code.py those for the CPU alone: processes that tests start have them, too.
-QUICKLY = "--xla_cpu_parallel_codegen_split_count=1 --xla_cpu_use_fusion_emitters=false"
 # Anything else that hangs ends here. The slowest test takes 60 s on an idle machine, by the clock: a busy one is slower.
 TEST_SECONDS = 900
 
@@ -35,8 +34,8 @@ if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", "")
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {DEVICES}".strip()
 if "xla_cpu_collective_call" not in os.environ["XLA_FLAGS"]:
     os.environ["XLA_FLAGS"] += f" {PATIENCE}"
-if "xla_cpu_use_fusion_emitters" not in os.environ["XLA_FLAGS"]:
-    os.environ["XLA_FLAGS"] += f" {QUICKLY}"
+if "xla_cpu_parallel_codegen_split_count" not in os.environ["XLA_FLAGS"]:
+    os.environ["XLA_FLAGS"] += f" {FLAGS}"
 os.environ["JAX_PLATFORMS"] = "cpu"
 
 

@@ -32,8 +32,8 @@ from jaxlib import xla_client
 from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager
 from modules import parsed
-from programs import machine_code
-from programs.machine_code import QUICK
+from programs import quick_options
+from programs.quick_options import QUICK
 
 import paropt.passes  # noqa: F401  registers every pass
 from paropt.passes.sharding.collectives import GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_SCATTER
@@ -41,7 +41,7 @@ from paropt.passes.spmd.global_form import take_back
 from paropt.passes.support.pipeline import Pipeline
 from paropt.passes.support.remarks import Remark
 
-_SOURCES = tuple(Path(file) for file in (__file__, store.__file__, machine_code.__file__))
+_SOURCES = tuple(Path(file) for file in (__file__, store.__file__, quick_options.__file__))
 DEVICES = 8
 UNIFORM = (0, 3, 1)
 DTYPES = {

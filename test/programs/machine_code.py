@@ -1,6 +1,6 @@
 """Machine code that is made quickly: XLA:CPU compiles in a quarter of the time, and what is sent stays as it is.
 
-LLVM optimizes nothing, in one piece, and fusions are written without MLIR. All tests run it, but those that ask for the
+LLVM optimizes nothing, in one piece, and fusions are written without MLIR, where jaxlib still can. All tests run it, but those that ask for the
 fixture `optimized_code`. Whole numbers are exact in any order, and executables communicate the same; what they take may
 differ by a fusion's worth, and bits of what is rounded may, too: test/unit/programs/test_machine_code.py.
 """
@@ -11,15 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from jax._src import compiler
-
-QUICK = {
-    "xla_backend_optimization_level": 0,
-    "xla_llvm_disable_expensive_passes": True,
-    "xla_cpu_parallel_codegen_split_count": 1,
-    "xla_cpu_use_fusion_emitters": False,
-}
-# XLA's defaults, where test/conftest.py sets others for all processes.
-_AS_USERS_DO = {"xla_cpu_parallel_codegen_split_count": 32, "xla_cpu_use_fusion_emitters": True}
+from programs.quick_options import AS_USERS_DO, QUICK
 
 
 @contextmanager
@@ -29,7 +21,7 @@ def machine_code(*, is_optimized: bool) -> Iterator[None]:
     By a private name of jax, since `jit` takes compiler options only when it is called. A user's own options win.
     """
     before = compiler.get_compile_options
-    chosen = _AS_USERS_DO if is_optimized else QUICK
+    chosen = AS_USERS_DO if is_optimized else QUICK
     compiler.get_compile_options = functools.partial(_with_options, chosen)
     try:
         yield

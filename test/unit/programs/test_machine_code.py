@@ -7,8 +7,9 @@ import jax
 import pytest
 from jaxlib import xla_client
 from programs.catalog import LAYERS, MATRIX
-from programs.machine_code import QUICK, machine_code
+from programs.machine_code import machine_code
 from programs.program import Sizes
+from programs.quick_options import QUICK
 
 import paropt
 from paropt.hlo.census import census
