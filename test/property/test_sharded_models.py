@@ -153,7 +153,7 @@ def test_only_what_xla_alone_loses_is_left_out() -> None:
 
 
 def test_generator_makes_every_choice() -> None:
-    found = samples(400, plans)
+    found = samples(800, plans)
     assert {layer.kind for plan in found for layer in plan.layers} >= set(KINDS) - {"attention_of_reshaped"}, (
         "a layer is hardly made"
     )

@@ -26,7 +26,7 @@ def nested_sums(arrays: int, depth: int, loops: int = 1) -> str:
         lines += made
     body = "\n".join(lines)
     return f"""module attributes {{mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32}} {{
-      func.func public @main(%a: {KIND}) -> ({", ".join([KIND] * arrays)}) {{
+      func.func public @main(%b: tensor<4x4xf32>) -> ({", ".join([KIND] * arrays)}) {{
         %first = stablehlo.constant dense<0> : tensor<i32>
         {body}
         return {", ".join(sums)} : {", ".join([KIND] * arrays)}
@@ -36,7 +36,17 @@ def nested_sums(arrays: int, depth: int, loops: int = 1) -> str:
 
 def _adding(sums: list[str], n: int, depth: int, numbers: Iterator[int]) -> Made:
     reduced = [f"%g{n}_{i}" for i in range(len(sums))]
-    lines = [f'{each} = "stablehlo.all_reduce"(%a) {REDUCE} : ({KIND}) -> {KIND}' for each in reduced]
+    lines = [
+        f"%row{n} = stablehlo.dynamic_slice %b, %i{n}, %first, sizes = [1, 4]"
+        " : (tensor<4x4xf32>, tensor<i32>, tensor<i32>) -> tensor<1x4xf32>",
+        f"%x{n} = stablehlo.reshape %row{n} : (tensor<1x4xf32>) -> {KIND}",
+    ]
+    for i, each in enumerate(reduced):
+        lines += [
+            f"%f{n}_{i} = stablehlo.constant dense<{i}.0> : {KIND}",
+            f"%h{n}_{i} = stablehlo.multiply %x{n}, %f{n}_{i} : {KIND}",
+            f'{each} = "stablehlo.all_reduce"(%h{n}_{i}) {REDUCE} : ({KIND}) -> {KIND}',
+        ]
     made, changed = _doubling(reduced, depth, numbers)
     added = [f"%s{n}_{i}" for i in range(len(sums))]
     lines += made

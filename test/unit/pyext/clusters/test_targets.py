@@ -2,6 +2,7 @@
 
 import importlib.util
 import io
+import os
 import re
 import signal
 import subprocess
@@ -19,6 +20,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from jaxlib.mlir import ir
 from programs.catalog import EXPLICIT
 from programs.program import DEFAULT
+from programs.quick_options import FLAGS
 from unit.clusters import available
 
 import paropt
@@ -208,7 +210,9 @@ def signs(hlo: str) -> list[str]:
     return sorted(re.findall(r"[\w.\-]+", hlo))
 
 
-def test_the_child_compiles_as_jax_does(cluster: targets.Target) -> None:
+@pytest.mark.usefixtures("optimized_code")
+def test_the_child_compiles_as_jax_does(cluster: targets.Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLA_FLAGS", os.environ["XLA_FLAGS"].replace(FLAGS, ""))
     program = EXPLICIT["mlp_p0"](devices=cluster.devices)
     lowered = jax.jit(program.step, donate_argnums=0).lower(*shapes(program))
     apart, here = cluster.compile(lowered), lowered.compile()
