@@ -4,6 +4,7 @@ What a child answers is stored by module, request, versions, flags and the code 
 """
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,8 @@ class StoredCompilers(StandingChildren):
     def ask(self, folder: Path, request: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
         module = folder / compile_apart._MODULE
         kept = {name: value for name, value in environment.items() if name != "PYTEST_CURRENT_TEST"}
-        if not module.exists():  # about devices
+        of_a_file = "/" in request["target"]  # a GPU's description, of which the key knows only the name
+        if of_a_file or not module.exists():  # without a module it asks about devices
             return super().ask(folder, request, kept)
         key = store.key(
             "compiled", module.read_bytes(), json.dumps(request, sort_keys=True), store.flags(kept), sources=_SOURCES
@@ -50,5 +52,6 @@ class StoredCompilers(StandingChildren):
 
 
 def _without_time(found: list[Any]) -> list[Any]:
+    """The keys of JSON in HLO are in any order."""
     reply, hlo = found
-    return [{name: value for name, value in reply.items() if name != "seconds"}, hlo]
+    return [{name: value for name, value in reply.items() if name != "seconds"}, sorted(re.findall(r"[\w.\-]+", hlo))]

@@ -29,7 +29,7 @@ _COMMAND = re.compile(
 )
 _OTHER_DIRECTIVES = re.compile(r"^\W*(?:XFAIL|REQUIRES|UNSUPPORTED|DEFINE|REDEFINE|ALLOW_RETRIES):", re.M)
 _REMARKS = "--remarks"
-_PLUGIN = "--load-pass-plugin"  # lies where lit says
+_PLUGIN = "--load-pass-plugin"  # its folder is on the PYTHONPATH that lit sets
 _SECONDS = 300  # of a processor: the slowest takes 5
 
 

@@ -52,7 +52,7 @@ class Carried(NamedTuple):
 
 
 class ThroughLoop(NamedTuple):
-    """What becomes of the values that start partial in a loop, by their numbers."""
+    """Which loop-carried values with a partial init operand stay partial in a loop, by position."""
 
     carried: dict[int, Carried]  # those that stay partial
     stopped: dict[int, Declined]  # why others do not
@@ -313,7 +313,7 @@ class BlockFacts:
         return [op.results[i] for i in carried]
 
     def _through_loop(self, op: ir.Operation, reduction: Reduction, starts: tuple[int, ...]) -> ThroughLoop:
-        """Which of the loop's values number `starts`, all of which start partial, stay so, and why others do not."""
+        """Which loop-carried values at `starts`, whose init operands are partial, stay so, and why others do not."""
         loop, stopped = Loop(op), dict[int, Declined]()
         facts = self._within.setdefault(
             op.results[0], BlockFacts(loop.body, self._convert, with_branches=True, leaves_loop=True)

@@ -100,7 +100,7 @@ class Cost(NamedTuple):
     def holds_for_little(self, times: int = 1) -> bool:
         """Whether no byte is saved, and more is held than the collectives saved are worth.
 
-        Of loop-invariant values XLA holds as much, and a policy decides of what reduce_scatters would hold.
+        Loop-invariant values are left out: XLA hoists their reduction, and holds as much.
         """
         worth = max(self.fewer, 0) * BYTES_PER_COLLECTIVE
         return self._saved_in(times) <= 0 and not self.lifted and self.held > worth

@@ -5,18 +5,19 @@ Tests: test/passes/defer-sync-nests.mlir.
 
 from paropt.passes.dataflow.partial_values import BlockFacts
 from paropt.passes.deferral.analysis import Deferral, deferrals
-from paropt.passes.ir.loops import Loop, loop_around, trip_count
+from paropt.passes.ir.loops import Loop, trip_count
 
 
 def trips_around(part: Deferral, loop: Loop, facts: BlockFacts | None) -> int:
-    """How often the loop around `loop`, with these facts, runs, where that need not reduce either what `loop` then
-    leaves to it; else 1.
+    """How often the loop around `loop` runs, where that need not reduce either what `loop` then leaves to it; else 1.
+
+    `facts` are those of the loop around; None where there is none.
 
     Gradients of scanned layers may be reduced in a narrower type in each layer than in the accumulator of all.
     """
-    around = loop_around(loop.op.block)
-    if around is None or facts is None:
+    if facts is None:
         return 1
+    around = Loop(facts.block.owner)
     results = [loop.op.results[i] for i in part.positions]
     found = deferrals(around, part.values.reduction, facts, results)
     leaving = frozenset().union(*(each.members for each in found.parts))

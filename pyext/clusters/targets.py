@@ -61,6 +61,11 @@ class Target(ABC):
     name: str  # canonical: `get(target.name) == target`
 
     @property
+    def named_devices(self) -> int | None:
+        """How many devices its name tells; None where only the compiler, or the host, knows."""
+        return None
+
+    @property
     @abstractmethod
     def platform(self) -> str:
         """As jax calls it: `jit(f).trace(...).lower(lowering_platforms=(target.platform,))` lowers for it."""
@@ -129,6 +134,10 @@ class CpuTarget(Target):
     count: int
 
     @property
+    def named_devices(self) -> int:
+        return self.count
+
+    @property
     def platform(self) -> str:
         return "cpu"
 
@@ -169,6 +178,11 @@ class TpuTarget(AbsentTarget):
     slices: int
 
     @property
+    def chips(self) -> int:
+        """Of one slice. Some have two devices each."""
+        return math.prod(map(int, self.topology.partition(":")[2].partition("_")[0].split("x")))
+
+    @property
     def platform(self) -> str:
         return "tpu"
 
@@ -198,6 +212,10 @@ class GpuTarget(AbsentTarget):
 
     gpu: str  # of the table, or the path of a description
     shape: str  # slices x hosts x devices
+
+    @property
+    def named_devices(self) -> int:
+        return math.prod(map(int, self.shape.split("x")))
 
     @property
     def platform(self) -> str:
@@ -304,8 +322,9 @@ def name_for(devices: Sequence[Any]) -> str:
 def _cpu(written: str, count: str) -> CpuTarget:
     if not re.fullmatch(r"[1-9]\d*", count):
         raise TargetError(f"no target `{written}`: expected the number of devices, as in `cpu:8`")
-    _require_at_most(_MOST_CPU_DEVICES, written, int(count))
-    return CpuTarget(f"cpu:{count}", int(count))
+    target = CpuTarget(f"cpu:{count}", int(count))
+    _require_at_most(_MOST_CPU_DEVICES, written, target.named_devices)
+    return target
 
 
 def _tpu(written: str, text: str) -> TpuTarget:
@@ -314,10 +333,9 @@ def _tpu(written: str, text: str) -> TpuTarget:
         expected = "a topology and how many slices of it, as in `tpu:v5e:2x4` or `tpu:v5e:2x4:2`"
         raise TargetError(f"no target `{written}`: expected {expected}")
     topology, slices = found["topology"], int(found["slices"] or 1)
-    _require_at_most(
-        _MOST_DEVICES, written, slices * math.prod(map(int, re.findall(r"\d+", topology.partition(":")[2])))
-    )
-    return TpuTarget(f"tpu:{topology}" + (f":{slices}" if slices > 1 else ""), topology, slices)
+    target = TpuTarget(f"tpu:{topology}" + (f":{slices}" if slices > 1 else ""), topology, slices)
+    _require_at_most(_MOST_DEVICES, written, target.chips * slices)
+    return target
 
 
 def _gpu(written: str, text: str) -> GpuTarget:
@@ -330,8 +348,9 @@ def _gpu(written: str, text: str) -> GpuTarget:
         near = difflib.get_close_matches(gpu.lower(), GPUS, n=1)
         hint = f"did you mean `{near[0]}`?" if near else f"there are {', '.join(GPUS)}"
         raise TargetError(f"{written}: `{gpu}` is no known GPU and no file; {hint}")
-    _require_at_most(_MOST_DEVICES, written, math.prod(map(int, found["shape"].split("x"))))
-    return GpuTarget(f"gpu:{gpu}:{found['shape']}", gpu, found["shape"])
+    target = GpuTarget(f"gpu:{gpu}:{found['shape']}", gpu, found["shape"])
+    _require_at_most(_MOST_DEVICES, written, target.named_devices)
+    return target
 
 
 def _require_at_most(most: int, written: str, devices: int) -> None:

@@ -97,8 +97,7 @@ def _of_slices(target: TpuTarget, machine: Machine) -> Cluster:
     try:
         slices = [getattr(device, "slice_index", None) or 0 for device in target.devices]
     except TargetError:  # without libtpu: its topology says how many chips there are
-        chips = math.prod(map(int, target.topology.partition(":")[2].partition("_")[0].split("x")))
-        slices = [position // chips for position in range(chips * target.slices)]
+        slices = [position // target.chips for position in range(target.chips * target.slices)]
     return Cluster(target.name, machine, tuple(Unit(number, number) for number in slices))
 
 

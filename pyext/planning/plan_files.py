@@ -1,12 +1,11 @@
 """Plans as TOML: a rules file of annotate-shardings, with a table that says mesh, policy and target."""
 
-import math
 import tomllib
 from pathlib import Path
 from typing import Any, get_args
 
 from paropt.clusters import targets
-from paropt.clusters.targets import CpuTarget, GpuTarget, TargetError
+from paropt.clusters.targets import TargetError
 from paropt.passes.state.role_rules import RuleError, parse
 from paropt.passes.support.pipeline import Pipeline, PipelineError
 from paropt.planning.candidates import STAGE, Candidate, Mesh, Stages
@@ -85,14 +84,8 @@ def _require_target(name: str, mesh: Mesh, where: str) -> None:
         found = targets.get(name)
     except TargetError as error:
         raise PlanError(f"{where}, target: {error}") from error
-    match found:
-        case CpuTarget(count=devices):
-            pass
-        case GpuTarget(shape=shape):
-            devices = math.prod(map(int, shape.split("x")))
-        case _:
-            return
-    if devices != mesh.size:
+    devices = found.named_devices
+    if devices is not None and devices != mesh.size:
         raise PlanError(
             f"{where}: the mesh ({mesh}) has {mesh.size} devices, and the target {found.name} has {devices}"
         )

@@ -3,6 +3,7 @@
 import functools
 from typing import NamedTuple
 
+import jax
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -53,8 +54,8 @@ def within(name: str, target: str, budget: int) -> Found:
     return found(paropt.jit(program.step, memory_budget=budget, strict=True).lower(*program.args))
 
 
-def found(lowered: object) -> Found:
-    audited = audit(lowered.compile())  # type: ignore[attr-defined]  # jax's Lowered
+def found(lowered: jax.stages.Lowered) -> Found:
+    audited = audit(lowered.compile())
     assert audited.peak_memory is not None
     held = sum(remark.held * remark.count for remark in paropt.remarks(lowered))
     return Found(held, audited.total().wire, audited.peak_memory)

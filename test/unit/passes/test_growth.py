@@ -5,27 +5,18 @@ import pstats
 
 import pytest
 from programs.line_search import lowered_fit
-from unit.passes.nested_sums import nested_sums
+from unit.passes.nested_sums import KIND, REDUCE, nested_sums
 
 import paropt
-
-SUM = """({
-    ^bb0(%x: tensor<f32>, %y: tensor<f32>):
-      %z = stablehlo.add %x, %y : tensor<f32>
-      stablehlo.return %z : tensor<f32>
-    })"""
 
 
 def sums_of_one_value(count: int) -> str:
     """A loop that adds the all_reduce of one value to `count` accumulators."""
-    kind = "tensor<4xf32>"
-    numbers = range(count)
+    kind, numbers = KIND, range(count)
     carried = ", ".join(f"%q{k} = %a" for k in numbers)
     kinds = ", ".join([kind] * count)
     body = "\n".join(
-        f'%g{k} = "stablehlo.all_reduce"(%a) <{{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, '
-        "replica_groups = dense<[[0, 1, 2, 3, 4, 5, 6, 7]]> : tensor<1x8xi64>, use_global_device_ids}> "
-        f"{SUM} : ({kind}) -> {kind}\n%s{k} = stablehlo.add %q{k}, %g{k} : {kind}"
+        f'%g{k} = "stablehlo.all_reduce"(%a) {REDUCE} : ({KIND}) -> {KIND}\n%s{k} = stablehlo.add %q{k}, %g{k} : {kind}'
         for k in numbers
     )
     sums = ", ".join(f"%s{k}" for k in numbers)
@@ -90,7 +81,7 @@ def calls(text: str, passes: str) -> int:
     """How many calls of Python functions and of MLIR's bindings the passes make."""
     profile = cProfile.Profile()
     profile.runcall(paropt.optimize, text, passes=passes)
-    return pstats.Stats(profile).total_calls  # type: ignore[attr-defined]
+    return pstats.Stats(profile).total_calls  # type: ignore[attr-defined]  # typeshed lacks it
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,14 @@ def test_errors_and_output_are_apart_unless_they_are_one_stream() -> None:
     assert one == Ran(1, apart.errors, b"")
 
 
+def test_remarks_leave_the_output_as_it_is(tmp_path: Path) -> None:
+    """So that one run serves the text and the remarks."""
+    file = Path(__file__).parents[2] / "passes" / "fuse-all-reduces.mlir"
+    options = (str(file), "--passes=fuse-all-reduces", "--split-input-file")
+    plain, with_remarks = run_par_opt(options, False), run_par_opt((*options, "--remarks"), False)
+    assert plain.output == with_remarks.output and not plain.errors and with_remarks.errors
+
+
 def test_a_run_line_is_read_as_a_shell_does(tmp_path: Path) -> None:
     file = tmp_path / "test.mlir"
     file.write_text("// RUN: not %par-opt %s -p 'a{b=%S/c d}' --remarks 2>&1 | FileCheck %s --check-prefix=WHY\n")

@@ -97,7 +97,7 @@ def _is_refused(bytecode: bytes, passes: str, what: tuple[str, ...]) -> bool:
         assert "\n" not in str(error), what
         assert re.search(r"(attribute|mesh) [\w.@-]+ ", str(error)), what
         return True
-    except Exception as error:
+    except Exception as error:  # any other is a defect, which the message is to name
         raise AssertionError(f"{what}: {error}") from error
     return False
 
