@@ -123,6 +123,7 @@ def test_policies_of_hybrid_sharding(policy: str, expected: dict[tuple[int, bool
 
 
 @pytest.mark.parametrize("name", TRANSFORMERS)
+@pytest.mark.usefixtures("optimized_code")  # bounds of what is rounded
 def test_transformers_are_as_defined(name: str) -> None:
     program = TRANSFORMERS[name]()
     assert difference_from_definition(program, jax.jit(program.step)(*program.args)) <= tolerance_of(name)
