@@ -17,7 +17,7 @@ def trips_around(part: Deferral, loop: Loop, facts: BlockFacts | None) -> int:
     """
     if facts is None:
         return 1
-    around = Loop(facts.block.owner)
+    around = Loop(facts.block.owner.operation)
     results = [loop.op.results[i] for i in part.positions]
     found = deferrals(around, part.values.reduction, facts, results)
     leaving = frozenset().union(*(each.members for each in found.parts))
