@@ -73,7 +73,8 @@ def cut_stages(
     `paropt.stage` on an op is its phase (forward, backward, update) and its stage. Ops without it are cheap functions
     of what each stage can have, and each reader has copies of them. Forward is what a sum over micro-batches needs that
     reaches no new parameter: the loss. The sequence of forward ops is cut so that the most expensive stage is cheapest,
-    in floating-point operations and bytes sent, by a dynamic program. A backward op goes where the forward values and
+    in floating-point operations and bytes sent, by a dynamic program; where some cut gives each stage parameters, by
+    such a one. A backward op goes where the forward values and
     parameters are that it reads: a minimum cut of the bytes that cross each boundary, which is one cotangent. An update
     goes to its parameter. Names never decide whether the result is right: they say where cuts are looked for.
 
@@ -194,7 +195,12 @@ class _Cutting:
         where = "between layers that names tell" if self._cut.by_names else "by costs"
         split = sum(len(shares) > 1 for _, shares in self._shares)
         text = f"cut into {self._stages} stages, {where}" + (f"; {split} sums in several stages" if split else "")
-        return [applied(NAME, self._step.loop.op, text), *(self._stage_remark(stage) for stage in range(self._stages))]
+        found = [applied(NAME, self._step.loop.op, text), *map(self._stage_remark, range(self._stages))]
+        idle = [str(stage) for stage in self._cut.without_parameters]
+        if idle:
+            why = Declined(f"no parameters for stage {' and '.join(idle)}: fewer stages would do the same work")
+            found.append(missed(NAME, self._step.loop.op, why))
+        return found
 
     def _stage_remark(self, stage: int) -> Remark:
         ops = self._step.body.ops

@@ -8,12 +8,13 @@ from jaxlib.mlir import ir
 from paropt.passes.dataflow.unreduced import said_unreduced
 from paropt.passes.ir.constants import is_zero
 from paropt.passes.ir.constraints import CONSTRAINT
+from paropt.passes.ir.loops import WHILE
 from paropt.passes.ir.op_table import is_collective, says_sharding
 from paropt.passes.ir.types import bytes_of
 from paropt.passes.sharding.collectives import ADD, MAXIMUM, MINIMUM
 from paropt.passes.support.registry import register
 from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.support.traversal import defining_op, nested
+from paropt.passes.support.traversal import defining_op, is_within, nested
 from paropt.passes.unrolled.live_outs import Order, exits, following, grow, inputs
 from paropt.passes.unrolled.packs import Carried, Copies, Each, Group, Inner, Shared, Source, Values
 from paropt.passes.unrolled.reduction_chains import Accumulation, accumulations
@@ -36,6 +37,9 @@ def roll_accumulation(
     max_stack_bytes: Annotated[
         int, "Most bytes of values that are stacked only because the loop needs them in one array."
     ] = 1 << 20,
+    within_loops: Annotated[
+        bool, "Roll copies in the bodies of loops too: layers that each add to a loss look like micro-batches there."
+    ] = True,
 ) -> list[Remark]:
     """Turn the unrolled micro-batches of a training step into one loop.
 
@@ -108,9 +112,9 @@ def roll_accumulation(
     """
     remarks: list[Remark] = []
     limits = _Limits(order == "any", min_ops, min_share, max_stack_bytes)
-    while accumulations(module, ADD):
+    while found := _by_block(module, within_loops=within_loops):
         stays: list[Remark] = []
-        if not any(_roll_one(block, sums, limits, remarks, stays) for block, sums in _by_block(module)):
+        if not any(_roll_one(block, sums, limits, remarks, stays) for block, sums in found):
             return remarks + stays
     return remarks
 
@@ -124,10 +128,12 @@ class _Limits(NamedTuple):
     max_stack_bytes: int
 
 
-def _by_block(module: ir.Operation) -> list[tuple[ir.Block, list[Accumulation]]]:
+def _by_block(module: ir.Operation, *, within_loops: bool) -> list[tuple[ir.Block, list[Accumulation]]]:
+    """The sums, and beside them the largest and smallest values: where nothing is added, nothing is rolled."""
     found: dict[ir.Block, list[Accumulation]] = {}
-    for sum_ in accumulations(module, ADD, MAXIMUM, MINIMUM):
-        found.setdefault(sum_.ops[0].block, []).append(sum_)
+    for sum_ in accumulations(module, ADD, MAXIMUM, MINIMUM) if accumulations(module, ADD) else ():
+        if within_loops or not is_within(sum_.ops[0], WHILE):
+            found.setdefault(sum_.ops[0].block, []).append(sum_)
     return list(found.items())
 
 

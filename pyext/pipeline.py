@@ -30,6 +30,7 @@ from paropt.stages.stage_programs import (
 )
 from paropt.stages.stage_report import StageReport, report_of
 from paropt.stages.step_plan import StageError, StepPlan
+from paropt.stages.transfer_weight import flops_per_byte
 from paropt.stages.typed_keys import is_key, like, numbers_of, with_keys
 
 __all__ = ["StageError", "pipeline"]
@@ -47,7 +48,7 @@ def pipeline(
     chunks: int | None = None,
     cuts: Literal["names", "costs"] = "names",
     cut_options: Mapping[str, Any] = {},
-    donate: Literal["state"] | None = "state",
+    donate: Literal["state"] | None = None,
     policy: Policy = "keep-shards",
     shardings: Callable[..., Any] | None = None,
 ) -> "Pipeline":
@@ -56,7 +57,8 @@ def pipeline(
     `step(state, batch) -> (new_state, aux)`, or whatever it takes and returns, is an ordinary step: with a loop over
     `microbatches` (`lax.scan`, or a Python loop), or of the whole batch, which is split. No marks are needed: it is cut
     between layers that names tell (`cuts="names"`), or where that costs least (`"costs"`), by the pass `cut-stages`,
-    whose other options are `cut_options`. `schedule` is one of `paropt.schedules.SCHEDULES`; with `chunks`, each
+    whose other options are `cut_options`; `flops-per-byte` is that of the mesh's devices and links, if those are known.
+    `schedule` is one of `paropt.schedules.SCHEDULES`; with `chunks`, each
     device has several stages of the model.
 
     The result is called like the step. Of several processes (`jax.distributed`) each calls it, and compiles and runs
@@ -66,8 +68,8 @@ def pipeline(
     (`NamedSharding`, also of shapes), or as `shardings` says, which takes the arguments of the step and returns the
     sharding of each array in them, as a tree. Sharded parameters are gathered, and their gradients reduced to shards,
     in each micro-batch; with `policy="defer"` gradients are reduced once in a step, and each device holds a whole one;
-    with `"once"` parameters are gathered once, too, and held whole meanwhile. New state overwrites the old
-    (`donate=None` keeps that).
+    with `"once"` parameters are gathered once, too, and held whole meanwhile. With `donate="state"` new state
+    overwrites the old, which takes the memory of one state less; otherwise what is passed stays, as with `jax.jit`.
 
     Raises StageError (a ValueError), in one line, for a step that cannot be cut or numbers that do not fit.
     """
@@ -85,7 +87,10 @@ def pipeline(
         raise StageError(f"pipeline: the function is compiled by {maker} already; give the function itself")
     require_stages(mesh, axis, stages)
     table = _schedule(schedule, stages, microbatches, chunks)
-    options = "".join(f" {name.replace('_', '-')}={value}" for name, value in {"cuts": cuts, **cut_options}.items())
+    given = {name.replace("_", "-"): value for name, value in cut_options.items()}
+    weight = flops_per_byte(mesh, axis)
+    known = {} if weight is None else {"flops-per-byte": weight}
+    options = "".join(f" {name}={value}" for name, value in {"cuts": cuts, **known, **given}.items())
     overwrites = donate == "state"
     return Pipeline(step, mesh, axis, table, options, donate=overwrites, policy=policy, shardings=shardings)
 

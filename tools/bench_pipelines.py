@@ -108,7 +108,7 @@ def _run(name: str, schedule: str, grid: tuple[int, int], microbatches: int) -> 
     layers = max(4, stages * (2 if schedule == "interleaved" else 1))
     made, want, reordered = _alone(name, microbatches, layers)
     mesh = Mesh(np.array(jax.devices()).reshape(grid), ("stage", "data"))
-    run = pipeline(made.step, stages=stages, microbatches=microbatches, mesh=mesh, schedule=schedule)
+    run = pipeline(made.step, stages=stages, microbatches=microbatches, mesh=mesh, schedule=schedule, donate="state")
     got = run(run.place(made.state, made.batch), made.batch)
     plan = run.plan(made.state, made.batch)
     values = sum(slot.name.startswith("value") for slot in plan.transfers())

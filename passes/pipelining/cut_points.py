@@ -20,16 +20,17 @@ class Costs:
     crossing: Sequence[float]  # of a cut at each position, to each of the two stages there
     memory: Sequence[float]  # of each op
     most_memory: float = float("inf")  # of a stage
+    least_memory: float = 0.0  # of a stage
 
     def __len__(self) -> int:
         return len(self.work)
 
     def stage(self, start: int, end: int) -> float:
-        """The cost of a stage of ops `start` to `end`; infinite where it needs too much memory.
+        """The cost of a stage of ops `start` to `end`; infinite where it needs too much memory, or too little.
 
         It sends to the next stage while it receives from the one before.
         """
-        if sum(self.memory[start:end]) > self.most_memory:
+        if not self.least_memory <= sum(self.memory[start:end]) <= self.most_memory:
             return float("inf")
         return sum(self.work[start:end]) + max(self.crossing[start], self.crossing[end])
 
@@ -44,8 +45,9 @@ def cut_points(costs: Costs, stages: int, candidates: Sequence[int]) -> list[int
     work, memory = (np.concatenate([[0.0], np.cumsum(each)])[positions] for each in (costs.work, costs.memory))
     crossing = np.asarray(costs.crossing, float)[positions]
     spans = work[None, :] - work[:, None] + np.maximum(crossing[None, :], crossing[:, None])
-    impossible = np.tri(len(positions), dtype=bool) | (memory[None, :] - memory[:, None] > costs.most_memory)
-    spans[impossible] = np.inf
+    needed = memory[None, :] - memory[:, None]
+    impossible = (needed > costs.most_memory) | (needed < costs.least_memory)
+    spans[np.tri(len(positions), dtype=bool) | impossible] = np.inf
     worst = _path(spans, stages, np.maximum)
     if worst is None:
         return None

@@ -4,7 +4,8 @@ Tests: test/passes/cut-stages.mlir, test/unit/passes/test_cut_stages.py.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
@@ -35,6 +36,7 @@ class Cut:
 
     stage: dict[int, int]
     by_names: bool  # whether cuts are between layers that names tell
+    without_parameters: list[int]  # stages of which no cut gives each some
 
 
 def forward_cut(step: StepLoop, phases: Phases, stages: int, weights: Weights) -> Cut:
@@ -42,17 +44,22 @@ def forward_cut(step: StepLoop, phases: Phases, stages: int, weights: Weights) -
     ops = phases.forward
     require(len(ops) >= stages, f"{len(ops)} forward ops are too few for {stages} stages", step.loop.op)
     costs = _costs(step, phases, weights)
-    starts = layer_starts([source_of(step.body.ops[n].location).scope for n in ops], stages) if weights.by_names else []
-    points = cut_points(costs, stages, starts) if starts else None
+    scopes = [source_of(step.body.ops[n].location).scope for n in ops]
+    starts = layer_starts(scopes, stages) if weights.by_names else []
+    # A stage without parameters may be the cheapest, where sending costs most, and would leave its devices idle.
+    of_each = replace(costs, least_memory=1)
+    points = cut_points(of_each, stages, starts) or cut_points(costs, stages, starts) if starts else None
     named = points is not None
     if points is None:
-        points = cut_points(costs, stages, range(len(ops)))
+        points = cut_points(of_each, stages, range(len(ops))) or cut_points(costs, stages, range(len(ops)))
     why = f"no cut into {stages} stages has at most {weights.most_bytes} bytes of parameters in each"
     require(points is not None, why, step.loop.op)
     assert points is not None
+    spans = pairwise((0, *points, len(ops)))
+    empty = [stage for stage, (start, end) in enumerate(spans) if not sum(costs.memory[start:end])]
     stage = {n: sum(position >= point for point in points) for position, n in enumerate(ops)}
     _sink(step, phases, stage)
-    return Cut(stage, named)
+    return Cut(stage, named, empty)
 
 
 def _costs(step: StepLoop, phases: Phases, weights: Weights) -> Costs:

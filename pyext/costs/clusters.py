@@ -109,9 +109,14 @@ def _of_hosts(target: GpuTarget, machine: Machine) -> Cluster:
 
 def _of_this_host(target: HostTarget, table: Mapping[str, Machine]) -> Cluster:
     devices: tuple[Any, ...] = target.devices
+    machine = _machine(kind_of(devices[0]), target.name, table)
+    return Cluster(target.name, machine, (Unit(0, 0),) * len(devices))
+
+
+def kind_of(device: Any) -> str:
+    """What a table of costs calls a device of jax; as jax does, where that is in no table."""
     kinds = _TPU_KINDS | {gpu.description: name for name, gpu in GPUS.items()}
-    kind = "cpu" if target.platform == "cpu" else kinds.get(devices[0].device_kind, devices[0].device_kind)
-    return Cluster(target.name, _machine(kind, target.name, table), (Unit(0, 0),) * len(devices))
+    return "cpu" if device.platform == "cpu" else kinds.get(device.device_kind, device.device_kind)
 
 
 def _stem(gpu: str) -> str:

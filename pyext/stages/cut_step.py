@@ -10,6 +10,7 @@ import jax
 from jaxlib.mlir import ir
 
 from paropt.hook.module_call import Function, shape_of
+from paropt.hook.user_warnings import warn
 from paropt.modules.module_io import bytecode_of, optimize
 from paropt.passes.pipelining.op_costs import flops_of
 from paropt.passes.pipelining.stage_manifest import StageManifest, StageProgram, read_stages
@@ -62,6 +63,9 @@ def cut_step(
         raise StageError(f"the step has effects, which would be lost between stages: {effects}")
     lowered = traced.lower()
     cut = cut_program(lowered, stages=stages, options=options, apart=apart, split=microbatches, axes=axes)
+    for remark in cut.remarks:
+        if remark.pass_name == "cut-stages" and not remark.applied:
+            warn(f"{remark.text} ({remark.source})")
     if cut.microbatches != microbatches:
         wanted = cut.microbatches
         raise StageError(f"microbatches: expected {wanted}, the trips of the step's loop, got {microbatches}")
@@ -85,9 +89,12 @@ def cut_program(
     weights = "apart" if apart else "with"
     layers = f"canonicalize,cse,split-layer-loop{{stages={stages}}},canonicalize,cse"
     cut = f"{layers},cut-stages{{stages={stages}{options}}},outline-stages{{weights={weights}}}"
-    module, remarks = optimize(program, f"inline-calls,roll-accumulation,{cut}")
-    is_whole = _manifest(module) is None and not any(remark.pass_name == "cut-stages" for remark in remarks)
-    if is_whole and split is not None:
+    # Copies in a loop over micro-batches are layers, each of which adds to the loss.
+    module, remarks = optimize(program, f"inline-calls,roll-accumulation{{within-loops=false}},{cut}")
+    # Of a step of the whole batch, such layers may be all that was rolled.
+    made = any(remark.pass_name == "roll-accumulation" and remark.applied for remark in remarks)
+    is_whole = made or not any(remark.pass_name == "cut-stages" for remark in remarks)
+    if _manifest(module) is None and is_whole and split is not None:
         module, remarks = optimize(program, f"inline-calls,split-microbatches{{count={split}}},{cut}")
     if _manifest(module) is None:
         raise StageError(f"the step cannot be cut into stages: {_reason(remarks)}")

@@ -89,7 +89,7 @@ def test_cuts_by_costs() -> None:
 def test_steps_follow_each_other() -> None:
     """The state that a step returns is where the next one wants it; what was given is gone."""
     made = program("mlp", microbatches=4, clip=None, rate=0.1)
-    run, want = piped(made, "2x4", 4, "1f1b"), made.state
+    run, want = piped(made, "2x4", 4, "1f1b", donate="state"), made.state
     step, state = jax.jit(made.step), run.place(made.state, made.batch)
     for _ in range(3):
         old = state
@@ -112,7 +112,7 @@ def test_state_is_placed_with_the_other_arguments() -> None:
 
 def test_a_state_that_is_kept() -> None:
     made = program("mlp", microbatches=4)
-    run = piped(made, "2x4", 4, "1f1b", donate=None)
+    run = piped(made, "2x4", 4, "1f1b")
     state = run.place(made.state, made.batch)
     first, second = run(state, made.batch), run(state, made.batch)
     assert not any(leaf.is_deleted() for leaf in jax.tree.leaves(state))

@@ -19,8 +19,9 @@ def problems(draw: st.DrawFn) -> tuple[Costs, int, list[int]]:
     work, memory = (draw(st.lists(numbers, min_size=count, max_size=count)) for _ in range(2))
     crossing = [0, *draw(st.lists(numbers, min_size=count - 1, max_size=count - 1)), 0]
     most = draw(st.one_of(st.just(float("inf")), st.integers(10, 80)))
+    least = draw(st.one_of(st.just(0), st.integers(1, 20)))
     candidates = draw(st.lists(st.integers(0, count), unique=True))
-    return Costs(work, crossing, memory, most), draw(st.integers(1, 4)), candidates
+    return Costs(work, crossing, memory, most, least), draw(st.integers(1, 4)), candidates
 
 
 @given(problems())
