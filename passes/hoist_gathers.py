@@ -29,7 +29,7 @@ from paropt.passes.spmd.loop_parameters import (
     sharded_parameters,
 )
 from paropt.passes.support.registry import Bytes, OnlyWith, register
-from paropt.passes.support.remarks import Declined, Remark, applied, missed, require, source_of
+from paropt.passes.support.remarks import Declined, Remark, Saved, applied, missed, require, source_of
 from paropt.passes.support.traversal import is_within, ops_of
 
 NAME = "hoist-gathers"
@@ -256,7 +256,7 @@ def _hoist_groups(module: ir.Operation, groups: list[list[LoopGather]], plan: _P
         gathered_before_loop(group, element)
     for (_, what), each in done.items():
         trades = [trade for _, trade in each]
-        yield applied(NAME, each[0][0].op, _said(trades, what), held=held_by(trades))
+        yield _applied(each[0][0], trades, what)
     for loop in loops.values():
         erase_unread_in_barriers(loop)
 
@@ -312,7 +312,7 @@ def _hoist_all(loop: Loop, propagated: Propagated, plan: _Plan) -> Iterator[Rema
         hoist(loop, parameter, own[-1].element)
     for axes, group in groups.items():
         what = f"gathered{_over(axes)} before the loop, not {_in_trips(loop)}"
-        yield applied(NAME, loop.op, _said(group, what), held=held_by(group))
+        yield _applied(loop, group, what)
     if groups:
         erase_unread_in_barriers(loop)
 
@@ -362,9 +362,11 @@ def _trade_in(loop: Loop, parameter: Parameter, held: int, link: int) -> Trade:
     return Trade(fewer * held, held, fewer, link)
 
 
-def _said(group: list[Trade], what: str) -> str:
+def _applied(loop: Loop, group: list[Trade], what: str) -> Remark:
+    held, fewer = held_by(group), saved_by(group)
     parameters = "1 parameter is" if len(group) == 1 else f"{len(group)} parameters are"
-    return f"{parameters} {what}; {held_by(group)} bytes are held, and {saved_by(group)} fewer are gathered"
+    text = f"{parameters} {what}; {held} bytes are held, and {fewer} fewer are gathered"
+    return applied(NAME, loop.op, text, saved=Saved(len(group), held + fewer, 1, len(group), held), held=held)
 
 
 def _over(axes: Sequence[str]) -> str:

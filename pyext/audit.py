@@ -13,6 +13,9 @@ from paropt.costs.machines import Machine, read_table
 from paropt.costs.step_time import estimate as step_time
 from paropt.hlo.census import SYNC_KINDS, census
 from paropt.hlo.participants import Layout, devices_of
+from paropt.modules.offers import offered
+from paropt.modules.summary import Remarks
+from paropt.passes.support.pipeline import Pipeline
 from paropt.passes.support.remarks import Remark
 from paropt.reports.comparison import AuditComparison, AuditReport
 from paropt.reports.totals import Audit, Total
@@ -163,7 +166,13 @@ def _rewritten(program: Any, lowered: Any, passes: str, target: Any = None) -> t
 
     if isinstance(program, Jitted):
         raise TypeError("paropt.audit: with `passes`, give the function or jax.jit of it; this has passes already")
-    return rewritten(lowered, passes, target)
+
+    def by(pipeline: str | Pipeline) -> tuple[Any, Remarks]:
+        return rewritten(lowered, pipeline, target)
+
+    made, found = by(passes)
+    module = made.compiler_ir().operation
+    return made, tuple(offered(found, module, Pipeline.parse(passes), lambda other: by(other)[1]))
 
 
 def _for_targets(

@@ -35,7 +35,7 @@ from paropt.hook.lowering import (
     with_module,
     without_static,
 )
-from paropt.hook.rewriting import REMARKS, REWRITES, compiled_rewrite, rewritten_by, run
+from paropt.hook.rewriting import REMARKS, REWRITES, compiled_rewrite, remarks_of, rewritten_by, run
 from paropt.hook.slow_axes import with_link_costs
 from paropt.hook.user_warnings import warn
 from paropt.modules.summary import Remarks
@@ -158,7 +158,8 @@ def enabled(
 def remarks(lowered: Any) -> Remarks:
     """What the passes decided when `lowered` was lowered, each decision with its place and its reason.
 
-    Printed, they begin with a summary, and leave out inlined calls. A last one tells that XLA compiled the program as
+    Printed, they begin with what stays in loops and what another policy would make of it (for which the passes run
+    again, once), then a summary; inlined calls are left out. A last one tells that XLA compiled the program as
     it was, once it has.
 
     `lowered` comes from the `lower` of a `paropt.jit` function, or of any `jax.jit` or `equinox.filter_jit` one inside
@@ -167,7 +168,7 @@ def remarks(lowered: Any) -> Remarks:
     inner = lowered_of(next(iter(lowered.values()), None) if isinstance(lowered, dict) else lowered)
     if inner is None:
         raise TypeError(f"remarks: expected what `.lower(...)` returns, got {type(lowered).__name__}")
-    found = REMARKS.get(_module_of(inner))
+    found = remarks_of(_module_of(inner))
     if found is None:
         raise ValueError("remarks: no passes ran on this program; lower it by paropt.jit or inside paropt.enabled")
     return found

@@ -26,7 +26,8 @@ from paropt.command.reproducer import IGNORED, pipeline_of, reproducer
 from paropt.modules import module_io
 from paropt.modules.contract_check import broken
 from paropt.modules.module_io import Diagnostic, Module, ModuleError
-from paropt.modules.summary import is_of_sums, shown, summary, with_nothing_found
+from paropt.modules.offers import offered
+from paropt.modules.summary import OFFER, Remarks, is_of_sums, shown, summary, with_nothing_found
 from paropt.passes.support.context import make_context
 from paropt.passes.support.pipeline import ANCHOR, Pipeline, PipelineError, Printing
 from paropt.passes.support.plugins import PluginError, load_plugin
@@ -241,7 +242,7 @@ class _Driver:
         except RefusedError as error:
             chunk.failure = f"{self.options.name}: {error}"
         chunk.all_remarks = tuple(chunk.remarks)
-        chunk.remarks = self._chosen(chunk.remarks)
+        chunk.remarks = self._chosen([remark for remark in chunk.remarks if remark.pass_name != OFFER])
         for diagnostic in (d for g in chunk.diagnostics for d in (g, *g.notes) if self.options.debug):
             print(f"{diagnostic.severity}: {diagnostic}", file=sys.stderr)
         return self._verified(chunk) if self.options.verify_diagnostics else self._reported(chunk)
@@ -256,6 +257,10 @@ class _Driver:
             if diagnostic.message != IGNORED:
                 chunk.diagnostics.append(diagnostic)
             return True
+
+        def by(pipeline: Pipeline) -> list[Remark]:
+            again = module_io.parse(chunk.data, name, context, implicit_module=not options.no_implicit_module)
+            return pipeline.run(again.operation)
 
         handler: Any = context.attach_diagnostic_handler(collect)
         try:
@@ -275,6 +280,9 @@ class _Driver:
                 line = f"{name}: the passes leave it half marked, and it is not written: {chunk.gap}"
                 raise ModuleError([], line)
             chunk.remarks = with_nothing_found(chunk.remarks, module.operation, self.pipeline)
+            if options.audit or self._wants_remarks:
+                self.progress.note(chunk.number, "counting what stays in loops")
+                chunk.remarks = offered(chunk.remarks, module.operation, self.pipeline, by)
             if options.verify_contract:
                 self.progress.note(chunk.number, "verifying its contract")
                 chunk.breaks = self._breaks(module)
@@ -357,8 +365,9 @@ class _Driver:
         return sorted(once, key=lambda remark: remark.source[:3])
 
     def _summary(self, chunk: Chunk) -> list[str]:
-        said = summary(merged(chunk.all_remarks)) if is_of_sums(self.pipeline) else ""
-        return [f"{self.options.name}: remark: {said}"] if said else []
+        said = [Remarks(chunk.all_remarks).offer]
+        said += [summary(merged(chunk.all_remarks))] if is_of_sums(self.pipeline) else []
+        return [f"{self.options.name}: remark: {line}" for line in said if line]
 
     @property
     def _wants_remarks(self) -> bool:

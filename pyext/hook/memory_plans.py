@@ -3,14 +3,14 @@
 The passes predict what a plan holds, and the compiler tells what the program then takes in all.
 """
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from paropt.base.wording import size_text
 from paropt.clusters.targets import memory_of
+from paropt.modules.offers import with_policy
 from paropt.modules.summary import Remarks
-from paropt.passes.support.pipeline import Pipeline, Stage
+from paropt.passes.support.pipeline import Pipeline
 
 TRIES = 3  # compilations after the first
 UNLIMITED = 1 << 50  # bytes to hold, which is more than any device has
@@ -92,17 +92,7 @@ def _said(plan: Plan, predicted: int, budget: int) -> str:
 
 def planned(pipeline: Pipeline, room: int) -> Pipeline:
     """The pipeline with `policy=auto`, and so many bytes to hold. Raises ValueError where no pass has that option."""
-    if not any(_has_policy(stage) for stage in pipeline.stages):
+    made = with_policy(pipeline, {"policy": "auto", "memory-budget": room})
+    if made is None:
         raise ValueError(f"memory_budget: no pass of `{pipeline.title}` has the option `policy`")
-    return dataclasses.replace(pipeline, stages=tuple(_planned(stage, room) for stage in pipeline.stages))
-
-
-def _has_policy(stage: Stage) -> bool:
-    return stage.declared is not None and {"policy", "memory-budget"} <= {o.name for o in stage.declared.options}
-
-
-def _planned(stage: Stage, room: int) -> Stage:
-    if not _has_policy(stage):
-        return stage
-    options = dict(stage.options) | {"policy": "auto", "memory-budget": room}
-    return dataclasses.replace(stage, options=tuple(options.items()))
+    return made

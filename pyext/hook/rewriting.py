@@ -18,6 +18,7 @@ from paropt.hook.memory_plans import Plan, fitting, planned
 from paropt.hook.slow_axes import with_link_costs
 from paropt.hook.user_warnings import warn
 from paropt.modules.module_io import type_of_main
+from paropt.modules.offers import offered
 from paropt.modules.summary import Remarks, with_nothing_found
 from paropt.passes.support.pipeline import Pipeline, PipelineError
 from paropt.passes.support.remarks import Remark, source_of
@@ -34,9 +35,17 @@ class Rewrite(NamedTuple):
     doubts: Doubts
 
 
+class Otherwise(NamedTuple):
+    """What passes would say of a module with other options: found when it is asked for."""
+
+    pipeline: Pipeline
+    run: Callable[[Pipeline], Remarks]  # on the module as it was; holds no module
+
+
 # Modules are held by jax's caches and by every `Lowered` of theirs: a module's remarks live as long as it does.
 REMARKS: weakref.WeakKeyDictionary[ir.Module, Remarks] = weakref.WeakKeyDictionary()
 REWRITES: weakref.WeakKeyDictionary[ir.Module, Rewrite] = weakref.WeakKeyDictionary()
+OTHERWISE: weakref.WeakKeyDictionary[ir.Module, Otherwise] = weakref.WeakKeyDictionary()
 
 
 def rewritten_by(
@@ -65,6 +74,8 @@ def rewritten_by(
         doubts = doubts_of(found, spec.pipeline, platform) if compares else Doubts()
         if is_needed or doubts:
             REWRITES[module] = Rewrite(spec, fallback, by, doubts)
+        if fallback.has_mesh:
+            OTHERWISE[module] = _otherwise(module.context, fallback, spec.pipeline.on(platform), donated)
     except PipelineError:  # the user's mistake, told in one line, and no defect
         raise
     except Exception as error:  # whatever a pass, ours or a plug-in, raises: XLA can compile the program without it
@@ -74,6 +85,26 @@ def rewritten_by(
         found = Remarks([_failure(spec, module_of(made), Setback("failed", reason_of(error)))])
     REMARKS[module_of(made)] = found
     return made
+
+
+def _otherwise(context: ir.Context, fallback: Fallback, pipeline: Pipeline, donated: Sequence[bool]) -> Otherwise:
+    by_text: dict[str, Remarks] = {}
+
+    def once(other: Pipeline) -> Remarks:
+        text = str(other)
+        if text not in by_text:
+            by_text[text] = run(other, fallback.fresh(context), donated)
+        return by_text[text]
+
+    return Otherwise(pipeline, once)
+
+
+def remarks_of(module: ir.Module) -> Remarks | None:
+    """What passes decided about `module`, behind what stays in its loops; None where none ran."""
+    found, otherwise = REMARKS.get(module), OTHERWISE.get(module)
+    if found is None or otherwise is None:
+        return found
+    return Remarks(offered(found, module.operation, *otherwise))
 
 
 def _rewrite(

@@ -13,13 +13,14 @@ from paropt.passes.support.remarks import Declined, Remark, Saved, merged, misse
 
 _DEFER, _FUSE, _INLINE, _ANNOTATE = "defer-sync", "fuse-all-reduces", "inline-calls", "annotate-unreduced"
 _EXPOSE = "expose-all-reduces"
+OFFER = "policy"  # not a pass: what stays in loops, and what another policy would make of it
 
 # The passes that say something wherever there is a sum over devices.
 _OF_SUMS = frozenset({_DEFER, _FUSE, _ANNOTATE, _EXPOSE, "simplify-all-reduces", "compose-all-reduces"})
 
 
 class Remarks(tuple[Remark, ...]):
-    """What passes decided, in order. As text: a summary first, and no word on calls that were inlined."""
+    """What passes decided, in order. As text: what stays in loops and a summary first, and no word on inlined calls."""
 
     __slots__ = ()
 
@@ -27,6 +28,11 @@ class Remarks(tuple[Remark, ...]):
     def summary(self) -> str:
         """One line on the reductions that moved; "" where there were none."""
         return summary(self)
+
+    @property
+    def offer(self) -> str:
+        """One line on what stays in loops, and what another policy would send and hold; "" where nothing does."""
+        return next((remark.text for remark in self if remark.pass_name == OFFER), "")
 
     @property
     def shown(self) -> "Remarks":
@@ -45,7 +51,8 @@ class Remarks(tuple[Remark, ...]):
         return Remarks(remark for remark in self if wanted.search(remark.pass_name))
 
     def __str__(self) -> str:
-        return "\n".join([line for line in (self.summary, *map(str, self.shown)) if line])
+        others = [str(remark) for remark in self.shown if remark.pass_name != OFFER]
+        return "\n".join([line for line in (self.offer, self.summary, *others) if line])
 
 
 def with_nothing_found(remarks: Iterable[Remark], module: ir.Operation, pipeline: Pipeline) -> list[Remark]:

@@ -11,6 +11,7 @@ from typing import BinaryIO, NamedTuple
 from paropt.hlo.census import Collective, Loop
 from paropt.hlo.origins import Origin
 from paropt.hlo.parser import Array
+from paropt.modules.summary import Remarks
 from paropt.passes.support.remarks import Remark
 from paropt.reports.reasons import Explanations, Reason, reasons
 from paropt.reports.totals import Audit
@@ -93,6 +94,11 @@ class AuditComparison:
     changes: Changes | None = None  # between a baseline and `after`
     mismatches: tuple[str, ...] = ()  # where the executable does not reduce what the passes' result says
     module: str = ""  # its name, as in `jit_step`
+
+    @property
+    def offer(self) -> str:
+        """What stays in loops, and what another policy would send and hold, in a line; "" where nothing does."""
+        return Remarks(self.remarks).offer
 
     @property
     def is_single(self) -> bool:

@@ -29,7 +29,8 @@ def report_text(report: AuditReport) -> str:
 
 
 def _comparison_text(comparison: AuditComparison) -> str:
-    parts = [title(comparison), *mismatch_lines(comparison), aligned(summary(sides(comparison)), left=(0,))]
+    head = "\n".join(filter(None, (title(comparison), comparison.offer)))
+    parts = [head, *mismatch_lines(comparison), aligned(summary(sides(comparison)), left=(0,))]
     if comparison.rows:
         parts.append(aligned(_side_by_side(comparison), left=(0, 1, 2, 4, 5)))
         parts.append("\n".join(sentence for row in comparison.rows for sentence in _sentences(row, comparison)))
