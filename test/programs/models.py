@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.sharding import PartitionSpec
 from programs import transformer as decoder
@@ -104,7 +105,8 @@ def embedding(sizes: Sizes, integers: bool = False) -> Model:
         "table": values(3, (sizes.vocabulary, sizes.width), integers),
         "layer": values(0, (sizes.width, sizes.width), integers),
     }
-    tokens = jax.random.randint(jax.random.key(3), (sizes.micro_batches, sizes.examples), 0, sizes.vocabulary)
+    drawn = np.random.default_rng(3).integers(sizes.vocabulary, size=(sizes.micro_batches, sizes.examples))
+    tokens = jnp.array(drawn, jnp.int32)
 
     def loss(parameters: Tree, tokens: jax.Array, y: jax.Array) -> jax.Array:
         parameters = cast(parameters, sizes.dtype)
@@ -180,7 +182,7 @@ def transformer(sizes: Sizes, *, is_tied: bool = False, is_scanned: bool = False
         is_scanned=is_scanned,
         compute_dtype=sizes.dtype,
     )
-    parameters = decoder.init(config, jax.random.key(0))
+    parameters = decoder.init(config)
     tokens = decoder.batch(config, sizes.micro_batches, sizes.examples)
 
     def loss(parameters: Tree, tokens: jax.Array) -> jax.Array:
@@ -210,11 +212,14 @@ def half(build: Callable[..., Model]) -> Callable[..., Model]:
 
 
 def values(seed: int, shape: tuple[int, ...], integers: bool = False) -> jax.Array:
-    """Normal deviates, or integers so small that f32 holds every sum of their products."""
-    key = jax.random.key(seed)
+    """Normal deviates, or integers so small that f32 holds every sum of their products.
+
+    Drawn by numpy: jax would compile the drawing for each shape, which takes longer than most programs do.
+    """
+    draw = np.random.default_rng(seed)
     if integers:
-        return jax.random.randint(key, shape, -1, 2).astype(jnp.float32)
-    return jax.random.normal(key, shape) / jnp.sqrt(shape[-1])
+        return jnp.array(draw.integers(-1, 2, shape), jnp.float32)
+    return jnp.array(draw.standard_normal(shape, np.float32) / np.float32(np.sqrt(shape[-1])))
 
 
 def vectors(sizes: Sizes, integers: bool = False) -> tuple[jax.Array, jax.Array]:
