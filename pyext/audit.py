@@ -13,6 +13,7 @@ from paropt.costs.machines import Machine, read_table
 from paropt.costs.step_time import estimate as step_time
 from paropt.hlo.census import SYNC_KINDS, census
 from paropt.hlo.participants import Layout, devices_of
+from paropt.modules.module_io import name_of
 from paropt.modules.offers import offered
 from paropt.modules.summary import Remarks
 from paropt.passes.support.pipeline import Pipeline
@@ -110,8 +111,6 @@ def audit(
         return _audit(program, Layout() if mesh is None else Layout.of_mesh(mesh))
     if mesh is not None:
         raise TypeError("paropt.audit: `mesh` is for programs that are compiled; this one names its meshes itself")
-    from paropt.reports.target_audits import name_of
-
     costs = read_table(None if estimate is True else estimate) if estimate else None
     before = _lowered(program, args, kwargs)
     passes = _with_budget(program, before, passes) if passes is not None and targets is None else passes

@@ -12,8 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
+from paropt.base.progress import Progress, to_terminal
+from paropt.base.wording import counted
 from paropt.hook.lowering import is_foreign
-from paropt.passes.support.remarks import Remark
+from paropt.modules.module_io import name_of
+from paropt.modules.summary import Remarks
 from paropt.schedules import SCHEDULES, Schedule, schedule
 from paropt.stages.coordination import Exchange, watch
 from paropt.stages.cut_step import CutStep, cut_step
@@ -23,6 +26,7 @@ from paropt.stages.stage_driver import Driver, require_spread
 from paropt.stages.stage_programs import (
     Placement,
     StagePrograms,
+    compile_here,
     require_stages,
     spec_within,
     stage_meshes,
@@ -51,6 +55,7 @@ def pipeline(
     donate: Literal["state"] | None = None,
     policy: Policy = "keep-shards",
     shardings: Callable[..., Any] | None = None,
+    progress: Progress = to_terminal,
 ) -> "Pipeline":
     """A training step, cut into `stages` that each run on their own devices: those of `mesh` along `axis`.
 
@@ -70,6 +75,7 @@ def pipeline(
     in each micro-batch; with `policy="defer"` gradients are reduced once in a step, and each device holds a whole one;
     with `"once"` parameters are gathered once, too, and held whole meanwhile. With `donate="state"` new state
     overwrites the old, which takes the memory of one state less; otherwise what is passed stays, as with `jax.jit`.
+    `progress` is called with a line of text for each program that is compiled; by default, it prints to a terminal.
 
     Raises StageError (a ValueError), in one line, for a step that cannot be cut or numbers that do not fit.
     """
@@ -92,7 +98,17 @@ def pipeline(
     known = {} if weight is None else {"flops-per-byte": weight}
     options = "".join(f" {name}={value}" for name, value in {"cuts": cuts, **known, **given}.items())
     overwrites = donate == "state"
-    return Pipeline(step, mesh, axis, table, options, donate=overwrites, policy=policy, shardings=shardings)
+    return Pipeline(
+        step,
+        mesh,
+        axis,
+        table,
+        options,
+        donate=overwrites,
+        policy=policy,
+        shardings=shardings,
+        progress=progress,
+    )
 
 
 def _schedule(name: str, stages: int, microbatches: int, chunks: int | None) -> Schedule:
@@ -118,12 +134,13 @@ class Pipeline:
         donate: bool,
         policy: Policy,
         shardings: Callable[..., Any] | None,
+        progress: Progress,
     ) -> None:
         functools.update_wrapper(self, step)
         self._step = jax.jit(step, keep_unused=True)
         self._mesh, self._axis, self._options, self._donate = mesh, axis, options, donate
         self._policy: Policy = policy
-        self._shardings = shardings
+        self._shardings, self._progress = shardings, progress
         self._meshes = stage_meshes(mesh, axis)
         self._owners = owners_of(self._meshes)
         if self._owners.several:
@@ -161,10 +178,15 @@ class Pipeline:
             right = "give it all that the step takes, arrays or their shapes: place(state, batch)"
             raise StageError(f"place: {error}; {right}") from None
 
-    def remarks(self, /, *args: Any, **kwargs: Any) -> tuple[Remark, ...]:
-        """What the passes decided."""
+    def __repr__(self) -> str:
+        table = self.schedule
+        sizes = f"{table.chunks} stages, {counted(table.microbatches, 'micro-batch', 'micro-batches')}"
+        return f"<paropt.pipeline of {self.__wrapped__!r}: {table.name}, {sizes}>"
+
+    def remarks(self, /, *args: Any, **kwargs: Any) -> Remarks:
+        """What the passes decided. Printed, they leave out calls that were inlined."""
         built = self._of(args, kwargs, jax.tree.leaves((args, kwargs)))
-        return (*built.cut.remarks, *built.programs.remarks)
+        return Remarks([*built.cut.remarks, *built.programs.remarks])
 
     def plan(self, /, *args: Any, **kwargs: Any) -> StepPlan:
         """What a step runs, keeps and sends."""
@@ -220,6 +242,12 @@ class Pipeline:
         with exchange.building():
             return self._made(args, kwargs, specs, resting, exchange)
 
+    def _compiled(self, lowered: jax.stages.Lowered, mesh: Mesh) -> jax.stages.Compiled:
+        module: Any = lowered.compiler_ir()
+        name = name_of(module.operation).removeprefix("jit_")
+        self._progress(f"pipeline: compiling {name} for {counted(mesh.size, 'device')}")
+        return compile_here(lowered, mesh)
+
     def _parts(self, cut: CutStep, specs: Sequence[PartitionSpec], resting: frozenset[int]) -> dict[str, str]:
         """What must be the same in all processes, as text."""
         devices = [(each.process_index, each.id) for each in self._mesh.devices.flat]
@@ -241,6 +269,7 @@ class Pipeline:
     ) -> "_Built":
         args, kwargs = jax.tree.map(_shape, (args, kwargs))
         chunks, microbatches = self.schedule.chunks, self.schedule.microbatches
+        self._progress(f"pipeline: cutting the step into {chunks} stages")
         apart = any(each.kind == "W" for each in self.schedule.instructions())
         cut = cut_step(
             self._step,
@@ -262,7 +291,7 @@ class Pipeline:
         if exchange is not None:
             require_spread(cut, plan, placement)
         states = frozenset(f"argument{old}" for old in olds) if self._donate else frozenset()
-        programs = stage_programs(cut, plan, placement, states, self._policy, exchange)
+        programs = stage_programs(cut, plan, placement, states, self._policy, exchange, self._compiled)
         has_keys = bool(cut.key_results) or any(map(is_key, jax.tree.leaves((args, kwargs))))
         return _Built(cut, plan, programs, Driver(cut, plan, programs, placement), has_keys=has_keys)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from paropt.base.keywords import own_keywords_only
+from paropt.base.progress import Progress, to_terminal
 from paropt.base.wording import counted, size_text
 from paropt.clusters import targets
 from paropt.clusters.device_memory import AUTO, MemoryBudget, memory_budget_of, read_budget
@@ -24,7 +25,7 @@ from paropt.planning.experts import expert_templates
 from paropt.planning.plan_page import Shown, page
 from paropt.planning.proposals import choices_of, proposals
 from paropt.planning.ranking import aligned, fits, infeasible, ranked, table
-from paropt.planning.search import Judged, Search, to_terminal
+from paropt.planning.search import Judged, Search
 from paropt.planning.sharded_programs import PlanError, Step, lowered_without_mesh, on_mesh, specs_of, step_of
 from paropt.planning.stage_choices import stage_candidates
 from paropt.reports.html_document import frame
@@ -219,7 +220,7 @@ def plan(
     candidates: Iterable[Candidate] | None = None,
     costs: str | Path | None = None,
     cache: str | Path | None = None,
-    progress: Callable[[str], None] = to_terminal,
+    progress: Progress = to_terminal,
 ) -> Plan:
     """The fastest shardings, mesh and policy for `step` on `target` that fit, of candidates that are compiled for it.
 
@@ -275,7 +276,7 @@ def planned(
     seconds: float = 600.0,
     candidates: Iterable[Candidate] | None = None,
     cache: str | Path | None = None,
-    progress: Callable[[str], None] = to_terminal,
+    progress: Progress = to_terminal,
 ) -> Plan:
     """The plan for a step that is a module already. As `plan`."""
     asked = read_budget(memory, "memory")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from paropt.audit import audit
+from paropt.base.progress import Progress, to_terminal
 from paropt.base.wording import size_text
 from paropt.clusters.device_memory import MemoryBudget, memory_budget_of, read_budget
 from paropt.hlo.census import SYNC_KINDS
@@ -142,6 +143,7 @@ def policies(
     memory_budget: MemoryBudget = None,
     plans: int = 3,
     passes: str = DEFAULT_PIPELINE,
+    progress: Progress = to_terminal,
     **kwargs: Any,
 ) -> Policies:
     """Compiles `program` for `target` under each policy, and measures what it communicates and holds.
@@ -150,7 +152,8 @@ def policies(
     `jax.ShapeDtypeStruct`), or a `jax.stages.Lowered`. `passes` is one pipeline that has the option `policy`.
     Between the ends, so many `plans` of the policy `auto` hold what saves most, with budgets in equal steps. With
     `memory_budget`, per device and for all that the program holds, in bytes or as text such as "60GiB" ("auto": nine
-    tenths of what a device has), there is one for what the budget leaves, which is found by compiling.
+    tenths of what a device has), there is one for what the budget leaves, which is found by compiling. `progress` is
+    called with a line of text before each compilation; by default, it prints to a terminal.
 
     Raises ValueError for a wrong budget or a negative number of plans, TargetError when the target is not known,
     PipelineError for a wrong pipeline, and TypeError for another program, or a keyword that neither this nor `program`
@@ -167,11 +170,11 @@ def policies(
     Pipeline.parse(with_options(passes, _DEFAULT))
     budget = None if asked is None else memory_budget_of(asked, found.devices)
     with standing_compilers():
-        return _Comparison(program, args, kwargs, target, passes).run(budget, plans)
+        return _Comparison(program, args, kwargs, target, passes, progress).run(budget, plans)
 
 
 class _Comparison:
-    def __init__(self, program: Any, args: Any, kwargs: Any, target: str, passes: str) -> None:
+    def __init__(self, program: Any, args: Any, kwargs: Any, target: str, passes: str, progress: Progress) -> None:
         from paropt.base.keywords import explained_keywords, require_no_arguments
         from paropt.hook.lowering import lowered_for_arguments, lowered_of
 
@@ -185,6 +188,7 @@ class _Comparison:
             self._lowered = lowered or lowered_for_arguments(program, args, kwargs)
         self._target = target
         self._passes = passes
+        self._progress = progress
 
     def run(self, memory_budget: int | None, plans: int) -> Policies:
         fixed = {name: self._choice(f"policy={name}") for name in _FIXED}
@@ -193,6 +197,7 @@ class _Comparison:
         rooms = [(once - kept) * (i + 1) // (plans + 1) for i in range(plans)]
         steps = [self._choice(_AUTO.format(room)) for room in dict.fromkeys(rooms) if room > 0]
         auto = [] if memory_budget is None else list(self._auto(kept, memory_budget))
+        self._progress(f"policies: {ALONE} for {self._target}")
         return Policies(self._audit(""), (*fixed.values(), *slow, *steps, *auto), memory_budget, self._target)
 
     def _slow_axes(self) -> list[str]:
@@ -217,6 +222,7 @@ class _Comparison:
             room -= found.peak_memory - budget
 
     def _choice(self, policy: str) -> Choice:
+        self._progress(f"policies: {policy} for {self._target}")
         passes = with_options(self._passes, policy)
         return Choice(policy, passes, self._audit(passes))
 

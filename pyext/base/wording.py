@@ -1,9 +1,9 @@
 """Words for numbers, in messages and reports."""
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 run`, `2 runs`."""
-    return f"{number} {noun}{'s' * (number != 1)}"
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """`1 run`, `2 runs`; `plural` is that of nouns which take more than an `s`."""
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def size_text(size: float) -> str:

@@ -6,10 +6,13 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+import jax
 from jaxlib.mlir import ir
 
+from paropt.base.progress import to_terminal
+from paropt.base.wording import size_text
 from paropt.clusters import targets
-from paropt.clusters.device_memory import memory_budget_of
+from paropt.clusters.device_memory import AUTO, memory_budget_of
 from paropt.hook.donation import given_away
 from paropt.hook.doubts import Doubts, doubts_of, settled
 from paropt.hook.fallback import Fallback, Setback, reason_of
@@ -61,6 +64,8 @@ def rewritten_by(
     happens.
     """
     spec.reached = True
+    if spec.memory_budget == AUTO and platform == "cpu":  # whose devices do not tell: refused before it takes long
+        memory_budget_of(AUTO, jax.local_devices(backend=platform))
     made = fresh()
     module = module_of(made)
 
@@ -165,6 +170,7 @@ def compiled_rewrite(module: ir.Module, compile: Callable[[ir.Module], Any], dev
         return plan(fresh, *rewrite.by(fresh, pipeline))
 
     def again(room: int) -> Plan:  # link costs by these devices: jax lowers for any
+        to_terminal(f"memory_budget: compiling a plan that holds {size_text(room)} more at most")
         return by(with_link_costs(planned(spec.pipeline, room), module.operation, tuple(devices)))
 
     def original() -> Plan:

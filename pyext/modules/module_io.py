@@ -116,6 +116,11 @@ def optimize(module: Any, passes: str = DEFAULT_PIPELINE, *, in_place: bool = Fa
     return Optimized(own, _rewrite(own, pipeline))
 
 
+def name_of(module: ir.Operation) -> str:
+    """As in `jit_step`; "" where it has none."""
+    return ir.StringAttr(module.attributes["sym_name"]).value if "sym_name" in module.attributes else ""
+
+
 def _rewrite(module: Module, pipeline: Pipeline) -> list[Remark]:
     """Runs `pipeline`. Raises VerificationError when a pass says of some values only that they are not reduced."""
     if pipeline.has_ours:

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import sys
 import tempfile
 import threading
 import time
@@ -189,9 +188,3 @@ def _parsed(module: bytes) -> ir.Module:
 def _differences(alone: bytes, own: bytes, audit: Audit, audit_alone: Audit) -> list[str]:
     before, after = _parsed(alone), _parsed(own)
     return differences(before.operation, after.operation, audit.collectives, audit_alone.collectives)
-
-
-def to_terminal(line: str) -> None:
-    """Progress for somebody who watches; nothing for a file or a pipe."""
-    if sys.stderr.isatty():
-        print(line, file=sys.stderr)

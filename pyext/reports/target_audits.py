@@ -10,6 +10,7 @@ from paropt.costs.machines import Machine
 from paropt.costs.step_time import estimate
 from paropt.hlo.census import census
 from paropt.hlo.participants import Layout
+from paropt.modules.module_io import name_of
 from paropt.passes.support.context import make_context
 from paropt.passes.support.remarks import Remark, source_of
 from paropt.passes.support.traversal import ops_of
@@ -40,10 +41,6 @@ def compare(
         mismatches=tuple(wrong),
         module=name_of(_module_of(after)),
     )
-
-
-def name_of(module: ir.Operation) -> str:
-    return ir.StringAttr(module.attributes["sym_name"]).value if "sym_name" in module.attributes else ""
 
 
 def _module_of(program: Any) -> ir.Operation:

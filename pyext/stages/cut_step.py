@@ -95,6 +95,8 @@ def cut_program(
     made = any(remark.pass_name == "roll-accumulation" and remark.applied for remark in remarks)
     is_whole = made or not any(remark.pass_name == "cut-stages" for remark in remarks)
     if _manifest(module) is None and is_whole and split is not None:
+        if split == 1:
+            raise StageError("microbatches: a step without a loop over them is cut into two or more, got 1")
         module, remarks = optimize(program, f"inline-calls,split-microbatches{{count={split}}},{cut}")
     if _manifest(module) is None:
         raise StageError(f"the step cannot be cut into stages: {_reason(remarks)}")

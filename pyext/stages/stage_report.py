@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from paropt.base.wording import counted
 from paropt.reports.html_document import document, frame, table
 from paropt.schedules import Costs, Simulation, simulate
 from paropt.schedules.page import timeline
@@ -105,7 +106,7 @@ class StageReport:
             lines.append(f"  stage {row.stage} on devices {row.place}: {work}; state {row.state_bytes:,} bytes")
         for place in self.places:
             sent = "".join(f"; to {other}: {size:,} bytes" for other, size in sorted(place.sent.items()))
-            kept = f"at most {place.peak_live} micro-batches, {place.peak_bytes:,} bytes"
+            kept = f"at most {counted(place.peak_live, 'micro-batch', 'micro-batches')}, {place.peak_bytes:,} bytes"
             lines.append(f"  devices {place.place}: {kept}, {place.temporary_bytes:,} temporary{sent}")
         return "\n".join(lines)
 

@@ -92,6 +92,10 @@ class StepPlan:
         self._leave_home(at_home)
         self._free()
 
+    def __repr__(self) -> str:
+        places = len(self.schedule.devices)
+        return f"<StepPlan: {self.schedule.name}, {len(self.actions)} actions at {places} places>"
+
     def place_of(self, stage: int, direction: int = 0) -> int:
         return self.schedule.chunk_device(stage, direction)
 

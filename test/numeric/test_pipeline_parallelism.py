@@ -110,6 +110,32 @@ def test_state_is_placed_with_the_other_arguments() -> None:
         piped(made, "2x4", 4, "1f1b").place(made.state)
 
 
+def test_what_takes_long_is_told() -> None:
+    made = program("mlp", microbatches=4)
+    said: list[str] = []
+    run = piped(made, "2x4", 4, "1f1b", progress=said.append)
+    run.compile(made.state, made.batch)
+    assert said[0] == "pipeline: cutting the step into 2 stages"
+    assert "pipeline: compiling forward_0 for 4 devices" in said
+    assert {line.split()[2] for line in said[1:]} == {symbol for symbol, _ in run.programs(made.state, made.batch)}
+
+
+def test_what_a_pipeline_shows_of_itself() -> None:
+    made = program("mlp", microbatches=4)
+    run = piped(made, "2x4", 4, "1f1b", progress=lambda _: None)
+    assert repr(run).startswith("<paropt.pipeline of <") and repr(run).endswith(": 1f1b, 2 stages, 4 micro-batches>")
+    assert repr(run.plan(made.state, made.batch)).startswith("<StepPlan: 1f1b, ")
+    assert "at most 1 micro-batch," in str(run.report(made.state, made.batch))
+    assert "inlined" not in str(run.remarks(made.state, made.batch))
+
+
+def test_one_micro_batch_is_no_loop() -> None:
+    step, state, batch = lambda w, x: w - jax.grad(lambda w: jnp.sum((x @ w) ** 2))(w), np.eye(8), np.ones((8, 8))
+    run = pipeline(step, stages=2, microbatches=1, mesh=mesh())
+    with pytest.raises(StageError, match=r"^microbatches: a step without a loop .* is cut into two or more, got 1$"):
+        run.compile(state, batch)
+
+
 def test_a_state_that_is_kept() -> None:
     made = program("mlp", microbatches=4)
     run = piped(made, "2x4", 4, "1f1b")

@@ -62,7 +62,9 @@ def test_parameters_of_layers_are_gathered_at_use_or_once() -> None:
 
 def test_plans_between_the_ends(tmp_path: Path) -> None:
     program = LAYERS["blocks_p17"](Sizes(width=32))
-    found = paropt.policies(program.step, *program.args, plans=2)
+    said: list[str] = []
+    found = paropt.policies(program.step, *program.args, plans=2, progress=said.append)
+    assert said == [f"policies: {each.policy} for cpu:8" for each in found.choices] + ["policies: XLA alone for cpu:8"]
     *ends, first, second = found.choices
     once = ends[-1]
     assert once.wire_bytes < second.wire_bytes < first.wire_bytes < ends[1].wire_bytes

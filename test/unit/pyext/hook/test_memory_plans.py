@@ -13,6 +13,8 @@ from programs.program import Program, Sizes
 import paropt
 from paropt.audit import audit
 from paropt.clusters.device_memory import memory_budget_of, read_budget
+from paropt.clusters.targets import TargetError
+from paropt.hook import rewriting
 from paropt.hook.memory_plans import TRIES, Plan, fitting
 from paropt.modules.summary import Remarks
 from paropt.passes.support.pipeline import Pipeline
@@ -120,6 +122,15 @@ def test_what_the_compiler_refuses_is_tried_with_what_is_free() -> None:
 def test_budgets(budget: Any) -> None:
     expected = {"5B": 5, "60GiB": 60 << 30, "512MB": 512_000_000, "4kB": 4000}
     assert read_budget(budget) == expected.get(budget, budget)
+
+
+def test_devices_that_do_not_tell_their_memory_are_refused_before_passes_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tracing, passes and compilation may take minutes."""
+    ran: list[object] = []
+    monkeypatch.setattr(rewriting, "_rewrite", lambda *given: ran.append(given))
+    with pytest.raises(TargetError, match=r"^memory_budget=auto: cpu does not tell how much memory it has; give bytes"):
+        paropt.jit(lambda x: x, memory_budget="auto").lower(np.ones(8))
+    assert not ran
 
 
 @pytest.mark.parametrize("budget", [-1, True, 1.5, -1e9, float("nan"), float("inf"), "much", "5 parsecs"])

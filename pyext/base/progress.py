@@ -1,0 +1,13 @@
+"""Progress of what takes long: a line of text each time."""
+
+import sys
+from collections.abc import Callable
+from typing import TypeAlias
+
+Progress: TypeAlias = Callable[[str], None]
+
+
+def to_terminal(line: str) -> None:
+    """For somebody who watches; nothing for a file or a pipe."""
+    if sys.stderr.isatty():
+        print(line, file=sys.stderr)
