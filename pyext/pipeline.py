@@ -137,7 +137,7 @@ class Pipeline:
         progress: Progress,
     ) -> None:
         functools.update_wrapper(self, step)
-        self._step = jax.jit(step, keep_unused=True)
+        self._given, self._step = step, jax.jit(step, keep_unused=True)
         self._mesh, self._axis, self._options, self._donate = mesh, axis, options, donate
         self._policy: Policy = policy
         self._shardings, self._progress = shardings, progress
@@ -181,7 +181,7 @@ class Pipeline:
     def __repr__(self) -> str:
         table = self.schedule
         sizes = f"{table.chunks} stages, {counted(table.microbatches, 'micro-batch', 'micro-batches')}"
-        return f"<paropt.pipeline of {self.__wrapped__!r}: {table.name}, {sizes}>"
+        return f"<paropt.pipeline of {self._given!r}: {table.name}, {sizes}>"
 
     def remarks(self, /, *args: Any, **kwargs: Any) -> Remarks:
         """What the passes decided. Printed, they leave out calls that were inlined."""
