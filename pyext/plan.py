@@ -20,7 +20,15 @@ from paropt.passes.support.pipeline import Pipeline
 from paropt.planning import plan_files
 from paropt.planning.argument_groups import ArgumentGroup, argument_groups, texts_of
 from paropt.planning.audit_cache import cache_in
-from paropt.planning.candidates import DEFAULT_POLICY, STAGE, Candidate, default_first, shardings_only, templates
+from paropt.planning.candidates import (
+    DEFAULT_POLICY,
+    STAGE,
+    Candidate,
+    default_first,
+    known_first,
+    shardings_only,
+    templates,
+)
 from paropt.planning.experts import expert_templates
 from paropt.planning.plan_page import Shown, page
 from paropt.planning.proposals import choices_of, proposals
@@ -227,9 +235,10 @@ def plan(
     `step` is a function, or `jax.jit` of one, that names no mesh; `args` are arrays or `jax.ShapeDtypeStruct`, wherever
     they are. `memory` is what the program may take per device, as 60 << 30, "60GiB" or "auto". Candidates are the
     templates, and for each mesh what an integer linear program proposes; `candidates` replaces them. After `seconds` no
-    more are compiled, and the best so far counts. Times are estimated from the schedules of the executables, with the
-    figures of the library or those in `costs`, a TOML file: docs/costs.md. In the folder `cache`, what was found of
-    each candidate stays for the next plan of the same step with the same versions.
+    more are compiled but dp, zero1, fsdp and hsdp, which come first, and the best so far counts. Times are estimated
+    from the schedules of the executables, with the figures of the library or those in `costs`, a TOML file:
+    docs/costs.md. In the folder `cache`, what was found of each candidate stays for the next plan of the same step with
+    the same versions.
 
     Raises PlanError when nothing fits, TargetError for an unknown target, CostError for wrong figures, ValueError for a
     wrong budget: all before anything is compiled but the first. Without the target's compiler, programs are compiled
@@ -285,21 +294,23 @@ def planned(
     if compiled.remark:
         progress(f"plan: remark: {compiled.remark}")
     known = cache_in(cache, step, compiled.target, cluster) if cache is not None else None
-    search, without_stages = Search(step, compiled.target, cluster, seconds, progress, known), ""
+    search, without_stages, always = Search(step, compiled.target, cluster, seconds, progress, known), "", 1
     if candidates is None:
         choices = choices_of(step.module)
         staged, without_stages = stage_candidates(search.cuts, cluster, choices, memory=budget, progress=progress)
         made = default_first([*templates(cluster.size), *expert_templates(choices, cluster.size)])
-        first = [each for each in made if each.policy == DEFAULT_POLICY]
+        basic, others = known_first(made)
+        first = [each for each in others if each.policy == DEFAULT_POLICY]
         proposed = proposals(choices, cluster, memory=budget, progress=progress)
-        candidates = [*proposed, *first, *staged, *made[len(first) :]]
-    judged = ranked(search.run(candidates), budget)
+        candidates, always = [*basic, *proposed, *first, *staged, *others[len(first) :]], len(basic)
+    judged = ranked(search.run(candidates, always), budget)
     if not judged or judged[0].audit is None:
         why = f": {judged[0].problem}" if judged else ""
         raise PlanError(f"plan: no candidate compiles for {name}{why}")
     if not fits(judged[0], budget):
         assert budget is not None
-        raise PlanError(infeasible(judged, budget))
+        untried = f"; for {counted(search.skipped, 'other candidate')} there was no time" if search.skipped else ""
+        raise PlanError(f"{infeasible(judged, budget)}{untried}")
     groups = argument_groups(step, judged[0].candidate)
     best, skipped = judged[0].candidate, search.skipped
     return Plan(name, best, tuple(judged), budget, skipped, compiled.remark, groups, without_stages)

@@ -3,7 +3,7 @@
 A candidate is data, whoever proposes it: its rules are text as docs/sharding-rules.md describes it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -14,6 +14,7 @@ ALONE = ""  # the policy of XLA: no pass moves a reduction
 DEFAULT_POLICY = "keep-shards"
 
 # Sums and parameters that are sharded can be held whole, at the price of memory; others have one best way.
+_KNOWN = ("dp", "zero1", "fsdp", "hsdp")  # templates that everybody knows: always tried
 _OF_WHOLE = (DEFAULT_POLICY, ALONE)
 _OF_SHARDED = (DEFAULT_POLICY, "gather", "once", ALONE)
 
@@ -109,6 +110,14 @@ def templates(devices: int) -> list[Candidate]:
 def default_first(candidates: Iterable[Candidate]) -> list[Candidate]:
     """By policy, else in their order."""
     return sorted(candidates, key=lambda candidate: _OF_SHARDED.index(candidate.policy))
+
+
+def known_first(candidates: Sequence[Candidate]) -> tuple[list[Candidate], list[Candidate]]:
+    """The first of each template that everybody knows, of the default policy; and the others."""
+    default = [each for each in candidates if each.policy == DEFAULT_POLICY]
+    first = [next((each for each in default if each.name == name), None) for name in _KNOWN]
+    known = [each for each in first if each is not None]
+    return known, [each for each in candidates if each not in known]
 
 
 def _templates(devices: int) -> Iterator[Candidate]:

@@ -74,8 +74,8 @@ class Search:
         """The cuts of the step into stages."""
         return StageCuts(self.step)
 
-    def run(self, candidates: Iterable[Candidate]) -> list[Judged]:
-        """All candidates that there is time for, in their order; at least one."""
+    def run(self, candidates: Iterable[Candidate], always: int = 1) -> list[Judged]:
+        """All candidates that there is time for, in their order; of the first ones so many `always`."""
         found: list[Judged] = []
         waiting = list(candidates)
         with (
@@ -87,7 +87,7 @@ class Search:
         ):
             jobs: list[Future[Judged]] = []
             for number, candidate in enumerate(waiting):
-                if found and time.monotonic() - self._started > self.seconds:
+                if number >= always and time.monotonic() - self._started > self.seconds:
                     self.skipped = len(waiting) - number
                     break
                 known = self.cache.read(candidate) if self.cache is not None else None

@@ -181,6 +181,15 @@ def test_no_time_still_gives_the_first_candidates() -> None:
     assert limited.skipped == len(given) - len(limited.ranking) and "no time for" in str(limited)
 
 
+def test_no_time_still_gives_the_templates_that_everybody_knows() -> None:
+    said: list[str] = []
+    limited = paropt.plan(step, *ARGS, target="cpu:8", seconds=0, progress=said.append)
+    assert {judged.candidate.name for judged in limited.ranking} == {"dp", "zero1", "fsdp", "hsdp"}
+    assert limited.skipped > 10
+    with pytest.raises(PlanError, match=r"no candidate fits 1 B: .*; for \d\d other candidates there was no time$"):
+        paropt.plan(step, *ARGS, target="cpu:8", seconds=0, memory="1B")
+
+
 def test_a_candidate_with_wrong_rules_loses_and_says_why(found: Plan) -> None:
     wrong = Candidate("mine", Mesh((("data", 8),)), '[[rule]]\nrole = "state"\nlargest = "model"\n', "")
     both = paropt.plan(step, *ARGS, target="cpu:8", candidates=[wrong, *chosen("dp")])
