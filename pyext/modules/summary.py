@@ -16,7 +16,7 @@ _EXPOSE = "expose-all-reduces"
 OFFER = "policy"  # not a pass: what stays in loops, and what another policy would make of it
 
 # The passes that say something wherever there is a sum over devices.
-_OF_SUMS = frozenset({_DEFER, _FUSE, _ANNOTATE, _EXPOSE, "simplify-all-reduces", "compose-all-reduces"})
+OF_SUMS = frozenset({_DEFER, _FUSE, _ANNOTATE, _EXPOSE, "simplify-all-reduces", "compose-all-reduces"})
 
 
 class Remarks(tuple[Remark, ...]):
@@ -58,7 +58,7 @@ class Remarks(tuple[Remark, ...]):
 def with_nothing_found(remarks: Iterable[Remark], module: ir.Operation, pipeline: Pipeline) -> list[Remark]:
     """`remarks`, each once; and where the pipeline was to synchronise but found no sum over devices, one on that."""
     found = merged(remarks)
-    if not is_of_sums(pipeline) or any(remark.pass_name in _OF_SUMS for remark in found):
+    if not is_of_sums(pipeline) or any(remark.pass_name in OF_SUMS for remark in found):
         return found
     return [*found, missed("paropt", module, Declined(f"the program has nothing to synchronise: {reason(module)}"))]
 

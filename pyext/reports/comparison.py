@@ -101,6 +101,11 @@ class AuditComparison:
         return Remarks(self.remarks).offer
 
     @property
+    def gathers_at_use(self) -> bool:
+        """Whether parameters are gathered in loops, and another policy would gather them before."""
+        return " gathered (" in self.offer
+
+    @property
     def is_single(self) -> bool:
         """True where no passes ran: there is nothing to compare."""
         return not self.passes and self.before == self.after

@@ -1,15 +1,21 @@
 """Remarks that explain a collective of an executable: those about the ops that XLA made it of."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from paropt.hlo.census import KINDS, Collective
 from paropt.hlo.origins import Origin
+from paropt.modules.summary import OF_SUMS
 from paropt.passes.support.remarks import Remark
 
 _COLLECTIVE_OPS = frozenset(f"{dialect}.{kind.replace('-', '_')}" for kind in KINDS for dialect in ("stablehlo", "sdy"))
 _LOOP = "while"
+SIZE = re.compile(r"(\d+) bytes\b")  # at the start of a remark
+_SUM_KINDS = frozenset({"all-reduce", "reduce-scatter"})
+# What passes speak of where they name another op: of sums, or of what is gathered. Others may speak of any kind.
+_KINDS = {"hoist-gathers": frozenset({"all-gather"}), **dict.fromkeys(OF_SUMS, _SUM_KINDS)}
 
 
 class Reason(NamedTuple):
@@ -38,13 +44,15 @@ class Explanations:
     def of(self, collective: Collective, *, is_new: bool = False) -> Iterator[Remark]:
         """The remarks about the op that `collective` comes from, or the ops.
 
-        Same file and line, and a collective or the same name stack: one line of Python makes many ops. Where a remark
+        Of the same kind: one line of Python may gather a parameter and reduce its gradient. Same file and line, and a
+        collective or the same name stack: one line of Python makes many ops. Where a remark
         has no position, or XLA combined collectives and kept the names of all and the line of one, the name stack
         alone. What `is_new` after a loop, and has the loop's label, is what passes took out of it.
         """
         own = Origin(collective.op_name, collective.source_file, collective.source_line)
         found = [remark for label in collective.origins or (own,) for remark in self._about(label, is_new)]
-        yield from {id(remark): remark for remark in found}.values()
+        each = {id(remark): remark for remark in found if _is_of_kind(remark, collective.kind)}.values()
+        yield from _of_its_arrays(list(each), collective)
 
     def _about(self, label: Origin, is_new: bool) -> Iterator[Remark]:
         names = combined_names(label.op_name)
@@ -61,6 +69,23 @@ class Explanations:
         for remark in self._by_line.get((label.source_file, label.source_line), ()):
             if remark.op in _COLLECTIVE_OPS or remark.source.scope in scopes:
                 yield remark
+
+
+def _is_of_kind(remark: Remark, kind: str) -> bool:
+    """A reduction may become a scattering one, and the reverse."""
+    if remark.op not in _COLLECTIVE_OPS:
+        return kind in _KINDS.get(remark.pass_name, {kind})
+    own = remark.op.partition(".")[2].replace("_", "-")
+    return own == kind or {own, kind} <= _SUM_KINDS
+
+
+def _of_its_arrays(remarks: list[Remark], collective: Collective) -> list[Remark]:
+    """Without those that begin with the bytes of another array, where some begin with those of one that it takes."""
+    own = {array.bytes for array in collective.arrays}
+    sizes = [int(size[1]) if (size := SIZE.match(remark.text)) else None for remark in remarks]
+    if own.isdisjoint(sizes):
+        return remarks
+    return [remark for remark, size in zip(remarks, sizes, strict=True) if size is None or size in own]
 
 
 def combined_names(op_name: str) -> list[str]:

@@ -1,6 +1,5 @@
 """Audits as text: tables for the eye, and a sentence per row that says why it stayed or went."""
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import PurePath
@@ -9,12 +8,11 @@ from paropt.base.wording import counted, seconds_text, size_text
 from paropt.costs.step_time import Estimate
 from paropt.hlo.census import KINDS, SYNC_KINDS, Collective, Loop
 from paropt.reports.comparison import AuditComparison, AuditReport, Place, Row, arrays_of, place_of
-from paropt.reports.reasons import Reason
+from paropt.reports.reasons import SIZE, Reason
 from paropt.reports.totals import Audit, Total
 
 _SHAPES_SHOWN = 3
 _OPS_SHOWN = 8
-_SIZE = re.compile(r"(\d+) bytes\b")
 
 
 def audit_text(audit: Audit) -> str:
@@ -180,6 +178,8 @@ def why(row: Row, comparison: AuditComparison) -> list[str]:
         return [reason_text(reason, comparison) for reason in _merged(row.reasons)]
     if not row.place.source:
         return ["XLA does not say where it comes from"]
+    if row.place.kind == "all-gather" and row.place.loops and comparison.gathers_at_use:
+        return ["by this policy, parameters are gathered where they are read (policy=once: once, before the loop)"]
     return ["no pass says why"] if row.verdict == "removed" else ["no pass looked at it"]
 
 
@@ -187,7 +187,7 @@ def _merged(reasons: tuple[Reason, ...]) -> list[Reason]:
     """`reasons`, of which those that differ only in a number of bytes at their start are one."""
     alike: dict[Reason, list[int]] = defaultdict(list)
     for reason in reasons:
-        size = _SIZE.match(reason.text)
+        size = SIZE.match(reason.text)
         alike[reason._replace(text=reason.text[size.end() :]) if size else reason] += [int(size[1])] if size else []
     return [
         reason._replace(text=f"{_range(sizes)} bytes{reason.text}") if sizes else reason

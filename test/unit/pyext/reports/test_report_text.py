@@ -43,6 +43,30 @@ def test_remarks_are_joined_by_place(said: Remark, is_joined: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("pass_name", "op", "kinds"),
+    [
+        ("defer-sync", "stablehlo.while", {"all-reduce", "reduce-scatter"}),
+        ("hoist-gathers", "stablehlo.while", {"all-gather"}),
+        ("my-pass", "stablehlo.while", {"all-reduce", "reduce-scatter", "all-gather", "all-to-all"}),
+        ("my-pass", "stablehlo.all_reduce", {"all-reduce", "reduce-scatter"}),
+        ("my-pass", "sdy.all_gather", {"all-gather"}),
+    ],
+)
+def test_a_collective_is_explained_by_what_is_said_of_its_kind(pass_name: str, op: str, kinds: set[str]) -> None:
+    """One line of Python gathers a parameter and reduces its gradient."""
+    said = dataclasses.replace(remark("said"), pass_name=pass_name, op=op)
+    found = Explanations([said])
+    all_kinds = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all")
+    assert {kind for kind in all_kinds if list(found.of(collective(kind=kind)))} == kinds
+
+
+def test_a_collective_is_explained_by_what_is_said_of_its_arrays() -> None:
+    own, other, any_ = remark(f"{W.bytes} bytes are reduced"), remark("4 bytes are reduced"), remark("it stays")
+    assert list(Explanations([own, other, any_]).of(collective())) == [own, any_]
+    assert list(Explanations([other, any_]).of(collective())) == [other, any_]  # XLA may have changed the array
+
+
+@pytest.mark.parametrize(
     "op_name, names",
     [
         ("jit(step)/while/body/psum", ["jit(step)/while/body/psum"]),
