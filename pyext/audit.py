@@ -4,8 +4,9 @@ Counted in the optimized HLO, after everything that XLA does to the program; def
 in docs/audit.md.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias, overload
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeAlias, overload
 
 from paropt.base.wording import size_text
 from paropt.costs.clusters import Cluster, cluster_of
@@ -15,7 +16,6 @@ from paropt.hlo.census import SYNC_KINDS, census
 from paropt.hlo.participants import Layout, devices_of
 from paropt.modules.module_io import name_of
 from paropt.modules.offers import offered
-from paropt.modules.summary import Remarks
 from paropt.passes.support.pipeline import Pipeline
 from paropt.passes.support.remarks import Remark
 from paropt.reports.comparison import AuditComparison, AuditReport
@@ -119,13 +119,14 @@ def audit(
         return _for_targets(program, before, passes or "", chosen, costs)
     if passes is None:
         return _audit_of_lowered(before, costs)
-    after, remarks = _rewritten(program, before, passes)
+    after, remarks, offer = _rewritten(program, before, passes)
     alone, audited = _audit_of_lowered(before, costs), _audit_of_lowered(after, costs)
     return AuditComparison(
         alone,
         audited,
         passes=passes,
         remarks=remarks,
+        offers=offer,
         mismatches=_differences(before, after, alone, audited),
         module=name_of(after.compiler_ir().operation),
     )
@@ -159,19 +160,27 @@ def _lowered(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
         return lowered_for_arguments(program, args, kwargs)
 
 
-def _rewritten(program: Any, lowered: Any, passes: str, target: Any = None) -> tuple[Any, tuple[Remark, ...]]:
-    """`lowered`, which was made of `program`, after the passes for `target`, and their remarks."""
+class _Rewritten(NamedTuple):
+    """A lowered program after passes, their remarks, and those on what stays in loops: made when they are asked for."""
+
+    lowered: Any
+    remarks: tuple[Remark, ...] = ()
+    offer: Callable[[], Sequence[Remark]] = tuple
+
+
+def _rewritten(program: Any, lowered: Any, passes: str, target: Any = None) -> _Rewritten:
+    """`lowered`, which was made of `program`, after the passes for `target`."""
     from paropt.jit import Jitted, rewritten
 
     if isinstance(program, Jitted):
         raise TypeError("paropt.audit: with `passes`, give the function or jax.jit of it; this has passes already")
+    made, found = rewritten(lowered, passes, target)
 
-    def by(pipeline: str | Pipeline) -> tuple[Any, Remarks]:
-        return rewritten(lowered, pipeline, target)
+    def offer() -> Sequence[Remark]:
+        module = lowered.compiler_ir().operation
+        return offered(found, module, Pipeline.parse(passes), lambda other: rewritten(lowered, other, target)[1])[:1]
 
-    made, found = by(passes)
-    module = made.compiler_ir().operation
-    return made, tuple(offered(found, module, Pipeline.parse(passes), lambda other: by(other)[1]))
+    return _Rewritten(made, found, offer)
 
 
 def _for_targets(
@@ -189,15 +198,16 @@ def _for_targets(
 
     found = [get(name) if isinstance(name, str) else name for name in names]
     alone = labelled(copied(before))
-    after: dict[tuple[object, ...], tuple[Any, tuple[Remark, ...]]] = {}
+    after: dict[tuple[object, ...], _Rewritten] = {}
     compared: list[AuditComparison] = []
     for target in found:
         own = _with_budget(program, before, passes, target)
         key = (platform_of([target.platform]), slow_axes(before.compiler_ir().operation, target.devices), own)
         if key not in after:
-            made, remarks = _rewritten(program, before, own, target) if own.strip() else (before, ())
-            after[key] = labelled(copied(made)), remarks
-        compared.append(compare(target, alone, after[key][0], own, after[key][1], costs))
+            made = _rewritten(program, before, own, target) if own.strip() else _Rewritten(before)
+            after[key] = made._replace(lowered=labelled(copied(made.lowered)))
+        lowered, remarks, offer = after[key]
+        compared.append(replace(compare(target, alone, lowered, own, remarks, costs), offers=offer))
     return AuditReport(tuple(compared))
 
 
@@ -214,7 +224,7 @@ def _with_budget(program: Any, lowered: Any, passes: str, target: Any = None) ->
     nothing = ASKS_AUTO.sub(f"{MEMORY_BUDGET}=0", passes)
     devices = lowered_for(lowered) if target is None else target.devices
     budget = memory_budget_of(AUTO, devices)
-    made, _ = _rewritten(program, lowered, nothing, target)
+    made = _rewritten(program, lowered, nothing, target).lowered
     peak = _audit_of_lowered(made).peak_memory if target is None else getattr(target.compile(made).memory, "peak", None)
     return ASKS_AUTO.sub(f"{MEMORY_BUDGET}={max(budget - (peak or 0), 0)}", passes)
 

@@ -2,8 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import BinaryIO, NamedTuple
@@ -94,11 +94,12 @@ class AuditComparison:
     changes: Changes | None = None  # between a baseline and `after`
     mismatches: tuple[str, ...] = ()  # where the executable does not reduce what the passes' result says
     module: str = ""  # its name, as in `jit_step`
+    offers: Callable[[], Sequence[Remark]] = field(default=tuple, repr=False, compare=False)  # on what stays in loops
 
-    @property
+    @cached_property
     def offer(self) -> str:
         """What stays in loops, and what another policy would send and hold, in a line; "" where nothing does."""
-        return Remarks(self.remarks).offer
+        return Remarks([*self.offers(), *self.remarks]).offer
 
     @property
     def gathers_at_use(self) -> bool:
