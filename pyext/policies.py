@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from paropt.audit import audit
+from paropt.base.device_grid import device_grid
 from paropt.base.progress import Progress, to_terminal
 from paropt.base.wording import size_text
 from paropt.clusters.device_memory import MemoryBudget, memory_budget_of, read_budget
@@ -139,7 +140,7 @@ def policies(
     program: Any,
     /,
     *args: Any,
-    target: str = "cpu:8",
+    target: str | None = None,
     memory_budget: MemoryBudget = None,
     plans: int = 3,
     passes: str = DEFAULT_PIPELINE,
@@ -147,6 +148,8 @@ def policies(
     **kwargs: Any,
 ) -> Policies:
     """Compiles `program` for `target` under each policy, and measures what it communicates and holds.
+
+    Without a target, it is as many CPU devices as the program is for.
 
     `program` is a function or the result of `jax.jit`, which is lowered for the arguments (arrays or
     `jax.ShapeDtypeStruct`), or a `jax.stages.Lowered`. `passes` is one pipeline that has the option `policy`.
@@ -165,7 +168,7 @@ def policies(
     asked = read_budget(memory_budget)
     if plans < 0:
         raise ValueError(f"plans={plans}: expected a number of at least 0")
-    found = targets.get(target)
+    found = targets.get(target or "cpu:8")
     found.require_compiler()
     Pipeline.parse(with_options(passes, _DEFAULT))
     budget = None if asked is None else memory_budget_of(asked, found.devices)
@@ -174,7 +177,9 @@ def policies(
 
 
 class _Comparison:
-    def __init__(self, program: Any, args: Any, kwargs: Any, target: str, passes: str, progress: Progress) -> None:
+    def __init__(
+        self, program: Any, args: Any, kwargs: Any, target: str | None, passes: str, progress: Progress
+    ) -> None:
         from paropt.base.keywords import explained_keywords, require_no_arguments
         from paropt.hook.lowering import lowered_for_arguments, lowered_of
 
@@ -186,9 +191,20 @@ class _Comparison:
             require_no_arguments(policies, args, kwargs)
         with explained_keywords(policies, program, kwargs):
             self._lowered = lowered or lowered_for_arguments(program, args, kwargs)
-        self._target = target
+        self._target = target or self._of_cpus()
         self._passes = passes
         self._progress = progress
+
+    def _of_cpus(self) -> str:
+        """As many as the program is for."""
+        module: Any = self._lowered.compiler_ir()
+        replicas, partitions = device_grid(module.operation)
+        if replicas * partitions == 1:
+            what = "arguments with shardings over several, arrays or jax.ShapeDtypeStruct"
+            raise ValueError(
+                f"paropt.policies: the program is for one device, which communicates with none: give {what}"
+            )
+        return f"cpu:{replicas * partitions}"
 
     def run(self, memory_budget: int | None, plans: int) -> Policies:
         fixed = {name: self._choice(f"policy={name}") for name in _FIXED}

@@ -91,6 +91,10 @@ def test_no_policy_fits() -> None:
 def test_what_is_accepted() -> None:
     with pytest.raises(TypeError, match="expected a function or a lowered program, not int"):
         paropt.policies(3)
+    with pytest.raises(
+        ValueError, match=r"^paropt.policies: the program is for one device, which communicates with none"
+    ):
+        paropt.policies(lambda x: x * 2, 1.0)
     with pytest.raises(paropt.targets.TargetError):
         paropt.policies(jax.jit(lambda x: x).lower(1.0), target="cpu:many")
     for passes in ("grad-sync", "grad-sync{axes=data}", "hsdp{rules='a b.toml'}"):
