@@ -182,7 +182,7 @@ def transformer(sizes: Sizes, *, is_tied: bool = False, is_scanned: bool = False
         is_scanned=is_scanned,
         compute_dtype=sizes.dtype,
     )
-    parameters = decoder.init(config)
+    parameters = decoder.init(config, jax.random.key(0))
     tokens = decoder.batch(config, sizes.micro_batches, sizes.examples)
 
     def loss(parameters: Tree, tokens: jax.Array) -> jax.Array:

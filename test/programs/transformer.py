@@ -7,7 +7,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jax.sharding import Mesh, PartitionSpec
 from programs.program import Devices, Program, Tree, mesh_of, tree_bytes
@@ -35,15 +34,13 @@ class Config:
     compute_dtype: Any = jnp.float32  # parameters and gradient sums are f32
 
 
-def init(config: Config, seed: int = 0) -> Tree:
-    """The parameters: a tree of f32 arrays; `layers` is a list, or stacked arrays where layers are scanned.
-
-    Drawn by numpy, as in models.py: jax would compile the drawing for each shape.
-    """
-    draw, width = np.random.default_rng(seed), config.width
+def init(config: Config, key: jax.Array) -> Tree:
+    """The parameters: a tree of f32 arrays; `layers` is a list, or stacked arrays where layers are scanned."""
+    keys = iter(jax.random.split(key, 2 + 4 * config.layers))
+    width = config.width
 
     def matrix(rows: int, columns: int) -> jax.Array:
-        return jnp.array(draw.standard_normal((rows, columns), np.float32) / np.float32(np.sqrt(rows)))
+        return jax.random.normal(next(keys), (rows, columns)) / jnp.sqrt(rows)
 
     def layer() -> Tree:
         return {
@@ -58,7 +55,7 @@ def init(config: Config, seed: int = 0) -> Tree:
     layers = [layer() for _ in range(config.layers)]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *layers)
     parameters = {
-        "embedding": jnp.array(draw.standard_normal((config.vocabulary, width), np.float32) * np.float32(0.02)),
+        "embedding": jax.random.normal(next(keys), (config.vocabulary, width)) * 0.02,
         "layers": stacked if config.is_scanned else layers,
         "norm": jnp.ones(width),
     }
@@ -182,8 +179,9 @@ def training_step(config: Config, mesh: Mesh, optimizer: Optimizer, *, check_vma
 
 def batch(config: Config, micro_batches: int, examples: int, step: int = 0) -> jax.Array:
     """Tokens to learn from, the same in every process: sequences that count up in strides of 1 to 4."""
-    start, stride = np.random.default_rng((7, step)).integers(config.vocabulary, size=(2, micro_batches, examples, 1))
-    return jnp.array((start + (1 + stride % 4) * np.arange(config.sequence + 1)) % config.vocabulary, jnp.int32)
+    key = jax.random.fold_in(jax.random.key(7), step)
+    start, stride = jax.random.randint(key, (2, micro_batches, examples, 1), 0, config.vocabulary)
+    return (start + (1 + stride % 4) * jnp.arange(config.sequence + 1)) % config.vocabulary
 
 
 def program(
@@ -198,7 +196,7 @@ def program(
     """The training step with parameters and tokens for it; `examples` are those of a micro-batch, on all devices."""
     optimizer = optimizer or sgd()
     mesh = mesh_of(devices, data=-1)
-    parameters = init(config)
+    parameters = init(config, jax.random.key(0))
 
     def definition(state: Tree, tokens: jax.Array) -> tuple[Tree, jax.Array]:
         """All micro-batches at once: the mean over tokens is the mean over micro-batches of the same size."""

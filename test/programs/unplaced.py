@@ -34,7 +34,7 @@ class Unplaced(NamedTuple):
 def moe_transformer(sizes: Sizes) -> Model:
     """A decoder whose blocks have a mixture of experts in place of the MLP; its embedding is tied to the head."""
     config = decoder.Config(sizes.vocabulary, sizes.width, sizes.heads, sizes.layers, sizes.sequence)
-    parameters = decoder.init(config)
+    parameters = decoder.init(config, jax.random.key(0))
     for number, layer in enumerate(parameters["layers"]):
         layer["gate"] = models.values(3 * number, (sizes.width, EXPERTS))
         layer["up"] = models.values(3 * number + 1, (EXPERTS, sizes.width, 2 * sizes.width))
