@@ -73,10 +73,10 @@ def cut_stages(
     `paropt.stage` on an op is its phase (forward, backward, update) and its stage. Ops without it are cheap functions
     of what each stage can have, and each reader has copies of them. Forward is what a sum over micro-batches needs that
     reaches no new parameter: the loss. The sequence of forward ops is cut so that the most expensive stage is cheapest,
-    in floating-point operations and bytes sent, by a dynamic program; where some cut gives each stage parameters, by
-    such a one. A backward op goes where the forward values and
-    parameters are that it reads: a minimum cut of the bytes that cross each boundary, which is one cotangent. An update
-    goes to its parameter. Names never decide whether the result is right: they say where cuts are looked for.
+    in floating-point operations and bytes sent, by a dynamic program; each stage has parameters, where some cut gives
+    each some. A backward op goes where the forward values and parameters are that it reads: a minimum cut of the bytes
+    that cross each boundary, which is one cotangent. An update goes to its parameter.
+    Names never decide whether the result is right: they say where cuts are looked for.
 
     Functions of arguments, rows of the batch and the number of the micro-batch (keys of random numbers, masks) that one
     stage makes and another reads are sent, or the reader has copies of the ops: by a minimum cut of what both cost.

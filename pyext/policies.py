@@ -158,7 +158,8 @@ def policies(
     tenths of what a device has), there is one for what the budget leaves, which is found by compiling. `progress` is
     called with a line of text before each compilation; by default, it prints to a terminal.
 
-    Raises ValueError for a wrong budget or a negative number of plans, TargetError when the target is not known,
+    Raises ValueError for a wrong budget, a negative number of plans, or a program for one device and no target,
+    TargetError when the target is not known,
     PipelineError for a wrong pipeline, and TypeError for another program, or a keyword that neither this nor `program`
     takes, all before anything is compiled; TargetError when the target does not tell how much memory a program takes.
     """

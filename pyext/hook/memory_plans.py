@@ -13,7 +13,6 @@ from paropt.modules.summary import Remarks
 from paropt.passes.support.pipeline import Pipeline
 
 TRIES = 3  # compilations after the first
-UNLIMITED = 1 << 50  # bytes to hold, which is more than any device has
 
 
 class Plan(NamedTuple):

@@ -16,7 +16,8 @@ from paropt.modules.summary import OFFER, is_of_sums, journeys
 from paropt.passes.support.pipeline import Pipeline, Stage
 from paropt.passes.support.remarks import Declined, Remark, missed
 
-_ONCE = {"policy": "auto", "memory-budget": 1 << 50}  # as `once`, with what each sum takes
+UNLIMITED = 1 << 50  # bytes to hold, which is more than any device has
+_ONCE = {"policy": "auto", "memory-budget": UNLIMITED}  # which tells what each sum takes, as `once` does not
 _GATHERS = "hoist-gathers"
 
 

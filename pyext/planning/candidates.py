@@ -13,8 +13,8 @@ PROPOSED = "ilp"  # the name of what a linear program proposes
 ALONE = ""  # the policy of XLA: no pass moves a reduction
 DEFAULT_POLICY = "keep-shards"
 
-# Sums and parameters that are sharded can be held whole, at the price of memory; others have one best way.
 _KNOWN = ("dp", "zero1", "fsdp", "hsdp")  # templates that everybody knows: always tried
+# Sums and parameters that are sharded can be held whole, at the price of memory; others have one best way.
 _OF_WHOLE = (DEFAULT_POLICY, ALONE)
 _OF_SHARDED = (DEFAULT_POLICY, "gather", "once", ALONE)
 
