@@ -72,6 +72,8 @@ def test_an_audit_begins_with_it() -> None:
     report = paropt.audit(step, *given("data"), passes="grad-sync", targets=["cpu:8"])
     assert str(report).splitlines()[1].startswith("stays in loops: 3 parameters gathered")
     assert report["cpu:8"].offer in report.html()
+    gathered = [line for line in str(report).splitlines() if line.startswith("all-gather ") and "in loop" in line]
+    assert gathered and all("by this policy, parameters are gathered where they are read" in line for line in gathered)
 
 
 def test_remarks_after_a_compilation_begin_with_it_too() -> None:
