@@ -52,7 +52,7 @@ class Offer(NamedTuple):
         done = " and ".join(verb for *_, verb in shares)
         after, held = size_text(self.gathers.after + self.sums.after), size_text(self.held)
         once = f"policy=once would {done} {after} once, and hold about {held} more per device"
-        return f"stays in loops: {', '.join(found)}; {once} (memory_budget= holds what fits)"
+        return f"stays in loops, as the passes count: {', '.join(found)}; {once} (memory_budget= holds what fits)"
 
 
 def with_policy(pipeline: Pipeline, options: Mapping[str, Any]) -> Pipeline | None:

@@ -4,7 +4,7 @@
 // RUN: %par-opt %s --passes='grad-sync{policy=once}' --remarks -o /dev/null 2>&1 | FileCheck %s --check-prefix=ONCE
 // RUN: %par-opt %s --passes=grad-sync --remarks-filter=expose -o /dev/null 2>&1 | FileCheck %s --check-prefix=ONCE
 
-// CHECK: remarks-offer.mlir: remark: stays in loops: 1 parameter gathered (65.5 kB per step), 1 gradient reduced (65.5 kB per step); policy=once would gather and reduce 32.8 kB once, and hold about 30.7 kB more per device (memory_budget= holds what fits)
+// CHECK: remarks-offer.mlir: remark: stays in loops, as the passes count: 1 parameter gathered (65.5 kB per step), 1 gradient reduced (65.5 kB per step); policy=once would gather and reduce 32.8 kB once, and hold about 30.7 kB more per device (memory_budget= holds what fits)
 
 // ONCE-NOT: stays in loops
 // ONCE: remark:

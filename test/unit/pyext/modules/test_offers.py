@@ -47,7 +47,7 @@ def test_sharded_parameters_are_gathered_and_reduced_in_the_loop() -> None:
     gathered, reduced = 3 * ARRAY * TRIPS, 3 * ARRAY * TRIPS
     held = 3 * ARRAY + 3 * (ARRAY - ARRAY // DEVICES)
     assert (gathered, reduced, held) == (196608, 196608, 92160)
-    want = "stays in loops: 3 parameters gathered (197 kB per step), 3 gradients reduced (197 kB per step); "
+    want = "stays in loops, as the passes count: 3 parameters gathered (197 kB per step), 3 gradients reduced (197 kB per step); "
     want += "policy=once would gather and reduce 98.3 kB once, and hold about 92.2 kB more per device "
     want += "(memory_budget= holds what fits)"
     assert found.offer == want
@@ -70,10 +70,8 @@ def test_nothing_is_offered_where_nothing_stays_or_the_user_chose(passes: str, a
 
 def test_an_audit_begins_with_it() -> None:
     report = paropt.audit(step, *given("data"), passes="grad-sync", targets=["cpu:8"])
-    assert str(report).splitlines()[1].startswith("stays in loops: 3 parameters gathered")
+    assert str(report).splitlines()[1].startswith("stays in loops, as the passes count: 3 parameters gathered")
     assert report["cpu:8"].offer in report.html()
-    gathered = [line for line in str(report).splitlines() if line.startswith("all-gather ") and "in loop" in line]
-    assert gathered and all("by this policy, parameters are gathered where they are read" in line for line in gathered)
 
 
 def test_remarks_after_a_compilation_begin_with_it_too() -> None:

@@ -60,6 +60,13 @@ def test_a_collective_is_explained_by_what_is_said_of_its_kind(pass_name: str, o
     assert {kind for kind in all_kinds if list(found.of(collective(kind=kind)))} == kinds
 
 
+def test_parameters_that_are_gathered_in_loops_are_so_by_the_policy() -> None:
+    gather, reason = collective(kind="all-gather"), "by this policy, parameters are gathered where they are read"
+    offer = dataclasses.replace(remark("stays in loops: 1 parameter gathered (1 kB per step); ..."), pass_name="policy")
+    assert reason in str(comparison([gather], [gather], offer))
+    assert "no pass looked at it" in str(comparison([gather], [gather]))
+
+
 def test_a_collective_is_explained_by_what_is_said_of_its_arrays() -> None:
     own, other, any_ = remark(f"{W.bytes} bytes are reduced"), remark("4 bytes are reduced"), remark("it stays")
     assert list(Explanations([own, other, any_]).of(collective())) == [own, any_]
