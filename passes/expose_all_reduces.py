@@ -1,8 +1,7 @@
 """The reductions of a global-view program, which the partitioner would add, as ops."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from functools import cache, partial
+from collections.abc import Iterable
 from typing import Annotated
 
 from jaxlib.mlir import ir
@@ -21,6 +20,7 @@ from paropt.passes.deferral.sharded_sum_scatters import (
     Scatters,
     held_where_sunk,
     require_fewer_bytes,
+    room_for_sums,
     scattering_of,
     written,
 )
@@ -39,9 +39,10 @@ from paropt.passes.sharding.shardings import (
     leaves_axes,
     mesh_behind,
     parts_in,
+    without,
 )
 from paropt.passes.spmd.global_form import Scattering, expose, note_gathers, note_shardings
-from paropt.passes.spmd.inferred_shards import Inferred, inferred_shards
+from paropt.passes.spmd.inferred_shards import Inferred, SumShards, sum_shards
 from paropt.passes.spmd.pin import note_alone
 from paropt.passes.spmd.producers import PRODUCERS, Producer, closed_sums, producers
 from paropt.passes.spmd.region_sums import SummingRegion, region_sums, summing_regions
@@ -50,7 +51,6 @@ from paropt.passes.spmd.shard_map_sums import terms_apart
 from paropt.passes.spmd.sharded_sums import (
     are_layers_sharded,
     sharded_sums,
-    whole_sums,
 )
 from paropt.passes.spmd.xla_quirks.scatter_rows import rows_apart
 from paropt.passes.support.registry import Bytes, On, OnlyWith, register
@@ -86,7 +86,8 @@ def expose_all_reduces(
         "the compiler. paropt.jit and paropt.audit take "
         "`large` for CPUs: XLA:CPU combines all_reduces, and starts each reduce_scatter by itself. They take "
         "`outermost` for TPUs: XLA:TPU sinks a reduce_scatter out of an outermost loop, and holds the whole sum, which "
-        "is done up to 48 MiB of sums, that fit into the memory of a core; in a loop over layers it makes "
+        "is done up to 48 MiB of sums, that fit into the memory of a core, and up to a fiftieth of the bytes of the "
+        "program's arguments; in a loop over layers it makes "
         "one of several sums, and runs each that is written by itself; but of a sum that other axes are taken from, it "
         "makes an all_reduce in some layouts. They take `left` for GPUs: XLA:GPU makes one "
         "itself; of one that is written it takes the first out of a loop over layers, whose buffers are then there "
@@ -97,12 +98,13 @@ def expose_all_reduces(
     ] = "written",
     inferred: Annotated[
         Inferred,
-        "Sums that the program leaves open, and that the compiler would shard as what reads them after the loop, such "
-        "as the state of an optimizer (ZeRO-1): they count as sharded by the program (kept), or those do that a loop "
-        "over layers makes (stacked; with policy=auto, kept), or each device holds a whole sum, which is reduced once "
-        "(whole). paropt.jit and paropt.audit take `kept` for TPUs, which have little of a gradient at once even where "
-        "layers are written out. For others, paropt.jit compiles the program a second time where it holds whole sums, "
-        "and takes `kept` where these need more temporary memory than XLA alone.",
+        "Sums that the program leaves open, or shards as their parameters alone, and that the compiler would shard as "
+        "what reads them after the loop, such as the state of an optimizer (ZeRO-1, HSDP): they count as sharded by "
+        "the program (kept), or those do that a loop over layers makes (stacked; with policy=auto, kept), or each "
+        "device holds a whole sum, which is reduced once (whole). paropt.jit and paropt.audit take `kept` for TPUs, "
+        "which have little of a gradient at once even where layers are written out. For others, paropt.jit compiles "
+        "the program a second time where it holds whole sums, and takes `kept` where these need more temporary memory "
+        "than XLA alone.",
         On("tpu", "kept"),
     ] = "stacked",
 ) -> list[Remark]:
@@ -265,33 +267,25 @@ def expose_all_reduces(
     told += told_of_extremes
     text = "its rows are added to zeros, and their sum to what is carried"
     remarks += [applied(NAME, op, text) for op in rows_apart(module)]
-    split = sharded_sums(module)
-    whole = whole_sums(module, split)
-    shards: dict[ir.Value, frozenset[Axis]] = {}
-    inferred_alone = cache(partial(_alone, module))
+    asks = policy not in HOLDS_SUMS or bool(allowed)
+    which = "kept" if policy == "auto" and inferred == "stacked" else inferred  # a plan counts all that it holds
     try:
-        propagated = Propagated(module, forward_only=whole)
-        if policy not in HOLDS_SUMS or allowed:  # a plan counts all that it holds
-            which = "kept" if policy == "auto" and inferred == "stacked" else inferred
-            shards = inferred_shards(whole, propagated, inferred_alone, which)
-        if shards:
-            whole = [result for result in whole if result not in shards]
-            propagated = Propagated(module, forward_only=whole)
+        sums = sum_shards(module, which if asks else "whole")
     except Declined as reason:
         return [*remarks, missed(NAME, reason.op or module, reason)]
+    propagated = sums.propagated
     found, declined = producers(module, propagated)
     within = [each.producer for each in inner]
     leaves_choices = any(_leaves_choices(producer, propagated) for producer in (*found, *within))
-    alone = inferred_alone() if whole and leaves_choices else propagated
+    alone = sums.alone() if sums.whole and leaves_choices else propagated
     if alone not in (None, propagated) and (
         are_layers_sharded(module, propagated) or are_activations_costlier(found, propagated, alone)
     ):
         propagated = alone
         found, declined = producers(module, alone)
     elif inferred == "stacked" and policy not in HOLDS_SUMS:
-        remarks += _held_whole(whole, propagated, inferred_alone)
-    if split or shards:
-        split = sharded_sums(module, propagated, shards)
+        remarks += _held_whole(sums)
+    split = sharded_sums(module, propagated, sums.inferred) if sums.says or sums.inferred else {}
     found, left = _left_to_the_compiler([*found, *within], module)
     remarks += left
     remarks += [
@@ -310,15 +304,15 @@ def expose_all_reduces(
     gradients: defaultdict[frozenset[str], set[ir.Value]] = defaultdict(set)
     found = [with_rows_gathered(producer, kept[producer.value], propagated) for producer in found]
     scattered = [scattering_of(module, each, kept[each.value], propagated, gradients) for each in found]
-    held = held_where_sunk(found, scattered)
+    fits = held_where_sunk(found, scattered) <= room_for_sums(module)
     for producer, scattering in zip(found, scattered, strict=True):
         try:
             moved = _movable(producer, kept[producer.value], policy, allowed)
             require_fewer_bytes(scatters, producer, scattering)
-            exposed.append((producer, moved, written(scatters, producer, scattering, moved, held)))
+            exposed.append((producer, moved, written(scatters, producer, scattering, moved, fits=fits)))
         except Declined as reason:
             remarks.append(missed(NAME, producer.op, reason))
-            alone_written = written(scatters, producer, scattering, (), held)
+            alone_written = written(scatters, producer, scattering, (), fits=fits)
             if alone_written is not None:
                 exposed.append((producer, (), alone_written))
             elif scattering is not None:
@@ -336,24 +330,20 @@ def expose_all_reduces(
     return remarks
 
 
-def _alone(module: ir.Operation) -> Propagated | None:
-    """The shardings that XLA would infer; None where Shardy would abort: compilation shows that."""
-    try:
-        return Propagated(module)
-    except Declined:
-        return None
-
-
-def _held_whole(sums: list[ir.Value], propagated: Propagated, alone: Callable[[], Propagated | None]) -> list[Remark]:
-    """Remarks on `sums` that the compiler alone would shard, with the bytes per device that whole ones take more."""
-    found = inferred_shards(sums, propagated, alone, "kept")
-    shards = alone() if found else None
+def _held_whole(sums: SumShards) -> list[Remark]:
+    """Remarks on sums that the compiler alone would shard, with the bytes per device that they take more as it is."""
+    found = sums.held_whole()
+    shards = sums.alone() if found else None
     if shards is None:
         return []
     remarks: list[Remark] = []
-    for each in found:
-        whole, shard = (shard_bytes(each, inferred.sharding_of(each)) for inferred in (propagated, shards))
-        held = whole - shard
+    for each, axes in found.items():
+        lies = shards.sharding_of(each)
+        if lies is None:
+            continue
+        held = shard_bytes(each, lies._replace(dimensions=without(lies.dimensions, tuple(axes)))) - shard_bytes(
+            each, lies
+        )
         text = f"a sum is held whole, and reduced once: {held} bytes per device more (option inferred=kept shards it)"
         remarks.append(applied(NAME, op_of(each), text, held=held))
     return remarks

@@ -10,22 +10,25 @@ from typing import Literal
 from jaxlib.mlir import ir
 
 from paropt.passes.deferral.sharded_sum_costs import are_rows_cheaper, is_large, is_only_stacked, is_sunk
+from paropt.passes.ir.types import tensor_of
 from paropt.passes.sharding.annotations import shard_bytes
 from paropt.passes.sharding.axes import Axes, names_of
 from paropt.passes.sharding.propagation import Propagated
-from paropt.passes.sharding.shardings import Sharding, unsplit, without
+from paropt.passes.sharding.shardings import Sharding, sharding_of, unsplit, without
 from paropt.passes.spmd.close_sum import scatter_steps
 from paropt.passes.spmd.global_form import Scattering
 from paropt.passes.spmd.producers import Producer
 from paropt.passes.spmd.sharded_sums import Cut, cut_of, is_activation, turned
 from paropt.passes.spmd.xla_quirks.swaps import as_operands_lie
 from paropt.passes.support.remarks import require
+from paropt.passes.support.traversal import ops_of
 
 Scatters = Literal["written", "large", "outermost", "left"]
 
 # Bytes per device of the whole sums of a program that XLA:TPU still holds in the memory of the core, which has 128 MiB,
 # beside arrays: with 59 MB on tpu:v5e the temporary memory of a program does not grow, with 113 MB it does.
 ON_CHIP = 48 << 20
+ROOM = 50  # one part in so many of a program's arguments is what whole sums may take more by default
 
 
 def scattering_of(
@@ -75,6 +78,13 @@ def held_where_sunk(producers: Iterable[Producer], scatterings: Iterable[Scatter
     return sum(sums.values())
 
 
+def room_for_sums(module: ir.Operation) -> int:
+    """Bytes per device that XLA:TPU may hold more for sums whose reduce_scatters it sinks: few beside the arguments."""
+    blocks = [block for function in ops_of(module, "func.func") for block in function.regions[0]]
+    arrays = [argument for block in blocks for argument in block.arguments if tensor_of(argument) is not None]
+    return min(ON_CHIP, sum(shard_bytes(array, sharding_of(array)) for array in arrays) // ROOM)
+
+
 def require_fewer_bytes(scatters: Scatters, producer: Producer, scattering: Scattering | None) -> None:
     """Declines to take some axes of a sum out of loops that only stack it, where the compiler combines what is left."""
     combines = scatters == "outermost" and scattering is not None and scattering.computed is None
@@ -85,12 +95,12 @@ def require_fewer_bytes(scatters: Scatters, producer: Producer, scattering: Scat
 
 
 def written(
-    scatters: Scatters, producer: Producer, scattering: Scattering | None, moved: Axes, held: int
+    scatters: Scatters, producer: Producer, scattering: Scattering | None, moved: Axes, *, fits: bool
 ) -> Scattering | None:
     """`scattering` where the reduce_scatter is written out; over the axes `moved` the sum is reduced once.
 
-    It is where it leaves a loop, and where devices exchange sums of columns for it, whatever the option. XLA:TPU would
-    hold `held` bytes of whole sums.
+    It is where it leaves a loop, and where devices exchange sums of columns for it, whatever the option. With `fits`,
+    there is room for the whole sums that XLA:TPU would hold.
     """
     if scattering is None or scatters == "written" or scattering.computed or scattering.leaves_loop(producer):
         return scattering
@@ -98,7 +108,7 @@ def written(
         case "large":
             is_written = is_large(producer, scattering.whole)
         case "outermost":
-            is_written = held <= ON_CHIP if is_sunk(producer) else bool(moved)
+            is_written = fits if is_sunk(producer) else bool(moved)
         case _:
             is_written = False
     return scattering if is_written else None

@@ -66,20 +66,39 @@ def sharded_sums(
     Shardy found that the sum is not split by it. Results of loops that are `inferred` to be split are, too.
     """
     found: defaultdict[ir.Value, frozenset[Axis]] = defaultdict(frozenset)
-    for op in ops_of(module, CONSTRAINT):
-        axes = read_sharding(op.attributes["sharding"]).axes
-        if axes and not is_manual(op):
-            _spread(op.operands[0], axes, found, through_sums=loop_around(op.block) is not None)
     for op in ops_of(module, WHILE):
         if not is_manual(op):
             for value, axes, result in _like_parameters(Loop(op)):
                 if propagated is not None:
                     axes = _split_over(propagated.sharding_of(result), axes)
                 _spread(value, axes, found, through_sums=True)
+    for value, axes in _constrained(module, in_loops=True):
+        _spread(value, axes, found, through_sums=True)
+    # After these: what is reached without a look through sums is not followed again.
+    for value, axes in _constrained(module, in_loops=False):
+        _spread(value, axes, found, through_sums=False)
     for result, axes in (inferred or {}).items():
         added = Loop(op_of(result)).next_values.operands[ir.OpResult(result).result_number]
         _spread(added, axes, found, through_sums=True)
     return found
+
+
+def _constrained(module: ir.Operation, *, in_loops: bool) -> Iterator[tuple[ir.Value, frozenset[Axis]]]:
+    """What constraints in loops, or outside of them, split over some axes."""
+    for op in ops_of(module, CONSTRAINT):
+        axes = read_sharding(op.attributes["sharding"]).axes
+        if axes and not is_manual(op) and (loop_around(op.block) is not None) == in_loops:
+            yield op.operands[0], axes
+
+
+def sums_like_parameters(module: ir.Operation) -> dict[ir.Value, frozenset[Axis]]:
+    """Results of loops, not in other loops, whose sums the program splits as parameters only: no constraint in the loop
+    says so. With the axes over which it does."""
+    said: defaultdict[ir.Value, frozenset[Axis]] = defaultdict(frozenset)
+    for value, axes in _constrained(module, in_loops=True):
+        _spread(value, axes, said, through_sums=True)
+    alike = [each for loop in _outermost_loops(module) for each in _like_parameters(loop)]
+    return {result: axes for value, axes, result in alike if not said.get(value)}
 
 
 def _split_over(lies: Sharding | None, axes: frozenset[Axis]) -> frozenset[Axis]:

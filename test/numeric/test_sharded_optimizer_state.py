@@ -107,7 +107,7 @@ def test_the_same_bits(model: Callable[[Tree, jax.Array], jax.Array], passes: st
         np.testing.assert_array_equal(one, other)
 
 
-# XLA:TPU sinks reduce_scatters out of loops, and holds the whole sums: in the memory of the core where they fit.
+# XLA:TPU sinks reduce_scatters out of loops, and holds the whole sums: they are left to it unless these are few.
 @pytest.mark.parametrize(
     ("model", "target", "width", "layers", "are_parameters_sharded"),
     [
@@ -133,9 +133,12 @@ def test_sends_and_holds_no_more(
     ours = paropt.jit(step, strict=True, **options).lower(*shapes).compile()
     before, after = (traffic(census(compiled.as_text())) for compiled in (alone, ours))
     assert 0 < after.known <= before.known and after.unknown == before.unknown == 0
-    held, holds = (compiled.memory_analysis().temp_size_in_bytes for compiled in (alone, ours))
+    memories = [compiled.memory_analysis() for compiled in (alone, ours)]
+    held, holds = (memory.temp_size_in_bytes for memory in memories)
     assert holds <= 1.02 * held + (SCRATCH.get(target, 0) if width < 1024 else 0)
-    if model is written_out and width < 1024:
+    if target == TPU:
+        assert memories[1].peak_memory_in_bytes <= 1.02 * memories[0].peak_memory_in_bytes
+    elif model is written_out:
         assert after.known < before.known / 2
 
 
