@@ -82,6 +82,9 @@ gallery: $(STAMP) ## Steps of public packages without and with par-opt, per targ
 	$(VENV)-levanter/bin/python -m pip install --quiet --disable-pip-version-check -e '.[levanter,tpu,gpu]'
 	$(BIN)/python tools/gallery.py --python $(VENV)-levanter/bin/python
 
+scale: extras ## Language models of 1, 7 and 70 G parameters on described clusters, in hours; written to docs/scale.md
+	$(BIN)/python tools/scale.py
+
 docs: $(STAMP) ## Write docs/passes.md from the passes, and the table and pictures of docs/pipelines.md from the schedules
 	$(BIN)/python tools/gen_pass_docs.py
 	$(BIN)/python tools/schedules_page.py
@@ -89,4 +92,4 @@ docs: $(STAMP) ## Write docs/passes.md from the passes, and the table and pictur
 clean: ## Remove what the other targets made
 	rm -rf $(VENV) $(VENV)-levanter $(VENV)-newest build demo-out .test-store .pytest_cache .hypothesis .ruff_cache .mypy_cache
 
-.PHONY: help setup extras demo quick test lit pytest test-newest newest-python times nightly lint bench gallery docs clean
+.PHONY: help setup extras demo quick test lit pytest test-newest newest-python times nightly lint bench gallery scale docs clean

@@ -27,7 +27,7 @@ from paropt.passes.deferral.sharded_sum_scatters import (
 from paropt.passes.deferral.sums_by_device import sums_by_device
 from paropt.passes.ir.types import real_of
 from paropt.passes.rewrite.wire import set_wire_type
-from paropt.passes.sharding.annotations import LEFT_OUT, place_of, shard_bytes
+from paropt.passes.sharding.annotations import LEFT_OUT, place_of
 from paropt.passes.sharding.axes import Axes, Axis, names_of
 from paropt.passes.sharding.meshes import LinkCosts, MeshAxes, axes_named, has_mesh, meshes_of
 from paropt.passes.sharding.propagation import Propagated
@@ -39,10 +39,9 @@ from paropt.passes.sharding.shardings import (
     leaves_axes,
     mesh_behind,
     parts_in,
-    without,
 )
 from paropt.passes.spmd.global_form import Scattering, expose, note_gathers, note_shardings
-from paropt.passes.spmd.inferred_shards import Inferred, SumShards, sum_shards
+from paropt.passes.spmd.inferred_shards import Inferred, sum_shards
 from paropt.passes.spmd.pin import note_alone
 from paropt.passes.spmd.producers import PRODUCERS, Producer, closed_sums, producers
 from paropt.passes.spmd.region_sums import SummingRegion, region_sums, summing_regions
@@ -55,7 +54,7 @@ from paropt.passes.spmd.sharded_sums import (
 from paropt.passes.spmd.xla_quirks.scatter_rows import rows_apart
 from paropt.passes.support.registry import Bytes, On, OnlyWith, register
 from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.support.traversal import module_of, op_of, ops_of
+from paropt.passes.support.traversal import module_of, ops_of
 
 NAME = "expose-all-reduces"
 
@@ -100,13 +99,8 @@ def expose_all_reduces(
         Inferred,
         "Sums that the program leaves open, or shards as their parameters alone, and that the compiler would shard as "
         "what reads them after the loop, such as the state of an optimizer (ZeRO-1, HSDP): they count as sharded by "
-        "the program (kept), or those do that a loop over layers makes (stacked; with policy=auto, kept), or each "
-        "device holds a whole sum, which is reduced once (whole). paropt.jit and paropt.audit take `kept` for TPUs, "
-        "which have little of a gradient at once even where layers are written out. For others, paropt.jit compiles "
-        "the program a second time where it holds whole sums, and takes `kept` where these need more temporary memory "
-        "than XLA alone.",
-        On("tpu", "kept"),
-    ] = "stacked",
+        "the program (kept), or each device holds a whole sum, which is reduced once (whole).",
+    ] = "kept",
 ) -> list[Remark]:
     """Write out the reductions that the partitioner would add to a global-view program.
 
@@ -149,7 +143,7 @@ def expose_all_reduces(
     Shardings after a loop, such as those of an optimizer's state, are not to influence how the loop shards its
     examples; unless loops would then reduce more activations than by XLA alone, or are over layers of which XLA
     all-gathers most parameters, as they are sharded over the axis of the examples. A sum that they alone shard, as in
-    ZeRO-1, would be whole on each device then: it stays sharded where a loop over layers makes it.
+    ZeRO-1, would be whole on each device then: it stays sharded.
 
     Values that the program itself declares unreduced, and then asks the sum of, are exposed there: so JAX's explicit
     mode writes the gradients of parameters that are resharded as `reduced`.
@@ -220,7 +214,7 @@ def expose_all_reduces(
     *What the user asks for*
 
     - the program does not shard the sum over these axes, as fully sharded training does (or `policy=defer`)
-    - nor do its readers after the loop, where a loop over layers makes it (option `inferred`, or `policy=defer`)
+    - nor do its readers after the loop, as a state over more axes does (option `inferred`, or `policy=defer`)
     - the option `axes` allows it
     - for complex numbers, `axes` allows all of them (a contraction becomes four real ones, each reduced over the
       others)
@@ -267,14 +261,12 @@ def expose_all_reduces(
     told += told_of_extremes
     text = "its rows are added to zeros, and their sum to what is carried"
     remarks += [applied(NAME, op, text) for op in rows_apart(module)]
-    asks = policy not in HOLDS_SUMS or bool(allowed)
-    which = "kept" if policy == "auto" and inferred == "stacked" else inferred  # a plan counts all that it holds
+    infers = inferred == "kept" and (policy not in HOLDS_SUMS or bool(allowed))
     try:
-        sums = sum_shards(module, which if asks else "whole")
+        sums = sum_shards(module, infers=infers)
     except Declined as reason:
         return [*remarks, missed(NAME, reason.op or module, reason)]
-    propagated = sums.propagated
-    found, declined = producers(module, propagated)
+    propagated, found, declined = sums.propagated, sums.found, sums.declined
     within = [each.producer for each in inner]
     leaves_choices = any(_leaves_choices(producer, propagated) for producer in (*found, *within))
     alone = sums.alone() if sums.whole and leaves_choices else propagated
@@ -283,8 +275,6 @@ def expose_all_reduces(
     ):
         propagated = alone
         found, declined = producers(module, alone)
-    elif inferred == "stacked" and policy not in HOLDS_SUMS:
-        remarks += _held_whole(sums)
     split = sharded_sums(module, propagated, sums.inferred) if sums.says or sums.inferred else {}
     found, left = _left_to_the_compiler([*found, *within], module)
     remarks += left
@@ -327,25 +317,6 @@ def expose_all_reduces(
         note_alone(module, *dict.fromkeys((propagated, alone)))
     for producer, moved, scattering in exposed:
         expose(producer, moved, scattering)
-    return remarks
-
-
-def _held_whole(sums: SumShards) -> list[Remark]:
-    """Remarks on sums that the compiler alone would shard, with the bytes per device that they take more as it is."""
-    found = sums.held_whole()
-    shards = sums.alone() if found else None
-    if shards is None:
-        return []
-    remarks: list[Remark] = []
-    for each, axes in found.items():
-        lies = shards.sharding_of(each)
-        if lies is None:
-            continue
-        held = shard_bytes(each, lies._replace(dimensions=without(lies.dimensions, tuple(axes)))) - shard_bytes(
-            each, lies
-        )
-        text = f"a sum is held whole, and reduced once: {held} bytes per device more (option inferred=kept shards it)"
-        remarks.append(applied(NAME, op_of(each), text, held=held))
     return remarks
 
 

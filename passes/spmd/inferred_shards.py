@@ -1,24 +1,24 @@
-"""Sums that the program leaves open, and that Shardy shards as what reads them after the loop: ZeRO-1.
+"""Sums that the program leaves open, and that Shardy shards as what stands before or after the loop: ZeRO-1.
 
 Tests: test/passes/expose-all-reduces-inferred.mlir, test/numeric/test_sharded_optimizer_state.py.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Literal, NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.dataflow.engine import backward
-from paropt.passes.ir.loops import WHILE, Loop, row_written_in
-from paropt.passes.ir.op_table import is_tracked
+from paropt.passes.ir.constants import is_zero
+from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.sharding.axes import Axis, names_of
 from paropt.passes.sharding.propagation import Propagated
-from paropt.passes.spmd.sharded_sums import sharded_sums, sums_like_parameters, whole_sums
+from paropt.passes.spmd.producers import Producer, producers
+from paropt.passes.spmd.sharded_sums import sharded_sums, sums_said_around, whole_sums
 from paropt.passes.support.remarks import Declined
 from paropt.passes.support.traversal import defining_op, op_of
 
-Inferred = Literal["kept", "stacked", "whole"]
+Inferred = Literal["kept", "whole"]
 Shards = dict[ir.Value, frozenset[Axis]]
 
 
@@ -28,91 +28,86 @@ class SumShards(NamedTuple):
     propagated: Propagated
     alone: Callable[[], Propagated | None]  # the shardings that XLA would infer; None where Shardy would abort
     whole: list[ir.Value]  # results of loops that what reads them is not to shard
-    alike: Shards  # sums that the program shards only as parameters of their shape
-    inferred: Shards  # what else shards sums
+    inferred: Shards  # what the program does not say
     says: bool  # whether the program shards any
-
-    def held_whole(self) -> Shards:
-        """Sums that the compiler alone would shard over these axes, too."""
-        left = {each: axes for each, axes in self.alike.items() if each not in self.inferred}
-        held = inferred_shards(self.whole, self.propagated, self.alone, "kept")
-        return held | _inferred_beside(left, self.alone, "kept")
+    found: list[Producer]  # what is reduced, by these shardings
+    declined: list[Declined]
 
 
-def sum_shards(module: ir.Operation, which: Inferred) -> SumShards:
-    """How the sums of `module` are sharded, where `which` are inferred. Raises Declined where Shardy would abort."""
+def sum_shards(module: ir.Operation, *, infers: bool) -> SumShards:
+    """How the sums of `module` are sharded. Raises Declined where Shardy would abort.
+
+    Without `infers`, only by what the program says.
+    """
     said = sharded_sums(module)
     whole = whole_sums(module, said)
-    alike = sums_like_parameters(module) if said else {}
+
+    propagated = first = Propagated(module, forward_only=whole)
+    is_alone = not whole
 
     @cache
     def alone() -> Propagated | None:
         try:
-            return Propagated(module)
+            return first if is_alone else Propagated(module)
         except Declined:  # compilation shows that
             return None
 
-    propagated = Propagated(module, forward_only=whole)
-    inferred = inferred_shards(whole, propagated, alone, which)
+    found, declined = producers(module, propagated)
+    inferred = _started_in_shards(whole, propagated)
+    inferred |= _read_in_shards(whole, propagated, alone, _reduced_over(found)) if infers else {}
     if inferred:
         whole = [result for result in whole if result not in inferred]
-        propagated = Propagated(module, forward_only=whole)
-    inferred |= _inferred_beside(alike, alone, which)
-    return SumShards(propagated, alone, whole, alike, inferred, bool(said))
+        propagated = (not whole and alone()) or Propagated(module, forward_only=whole)
+        found, declined = producers(module, propagated)
+    around = sums_said_around(module, said) if infers and said else {}
+    inferred |= _more_shards(around, alone, _reduced_over(found)) if around else {}
+    return SumShards(propagated, alone, whole, inferred, bool(said), found, declined)
 
 
-def inferred_shards(
-    sums: Sequence[ir.Value], propagated: Propagated, alone: Callable[[], Propagated | None], which: Inferred
+def _reduced_over(found: Iterable[Producer]) -> frozenset[str]:
+    return names_of(axis for producer in found for axis in producer.axes)
+
+
+def _started_in_shards(sums: Sequence[ir.Value], propagated: Propagated) -> Shards:
+    """The axes that shard each of `sums` whatever reads it, as a constraint on its zeros does."""
+    lies = {each: propagated.sharding_of(each) for each in sums if _starts_at_constrained_zeros(each)}
+    return {each: frozenset(sharding.axes) for each, sharding in lies.items() if sharding is not None and sharding.axes}
+
+
+def _starts_at_constrained_zeros(result: ir.Value) -> bool:
+    start = defining_op(op_of(result).operands[ir.OpResult(result).result_number])
+    return start is not None and start.name == CONSTRAINT and is_zero(start.operands[0])
+
+
+def _read_in_shards(
+    sums: Sequence[ir.Value],
+    propagated: Propagated,
+    alone: Callable[[], Propagated | None],
+    reduced: frozenset[str],
 ) -> Shards:
-    """The axes that shard each of `sums`, results of loops, by what reads them alone: as `alone` has it.
+    """The axes that shard each of `sums`, results of loops, by what reads them: as `alone` has it.
 
-    `propagated` is without that, and tells whether anything asks for shards: else nothing is inferred. Of all sums, or
-    of those `which` are stacked.
+    `propagated` is without that, and tells whether anything asks for shards: else nothing is inferred. Nor over axes
+    that nothing is `reduced` over, which would shard what the loop computes.
     """
-    asked = [each for each in sums if which == "kept" or (which == "stacked" and is_stacked(each))]
-    asked = [each for each in asked if propagated.wanted(op_of(each)) is not None]
-    shards = alone() if asked else None
+    loops = dict.fromkeys(map(op_of, sums))
+    asking = {loop for loop in loops if propagated.wanted(loop) is not None}
+    asked = [each for each in sums if op_of(each) in asking]
+    before = {each: propagated.sharding_of(each) for each in asked}
+    return _more_shards({each: frozenset(lies.axes if lies else ()) for each, lies in before.items()}, alone, reduced)
+
+
+def _more_shards(
+    sums: Mapping[ir.Value, frozenset[Axis]], alone: Callable[[], Propagated | None], reduced: frozenset[str]
+) -> Shards:
+    """The axes that shard each of `sums` by what reads it, such as a state over more axes, beside those here."""
+    shards = alone() if sums else None
     if shards is None:
         return {}
     found: Shards = {}
-    for each in asked:
-        lies, before = shards.sharding_of(each), propagated.sharding_of(each)
-        own = names_of(before.axes) if before is not None else frozenset[str]()
-        axes = frozenset(axis for axis in lies.axes if not names_of([axis]) & own) if lies is not None else None
-        if axes:
+    for each, known in sums.items():
+        lies = shards.sharding_of(each)
+        axes = frozenset(axis for axis in lies.axes if not names_of([axis]) & names_of(known)) if lies else None
+        if axes and names_of(axes) & reduced:
             found[each] = axes
     return found
-
-
-def _inferred_beside(
-    sums: Mapping[ir.Value, frozenset[Axis]], alone: Callable[[], Propagated | None], which: Inferred
-) -> Shards:
-    """The axes that shard each of `sums` beside those that the program splits it over, as parameters: as what reads it,
-    a state over more axes than these, would have it."""
-    asked = [each for each in sums if which == "kept" or (which == "stacked" and is_stacked(each))]
-    shards = alone() if asked else None
-    if shards is None:
-        return {}
-    lies = {each: shards.sharding_of(each) for each in asked}
-    beside = {
-        each: frozenset(axis for axis in sharding.axes if not names_of([axis]) & names_of(sums[each]))
-        for each, sharding in lies.items()
-        if sharding is not None
-    }
-    return {each: axes for each, axes in beside.items() if axes}
-
-
-def is_stacked(result: ir.Value) -> bool:
-    """Whether a loop in the loop of `result`, as one over layers, makes what is added up: gradients, row by row.
-
-    The compiler reduces each row into its shard there. Held whole, these rows are there as well as their sum. Where
-    layers are written out, it has the whole gradients of several at once anyway.
-    """
-    return any(row_written_in(value) is not None for value in backward([result], _terms))
-
-
-def _terms(value: ir.Value) -> Sequence[ir.Value]:
-    op = defining_op(value)
-    if op is not None and op.name == WHILE:
-        return [Loop(op).next_values.operands[ir.OpResult(value).result_number]]
-    return op.operands if op is not None and is_tracked(op) else ()

@@ -74,12 +74,12 @@ def sharded_sums(
                 _spread(value, axes, found, through_sums=True)
     for value, axes in _constrained(module, in_loops=True):
         _spread(value, axes, found, through_sums=True)
-    # After these: what is reached without a look through sums is not followed again.
-    for value, axes in _constrained(module, in_loops=False):
-        _spread(value, axes, found, through_sums=False)
     for result, axes in (inferred or {}).items():
         added = Loop(op_of(result)).next_values.operands[ir.OpResult(result).result_number]
         _spread(added, axes, found, through_sums=True)
+    # After these: what is reached without a look through sums is not followed again.
+    for value, axes in _constrained(module, in_loops=False):
+        _spread(value, axes, found, through_sums=False)
     return found
 
 
@@ -91,14 +91,23 @@ def _constrained(module: ir.Operation, *, in_loops: bool) -> Iterator[tuple[ir.V
             yield op.operands[0], axes
 
 
-def sums_like_parameters(module: ir.Operation) -> dict[ir.Value, frozenset[Axis]]:
-    """Results of loops, not in other loops, whose sums the program splits as parameters only: no constraint in the loop
-    says so. With the axes over which it does."""
+def sums_said_around(
+    module: ir.Operation, split: Mapping[ir.Value, frozenset[Axis]]
+) -> dict[ir.Value, frozenset[Axis]]:
+    """Results of loops, not in other loops, whose sums the program splits, and no constraint in the loop: with the axes
+    over which they are split as parameters, none where only a constraint behind the loop says so.
+
+    `split` are all that the program splits.
+    """
     said: defaultdict[ir.Value, frozenset[Axis]] = defaultdict(frozenset)
     for value, axes in _constrained(module, in_loops=True):
         _spread(value, axes, said, through_sums=True)
-    alike = [each for loop in _outermost_loops(module) for each in _like_parameters(loop)]
-    return {result: axes for value, axes, result in alike if not said.get(value)}
+    found: dict[ir.Value, frozenset[Axis]] = {}
+    for loop in _outermost_loops(module):
+        alike = {result: axes for _, axes, result in _like_parameters(loop)}
+        open_ = [each for each in _carried(loop) if each.changes and split.get(each.next) and not said.get(each.next)]
+        found |= {each.result: alike.get(each.result, frozenset()) for each in open_}
+    return found
 
 
 def _split_over(lies: Sharding | None, axes: frozenset[Axis]) -> frozenset[Axis]:
@@ -299,7 +308,7 @@ def whole_sums(module: ir.Operation, split: dict[ir.Value, frozenset[Axis]]) -> 
     found: list[ir.Value] = []
     for loop in _outermost_loops(module):
         for each in _carried(loop):
-            is_sum = each.changes and not split.get(each.next) and tensor_of(each.next) is not None  # and no token
+            is_sum = each.changes and not split.get(each.next) and rank_of(each.next)  # no token nor induction variable
             if is_sum and not (each.stacks and _is_for_loops(each.result)):
                 found.append(each.result)
     return found

@@ -14,7 +14,7 @@ from paropt.base.wording import size_text
 from paropt.clusters import targets
 from paropt.clusters.device_memory import AUTO, memory_budget_of
 from paropt.hook.donation import given_away
-from paropt.hook.doubts import Doubts, doubts_of, settled
+from paropt.hook.doubts import may_send_less, settled
 from paropt.hook.fallback import Fallback, Setback, reason_of
 from paropt.hook.jit_arguments import Spec
 from paropt.hook.memory_plans import Plan, fitting, planned
@@ -35,7 +35,7 @@ class Rewrite(NamedTuple):
     spec: Spec
     fallback: Fallback
     by: Callable[[ir.Module, Pipeline], tuple[Remarks, Fallback]]  # of the module as it was, by other passes
-    doubts: Doubts
+    in_doubt: bool  # whether XLA alone may send less
 
 
 class Otherwise(NamedTuple):
@@ -76,9 +76,9 @@ def rewritten_by(
     try:
         found, fallback, is_needed = _rewrite(module, spec, spec.pipeline.on(platform), donated)
         compares = spec.compares_in_doubt and fallback.has_mesh
-        doubts = doubts_of(found, spec.pipeline, platform) if compares else Doubts()
-        if is_needed or doubts:
-            REWRITES[module] = Rewrite(spec, fallback, by, doubts)
+        in_doubt = compares and may_send_less(found, spec.pipeline, platform)
+        if is_needed or in_doubt:
+            REWRITES[module] = Rewrite(spec, fallback, by, in_doubt)
         if fallback.has_mesh:
             OTHERWISE[module] = _otherwise(module.context, fallback, spec.pipeline.on(platform), donated)
     except PipelineError:  # the user's mistake, told in one line, and no defect
@@ -185,9 +185,9 @@ def compiled_rewrite(module: ir.Module, compile: Callable[[ir.Module], Any], dev
         chosen, said = fitting(chosen, budget, again, original)
         if not chosen.is_within(budget):
             warn(f"paropt: memory_budget: {said[-1]}")
-    elif rewrite.doubts:
+    elif rewrite.in_doubt:
         try:
-            chosen, said = settled(rewrite.doubts, chosen, by, original)
+            chosen, said = settled(chosen, original)
         except Exception as error:  # whatever a compiler raises: what the passes made is right, and it runs
             said = [f"nothing to compare it with was compiled: {reason_of(error)}"]
     REMARKS[module] = Remarks([*chosen.remarks, *(_remark(module, text, applied=True) for text in said)])

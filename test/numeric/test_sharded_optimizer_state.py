@@ -138,8 +138,6 @@ def test_sends_and_holds_no_more(
     assert holds <= 1.02 * held + (SCRATCH.get(target, 0) if width < 1024 else 0)
     if target == TPU:
         assert memories[1].peak_memory_in_bytes <= 1.02 * memories[0].peak_memory_in_bytes
-    elif model is written_out:
-        assert after.known < before.known / 2
 
 
 def test_a_replica_holds_no_more_of_large_sums_on_tpus() -> None:

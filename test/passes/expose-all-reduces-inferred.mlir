@@ -1,8 +1,7 @@
 // Sums that only their readers after the loop shard, as the state of an optimizer does.
 
-// RUN: %par-opt %s --passes=expose-all-reduces --split-input-file | FileCheck %s
 // RUN: %par-opt %s --passes=expose-all-reduces --split-input-file --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
-// RUN: %par-opt %s --passes='expose-all-reduces{inferred=kept}' --split-input-file | FileCheck %s --check-prefix=KEPT
+// RUN: %par-opt %s --passes=expose-all-reduces --split-input-file | FileCheck %s --check-prefix=KEPT
 // RUN: %par-opt %s --passes='expose-all-reduces{inferred=whole}' --split-input-file | FileCheck %s --check-prefix=WHOLE
 // RUN: %par-opt %s --passes='expose-all-reduces{policy=defer}' --split-input-file | FileCheck %s --check-prefix=WHOLE
 // RUN: %par-opt %s --passes='expose-all-reduces{policy=auto memory-budget=223}' --split-input-file | FileCheck %s --check-prefix=KEPT
@@ -10,11 +9,8 @@
 
 sdy.mesh @mesh = <["data"=8]>
 
-// Layers are written out: each device has whole gradients of a micro-batch anyway, and one sum more of them is cheaper
-// than to reduce each time. Whether that is so, only the compiled program tells. A plan counts it.
-// REMARK: [expose-all-reduces] stablehlo.while applied: a sum is held whole, and reduced once: 224 bytes per device more (option inferred=kept shards it)
-// CHECK-LABEL:   func.func public @written_out
-// CHECK:           sdy.all_reduce {"data"}
+// Worth it when: nor do its readers after the loop, as a state over more axes does (option `inferred`, or `policy=defer`)
+// REMARK: [expose-all-reduces] stablehlo.dot_general missed: its sum is sharded over `data`, and stays so (option policy=defer replicates it)
 // KEPT-LABEL:    func.func public @written_out
 // KEPT:            sdy.reduce_scatter {{\[}}{"data"}, {}]
 // KEPT-NOT:        sdy.all_reduce
@@ -43,16 +39,13 @@ func.func public @written_out(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding
 
 sdy.mesh @mesh = <["data"=8]>
 
-// Worth it when: nor do its readers after the loop, where a loop over layers makes it (option `inferred`, or `policy=defer`)
 // A loop over layers stacks the gradients: the compiler reduces each row into its shard, and holds no whole sum.
 // REMARK: [expose-all-reduces] stablehlo.dot_general missed: its sum is sharded over `data`, and stays so (option policy=defer replicates it)
-// CHECK-LABEL:   func.func public @stacked
-// CHECK-NOT:       sdy.all_reduce
-// CHECK:           sdy.reduce_scatter {{\[}}{"data"}, {}]
-// CHECK-NOT:       sdy.all_reduce
-// CHECK:           return %{{.*}} : tensor<3x8x8xf32>
 // KEPT-LABEL:    func.func public @stacked
+// KEPT-NOT:        sdy.all_reduce
 // KEPT:            sdy.reduce_scatter {{\[}}{"data"}, {}]
+// KEPT-NOT:        sdy.all_reduce
+// KEPT:            return %{{.*}} : tensor<3x8x8xf32>
 // WHOLE-LABEL:   func.func public @stacked
 // WHOLE:           sdy.all_reduce {"data"}
 func.func public @stacked(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %m: tensor<3x8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}) -> (tensor<3x8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}) {
@@ -90,8 +83,6 @@ func.func public @stacked(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@me
 sdy.mesh @mesh = <["data"=8]>
 
 // What reads the sum asks for no shards: nothing is inferred.
-// CHECK-LABEL:   func.func public @replicated
-// CHECK:           sdy.all_reduce {"data"}
 // KEPT-LABEL:    func.func public @replicated
 // KEPT:            sdy.all_reduce {"data"}
 func.func public @replicated(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %m: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) -> (tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) {

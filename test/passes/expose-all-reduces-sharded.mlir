@@ -567,9 +567,14 @@ func.func public @whole_too(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@
   return %a, %c : tensor<4x4xf32>, tensor<4x4xf32>
 }
 
-// A sharded optimizer: the sum is split after the loop only, the parameter is whole. Reduced once, over both axes.
+// A sharded optimizer: the sum is split after the loop only, and so the compiler shards it in the loop, too.
 // CHECK-LABEL:   func.func public @split_afterwards
-// CHECK:           sdy.all_reduce {"replica", "data"}
+// CHECK:           sdy.reduce_scatter {{\[}}{"data"}, {}]
+// CHECK:           sdy.all_reduce {"replica"}
+// CHECK-NOT:       sdy.all_reduce
+// CHECK:           return
+// DEFER-LABEL:   func.func public @split_afterwards
+// DEFER:           sdy.all_reduce {"replica", "data"}
 func.func public @split_afterwards(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}) -> tensor<4x4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -589,10 +594,10 @@ func.func public @split_afterwards(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sha
   return %s : tensor<4x4xf32>
 }
 
-// The optimizer's state is split, so what reads the sum would have it split, too. That is noted on the loop.
-// CHECK-LABEL:   func.func public @wanted_split
-// CHECK:           stablehlo.while
-// CHECK:           paropt.wanted = [#sdy.sharding<@mesh, []>, #sdy.sharding<@mesh, [{"data"}, {}]>]
+// The optimizer's state is split, so what reads the sum would have it split, too. Where it is whole, that is noted.
+// DEFER-LABEL:   func.func public @wanted_split
+// DEFER:           stablehlo.while
+// DEFER:           paropt.wanted = [#sdy.sharding<@mesh, []>, #sdy.sharding<@mesh, [{"data"}, {}]>]
 func.func public @wanted_split(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}, %m: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> tensor<4x4xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -613,8 +618,8 @@ func.func public @wanted_split(%x: tensor<16x4xf32> {sdy.sharding = #sdy.shardin
 }
 
 // A norm of it is one number: each device computes its part.
-// CHECK-LABEL:   func.func public @wanted_split_with_norm
-// CHECK:           paropt.wanted = [#sdy.sharding<@mesh, []>, #sdy.sharding<@mesh, [{"data"}, {}]>]
+// DEFER-LABEL:   func.func public @wanted_split_with_norm
+// DEFER:           paropt.wanted = [#sdy.sharding<@mesh, []>, #sdy.sharding<@mesh, [{"data"}, {}]>]
 func.func public @wanted_split_with_norm(%x: tensor<16x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"replica", "data"}, {}]>}, %m: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) -> (tensor<4x4xf32>, tensor<f32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %one = stablehlo.constant dense<1> : tensor<i32>

@@ -1,0 +1,50 @@
+"""By default a language model takes no more memory than by XLA alone, however it says what is sharded, and sends no more.
+
+Gradients take more than activations, and the vocabulary more than the layers.
+"""
+
+import jax
+import pytest
+from programs.language_models import Form, language_model
+from unit.clusters import available
+
+import paropt
+from paropt.clusters.targets import get
+from paropt.hlo.census import census
+from paropt.hlo.traffic import traffic
+
+CPU, TPU, GPU = "cpu:8", "tpu:v5e:2x4", "gpu:h100:1x1x8"
+AROUND, IN, OPEN = frozenset({"before", "behind"}), frozenset({"in"}), frozenset[str]()
+
+FORMS = [
+    Form("fsdp", constrained=OPEN),
+    Form("fsdp", constrained=AROUND),
+    Form("fsdp", constrained=IN, is_scanned=False),
+    Form("fsdp", vocabulary=32000, width=64, constrained=AROUND, is_tied=True, optimizer="adam"),
+    Form("fsdp", vocabulary=256, constrained=AROUND, dtype="float32", is_scanned=False),
+    Form("hsdp", constrained=OPEN),  # the state is sharded over both axes, parameters over one
+    Form("hsdp", constrained=AROUND, is_tied=True),
+    Form("zero1", constrained=OPEN),
+    Form("zero1", constrained=OPEN, is_scanned=False, is_tied=True),
+    Form("zero2", constrained=frozenset({"before"})),
+    Form("zero2", constrained=frozenset({"behind"}), is_scanned=False),
+    Form("zero2", constrained=AROUND, is_tied=True),
+    Form("dp", constrained=OPEN, is_tied=True),
+    Form("dp", constrained=OPEN, is_scanned=False),
+]
+
+
+@pytest.mark.parametrize("target", [CPU, TPU, GPU])
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+def test_holds_and_sends_no_more(form: Form, target: str) -> None:
+    available(target)
+    step, shapes, options = language_model(form, list(get(target).devices or jax.devices()[:8]))
+    alone, ours = (
+        jit(step, **options).lower(*shapes).compile()
+        for jit in (jax.jit, lambda f, **o: paropt.jit(f, strict=True, **o))
+    )
+    held, holds = (each.memory_analysis() for each in (alone, ours))
+    assert holds.temp_size_in_bytes <= 1.02 * held.temp_size_in_bytes
+    assert target == CPU or holds.peak_memory_in_bytes <= 1.02 * held.peak_memory_in_bytes
+    before, after = (traffic(census(each.as_text())) for each in (alone, ours))
+    assert after.unknown == before.unknown == 0 and after.known <= before.known
