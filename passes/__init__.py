@@ -1,5 +1,6 @@
 """Every pass, by name, and the named pipelines. Importing this registers them: there is no other list."""
 
+from paropt.passes import accumulate_in_place as accumulate_in_place
 from paropt.passes import annotate_aliases as annotate_aliases
 from paropt.passes import annotate_contract as annotate_contract
 from paropt.passes import annotate_shardings as annotate_shardings
@@ -49,6 +50,7 @@ name_pipeline(
         Stage("compose-all-reduces", "Again: after its loop, a deferred sum may meet a sum over other axes."),
         Stage("simplify-all-reduces", "Again: a deferred or composed all_reduce may reduce a uniform value."),
         Stage("fuse-all-reduces", "Again: reductions deferred from several loops or accumulators may be added."),
+        Stage("accumulate-in-place", "After all moves: sums that have left the loop over layers are unreduced there."),
         Stage("annotate-unreduced", "After all moves: what has moved becomes constraints, the rest is reverted."),
         Stage("decompose-all-reduces", "Last: the stages above know an all_reduce, not the steps of a hierarchy."),
     ],

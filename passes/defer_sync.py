@@ -96,6 +96,8 @@ def defer_sync(
     loop; where that depends on the init operand of the caller's counter, the loop carries whether it has, and an if
     asks that.
 
+    Stacks of rows that `accumulate-in-place` adds to the sums of the loop around do not count as held beside these.
+
     A program that is called for each micro-batch has no loop to leave: a remark names the arguments that it returns
     with reduced sums added, where no other reader needs these in each call.
 

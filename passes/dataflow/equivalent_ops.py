@@ -10,8 +10,9 @@ from jaxlib.mlir import ir
 from paropt.passes.dataflow.op_comparison import is_same
 from paropt.passes.dataflow.side_effects import is_repeatable
 from paropt.passes.ir.barriers import BARRIER
+from paropt.passes.ir.row_index import DYNAMIC_SLICE, UPDATE, as_copied
 from paropt.passes.sharding.collectives import REDUCTIONS
-from paropt.passes.support.traversal import reads
+from paropt.passes.support.traversal import defining_op, reads
 
 
 def twins(block: ir.Block) -> dict[ir.Value, ir.Value]:
@@ -28,3 +29,16 @@ def twins(block: ir.Block) -> dict[ir.Value, ir.Value]:
         else:
             first |= zip(op.results, twin.results, strict=True)
     return first
+
+
+def writes_back(value: ir.Value, array: ir.Value, block: ir.Block) -> bool:
+    """Whether an op of `block` makes `value` of `array` by writing a part of it back, as it was read."""
+    op = defining_op(value)
+    if op is None or op.name != UPDATE or op.operands[0] != array:
+        return False
+    read = defining_op(as_copied(op.operands[1]))
+    if read is None or read.name != DYNAMIC_SLICE or read.operands[0] != array:
+        return False
+    first = twins(block) if read.results[0].type == op.operands[1].type else None
+    places = zip(list(read.operands)[1:], list(op.operands)[2:], strict=True)
+    return first is not None and all(first.get(one, one) == first.get(other, other) for one, other in places)

@@ -39,6 +39,9 @@ class Cost(NamedTuple):
     repeated: int = 0  # multiplications more that a device makes, of products that are then there twice
     lifted: frozenset[ir.Value] = frozenset()  # what is reduced in the loop and loop-invariant: XLA does it once
     around: int = 1  # trips of the loop around it, where that need not reduce it either, and holds as much again
+    held_by_sums: int = (
+        0  # bytes that the loop around will hold more, to whose sums what this one stacks is added in place
+    )
     again: bool = False  # it has left a loop in there, and what is held here was counted then
 
     @property
@@ -49,7 +52,7 @@ class Cost(NamedTuple):
     @property
     def held_around(self) -> int:
         """Bytes held more, by the loop around it, too."""
-        return self.held if self.around == 1 else 2 * self.held
+        return self.held if self.around == 1 else self.held_by_sums or 2 * self.held
 
     @property
     def saved(self) -> int:
@@ -108,6 +111,10 @@ class Cost(NamedTuple):
     def _saved_in(self, times: int) -> int:
         """Bytes that are reduced less where what is reduced inside is, that many times; types are the program's own."""
         return times * (self._in_all(self.inside) - self.in_branches) - self.unwidened
+
+    def in_place(self) -> "Cost":
+        """The cost where the loop around adds what is stacked here to its sums row by row: it is held there only."""
+        return self._replace(held=0, held_by_sums=self.held)
 
 
 def cost_of(part: Deferral, loop: Loop, shared: Mapping[ir.Value, int], varying: Varying) -> Cost:

@@ -34,12 +34,12 @@ from paropt.passes.deferral.last_iteration import last_trip_peeled
 from paropt.passes.deferral.policy import Policy
 from paropt.passes.deferral.select_to_branch import selects_branched, selects_taken_back
 from paropt.passes.deferral.sink_into_branches import sums_sunk, sums_taken_back
-from paropt.passes.deferral.trips_around import trips_around
+from paropt.passes.deferral.trips_around import is_held_around, trips_around
 from paropt.passes.ir.barriers import BARRIER
 from paropt.passes.ir.branches import BRANCHES
 from paropt.passes.ir.loops import WHILE, Loop, loop_around
 from paropt.passes.rewrite.erase import erase_unread
-from paropt.passes.rewrite.loop_edits import carry, rebuilt, uncarry
+from paropt.passes.rewrite.loop_edits import carry, kept, rebuilt, uncarry
 from paropt.passes.rewrite.reduce_scatter import (
     may_move_first,
     moved_first,
@@ -307,6 +307,8 @@ def _worth(found: Deferrals, loop: Loop, around: BlockFacts | None, options: Opt
     shared, varying = _shared(found), Varying(loop)
     for part in found.parts:
         cost = cost_of(part, loop, shared, varying)
+        if cost.held > 0 and is_held_around(part, loop, around):
+            cost = cost.in_place()
         if options.policy.name == "auto":
             again = all(DEFERRED in op.attributes for op in part.reductions)
             cost = cost._replace(around=trips_around(part, loop, around), again=again)
@@ -442,7 +444,7 @@ def deferred(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
         new_starts[i] = neutral_before(loop.op, types[i], combiner)
     carried: dict[int, int] = {}
     for i, argument in rests.items():
-        position, rest = len(nexts), ends[i].rest
+        position, rest = len(nexts), kept(ends[i].rest, argument, loop)
         if rest is not None and rest == argument and next(argument.uses, None) is None:
             uncarry(loop, position)  # the loop leaves it as it was: its init operand will do
             continue

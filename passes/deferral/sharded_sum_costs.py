@@ -11,6 +11,7 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
+from paropt.passes.accumulators.stack_additions import is_added_in_place
 from paropt.passes.dataflow.engine import spread
 from paropt.passes.dataflow.unreduced import made_unreduced
 from paropt.passes.deferral.deferral_cost import BYTES_PER_COLLECTIVE, Cost
@@ -61,8 +62,8 @@ def cost_of_whole(
 ) -> Cost:
     """Of the sum of `producers`, which stays sharded over the axes `kept`, when it is left unreduced over them.
 
-    Then each loop holds it whole: also one over layers, for the gradients of a micro-batch. Or a shard along `beside`,
-    over which it stays sharded.
+    Then each loop holds it whole: also one over layers, for the gradients of a micro-batch, if these are not added in
+    place. Or a shard along `beside`, over which it stays sharded.
     """
     sizes = {}
     first = producers[0]
@@ -77,7 +78,8 @@ def cost_of_whole(
     parts = _carried(first.value)
     scale = sizes[first.value] / max(_bytes(first.value), 1)
     whole_parts = [round(_bytes(part) * scale) for part in parts]
-    held = sum(size - size // shards for size in whole_parts)
+    own = [size for part, size in zip(parts, whole_parts, strict=True) if not is_added_in_place(part)]
+    held = sum(size - size // shards for size in own)
     runs = {value: executions(op_of(value)) for value in sizes}
     return Cost(sizes, dict(runs), dict.fromkeys(sizes, 1), [whole_parts[-1]], [], whole_parts[-1], held, 0)
 

@@ -3,6 +3,7 @@
 Tests: test/passes/defer-sync-nests.mlir.
 """
 
+from paropt.passes.accumulators.stack_additions import is_added_in_place
 from paropt.passes.dataflow.partial_values import BlockFacts
 from paropt.passes.deferral.analysis import Deferral, deferrals
 from paropt.passes.ir.loops import Loop, trip_count
@@ -23,3 +24,9 @@ def trips_around(part: Deferral, loop: Loop, facts: BlockFacts | None) -> int:
     leaving = frozenset().union(*(each.members for each in found.parts))
     trips = trip_count(around)
     return (2 if trips is None else trips) if leaving.issuperset(results) else 1
+
+
+def is_held_around(part: Deferral, loop: Loop, facts: BlockFacts | None) -> bool:
+    """Whether all that `part` has `loop` carry are stacks that it adds to sums of the loop around, row by row."""
+    stacked = all(is_added_in_place(loop.op.results[i]) for i in part.positions)
+    return stacked and trips_around(part, loop, facts) > 1

@@ -5,11 +5,14 @@ Tests: test/passes/split-layer-loop.mlir, test/passes/hoist-gathers-stacked.mlir
 
 from jaxlib.mlir import ir
 
+from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import Loop, counter_of, integer_of
-from paropt.passes.ir.types import tensor_of
-from paropt.passes.support.traversal import defining_op
+from paropt.passes.ir.op_table import may_squeeze
+from paropt.passes.ir.types import tensor_of, unsqueezes
+from paropt.passes.support.traversal import defining_op, is_read_once
 
 DYNAMIC_SLICE, UPDATE = "stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice"
+RESHAPE = "stablehlo.reshape"
 _SUBTRACT = "stablehlo.subtract"
 
 
@@ -60,6 +63,20 @@ def writes_row(op: ir.Operation) -> bool:
         return False
     array, row, _, *others = op.operands
     return _is_row(list(ir.RankedTensorType(row.type).shape), list(ir.RankedTensorType(array.type).shape), others)
+
+
+def as_copied(value: ir.Value) -> ir.Value:
+    """What reshapes and constraints make `value` of, as long as nothing else reads it."""
+    op = defining_op(value)
+    while op is not None and is_read_once(value) and keeps_order(op):
+        value = op.operands[0]
+        op = defining_op(value)
+    return value
+
+
+def keeps_order(op: ir.Operation) -> bool:
+    """Whether the result of `op` has the elements of its operand in the same order, in another shape perhaps."""
+    return op.name == CONSTRAINT or (may_squeeze(op) and (op.name == RESHAPE or unsqueezes(op)))
 
 
 def _is_row(sizes: list[int], shape: list[int], starts: list[ir.Value]) -> bool:

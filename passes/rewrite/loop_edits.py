@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 from jaxlib.mlir import ir
 
+from paropt.passes.dataflow.equivalent_ops import writes_back
 from paropt.passes.ir.loops import Loop
+from paropt.passes.rewrite.erase import erase_unread
 from paropt.passes.sharding.annotations import notes_of_results
 
 
@@ -21,6 +23,16 @@ def uncarry(loop: Loop, position: int) -> None:
     """Takes back an argument that nothing reads."""
     loop.condition.erase_argument(position)
     loop.body.erase_argument(position)
+
+
+def kept(value: ir.Value | None, argument: ir.Value, loop: Loop) -> ir.Value | None:
+    """`value`, which the loop is to carry on for `argument`: that itself where the loop only writes parts of it back as
+    they were, which it no longer does then.
+    """
+    if value is None or not writes_back(value, argument, loop.body):
+        return value
+    erase_unread([value])
+    return argument
 
 
 def rebuilt(loop: Loop, starts: Sequence[ir.Value], nexts: Sequence[ir.Value], parts_of: Sequence[int] = ()) -> Loop:

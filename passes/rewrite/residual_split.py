@@ -404,11 +404,11 @@ def _widen(op: ir.Operation, old: ir.Operation, parts: dict[int, ir.Value], over
     with ir.InsertionPoint(op), op.location:
         for i, operand in enumerate(op.operands):
             if i not in parts and _shape(operand) == _shape(old.results[0]):  # a factor, no index
-                op.operands[i] = _spread(operand, shape)
+                op.operands[i] = scalar_spread(operand, shape)
     op.results[0].set_type(ir.RankedTensorType.get(shape, _element(old.results[0]), loc=op.location))
 
 
-def _spread(factor: ir.Value, shape: Sequence[int]) -> ir.Value:
+def scalar_spread(factor: ir.Value, shape: Sequence[int]) -> ir.Value:
     """The one scalar that `factor` is made of, in another shape."""
     scalar = scalar_of(factor)
     assert scalar is not None, "the linearity table asks for one scalar"

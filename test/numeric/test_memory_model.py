@@ -13,7 +13,7 @@ from unit.clusters import available
 
 import paropt
 
-TOLERANCE = 0.1
+TOLERANCE = 0.12  # behind the loop, the sums are held beside their shards
 PROGRAMS = [
     *[(name, target, 128) for name in ("blocks_p17", "blocks_p18") for target in ("cpu:8", "gpu:h100:1x1x8")],
     *[(name, "tpu:v5e:2x4", 4096) for name in ("half_blocks_p17", "half_blocks_p18")],

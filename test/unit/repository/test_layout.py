@@ -20,8 +20,8 @@ LONGEST_FILE = 500
 PUBLIC = "the library's own names"
 LAYERS = {
     "paropt.passes": (
-        *("support", "ir", "sharding", "dataflow", "rewrite", "reductions", "spmd", "deferral"),
-        *("unrolled", "microbatch", "outline", "state", "pipelining", PUBLIC),
+        *("support", "ir", "sharding", "dataflow", "rewrite", "reductions", "spmd"),
+        *("accumulators", "deferral", "unrolled", "microbatch", "outline", "state", "pipelining", PUBLIC),
     ),
     "paropt": (
         *(
