@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, NamedTuple
 
 from jaxlib.mlir import ir
@@ -301,13 +301,13 @@ def _hoist_all(loop: Loop, propagated: Propagated, plan: _Plan) -> Iterator[Rema
             _require_hoistable(loop, parameter, propagated)
             steps += _steps(loop, parameter, plan)
         except Declined as declined:
-            yield missed(NAME, loop.op, declined)
+            yield _stays(loop, parameter, declined, plan)
     taken: defaultdict[ir.Value, list[_Step]] = defaultdict(list)
     for step, no in zip(steps, plan.chosen([step.trade for step in steps]), strict=True):
         if no is None:
             taken[step.parameter.value].append(step)
         else:
-            yield missed(NAME, loop.op, no)
+            yield _stays(loop, step.parameter, no, plan)
     groups: defaultdict[tuple[str, ...], list[Trade]] = defaultdict(list)
     for own in taken.values():
         parameter = own[-1].parameter  # over the axes of those before it, too
@@ -323,9 +323,24 @@ def _hoist_all(loop: Loop, propagated: Propagated, plan: _Plan) -> Iterator[Rema
         erase_unread_in_barriers(loop)
 
 
+def _stays(loop: Loop, parameter: Parameter, no: Declined, plan: _Plan) -> Remark:
+    """Why `parameter` is gathered at use, and the bytes per device that this takes in a step."""
+    remark = missed(NAME, loop.op, no)
+    held = _bytes(parameter, plan.dtype or narrowest(parameter))
+    cost = _trade_in(loop, parameter, held, 1).saved + held
+    return replace(remark, text=f"{remark.text}; at use, {_name(parameter)} takes {cost} bytes in a step")
+
+
+def _name(parameter: Parameter) -> str:
+    """As the program calls it, `p['up']`, if it does; else where it is made."""
+    source = source_of(parameter.value.location)
+    return source.scope or str(source)
+
+
 def _require_gathered(parameter: Parameter) -> None:
-    """Declines one of which some readers need all, and others the shards."""
-    name = source_of(parameter.value.location)
+    """Declines one of which some readers need all, and others the shards; or none all, as far as is known."""
+    require(not parameter.unknown, parameter.unknown)
+    name = _name(parameter)
     require(not parameter.kept_by, f"a reader in the loop keeps the parameter ({name}) sharded", *parameter.kept_by)
 
 
@@ -366,9 +381,7 @@ def _steps(loop: Loop, parameter: Parameter, plan: _Plan) -> list[_Step]:
 def _require_less_sent(loop: Loop, parameter: Parameter, held: int) -> None:
     """Declines one for which XLA moves fewer bytes in all trips than it takes."""
     saved = _trade_in(loop, parameter, held, 1).saved
-    name = source_of(parameter.value.location)
-    numbers = f"XLA moves {saved + held} bytes of activations in a step, and to gather it takes {held}"
-    require(saved >= 0, f"the parameter ({name}) stays sharded: for it {numbers}")
+    require(saved >= 0, f"XLA moves activations in place of the parameter, and to gather it takes {held} bytes")
 
 
 def _trade_in(loop: Loop, parameter: Parameter, held: int, link: int) -> Trade:
@@ -396,7 +409,7 @@ def _in_trips(loop: Loop) -> str:
 
 
 def _require_hoistable(loop: Loop, parameter: Parameter, propagated: Propagated) -> None:
-    name = source_of(parameter.value.location)
+    name = _name(parameter)
     require(parameter.is_invariant, f"the loop changes the parameter ({name})")
     require(not is_within(loop.op, WHILE), "the loop is in another one, where XLA would shard the gathered array")
     require(trip_count(loop) not in (0, 1), "the loop makes no more than one trip")

@@ -34,6 +34,8 @@ _LOOKUP = "stablehlo.gather"
 _REDUCE = "stablehlo.reduce"
 CONVERT = "stablehlo.convert"
 RESHAPE, SLICE, TRANSPOSE = "stablehlo.reshape", "stablehlo.slice", "stablehlo.transpose"
+_MAY_BE_EXAMPLES = "it may be examples: the loop adds up no gradient of its shape"
+_OVER_PARTS = "it is sharded over a part of an axis"
 
 
 class Reading(NamedTuple):
@@ -66,6 +68,7 @@ class Parameter(NamedTuple):
     kept_by: tuple[ir.Operation, ...] = ()  # what is sharded like it, where it is gathered for other readers
     gathers: int = 1  # how often XLA gathers it in a trip
     moved: int = 0  # bytes of activations that XLA moves in a trip for readers for which it does not gather it
+    unknown: str = ""  # why it may be no parameter
 
 
 def sharded_parameters(loop: Loop, propagated: Propagated) -> Iterator[Parameter]:
@@ -79,10 +82,11 @@ def sharded_parameters(loop: Loop, propagated: Propagated) -> Iterator[Parameter
     batch = _batch_axes(loop, read.values())
     for each in read.values():
         sharding = each.sharding
-        if sharding is None or has_part(sharding.axes) or not _is_float(each.value):
+        if sharding is None or not _is_float(each.value):
             continue
         if each.is_invariant or _is_argument_of_program(each.value):
-            yield from _gathered_at_use(loop, each, sharding, batch, propagated)
+            found = _parameter(loop, each, sharding, batch, propagated)
+            yield from [found] if found is not None else []
 
 
 class _Read(NamedTuple):
@@ -94,31 +98,42 @@ class _Read(NamedTuple):
     is_invariant: bool
 
 
-def _gathered_at_use(
+def _parameter(
     loop: Loop, read: _Read, sharding: Sharding, batch: frozenset[str], propagated: Propagated
-) -> Iterator[Parameter]:
-    """The parameter that is `read`, if it is one that XLA gathers, or moves activations for."""
+) -> Parameter | None:
+    """The parameter that is `read`; None where it is none, or XLA neither gathers it nor moves anything for it."""
     value, readings, _, invariant = read
     found = [_meets(each, sharding, propagated) for each in readings]
+    both = list(zip(readings, found, strict=True))
+    stay, rest = (tuple(each for each, meets in both if meets.is_by_shard is by) for by in (True, False))
     foreign = frozenset[Axis]().union(*(meets.foreign for meets in found))
     kept = [(like, use.op) for meets in found for like, use in meets.alike if like & foreign]
     axes = foreign.difference(*(like for like, _ in kept))
-    both = list(zip(readings, found, strict=True))
-    stay, rest = (tuple(each for each, meets in both if meets.is_by_shard is by) for by in (True, False))
-    asked = frozenset(axis for axis in sharding.axes if axis.name in batch) - axes
-    if asked and rest and invariant and is_trained(loop, value):
-        axes |= asked
-    else:
-        asked = frozenset()
-    is_known = bool(axes) or (bool(kept) and invariant and _is_argument_of_program(value))
-    if not is_known or any(_is_sliced_by(loop, each) for each in readings):
-        return
-    order = tuple(axis for over in sharding.dimensions for axis in over if axis in axes)
-    at_use = [each for each, meets in both if not meets.is_by_shard and (not asked or meets.foreign)]
-    gathers = len({each.end.op.block for each in at_use})
-    moving = [use for meets in found for use in (*(each for _, each in meets.alike), *meets.lookups)] if asked else []
-    kept_by = () if axes else tuple(op for _, op in kept[:1])
-    yield Parameter(value, sharding, rest, order, invariant, stay, kept_by, gathers, moved_by(loop, moving))
+    asked = frozenset(axis for axis in sharding.axes - axes if axis.name in batch and rest and invariant)
+    trained = asked if is_trained(loop, value) else frozenset[Axis]()
+    is_argument = invariant and _is_argument_of_program(value)
+    unknown = "" if axes or kept or trained else _MAY_BE_EXAMPLES
+    if not (axes or trained or (is_argument and (kept or asked))) or any(
+        _is_sliced_by(loop, each) for each in readings
+    ):
+        return None
+    over = axes | (asked if unknown else trained)
+    order = tuple(axis for axes in sharding.dimensions for axis in axes if axis in over)
+    at_use = [each for each, meets in both if not meets.is_by_shard and (not trained or meets.foreign)]
+    gathers = 0 if unknown else len({each.end.op.block for each in at_use})
+    moving = [use for meets in found for use in meets.others] if trained or unknown else []
+    return Parameter(
+        value,
+        sharding,
+        rest,
+        order,
+        invariant,
+        by_shard=stay,
+        kept_by=() if over else tuple(op for _, op in kept[:1]),
+        gathers=gathers,
+        moved=moved_by(loop, moving),
+        unknown=_OVER_PARTS if has_part(sharding.axes) else unknown,
+    )
 
 
 def _batch_axes(loop: Loop, read: Iterable[_Read]) -> frozenset[str]:
@@ -246,6 +261,11 @@ class _Meets(NamedTuple):
     alike: list[tuple[frozenset[Axis], Use]]  # those by which what an op computes is sharded as it is
     lookups: list[Use]  # of rows
     is_by_shard: bool  # only ops on each element, and sums of these, which need no other shards
+
+    @property
+    def others(self) -> list[Use]:
+        """The readers for which it need not be gathered."""
+        return [*(use for _, use in self.alike), *self.lookups]
 
 
 def _meets(reading: Reading, sharding: Sharding, propagated: Propagated) -> _Meets:
