@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, NamedTuple
 
 from jaxlib.mlir import ir
@@ -97,6 +97,11 @@ def hoist_gathers(
     is converted.
     The loop-carried value stays sharded, and so do gradients.
 
+    Where activations are not constrained, XLA may shard their features as the parameter is sharded, and move these in
+    place of the parameter. An argument of the program of which the loop adds up a gradient is gathered there, too, over
+    the axes that shard the micro-batches. In the loop, a constraint that shards it as it is sharded is dropped, such as
+    jax writes on meshes with explicit axes.
+
     A program under `shard_map` has all_gathers of its own. Of these, too, one is done before the outermost loop that
     repeats it. Where a loop over layers gathers its slice of a stacked parameter, all layers are gathered, and the
     slice of that is read: also behind the barrier of rematerialized values, so that both read what is gathered once.
@@ -108,7 +113,8 @@ def hoist_gathers(
     Legal when:
 
     - the loop passes the parameter through
-    - no constraint in the loop shards the parameter over the same axes again (XLA would all-gather it there)
+    - no constraint in the loop shards the parameter over the same axes otherwise, unless one behind it gathers it (XLA
+      would all-gather it there)
     - each row of a stack that a loop writes is made of that row of the parameter, and only rows of it are read
     - copies of which an all_gather gathers one have all of the dimension that is gathered
     - an index of such a copy is uniform over the replica groups
@@ -119,6 +125,7 @@ def hoist_gathers(
     - the loop makes more than one iteration
     - the loop is in no other loop (XLA would shard the gathered array there, and all-gather it again)
     - nothing reads its shards as they are, as contractions read examples, which are no parameters
+    - what XLA moves in a step for a parameter that it does not gather is no less
     - the loop gathers the same in each iteration, or another loop the same slices: as loops over layers do for a
       forward and a backward pass, or for micro-batches that Python unrolls
     - it is not done before the loop already
@@ -291,17 +298,16 @@ def _hoist_all(loop: Loop, propagated: Propagated, plan: _Plan) -> Iterator[Rema
         try:
             _require_gathered(parameter)
             parameter = _within(parameter, plan.axes)
-            _require_hoistable(loop, parameter)
+            _require_hoistable(loop, parameter, propagated)
+            steps += _steps(loop, parameter, plan)
         except Declined as declined:
-            yield missed(NAME, loop.op, declined)
-            continue
-        steps += _steps(loop, parameter, plan)
+            yield _stays(loop, parameter, declined, plan)
     taken: defaultdict[ir.Value, list[_Step]] = defaultdict(list)
     for step, no in zip(steps, plan.chosen([step.trade for step in steps]), strict=True):
         if no is None:
             taken[step.parameter.value].append(step)
         else:
-            yield missed(NAME, loop.op, no)
+            yield _stays(loop, step.parameter, no, plan)
     groups: defaultdict[tuple[str, ...], list[Trade]] = defaultdict(list)
     for own in taken.values():
         parameter = own[-1].parameter  # over the axes of those before it, too
@@ -317,9 +323,24 @@ def _hoist_all(loop: Loop, propagated: Propagated, plan: _Plan) -> Iterator[Rema
         erase_unread_in_barriers(loop)
 
 
+def _stays(loop: Loop, parameter: Parameter, no: Declined, plan: _Plan) -> Remark:
+    """Why `parameter` is gathered at use, and the bytes per device that this takes in a step."""
+    remark = missed(NAME, loop.op, no)
+    held = _bytes(parameter, plan.dtype or narrowest(parameter))
+    cost = _trade_in(loop, parameter, held, 1).saved + held
+    return replace(remark, text=f"{remark.text}; at use, {_name(parameter)} takes {cost} bytes in a step")
+
+
+def _name(parameter: Parameter) -> str:
+    """As the program calls it, `p['up']`, if it does; else where it is made."""
+    source = source_of(parameter.value.location)
+    return source.scope or str(source)
+
+
 def _require_gathered(parameter: Parameter) -> None:
-    """Declines one of which some readers need all, and others the shards."""
-    name = source_of(parameter.value.location)
+    """Declines one of which some readers need all, and others the shards; or none all, as far as is known."""
+    require(not parameter.unknown, parameter.unknown)
+    name = _name(parameter)
     require(not parameter.kept_by, f"a reader in the loop keeps the parameter ({name}) sharded", *parameter.kept_by)
 
 
@@ -342,24 +363,33 @@ class _Step(NamedTuple):
 def _steps(loop: Loop, parameter: Parameter, plan: _Plan) -> list[_Step]:
     """Over slow axes first, where that is worth more for each byte; else over all at once."""
     element = plan.dtype or narrowest(parameter)
+    all_held = _bytes(parameter, element)
+    _require_less_sent(loop, parameter, all_held)
     steps, held, names = list[_Step](), 0, frozenset[str]()
     for level in plan.policy.levels(sorted(names_of(parameter.axes))):
         names |= level
         part = parameter._replace(axes=tuple(axis for axis in parameter.axes if axis.name in names))
         more = _bytes(part, element) - held
-        steps.append(_Step(part, element, _trade_in(loop, parameter, more, plan.policy.link(level))))
+        moved = parameter._replace(moved=parameter.moved * more // max(all_held, 1))
+        steps.append(_Step(part, element, _trade_in(loop, moved, more, plan.policy.link(level))))
         held += more
     if are_in_order([step.trade for step in steps]):
         return steps
     return [_Step(parameter, element, _trade_in(loop, parameter, held, plan.policy.link(names)))]
 
 
+def _require_less_sent(loop: Loop, parameter: Parameter, held: int) -> None:
+    """Declines one for which XLA moves fewer bytes in all trips than it takes."""
+    saved = _trade_in(loop, parameter, held, 1).saved
+    require(saved >= 0, f"XLA moves activations in place of the parameter, and to gather it takes {held} bytes")
+
+
 def _trade_in(loop: Loop, parameter: Parameter, held: int, link: int) -> Trade:
     """XLA gathers it once in each block that reads it: of slices, all of it in all trips of the loop over layers."""
-    reads = len({reading.end.op.block for reading in parameter.readings})
     trips = trip_count(loop)
-    fewer = (2 if trips is None else trips) * reads - 1
-    return Trade(fewer * held, held, fewer, link)
+    times = 2 if trips is None else trips
+    fewer = times * parameter.gathers + (times if parameter.moved else 0) - 1
+    return Trade(times * (parameter.gathers * held + parameter.moved) - held, held, fewer, link)
 
 
 def _applied(loop: Loop, group: list[Trade], what: str) -> Remark:
@@ -378,16 +408,16 @@ def _in_trips(loop: Loop) -> str:
     return "in each trip" if trips is None else f"in each of {trips} trips"
 
 
-def _require_hoistable(loop: Loop, parameter: Parameter) -> None:
-    name = source_of(parameter.value.location)
+def _require_hoistable(loop: Loop, parameter: Parameter, propagated: Propagated) -> None:
+    name = _name(parameter)
     require(parameter.is_invariant, f"the loop changes the parameter ({name})")
     require(not is_within(loop.op, WHILE), "the loop is in another one, where XLA would shard the gathered array")
     require(trip_count(loop) not in (0, 1), "the loop makes no more than one trip")
     for reading in parameter.readings:
-        again = constraint_over(reading, parameter.axes)
+        again = constraint_over(reading, parameter.axes, propagated)
         require(
             again is None,
-            "a constraint in the loop shards the parameter over the same axes again",
+            f"a constraint in the loop shards the parameter ({name}) over the same axes otherwise",
             *filter(None, [again]),
         )
 

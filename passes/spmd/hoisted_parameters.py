@@ -15,21 +15,34 @@ from paropt.passes.ir.loops import Loop, start_of
 from paropt.passes.ir.row_index import DYNAMIC_SLICE, UPDATE
 from paropt.passes.ir.types import in_element_type
 from paropt.passes.rewrite.erase import erase_unread
+from paropt.passes.sharding.axes import Axes
 from paropt.passes.sharding.explicit_ops import constrained
 from paropt.passes.sharding.shardings import closed_sharding, without
 from paropt.passes.spmd.layer_stacks import row_copies
-from paropt.passes.spmd.loop_parameters import CONVERT, Parameter, Reading, copy_by, readings_of
+from paropt.passes.spmd.loop_parameters import CONVERT, Parameter, Reading, constrains_over, copy_by, readings_of
 from paropt.passes.support.traversal import is_defined_in, ops_of, parent_of
 
 
 def hoist(loop: Loop, parameter: Parameter, element: ir.Type) -> None:
     """Gathers `parameter` in front of `loop` in that element type, and has its `readings` read that."""
+    _drop_constraints(parameter)
     readings, by_shard = _from_rows(loop, parameter)
     own = ir.RankedTensorType(parameter.value.type)
     gathered = _gathered(loop, parameter, in_element_type(own, element))
     shared = {copy_by(use) for reading in by_shard for use in reading.copies}
     copied: dict[ir.Value, ir.Value] = {}
-    erase_unread([_read_instead(gathered, reading, copied, shared) for reading in readings])
+    erase_unread([_read_instead(gathered, reading, copied, shared, parameter.axes) for reading in readings])
+
+
+def _drop_constraints(parameter: Parameter) -> None:
+    """Has what reads the parameter alone not shard it again on the way."""
+    kept = {copy_by(use) for reading in parameter.by_shard for use in reading.copies}
+    uses = (use for reading in parameter.readings for use in reading.copies)
+    dropped = {copy_by(use): use.op for use in uses if constrains_over(use.op, parameter.axes)}
+    for copy, op in dropped.items():
+        if copy not in kept:
+            copy.replace_all_uses_with(op.operands[0])
+            op.erase()
 
 
 def _from_rows(loop: Loop, parameter: Parameter) -> tuple[list[Reading], list[Reading]]:
@@ -87,16 +100,19 @@ def _gathered(loop: Loop, parameter: Parameter, type_: ir.RankedTensorType) -> i
 
 
 def _read_instead(
-    gathered: ir.Value, reading: Reading, copied: dict[ir.Value, ir.Value], shared: set[ir.Value]
+    gathered: ir.Value, reading: Reading, copied: dict[ir.Value, ir.Value], shared: set[ir.Value], axes: Axes
 ) -> ir.Value:
     """Has `reading` copy elements of `gathered`, in its type. Returns what nothing may read any more.
 
-    `copied` has, for what other readings copy, too, their copies. Copies that are `shared` with others stay.
+    `copied` has, for what other readings copy, too, their copies. Copies that are `shared` with others stay. No
+    constraint shards over `axes` again.
     """
     value = gathered
     for use in reading.copies:
         op, position = use
         old = copy_by(use)
+        if constrains_over(op, axes):  # it stays for others
+            continue
         if old not in shared and value.type == op.operands[position].type:
             read, op.operands[position] = op.operands[position], value
             return read

@@ -20,11 +20,12 @@ from paropt.passes.ir.control_flow import Use, carried, uses_of
 from paropt.passes.ir.loops import WHILE, Loop
 from paropt.passes.ir.op_table import is_elementwise, is_identity, takes_block
 from paropt.passes.ir.types import is_float, tensor_of
-from paropt.passes.sharding.axes import Axes, Axis, has_part
+from paropt.passes.sharding.axes import Axes, Axis, has_part, names_of
 from paropt.passes.sharding.op_rules import parse_rule
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import Sharding, read_sharding, sharding_of
 from paropt.passes.spmd.layer_stacks import is_handed_on, is_pass_through, row_copies, rows_read
+from paropt.passes.spmd.trained_parameters import is_trained, moved_by
 from paropt.passes.support.traversal import captured, is_in, op_of
 
 _BROADCAST, DYNAMIC_SLICE = "stablehlo.broadcast_in_dim", "stablehlo.dynamic_slice"
@@ -33,6 +34,8 @@ _LOOKUP = "stablehlo.gather"
 _REDUCE = "stablehlo.reduce"
 CONVERT = "stablehlo.convert"
 RESHAPE, SLICE, TRANSPOSE = "stablehlo.reshape", "stablehlo.slice", "stablehlo.transpose"
+_MAY_BE_EXAMPLES = "it may be examples: the loop adds up no gradient of its shape"
+_OVER_PARTS = "it is sharded over a part of an axis"
 
 
 class Reading(NamedTuple):
@@ -63,27 +66,84 @@ class Parameter(NamedTuple):
     is_invariant: bool  # or else an argument of the program that the loop changes, as over several steps
     by_shard: tuple[Reading, ...] = ()  # by ops on each element alone, which need no other shards: as of weight decay
     kept_by: tuple[ir.Operation, ...] = ()  # what is sharded like it, where it is gathered for other readers
+    gathers: int = 1  # how often XLA gathers it in a trip
+    moved: int = 0  # bytes of activations that XLA moves in a trip for readers for which it does not gather it
+    unknown: str = ""  # why it may be no parameter
 
 
 def sharded_parameters(loop: Loop, propagated: Propagated) -> Iterator[Parameter]:
-    """The sharded floats that `loop` reads all of in each trip, and all-gathers: it carries them, or its body reads
-    them from outside, as of a loop that was unrolled.
+    """The sharded floats of which `loop` reads all in each trip, and which XLA all-gathers there, or for which it moves
+    activations. The loop carries them, or its body reads them from outside, as of a loop that was unrolled.
     """
-    for value, (readings, invariant) in _read_by(loop).items():
-        sharding = _sharding(value, propagated)
-        if sharding is None or has_part(sharding.axes) or not (invariant or _is_argument_of_program(value)):
+    read = {
+        value: _Read(value, tuple(readings), _sharding(value, propagated), invariant)
+        for value, (readings, invariant) in _read_by(loop).items()
+    }
+    batch = _batch_axes(loop, read.values())
+    for each in read.values():
+        sharding = each.sharding
+        if sharding is None or not _is_float(each.value):
             continue
-        found = [_meets_behind(each.end, sharding, propagated) for each in readings]
-        foreign = frozenset[Axis]().union(*(meets.foreign for meets in found))
-        kept = [(like, op) for meets in found for like, op in meets.alike if like & foreign]
-        axes = foreign.difference(*(like for like, _ in kept))
-        is_known = bool(axes) or (bool(kept) and invariant and _is_argument_of_program(value))
-        if is_known and not any(_is_sliced_by(loop, each) for each in readings):
-            order = tuple(axis for over in sharding.dimensions for axis in over if axis in axes)
-            both = list(zip(readings, found, strict=True))
-            stay, rest = (tuple(each for each, meets in both if meets.is_by_shard is by) for by in (True, False))
-            kept_by = () if axes else tuple(op for _, op in kept[:1])
-            yield Parameter(value, sharding, rest, order, invariant, stay, kept_by)
+        if each.is_invariant or _is_argument_of_program(each.value):
+            found = _parameter(loop, each, sharding, batch, propagated)
+            yield from [found] if found is not None else []
+
+
+class _Read(NamedTuple):
+    """A value from outside of a loop that its body reads."""
+
+    value: ir.Value
+    readings: tuple[Reading, ...]
+    sharding: Sharding | None
+    is_invariant: bool
+
+
+def _parameter(
+    loop: Loop, read: _Read, sharding: Sharding, batch: frozenset[str], propagated: Propagated
+) -> Parameter | None:
+    """The parameter that is `read`; None where it is none, or XLA neither gathers it nor moves anything for it."""
+    value, readings, _, invariant = read
+    found = [_meets(each, sharding, propagated) for each in readings]
+    both = list(zip(readings, found, strict=True))
+    stay, rest = (tuple(each for each, meets in both if meets.is_by_shard is by) for by in (True, False))
+    foreign = frozenset[Axis]().union(*(meets.foreign for meets in found))
+    kept = [(like, use.op) for meets in found for like, use in meets.alike if like & foreign]
+    axes = foreign.difference(*(like for like, _ in kept))
+    asked = frozenset(axis for axis in sharding.axes - axes if axis.name in batch and rest and invariant)
+    trained = asked if is_trained(loop, value) else frozenset[Axis]()
+    is_argument = invariant and _is_argument_of_program(value)
+    unknown = "" if axes or kept or trained else _MAY_BE_EXAMPLES
+    if not (axes or trained or (is_argument and (kept or asked))) or any(
+        _is_sliced_by(loop, each) for each in readings
+    ):
+        return None
+    over = axes | (asked if unknown else trained)
+    order = tuple(axis for axes in sharding.dimensions for axis in axes if axis in over)
+    at_use = [each for each, meets in both if not meets.is_by_shard and (not trained or meets.foreign)]
+    gathers = 0 if unknown else len({each.end.op.block for each in at_use})
+    moving = [use for meets in found for use in meets.others] if trained or unknown else []
+    return Parameter(
+        value,
+        sharding,
+        rest,
+        order,
+        invariant,
+        by_shard=stay,
+        kept_by=() if over else tuple(op for _, op in kept[:1]),
+        gathers=gathers,
+        moved=moved_by(loop, moving),
+        unknown=_OVER_PARTS if has_part(sharding.axes) else unknown,
+    )
+
+
+def _batch_axes(loop: Loop, read: Iterable[_Read]) -> frozenset[str]:
+    """The mesh axes over which examples are sharded: those of arrays of which each trip reads another slice."""
+    shardings = [
+        each.sharding
+        for each in read
+        if each.sharding is not None and any(_is_sliced_by(loop, reading) for reading in each.readings)
+    ]
+    return frozenset(name for sharding in shardings for name in names_of(sharding.axes))
 
 
 def _read_by(loop: Loop) -> dict[ir.Value, tuple[list[Reading], bool]]:
@@ -105,10 +165,15 @@ def readings_of(loop: Loop, value: ir.Value) -> list[Reading]:
     return [*(reading for argument in carried_as for reading in _readings(argument)), *_readings(value, loop.body)]
 
 
+def _is_float(value: ir.Value) -> bool:
+    tensor = tensor_of(value)
+    return tensor is not None and is_float(tensor.element_type)
+
+
 def _sharding(init: ir.Value, propagated: Propagated) -> Sharding | None:
-    """How the float tensor `init` is sharded; None if it is replicated, or no float tensor."""
+    """How the tensor `init` is sharded; None if it is replicated, or no tensor."""
     tensor = tensor_of(init)
-    if tensor is None or not tensor.rank or not is_float(tensor.element_type):
+    if tensor is None or not tensor.rank:
         return None
     around = init.owner.owner.operation if isinstance(init.owner, ir.Block) else None
     if around is None:
@@ -160,8 +225,7 @@ def _copies_by(use: Use, before: tuple[Use, ...] = ()) -> dict[ir.Value, tuple[U
 
 
 def _is_float_convert(op: ir.Operation) -> bool:
-    made = tensor_of(op.results[0]) if op.name == CONVERT else None
-    return made is not None and is_float(made.element_type)
+    return op.name == CONVERT and _is_float(op.results[0])
 
 
 def _adds_dimension(op: ir.Operation) -> bool:
@@ -194,8 +258,23 @@ class _Meets(NamedTuple):
     """What one reader of a value meets, by the axes of its sharding."""
 
     foreign: frozenset[Axis]  # those that shard another dimension of what is computed with it: it is gathered over them
-    alike: list[tuple[frozenset[Axis], ir.Operation]]  # those by which what an op computes is sharded as it is
+    alike: list[tuple[frozenset[Axis], Use]]  # those by which what an op computes is sharded as it is
+    lookups: list[Use]  # of rows
     is_by_shard: bool  # only ops on each element, and sums of these, which need no other shards
+
+    @property
+    def others(self) -> list[Use]:
+        """The readers for which it need not be gathered."""
+        return [*(use for _, use in self.alike), *self.lookups]
+
+
+def _meets(reading: Reading, sharding: Sharding, propagated: Propagated) -> _Meets:
+    """Found behind the copies that are made of it; XLA gathers it at a constraint that leaves out axes, too."""
+    behind = _meets_behind(reading.end, sharding, propagated)
+    constraints = [use.op.results[0] for use in reading.copies if use.op.name == CONSTRAINT]
+    left = [found.axes if (found := propagated.sharding_of(value)) is not None else () for value in constraints]
+    gathered = frozenset[Axis]().union(*(sharding.axes.difference(axes) for axes in left))
+    return behind._replace(foreign=behind.foreign | gathered, is_by_shard=behind.is_by_shard and not gathered)
 
 
 def _meets_behind(use: Use, sharding: Sharding, propagated: Propagated) -> _Meets:
@@ -203,8 +282,8 @@ def _meets_behind(use: Use, sharding: Sharding, propagated: Propagated) -> _Meet
 
     What is sharded as it is are examples, and activations.
     """
-    foreign, alike = set[Axis](), list[tuple[frozenset[Axis], ir.Operation]]()
-    others_met = [use.op] if use.op.name == _LOOKUP else []
+    foreign, alike = set[Axis](), list[tuple[frozenset[Axis], Use]]()
+    lookups = [use] if use.op.name == _LOOKUP else []
 
     def behind(reader: tuple[ir.Value, int]) -> list[tuple[ir.Value, int]]:
         op, position = op_of(reader[0]), reader[1]
@@ -216,15 +295,15 @@ def _meets_behind(use: Use, sharding: Sharding, propagated: Propagated) -> _Meet
             return []  # it is gathered there: what is computed is no parameter any more
         if is_elementwise(op) or op.name == _BROADCAST or is_copy(Use(op, position)):
             uses = uses_of(made_of(op, position))
-            others_met.extend(each.op for each in uses if each.op.name == _LOOKUP)
+            lookups.extend(each for each in uses if each.op.name == _LOOKUP)
             return _readers(uses)
-        alike.append((like, op))
+        alike.append((like, Use(op, position)))
         return []
 
     exhaust(depth_first(_readers([use]), behind))
-    others_met.extend(op for _, op in alike if op.name != _REDUCE)
-    is_by_shard = not others_met and not sharding.axes & foreign
-    return _Meets(sharding.axes & foreign, alike, is_by_shard)
+    are_sums = all(each.op.name == _REDUCE for _, each in alike)
+    is_by_shard = are_sums and not lookups and not sharding.axes & foreign
+    return _Meets(sharding.axes & foreign, alike, lookups, is_by_shard)
 
 
 def _readers(uses: Iterable[Use]) -> list[tuple[ir.Value, int]]:
@@ -256,10 +335,22 @@ def _axes_of_others(op: ir.Operation, position: int, propagated: Propagated) -> 
     return foreign, frozenset(axis for factors, axis in others if (factors, axis) in alike)
 
 
-def constraint_over(reading: Reading, axes: Axes) -> ir.Operation | None:
-    """The constraint on the way to the reader that shards the copy over one of `axes`."""
-    constraints = [use.op for use in reading.copies if use.op.name == CONSTRAINT]
-    return next((op for op in constraints if read_sharding(op.attributes["sharding"]).axes & set(axes)), None)
+def constraint_over(reading: Reading, axes: Axes, propagated: Propagated) -> ir.Operation | None:
+    """The constraint on the way to the reader that shards the copy over one of `axes` otherwise than it is sharded, and
+    of which not all is gathered behind it.
+    """
+    found: ir.Operation | None = None
+    for op in (use.op for use in reading.copies if use.op.name == CONSTRAINT):
+        if not constrains_over(op, axes):
+            found = None
+        elif read_sharding(op.attributes["sharding"]) not in propagated.operand_shardings(op):
+            found = op
+    return found
+
+
+def constrains_over(op: ir.Operation, axes: Axes) -> bool:
+    """Whether `op` is a constraint that shards over one of `axes`."""
+    return op.name == CONSTRAINT and not read_sharding(op.attributes["sharding"]).axes.isdisjoint(axes)
 
 
 def narrowest(parameter: Parameter) -> ir.Type:

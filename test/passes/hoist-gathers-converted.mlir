@@ -153,11 +153,14 @@ func.func public @computed_before_the_layers(%p: tensor<3x8x8xf32> {sdy.sharding
   return %r#2 : tensor<16x8xf32>
 }
 
-// Legal when: no constraint in the loop shards the parameter over the same axes again (XLA would all-gather it there)
+// A constraint that shards what is converted as it is sharded anyway, as jax writes for explicit meshes, is dropped.
 // CHECK-LABEL:   func.func public @constrained_behind_the_convert
-// CHECK-NOT:       sdy.sharding_constraint %arg0
+// CHECK:           %[[K:.*]] = stablehlo.convert %arg0 : (tensor<3x8x8xf32>) -> tensor<3x8x8xbf16>
+// CHECK-NEXT:      %[[S:.*]] = sdy.sharding_constraint %[[K]] <@mesh, [{}, {"data"}, {}]>
+// CHECK-NEXT:      %[[G:.*]] = sdy.sharding_constraint %[[S]] <@mesh, [{}, {}, {}]>
+// CHECK:           stablehlo.while
+// CHECK:             stablehlo.while(%{{.*}} = %{{.*}}, %{{.*}} = %[[G]],
 // CHECK:           return
-// REMARK: [hoist-gathers] stablehlo.while missed: a constraint in the loop shards the parameter over the same axes again (sdy.sharding_constraint
 func.func public @constrained_behind_the_convert(%p: tensor<3x8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}, %x: tensor<4x16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}) -> tensor<16x8xf32> {
   %c0 = stablehlo.constant dense<0> : tensor<i32>
   %c1 = stablehlo.constant dense<1> : tensor<i32>

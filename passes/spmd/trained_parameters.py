@@ -1,0 +1,62 @@
+"""What a loop trains: which of the values that it reads are parameters with a gradient, and what XLA moves for one that
+it does not gather.
+
+A sharded float that is the same in each trip may be a parameter or examples, and its sharding does not tell: XLA may
+take features of activations for sharded as the parameter is. But the loop adds up a gradient of a parameter.
+
+Tests: test/passes/hoist-gathers-trained.mlir, test/numeric/test_parameter_forms.py.
+"""
+
+from collections.abc import Iterable
+from math import prod
+
+from jaxlib.mlir import ir
+
+from paropt.passes.ir.barriers import BARRIER, before_barrier
+from paropt.passes.ir.control_flow import Use
+from paropt.passes.ir.loops import WHILE, Loop, start_of, trip_count
+from paropt.passes.ir.op_table import is_identity, takes_block
+from paropt.passes.ir.types import bytes_of, is_float, tensor_of
+from paropt.passes.support.traversal import defining_op, parent_of
+
+_CONVERT = "stablehlo.convert"
+
+
+def is_trained(loop: Loop, value: ir.Value) -> bool:
+    """Whether `value` is a copy of an argument of the program, and `loop` changes a float of its shape: a sum of
+    gradients.
+    """
+    shape = ir.RankedTensorType(value.type).shape
+    changed = (argument for argument in loop.body.arguments if start_of(argument) is None)
+    floats = (tensor for tensor in map(tensor_of, changed) if tensor is not None and is_float(tensor.element_type))
+    return _is_copy_of_argument(value) and any(list(tensor.shape) == list(shape) for tensor in floats)
+
+
+def _is_copy_of_argument(value: ir.Value) -> bool:
+    while (op := defining_op(value)) is not None:
+        if not (takes_block(op) or is_identity(op) or op.name == _CONVERT):
+            return False
+        value = op.operands[before_barrier(value) if op.name == BARRIER else 0]
+    return isinstance(value.owner, ir.Block) and value.owner.owner.operation.name == "func.func"
+
+
+def moved_by(loop: Loop, readers: Iterable[Use]) -> int:
+    """Bytes that XLA moves, at least, in a trip of `loop` where `readers` read shards of a parameter: the smaller of
+    what else each reads and makes.
+    """
+    return sum(_moved_by(use) * _times(loop, use.op) for use in readers)
+
+
+def _moved_by(use: Use) -> int:
+    others = [*(operand for i, operand in enumerate(use.op.operands) if i != use.position), *use.op.results]
+    tensors = [tensor for tensor in map(tensor_of, others) if tensor is not None and tensor.rank]
+    return min((bytes_of(tensor) for tensor in tensors if is_float(tensor.element_type)), default=0)
+
+
+def _times(loop: Loop, op: ir.Operation) -> int:
+    """How often a trip of `loop` runs `op`, at least."""
+    around = list[Loop]()
+    while (op := parent_of(op)) != loop.op:
+        if op.name == WHILE:
+            around.append(Loop(op))
+    return prod(trip_count(each) or 1 for each in around)
