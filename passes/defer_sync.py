@@ -26,8 +26,10 @@ def defer_sync(
     module: ir.Operation,
     *,
     convert: Annotated[
-        ConvertPolicy, "What a reduction may cross: converts to a wider float type, or to any float type."
-    ] = "widening",
+        ConvertPolicy,
+        "What a reduction may cross: converts to a wider float type (widening), also from f32 to bf16 and back, which "
+        "are left out (excess-precision), or to any float type (any).",
+    ] = "excess-precision",
     policy: Annotated[
         PolicyName,
         "What may cost memory: no sums (keep-shards, every, hierarchical, gather: a reduce_scatter stays in the loop, "
@@ -107,6 +109,8 @@ def defer_sync(
 
     - the reduction has an identity element to start from: it is a sum, a maximum or a minimum
     - each op between the reduction and the accumulator is linear
+    - a convert between them is to a wider float type, or from f32 to bf16 and back, unless a loop carries it or an op
+      in between can't be widened; or any with the option `convert=any`
     - the reduction is in the body of the loop, or in a branch there whose predicate is uniform
     - nothing else in the body reads the reduced value, but for branches with uniform predicates
     - nothing else in the body reads the accumulator, but for branches with uniform predicates
@@ -146,11 +150,12 @@ def defer_sync(
     - the accumulator keeps its shard, unless `policy` allows more memory: one before a reduce_scatter is unsharded
 
     Right for any number of trips, zero included. Floating-point sums are reassociated, so results may differ by
-    rounding; of maxima and minima, where there are NaNs, which not all of XLA's reductions pass on. No type becomes
-    narrower than the program's own accumulator, unless `wire-dtype` asks for it: that rounds once, before the
-    reduction that follows the outermost loop. With `accumulate-dtype`, sums of narrower floats are carried and
-    reduced in that type, whatever bytes that takes, and rounded once to the program's; a convert that would narrow
-    them on the way is left out. Contractions, windows and scatters work in the type in which they are written.
+    rounding; of maxima and minima, where there are NaNs, which not all of XLA's reductions pass on. Converts from f32
+    to bf16 and back are left out on the way, as XLA does by default. No type becomes narrower than the program's own
+    accumulator, unless `wire-dtype` asks for it: that rounds once, before the reduction that follows the outermost
+    loop. With `accumulate-dtype`, sums of narrower floats are carried and reduced in that type, whatever bytes that
+    takes, and rounded once to the program's; a convert that would narrow them on the way is left out. Contractions,
+    windows and scatters work in the type in which they are written.
 
     Sources: XLA `WhileLoopAllReduceCodeMotion`, without its unsound cases; Alpa's gradient accumulation.
     """

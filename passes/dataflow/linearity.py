@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 from jaxlib.mlir import ir
 
+from paropt.passes.dataflow.rounding import is_excess
 from paropt.passes.dataflow.xla_tracking import require_followed
 from paropt.passes.ir.constants import is_zero, scalar_of
 from paropt.passes.ir.constraints import CONSTRAINT
@@ -30,10 +31,10 @@ from paropt.passes.sharding.shardings import SHARDING, is_all_manual, manual_aro
 from paropt.passes.support.remarks import require
 from paropt.passes.support.traversal import defining_op, users_of
 
-_RESHAPE, _UPDATE = "stablehlo.reshape", "stablehlo.dynamic_update_slice"
+_CONVERT, _RESHAPE, _UPDATE = "stablehlo.convert", "stablehlo.reshape", "stablehlo.dynamic_update_slice"
 
 # What a reduction may do to the element type on its way; see the `convert` row.
-ConvertPolicy = Literal["widening", "any"]
+ConvertPolicy = Literal["widening", "excess-precision", "any"]
 
 
 class Crossing(NamedTuple):
@@ -209,6 +210,7 @@ def _require_kept(source: ir.Type, target: ir.Type, crossing: Crossing, op: ir.O
     """Declines where values of type `source` are not values of type `target`."""
     floats = is_float(source) and is_float(target)
     keeps = widens(source, target) or (floats and crossing.convert == "any")
+    keeps = keeps or (crossing.convert == "excess-precision" and op.name == _CONVERT and is_excess(op))
     hint = " (option convert=any allows it)" if floats else ""
     lost = "precision" if floats else "or wraps values"
     name = op.name.removeprefix("stablehlo.")
@@ -303,6 +305,10 @@ def is_mover(op: ir.Operation) -> bool:
     return moves and alone and all(tensor_of(value) is not None for value in (*op.operands, *op.results))
 
 
-def law_of(op: str, reduction: Reduction) -> str:
-    """Why `reduction` may cross ops called `op`."""
-    return "combining is associative and commutative" if op == reduction.combiner else OP_TABLE[op].reason
+def law_of(op: ir.Operation, reduction: Reduction) -> str:
+    """Why `reduction` may cross `op`."""
+    if op.name == reduction.combiner:
+        return "combining is associative and commutative"
+    source, target = (tensor_of(value) for value in (op.operands[0], op.results[0]))
+    narrows = op.name == _CONVERT and source and target and not widens(source.element_type, target.element_type)
+    return "addends are rounded, and not their sum, or neither" if narrows else OP_TABLE[op.name].reason

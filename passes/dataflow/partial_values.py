@@ -76,6 +76,7 @@ class PartialValues(NamedTuple):
     values: dict[ir.Value, Partial]
     stopped: dict[ir.Value, Declined]  # by the first result of the op that is no longer linear
     accumulate: ir.Type | None  # see Crossing
+    convert: ConvertPolicy = "widening"
 
     def is_source(self, value: ir.Value) -> bool:
         made = self.values[value]
@@ -221,7 +222,9 @@ class BlockFacts:
         return self._partial[key]
 
     def _partial_values(self, reduction: Reduction, sources: tuple[ir.Value, ...]) -> PartialValues:
-        found = PartialValues(reduction, {value: Partial(value) for value in sources}, {}, self._accumulate)
+        found = PartialValues(
+            reduction, {value: Partial(value) for value in sources}, {}, self._accumulate, self._convert
+        )
 
         def reached(op: ir.Operation) -> list[ir.Value]:
             if self._with_branches and op.name in BRANCHES:

@@ -117,7 +117,7 @@ def _steps(values: PartialValues, order: Sequence[ir.Value], facts: BlockFacts) 
     between = [value for value in order if defining_op(value) is not None and not values.is_source(value)]
     members = frozenset(order)
     for op in facts.in_order(between):
-        law = _STRUCTURE[op.name] if op.name in _STRUCTURE else law_of(op.name, values.reduction)
+        law = _STRUCTURE[op.name] if op.name in _STRUCTURE else law_of(op, values.reduction)
         yield Step(op.name, source_of(op.location), law)
         for carried in _carried([result for result in op.results if result in members], values):
             yield from _steps(carried.values, carried.order, carried.facts)

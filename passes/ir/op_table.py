@@ -235,7 +235,8 @@ _TABLE = (
         _row("func.func"),
     ),
     *_of("annotation", "",
-        _row("sdy.sharding_constraint", "deterministic copies tracked keeps-sum identity says-sharding", "every", "the same value; it says how other axes shard it"),
+        _row("sdy.sharding_constraint", "deterministic copies tracked widenable keeps-sum identity says-sharding", "every", "the same value; it says how other axes shard it"),
+        _row("sdy.propagation_barrier", "deterministic keeps-sum identity", reason="the same value; shardings pass it in one direction"),
         _row("sdy.reshard", "repeatable"),
     ),
     *_of("collective", "repeatable channel",  # done by all devices of a group or by none, as all that is repeatable

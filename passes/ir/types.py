@@ -62,6 +62,11 @@ _SUBSETS = {
 }
 
 
+def same_range(source: ir.Type, target: ir.Type) -> bool:
+    """Whether a finite number of the float type `source` is rounded to one of `target`, but for the largest."""
+    return (str(source), str(target)) == ("f32", "bf16")  # the exponents have 8 bits
+
+
 def bytes_of(tensor: ir.RankedTensorType) -> int:
     """The size of `tensor` in bytes on one device; numbers narrower than a byte are packed, truth values are not."""
     return -(-prod(tensor.shape) * _bits(tensor.element_type) // 8)

@@ -11,6 +11,7 @@ from jaxlib.mlir import ir
 
 from paropt.passes.dataflow.duplication_cost import adds_nothing
 from paropt.passes.dataflow.partial_values import PartialValues
+from paropt.passes.dataflow.rounding import is_excess
 from paropt.passes.ir.barriers import BARRIER, before_barrier, made_of
 from paropt.passes.ir.branches import BRANCHES, ends_of
 from paropt.passes.ir.constants import scalar_of
@@ -329,7 +330,7 @@ def _on(
         given = [part for part in parts.values() if part is not None]
         if len(given) < len(parts) and op.name in (combiner, SUBTRACT):
             return given[0] if op.name == combiner or parts[1] is None else _create(NEGATE, given[0].type, given)
-        if op.name == CONVERT and _is_left_out(op, given[0], values.accumulate):
+        if op.name == CONVERT and _is_left_out(op, given[0], values):
             return given[0]
         element = _element(given[0])
         over = values.reduction if before_reduction else None
@@ -372,12 +373,17 @@ def _of_one_type(op: ir.Operation, parts: dict[int, ir.Value | None]) -> dict[in
     return {i: None if part is None else in_type(part, element) for i, part in parts.items()}
 
 
-def _is_left_out(op: ir.Operation, part: ir.Value, accumulate: ir.Type | None) -> bool:
+def _is_left_out(op: ir.Operation, part: ir.Value, values: PartialValues) -> bool:
     """Whether the convert `op` would only narrow what is to be accumulated in a wider type."""
     if _element(part) == _element(op.results[0]):
         return True
-    held = accumulate is not None and widens(_element(part), accumulate)
-    return held and widens(_element(op.results[0]), _element(part))
+    held = values.accumulate is not None and widens(_element(part), values.accumulate)
+    excess = values.convert != "widening" and (_keeps_type(op) or is_excess(op))
+    return (held or excess) and widens(_element(op.results[0]), _element(part))
+
+
+def _keeps_type(op: ir.Operation) -> bool:
+    return _element(op.operands[0]) == _element(op.results[0])
 
 
 def _retype(op: ir.Operation, parts: dict[int, ir.Value], element: ir.Type) -> None:

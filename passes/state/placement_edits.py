@@ -46,10 +46,13 @@ def _stop_backward(result: ir.Value) -> ir.Value:
     return sdy.PropagationBarrierOp(result, int(sdy.PropagationDirection.FORWARD)).result
 
 
-def gather_at_uses(value: ir.Value, dimensions: Sequence[Sequence[str]], mesh: str) -> int:
+Cuts = Sequence[Sequence[str]]  # the axes that cut each dimension
+
+
+def gather_at_uses(value: ir.Value, dimensions: Cuts, mesh: str) -> int:
     """Every op that reads `value` in a loop reads it cut like that; of layers in one array, one at a time is gathered.
 
-    Returns the number of constraints.
+    Returns the number of values that are gathered.
     """
     count, readers = 0, list[ir.OpOperand]()
     for use in value.uses:
@@ -59,13 +62,17 @@ def gather_at_uses(value: ir.Value, dimensions: Sequence[Sequence[str]], mesh: s
             if loop.next_values.operands[position] == loop.body.arguments[position]:
                 count += gather_at_uses(loop.body.arguments[position], dimensions, mesh)
         elif op.name == "stablehlo.dynamic_slice" and not dimensions[0]:
-            count += _gather(op.results[0], list(op.results[0].uses), dimensions, mesh)
+            readers_of_layer = list(op.results[0].uses)
+            count += _gather(op.results[0], readers_of_layer, dimensions, mesh, keeps=True)
         elif loop_around(op.block) is not None and op.name != "stablehlo.return":
             readers.append(use)
     return count + _gather(value, readers, dimensions, mesh)
 
 
-def _gather(value: ir.Value, readers: Sequence[ir.OpOperand], dimensions: Sequence[Sequence[str]], mesh: str) -> int:
+def _gather(
+    value: ir.Value, readers: Sequence[ir.OpOperand], dimensions: Cuts, mesh: str, *, keeps: bool = False
+) -> int:
+    """`keeps`: Shardy is to leave `value` as it is, and not to have the op that makes it make it whole."""
     if not readers:
         return 0
     places = [(use.owner.operation, use.operand_number) for use in readers]
@@ -73,7 +80,8 @@ def _gather(value: ir.Value, readers: Sequence[ir.OpOperand], dimensions: Sequen
     block = ir.BlockArgument(value).owner if op is None else op.block
     point = ir.InsertionPoint.after(op) if op is not None else ir.InsertionPoint.at_block_begin(block)
     with point, places[0][0].location:
-        whole = constrained(value, sharding_attribute(mesh, dimensions, value.context))
+        kept = _stop_backward(value) if keeps else value
+        whole = constrained(kept, sharding_attribute(mesh, dimensions, value.context))
     for reader, position in places:
         reader.operands[position] = whole
     return 1

@@ -171,13 +171,15 @@ func.func public @no_mesh(%x: tensor<8xf32> loc("batch")) -> tensor<8xf32> {
 
 sdy.mesh @mesh = <["data"=8]>
 
-// A parameter that is cut where it is kept is whole where a loop reads it, and so is each layer of an array of layers.
+// A parameter that is cut where it is kept is whole where a loop reads it, and so is each layer of an array of layers:
+// Shardy would have the slice make a whole layer, of an array that is all-gathered first.
 // FSDP-LABEL: func.func public @gathered
 // FSDP:         do {
 // FSDP-NEXT:      %[[WHOLE:.*]] = sdy.sharding_constraint %iterArg{{[_0-9]*}} <@mesh, [{}, {}]>
 // FSDP-NEXT:      stablehlo.multiply %[[WHOLE]], %[[WHOLE]]
 // FSDP-NEXT:      %[[S:.*]] = stablehlo.dynamic_slice %iterArg
-// FSDP-NEXT:      %[[ONE:.*]] = sdy.sharding_constraint %[[S]] <@mesh, [{}, {}, {}]>
+// FSDP-NEXT:      %[[P:.*]] = sdy.propagation_barrier %[[S]] allowed_direction=FORWARD
+// FSDP-NEXT:      %[[ONE:.*]] = sdy.sharding_constraint %[[P]] <@mesh, [{}, {}, {}]>
 // FSDP-NEXT:      stablehlo.reshape %[[ONE]]
 // FSDP:         stablehlo.subtract %arg0,
 // NUMERIC: skip (arrays are elsewhere afterwards: test/unit/passes/test_annotate_shardings.py runs it)

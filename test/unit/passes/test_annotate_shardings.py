@@ -138,6 +138,31 @@ def test_rules_of_ones_own_come_before_those_of_the_preset(tmp_path: Path) -> No
     assert spec(new["momentum"]["up"]["kernel"]) == (None, "data")
 
 
+def test_fsdp_gathers_one_layer_of_a_stack_at_a_time() -> None:
+    """What constrained FSDP sends: in each trip two gathers of a layer, one of them for the layer computed again."""
+    layers, width, trips = 3, 16, 4
+
+    def step(state: Any, batches: Any) -> Any:
+        def loss(stack: jax.Array, x: jax.Array) -> jax.Array:
+            layer = jax.checkpoint(lambda x, w: (jnp.tanh(x @ w), None))
+            return jnp.sum(jax.lax.scan(layer, x, stack)[0] ** 2)
+
+        def body(total: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+            value, gradient = jax.value_and_grad(loss)(state["stack"], x)
+            return total + gradient, value
+
+        total, losses = jax.lax.scan(body, jnp.zeros_like(state["stack"]), batches)
+        return {"stack": state["stack"] - total}, losses
+
+    batches = jnp.ones((trips, 8, width))
+    placed = jax.device_put(batches, NamedSharding(mesh_of(data=8), PartitionSpec(None, "data")))
+    jitted = paropt.jit(step, passes="inline-calls,annotate-shardings{preset=fsdp}", strict=True)
+    audit = paropt.audit(jitted.lower({"stack": np.ones((layers, width, width), np.float32)}, placed))
+    gathers = [each for each in audit.collectives if each.kind == "all-gather"]
+    assert {each.payload for each in gathers} == {width * width * 4}
+    assert sum(each.executions or 0 for each in gathers) <= 2 * layers * trips
+
+
 def test_arguments_that_jax_placed_keep_their_shardings() -> None:
     mesh = mesh_of(data=8)
     state, batch = arguments(mesh)
