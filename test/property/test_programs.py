@@ -18,6 +18,7 @@ from modules import parsed
 from numeric.oracle import assert_same, optimized, optimized_hlo
 from numeric.structure import assert_no_costlier
 from property.global_programs import global_programs
+from property.layer_stacks import layer_stacks
 from property.loop_pairs import loop_pairs
 from property.programs import programs
 
@@ -189,7 +190,7 @@ def test_generator_makes_the_shapes_that_matter(has: Callable[[ir.Operation], bo
 # What it does is told by the pass that ends it, in a pipeline of both, for programs of another generator.
 FOR_ALL_DEVICES = {"annotate-unreduced": "grad-sync", "merge-repeated-ops": "merge-repeated-ops"}
 AFTER = {"decompose-all-reduces": "compose-all-reduces,decompose-all-reduces"}
-OWN_GENERATOR = {"fuse-loops": loop_pairs}
+OWN_GENERATOR = {"accumulate-in-place": layer_stacks, "fuse-loops": loop_pairs}
 # Nor whole batches: test_whole_batch.py does; nor sharded parameters: test_sharded_models.py does; nor training steps
 # with layers: test_stage_cuts.py does.
 ELSEWHERE = (
