@@ -83,7 +83,7 @@ gallery: $(STAMP) ## Steps of public packages without and with par-opt, per targ
 	$(BIN)/python tools/gallery.py --python $(VENV)-levanter/bin/python
 
 scale: extras ## Language models of 1, 7 and 70 G parameters on described clusters, in hours; written to docs/scale.md
-	$(BIN)/python tools/scale.py
+	$(BIN)/python tools/bench_scale.py
 
 docs: $(STAMP) ## Write docs/passes.md from the passes, and the table and pictures of docs/pipelines.md from the schedules
 	$(BIN)/python tools/gen_pass_docs.py

@@ -1,4 +1,4 @@
-"""The page of tools/scale.py: docs/scale.md."""
+"""The page of tools/bench_scale.py: docs/scale.md."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +17,7 @@ run. Blocks are Llama's, layers are scanned and computed again in the backward p
 parameters, sums of gradients and AdamW's state are float32; four micro-batches of one sequence of 2048 tokens per
 device of the batch's axes. Layouts are those of tools/scale_programs.py.
 
-`make scale` measures all rows, which takes hours; `python tools/scale.py --only '7 G*gpu*'` some of them.
+`make scale` measures all rows, which takes hours; `python tools/bench_scale.py --only '7 G*gpu*'` some of them.
 
 - **sent**: GB per device and step, of all collectives: all-gathers, reductions (all-reduces and reduce-scatters) and
   others (all-to-alls, permutes).
@@ -30,7 +30,7 @@ device of the batch's axes. Layouts are those of tools/scale_programs.py.
 
 
 def page(found: dict[str, Any]) -> str:
-    """Of what tools/scale.py has measured."""
+    """Of what tools/bench_scale.py has measured."""
     parts = [INTRO, _summary(found)]
     for target in dict.fromkeys(key.split(" | ")[2] for key in found):
         parts.append(f"## {target}\n")

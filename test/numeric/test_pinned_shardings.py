@@ -408,10 +408,8 @@ def test_examples_that_others_read_are_not_split_further(order: tuple[str, str])
 
     w = jax.device_put(integers(WIDTH, 2 * WIDTH, seed=0), rows)
     batches = placed(integers(MICRO_BATCHES, 2, EXAMPLES, WIDTH, seed=1), None, None, "model", mesh=mesh)
-    before, after = (
-        paropt.audit(f.lower(w, batches).compile())
-        for f in (jax.jit(step), paropt.jit(step, passes="grad-sync{policy=defer}", strict=True))
-    )
+    steps = jax.jit(step), paropt.jit(step, passes="grad-sync{policy=defer}", strict=True)
+    before, after = (paropt.audit(f.lower(w, batches).compile()) for f in steps)
     assert after.total().wire < before.total().wire
     assert after.total("all-reduce").in_loops < before.total("all-reduce").in_loops
 

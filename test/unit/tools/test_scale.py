@@ -14,7 +14,7 @@ from paropt.hlo.census import census
 
 sys.path.insert(0, str(ROOT / "tools"))  # its parts import each other
 
-import scale
+import bench_scale
 import scale_page
 from scale_programs import LAYOUTS, MODELS, Model, program
 
@@ -35,7 +35,7 @@ def test_each_layout_compiles(name: str) -> None:
 
 
 def test_rows_name_models_and_layouts() -> None:
-    assert all(model in MODELS and layout in LAYOUTS for model, layout, _ in scale.ROWS)
+    assert all(model in MODELS and layout in LAYOUTS for model, layout, _ in bench_scale.ROWS)
     sizes = {name: sum(leaf.size for leaf in jax.tree.leaves(shapes_of(model))) for name, model in MODELS.items()}
     assert 6.7e9 < sizes["7 G"] < 6.8e9 and 68e9 < sizes["70 G"] < 70e9
 
@@ -85,4 +85,4 @@ def test_the_page_has_what_was_measured() -> None:
 
 
 def test_the_page_is_that_of_the_data() -> None:
-    assert scale.PAGE.read_text() == scale_page.page(json.loads(scale.DATA.read_text()))
+    assert bench_scale.PAGE.read_text() == scale_page.page(json.loads(bench_scale.DATA.read_text()))
