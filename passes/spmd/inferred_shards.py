@@ -60,7 +60,7 @@ def sum_shards(module: ir.Operation, *, infers: bool) -> SumShards:
         propagated = (not whole and alone()) or Propagated(module, forward_only=whole)
         found, declined = producers(module, propagated)
     around = sums_said_around(module, said) if infers and said else {}
-    inferred |= _more_shards(around, alone, _reduced_over(found)) if around else {}
+    inferred |= _more_shards(around, propagated, _reduced_over(found))
     return SumShards(propagated, alone, whole, inferred, bool(said), found, declined)
 
 
@@ -94,16 +94,13 @@ def _read_in_shards(
     asking = {loop for loop in loops if propagated.wanted(loop) is not None}
     asked = [each for each in sums if op_of(each) in asking]
     before = {each: propagated.sharding_of(each) for each in asked}
-    return _more_shards({each: frozenset(lies.axes if lies else ()) for each, lies in before.items()}, alone, reduced)
+    shards = alone() if asked else None
+    known = {each: frozenset(lies.axes if lies else ()) for each, lies in before.items()}
+    return _more_shards(known, shards, reduced) if shards is not None else {}
 
 
-def _more_shards(
-    sums: Mapping[ir.Value, frozenset[Axis]], alone: Callable[[], Propagated | None], reduced: frozenset[str]
-) -> Shards:
+def _more_shards(sums: Mapping[ir.Value, frozenset[Axis]], shards: Propagated, reduced: frozenset[str]) -> Shards:
     """The axes that shard each of `sums` by what reads it, such as a state over more axes, beside those here."""
-    shards = alone() if sums else None
-    if shards is None:
-        return {}
     found: Shards = {}
     for each, known in sums.items():
         lies = shards.sharding_of(each)

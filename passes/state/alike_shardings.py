@@ -88,7 +88,7 @@ class Placements:
 
     def _of_result(self, op: ir.Operation, number: int) -> Distribution | None:
         if is_annotation(op):
-            return self._known(op.attributes["sharding"])
+            return self._known(op.attributes["sharding"]) if "sharding" in op.attributes else None  # of a barrier
         if op.name == MANUAL:
             return self._known(sdy.TensorShardingPerValueAttr(op.attributes["out_shardings"]).shardings[number])
         if SHARDING in op.attributes:

@@ -178,7 +178,7 @@ GATHERED = "its operand, sharded over model, would be all-gathered"
 def test_shards_that_would_be_gathered_stay(name: str) -> None:
     """XLA alone has shards over `data` in place of those over `model`, which it moves."""
     step = of_sums("data", OPEN) if name == "sums" else of_gradients("data", OPEN)
-    before, after, missed = compared(Case(step, (ROW_AFTER_COLUMN, BATCHES)))
+    before, after, missed = compared(Case(step, (ROW_AFTER_COLUMN, BATCHES), passes="grad-sync{inferred=whole}"))
     moved = [audit.total("collective-permute").in_loops for audit in (before, after)]
     assert moved[0] == moved[1]
     if name == "sums":  # of the second weight

@@ -149,7 +149,8 @@ def test_a_sync_in_some_micro_batches_leaves_the_loop() -> None:
         ("plain_mlp_p7", "every", {"reduce-scatter", "all-reduce"}),
         ("plain_mlp_p7", "defer", set()),
         ("plain_mlp_p7", "hierarchical axes=replica", {"reduce-scatter"}),
-        ("plain_mlp_p11", "keep-shards", set()),
+        ("plain_mlp_p11", "keep-shards", {"reduce-scatter"}),
+        ("plain_mlp_p11", "keep-shards inferred=whole", set()),
     ],
 )
 def test_policies_of_sharded_programs(name: str, policy: str, in_loop: set[str]) -> None:
@@ -164,7 +165,7 @@ def test_policies_of_sharded_programs(name: str, policy: str, in_loop: set[str])
 
 # Where each device keeps a shard, the sum that follows the loop is scattered, and no whole one is made.
 @pytest.mark.parametrize(
-    "name, policy", [("plain_mlp_p6", "defer"), ("plain_mlp_p7", "defer"), ("plain_mlp_p11", "keep-shards")]
+    "name, policy", [("plain_mlp_p6", "defer"), ("plain_mlp_p7", "defer"), ("plain_mlp_p11", "defer")]
 )
 def test_sums_are_scattered_after_the_loop(name: str, policy: str) -> None:
     program = MATRIX[name]()

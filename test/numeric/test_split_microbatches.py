@@ -94,8 +94,9 @@ def test_micro_batches_are_split_further(name: str) -> None:
     program = MATRIX[name](sizes=Sizes(layers=2, micro_batches=2, examples=32, sequence=4))
     state = len(jax.tree.leaves(program.args[0]))
     batches = ",".join(str(state + i) for i in range(len(program.args) - 1))
-    further = f"inline-calls,split-microbatches{{count=2 dimension=1 arguments={batches}}},grad-sync"
-    once, twice = (paropt.jit(program.step, passes=passes, strict=True) for passes in ("grad-sync", further))
+    sync = "grad-sync{inferred=whole}"
+    further = f"inline-calls,split-microbatches{{count=2 dimension=1 arguments={batches}}},{sync}"
+    once, twice = (paropt.jit(program.step, passes=passes, strict=True) for passes in (sync, further))
     remark = split_remark(twice, program.args)
     assert remark.applied, remark.text
     was, now = audits(once, twice, program.args)

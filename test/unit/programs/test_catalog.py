@@ -53,8 +53,9 @@ def other_bytes(audit: Audit) -> Counter[str]:
 @pytest.mark.parametrize("name", MATRIX)
 def test_program_is_as_defined_and_as_declared(name: str) -> None:
     program = MATRIX[name](SMALL)
-    # What the passes make, also where that takes more memory than XLA alone: test/unit/pyext/hook/test_doubts.py.
-    plain, ours = jax.jit(program.step), paropt.jit(program.step, strict=True, compare=False)
+    # Sums that the state shards, too, which takes more memory than XLA alone: by default they stay sharded.
+    passes = "grad-sync{inferred=whole}" if name.endswith("p11") else "grad-sync"
+    plain, ours = jax.jit(program.step), paropt.jit(program.step, passes=passes, strict=True, compare=False)
     before, after = plain.lower(*program.args).compile(), ours.lower(*program.args).compile()
     for compiled in (before, after):
         assert difference_from_definition(program, compiled(*program.args)) <= tolerance_of(name)

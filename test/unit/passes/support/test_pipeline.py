@@ -251,7 +251,7 @@ def test_options_that_differ_by_platform_are_set_where_they_are_not_given() -> N
     pipeline = Pipeline.parse("inline-calls,expose-all-reduces,func.func(cse)")
     assert str(pipeline.on("gpu")) == "inline-calls,expose-all-reduces{scatters=left},func.func(cse)"
     assert str(pipeline.on("cpu")) == "inline-calls,expose-all-reduces{scatters=large},func.func(cse)"
-    assert str(pipeline.on("tpu")) == "inline-calls,expose-all-reduces{scatters=outermost inferred=kept},func.func(cse)"
+    assert str(pipeline.on("tpu")) == "inline-calls,expose-all-reduces{scatters=outermost},func.func(cse)"
     assert pipeline.on("") == pipeline
     given = Pipeline.parse("expose-all-reduces{scatters=written}")
     assert given.on("gpu") == given
