@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from programs import parameter_forms
 from programs.parameter_forms import FORMS, VOCABULARY, Form
 from unit.clusters import available
 
@@ -14,6 +15,9 @@ from paropt.clusters.targets import get
 KINDS = ("all-gather", "reduce-scatter", "all-reduce", "all-to-all", "collective-permute")
 # What XLA alone does not gather in the loop, or behind constraints that jax writes; the others are as one of these.
 NEW = ["unconstrained", "unconstrained_columns_of_table", "prefetched", "prefetched_rows", "explicit_computed_again"]
+
+
+TOKENS = 4 * parameter_forms.MICRO_BATCHES * parameter_forms.EXAMPLES * parameter_forms.TOKENS  # bytes in a step
 
 
 def numbers(form: Form) -> tuple[dict[str, jax.Array], jax.Array]:
@@ -56,13 +60,16 @@ def sharded_and_all(form: Form) -> tuple[int, int]:
     [*((name, "cpu:8") for name in FORMS), *((name, t) for t in ("tpu:v5e:2x4", "gpu:h100:1x1x8") for name in NEW)],
 )
 def test_each_is_gathered_once_and_reduced_once(name: str, target: str) -> None:
-    """7/8 of the bytes of those that are sharded, to gather them; as much of all, or twice that, to reduce gradients."""
+    """7/8 of the bytes of those that are sharded, to gather them; as much to scatter their gradients, twice that to
+    reduce others. XLA:TPU makes all-reduces of small gradients in place of reduce-scatters.
+    """
     available(target)
     form = FORMS[name](get(target).devices or jax.devices())
     in_loops, alone, sent = wire(form, "once", target)
     sharded, total = sharded_and_all(form)
     assert {kind: size for kind, size in in_loops.items() if size > 1000} == {}
-    assert sent <= 7 / 8 * (sharded + sharded + 2 * (total - sharded)) + 1000
+    scattered = 0 if target.startswith("tpu") else sharded
+    assert sent <= 7 / 8 * (sharded + scattered + 2 * (total - scattered)) + 1000
     assert sent <= alone
 
 
@@ -70,5 +77,5 @@ def test_each_is_gathered_once_and_reduced_once(name: str, target: str) -> None:
 def test_gathering_alone_sends_no_more(name: str) -> None:
     form = FORMS[name](jax.devices())
     in_loops, alone, sent = wire(form, "gather", "cpu:8")
-    assert in_loops["all-gather"] <= 1000
+    assert in_loops["all-gather"] <= TOKENS  # and no parameter
     assert sent <= alone
