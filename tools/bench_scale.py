@@ -53,9 +53,9 @@ def main() -> int:
     LOGS.mkdir(parents=True, exist_ok=True)
     for number, (model, layout, target) in enumerate(chosen, 1):
         print(f"{number:2}/{len(chosen)} {_key(model, layout, target)}", flush=True)
-        found[_key(model, layout, target)] = _measured(model, layout, target)
-        keys = [_key(*row) for row in _chosen("*")]
-        DATA.write_text(json.dumps({key: found[key] for key in keys if key in found}, indent=1) + "\n")
+        new = {**found, _key(model, layout, target): _measured(model, layout, target)}
+        found = {key: new[key] for row in _chosen("*") if (key := _key(*row)) in new}
+        DATA.write_text(json.dumps(found, indent=1) + "\n")
     PAGE.write_text(scale_page.page(found))
     print(f"wrote {PAGE.relative_to(ROOT)} from {DATA.relative_to(ROOT)}")
     return 0

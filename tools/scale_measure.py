@@ -5,6 +5,7 @@ Prints one line of JSON per variant as soon as it is compiled: bytes sent per de
 
 import json
 import os
+import re
 import sys
 import time
 import warnings
@@ -28,6 +29,7 @@ from paropt.costs.step_time import estimate
 from paropt.hlo.census import census
 from paropt.hlo.participants import Layout
 
+FOLDERS = re.compile(r"/\S+?/(?:site-packages|tools)/")  # of this machine, in positions
 START = "scale: "  # of a line with results: compilers print, too
 VARIANTS: dict[str, dict[str, Any] | None] = {
     "XLA alone": None,
@@ -73,7 +75,7 @@ def _measured(model: str, layout: str, target: str, options: dict[str, Any] | No
         by_axes[" ".join(each.axes)] += bytes_sent
         runs += (each.executions or 0) if each.wire_bytes else 0
     seconds = estimate(text, cluster_of(found, read_table()), layout_of.devices).seconds
-    said = [str(each.message) for each in caught if str(each.message).startswith("paropt")]
+    said = [FOLDERS.sub("", str(each.message)) for each in caught if str(each.message).startswith("paropt")]
     return {
         "kinds": {kind: size for kind, size in sent.items() if size},
         "axes": {axes: size for axes, size in by_axes.items() if size},
