@@ -72,9 +72,10 @@ def require_rows(stack: RowStack) -> None:
     ordered = sorted(starts)
     apart = all(after - before >= size for before, after in itertools.pairwise(ordered))
     require(apart, "a row is written in several trips", write)
+    within = all(0 <= start <= rows - size for start in starts)
+    require(within, "a trip writes beyond the last row, which is moved to that", write)
     if stack.read is None:
-        whole = all(0 <= start <= rows - size for start in starts) and len(starts) * size == rows
-        require(whole, "some rows are not written", write)
+        require(len(starts) * size == rows, "some rows are not written", write)
     else:
         same = _starts(stack.read, stack.row, trips) == starts
         require(same, "a trip reads another row than it writes", stack.read)

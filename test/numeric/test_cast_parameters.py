@@ -10,6 +10,7 @@ import pytest
 from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numeric.user_steps import MICRO_BATCHES, integers
+from programs.parameter_forms import accumulated
 from unit.clusters import available
 
 import paropt
@@ -97,19 +98,6 @@ def per_device(model: Callable[..., jax.Array], mesh: Mesh) -> Callable[[Tree, j
     step = accumulated(lambda parameters, x: (model(block, head, x, parameters).astype(jnp.float32) ** 2).sum() / 2)
     specs = ({"a": STACKED, "b": STACKED}, WHOLE)
     return jax.shard_map(step, mesh=mesh, in_specs=(specs, EXAMPLES), out_specs=specs)
-
-
-def accumulated(loss: Callable[[Tree, jax.Array], jax.Array]) -> Callable[[Tree, jax.Array], Tree]:
-    """Gradients of bf16 that are small integers, and their sums in f32, are exact."""
-
-    def step(parameters: Tree, batches: jax.Array) -> Tree:
-        def body(total: Tree, x: jax.Array) -> tuple[Tree, None]:
-            return jax.tree.map(jnp.add, total, jax.grad(loss)(parameters, x)), None
-
-        total, _ = lax.scan(body, jax.tree.map(jnp.zeros_like, parameters), batches)
-        return jax.tree.map(jnp.subtract, parameters, total)
-
-    return step
 
 
 def shapes(mesh: Mesh, width: int = WIDTH) -> tuple[Tree, jax.ShapeDtypeStruct]:

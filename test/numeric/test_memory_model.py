@@ -13,7 +13,8 @@ from unit.clusters import available
 
 import paropt
 
-TOLERANCE = 0.12  # behind the loop, the sums are held beside their shards
+TOLERANCE = 0.1
+WIDER = {("blocks_p18", "gpu:h100:1x1x8"): 0.12}  # 10.7 %: why the compiler holds that much more is not proven
 PROGRAMS = [
     *[(name, target, 128) for name in ("blocks_p17", "blocks_p18") for target in ("cpu:8", "gpu:h100:1x1x8")],
     *[(name, "tpu:v5e:2x4", 4096) for name in ("half_blocks_p17", "half_blocks_p18")],
@@ -46,4 +47,4 @@ def test_what_is_held(name: str, target: str, width: int) -> None:
     held, most = planned(name, target, width, "1TB")
     assert nothing == 0 < held
     assert most > least + held / 2
-    assert abs(least + held - most) <= TOLERANCE * most
+    assert abs(least + held - most) <= WIDER.get((name, target), TOLERANCE) * most

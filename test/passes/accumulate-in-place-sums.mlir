@@ -159,6 +159,43 @@ func.func public @other_row_read(%xs: tensor<3x4x2xf32>, %start: tensor<4x2xf32>
   return %r#1 : tensor<4x2xf32>
 }
 
+// Of five trips, the last one would write a fifth row: the fourth is written again.
+// CHECK-LABEL:   func.func public @beyond_the_last_row
+// CHECK:           %[[ZEROS:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<4x2xf32>
+// CHECK:             stablehlo.while({{.*}} = %[[ZEROS]])
+// REMARK-DAG: [accumulate-in-place] stablehlo.while missed: a trip writes beyond the last row, which is moved to that (stablehlo.dynamic_update_slice
+func.func public @beyond_the_last_row(%xs: tensor<3x4x2xf32>, %start: tensor<4x2xf32>) -> tensor<4x2xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %five = stablehlo.constant dense<5> : tensor<i32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<4x2xf32>
+  %r:2 = stablehlo.while(%i = %zero, %acc = %start) : tensor<i32>, tensor<4x2xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %m = stablehlo.dynamic_slice %xs, %i, %zero, %zero, sizes = [1, 4, 2] : (tensor<3x4x2xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x4x2xf32>
+    %x = stablehlo.reshape %m : (tensor<1x4x2xf32>) -> tensor<4x2xf32>
+    %l:2 = stablehlo.while(%j = %zero, %s = %zeros) : tensor<i32>, tensor<4x2xf32>
+    cond {
+      %more = stablehlo.compare LT, %j, %five : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %more : tensor<i1>
+    } do {
+      %p = stablehlo.dynamic_slice %x, %j, %zero, sizes = [1, 2] : (tensor<4x2xf32>, tensor<i32>, tensor<i32>) -> tensor<1x2xf32>
+      %old = stablehlo.dynamic_slice %s, %j, %zero, sizes = [1, 2] : (tensor<4x2xf32>, tensor<i32>, tensor<i32>) -> tensor<1x2xf32>
+      %g = stablehlo.add %old, %p : tensor<1x2xf32>
+      %t = stablehlo.dynamic_update_slice %s, %g, %j, %zero : (tensor<4x2xf32>, tensor<1x2xf32>, tensor<i32>, tensor<i32>) -> tensor<4x2xf32>
+      %next_j = stablehlo.add %j, %one : tensor<i32>
+      stablehlo.return %next_j, %t : tensor<i32>, tensor<4x2xf32>
+    }
+    %next = stablehlo.add %acc, %l#1 : tensor<4x2xf32>
+    %next_i = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %next_i, %next : tensor<i32>, tensor<4x2xf32>
+  }
+  return %r#1 : tensor<4x2xf32>
+}
+
 // Legal when: no factor, and no accumulator, depends on the loop
 // CHECK-LABEL:   func.func public @factor_of_the_loop
 // CHECK:           %[[ZEROS:.*]] = stablehlo.constant dense<0.000000e+00> : tensor<4x2xf32>

@@ -137,3 +137,23 @@ def test_sums_in_branches_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> N
         raise AssertionError("it was compiled again")
 
     assert doubts.settled(first, never) == (first, [])
+
+
+@pytest.mark.parametrize(
+    ("ours", "is_chosen"),  # bytes held, and sent; XLA alone holds 1000 and sends 400
+    [((1020, 400), True), ((1021, 400), False), ((1021, 100), False), ((1000, 401), False)],
+)
+def test_what_sends_and_holds_no_more_is_chosen(
+    ours: tuple[int, int], is_chosen: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def plan(held: int, sent: int) -> Plan:
+        memory = SimpleNamespace(temp_size_in_bytes=held)
+        return Plan(cast(Any, SimpleNamespace(memory_analysis=lambda: memory, as_text=lambda: str(sent))), Remarks([]))
+
+    monkeypatch.setattr(doubts, "memory_of", lambda stats: SimpleNamespace(temp=stats.temp_size_in_bytes))
+    monkeypatch.setattr(
+        doubts, "census", lambda text: [SimpleNamespace(at_most=False, executions=1, wire_bytes=float(text))]
+    )
+    first, alone = plan(*ours), plan(1000, 400)
+    found, said = doubts.settled(first, lambda: alone)
+    assert found is (first if is_chosen else alone) and len(said) == 1
