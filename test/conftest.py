@@ -1,6 +1,7 @@
 """Eight simulated CPU devices for every test, set before JAX starts; no test runs for ever; how random programs are."""
 
 import faulthandler
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -37,6 +38,12 @@ if "xla_cpu_collective_call" not in os.environ["XLA_FLAGS"]:
 if "xla_cpu_parallel_codegen_split_count" not in os.environ["XLA_FLAGS"]:
     os.environ["XLA_FLAGS"] += f" {FLAGS}"
 os.environ["JAX_PLATFORMS"] = "cpu"
+
+
+def pytest_collection_finish() -> None:
+    """What was loaded until now stays: looking through it for garbage, again and again, takes a tenth of the time."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 @pytest.fixture(autouse=True)

@@ -15,21 +15,22 @@ from paropt.passes.support.pipeline import Pipeline
 from paropt.passes.support.remarks import Remark
 
 MORE = 1.02  # times the temporary memory of XLA alone: that much the packing of buffers may differ
+LITTLE = 0.01  # of the bytes that the program sends: for less, nothing is compiled twice
 TYPES = frozenset({"accumulate-dtype", "wire-dtype"})  # options that ask for the type of a reduction
 
 # XLA:GPU takes all_reduces out of loops itself (WhileLoopAllReduceCodeMotion), in the type in which they are.
 HOISTS = frozenset({"gpu"})
 
 
-def may_send_less(found: Iterable[Remark], pipeline: Pipeline, platform: str) -> bool:
-    """Whether the compiler alone may send less, in a narrower type, by the remarks `found` of `pipeline`.
+def bytes_in_doubt(found: Iterable[Remark], pipeline: Pipeline, platform: str) -> int:
+    """Bytes per device that the compiler alone may reduce less, in a narrower type, by the remarks of `pipeline`.
 
-    Not where the user gave it other passes than the default one: the program without them is not what was asked for.
+    None where the user gave it other passes than the default one: the program without them is not what was asked for.
     """
     if platform not in HOISTS or not set(pipeline.pass_names) <= set(Pipeline.parse(DEFAULT_PIPELINE).pass_names):
-        return False
+        return 0
     are_types_asked = any(TYPES & dict(stage.options).keys() for stage in pipeline.stages)
-    return not are_types_asked and _narrower(found) > 0
+    return 0 if are_types_asked else max(0, _narrower(found))
 
 
 def _narrower(remarks: Iterable[Remark]) -> int:
@@ -42,15 +43,17 @@ def _narrower(remarks: Iterable[Remark]) -> int:
     return after - alone
 
 
-def settled(first: Plan, original: Callable[[], Plan]) -> tuple[Plan, list[str]]:
+def settled(first: Plan, original: Callable[[], Plan], in_doubt: int) -> tuple[Plan, list[str]]:
     """`first`, or the program as XLA alone has it, if that sends or holds less; and what was measured.
 
-    `original` compiles the program without passes.
+    `original` compiles the program without passes, which is not done where the bytes `in_doubt` are few.
     """
     collectives = census(first.executable.as_text() or "")
-    if first.is_original or any(each.at_most for each in collectives):
+    sent = traffic(collectives)
+    is_little = not sent.unknown and 2 * in_doubt < LITTLE * sent.known  # an all_reduce sends its array twice
+    if is_little or first.is_original or any(each.at_most for each in collectives):
         return first, []
-    alone, sent = original(), traffic(collectives)
+    alone = original()
     before, held, least = _sent(alone), _temporary(first), _temporary(alone)
     if before < sent:
         return alone, [f"XLA alone reduces in a narrower type, and sends {before}; with the passes it would be {sent}"]

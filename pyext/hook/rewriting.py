@@ -14,7 +14,7 @@ from paropt.base.wording import size_text
 from paropt.clusters import targets
 from paropt.clusters.device_memory import AUTO, memory_budget_of
 from paropt.hook.donation import given_away
-from paropt.hook.doubts import may_send_less, settled
+from paropt.hook.doubts import bytes_in_doubt, settled
 from paropt.hook.fallback import Fallback, Setback, reason_of
 from paropt.hook.jit_arguments import Spec
 from paropt.hook.memory_plans import Plan, fitting, planned
@@ -35,7 +35,7 @@ class Rewrite(NamedTuple):
     spec: Spec
     fallback: Fallback
     by: Callable[[ir.Module, Pipeline], tuple[Remarks, Fallback]]  # of the module as it was, by other passes
-    in_doubt: bool  # whether XLA alone may send less
+    in_doubt: int  # bytes that XLA alone may reduce less
 
 
 class Otherwise(NamedTuple):
@@ -76,7 +76,7 @@ def rewritten_by(
     try:
         found, fallback, is_needed = _rewrite(module, spec, spec.pipeline.on(platform), donated)
         compares = spec.compares_in_doubt and fallback.has_mesh
-        in_doubt = compares and may_send_less(found, spec.pipeline, platform)
+        in_doubt = bytes_in_doubt(found, spec.pipeline, platform) if compares else 0
         if is_needed or in_doubt:
             REWRITES[module] = Rewrite(spec, fallback, by, in_doubt)
         if fallback.has_mesh:
@@ -187,7 +187,7 @@ def compiled_rewrite(module: ir.Module, compile: Callable[[ir.Module], Any], dev
             warn(f"paropt: memory_budget: {said[-1]}")
     elif rewrite.in_doubt:
         try:
-            chosen, said = settled(chosen, original)
+            chosen, said = settled(chosen, original, rewrite.in_doubt)
         except Exception as error:  # whatever a compiler raises: what the passes made is right, and it runs
             said = [f"nothing to compare it with was compiled: {reason_of(error)}"]
     REMARKS[module] = Remarks([*chosen.remarks, *(_remark(module, text, applied=True) for text in said)])

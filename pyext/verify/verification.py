@@ -67,7 +67,7 @@ def doubts(
         return []
     outside, closings = _outside(found), _outside(predicted.closings)
     return [
-        *_unasked(predicted, predicted.others, found, by_itself),
+        *_unasked(predicted, predicted.others, _apart(found, closings), by_itself),
         *_lacking(closings, outside, predicted.others),
         *_lacking(predicted.kept, found, predicted.closings),
     ]
@@ -78,14 +78,30 @@ def _outside(reductions: Iterable[Reduced]) -> list[Reduced]:
     return [reduced for reduced in reductions if not reduced.in_loop]
 
 
+def _apart(found: list[Reduced], closings: list[Reduced]) -> list[Reduced]:
+    """`found`, with what is asked for in place of an array outside of loops that is all of it that is not there.
+
+    So a compiler that concatenates two sums makes an array that may have the size of a third one.
+    """
+    apart = list(found)
+    for matched in _matched(closings, _outside(found)):
+        size = sum(reduced.most for reduced in matched.lacking if reduced.fewest == reduced.most)
+        one = next((there for there in matched.unused if there.most == size and there.times == 1), None)
+        if one is not None and all(reduced.fewest == reduced.most for reduced in matched.lacking):
+            apart.remove(one)
+            apart += matched.lacking
+    return apart
+
+
 def _fits(predicted: Prediction, found: list[Reduced]) -> bool:
     """Whether an executable reduces what the module asks for and nothing in doubt, whatever its compiler may add.
 
     What that is takes a propagation of shardings to know, and could only explain what is in doubt.
     """
-    if next(_unasked(predicted, (), found, []), None) is not None:
+    closings = _outside(predicted.closings)
+    if next(_unasked(predicted, (), _apart(found, closings), []), None) is not None:
         return False
-    asked = [(_outside(predicted.closings), _outside(found)), (predicted.kept, found)]
+    asked = [(closings, _outside(found)), (predicted.kept, found)]
     return all(_is_there(matched) for pair in asked for matched in _matched(*pair))
 
 

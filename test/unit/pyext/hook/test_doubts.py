@@ -15,7 +15,7 @@ from paropt.clusters.targets import get
 from paropt.hlo.census import census
 from paropt.hlo.traffic import Traffic, traffic
 from paropt.hook import doubts, rewriting
-from paropt.hook.doubts import may_send_less
+from paropt.hook.doubts import bytes_in_doubt
 from paropt.hook.memory_plans import Plan
 from paropt.modules.summary import Remarks
 from paropt.passes.support.pipeline import Pipeline
@@ -63,7 +63,7 @@ def test_what_fails_to_compile_is_nothing_to_compare_with(monkeypatch: pytest.Mo
         raise RuntimeError("no memory for it\nat all")
 
     monkeypatch.setattr(rewriting, "settled", fail)
-    monkeypatch.setattr(rewriting, "may_send_less", lambda *_: True)
+    monkeypatch.setattr(rewriting, "bytes_in_doubt", lambda *_: 1 << 30)
     program = MATRIX["plain_mlp_p4"](Sizes())
     step = paropt.jit(program.step, strict=True)
     lowered = step.lower(*program.args)
@@ -99,18 +99,18 @@ def moved(source: int, saved: Saved, before: int | None = None) -> Remark:
 
 
 @pytest.mark.parametrize(
-    ("platform", "remarks", "may"),
+    ("platform", "remarks", "least"),
     [
-        ("gpu", [moved(1, Saved(1, 50, 4, 1, 100))], True),
-        ("cpu", [moved(1, Saved(1, 50, 4, 1, 100))], False),
-        ("gpu", [moved(1, Saved(1, 100, 4, 1, 100))], False),
-        ("gpu", [moved(1, Saved(1, 50, 3, 1, 150)), moved(2, Saved(1, 150, 4, 1, 300), 1)], False),
-        ("gpu", [moved(1, Saved(1, 50, None, 1, 100))], True),
+        ("gpu", [moved(1, Saved(1, 50, 4, 1, 100))], 50),
+        ("cpu", [moved(1, Saved(1, 50, 4, 1, 100))], 0),
+        ("gpu", [moved(1, Saved(1, 100, 4, 1, 100))], 0),
+        ("gpu", [moved(1, Saved(1, 50, 3, 1, 150)), moved(2, Saved(1, 150, 4, 1, 300), 1)], 0),
+        ("gpu", [moved(1, Saved(1, 50, None, 1, 100))], 50),
     ],
 )
-def test_what_xla_alone_has_to_send_at_least(platform: str, remarks: Sequence[Remark], may: bool) -> None:
+def test_what_xla_alone_has_to_send_at_least(platform: str, remarks: Sequence[Remark], least: int) -> None:
     """Once what leaves one loop, and in each trip what leaves two: XLA:GPU takes nothing out of a loop over layers."""
-    assert may_send_less(remarks, Pipeline.parse("grad-sync"), platform) == may
+    assert bytes_in_doubt(remarks, Pipeline.parse("grad-sync"), platform) == least
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_what_xla_alone_has_to_send_at_least(platform: str, remarks: Sequence[Re
 )
 def test_what_was_asked_for_is_no_doubt(pipeline: str) -> None:
     remarks = [moved(1, Saved(1, 50, 4, 1, 100))]
-    assert not may_send_less(remarks, Pipeline.parse(pipeline), "gpu")
+    assert bytes_in_doubt(remarks, Pipeline.parse(pipeline), "gpu") == 0
 
 
 def test_sums_in_branches_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +136,22 @@ def test_sums_in_branches_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> N
     def never(*_: Any) -> Plan:
         raise AssertionError("it was compiled again")
 
-    assert doubts.settled(first, never) == (first, [])
+    assert doubts.settled(first, never, 50) == (first, [])
+
+
+def test_nothing_is_compiled_again_for_a_hundredth_of_what_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the norms of a fully sharded step in bf16, beside its matrices."""
+    found = [SimpleNamespace(at_most=False, executions=4, wire_bytes=2500.0)]
+    monkeypatch.setattr(doubts, "census", lambda text: found)
+    made: Any = SimpleNamespace(memory_analysis=lambda: None, as_text=lambda: "")
+    first = Plan(made, Remarks([]))
+
+    def original() -> Plan:
+        raise RuntimeError("it is compiled again")
+
+    assert doubts.settled(first, original, 49) == (first, [])
+    with pytest.raises(RuntimeError, match="it is compiled again"):
+        doubts.settled(first, original, 50)
 
 
 @pytest.mark.parametrize(
@@ -155,5 +170,5 @@ def test_what_sends_and_holds_no_more_is_chosen(
         doubts, "census", lambda text: [SimpleNamespace(at_most=False, executions=1, wire_bytes=float(text))]
     )
     first, alone = plan(*ours), plan(1000, 400)
-    found, said = doubts.settled(first, lambda: alone)
+    found, said = doubts.settled(first, lambda: alone, 1000)
     assert found is (first if is_chosen else alone) and len(said) == 1

@@ -346,6 +346,23 @@ def test_concatenated_with_others() -> None:
     assert mismatches(another, [four, one, reduction(21, group=2)]) == missing
 
 
+def test_concatenated_to_the_size_of_a_third_one() -> None:
+    """As XLA:GPU does with the sums of keys and values, which together are as large as one layer's projection."""
+    closings = tuple(Reduced(size, size, 2, False, 1.0) for size in (8, 8, 32))
+    third = Key(16, 2)
+    predicted = Prediction({third: "there"}, closings, (), (), frozenset({third}))
+    together, large = reduction(16, group=2), reduction(32, group=2)
+    assert mismatches(predicted, [together, large]) == []
+    eight = [reduction(8, group=2)] * 2
+    for lost in (
+        [*eight, large, together],  # all that is asked for is there, and so is the third
+        [together, large, together],
+        [large, reduction(16, group=2, loops=(LOOP,))],
+        [eight[0], large, together],  # one of 8 is too few: it is not all of 16
+    ):
+        assert "16 elements over 2 devices runs" in mismatches(predicted, lost)[0], lost
+
+
 # ---- gaps
 
 
