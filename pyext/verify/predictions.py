@@ -72,6 +72,7 @@ class Reduced(NamedTuple):
     name: str = ""  # in the executable, and where it comes from
     addition: int = 0  # that alone reads what is reduced: its terms may be added first, and reduced once; 0: none
     not_over: frozenset[str] = frozenset()  # mesh axes: devices that it is over differ in none
+    is_exact: bool = False  # in an executable: of integers, or truth values
 
     def fits(self, key: Key) -> bool:
         return self.fewest <= key.elements <= self.most and self.is_over(key.group, key.axes)
@@ -123,6 +124,7 @@ class Prediction:
     others: Sequence[Reduced]  # what the compiler may add, the former included
     in_loops: frozenset[Key]  # of the first, those that a loop would reduce: a sum after loops is reduced there
     moved: Mapping[Key, Moved] = field(default_factory=dict)
+    are_floats: bool = False  # all of `unreduced`: no compiler adds these up as integers
 
     def without_axes(self) -> "Prediction":
         """For an executable that does not tell over which axes it reduces, but only over how many devices."""
@@ -132,7 +134,7 @@ class Prediction:
         moved: defaultdict[Key, Moved] = defaultdict(Moved)
         for key, each in self.moved.items():
             moved[key._replace(axes=frozenset())] += each
-        return Prediction(unreduced, closings, kept, others, in_loops, moved)
+        return Prediction(unreduced, closings, kept, others, in_loops, moved, self.are_floats)
 
 
 def _without_axes(reductions: Sequence[Reduced]) -> Sequence[Reduced]:
@@ -160,19 +162,20 @@ class _Predictor:
         unreduced: dict[Key, str] = {}
         in_loops: set[Key] = set()
         moved: defaultdict[Key, Moved] = defaultdict(Moved)
+        are_floats = True
         for op in tags_of(self._module):
             sharding = sharding_by(op)
             key = Key(self._elements(op.operands[0], sharding), *self._over(sharding.mesh, sharding.unreduced))
             if key.group > 1:
                 unreduced.setdefault(key, str(source_of(op.location)))
+                are_floats &= _is_of_floats(op.operands[0])
                 in_loop, times = self._place(op)
                 in_loops.update([key] if in_loop else [])
                 if in_loop and _adds_up(op.operands[0]):
                     moved[key] += Moved(times, (place_of(op),))
         closings = [self._closing(*found) for found in _closings(self._module)]
-        return Prediction(
-            unreduced, tuple(closings), Later(self._kept), Later(self._others), frozenset(in_loops), moved
-        )
+        asked, kept, others = tuple(closings), Later(self._kept), Later(self._others)
+        return Prediction(unreduced, asked, kept, others, frozenset(in_loops), moved, are_floats)
 
     @functools.cached_property
     def _propagated(self) -> Propagated:
@@ -423,6 +426,10 @@ def _is_read(op: ir.Operation) -> bool:
                 seen.add(user.results[0])
                 waiting.append(user)
     return False
+
+
+def _is_of_floats(value: ir.Value) -> bool:
+    return isinstance(ir.RankedTensorType(value.type).element_type, ir.FloatType | ir.ComplexType)
 
 
 def _adds_up(value: ir.Value) -> bool:

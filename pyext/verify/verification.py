@@ -115,6 +115,8 @@ def _unasked(
     predicted: Prediction, others: Sequence[Reduced], found: list[Reduced], alone: list[Reduced]
 ) -> Iterator[Mismatch]:
     """Reductions that nothing in the module asks for, and a lost constraint would cause; `others` are allowed, too."""
+    if predicted.are_floats:
+        found, alone = ([reduced for reduced in each if not reduced.is_exact] for each in (found, alone))
     allowed = [*predicted.closings, *others]
     stacked = [reduced.stacked() for reduced in others if reduced.in_loop and reduced.times < inf]
     for key, place in predicted.unreduced.items():
@@ -270,7 +272,9 @@ def _reduced_by(collective: Collective) -> Iterator[Reduced]:
             continue  # an all-gather
         size = array.elements
         runs = 1 if times is None else times
-        yield Reduced(size, size, collective.group, collective.depth > 0, runs, axes, _name(collective))
+        is_exact = not array.dtype.startswith(("f", "bf", "c"))
+        in_loop, name = collective.depth > 0, _name(collective)
+        yield Reduced(size, size, collective.group, in_loop, runs, axes, name, is_exact=is_exact)
 
 
 def _name(collective: Collective) -> str:

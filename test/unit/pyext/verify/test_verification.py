@@ -363,6 +363,16 @@ def test_concatenated_to_the_size_of_a_third_one() -> None:
         assert "16 elements over 2 devices runs" in mismatches(predicted, lost)[0], lost
 
 
+def test_sums_of_floats_are_in_no_array_of_integers() -> None:
+    """XLA:GPU shards the bits of dropout, and reduces ten numbers in one."""
+    predicted = prediction(module().operation)
+    bits = replace(reduction(10, loops=(LOOP,)), arrays=(Array("u32", (10,)),))
+    assert predicted.are_floats and mismatches(predicted, [SUM, bits]) == []
+    assert "10 elements over 4 devices runs in loops" in mismatches(predicted, [SUM, reduction(10, loops=(LOOP,))])[0]
+    counts = prediction(module(STEP.replace("f32", "i32").replace("dense<0.0>", "dense<0>")).operation)
+    assert not counts.are_floats and "10 elements" in mismatches(counts, [SUM, bits])[0]
+
+
 # ---- gaps
 
 
