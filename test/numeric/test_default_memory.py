@@ -1,11 +1,15 @@
-"""By default a language model takes no more memory than by XLA alone, however it says what is sharded, and sends no more.
+"""By default a language model takes no more memory than by XLA alone, however it is written, and sends no more.
 
 Gradients take more than activations, and the vocabulary more than the layers.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import pytest
 from programs.language_models import Form, language_model
+from programs.library_models import STEPS
 from unit.clusters import available
 
 import paropt
@@ -38,7 +42,21 @@ FORMS = [
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
 def test_holds_and_sends_no_more(form: Form, target: str) -> None:
     available(target)
-    step, shapes, options = language_model(form, list(get(target).devices or jax.devices()[:8]))
+    compare(*language_model(form, devices_of(target)), target)
+
+
+@pytest.mark.parametrize("target", [CPU, TPU, GPU])
+@pytest.mark.parametrize("name", STEPS)
+def test_of_libraries_holds_and_sends_no_more(name: str, target: str) -> None:
+    available(target)
+    compare(*STEPS[name](devices_of(target)), target)
+
+
+def devices_of(target: str) -> list[Any]:
+    return list(get(target).devices or jax.devices()[:8])
+
+
+def compare(step: Callable[..., Any], shapes: tuple[Any, ...], options: dict[str, Any], target: str) -> None:
     alone, ours = (
         jit(step, **options).lower(*shapes).compile()
         for jit in (jax.jit, lambda f, **o: paropt.jit(f, strict=True, **o))

@@ -24,7 +24,7 @@ Tree = Any
 Batch = tuple[jax.Array, jax.Array, jax.Array]  # number of the micro-batch, tokens, targets
 Loss = Callable[[Tree, Batch], jax.Array]
 Made = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
-VOCABULARY, WIDTH, LAYERS, LENGTH, MICRO_BATCHES, DECAY = 4096, 256, 4, 16, 4, 0.999
+VOCABULARY, WIDTH, LAYERS, LENGTH, MICRO_BATCHES, DECAY = 4096, 256, 2, 16, 4, 0.999
 AXIS = "fsdp"
 
 
@@ -92,7 +92,7 @@ def _made(
     return step, (state, tokens, tokens), {"donate_argnums": 0, "out_shardings": out}
 
 
-def _flax(devices: Sequence[Any], layout: str, **options: Any) -> Made:
+def _flax(devices: Sequence[Any], layout: str) -> Made:
     """Flax linen: attention, dropout, a tied embedding."""
     model = FlaxModel(LAYERS, jnp.bfloat16, WIDTH, 4, VOCABULARY)
     keys = {"params": jax.random.key(0), "dropout": jax.random.key(1)}
@@ -104,7 +104,7 @@ def _flax(devices: Sequence[Any], layout: str, **options: Any) -> Made:
         logits: Any = model.apply(p, tokens, rngs={"dropout": key})
         return _entropy(logits, targets)
 
-    return _made(loss, parameters, devices, layout, **options)
+    return _made(loss, parameters, devices, layout)
 
 
 class _Decoder(nnx.Module):
@@ -122,7 +122,7 @@ class _Decoder(nnx.Module):
         return self.head(x)
 
 
-def _nnx(devices: Sequence[Any], layout: str) -> Made:
+def _nnx(devices: Sequence[Any], layout: str, **options: Any) -> Made:
     """Flax NNX: modules split into graph and state, as nnx.jit does."""
     graph, parameters = nnx.split(nnx.eval_shape(lambda: _Decoder(nnx.Rngs(0))))
 
@@ -130,7 +130,7 @@ def _nnx(devices: Sequence[Any], layout: str) -> Made:
         _, tokens, targets = batch
         return _entropy(nnx.merge(graph, p)(tokens), targets)
 
-    return _made(loss, parameters, devices, layout)
+    return _made(loss, parameters, devices, layout, **options)
 
 
 class _Layer(equinox.Module):
@@ -215,26 +215,22 @@ def _fused(devices: Sequence[Any], layout: str) -> Made:
 
 def _every(devices: Sequence[Any], layout: str) -> Made:
     """`optax.MultiSteps`: one step per micro-batch, an update in each fourth."""
-    return _flax(
-        devices,
-        layout,
-        optimizer=optax.MultiSteps(optax.adamw(1e-3), MICRO_BATCHES).gradient_transformation(),
-        accumulates=False,
-    )
+    rule = optax.MultiSteps(optax.adamw(1e-3), MICRO_BATCHES).gradient_transformation()
+    return _nnx(devices, layout, optimizer=rule, accumulates=False)
 
 
 def _averaged(devices: Sequence[Any], layout: str) -> Made:
-    return _flax(devices, layout, averages=True)
+    return _nnx(devices, layout, averages=True)
 
 
 _KINDS: dict[str, tuple[Callable[..., Made], tuple[str, ...]]] = {
     "flax": (_flax, ("dp", "zero1", "fsdp")),
     "nnx": (_nnx, ("dp", "fsdp")),
-    "equinox": (_equinox, ("dp", "zero1", "fsdp")),
-    "keras": (_keras, ("dp", "zero1", "fsdp")),
+    "equinox": (_equinox, ("zero1", "fsdp")),
+    "keras": (_keras, ("dp", "zero1")),
     "MultiSteps": (_every, ("dp", "fsdp")),
-    "moving average": (_averaged, ("dp", "zero1", "fsdp")),
-    "fused update": (_fused, ("dp", "fsdp")),
+    "moving-average": (_averaged, ("zero1", "fsdp")),
+    "fused-update": (_fused, ("dp", "fsdp")),
 }
 
 

@@ -1,8 +1,10 @@
-"""Sums that a compiler concatenates with what collectives of the module reduce over the same devices."""
+"""Sums that a compiler concatenates with each other, or with what collectives of the module reduce, over the same devices."""
 
-from unit.pyext.verify.test_verification import DATA, MODEL, STEP, SUM, module, reduction
+from dataclasses import replace
 
-from paropt.verify.verification import Reduced, mismatches, prediction
+from unit.pyext.verify.test_verification import DATA, LOOP, MODEL, STEP, SUM, module, reduction
+
+from paropt.verify.verification import Key, Prediction, Reduced, mismatches, prediction
 
 TWO_STEPS = """
   %m = sdy.manual_computation(%s) in_shardings=[<@mesh, [{}, {}]>] out_shardings=[<@mesh, [{"model"}, {}]>] manual_axes={"data", "model"} (%v: tensor<8x8xf32>) {
@@ -58,3 +60,44 @@ def test_concatenated_with_a_collective_of_the_module() -> None:
     assert mismatches(predicted, [reduction(16), SUM]) == []
     assert mismatches(predicted, [reduction(16 + 64)]) == []
     assert mismatches(predicted, [reduction(16)]) == ["a reduction of 64 elements over 4 devices is missing, one of 1"]
+
+
+def test_concatenated_where_others_may_be() -> None:
+    """XLA:GPU concatenates arrays: one of just their size holds those that are too few, whatever else it may be."""
+    closings = tuple(Reduced(size, size, 2, False, 1.0) for size in (16, 8))
+    predicted = Prediction({}, closings, (), (Reduced(1, 64, 0, True, 4.0),), frozenset())
+    assert mismatches(predicted, [reduction(24, group=2)]) == []
+    assert mismatches(predicted, [reduction(20, group=2)]) == [
+        "a reduction of 16 elements over 2 devices is missing, one of 2"
+    ]
+
+
+def test_concatenated_with_others() -> None:
+    """Of the array of 4 and that of 1, XLA:GPU may have made another kind: what is too few is counted together."""
+    closings = tuple(Reduced(size, size, 2, False, 1.0) for size in (16, 4, 1, 1))
+    numbers = (Reduced(1, 1, 2, False, 1.0),) * 4
+    predicted = Prediction({}, closings, (), (Reduced(1, 64, 0, True, 4.0), *numbers), frozenset())
+    four, one = reduction(4, group=2), reduction(group=2)
+    assert mismatches(predicted, [four, reduction(21, group=2), one]) == []
+    missing = ["a reduction of 16 elements over 2 devices is missing, one of 2"]
+    assert mismatches(predicted, [four, one, reduction(27, group=2)]) == missing  # there is not as much
+    assert mismatches(predicted, [four, one, reduction(21, group=2, loops=(LOOP,))]) == missing
+    another = replace(predicted, others=(*predicted.others, Reduced(21, 21, 2, False, 1.0)))
+    assert mismatches(another, [four, one, reduction(21, group=2)]) == missing
+
+
+def test_concatenated_to_the_size_of_a_third_one() -> None:
+    """As XLA:GPU does with the sums of keys and values, which together are as large as one layer's projection."""
+    closings = tuple(Reduced(size, size, 2, False, 1.0) for size in (8, 8, 32))
+    third = Key(16, 2)
+    predicted = Prediction({third: "there"}, closings, (), (), frozenset({third}))
+    together, large = reduction(16, group=2), reduction(32, group=2)
+    assert mismatches(predicted, [together, large]) == []
+    eight = [reduction(8, group=2)] * 2
+    for lost in (
+        [*eight, large, together],  # all that is asked for is there, and so is the third
+        [together, large, together],
+        [large, reduction(16, group=2, loops=(LOOP,))],
+        [eight[0], large, together],  # one of 8 is too few: it is not all of 16
+    ):
+        assert "16 elements over 2 devices runs" in mismatches(predicted, lost)[0], lost
