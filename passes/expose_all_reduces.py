@@ -9,12 +9,11 @@ from jaxlib.mlir import ir
 from paropt.passes.deferral.policy import HOLDS_SUMS, Policy, PolicyName
 from paropt.passes.deferral.rewrite import Options, defer_in
 from paropt.passes.deferral.sharded_sum_costs import (
-    LITTLE,
     are_activations_costlier,
-    is_combined,
     rows_outside_loops,
     steps_of,
     sums_of,
+    why_beside,
     with_rows_gathered,
 )
 from paropt.passes.deferral.sharded_sum_scatters import (
@@ -222,8 +221,8 @@ def expose_all_reduces(
     - a sum that is scattered in every iteration as before is not left to the compiler (option `scatters`)
     - another axis takes fewer bytes out of loops than they reduce over it, where XLA:TPU would combine what is left
       (option `scatters`)
-    - nor is a small one beside it, of one type and over the same axes: XLA reduces both in one collective (small is up
-      to 4 kB, and with `scatters=outermost` up to a thousandth of what stays)
+    - nor is a small one beside it, of one type and over the same axes: XLA reduces both in one collective
+    - nor is one, of any type, that is less than a thousandth of those beside it (`scatters=outermost`)
 
     *What it costs*
 
@@ -309,11 +308,10 @@ def expose_all_reduces(
                 exposed.append((producer, (), alone_written))
             elif scattering is not None:
                 staying.append(producer)
-    most = LITTLE if scatters == "outermost" else 0.0
-    beside = {producer.value for producer, _, _ in exposed if is_combined(producer, staying, most=most)}
+    leaves_little = scatters == "outermost"
+    beside = {each.value: why for each in found if (why := why_beside(each, staying, leaves_little=leaves_little))}
+    remarks += [missed(NAME, each.op, Declined(beside[each.value])) for each, *_ in exposed if each.value in beside]
     exposed = [each for each in exposed if each[0].value not in beside]
-    text = "it is reduced together with larger sums, which stay in the loop"
-    remarks += [missed(NAME, producer.op, Declined(text)) for producer in found if producer.value in beside]
     note_shardings(module, [(producer.value, moved) for producer, moved, _ in exposed], propagated)
     note_gathers(module, [producer for producer, _, _ in exposed], propagated)
     if alone is not None and leaves_choices:

@@ -249,25 +249,31 @@ def is_only_stacked(value: ir.Value) -> bool:
     return all(size < larger for size, larger in pairwise(sizes))
 
 
-# Of what stays in its loop. In fully sharded training, the gradients of norms: of 1 G parameters on tpu:v5e:8x8, taking
-# 0.5 MB of these out of 23 GB saves nothing, and XLA:TPU then takes 0.2 GB more (tools/bench_scale.py).
+def why_beside(producer: Producer, staying: list[Producer], *, leaves_little: bool) -> str:
+    """Why the sum of `producer` had better stay in the loop with those `staying`; "" where it had not.
+
+    With `leaves_little`, also where it is a small part of these.
+    """
+    alike = [each for each in staying if each.op.block == producer.op.block and _axes_of(each) == _axes_of(producer)]
+    combined = [each for each in alike if _element(each) == _element(producer)]
+    if combined and _reduced(producer) <= BYTES_PER_COLLECTIVE:
+        return "it is reduced together with larger sums, which stay in the loop"
+    if leaves_little and _reduced(producer) <= LITTLE * sum(map(_reduced, alike)):
+        return "beside the sums that stay in the loop it is less than a thousandth"
+    return ""
+
+
+# In fully sharded training, the loss, and the gradients of norms: of 1 G parameters on tpu:v5e:8x8, taking 0.5 MB of
+# these out of 23 GB saves nothing, and XLA:TPU then takes 0.26 GB more, for the loss alone (tools/bench_scale.py).
 LITTLE = 1 / 1000
 
 
-def is_combined(producer: Producer, staying: list[Producer], *, most: float) -> bool:
-    """Whether the compiler may combine the sum of `producer` with those that stay in its loop.
+def _axes_of(producer: Producer) -> frozenset[str]:
+    return names_of(producer.axes)
 
-    That is: it has at most `most` times their bytes, or no more than a collective costs.
-    """
 
-    def fits(other: Producer) -> bool:
-        kinds = {ir.RankedTensorType(value.type).element_type for value in (producer.value, other.value)}
-        return (
-            other.op.block == producer.op.block and len(kinds) == 1 and names_of(other.axes) == names_of(producer.axes)
-        )
-
-    beside = sum(map(_reduced, filter(fits, staying)))
-    return beside > 0 and _reduced(producer) <= max(BYTES_PER_COLLECTIVE, most * beside)
+def _element(producer: Producer) -> ir.Type:
+    return ir.RankedTensorType(producer.value.type).element_type
 
 
 def _reduced(producer: Producer) -> int:

@@ -42,27 +42,28 @@ FORMS = [
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
 def test_holds_and_sends_no_more(form: Form, target: str) -> None:
     available(target)
-    compare(*language_model(form, devices_of(target)), target)
+    compare(*language_model(form, devices_of(target)), tells_peak=target != CPU)
 
 
 @pytest.mark.parametrize("target", [CPU, TPU, GPU])
 @pytest.mark.parametrize("name", STEPS)
 def test_of_libraries_holds_and_sends_no_more(name: str, target: str) -> None:
+    """XLA:TPU counts the memory of the core as well, up to 128 MiB, which it fills as it likes: as much as all here."""
     available(target)
-    compare(*STEPS[name](devices_of(target)), target)
+    compare(*STEPS[name](devices_of(target)), tells_peak=target == GPU)
 
 
 def devices_of(target: str) -> list[Any]:
     return list(get(target).devices or jax.devices()[:8])
 
 
-def compare(step: Callable[..., Any], shapes: tuple[Any, ...], options: dict[str, Any], target: str) -> None:
+def compare(step: Callable[..., Any], shapes: tuple[Any, ...], options: dict[str, Any], *, tells_peak: bool) -> None:
     alone, ours = (
         jit(step, **options).lower(*shapes).compile()
         for jit in (jax.jit, lambda f, **o: paropt.jit(f, strict=True, **o))
     )
     held, holds = (each.memory_analysis() for each in (alone, ours))
     assert holds.temp_size_in_bytes <= 1.02 * held.temp_size_in_bytes
-    assert target == CPU or holds.peak_memory_in_bytes <= 1.02 * held.peak_memory_in_bytes
+    assert not tells_peak or holds.peak_memory_in_bytes <= 1.02 * held.peak_memory_in_bytes
     before, after = (traffic(census(each.as_text())) for each in (alone, ours))
     assert after.unknown == before.unknown == 0 and after.known <= before.known

@@ -1,4 +1,4 @@
-// A small sum beside a larger one that stays in the loop, where XLA:TPU combines both.
+// A small sum beside a larger one that stays in the loop.
 
 // RUN: %par-opt %s --passes='expose-all-reduces{scatters=outermost}' | FileCheck %s
 // RUN: %par-opt %s --passes='expose-all-reduces{scatters=outermost}' --remarks 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
@@ -6,11 +6,11 @@
 
 sdy.mesh @mesh = <["data"=8]>
 
-// 4 kB in each of 4 trips, where 4 MB stay.
+// Worth it when: nor is one, of any type, that is less than a thousandth of those beside it (`scatters=outermost`)
 // CHECK-LABEL:   func.func public @norm_beside_a_gradient(
 // CHECK-NOT:       sdy.all_reduce
 // CHECK:           return
-// REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: it is reduced together with larger sums, which stay in the loop
+// REMARK-DAG: [expose-all-reduces] stablehlo.reduce missed: beside the sums that stay in the loop it is less than a thousandth
 // Other compilers start a collective for it.
 // LEFT-LABEL:    func.func public @norm_beside_a_gradient(
 // LEFT:            sdy.all_reduce

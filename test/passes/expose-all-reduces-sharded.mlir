@@ -116,7 +116,7 @@ func.func public @large_scattered_as_before(%x: tensor<16x512xf32> {sdy.sharding
   return %w#1 : tensor<512x256xf32>
 }
 
-// Worth it when: nor is a small one beside it, of one type and over the same axes: XLA reduces both in one collective (small is up to 4 kB, and with `scatters=outermost` up to a thousandth of what stays)
+// Worth it when: nor is a small one beside it, of one type and over the same axes: XLA reduces both in one collective
 // CHECK-LABEL:   func.func public @loss_beside_a_gradient(
 // CHECK-COUNT-1:     sdy.all_reduce
 // LEFT-LABEL:    func.func public @loss_beside_a_gradient(
