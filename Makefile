@@ -69,6 +69,7 @@ lint: $(STAMP) ## Format, lint, types, dead check lines, stale docs
 	$(BIN)/ruff check .
 	$(BIN)/python tools/lint_checks.py test
 	$(BIN)/python tools/gen_pass_docs.py --check
+	$(BIN)/python tools/gen_api_docs.py --check
 	$(BIN)/python tools/schedules_page.py --check
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade -t build/types .
 	$(BIN)/mypy
@@ -85,8 +86,9 @@ gallery: $(STAMP) ## Steps of public packages without and with par-opt, per targ
 scale: extras ## Language models of 1, 7 and 70 G parameters on described clusters, in hours; written to docs/scale.md
 	$(BIN)/python tools/bench_scale.py
 
-docs: $(STAMP) ## Write docs/passes.md from the passes, and the table and pictures of docs/pipelines.md from the schedules
+docs: $(STAMP) ## Write docs/passes.md, docs/api.md, and the table and pictures of docs/pipelines.md from the source
 	$(BIN)/python tools/gen_pass_docs.py
+	$(BIN)/python tools/gen_api_docs.py
 	$(BIN)/python tools/schedules_page.py
 
 clean: ## Remove what the other targets made
