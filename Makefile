@@ -91,7 +91,12 @@ docs: $(STAMP) ## Write docs/passes.md, docs/api.md, and the table and pictures 
 	$(BIN)/python tools/gen_api_docs.py
 	$(BIN)/python tools/schedules_page.py
 
+site: $(STAMP) ## Build these docs as a site, without warnings, in build/site
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[site]'
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --nitpicky --quiet docs build/site
+	@echo "== build/site/index.html"
+
 clean: ## Remove what the other targets made
 	rm -rf $(VENV) $(VENV)-levanter $(VENV)-newest build demo-out .test-store .pytest_cache .hypothesis .ruff_cache .mypy_cache
 
-.PHONY: help setup extras demo quick test lit pytest test-newest newest-python times nightly lint bench gallery scale docs clean
+.PHONY: help setup extras demo quick test lit pytest test-newest newest-python times nightly lint bench gallery scale docs site clean
