@@ -91,6 +91,10 @@ docs: $(STAMP) ## Write docs/passes.md, docs/api.md, and the table and pictures 
 	$(BIN)/python tools/gen_api_docs.py
 	$(BIN)/python tools/schedules_page.py
 
+tutorials: extras ## Run the notebooks of docs/tutorials, and store what they print
+	$(BIN)/ruff format docs/tutorials
+	$(BIN)/python tools/run_tutorials.py
+
 site: $(STAMP) ## Build these docs as a site, without warnings, in build/site
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[site]'
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --nitpicky --quiet docs build/site
@@ -99,4 +103,4 @@ site: $(STAMP) ## Build these docs as a site, without warnings, in build/site
 clean: ## Remove what the other targets made
 	rm -rf $(VENV) $(VENV)-levanter $(VENV)-newest build demo-out .test-store .pytest_cache .hypothesis .ruff_cache .mypy_cache
 
-.PHONY: help setup extras demo quick test lit pytest test-newest newest-python times nightly lint bench gallery scale docs site clean
+.PHONY: help setup extras demo quick test lit pytest test-newest newest-python times nightly lint bench gallery scale docs tutorials site clean
