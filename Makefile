@@ -71,6 +71,7 @@ lint: $(STAMP) ## Format, lint, types, dead check lines, stale docs
 	$(BIN)/python tools/gen_pass_docs.py --check
 	$(BIN)/python tools/gen_api_docs.py --check
 	$(BIN)/python tools/schedules_page.py --check
+	$(BIN)/python tools/readme_picture.py --check
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade -t build/types .
 	$(BIN)/mypy
 
@@ -86,10 +87,12 @@ gallery: $(STAMP) ## Steps of public packages without and with par-opt, per targ
 scale: extras ## Language models of 1, 7 and 70 G parameters on described clusters, in hours; written to docs/scale.md
 	$(BIN)/python tools/bench_scale.py
 
-docs: $(STAMP) ## Write docs/passes.md, docs/api.md, and the table and pictures of docs/pipelines.md from the source
+docs: $(STAMP) ## Write passes.md, api.md, and the generated parts of pipelines.md, benchmarks.md and README from their sources
 	$(BIN)/python tools/gen_pass_docs.py
 	$(BIN)/python tools/gen_api_docs.py
 	$(BIN)/python tools/schedules_page.py
+	$(BIN)/python tools/bench_summary.py
+	$(BIN)/python tools/readme_picture.py
 
 tutorials: extras ## Run the notebooks of docs/tutorials, and store what they print
 	$(BIN)/ruff format docs/tutorials
