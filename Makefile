@@ -69,7 +69,9 @@ lint: $(STAMP) ## Format, lint, types, dead check lines, stale docs
 	$(BIN)/ruff check .
 	$(BIN)/python tools/lint_checks.py test
 	$(BIN)/python tools/gen_pass_docs.py --check
+	$(BIN)/python tools/gen_api_docs.py --check
 	$(BIN)/python tools/schedules_page.py --check
+	$(BIN)/python tools/readme_picture.py --check
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade -t build/types .
 	$(BIN)/mypy
 
@@ -85,11 +87,23 @@ gallery: $(STAMP) ## Steps of public packages without and with par-opt, per targ
 scale: extras ## Language models of 1, 7 and 70 G parameters on described clusters, in hours; written to docs/scale.md
 	$(BIN)/python tools/bench_scale.py
 
-docs: $(STAMP) ## Write docs/passes.md from the passes, and the table and pictures of docs/pipelines.md from the schedules
+docs: $(STAMP) ## Write passes.md, api.md, and the generated parts of pipelines.md, benchmarks.md and README from their sources
 	$(BIN)/python tools/gen_pass_docs.py
+	$(BIN)/python tools/gen_api_docs.py
 	$(BIN)/python tools/schedules_page.py
+	$(BIN)/python tools/bench_summary.py
+	$(BIN)/python tools/readme_picture.py
+
+tutorials: extras ## Run the notebooks of docs/tutorials, and store what they print
+	$(BIN)/ruff format docs/tutorials
+	$(BIN)/python tools/run_tutorials.py
+
+site: $(STAMP) ## Build these docs as a site, without warnings, in build/site
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[site]'
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --nitpicky --quiet docs build/site
+	@echo "== build/site/index.html"
 
 clean: ## Remove what the other targets made
 	rm -rf $(VENV) $(VENV)-levanter $(VENV)-newest build demo-out .test-store .pytest_cache .hypothesis .ruff_cache .mypy_cache
 
-.PHONY: help setup extras demo quick test lit pytest test-newest newest-python times nightly lint bench gallery scale docs clean
+.PHONY: help setup extras demo quick test lit pytest test-newest newest-python times nightly lint bench gallery scale docs tutorials site clean

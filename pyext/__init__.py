@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from paropt.pipeline import pipeline as pipeline
     from paropt.plan import plan as plan
     from paropt.policies import policies as policies
-    from paropt.reports import json_form as report_json  # noqa: F401  its name differs from the file's
+    from paropt.reports import json_form as report_json
 
 _MODULE_OF = {
     "accumulate": "paropt.accumulate",
@@ -53,6 +53,28 @@ _MODULES = {
     "schedules": "paropt.schedules",
     "targets": "paropt.clusters.targets",
 }
+
+
+__all__ = [
+    "accumulate",
+    "audit",
+    "check",
+    "costs",
+    "enabled",
+    "fallback",
+    "gpus",
+    "jit",
+    "manifest",
+    "mark_gradient",
+    "optimize",
+    "pipeline",
+    "plan",
+    "policies",
+    "remarks",
+    "report_json",
+    "schedules",
+    "targets",
+]
 
 
 def __getattr__(name: str) -> Any:

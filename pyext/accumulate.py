@@ -1,4 +1,4 @@
-"""`paropt.accumulate`: a training step as programs that Python calls once per micro-batch. docs/accumulate.md."""
+"""`paropt.accumulate`: a training step as programs that Python calls once per micro-batch. docs/accumulation.md."""
 
 import functools
 import inspect
@@ -59,7 +59,7 @@ def accumulate(
     """A training step that adds up the gradients of `microbatches` micro-batches in programs of their own.
 
     The result is called as a step is, `new_state, aux = train(state, batch)`. It compiles up to five programs, of which
-    `accumulate_grad` runs once per micro-batch and reduces no gradient over devices (docs/accumulate.md).
+    `accumulate_grad` runs once per micro-batch and reduces no gradient over devices (docs/accumulation.md).
 
     Either `step(state, batch) -> (new_state, aux)` is a whole step, with a loop over micro-batches (`lax.scan`, or a
     Python loop), or with none, when `split-microbatches` cuts the batch; it may have other arguments and results, too,
@@ -113,7 +113,7 @@ def accumulate(
 
 
 def manifest(program: Any) -> Manifest:
-    """What the functions that `outline-accumulation` made take and return; docs/accumulate.md lists the fields.
+    """What the functions that `outline-accumulation` made take and return; docs/accumulation.md lists the fields.
 
     `program` is an `ir.Module` or what `jax.jit` lowers. Raises AccumulateError when it has none.
     """

@@ -82,7 +82,7 @@ def audit(
     With `passes`, a program is compiled twice, as it is and with these passes, and the result has both audits.
 
     An option `memory-budget=auto` in `passes` is what is free on a device beside a program that holds no more, less a
-    tenth: docs/policies.md.
+    tenth: docs/sharded-training.md.
 
     With `targets`, a name such as `tpu:v5e:2x4`, or several, or what `paropt.targets.get` returns, the function is
     lowered once, here, and its module compiled for each target. A `Lowered` does as well, such as one for the target's

@@ -117,7 +117,7 @@ def jit(
 
     `memory_budget` is for all that the program holds on a device, as 60 << 30, "60GiB", or "auto": nine tenths of what
     the device has. Within it, parameters are gathered once and sums reduced once where that saves most: the `policy` of
-    the passes is `auto`, and a plan that turns out to take more, once compiled, shrinks: docs/policies.md.
+    the passes is `auto`, and a plan that turns out to take more, once compiled, shrinks: docs/sharded-training.md.
 
     Raises PipelineError or TargetError, here and not at the first call, when `passes` is not a pipeline or `apart` not
     a target, or one not known to its compiler, and ValueError for a wrong budget; at the first call, when an option

@@ -2,7 +2,7 @@
 
 Unsharded sums that are reduced once, or shards that every micro-batch reduces into; parameters that are gathered once,
 or at each use: the passes estimate what a sum takes, but only the target's compiler knows what the executable does. So
-it is asked: docs/policies.md.
+it is asked: docs/sharded-training.md.
 """
 
 from collections.abc import Iterator

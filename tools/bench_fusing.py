@@ -1,6 +1,6 @@
 """Measures the memory that `fuse-loops` saves for one backward pass of a loss that is summed in a loop. CPU, 8 devices.
 
-Usage: bench_fusing.py [--micro-batches 4 8 32]. Prints the rows of the table in docs/fusing-loops.md.
+Usage: bench_fusing.py [--micro-batches 4 8 32]. Prints the rows of the table in docs/accumulation.md.
 """
 
 import argparse

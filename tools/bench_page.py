@@ -19,6 +19,7 @@ from bench_counts import SIZES, Count, Row, TargetCounts
 from bench_growth import Growth
 from bench_picture import draw, wrong_alone
 from bench_rewrite import Part, Rewrite, Share
+from bench_summary import with_summary
 from bench_table import table
 from bench_times import Times
 from programs.catalog import NUMBERS
@@ -130,7 +131,7 @@ def write(
     parts += [TIMES_TITLE, _times(times) if times else _kept(out, TIMES_TITLE) or _times(times)]
     parts += [REWRITE_TITLE, _costs(costs) if costs is not None else _kept(out, REWRITE_TITLE) or NO_REWRITES]
     parts += [GPU_TITLE, f"{GPU_START}\n{recorded(out)}\n{GPU_END}"]
-    out.write_text("\n\n".join(parts) + "\n")
+    out.write_text(with_summary("\n\n".join(parts) + "\n"))
 
 
 def write_times(out: Path, times: list[Times]) -> None:
@@ -170,7 +171,7 @@ def _replace(out: Path, title: str, body: str) -> None:
         text = text.replace(GPU_TITLE, f"{title}\n\n{GPU_TITLE}")
     before, _, rest = text.partition(title)
     end = rest.index("\n## ")
-    out.write_text(f"{before}{title}\n\n{body}\n{rest[end:]}")
+    out.write_text(with_summary(f"{before}{title}\n\n{body}\n{rest[end:]}"))
 
 
 def _kept(page: Path, title: str) -> str:

@@ -1,6 +1,6 @@
 """Measures what rolling unrolled micro-batches saves: ops, HLO instructions, compile time, memory. CPU, 8 devices.
 
-Usage: bench_rolling.py [--micro-batches 4 8 32] [--repeat 3]. Prints the rows of the table in docs/rolling.md.
+Usage: bench_rolling.py [--micro-batches 4 8 32] [--repeat 3]. Prints the rows of the table in docs/accumulation.md.
 """
 
 import argparse

@@ -165,8 +165,8 @@ Wire bytes per device and step of programs whose parameters are sharded over axe
   over which activations are reduced or exchanged, are in **wire** only: the kB of all collectives.
 - **collectives**: how many run per step. **temporary**: memory beside arguments and results, from the compiler.
 - XLA:CPU sends bf16 as f32: twice the ideal there.
-- `policy=once` is given the memory that it asks for ([policies.md](policies.md)); where the default options are worse
-  than XLA alone in one of the last three columns, test/numeric/test_baseline_comparison.py says why."""
+- `policy=once` is given the memory that it asks for ([sharded-training.md](sharded-training.md)); where the default
+  options are worse than XLA alone in one of the last columns, test/numeric/test_baseline_comparison.py says why."""
 
 HEADER = ("program", "", "gathers", "reductions", "by axis, kB", "wire kB", "collectives", "temporary kB")
 

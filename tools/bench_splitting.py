@@ -1,6 +1,6 @@
 """Measures what splitting a whole-batch step into micro-batches saves: memory, and what it costs. CPU, 8 devices.
 
-Usage: bench_splitting.py [--micro-batches 2 4 8 16]. Prints the rows of the table in docs/splitting.md.
+Usage: bench_splitting.py [--micro-batches 2 4 8 16]. Prints the rows of the table in docs/accumulation.md.
 """
 
 import argparse

@@ -1,7 +1,8 @@
 """Trains a small transformer with jax.jit and with paropt.jit, and compares losses, communication and time.
 
-Data-parallel training on 8 simulated CPU devices, gradients accumulated over micro-batches. Writes to the output folder
-summary.txt, demo.png, census.json, remarks.txt and the modules before.mlir and after.mlir.
+Data-parallel training on 8 simulated CPU devices, gradients accumulated over micro-batches; then some steps of blocks
+that are fully sharded. Writes to the output folder summary.txt, demo.png, census.json, remarks.txt and the modules
+before.mlir and after.mlir of the first.
 """
 
 import argparse
@@ -19,13 +20,16 @@ from typing import Any
 DEVICES = 8
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={DEVICES}"
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "test"))
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent / "test")]
 
-import jax  # noqa: E402  after the environment is set
+import demo_sharded  # noqa: E402  after the environment is set
+import jax  # noqa: E402
 import matplotlib  # noqa: E402
 import numpy as np  # noqa: E402
+from bench_table import plain_table  # noqa: E402
 from jax.sharding import NamedSharding, PartitionSpec  # noqa: E402
 from jaxlib.mlir import ir  # noqa: E402
+from programs.program import Sizes  # noqa: E402
 from programs.transformer import Config, adam, batch, program  # noqa: E402
 
 import paropt  # noqa: E402
@@ -39,6 +43,7 @@ import matplotlib.pyplot as plt  # noqa: E402  after the backend is chosen
 
 PASSES = "grad-sync"
 HEADS = 4
+EXAMPLES = 16  # per device, of a micro-batch of the sharded step
 TOLERANCE = 1e-4  # relative difference of losses: sums are reassociated, and Adam amplifies rounding
 COLORS = ("#8a8f98", "#2a7de1")
 NAMES = ("jax.jit", "paropt.jit")
@@ -79,12 +84,31 @@ def main() -> int:
     _train(variants, config, training, options)
 
     summary = _summary(variants, rewrite_seconds)
-    print("\n" + summary)
+    print("\n" + summary + "\n")
+    sharded = _sharded(options)
+    summary = f"{summary}\n\nFully sharded:\n\n{demo_sharded.summary(sharded)}"
     remarks = paropt.remarks(lowered[NAMES[1]])
-    _write(options.out, variants, summary, remarks, rewrite_seconds)
+    _write(
+        options.out,
+        variants,
+        summary,
+        remarks,
+        {"rewrite_seconds": rewrite_seconds, "sharded": demo_sharded.measured(sharded)},
+    )
     _draw(variants, options.out / "demo.png")
     print(f"\nwrote {options.out}/: {', '.join(FILES)}")
-    return _check(variants)
+    return _check(variants) or _check_sharded(sharded)
+
+
+def _sharded(options: argparse.Namespace) -> list[demo_sharded.Sharded]:
+    sizes = Sizes(
+        width=options.width, layers=options.layers, micro_batches=options.micro_batches, examples=EXAMPLES * DEVICES
+    )
+    print(f"fully sharded: {sizes.layers} scanned blocks of width {sizes.width}; parameters and sums over all devices")
+    with _phase(f"{demo_sharded.STEPS} steps each of {', '.join(demo_sharded.KINDS)}"):
+        found = list(demo_sharded.measure(sizes))
+    print("\n" + demo_sharded.summary(found))
+    return found
 
 
 def _options() -> argparse.Namespace:
@@ -188,10 +212,8 @@ def _summary(variants: list[Variant], rewrite_seconds: float) -> str:
         ("rewrite time, s", "-", f"{rewrite_seconds:.3f}"),
         ("last loss", *(f"{v.losses[-1]:.5f}" for v in variants)),
     ]
-    width = max(len(label) for label, *_ in rows)
-    table = [f"{label:{width}}" + "".join(f"{cell:>14}" for cell in cells) for label, *cells in rows]
     largest = f"largest relative difference of a loss: {_loss_difference(variants):.1e} (allowed: {TOLERANCE:.0e})"
-    return "\n".join([*table, "", largest])
+    return f"{plain_table(rows)}\n\n{largest}"
 
 
 def _arrays_per_step(audit: Audit) -> int:
@@ -200,7 +222,7 @@ def _arrays_per_step(audit: Audit) -> int:
     return sum(len(c.arrays) * (c.executions or 0) for c in sync)
 
 
-def _write(out: Path, variants: list[Variant], summary: str, remarks: Sequence[Remark], rewrite_seconds: float) -> None:
+def _write(out: Path, variants: list[Variant], summary: str, remarks: Sequence[Remark], others: dict[str, Any]) -> None:
     before, after = variants
     compared = AuditComparison(before.audit, after.audit, PASSES, remarks=tuple(remarks))
     (out / "before.mlir").write_text(before.module)
@@ -208,7 +230,7 @@ def _write(out: Path, variants: list[Variant], summary: str, remarks: Sequence[R
     (out / "remarks.txt").write_text("".join(f"{remark}\n" for remark in remarks))
     (out / "summary.txt").write_text(f"{summary}\n\n{compared}\n")
     measured = {variant.name: _measured(variant) for variant in variants}
-    (out / "census.json").write_text(json.dumps({"rewrite_seconds": rewrite_seconds} | measured, indent=1) + "\n")
+    (out / "census.json").write_text(json.dumps(others | measured, indent=1) + "\n")
 
 
 def _measured(variant: Variant) -> dict[str, Any]:
@@ -288,6 +310,16 @@ def _check(variants: list[Variant]) -> int:
     if difference <= TOLERANCE:  # not so if it is not a number
         return 0
     print(f"demo: error: losses differ by {difference:.1e} (relative), more than {TOLERANCE:.0e}", file=sys.stderr)
+    return 1
+
+
+def _check_sharded(found: list[demo_sharded.Sharded]) -> int:
+    """The same for the results of the sharded step."""
+    difference = demo_sharded.difference(found)
+    if difference <= demo_sharded.TOLERANCE:
+        return 0
+    said = f"results of the sharded step differ by {difference:.1e} (relative), more than {demo_sharded.TOLERANCE:.0e}"
+    print(f"demo: error: {said}", file=sys.stderr)
     return 1
 
 

@@ -1,5 +1,6 @@
 """The gallery's page, of what tools/gallery.py has measured."""
 
+import statistics
 from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
@@ -28,7 +29,7 @@ part again. The steps are in [tools/gallery_programs](../tools/gallery_programs)
 machine they run on choose those for CPUs, also where the target is another."""
 
 LEGEND = """\
-Per device and update of the parameters:
+Per device and update of the parameters, in all tables:
 
 - **wire**: bytes that collectives of all kinds send, an all-reduce 2(n-1)/n of its payload, others (n-1)/n, as often as
   they run. A collective in a branch is counted once: these branches are taken when the parameters are updated. One in a
@@ -50,8 +51,10 @@ def page(found: dict[str, Result]) -> str:
         "<!-- Written by tools/gallery.py from gallery.json: `make gallery`. -->",
         "# Gallery",
         INTRODUCTION,
+        "## In short",
+        _in_short(found),
         LEGEND,
-        "## Summary",
+        "## All programs",
         _summary(found),
         "## Worse than by XLA alone",
         _worse(found),
@@ -85,6 +88,61 @@ def target_line(measured: Result) -> str:
     return f"{' -> '.join(_kb(measured[side]['wire']) for side in ('alone', 'ours'))} kB, {_ratios(measured)}"
 
 
+def _in_short(found: dict[str, Result]) -> str:
+    """Of each target: how many programs reach the ideal, and what sharded ones send; then what is wrong or worse."""
+    head = (
+        "target",
+        "programs",
+        "at the ideal, XLA alone",
+        "par-opt",
+        "sharded, sent: par-opt / XLA alone",
+        "with memory asked for",
+        "compile time, median of par-opt / XLA alone",
+    )
+    rows = [head, *(_target_in_short(target, found) for target in TARGETS)]
+    wrong = sum(bool(alarms(result)) for result in found.values())
+    less = sum(
+        bool(worse(entry, measured))
+        for entry in ENTRIES
+        if entry.name in found
+        for measured in found[entry.name]["targets"].values()
+    )
+    text = (
+        f"{len(found)} programs were measured. {wrong} of them failed, fell back or gave other values than by XLA "
+        f"alone. In {less} pairs of program and target, par-opt is [worse](#worse-than-by-xla-alone) in some measure "
+        "without being asked for memory."
+    )
+    return f"{_table(rows)}\n\n{text}"
+
+
+def _target_in_short(target: str, found: dict[str, Result]) -> tuple[str, ...]:
+    pairs = [(entry, found[entry.name]["targets"].get(target)) for entry in ENTRIES if entry.name in found]
+    measured = [(entry, each) for entry, each in pairs if each and not each["problem"]]
+    ideal = [each for _, each in measured if each["ideal"] is not None]
+    reached = [sum(each[side]["wire"] <= MORE * each["ideal"] for each in ideal) for side in ("alone", "ours")]
+    sharded = [(entry, _ratio(each, "wire")) for entry, each in measured if each["ideal"] is None]
+    by_default = [ratio for entry, ratio in sharded if entry.passes in NOT_FOR_MEMORY]
+    asked = [ratio for entry, ratio in sharded if entry.passes not in NOT_FOR_MEMORY]
+    seconds = [_ratio(each, "seconds") for _, each in measured]
+    return (
+        target,
+        str(len(measured)),
+        *(f"{count} of {len(ideal)}" for count in reached),
+        _range(by_default),
+        _range(asked),
+        f"{statistics.median(seconds):.2f}" if seconds else "",
+    )
+
+
+def _ratio(measured: Result, what: str) -> float:
+    alone, ours = (float(measured[side][what]) for side in ("alone", "ours"))
+    return ours / alone if alone else 1.0
+
+
+def _range(ratios: list[float]) -> str:
+    return f"{min(ratios):.2f} to {max(ratios):.2f}" if ratios else ""
+
+
 def _summary(found: dict[str, Result]) -> str:
     header = ("program", "", *(f"{target}: x ideal (kB)" for target in TARGETS), "values")
     rows = [header]
@@ -92,7 +150,7 @@ def _summary(found: dict[str, Result]) -> str:
         result = found.get(entry.name)
         targets = result["targets"] if result else {}
         cells = [_summary_cell(targets.get(target)) for target in TARGETS]
-        link = f"[{entry.name}](#{entry.name})"
+        link = f"[{entry.name}](#{entry.name.lower()})"
         rows.append((link, f"{TITLES[entry.packages[0]]}: {entry.title}", *cells, _values(targets.get(TARGETS[0]))))
     return _table(rows, left=2)
 

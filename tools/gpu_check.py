@@ -30,6 +30,7 @@ sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "test")]
 os.environ.setdefault("JAX_PLATFORMS", "cpu")  # the GPUs are for the processes that this one starts
 
 import jax  # noqa: E402  after the environment is set
+from bench_summary import with_summary  # noqa: E402
 from gpu_worker import ALONE, OURS, TRAINING, Finding  # noqa: E402
 from programs.catalog import MATRIX  # noqa: E402
 
@@ -256,7 +257,7 @@ def record(page: Path, report: str) -> None:
     section = re.compile(f"{START}\n.*?\n{END}", re.DOTALL)
     if not section.search(text):
         raise SystemExit(f"gpu_check: error: {page} has no section `{START}`; `make bench` writes one")
-    page.write_text(section.sub(lambda match: f"{START}\n{report}\n{END}", text))
+    page.write_text(with_summary(section.sub(lambda match: f"{START}\n{report}\n{END}", text)))
 
 
 def _shown(finding: Finding) -> Finding:

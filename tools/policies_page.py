@@ -1,4 +1,4 @@
-"""Prints what the policies of a program of the tests communicate and hold: the example of docs/policies.md."""
+"""Prints what the policies of a program of the tests communicate and hold: the example of docs/sharded-training.md."""
 
 import argparse
 import os

@@ -2,7 +2,7 @@
 
 A function of a trip is lowered as the body of a loop over all trips, out of which the passes (`grad-sync`) sink the
 reductions; what is left of the body is the function that is compiled. Its sums are arrays with a first dimension that
-counts devices, one row on each: as large on each device as the sum is. docs/accumulate.md has more of that form.
+counts devices, one row on each: as large on each device as the sum is. docs/accumulation.md has more of that form.
 """
 
 from collections.abc import Callable, Mapping, Sequence

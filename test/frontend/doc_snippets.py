@@ -25,6 +25,7 @@ class Block(NamedTuple):
     line: int  # of its first line
     language: str  # "" when the page gives none
     text: str
+    section: str  # the heading before it, of the second level: "" above the first
 
     @property
     def place(self) -> str:
@@ -41,7 +42,9 @@ def blocks() -> list[Block]:
         text = path.read_text()
         for fence in re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S):
             line = text[: fence.start(2)].count("\n") + 1
-            found.append(Block(str(path.relative_to(ROOT)), line, fence[1], fence[2]))
+            headings = re.findall(r"^## (.*)$", text[: fence.start()], re.M)
+            section = headings[-1] if headings else ""
+            found.append(Block(str(path.relative_to(ROOT)), line, fence[1], fence[2], section))
     return found
 
 
@@ -136,7 +139,7 @@ class Training:
             "jax_jitted_step": lambda state, batch: jax.jit(step)(state, batch)[0],
             "state": self.state,
             "batch": data,
-            "batches": (data,) if page in ("docs/policies.md", "docs/sharding-rules.md") else data,
+            "batches": (data,) if page in ("docs/sharded-training.md", "docs/sharding-rules.md") else data,
             "micro_batches": data,
             "micro_loss": self.loss,
             "parameters": self.parameters,

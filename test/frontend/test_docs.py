@@ -5,6 +5,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,6 @@ NOT_RUN = {
     'python tools/policies_page.py --program half_blocks_p17 --width 128 --target gpu:h100:1x1x8 --budget "" --plans 7 --plot docs/policies.png': "it takes minutes; test/numeric/test_policies.py makes such a picture",
     'python tools/policies_page.py --program blocks_over_all --target gpu:h100:1x2x4 --width 128 --budget "" --plans 3': "it takes minutes; test/numeric/test_two_level_sharding.py counts what its rows do",
     "par-opt step.mlir --plan --target=gpu:h100:1x2x8 --memory=80GiB -o plan.toml": "it takes minutes; test/unit/pyext/command/test_plan_command.py runs it on a smaller cluster",
-    "import jax, jax.numpy as jnp, numpy as np": "test/numeric/test_accumulate.py runs this page, whose model is its own",
     "// RUN: %par-opt %s --passes=erase-unused-reductions | FileCheck %s": "a test is shown by its beginning",
     "%r = while (%i = 0, %acc = %start) {           %d = while (%i = 0, %sum = 0) {": "test/frontend/test_readme.py",
     '*_of("elementwise", "deterministic",': "a row of passes/ir/op_table.py",
@@ -43,10 +43,14 @@ NOT_RUN = {
 # Pages that are run elsewhere.
 RUN_ELSEWHERE = {
     "docs/planning.md": "test/unit/pyext/test_plan.py, test_stage_plans.py and test_plan_command.py plan, save, load and run smaller steps",
-    "docs/accumulate.md": "test/numeric/test_accumulate.py, with a model of its own",
     "docs/stages.md": "test/numeric/test_pipeline_processes.py runs its script in two processes",
     "docs/gallery.md": "tools/gallery.py, which takes the lines from the programs that it measures",
 }
+
+ACCUMULATION = "docs/accumulation.md"
+DRIVER = (
+    "One program per micro-batch: `paropt.accumulate`"  # test/numeric/test_accumulate.py runs it, with its own model
+)
 
 # Parts of snippets that a reader fills in.
 FILLED_IN = {
@@ -56,9 +60,13 @@ FILLED_IN = {
 }
 TPU = "tpu:v5e:2x4"
 
-# How the step of a page is written (see `Training`), where it is not a scan; and of a list of alternatives, of each line.
-FORMS = {"docs/rolling.md": "unrolled", "docs/fusing-loops.md": "summed_loss", "docs/splitting.md": "of_the_batch"}
-ALTERNATIVES = {"docs/accumulation.md": ("scanned", "unrolled", "of_the_batch", "scanned", "scanned")}
+# How the step of a section is written (see `Training`), where it is not a scan; and of a list of alternatives, of each line.
+FORMS = {
+    "Python loops: `roll-accumulation`": "unrolled",
+    "A loss that is summed in a loop: `fuse-loops`": "summed_loss",
+    "Whole batches: `split-microbatches`": "of_the_batch",
+}
+ALTERNATIVES = {"When gradients are reduced": ("scanned", "unrolled", "of_the_batch", "scanned", "scanned")}
 
 
 def first_line(text: str) -> str:
@@ -123,16 +131,25 @@ def test_command(line: str, folder: Path) -> None:
     assert "internal error" not in done.stderr
 
 
-PYTHON = sorted({block.page for block in BLOCKS if block.language == "python"} - RUN_ELSEWHERE.keys())
+def is_run_here(block: Block) -> bool:
+    return block.language == "python" and block.page not in RUN_ELSEWHERE and block.section != DRIVER
 
 
-def snippets(page: str) -> list[tuple[str, str, str]]:
+PYTHON = sorted({block.page for block in BLOCKS if is_run_here(block)})
+
+
+def snippets(page: str) -> Iterator[tuple[str, str, str]]:
     """The Python of `page`: where it stands, the text, and how the step is written."""
-    found = [block for block in BLOCKS if block.page == page and block.language == "python"]
-    if page not in ALTERNATIVES:
-        return [(block.place, block.text, FORMS.get(page, "scanned")) for block in found]
-    ((place, text, _),) = ((block.place, block.text.splitlines(), "") for block in found)
-    return [(place, line, form) for line, form in zip(text, ALTERNATIVES[page], strict=True)]
+    for block in BLOCKS:
+        if block.page != page or not is_run_here(block):
+            continue
+        if page != ACCUMULATION:
+            yield block.place, block.text, "scanned"
+        elif block.section in ALTERNATIVES:
+            for line, form in zip(block.text.splitlines(), ALTERNATIVES[block.section], strict=True):
+                yield block.place, line, form
+        else:
+            yield block.place, block.text, FORMS.get(block.section, "scanned")
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -176,15 +193,12 @@ def close(one: Any, other: Any) -> None:
 
 def test_no_block_is_left_out() -> None:
     """What is not a command or Python is output, or has a reason."""
-    run = {block for block in BLOCKS if block.language == "python" and block.page not in RUN_ELSEWHERE}
+    run = {block for block in BLOCKS if is_run_here(block)}
     run |= {
         block for block in BLOCKS if block.language in ("sh", "") and block.text.startswith(("par-opt", "make", "jq"))
     }
-    rest = [block for block in BLOCKS if block not in run]
-    unknown = [
-        b.place for b in rest if first_line(b.text) not in NOT_RUN and not _is_output(b) and b.page not in RUN_ELSEWHERE
-    ]
-    assert unknown == []
+    rest = [b for b in BLOCKS if b not in run and b.page not in RUN_ELSEWHERE and b.section != DRIVER]
+    assert [b.place for b in rest if first_line(b.text) not in NOT_RUN and not _is_output(b)] == []
 
 
 def _is_output(block: Block) -> bool:

@@ -316,11 +316,11 @@ def test_manifest() -> None:
 
 
 def test_examples_of_the_docs(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (ROOT / "docs" / "accumulate.md").read_text()
-    blocks = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
+    page = (ROOT / "docs" / "accumulation.md").read_text().partition("## One program per micro-batch")[2]
+    blocks = re.findall(r"^```python\n(.*?)^```", page.partition("\n## ")[0], re.M | re.S)
     names: dict[str, Any] = {}
     for block in blocks:
-        exec(compile(block, "docs/accumulate.md", "exec"), names)
+        exec(compile(block, "docs/accumulation.md", "exec"), names)
     printed = capsys.readouterr().out
     assert "last accumulate_grad_and_sync [('all-reduce', 144)]" in printed
     assert "apart accumulate_grad []" in printed

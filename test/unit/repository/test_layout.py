@@ -1,9 +1,7 @@
 """The packages, and which way imports go."""
 
 import ast
-import importlib
 import re
-import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
@@ -95,7 +93,7 @@ def test_passes_never_import_jax_nor_what_uses_them() -> None:
 @pytest.mark.parametrize("package", LAYERS)
 def test_packages_import_downwards_only(package: str) -> None:
     """Imports within functions included: no cycle, and a reader knows where a file may not reach."""
-    files = [path for path in FOLDERS[package].rglob("*.py") if path.parent.name != "core" and path.stem != "__init__"]
+    files = [path for path in FOLDERS[package].rglob("*.py") if path.stem != "__init__"]
     wrong = [f"{path.relative_to(ROOT)} imports {name}" for path in files for name in imports_upwards(path, package)]
     assert files and wrong == []
 
@@ -127,10 +125,10 @@ def test_an_import_upwards_is_found(tmp_path: Path) -> None:
     assert imports_upwards(file, "paropt.passes") == ["defer_sync.defer_sync"]
 
 
-@pytest.mark.parametrize(("package", "others"), [("paropt.passes", {"core"}), ("paropt", set())])
-def test_layers_are_the_packages_on_disk(package: str, others: set[str]) -> None:
+@pytest.mark.parametrize("package", LAYERS)
+def test_layers_are_the_packages_on_disk(package: str) -> None:
     found = {path.parent.name for path in FOLDERS[package].glob("*/__init__.py")}
-    assert found == {*LAYERS[package]} - {PUBLIC, "cli"} | others
+    assert found == {*LAYERS[package]} - {PUBLIC, "cli"}
 
 
 def test_the_design_page_names_all_packages_and_passes() -> None:
@@ -148,7 +146,7 @@ def test_links_of_the_pages_lead_to_files() -> None:
     assert [(page.name, link) for page, link in links if not (page.parent / link).exists()] == []
 
 
-SHARED = [path for path in sources("passes") if path.parent.name not in ("passes", "core") and path.stem != "__init__"]
+SHARED = [path for path in sources("passes") if path.parent.name != "passes" and path.stem != "__init__"]
 TESTED = {name for path in sources("test") for name in imported(path)}
 
 
@@ -218,14 +216,6 @@ def test_each_private_name_is_imported_in_one_file() -> None:
 def test_no_file_is_too_long() -> None:
     lengths = {path: len(path.read_text().splitlines()) for path in sources("passes", "pyext", "test", "tools")}
     assert {str(path.relative_to(ROOT)): n for path, n in lengths.items() if n > LONGEST_FILE} == {}
-
-
-def test_plug_ins_that_import_the_old_place_still_load() -> None:
-    with pytest.warns(DeprecationWarning, match="import from paropt.passes.support"):
-        sys.modules.pop("paropt.passes.core", None)
-        importlib.import_module("paropt.passes.core")
-    remarks = importlib.import_module("paropt.passes.core.remarks")
-    assert remarks is importlib.import_module("paropt.passes.support.remarks")
 
 
 def work_lists(path: Path) -> list[str]:

@@ -22,6 +22,14 @@ def test_every_name_is_a_function(name: str) -> None:
     assert callable(getattr(paropt, name)) and name in dir(paropt)
 
 
+def test_all_names_the_functions_and_modules() -> None:
+    assert sorted(paropt.__all__) == sorted([*paropt._MODULE_OF, *paropt._MODULES])
+    assert python("from paropt import *\nprint(jit.__name__, targets.__name__)").split() == [
+        "jit",
+        "paropt.clusters.targets",
+    ]
+
+
 def test_unknown_name() -> None:
     with pytest.raises(AttributeError, match="has no attribute `jits`"):
         paropt.jits  # noqa: B018

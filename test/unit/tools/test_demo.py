@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 from unit.scripts import ROOT
 
@@ -50,7 +51,15 @@ def test_small_demo(tmp_path: Path) -> None:
     assert "stablehlo.all_reduce" in (tmp_path / "before.mlir").read_text()
     assert (tmp_path / "before.mlir").read_text() != (tmp_path / "after.mlir").read_text()
     assert "defer-sync" in (tmp_path / "remarks.txt").read_text()
+    sharded = census["sharded"]
+    assert list(sharded) == ["jax.jit", "paropt.jit", "policy=once"]
+    sent = [sharded[kind]["sent_bytes"] for kind in sharded]
+    assert sent[2] < sent[1] <= 1.01 * sent[0]  # losses of micro-batches are reduced, too
+    assert sharded["policy=once"]["all_gathers"] < sharded["jax.jit"]["all_gathers"]
+    assert all(len(each["step_seconds"]) == 4 for each in sharded.values())
+
     summary = (tmp_path / "summary.txt").read_text()
+    assert "Fully sharded:" in summary and "largest relative difference of a result" in done.stdout
     assert "[defer-sync]" in summary and "no pass says why" not in summary and "no pass looked at it" not in summary
 
 
@@ -85,4 +94,14 @@ def test_differing_losses_fail(
         demo.Variant(name, "", None, 0.0, None, losses) for name, losses in zip("ab", (plain, rewritten), strict=True)
     ]
     assert demo._check(variants) == status
+    assert len(capsys.readouterr().err.splitlines()) == status
+
+
+@pytest.mark.parametrize("other, status", [([1.0, 2.0], 0), ([1.0, 2.1], 1), ([1.0, float("nan")], 1)])
+def test_differing_results_of_the_sharded_step_fail(
+    demo: ModuleType, capsys: pytest.CaptureFixture[str], other: list[float], status: int
+) -> None:
+    results = ([1.0, 2.0], other)
+    found = [demo.demo_sharded.Sharded("", None, [np.array(each)], []) for each in results]
+    assert demo._check_sharded(found) == status
     assert len(capsys.readouterr().err.splitlines()) == status

@@ -208,7 +208,8 @@ def page(target: dict[str, Any], entry: Entry) -> str:
 
 
 def cells(target: dict[str, Any], entry: Entry) -> list[str]:
-    (line,) = [line for line in page(target, entry).splitlines() if line.startswith("| cpu:8 |")]
+    short, line = [line for line in page(target, entry).splitlines() if line.startswith("| cpu:8 |")]
+    assert short.startswith(f"| cpu:8 | {0 if target['problem'] else 1} |")
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
