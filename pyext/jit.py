@@ -20,10 +20,10 @@ import jax
 from jax.extend import source_info_util
 from jaxlib.mlir import ir
 
-from paropt.base.keywords import explained_keywords
+from paropt.base.keywords import explained_keywords, own_keywords_only
 from paropt.clusters.targets import Target, lowered_for
 from paropt.hook.donation import Donate
-from paropt.hook.jit_arguments import JitArguments, MemoryBudget, Spec, any_traced, spec_of
+from paropt.hook.jit_arguments import JitArguments, MemoryBudget, Spec, any_traced, require_flag, spec_of
 from paropt.hook.lowering import (
     UNKNOWN_JAX,
     copied,
@@ -123,8 +123,7 @@ def jit(
     a target, or one not known to its compiler, and ValueError for a wrong budget; at the first call, when an option
     does not fit the program's mesh.
     """
-    if not isinstance(check, bool):
-        raise TypeError(f"check: expected True or False, got {check!r}")
+    require_flag("check", check)
     spec = spec_of(passes, strict, apart, donate, compare, memory_budget)
 
     def jitted(fun: Callable[..., Any]) -> Jitted[..., Any]:
@@ -137,6 +136,7 @@ def jit(
     return jitted if fun is None else jitted(fun)
 
 
+@own_keywords_only
 def enabled(
     passes: str | Pipeline = DEFAULT_PIPELINE,
     *,
