@@ -11,6 +11,8 @@ from paropt.reports.comparison import AuditComparison, AuditReport, Place, Row, 
 from paropt.reports.reasons import SIZE, Reason
 from paropt.reports.totals import Audit, Total
 
+NOBODY_SAYS, NOBODY_LOOKED = "no pass says why", "no pass looked at it"  # where there is no remark on a row
+
 _SHAPES_SHOWN = 3
 _OPS_SHOWN = 8
 
@@ -180,7 +182,7 @@ def why(row: Row, comparison: AuditComparison) -> list[str]:
         return ["XLA does not say where it comes from"]
     if row.place.kind == "all-gather" and row.place.loops and comparison.gathers_at_use:
         return ["by this policy, parameters are gathered where they are read (policy=once: once, before the loop)"]
-    return ["no pass says why"] if row.verdict == "removed" else ["no pass looked at it"]
+    return [NOBODY_SAYS] if row.verdict == "removed" else [NOBODY_LOOKED]
 
 
 def _merged(reasons: tuple[Reason, ...]) -> list[Reason]:

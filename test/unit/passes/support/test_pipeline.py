@@ -132,7 +132,7 @@ def test_mistakes(text: str, message: str) -> None:
 TEXT = st.text(st.characters(exclude_characters="'")) | st.text(st.characters(exclude_characters='"'))
 VALUES = {
     "text": TEXT,
-    "count": st.integers(),
+    "count": st.integers(-(1 << 63) + 1, (1 << 63) - 1),
     "ratio": st.floats(allow_nan=False),
     "flag": st.booleans(),
     "choice": st.sampled_from(["first", "second"]),
