@@ -60,8 +60,8 @@ def rows_of(name: str, comparison: AuditComparison) -> Iterator[str]:
     for row in comparison.rows:
         said = why(row, comparison)
         if said in ([NOBODY_SAYS], [NOBODY_LOOKED]):
-            what = f"{described(row.place, row.after or row.before)}: {row.verdict}, {' -> '.join(row_texts(row, comparison))}"
-            yield f"{name}: {what}: {said[0]}"
+            what = described(row.place, row.after or row.before)
+            yield f"{name}: {what}: {row.verdict}, {' -> '.join(row_texts(row, comparison))}: {said[0]}"
 
 
 if __name__ == "__main__":
