@@ -11,12 +11,12 @@ from paropt.passes.spmd.unsynced import reason
 from paropt.passes.support.pipeline import Pipeline
 from paropt.passes.support.remarks import Declined, Remark, Saved, merged, missed
 
-_DEFER, _FUSE, _INLINE, _ANNOTATE = "defer-sync", "fuse-all-reduces", "inline-calls", "annotate-unreduced"
+_DEFER, FUSE, _INLINE, _ANNOTATE = "defer-sync", "fuse-all-reduces", "inline-calls", "annotate-unreduced"
 _EXPOSE = "expose-all-reduces"
 OFFER = "policy"  # not a pass: what stays in loops, and what another policy would make of it
 
 # The passes that say something wherever there is a sum over devices.
-OF_SUMS = frozenset({_DEFER, _FUSE, _ANNOTATE, _EXPOSE, "simplify-all-reduces", "compose-all-reduces"})
+OF_SUMS = frozenset({_DEFER, FUSE, _ANNOTATE, _EXPOSE, "simplify-all-reduces", "compose-all-reduces"})
 
 
 class Remarks(tuple[Remark, ...]):
@@ -74,7 +74,7 @@ def summary(remarks: Iterable[Remark]) -> str:
     moved = journeys(found)
     extremes = [r for r in found if r.pass_name == _EXPOSE and r.saved is not None and not _has_moved(r)]
     moved += [Journey(r.count, _saved(r)) for r in extremes]
-    fused = [remark for remark in found if remark.pass_name == _FUSE and remark.saved is not None]
+    fused = [remark for remark in found if remark.pass_name == FUSE and remark.saved is not None]
     stayed = {(r.source, r.op) for r in found if r.pass_name == _DEFER and not r.applied and r.op in REDUCTIONS}
     parts = []
     if moved or stayed:
