@@ -130,7 +130,7 @@ class AuditComparison:
             for collective in right:
                 said += explanations.of(collective, is_new=fresh[place] > 0)
             if not said and gone[place]:
-                said = [*explanations.of_fewer(left), *explanations.of_hoisted(left)]
+                said = [*explanations.of_fewer(left), *explanations.of_hoisted(left)] or explanations.of_sums(left)
             if not said and fresh[place]:
                 said = explanations.of_hoisted(right)
             rows.append(Row(place, left, right, gone[place], fresh[place], reasons(said, is_gone)))

@@ -75,6 +75,17 @@ class Explanations:
         together = tuple(map(sum, zip(*map(_fused, self._fused), strict=True)))
         return alone[:1] or (self._fused if together == size else [each for each in self._fused if _adds(each, own)])
 
+    def of_sums(self, collectives: Iterable[Collective]) -> list[Remark]:
+        """The remarks on reductions that left a loop, of those behind it that are no longer there.
+
+        XLA itself had taken these out of the loop, for GPUs, or made them of others that were in it.
+        """
+        own = [each for each in collectives if each.kind in _SUM_KINDS and not each.loops]
+        names = {name for each in own for name in combined_names(each.op_name)}
+        loops = {loop for name in names for loop in [*_loops_around(name), *([name] if name.endswith(_LOOP) else [])]}
+        found = [remark for loop in loops for end in _ends(loop) for remark in self._by_loop.get(end, ())]
+        return [remark for remark in found if _is_of_kind(remark, "all-reduce")]
+
     def of_hoisted(self, collectives: Iterable[Collective]) -> list[Remark]:
         """The remarks on loops before which parameters are gathered, of all-gathers that were, or are named, in these.
 

@@ -241,6 +241,15 @@ def test_gathers_of_a_loop_that_are_gone_or_new_are_those_before_it() -> None:
     assert NOBODY_LOOKED in str(comparison([inside], [inside], moved))
 
 
+@pytest.mark.parametrize("name", ["jit(step)/while", "jit(step)/while/body/add"])
+def test_sums_that_xla_had_behind_the_loop_are_those_that_left_it(name: str) -> None:
+    behind = collective(loops=(), line=99, op_name=name)
+    text = str(comparison([behind], [], MOVED))
+    assert "removed, 16384 bytes per device, now reduced after the loop and not 8 times in it [defer-sync]" in text
+    elsewhere = dataclasses.replace(behind, op_name=name.replace("while", "other"))
+    assert f"removed, {NOBODY_SAYS}" in str(comparison([elsewhere], [], MOVED))
+
+
 def test_what_stays_and_no_pass_moves_says_so() -> None:
     def sentence(kind: str, **fields: Any) -> str:
         same = [collective(kind=kind, **fields)]
