@@ -81,7 +81,8 @@ class Explanations:
         XLA itself had taken these out of the loop, for GPUs, or made them of others that were in it.
         """
         own = [each for each in collectives if each.kind in _SUM_KINDS and not each.loops]
-        names = {name for each in own for name in combined_names(each.op_name)}
+        labels = {label for each in own for label in [each.op_name, *(origin.op_name for origin in each.origins)]}
+        names = {name for label in labels for name in combined_names(label)}
         loops = {loop for name in names for loop in [*_loops_around(name), *([name] if name.endswith(_LOOP) else [])]}
         found = [remark for loop in loops for end in _ends(loop) for remark in self._by_loop.get(end, ())]
         return [remark for remark in found if _is_of_kind(remark, "all-reduce")]

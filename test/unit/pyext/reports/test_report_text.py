@@ -246,6 +246,8 @@ def test_sums_that_xla_had_behind_the_loop_are_those_that_left_it(name: str) -> 
     behind = collective(loops=(), line=99, op_name=name)
     text = str(comparison([behind], [], MOVED))
     assert "removed, 16384 bytes per device, now reduced after the loop and not 8 times in it [defer-sync]" in text
+    origin = dataclasses.replace(behind, op_name="", origins=(Origin(name, FILE, 99),))
+    assert str(comparison([origin], [], MOVED)).endswith(text.rpartition("removed, ")[2])
     elsewhere = dataclasses.replace(behind, op_name=name.replace("while", "other"))
     assert f"removed, {NOBODY_SAYS}" in str(comparison([elsewhere], [], MOVED))
 
