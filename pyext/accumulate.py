@@ -11,7 +11,9 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 from jaxlib.mlir import ir
 
+from paropt.base.keywords import own_keywords_and
 from paropt.hook.donation import Donate
+from paropt.hook.jit_arguments import JitArguments
 from paropt.hook.lowering import is_foreign, static_of, without_static
 from paropt.hook.step_programs import AccumulateError, Programs, Stream, mesh_of, trimmed
 from paropt.jit import note_remarks
@@ -40,6 +42,7 @@ class StepArguments(TypedDict, total=False):
 _SYNCS = ("apart", "last", "apply", "every")
 
 
+@own_keywords_and(JitArguments.__annotations__)
 def accumulate(
     step: Step | None = None,
     /,

@@ -187,6 +187,7 @@ def _for_targets(
     program: Any, before: Any, passes: str, names: Sequence[Any], costs: Costs | None = None
 ) -> AuditReport:
     """The passes run once for targets of one platform and the same slow axes."""
+    from paropt.clusters.device_counts import require_named_count
     from paropt.clusters.targets import get
     from paropt.hook.lowering import copied, platform_of
     from paropt.hook.slow_axes import slow_axes
@@ -197,6 +198,8 @@ def _for_targets(
         return lowered
 
     found = [get(name) if isinstance(name, str) else name for name in names]
+    for target in found:
+        require_named_count(target, before.compiler_ir().operation)
     alone = labelled(copied(before))
     after: dict[tuple[object, ...], _Rewritten] = {}
     compared: list[AuditComparison] = []

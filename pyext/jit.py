@@ -20,12 +20,13 @@ import jax
 from jax.extend import source_info_util
 from jaxlib.mlir import ir
 
-from paropt.base.keywords import explained_keywords
+from paropt.base.keywords import explained_keywords, own_keywords_only
 from paropt.clusters.targets import Target, lowered_for
 from paropt.hook.donation import Donate
-from paropt.hook.jit_arguments import JitArguments, MemoryBudget, Spec, any_traced, spec_of
+from paropt.hook.jit_arguments import JitArguments, MemoryBudget, Spec, any_traced, require_flag, spec_of
 from paropt.hook.lowering import (
     UNKNOWN_JAX,
+    compiled_of,
     copied,
     donated_of,
     lowered_of,
@@ -35,7 +36,7 @@ from paropt.hook.lowering import (
     with_module,
     without_static,
 )
-from paropt.hook.rewriting import REMARKS, REWRITES, compiled_rewrite, remarks_of, rewritten_by, run
+from paropt.hook.rewriting import COMPILED, REMARKS, REWRITES, compiled_rewrite, remarks_of, rewritten_by, run
 from paropt.hook.slow_axes import with_link_costs
 from paropt.hook.user_warnings import warn
 from paropt.modules.summary import Remarks
@@ -123,8 +124,7 @@ def jit(
     a target, or one not known to its compiler, and ValueError for a wrong budget; at the first call, when an option
     does not fit the program's mesh.
     """
-    if not isinstance(check, bool):
-        raise TypeError(f"check: expected True or False, got {check!r}")
+    require_flag("check", check)
     spec = spec_of(passes, strict, apart, donate, compare, memory_budget)
 
     def jitted(fun: Callable[..., Any]) -> Jitted[..., Any]:
@@ -137,6 +137,7 @@ def jit(
     return jitted if fun is None else jitted(fun)
 
 
+@own_keywords_only
 def enabled(
     passes: str | Pipeline = DEFAULT_PIPELINE,
     *,
@@ -163,12 +164,17 @@ def remarks(lowered: Any) -> Remarks:
     it was, once it has.
 
     `lowered` comes from the `lower` of a `paropt.jit` function, or of any `jax.jit` or `equinox.filter_jit` one inside
-    `paropt.enabled`, or of `paropt.accumulate`. Raises TypeError for anything else, ValueError where no passes ran.
+    `paropt.enabled`, or of `paropt.accumulate`; what its `compile` returns will do, too. Raises TypeError for anything
+    else, ValueError where no passes ran.
     """
-    inner = lowered_of(next(iter(lowered.values()), None) if isinstance(lowered, dict) else lowered)
-    if inner is None:
-        raise TypeError(f"remarks: expected what `.lower(...)` returns, got {type(lowered).__name__}")
-    found = remarks_of(_module_of(inner))
+    program = next(iter(lowered.values()), None) if isinstance(lowered, dict) else lowered
+    inner, compiled = lowered_of(program), compiled_of(program)
+    if inner is None and compiled is None:
+        raise TypeError(
+            f"remarks: expected what `.lower(...)` or its `.compile()` returns, got {type(lowered).__name__}"
+        )
+    module = _module_of(inner) if inner is not None else COMPILED.get(compiled._executable)
+    found = remarks_of(module) if module is not None else None
     if found is None:
         raise ValueError("remarks: no passes ran on this program; lower it by paropt.jit or inside paropt.enabled")
     return found
@@ -342,9 +348,13 @@ def _hook_compiling(compile: Callable[..., Any]) -> Callable[..., Any]:
         def compiled(module: Any) -> Any:
             return compile(name, module, *args, **kwargs)
 
-        if hlo not in REWRITES:
-            return compiled(hlo)
-        return compiled_rewrite(hlo, compiled, kwargs["device_list"], kwargs["compiler_options_kvs"])
+        if hlo in REWRITES:
+            made = compiled_rewrite(hlo, compiled, kwargs["device_list"], kwargs["compiler_options_kvs"])
+        else:
+            made = compiled(hlo)
+        if hlo in REMARKS:
+            COMPILED[made] = hlo
+        return made
 
     return compile_and_verify
 

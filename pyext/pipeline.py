@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
+from paropt.base.keywords import own_keywords_only
 from paropt.base.progress import Progress, to_terminal
 from paropt.base.wording import counted
 from paropt.hook.lowering import is_foreign
@@ -40,6 +41,7 @@ from paropt.stages.typed_keys import is_key, like, numbers_of, with_keys
 __all__ = ["StageError", "pipeline"]
 
 
+@own_keywords_only
 def pipeline(
     step: Callable[..., Any],
     /,

@@ -35,7 +35,7 @@ class Rule:
     """The arrays that a rule matches, and their sharding."""
 
     name: str  # for messages: `rules.toml, rule 2`
-    path: str = ""  # a glob, or a regular expression; "" for any
+    path: str = ""  # globs, or a regular expression; "" for any
     pattern: re.Pattern[str] | None = None
     role: str = "state"
     min_bytes: int = 0
@@ -124,11 +124,12 @@ def _rule(table: Any, name: str) -> Rule:
     role = table.get("role", "state" if "path" not in table and "regex" not in table else "any")
     if role not in ROLES:
         raise RuleError(f"{name}: no role called `{role}`{_near(str(role), list(ROLES))}")
-    path = str(table.get("path", table.get("regex", "")))
+    globs = _names(table.get("path", []), f"{name}, path") if isinstance(table.get("path"), list) else ()
+    path = ", ".join(globs) or str(table.get("path", table.get("regex", "")))
     return Rule(
         name,
         path,
-        _pattern(path, is_glob="path" in table, name=name) if path else None,
+        _pattern(globs or (path,), is_glob="path" in table, name=name) if path else None,
         role,
         _bytes(table.get("min_bytes", 0), name),
         _integer(table.get("min_rank", 0), name),
@@ -153,12 +154,21 @@ def _axes(action: str, value: Any, name: str) -> tuple[str, ...]:
     return found
 
 
-def _pattern(text: str, *, is_glob: bool, name: str) -> re.Pattern[str]:
-    """A glob is about the end of a path: `kernel`, `layers/*/kernel`, `params/**`."""
+def glob_pattern(*globs: str) -> re.Pattern[str]:
+    """A pattern to search in paths. A glob is about the end of one: `kernel`, `layers/*/kernel`, `params/**`."""
+    return re.compile(f"(?:^|/)(?:{'|'.join(map(_glob, globs))})$")
+
+
+def _glob(text: str) -> str:
+    parts = {"**/": "(?:.*/)?", "/**": "(?:/.*)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    pieces = re.split(r"(\*\*/|/\*\*|\*\*|\*|\?)", text)
+    return "".join(parts.get(piece, re.escape(piece)) for piece in pieces)
+
+
+def _pattern(texts: Sequence[str], *, is_glob: bool, name: str) -> re.Pattern[str]:
     if is_glob:
-        parts = {"**/": "(?:.*/)?", "/**": "(?:/.*)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-        pieces = re.split(r"(\*\*/|/\*\*|\*\*|\*|\?)", text)
-        text = "(?:^|/)" + "".join(parts.get(piece, re.escape(piece)) for piece in pieces) + "$"
+        return glob_pattern(*texts)
+    (text,) = texts
     try:
         return re.compile(text)
     except re.error as error:

@@ -223,6 +223,7 @@ _QUOTED = r"'[^']*'|\"[^\"]*\""
 _OPTION = re.compile(
     rf"\s*(?P<name>[^\s={{}}'\"]+)(=(?P<value>{_QUOTED}|\{{[^{{}}]*\}}|[^\s{{}}'\"]*))?(?=\s|$)\s*", re.S
 )
+_INTEGER = re.compile(r"[+-]?\d+")
 _PLAIN = re.compile(r"[^\s{}()'\",]+")
 
 
@@ -379,7 +380,8 @@ def _value(owner: str, option: Option, text: str | None) -> Any:
         given = option.name if text is None else f"{option.name}={text}"
         near = difflib.get_close_matches(text or "", option.choices, n=1)
         hint = f"; did you mean `{near[0]}`?" if near else ""
-        raise PipelineError(f"{owner}{{{given}}}: expected {option.expects}{hint}") from error
+        bits = " of 64 bits" if option.type is int and _INTEGER.fullmatch(text or "") else ""
+        raise PipelineError(f"{owner}{{{given}}}: expected {option.expects}{bits}{hint}") from error
     return value
 
 

@@ -56,6 +56,14 @@ class On(NamedTuple):
     default: Any
 
 
+def integer(text: str) -> int:
+    """The number that `text` is. Raises ValueError for more than 64 bits, as MLIR does, and for no number."""
+    found = int(text)
+    if abs(found) >> 63:
+        raise ValueError(text)
+    return found
+
+
 _EXPECTED = {
     bool: "true or false",
     int: "an integer",
@@ -65,7 +73,7 @@ _EXPECTED = {
     AxisNames: "names of mesh axes, separated by commas",
     AxisNumbers: "mesh axes with a number of at least 1 each, as in `data:8,fsdp:1`",
 }
-_PARSED: dict[type, Callable[[str], Any]] = {Size: byte_count, AxisNames: str, AxisNumbers: checked}
+_PARSED: dict[type, Callable[[str], Any]] = {int: integer, Size: byte_count, AxisNames: str, AxisNumbers: checked}
 
 
 @dataclass(frozen=True)

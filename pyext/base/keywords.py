@@ -33,16 +33,25 @@ def explained_keywords(function: Callable[..., Any], program: Any, kwargs: Mappi
 
 def own_keywords_only(function: Callable[P, R]) -> Callable[P, R]:
     """`function`, which says of a keyword that it does not take what would be right."""
-    known = {each.name for each in _parameters(function) or () if each.kind in _BY_NAME}
+    return own_keywords_and(())(function)
 
-    @functools.wraps(function)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        unknown = next((name for name in kwargs if name not in known), None)
-        if unknown is not None:
-            raise TypeError(_unknown(function, unknown, kinds=_BY_NAME))
-        return function(*args, **kwargs)
 
-    return checked
+def own_keywords_and(others: Collection[str]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """As `own_keywords_only`, of a function that takes `others` as well, for the function that it calls."""
+
+    def checking(function: Callable[P, R]) -> Callable[P, R]:
+        known = {*others, *(each.name for each in _parameters(function) or () if each.kind in _BY_NAME)}
+
+        @functools.wraps(function)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            unknown = next((name for name in kwargs if name not in known), None)
+            if unknown is not None:
+                raise TypeError(_unknown(function, unknown, kinds=_BY_NAME))
+            return function(*args, **kwargs)
+
+        return checked
+
+    return checking
 
 
 def require_no_arguments(

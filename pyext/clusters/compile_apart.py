@@ -16,7 +16,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from paropt.base.wording import counted
 from paropt.clusters.targets import Compiled, Memory, TargetError, first_line, get, memory_of
 from paropt.hlo.participants import Device, devices_of
 from paropt.process.crashes import signal_name
@@ -111,10 +110,10 @@ def main(folder: Path) -> None:
 
 
 def _reply(folder: Path, request: Request) -> dict[str, Any]:
-    devices = _devices(request.target)
     if not (folder / _MODULE).exists():
+        _devices(request.target)
         return {}
-    compiled = _compile((folder / _MODULE).read_bytes(), devices, request)
+    compiled = _compile((folder / _MODULE).read_bytes(), request)
     (folder / _HLO).write_text(compiled.hlo, encoding="utf-8")
     return {"memory": compiled.memory, "seconds": compiled.seconds, "devices": compiled.devices}
 
@@ -124,13 +123,14 @@ def _devices(target: str) -> list[Any]:
     return get(target).make_devices()
 
 
-def _compile(bytecode: bytes, devices: list[Any], request: Request) -> Compiled:
+def _compile(bytecode: bytes, request: Request) -> Compiled:
     """Compiles as `jax.stages.Lowered.compile` does. Raises TargetError, or XLA's error."""
     import numpy as np
     from jaxlib import xla_client
     from jaxlib.mlir import ir
 
     from paropt.base.device_grid import device_grid
+    from paropt.clusters.device_counts import require_count, require_named_count
     from paropt.passes.support.context import make_context
 
     try:
@@ -139,12 +139,12 @@ def _compile(bytecode: bytes, devices: list[Any], request: Request) -> Compiled:
         raise TargetError("paropt needs jax 0.10 to 0.12: jax._src.compiler is not as it was") from error
 
     module = ir.Module.parse(bytecode, make_context())
+    require_named_count(get(request.target), module.operation)
+    devices = _devices(request.target)
     if "sym_name" not in module.operation.attributes:  # jax reads it
         module.operation.attributes["sym_name"] = ir.StringAttr.get("module", module.context)
+    require_count(request.target, len(devices), module.operation)
     replicas, partitions = device_grid(module.operation)
-    if replicas * partitions != len(devices):
-        asked = f"{replicas * partitions} devices ({counted(replicas, 'replica')} x {counted(partitions, 'partition')})"
-        raise TargetError(f"{request.target} has {len(devices)} devices, the module is for {asked}")
 
     ordered = np.array([devices[position] for position in request.order or range(len(devices))])
     options = get_compile_options(

@@ -64,6 +64,11 @@ def spec_of(
     """None for no passes. That is also the context's value outside every block: such programs are plain jax's."""
     if not isinstance(passes, str | Pipeline):
         raise TypeError(f"passes: expected pipeline text or a Pipeline, got {type(passes).__name__}")
+    require_flag("strict", strict)
+    if compare is not None:
+        require_flag("compare", compare)
+    if not isinstance(apart, str):
+        require_flag("apart", apart, "True, False or the name of a target")
     budget = read_budget(memory_budget)
     if isinstance(passes, str) and ASKS_AUTO.search(passes):
         passes, budget = ASKS_AUTO.sub(f"{MEMORY_BUDGET}=0", passes), AUTO if budget is None else budget
@@ -76,6 +81,12 @@ def spec_of(
     if isinstance(apart, str):
         _require_known(targets.get(apart))
     return _checked_spec(pipeline, strict, apart, compare, budget) if pipeline.stages else None
+
+
+def require_flag(argument: str, value: object, expected: str = "True or False") -> None:
+    """Raises TypeError, in words of the `argument`, for what is no bool."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{argument}: expected {expected}, got {value!r}")
 
 
 @functools.cache

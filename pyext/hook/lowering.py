@@ -21,6 +21,12 @@ def lowered_of(program: Any) -> jax.stages.Lowered | None:
     return inner if isinstance(inner, jax.stages.Lowered) else None
 
 
+def compiled_of(program: Any) -> Any:
+    """The `jax.stages.Compiled` in `program`, as `lowered_of`; None where that is something else."""
+    inner = getattr(program, "compiled", program)
+    return inner if isinstance(inner, jax.stages.Compiled) else None
+
+
 def is_foreign(program: Any) -> bool:
     """Whether `program` can be lowered and is not of jax's kind, such as what `equinox.filter_jit` returns."""
     is_jitted = isinstance(program, jax.stages.Wrapped)

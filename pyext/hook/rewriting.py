@@ -49,6 +49,7 @@ class Otherwise(NamedTuple):
 REMARKS: weakref.WeakKeyDictionary[ir.Module, Remarks] = weakref.WeakKeyDictionary()
 REWRITES: weakref.WeakKeyDictionary[ir.Module, Rewrite] = weakref.WeakKeyDictionary()
 OTHERWISE: weakref.WeakKeyDictionary[ir.Module, Otherwise] = weakref.WeakKeyDictionary()
+COMPILED: weakref.WeakKeyDictionary[Any, ir.Module] = weakref.WeakKeyDictionary()  # by jax's executable
 
 
 def rewritten_by(

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable
+from pathlib import PurePath
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
@@ -11,16 +12,24 @@ from paropt.passes.spmd.unsynced import reason
 from paropt.passes.support.pipeline import Pipeline
 from paropt.passes.support.remarks import Declined, Remark, Saved, merged, missed
 
-_DEFER, _FUSE, _INLINE, _ANNOTATE = "defer-sync", "fuse-all-reduces", "inline-calls", "annotate-unreduced"
+_DEFER, FUSE, _INLINE, _ANNOTATE = "defer-sync", "fuse-all-reduces", "inline-calls", "annotate-unreduced"
 _EXPOSE = "expose-all-reduces"
 OFFER = "policy"  # not a pass: what stays in loops, and what another policy would make of it
 
+_BLAMED = re.compile(r"(.*)( \([\w.-]+ at .*\))")  # at the end of a reason: an op and its place
+_OPTION = re.compile(r" \((option [^()]+)\)")
+_PLACES_SHOWN = 3
+
 # The passes that say something wherever there is a sum over devices.
-OF_SUMS = frozenset({_DEFER, _FUSE, _ANNOTATE, _EXPOSE, "simplify-all-reduces", "compose-all-reduces"})
+OF_SUMS = frozenset({_DEFER, FUSE, _ANNOTATE, _EXPOSE, "simplify-all-reduces", "compose-all-reduces"})
 
 
 class Remarks(tuple[Remark, ...]):
-    """What passes decided, in order. As text: what stays in loops and a summary first, and no word on inlined calls."""
+    """What passes decided, in order.
+
+    As text: what stays in loops and a summary first, no word on inlined calls, and one line for all that is declined
+    for one reason.
+    """
 
     __slots__ = ()
 
@@ -51,7 +60,7 @@ class Remarks(tuple[Remark, ...]):
         return Remarks(remark for remark in self if wanted.search(remark.pass_name))
 
     def __str__(self) -> str:
-        others = [str(remark) for remark in self.shown if remark.pass_name != OFFER]
+        others = grouped(remark for remark in self.shown if remark.pass_name != OFFER)
         return "\n".join([line for line in (self.offer, self.summary, *others) if line])
 
 
@@ -74,7 +83,7 @@ def summary(remarks: Iterable[Remark]) -> str:
     moved = journeys(found)
     extremes = [r for r in found if r.pass_name == _EXPOSE and r.saved is not None and not _has_moved(r)]
     moved += [Journey(r.count, _saved(r)) for r in extremes]
-    fused = [remark for remark in found if remark.pass_name == _FUSE and remark.saved is not None]
+    fused = [remark for remark in found if remark.pass_name == FUSE and remark.saved is not None]
     stayed = {(r.source, r.op) for r in found if r.pass_name == _DEFER and not r.applied and r.op in REDUCTIONS}
     parts = []
     if moved or stayed:
@@ -103,6 +112,38 @@ def shown(remarks: Iterable[Remark], asked_for: Collection[str] = ()) -> list[Re
         return not (told and remark.applied) or remark.pass_name in asked_for
 
     return [remark for remark in found if is_shown(remark)]
+
+
+def grouped(remarks: Iterable[Remark]) -> list[str]:
+    """A line for each, in order; one for those that pass over ops of one kind for one reason, at the first of these.
+
+    An option that would change the decision is told before its reason.
+    """
+    groups: dict[object, list[Remark]] = {}
+    for number, remark in enumerate(remarks):
+        key = number if remark.applied else (remark.pass_name, remark.op, *_reason(remark)[:2])
+        groups.setdefault(key, []).append(remark)
+    return [str(group[0]) if group[0].applied else _declined(group) for group in groups.values()]
+
+
+def _declined(group: list[Remark]) -> str:
+    first = group[0]
+    option, reason, blamed = _reason(first)
+    text = f"[{first.pass_name}] {first.op} missed: {option}{reason}{blamed}"
+    position = first.source._replace(scope="")
+    scope = f" ({first.source.scope})" if first.source.scope else ""
+    others = list(dict.fromkeys(f"{PurePath(r.source.file).name}:{r.source.line}" for r in group[1:] if r.source.file))
+    also = f"; also at {', '.join(others[:_PLACES_SHOWN])}{', ...' * (len(others) > _PLACES_SHOWN)}" if others else ""
+    count = sum(remark.count for remark in group)
+    return f"{position}: remark: {text}{scope}{f' ({count} times{also})' if count > 1 else ''}"
+
+
+def _reason(remark: Remark) -> tuple[str, str, str]:
+    """The option that would change it, as in `option convert=any allows it: `; the reason; and the op to blame."""
+    found = _BLAMED.fullmatch(remark.text)
+    reason, blamed = (found[1], found[2]) if found else (remark.text, "")
+    option = _OPTION.search(reason)
+    return (f"{option[1]}: ", _OPTION.sub("", reason, count=1), blamed) if option else ("", reason, blamed)
 
 
 def _has_moved(remark: Remark) -> bool:

@@ -3,12 +3,12 @@
 Tests: test/unit/pyext/planning/test_experts.py.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 
 from paropt.passes.state.argument_roles import plain_path
 from paropt.planning.candidates import BATCH_RULE, Candidate, Mesh, default_first, with_policies
+from paropt.planning.path_globs import globs_over
 from paropt.planning.strategies import Choices, Held
 
 _AXES = '[axes]\nexamples = ["data", "expert"]\n'
@@ -41,7 +41,7 @@ def expert_templates(choices: Choices, devices: int) -> list[Candidate]:
     for size in (size for size in range(2, devices + 1) if devices % size == 0):
         if all(choices.sizes[held.classes[number]] % size == 0 for held, number in experts):
             mesh = Mesh((("data", devices // size), ("expert", size)))
-            found += with_policies("ep", mesh, _replicated(experts))
+            found += with_policies("ep", mesh, _replicated(choices, experts))
             found += with_policies("fsdp x ep", mesh, _fully_sharded(choices, experts, devices // size))
     return default_first(found)
 
@@ -54,11 +54,11 @@ def _expert_dimension(held: Held, choices: Choices) -> Iterator[int]:
         yield first
 
 
-def _replicated(experts: list[tuple[Held, int]]) -> str:
+def _replicated(choices: Choices, experts: list[tuple[Held, int]]) -> str:
     alike = defaultdict(list)
     for held, number in experts:
         alike[_shard({number: "expert"})].append(held)
-    rules = [rule for shard, helds in alike.items() for rule in _rules(helds, shard)]
+    rules = [rule for shard, helds in alike.items() for rule in _rules(_key(choices, helds), shard)]
     return "\n".join([_AXES, BATCH_RULE, *rules, '[[rule]]\nrole = "state"\nwhole = true\n'])
 
 
@@ -68,7 +68,7 @@ def _fully_sharded(choices: Choices, experts: list[tuple[Held, int]], data: int)
         others = [i for i, each in enumerate(held.classes) if i != number and choices.sizes[each] % data == 0]
         largest = max(others, key=lambda i: choices.sizes[held.classes[i]], default=None)
         alike[_shard({number: "expert"} | ({largest: "data"} if largest is not None else {}))].append(held)
-    rules = [rule for shard, helds in alike.items() for rule in _rules(helds, shard, gather="data")]
+    rules = [rule for shard, helds in alike.items() for rule in _rules(_key(choices, helds), shard, gather="data")]
     return "\n".join([_AXES, BATCH_RULE, *rules, _FULLY_SHARDED])
 
 
@@ -78,9 +78,13 @@ def _shard(axes: dict[int, str]) -> str:
     return "shard = [" + ", ".join(f'"{name}"' for name in (*names, "...")) + "]"
 
 
-def _rules(helds: list[Held], shard: str, gather: str = "") -> Iterator[str]:
+def _key(choices: Choices, helds: list[Held]) -> str:
+    globs = globs_over(tuple(plain_path(each.path) for each in choices.arguments if each.path))
+    return globs.key([plain_path(held.path) for held in helds])
+
+
+def _rules(key: str, shard: str, gather: str = "") -> Iterator[str]:
     """For arguments and their gradients."""
-    paths = "|".join(re.escape(plain_path(held.path)) for held in helds)
     for role in ("state", "gradient"):
         said = _AT_USE + (f'gather = "{gather}"\n' if gather else "") if role == "state" else ""
-        yield f"[[rule]]\nregex = '^({paths})$'\nrole = \"{role}\"\n{shard}\n{said}"
+        yield f'[[rule]]\n{key}\nrole = "{role}"\n{shard}\n{said}'

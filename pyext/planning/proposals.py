@@ -3,7 +3,6 @@
 The model says what to try, the compiler what it is worth: XLA may reshard otherwise than the model has it.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from math import inf, prod
@@ -19,6 +18,7 @@ from paropt.passes.support.pipeline import Pipeline
 from paropt.planning.candidates import DEFAULT_POLICY, PROPOSED, Candidate, Mesh, factored
 from paropt.planning.equal_layers import shared
 from paropt.planning.ilp import InfeasibleError, Plan, Rates, best
+from paropt.planning.path_globs import globs_over
 from paropt.planning.strategies import WHOLE, Choices, Held, Move, choices_in
 
 _SECONDS = 10.0  # for each program
@@ -119,15 +119,17 @@ def rules_of(choices: Choices, plan: Plan, mesh: Mesh) -> str:
     alike: dict[_Placed, list[str]] = {}
     for each in choices.arguments:
         if each.path and each.classes:
-            alike.setdefault(_placed(each, choices, plan, names), []).append(re.escape(plain_path(each.path)))
+            alike.setdefault(_placed(each, choices, plan, names), []).append(plain_path(each.path))
+    globs = globs_over(tuple(plain_path(each.path) for each in choices.arguments if each.path))
     used = chain.from_iterable((*placed.dimensions, placed.gathered) for placed in alike)
     joined = dict.fromkeys(axes for axes in used if len(axes) > 1)
     head = ["[axes]", *(f"{_name(axes)} = [{', '.join(map(_quoted, axes))}]" for axes in joined)] if joined else []
-    return "\n".join([*head, *chain.from_iterable(_rules(placed, paths) for placed, paths in alike.items())]) + "\n"
+    rules = chain.from_iterable(_rules(placed, globs.key(paths)) for placed, paths in alike.items())
+    return "\n".join([*head, *rules]) + "\n"
 
 
 class _Placed(NamedTuple):
-    dimensions: tuple[tuple[str, ...], ...]  # the axes that shard each
+    dimensions: tuple[tuple[str, ...], ...]  # the axes that shard each; none where it is replicated, whatever its rank
     gathered: tuple[str, ...]  # those that shard it in memory only
 
 
@@ -144,16 +146,19 @@ def _placed(held: Held, choices: Choices, plan: Plan, names: list[str]) -> _Plac
         is_sharded = any((a, axis) in plan.sharded for a, _ in pairs)
         return is_sharded and not any((a, axis) in plan.sharded and (b, axis) in plan.sharded for a, b in pairs)
 
-    dimensions = plan.axes_of(held.classes, names)
-    return _Placed(dimensions, tuple(axis for axis in names if any(gathers(each, axis) for each in reads)))
+    dimensions = tuple(plan.axes_of(held.classes, names))
+    return _Placed(
+        dimensions if any(dimensions) else (),
+        tuple(axis for axis in names if any(gathers(each, axis) for each in reads)),
+    )
 
 
-def _rules(placed: _Placed, paths: list[str]) -> Iterator[str]:
+def _rules(placed: _Placed, about: str) -> Iterator[str]:
     dimensions = ", ".join(_quoted(_name(axes)) for axes in placed.dimensions)
-    shards = f"shard = [{dimensions}]" if any(placed.dimensions) else "whole = true"
+    shards = f"shard = [{dimensions}]" if placed.dimensions else "whole = true"
     gather = f"\ngather = {_quoted(_name(placed.gathered))}" if placed.gathered else ""
     for role, more in (("any", gather), ("gradient", "")):
-        yield f"\n[[rule]]\nregex = '^({'|'.join(paths)})$'\nrole = \"{role}\"\n{shards}{more}"
+        yield f'\n[[rule]]\n{about}\nrole = "{role}"\n{shards}{more}'
 
 
 def _name(axes: tuple[str, ...]) -> str:

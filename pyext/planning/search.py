@@ -23,6 +23,7 @@ from paropt.hook.rewriting import run
 from paropt.modules.module_io import bytecode_of
 from paropt.passes.support.pipeline import Pipeline, PipelineError
 from paropt.planning.audit_cache import AuditCache
+from paropt.planning.axis_names import axis_names, nameless, renamed
 from paropt.planning.candidates import Candidate, shardings_only
 from paropt.planning.sharded_programs import Step, module_on_mesh
 from paropt.planning.stage_audits import staged_audit
@@ -154,8 +155,19 @@ class Search:
         return Judged(candidate, audit)
 
     def _audit(self, module: bytes) -> Audit:
-        """The audit of the executable. Of equal modules one is compiled, whatever candidate they are of."""
-        return self._once(module, lambda: timed_on(self.target, _parsed(module), self.cluster))
+        """The audit of the executable. Of modules that are equal but for the names of axes one is compiled, whatever
+        candidates they are of.
+        """
+        parsed = _parsed(module)
+        names = axis_names(parsed.operation)
+        numbers = [str(number) for number in range(len(names))]
+
+        def audited() -> Audit:
+            found = timed_on(self.target, parsed, self.cluster)
+            return renamed(found, dict(zip(names, numbers, strict=True)))
+
+        known = self._once(nameless(parsed.operation, names).encode(), audited)
+        return renamed(known, dict(zip(numbers, names, strict=True)))
 
     def _once(self, what: bytes, audited: Callable[[], Audit]) -> Audit:
         """The audit of `what` for the target, made once in this process."""

@@ -129,6 +129,10 @@ class AuditComparison:
             said = [remark for collective in left for remark in explanations.of(collective)]
             for collective in right:
                 said += explanations.of(collective, is_new=fresh[place] > 0)
+            if not said and gone[place]:
+                said = [*explanations.of_fewer(left), *explanations.of_hoisted(left)] or explanations.of_sums(left)
+            if not said and fresh[place]:
+                said = explanations.of_hoisted(right)
             rows.append(Row(place, left, right, gone[place], fresh[place], reasons(said, is_gone)))
         return tuple(rows)
 

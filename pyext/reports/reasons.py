@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from paropt.hlo.census import KINDS, Collective
 from paropt.hlo.origins import Origin
-from paropt.modules.summary import OF_SUMS
+from paropt.modules.summary import FUSE, OF_SUMS
 from paropt.passes.support.remarks import Remark
 
 _COLLECTIVE_OPS = frozenset(f"{dialect}.{kind.replace('-', '_')}" for kind in KINDS for dialect in ("stablehlo", "sdy"))
@@ -15,7 +15,8 @@ _LOOP = "while"
 SIZE = re.compile(r"(\d+) bytes\b")  # at the start of a remark
 _SUM_KINDS = frozenset({"all-reduce", "reduce-scatter"})
 # What passes speak of where they name another op: of sums, or of what is gathered. Others may speak of any kind.
-_KINDS = {"hoist-gathers": frozenset({"all-gather"}), **dict.fromkeys(OF_SUMS, _SUM_KINDS)}
+_HOIST = "hoist-gathers"
+_KINDS = {_HOIST: frozenset({"all-gather"}), **dict.fromkeys(OF_SUMS, _SUM_KINDS)}
 
 
 class Reason(NamedTuple):
@@ -33,10 +34,16 @@ class Explanations:
         self._by_line: dict[tuple[str, int], list[Remark]] = defaultdict(list)
         self._by_scope: dict[str, list[Remark]] = defaultdict(list)
         self._by_loop: dict[str, list[Remark]] = defaultdict(list)
+        self._fused: list[Remark] = []
+        self._hoisted: list[Remark] = []  # about loops, of what they no longer gather
         for remark in remarks:
             source = remark.source
             self._by_line[source.file, source.line].append(remark)
             self._by_scope[source.scope].append(remark)
+            if remark.pass_name == FUSE and remark.saved is not None:
+                self._fused.append(remark)
+            if remark.pass_name == _HOIST and remark.applied and source.scope.endswith(_LOOP):
+                self._hoisted.append(remark)
             if remark.applied and remark.op in _COLLECTIVE_OPS:
                 for loop in _loops_around(source.scope):
                     self._by_loop[loop].append(remark)
@@ -54,6 +61,43 @@ class Explanations:
         each = {id(remark): remark for remark in found if _is_of_kind(remark, collective.kind)}.values()
         yield from _of_its_arrays(list(each), collective)
 
+    def of_fewer(self, collectives: Iterable[Collective]) -> list[Remark]:
+        """The remarks on sums of these reductions, of which fewer are left: they are about the additions, elsewhere.
+
+        These are known by the number of reduced arrays and their bytes, of one remark or of all together; or, where
+        these reductions are some of those that are added, by the loop of the addition and the bytes of one array.
+        """
+        own = list(collectives)
+        if any(each.kind not in _SUM_KINDS for each in own):
+            return []
+        size = sum(len(each.arrays) for each in own), sum(each.payload for each in own)
+        alone = [remark for remark in self._fused if _fused(remark) == size]
+        together = tuple(map(sum, zip(*map(_fused, self._fused), strict=True)))
+        return alone[:1] or (self._fused if together == size else [each for each in self._fused if _adds(each, own)])
+
+    def of_sums(self, collectives: Iterable[Collective]) -> list[Remark]:
+        """The remarks on reductions that left a loop, of those behind it that are no longer there.
+
+        XLA itself had taken these out of the loop, for GPUs, or made them of others that were in it.
+        """
+        own = [each for each in collectives if each.kind in _SUM_KINDS and not each.loops]
+        labels = {label for each in own for label in [each.op_name, *(origin.op_name for origin in each.origins)]}
+        names = {name for label in labels for name in combined_names(label)}
+        loops = {loop for name in names for loop in [*_loops_around(name), *([name] if name.endswith(_LOOP) else [])]}
+        found = [remark for loop in loops for end in _ends(loop) for remark in self._by_loop.get(end, ())]
+        return [remark for remark in found if _is_of_kind(remark, "all-reduce")]
+
+    def of_hoisted(self, collectives: Iterable[Collective]) -> list[Remark]:
+        """The remarks on loops before which parameters are gathered, of all-gathers that were, or are named, in these.
+
+        For all-gathers that are no longer there, or are new: others of the loop stay.
+        """
+        gathers = [each for each in collectives if each.kind == "all-gather"]
+        names = {loop.name for each in gathers for loop in each.loops}
+        names |= {loop for each in gathers for name in combined_names(each.op_name) for loop in _loops_around(name)}
+        scopes = {end for name in names for end in _ends(name)}
+        return [remark for remark in self._hoisted if remark.source.scope in scopes]
+
     def _about(self, label: Origin, is_new: bool) -> Iterator[Remark]:
         names = combined_names(label.op_name)
         for name in names:
@@ -69,6 +113,24 @@ class Explanations:
         for remark in self._by_line.get((label.source_file, label.source_line), ()):
             if remark.op in _COLLECTIVE_OPS or remark.source.scope in scopes:
                 yield remark
+
+
+def _fused(remark: Remark) -> tuple[int, int]:
+    """How many reduced arrays there were, and their bytes per device."""
+    assert remark.saved is not None
+    return remark.saved.arrays * remark.count, remark.saved.bytes * remark.count
+
+
+def _adds(remark: Remark, collectives: Iterable[Collective]) -> bool:
+    """Whether it is on an addition in the loop of the collectives, of arrays of the size of one that they reduce."""
+    assert remark.saved is not None
+    loops = {end for loop in _loops_around(remark.source.scope) for end in _ends(loop)}
+    return any(
+        not loops.isdisjoint(end for loop in each.loops for end in _ends(loop.name))
+        and remark.saved.bytes == remark.saved.arrays * array.bytes
+        for each in collectives
+        for array in each.arrays
+    )
 
 
 def _is_of_kind(remark: Remark, kind: str) -> bool:

@@ -7,9 +7,14 @@ from pathlib import PurePath
 from paropt.base.wording import counted, seconds_text, size_text
 from paropt.costs.step_time import Estimate
 from paropt.hlo.census import KINDS, SYNC_KINDS, Collective, Loop
+from paropt.modules.summary import OF_SUMS
 from paropt.reports.comparison import AuditComparison, AuditReport, Place, Row, arrays_of, place_of
 from paropt.reports.reasons import SIZE, Reason
 from paropt.reports.totals import Audit, Total
+
+NOBODY_SAYS, NOBODY_LOOKED = "no pass says why", "no pass looked at it"  # where there is no remark on a row
+
+_MOVED_KINDS = (*SYNC_KINDS, "all-gather")
 
 _SHAPES_SHOWN = 3
 _OPS_SHOWN = 8
@@ -180,7 +185,15 @@ def why(row: Row, comparison: AuditComparison) -> list[str]:
         return ["XLA does not say where it comes from"]
     if row.place.kind == "all-gather" and row.place.loops and comparison.gathers_at_use:
         return ["by this policy, parameters are gathered where they are read (policy=once: once, before the loop)"]
-    return ["no pass says why"] if row.verdict == "removed" else ["no pass looked at it"]
+    if row.verdict != "kept":
+        return [NOBODY_SAYS]
+    if row.place.kind not in _MOVED_KINDS:
+        return [f"passes move reductions and all-gathers, and no {row.place.kind}"]
+    if not row.place.loops:
+        return ["outside loops already, so once per step"]
+    if row.place.kind in SYNC_KINDS and any(remark.pass_name in OF_SUMS for remark in comparison.remarks):
+        return ["no sum of the program is reduced here: XLA made it, on TPUs often to gather a small array"]
+    return [NOBODY_LOOKED]
 
 
 def _merged(reasons: tuple[Reason, ...]) -> list[Reason]:

@@ -450,8 +450,8 @@ MISTAKES: list[tuple[Wrong, str]] = [
     (other_sizes, "a micro-batch has float32[8, 4] where the first has float32[16, 4]"),
     (inside_jit, "call it outside of jax.jit"),
     (
-        lambda: of_step(whole, static_argnum=1),
-        "accumulate: no argument static_argnum; of those of jax.jit it takes static",
+        lambda: of_step(whole, in_shardings=None),
+        "accumulate: no argument in_shardings; of those of jax.jit it takes static",
     ),
     (lambda: given(donate_argnums=0), "accumulate: donate_argnums is for a whole step, not for compute_grad"),
     (lambda: of_step(equinox.filter_jit(whole)), "accumulate: the function is compiled by equinox already; give"),

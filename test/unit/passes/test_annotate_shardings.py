@@ -239,8 +239,9 @@ def test_wrong_rules_say_where_and_what_would_be_right(text: str, message: str) 
     ],
 )
 def test_globs(glob: str, path: str, fits: bool) -> None:
-    (rule,) = parse(f"[[rule]]\npath = '{glob}'\nwhole = true", "r").rules
-    assert rule.fits(path, ("state",), 0, 0) == fits
+    for given in (f"'{glob}'", f"['no/such', '{glob}']"):
+        (rule,) = parse(f"[[rule]]\npath = {given}\nwhole = true", "r").rules
+        assert rule.fits(path, ("state",), 0, 0) == fits
 
 
 def test_sizes_and_ranks() -> None:

@@ -29,6 +29,7 @@ def test_remarks_are_those_of_the_program() -> None:
     decisions = paropt.remarks(f.lower(x))
     assert [(r.pass_name, r.applied) for r in decisions] == [(COSINE, True)] * 2
     assert decisions[0].source.file == __file__
+    assert paropt.remarks(f.lower(x).compile()) == decisions
     assert paropt.remarks(f.lower(x[:2])) == decisions
     with paropt.enabled(COSINE):
         assert len(paropt.remarks(jax.jit(wave).lower(x))) == 1
@@ -38,7 +39,9 @@ def test_remarks_are_those_of_the_program() -> None:
 def test_remarks_of_something_else_is_an_error() -> None:
     with pytest.raises(ValueError, match="no passes ran on this program"):
         paropt.remarks(jax.jit(wave).lower(x))
-    with pytest.raises(TypeError, match=r"what `\.lower\(\.\.\.\)` returns, got Jitted"):
+    with pytest.raises(ValueError, match="no passes ran on this program"):
+        paropt.remarks(jax.jit(wave).lower(x).compile())
+    with pytest.raises(TypeError, match=r"what `\.lower\(\.\.\.\)` or its `\.compile\(\)` returns, got Jitted"):
         paropt.remarks(paropt.jit(wave, passes=COSINE))
 
 

@@ -98,6 +98,10 @@ def test_spelling(text: str, spelled: str) -> None:
         ("inline-calls{a=1}", "inline-calls has no option `a`; it has: max-ops"),
         ("sample-pass{count=x}", "sample-pass{count=x}: expected an integer"),
         ("sample-pass{count}", "sample-pass{count}: expected an integer"),
+        (
+            "sample-pass{count=9223372036854775808}",
+            "sample-pass{count=9223372036854775808}: expected an integer of 64 ",
+        ),
         ("sample-pass{ratio=nan}", "sample-pass{ratio=nan}: expected a number"),
         ("sample-pass{flag=1}", "sample-pass{flag=1}: expected true or false"),
         ("sample-pass{choice=third}", "sample-pass{choice=third}: expected one of first, second"),
@@ -128,7 +132,7 @@ def test_mistakes(text: str, message: str) -> None:
 TEXT = st.text(st.characters(exclude_characters="'")) | st.text(st.characters(exclude_characters='"'))
 VALUES = {
     "text": TEXT,
-    "count": st.integers(),
+    "count": st.integers(-(1 << 63) + 1, (1 << 63) - 1),
     "ratio": st.floats(allow_nan=False),
     "flag": st.booleans(),
     "choice": st.sampled_from(["first", "second"]),

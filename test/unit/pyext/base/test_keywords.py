@@ -65,6 +65,14 @@ def test_a_keyword_of_jit() -> None:
 def test_a_keyword_of_a_function_that_calls_no_step() -> None:
     with pytest.raises(TypeError, match=r"^paropt\.optimize: no keyword `pases`; did you mean `passes`\?$"):
         paropt.optimize("", pases="grad-sync")  # type: ignore[call-arg]  # the mistake
+    with pytest.raises(TypeError, match=r"^paropt\.enabled: no keyword `pases`; did you mean `passes`\?$"):
+        paropt.enabled(pases="")  # type: ignore[call-arg]  # what is refused
+    with pytest.raises(TypeError, match=r"^paropt\.pipeline: no keyword `stage`; did you mean `stages`\?$"):
+        paropt.pipeline(step, stage=2)  # type: ignore[call-arg]  # what is refused
+    with pytest.raises(
+        TypeError, match=r"^paropt\.accumulate: no keyword `microbatch`; did you mean `microbatches`\?$"
+    ):
+        paropt.accumulate(step, microbatch=2)  # type: ignore[call-arg]  # what is refused
     with pytest.raises(TypeError, match=r"^paropt\.plan: no keyword `targets`; did you mean `target`\?$"):
         paropt.plan(step, X, targets="cpu:8")  # type: ignore[call-arg]  # the mistake
 
@@ -74,6 +82,12 @@ def test_values_of_another_type() -> None:
         paropt.optimize("", passes=None)  # the mistake
     with pytest.raises(TypeError, match=r"^check: expected True or False, got 'yes'$"):
         paropt.jit(step, check="yes")  # type: ignore[call-overload]  # the mistake
+    with pytest.raises(TypeError, match=r"^strict: expected True or False, got 'no'$"):
+        paropt.jit(step, strict="no")  # type: ignore[call-overload]  # the mistake
+    with pytest.raises(TypeError, match=r"^compare: expected True or False, got 1$"):
+        paropt.enabled(compare=1)  # type: ignore[arg-type]  # the mistake
+    with pytest.raises(TypeError, match=r"^apart: expected True, False or the name of a target, got 8$"):
+        paropt.enabled(apart=8)  # type: ignore[arg-type]  # the mistake
 
 
 @pytest.mark.parametrize("function", [audit, paropt.policies, check])

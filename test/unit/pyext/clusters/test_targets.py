@@ -25,11 +25,12 @@ from unit.clusters import available
 
 import paropt
 from paropt.clusters import compile_apart, targets
+from paropt.clusters.device_counts import require_named_count
 from paropt.clusters.gpus import GPUS, target_config
 from paropt.clusters.targets import TargetError
 from paropt.hlo.parser import Array
 from paropt.hlo.participants import Device, devices_of
-from paropt.modules.module_io import ModuleError
+from paropt.modules.module_io import ModuleError, bytecode_of
 from paropt.passes.support.context import make_context
 from paropt.reports.target_audits import audit_on
 
@@ -297,6 +298,18 @@ def test_the_options_of_a_lowered_program_are_kept_and_can_be_added_to() -> None
 def test_the_number_of_devices_must_be_the_modules(cluster: targets.Target) -> None:
     message = one_line(lambda: cluster.compile(HEAD % 4 + BODY))
     assert message == f"{cluster.name} has 8 devices, the module is for 4 devices (1 replica x 4 partitions)"
+
+
+@pytest.mark.parametrize("name", ["cpu:8192", "gpu:h100:1x1x1000000"])
+def test_another_number_is_told_before_devices_are_made(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = targets.get(name)
+    monkeypatch.setattr(type(target), "make_devices", lambda _: pytest.fail("it makes devices"))
+    module = ir.Module.parse(HEAD % 4 + BODY, make_context())
+    message = one_line(lambda: require_named_count(target, module.operation))
+    grid = "4 devices (1 replica x 4 partitions)"
+    assert message == f"{name} has {target.named_devices} devices, the module is for {grid}"
+    message = one_line(lambda: compile_apart._compile(bytecode_of(module), compile_apart.Request(name)))
+    assert message.startswith(f"{name} has {target.named_devices} devices")
 
 
 def test_what_xla_refuses_is_one_line(cluster: targets.Target) -> None:

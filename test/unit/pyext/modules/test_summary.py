@@ -76,6 +76,29 @@ def in_a_block(w: jax.Array, batches: jax.Array) -> jax.Array:
     return 2 * sharded(w, batches)
 
 
+CONVERT = "a convert from f32 to bf16 loses precision (option convert=any allows it)"
+
+
+def declined(line: int, text: str, op: str = "sdy.all_reduce") -> Remark:
+    return Remark("defer-sync", op, Source("/a/loss.py", line, 3, "while/body/add"), applied=False, text=text)
+
+
+def test_what_is_declined_for_one_reason_is_one_line_and_the_option_comes_first() -> None:
+    blamed = [f"{CONVERT} (stablehlo.convert at /a/loss.py:{n}:9 (transpose(jvp())/mul))" for n in range(11)]
+    found = Remarks(
+        [*(declined(n, text) for n, text in enumerate(blamed, 1)), declined(40, "it is read", "stablehlo.add")]
+    )
+    first, other = str(found).splitlines()[1:]
+    assert first == (
+        "/a/loss.py:1:3: remark: [defer-sync] sdy.all_reduce missed: option convert=any allows it: a convert from f32 to "
+        "bf16 loses precision (stablehlo.convert at /a/loss.py:0:9 (transpose(jvp())/mul)) (while/body/add) "
+        "(11 times; also at loss.py:2, loss.py:3, loss.py:4, ...)"
+    )
+    assert other == "/a/loss.py:40:3: remark: [defer-sync] stablehlo.add missed: it is read (while/body/add)"
+    two = Remarks([declined(1, "it is read"), declined(2, "it is written"), declined(1, "it is read")])
+    assert [line.endswith("(2 times; also at loss.py:1)") for line in str(two).splitlines()[1:]] == [True, False]
+
+
 def told(step: Callable[..., Any], *args: Any, passes: str = "grad-sync") -> Remarks:
     return paropt.remarks(paropt.jit(step, passes=passes).lower(*args))
 

@@ -16,8 +16,9 @@ from unit.reports import FILE, LOOP, MOVED, READ, UNKNOWN, S, V, W, collective, 
 from paropt.audit import AuditComparison, AuditReport, audit
 from paropt.hlo.census import SYNC_KINDS, Loop
 from paropt.hlo.origins import Origin
-from paropt.passes.support.remarks import Remark
+from paropt.passes.support.remarks import Remark, Saved
 from paropt.reports.reasons import Explanations, combined_names
+from paropt.reports.report_text import NOBODY_LOOKED, NOBODY_SAYS
 
 NEXT_LOOP = Loop("jit(step)/while/body/closed_call/while", 3)
 
@@ -195,11 +196,76 @@ all-reduce  f32[64,64]           -          8  data  loss.py:41 psum            
 
 all-reduce 2 arrays f32[64,64] x 8 in loop `while`, over data, loss.py:41 psum, 262 kB per step: 1 of 2 arrays removed, \
 16384 bytes per device, now reduced after the loop and not 8 times in it [defer-sync]
-all-gather bf16[64] outside loops, loss.py:50 all_gather, 128 B per step: kept, no pass looked at it
+all-gather bf16[64] outside loops, loss.py:50 all_gather, 128 B per step: kept, outside loops already, so once per step
 all-reduce f32[64,64] x 8 in loop `while`, over data, loss.py:42 psum, 131 kB per step: kept, the reduced value is also \
 read by stablehlo.sqrt (stablehlo.sqrt at loss.py:43:11) [defer-sync]
 all-reduce f32[64,64] outside loops, over data, loss.py:41 psum, 16.4 kB per step: new, 16384 bytes per device, now \
 reduced after the loop and not 8 times in it [defer-sync]"""
+
+
+def fused(arrays: int, left: int) -> Remark:
+    """A sum of reduced arrays of the type of W, away from what reduces them."""
+    saved = Saved(arrays, arrays * W.bytes, 1, left, left * W.bytes)
+    return dataclasses.replace(
+        remark("fewer", line=99, applied=True, op="add"), pass_name="fuse-all-reduces", saved=saved
+    )
+
+
+def test_sums_that_are_fewer_are_known_by_their_number_and_bytes() -> None:
+    one_loop: dict[str, Any] = {"loops": ()}
+    before, after = [collective(W, W, W, W, **one_loop)], [collective(W, **one_loop)]
+    assert "3 of 4 arrays removed, fewer [fuse-all-reduces]" in str(comparison(before, after, fused(4, 1)))
+    both = comparison(before, after, fused(2, 1), dataclasses.replace(fused(2, 1), text="fewer, too"))
+    assert "3 of 4 arrays removed\n  fewer [fuse-all-reduces]\n  fewer, too [fuse-all-reduces]" in str(both)
+    assert f"3 of 4 arrays removed, {NOBODY_SAYS}" in str(comparison(before, after, fused(3, 1)))
+    inside = dataclasses.replace(fused(2, 1), source=fused(2, 1).source._replace(scope="jit(step)/while/body/add"))
+    assert "removed, fewer [fuse-all-reduces]" in str(comparison([collective(W)], [], inside))
+    assert f"removed, {NOBODY_SAYS}" in str(comparison([collective(V)], [], inside))  # of another size
+    outside = dataclasses.replace(inside, source=inside.source._replace(scope="jit(step)/add"))
+    assert f"removed, {NOBODY_SAYS}" in str(comparison([collective(W)], [], outside))
+
+
+def test_gathers_of_a_loop_that_are_gone_or_new_are_those_before_it() -> None:
+    moved = dataclasses.replace(
+        remark("gathered before", line=99, applied=True, op="while", scope="while"), pass_name="hoist-gathers"
+    )
+    inside = collective(kind="all-gather", loops=(LOOP, NEXT_LOOP), line=50)
+    outside = collective(kind="all-gather", loops=(), line=50, op_name="jit(step)/while/body/all_gather")
+    text = str(comparison([inside], [outside], moved))
+    assert "removed, gathered before [hoist-gathers]" in text
+    assert "new, gathered before [hoist-gathers]" in text
+    elsewhere = dataclasses.replace(moved, source=moved.source._replace(scope="other/while"))
+    assert text.replace("gathered before [hoist-gathers]", NOBODY_SAYS) == str(
+        comparison([inside], [outside], elsewhere)
+    )
+    assert NOBODY_LOOKED in str(comparison([inside], [inside], moved))
+
+
+@pytest.mark.parametrize("name", ["jit(step)/while", "jit(step)/while/body/add"])
+def test_sums_that_xla_had_behind_the_loop_are_those_that_left_it(name: str) -> None:
+    behind = collective(loops=(), line=99, op_name=name)
+    text = str(comparison([behind], [], MOVED))
+    assert "removed, 16384 bytes per device, now reduced after the loop and not 8 times in it [defer-sync]" in text
+    origin = dataclasses.replace(behind, op_name="", origins=(Origin(name, FILE, 99),))
+    assert str(comparison([origin], [], MOVED)).endswith(text.rpartition("removed, ")[2])
+    elsewhere = dataclasses.replace(behind, op_name=name.replace("while", "other"))
+    assert f"removed, {NOBODY_SAYS}" in str(comparison([elsewhere], [], MOVED))
+
+
+def test_what_stays_and_no_pass_moves_says_so() -> None:
+    def sentence(kind: str, **fields: Any) -> str:
+        same = [collective(kind=kind, **fields)]
+        return str(comparison(same, same)).rpartition("kept, ")[2]
+
+    assert sentence("all-to-all") == "passes move reductions and all-gathers, and no all-to-all"
+    assert sentence("all-gather", loops=()) == "outside loops already, so once per step"
+    assert sentence("all-gather") == NOBODY_LOOKED
+    assert sentence("all-reduce") == NOBODY_LOOKED  # passes that reduce nothing
+
+
+def test_a_reduction_of_which_passes_of_sums_say_nothing_is_one_of_xla() -> None:
+    text = str(comparison([collective()], [collective()], remark("of another", line=99)))
+    assert "kept, no sum of the program is reduced here: XLA made it" in text
 
 
 def test_reasons_that_differ_in_bytes_only_are_one_line() -> None:
@@ -215,7 +281,7 @@ def test_nested_and_unknown_loops() -> None:
         "x 8 x 3 in 2 nested loops `while/body/closed_call/while`, over data, loss.py:41 psum, 393 kB per step: removed"
         in text
     )
-    assert "x ? in loop `while`, over data, loss.py:41 psum, unknown bytes per step: new, no pass looked at it" in text
+    assert "x ? in loop `while`, over data, loss.py:41 psum, unknown bytes per step: new, no pass says why" in text
     assert "unknown x 16.4 kB" in text
     assert ">= 0 B" in text
 
