@@ -309,16 +309,17 @@ def _hoist_all(loop: Loop, propagated: Propagated, plan: _Plan) -> Iterator[Rema
         else:
             yield _stays(loop, step.parameter, no, plan)
     groups: defaultdict[tuple[str, ...], list[Trade]] = defaultdict(list)
+    guessed = set[tuple[str, ...]]()
     for own in taken.values():
         parameter = own[-1].parameter  # over the axes of those before it, too
         trades = [step.trade for step in own]
-        groups[tuple(axis.label for axis in dict.fromkeys(parameter.axes))].append(
-            Trade(saved_by(trades), held_by(trades))
-        )
+        axes = tuple(axis.label for axis in dict.fromkeys(parameter.axes))
+        groups[axes].append(Trade(saved_by(trades), held_by(trades)))
+        guessed |= {axes} if parameter.moved else set()
         hoist(loop, parameter, own[-1].element)
     for axes, group in groups.items():
         what = f"gathered{_over(axes)} before the loop, not {_in_trips(loop)}"
-        yield _applied(loop, group, what)
+        yield _applied(loop, group, what, is_guess=axes in guessed)
     if groups:
         erase_unread_in_barriers(loop)
 
@@ -392,11 +393,12 @@ def _trade_in(loop: Loop, parameter: Parameter, held: int, link: int) -> Trade:
     return Trade(times * (parameter.gathers * held + parameter.moved) - held, held, fewer, link)
 
 
-def _applied(loop: Loop, group: list[Trade], what: str) -> Remark:
+def _applied(loop: Loop, group: list[Trade], what: str, *, is_guess: bool = False) -> Remark:
     held, fewer = held_by(group), saved_by(group)
     parameters = "1 parameter is" if len(group) == 1 else f"{len(group)} parameters are"
     text = f"{parameters} {what}; {held} bytes are held, and {fewer} fewer are gathered"
-    return applied(NAME, loop.op, text, saved=Saved(len(group), held + fewer, 1, len(group), held), held=held)
+    saved = Saved(len(group), held + fewer, 1, len(group), held, is_guess)
+    return applied(NAME, loop.op, text, saved=saved, held=held)
 
 
 def _over(axes: Sequence[str]) -> str:

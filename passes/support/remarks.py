@@ -75,6 +75,7 @@ class Saved(NamedTuple):
     trips: int | None  # how often each was reduced; 1 outside of loops, None when not known
     arrays_after: int
     bytes_after: int
+    is_guess: bool = False  # whether XLA alone may send less: it moves other arrays in place of these
 
 
 @dataclass(frozen=True, repr=False)

@@ -62,6 +62,23 @@ def settled(first: Plan, original: Callable[[], Plan], in_doubt: int) -> tuple[P
     return first, [f"XLA alone might reduce in a narrower type, but sends {before}; with the passes it is {sent}"]
 
 
+def are_guessed(found: Iterable[Remark]) -> bool:
+    """Whether a policy has gathered parameters in whose place XLA moves other arrays, as far as is known."""
+    return any(remark.saved is not None and remark.saved.is_guess for remark in found)
+
+
+def least_sent(first: Plan, default: Callable[[], Plan]) -> tuple[Plan, list[str]]:
+    """`first`, or the plan of the default policy, if that sends less; and what was measured."""
+    collectives = census(first.executable.as_text() or "")
+    if first.is_original or any(each.at_most for each in collectives):
+        return first, []
+    other, sent = default(), traffic(collectives)
+    before = _sent(other)
+    if before < sent:
+        return other, [f"parameters are gathered at use, which sends {before}; before the loop it would be {sent}"]
+    return first, [f"gathered at use, parameters or activations would take {before}; now it is {sent}"]
+
+
 def _temporary(plan: Plan) -> int:
     """Bytes per device beside arguments and results; 0 where the compiler does not tell."""
     memory = memory_of(plan.executable.memory_analysis())

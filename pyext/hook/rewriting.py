@@ -14,14 +14,14 @@ from paropt.base.wording import size_text
 from paropt.clusters import targets
 from paropt.clusters.device_memory import AUTO, memory_budget_of
 from paropt.hook.donation import given_away
-from paropt.hook.doubts import bytes_in_doubt, settled
+from paropt.hook.doubts import are_guessed, bytes_in_doubt, least_sent, settled
 from paropt.hook.fallback import Fallback, Setback, reason_of
 from paropt.hook.jit_arguments import Spec
 from paropt.hook.memory_plans import Plan, fitting, planned
 from paropt.hook.slow_axes import with_link_costs
 from paropt.hook.user_warnings import warn
 from paropt.modules.module_io import type_of_main
-from paropt.modules.offers import offered
+from paropt.modules.offers import AT_USE, offered, with_policy
 from paropt.modules.summary import Remarks, with_nothing_found
 from paropt.passes.support.pipeline import Pipeline, PipelineError
 from paropt.passes.support.remarks import Remark, source_of
@@ -36,6 +36,7 @@ class Rewrite(NamedTuple):
     fallback: Fallback
     by: Callable[[ir.Module, Pipeline], tuple[Remarks, Fallback]]  # of the module as it was, by other passes
     in_doubt: int  # bytes that XLA alone may reduce less
+    is_guess: bool  # whether a policy may send more than the default one
 
 
 class Otherwise(NamedTuple):
@@ -78,8 +79,9 @@ def rewritten_by(
         found, fallback, is_needed = _rewrite(module, spec, spec.pipeline.on(platform), donated)
         compares = spec.compares_in_doubt and fallback.has_mesh
         in_doubt = bytes_in_doubt(found, spec.pipeline, platform) if compares else 0
-        if is_needed or in_doubt:
-            REWRITES[module] = Rewrite(spec, fallback, by, in_doubt)
+        is_guess = compares and are_guessed(found)
+        if is_needed or in_doubt or is_guess:
+            REWRITES[module] = Rewrite(spec, fallback, by, in_doubt, is_guess)
         if fallback.has_mesh:
             OTHERWISE[module] = _otherwise(module.context, fallback, spec.pipeline.on(platform), donated)
     except PipelineError:  # the user's mistake, told in one line, and no defect
@@ -179,6 +181,10 @@ def compiled_rewrite(module: ir.Module, compile: Callable[[ir.Module], Any], dev
         found = Remarks([_remark(module, text, applied=False)])
         return Plan(compile(rewrite.fallback.fresh(module.context)), found, is_original=True)
 
+    def default() -> Plan:
+        pipeline = with_policy(spec.pipeline, AT_USE)
+        return by(pipeline) if pipeline is not None else original()
+
     chosen = plan(module, REMARKS[module], rewrite.fallback)
     said: list[str] = []
     if spec.memory_budget is not None:
@@ -186,9 +192,12 @@ def compiled_rewrite(module: ir.Module, compile: Callable[[ir.Module], Any], dev
         chosen, said = fitting(chosen, budget, again, original)
         if not chosen.is_within(budget):
             warn(f"paropt: memory_budget: {said[-1]}")
-    elif rewrite.in_doubt:
+    elif rewrite.in_doubt or rewrite.is_guess:
         try:
-            chosen, said = settled(chosen, original, rewrite.in_doubt)
+            if rewrite.is_guess:
+                chosen, said = least_sent(chosen, default)
+            else:
+                chosen, said = settled(chosen, original, rewrite.in_doubt)
         except Exception as error:  # whatever a compiler raises: what the passes made is right, and it runs
             said = [f"nothing to compare it with was compiled: {reason_of(error)}"]
     REMARKS[module] = Remarks([*chosen.remarks, *(_remark(module, text, applied=True) for text in said)])

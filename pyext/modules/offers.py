@@ -18,6 +18,7 @@ from paropt.passes.support.remarks import Declined, Remark, missed
 
 UNLIMITED = 1 << 50  # bytes to hold, which is more than any device has
 _ONCE = {"policy": "auto", "memory-budget": UNLIMITED}  # which tells what each sum takes, as `once` does not
+AT_USE = {"policy": "keep-shards"}  # the default
 _GATHERS = "hoist-gathers"
 
 

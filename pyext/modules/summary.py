@@ -182,8 +182,8 @@ def journeys(remarks: Iterable[Remark]) -> list[Journey]:
         else:
             before, loops = found[inner].saved, found[inner].loops
             trips = None if before.trips is None or saved.trips is None else before.trips * saved.trips
-            after = {"arrays_after": saved.arrays_after, "bytes_after": saved.bytes_after}
-            found[inner] = found[inner]._replace(saved=before._replace(trips=trips, **after), loops=loops + 1)
+            both = before._replace(trips=trips, arrays_after=saved.arrays_after, bytes_after=saved.bytes_after)
+            found[inner] = found[inner]._replace(saved=both, loops=loops + 1)
         arrived[remark.source, certificate.moved_to] = inner
     return found
 

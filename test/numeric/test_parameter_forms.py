@@ -1,5 +1,7 @@
 """However a program writes it, each sharded parameter is gathered once per step with `policy=once`, and reduced once."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +13,8 @@ from unit.clusters import available
 import paropt
 from paropt.audit import audit
 from paropt.clusters.targets import get
+from paropt.hlo.census import census
+from paropt.hlo.traffic import traffic
 
 KINDS = ("all-gather", "reduce-scatter", "all-reduce", "all-to-all", "collective-permute")
 # What XLA alone does not gather in the loop, or behind constraints that jax writes; the others are as one of these.
@@ -79,3 +83,25 @@ def test_gathering_alone_sends_no_more(name: str) -> None:
     in_loops, alone, sent = wire(form, "gather", "cpu:8")
     assert in_loops["all-gather"] <= TOKENS  # and no parameter
     assert sent <= alone
+
+
+@pytest.mark.parametrize("policy", ["gather", "once"])
+def test_where_that_sends_more_parameters_are_gathered_at_use(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one token per device XLA:TPU moves the activations of a wide table's rows, which are fewer bytes."""
+    target = "tpu:v5e:2x4"
+    available(target)
+    monkeypatch.setattr(parameter_forms, "EXAMPLES", 8)
+    monkeypatch.setattr(parameter_forms, "TOKENS", 1)
+    form = FORMS["unconstrained_columns_of_table"](get(target).devices)
+    shardings = jax.tree.map(lambda leaf: leaf.sharding, form.args[0])
+
+    def sent(**options: Any) -> tuple[float, str]:
+        lowered = paropt.jit(form.step, out_shardings=shardings, **options).lower(*form.args)
+        known = traffic(census(lowered.compile().as_text())).known
+        return known, str(paropt.remarks(lowered))
+
+    default, _ = sent()
+    chosen, said = sent(passes=f"grad-sync{{policy={policy}}}")
+    as_asked, _ = sent(passes=f"grad-sync{{policy={policy}}}", compare=False)
+    assert chosen == default < as_asked
+    assert f"parameters are gathered at use, which sends {default:.0f} bytes" in said

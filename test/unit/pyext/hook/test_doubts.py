@@ -175,3 +175,19 @@ def test_what_sends_and_holds_no_more_is_chosen(
     first, alone = plan(*ours), plan(1000, 400)
     found, said = doubts.settled(first, lambda: alone, 1000)
     assert found is (first if is_chosen else alone) and len(said) == 1
+
+
+@pytest.mark.parametrize(("sent", "is_chosen"), [(399, True), (400, True), (401, False)])
+def test_a_policy_sends_no_more_than_the_default(sent: int, is_chosen: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        doubts, "census", lambda text: [SimpleNamespace(at_most=False, executions=1, wire_bytes=float(text))]
+    )
+    first, default = (Plan(cast(Any, SimpleNamespace(as_text=lambda n=n: str(n))), Remarks([])) for n in (sent, 400))
+    found, said = doubts.least_sent(first, lambda: default)
+    assert found is (first if is_chosen else default) and len(said) == 1
+
+
+def test_what_xla_moves_in_place_of_a_parameter_is_a_guess() -> None:
+    known = moved(1, Saved(1, 50, 4, 1, 100))
+    assert not doubts.are_guessed([known])
+    assert doubts.are_guessed([known, moved(1, Saved(1, 50, 4, 1, 100, is_guess=True))])
