@@ -27,8 +27,11 @@ def main(argv: list[str] | None = None) -> int:
     progress = Progress()
 
     def work() -> int:
-        from paropt.command import driver  # here, in the child: loading MLIR takes 0.15 s and is what may crash
-
+        try:
+            from paropt.command import driver  # here, in the child: loading MLIR takes 0.15 s and is what may crash
+        except ImportError as error:  # of a jaxlib that is not known
+            print(f"par-opt: error: {error}", file=sys.stderr)
+            return 1
         return driver.run(options, data, progress)
 
     status = run_apart(work)

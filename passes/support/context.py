@@ -6,13 +6,26 @@ The one file that knows jaxlib's private extension module: it registers the upst
 from collections.abc import Sequence
 from typing import Any
 
+import jaxlib
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import chlo, mhlo, mpmd, sdy, stablehlo
+
+KNOWN = "paropt needs jaxlib 0.10 to 0.12"
+OLDEST = (0, 10)
+
+
+def require_known(version: str) -> None:
+    """Raises ImportError for an older jaxlib. A newer one is tried: what has changed there is told where it is met."""
+    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
+        raise ImportError(f"{KNOWN}, and this is {version}: pip install --upgrade jax")
+
+
+require_known(jaxlib.__version__)
 
 try:
     from jaxlib.mlir._mlir_libs import _jax_mlir_ext as _jaxlib
 except ImportError as error:
-    raise ImportError("paropt needs jaxlib 0.10 to 0.12: jaxlib.mlir._mlir_libs._jax_mlir_ext is missing") from error
+    raise ImportError(f"{KNOWN}: jaxlib.mlir._mlir_libs._jax_mlir_ext is missing") from error
 
 _APPENDS = "block:" in (_jaxlib.inlined_func_call.__doc__ or "")  # jaxlib 0.10.0 writes to the end of a given block
 

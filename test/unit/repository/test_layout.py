@@ -139,13 +139,6 @@ def test_the_design_page_names_all_packages_and_passes() -> None:
     assert [name for name in passes if f"`{name}`" not in page] == []
 
 
-def test_links_of_the_pages_lead_to_files() -> None:
-    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
-    links = [(page, link) for page in pages for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text())]
-    assert links
-    assert [(page.name, link) for page, link in links if not (page.parent / link).exists()] == []
-
-
 SHARED = [path for path in sources("passes") if path.parent.name != "passes" and path.stem != "__init__"]
 TESTED = {name for path in sources("test") for name in imported(path)}
 
