@@ -20,7 +20,7 @@ def axis_names(module: ir.Operation) -> tuple[str, ...]:
 
 def nameless(module: ir.Operation, names: Sequence[str]) -> str:
     """The text of `module` without positions, its axes called by their numbers."""
-    text = module.get_asm(assume_verified=True)
+    text = str(module.get_asm())
     if not names:
         return text
     numbers = {f'"{name}"': f'"{number}"' for number, name in enumerate(names)}
