@@ -197,7 +197,7 @@ class Pipeline:
     def report(self, /, *args: Any, **kwargs: Any) -> StageReport:
         """What each stage computes, holds and sends: print it, or take `json()`, `html()` or `plot(path)`."""
         built = self._of(args, kwargs, jax.tree.leaves((args, kwargs)))
-        return report_of(built.cut, built.plan, built.programs.executables)
+        return report_of(built.cut, built.plan, built.programs.executables, [mesh.size for mesh in self._meshes])
 
     def shapes(self, /, *args: Any, **kwargs: Any) -> dict[str, jax.ShapeDtypeStruct]:
         """The shape of each value of the plan, by its name."""

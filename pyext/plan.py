@@ -4,12 +4,13 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from paropt.base.keywords import own_keywords_only
 from paropt.base.progress import Progress, to_terminal
-from paropt.base.wording import counted, size_text
+from paropt.base.wording import size_text
 from paropt.clusters import targets
 from paropt.clusters.device_memory import AUTO, MemoryBudget, memory_budget_of, read_budget
 from paropt.clusters.targets import Target, TargetError
@@ -24,7 +25,6 @@ from paropt.planning.candidates import (
     DEFAULT_POLICY,
     STAGE,
     Candidate,
-    default_first,
     known_first,
     shardings_only,
     templates,
@@ -33,9 +33,10 @@ from paropt.planning.experts import expert_templates
 from paropt.planning.plan_page import Shown, page
 from paropt.planning.proposals import choices_of, proposals
 from paropt.planning.ranking import aligned, fits, infeasible, ranked, table
-from paropt.planning.search import Judged, Search
+from paropt.planning.search import Judged, Later, Search
 from paropt.planning.sharded_programs import PlanError, Step, lowered_without_mesh, on_mesh, specs_of, step_of
 from paropt.planning.stage_choices import stage_candidates
+from paropt.planning.strategies import Choices
 from paropt.reports.html_document import frame
 from paropt.stages.partial_sums import Policy
 
@@ -54,6 +55,7 @@ class Plan:
     remark: str = ""  # of what was compiled, where that was not the target
     groups: tuple[ArgumentGroup, ...] = ()  # what the best shards; empty for a plan that was loaded
     without_stages: str = ""  # why no candidate has pipeline stages, where that was asked
+    left_out: str = ""  # what there was no time for, in words
 
     def save(self, path: str | Path) -> None:
         """Writes the plan as TOML, to be read, edited, and loaded: it is a rules file of annotate-shardings."""
@@ -112,7 +114,7 @@ class Plan:
         if not self.ranking:
             return f"plan for {self.target}: {self.candidate}"
         budget = f", {size_text(self.memory)} allowed" if self.memory is not None else ""
-        more = f"\nno time for {counted(self.skipped, 'more candidate')}" if self.skipped else ""
+        more = f"\nno time for {self.left_out}" if self.left_out else ""
         more += f"\n{self.without_stages}" if self.without_stages else ""
         title = f"candidates for {self.target}, compiled; per device and step{budget}; times are estimated"
         remark = f"remark: {self.remark}\n" if self.remark else ""
@@ -235,10 +237,10 @@ def plan(
     `step` is a function, or `jax.jit` of one, that names no mesh; `args` are arrays or `jax.ShapeDtypeStruct`, wherever
     they are. `memory` is what the program may take per device, as 60 << 30, "60GiB" or "auto". Candidates are the
     templates, and for each mesh what an integer linear program proposes; `candidates` replaces them. After `seconds` no
-    more are compiled but dp, zero1, fsdp and hsdp, which come first, and the best so far counts. Times are estimated
-    from the schedules of the executables, with the figures of the library or those in `costs`, a TOML file:
-    docs/costs.md. In the folder `cache`, what was found of each candidate stays for the next plan of the same step with
-    the same versions.
+    more are looked for or compiled but dp, zero1, fsdp and hsdp, which come first, and the best so far counts. Times
+    are estimated from the schedules of the executables, with the figures of the library or those in `costs`, a TOML
+    file: docs/costs.md. In the folder `cache`, what was found of each candidate stays for the next plan of the same
+    step with the same versions.
 
     Raises PlanError when nothing fits, TargetError for an unknown target, CostError for wrong figures, ValueError for a
     wrong budget: all before anything is compiled but the first. Without the target's compiler, programs are compiled
@@ -294,23 +296,61 @@ def planned(
     if compiled.remark:
         progress(f"plan: remark: {compiled.remark}")
     known = cache_in(cache, step, compiled.target, cluster) if cache is not None else None
-    search, without_stages, always = Search(step, compiled.target, cluster, seconds, progress, known), "", 1
-    if candidates is None:
-        choices = choices_of(step.module)
-        staged, without_stages = stage_candidates(search.cuts, cluster, choices, memory=budget, progress=progress)
-        made = default_first([*templates(cluster.size), *expert_templates(choices, cluster.size)])
-        basic, others = known_first(made)
-        first = [each for each in others if each.policy == DEFAULT_POLICY]
-        proposed = proposals(choices, cluster, memory=budget, progress=progress)
-        candidates, always = [*basic, *proposed, *first, *staged, *others[len(first) :]], len(basic)
-    judged = ranked(search.run(candidates, always), budget)
+    search = Search(step, compiled.target, cluster, seconds, progress, known)
+    groups = _Groups(step, search, cluster, budget, progress)
+    first, later = (list(candidates), ()) if candidates is not None else (groups.basic, groups.later())
+    judged = ranked(search.run(first, 1 if candidates is not None else len(first), later), budget)
     if not judged or judged[0].audit is None:
         why = f": {judged[0].problem}" if judged else ""
         raise PlanError(f"plan: no candidate compiles for {name}{why}")
     if not fits(judged[0], budget):
         assert budget is not None
-        untried = f"; for {counted(search.skipped, 'other candidate')} there was no time" if search.skipped else ""
+        untried = f"; there was no time for {search.left_out}" if search.left_out else ""
         raise PlanError(f"{infeasible(judged, budget)}{untried}")
-    groups = argument_groups(step, judged[0].candidate)
-    best, skipped = judged[0].candidate, search.skipped
-    return Plan(name, best, tuple(judged), budget, skipped, compiled.remark, groups, without_stages)
+    best = judged[0].candidate
+    return Plan(
+        name,
+        best,
+        tuple(judged),
+        budget,
+        search.skipped,
+        compiled.remark,
+        argument_groups(step, best),
+        groups.without_stages,
+        search.left_out,
+    )
+
+
+class _Groups:
+    """The candidates of a step: templates that everybody knows, and the others when their turn comes."""
+
+    def __init__(self, step: Step, search: Search, cluster: Cluster, memory: int | None, progress: Progress) -> None:
+        self._step, self._search, self._cluster = step, search, cluster
+        self._memory, self._progress = memory, progress
+        self.basic, self._others = known_first(templates(cluster.size))
+        self.without_stages = ""  # why there are none, once that is known
+
+    @cached_property
+    def _choices(self) -> Choices:
+        return choices_of(self._step.module)
+
+    def later(self) -> list[Later]:
+        """In the order in which they are tried."""
+        default = [each for each in self._others if each.policy == DEFAULT_POLICY]
+        rest = [each for each in self._others if each.policy != DEFAULT_POLICY]
+        return [
+            Later(self._proposed, "proposals of the linear program"),
+            Later(lambda: default),
+            Later(lambda: expert_templates(self._choices, self._cluster.size), "templates for experts"),
+            Later(self._staged, "pipeline stages"),
+            Later(lambda: rest),
+        ]
+
+    def _proposed(self) -> list[Candidate]:
+        return proposals(self._choices, self._cluster, memory=self._memory, progress=self._progress)
+
+    def _staged(self) -> list[Candidate]:
+        found, self.without_stages = stage_candidates(
+            self._search.cuts, self._cluster, self._choices, memory=self._memory, progress=self._progress
+        )
+        return list(found)

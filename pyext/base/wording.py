@@ -14,6 +14,14 @@ def size_text(size: float) -> str:
     return f"{size:.0f} B"
 
 
+def flops_text(flops: float) -> str:
+    """Floating-point operations in the largest unit that fits, three digits: `4.19 GFLOP`."""
+    for unit, factor in (("TFLOP", 1e12), ("GFLOP", 1e9), ("MFLOP", 1e6), ("kFLOP", 1e3)):
+        if flops >= factor:
+            return f"{flops / factor:.3g} {unit}"
+    return f"{flops:.0f} FLOP"
+
+
 def seconds_text(seconds: float) -> str:
     """A time in the largest unit that fits, three digits: `4.19 ms`."""
     for unit, factor in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):

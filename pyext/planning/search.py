@@ -6,7 +6,7 @@ import tempfile
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
+from paropt.base.wording import counted
 from paropt.clusters.compile_apart import standing_compilers
 from paropt.clusters.targets import Target, TargetError
 from paropt.costs.clusters import Cluster
@@ -57,6 +58,13 @@ class Judged(NamedTuple):
         return self.audit.peak_memory or 0
 
 
+class Later(NamedTuple):
+    """Candidates that are made when their turn comes."""
+
+    make: Callable[[], Iterable[Candidate]]
+    name: str = ""  # of them, where it takes long to make them
+
+
 @dataclass
 class Search:
     """Compiles candidates side by side, each in a process of its own, until the time is up."""
@@ -68,6 +76,7 @@ class Search:
     progress: Callable[[str], None]
     cache: AuditCache | None = None  # of earlier searches
     skipped: int = 0
+    unsought: list[str] = field(default_factory=list)  # kinds of candidates that there was no time to look for
     _started: float = field(default_factory=time.monotonic)
 
     @cached_property
@@ -75,8 +84,21 @@ class Search:
         """The cuts of the step into stages."""
         return StageCuts(self.step)
 
-    def run(self, candidates: Iterable[Candidate], always: int = 1) -> list[Judged]:
-        """All candidates that there is time for, in their order; of the first ones so many `always`."""
+    @property
+    def is_late(self) -> bool:
+        return time.monotonic() - self._started > self.seconds
+
+    @property
+    def left_out(self) -> str:
+        """What there was no time for, in words; "" for nothing."""
+        counts = [counted(self.skipped, "more candidate")] if self.skipped else []
+        return ", ".join([*counts, *self.unsought])
+
+    def run(self, candidates: Iterable[Candidate], always: int = 1, later: Iterable[Later] = ()) -> list[Judged]:
+        """All candidates that there is time for, in their order; of the first ones so many `always`.
+
+        What is `later` follows these, and is looked for while they are compiled, if there is time for that.
+        """
         found: list[Judged] = []
         waiting = list(candidates)
         with (
@@ -87,10 +109,10 @@ class Search:
             tempfile.TemporaryDirectory() as folder,
         ):
             jobs: list[Future[Judged]] = []
-            for number, candidate in enumerate(waiting):
-                if number >= always and time.monotonic() - self._started > self.seconds:
-                    self.skipped = len(waiting) - number
-                    break
+            for number, candidate in enumerate(self._with(waiting, later)):
+                if number >= always and self.is_late:
+                    self.skipped += 1
+                    continue
                 known = self.cache.read(candidate) if self.cache is not None else None
                 if known is not None:
                     jobs.append(pool.submit(Judged, candidate, known))
@@ -102,6 +124,17 @@ class Search:
                     found.append(self._result(jobs.pop(0), len(found) + 1, len(waiting)))
             found += [self._result(job, len(found) + i, len(waiting)) for i, job in enumerate(jobs, 1)]
         return found
+
+    def _with(self, waiting: list[Candidate], later: Iterable[Later]) -> Iterator[Candidate]:
+        """Those that wait, and then others, which wait from then on."""
+        yield from waiting
+        for each in later:
+            if each.name and self.is_late:
+                self.unsought.append(each.name)
+                continue
+            made = list(each.make())
+            waiting += made
+            yield from made
 
     def _result(self, job: "Future[Judged]", number: int, count: int) -> Judged:
         judged = job.result()

@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 from paropt.base.wording import size_text
 
+_NEAR = 0.01  # of an axis: points that cover each other
+
 
 class Point(NamedTuple):
     """A policy, in bytes per device."""
@@ -37,8 +39,9 @@ def plot_pareto(points: list[Point], target: str, path: str | Path) -> None:
         axis.set_major_formatter(FuncFormatter(lambda value, _: size_text(round(value))))
     axes.set_xlabel("peak memory per device")
     axes.set_ylabel("sent per device and step")
-    axes.set_ylim(bottom=0)
     axes.margins(x=0.15)
+    axes.set_xlim(left=0)  # both from 0: what looks twice as large is
+    axes.set_ylim(bottom=0)
     axes.set_title(f"Policies on {target}", loc="left", fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=120)
@@ -51,7 +54,7 @@ def _places(points: list[Point]) -> list[tuple[tuple[int, float], list[str]]]:
     for point in sorted(points, key=lambda point: point.peak_memory):
         short = "auto" if point.name.startswith("auto") else point.name  # its budget is where it stands
         for (memory, sent), names in places:
-            if point.peak_memory - memory < 0.02 * widest and abs(point.wire_bytes - sent) < 0.02 * highest:
+            if point.peak_memory - memory < _NEAR * widest and abs(point.wire_bytes - sent) < _NEAR * highest:
                 names += [] if short in names else [short]
                 break
         else:

@@ -1,5 +1,6 @@
 """A simulation as one HTML page that needs nothing else: no script, no font, no image."""
 
+from collections.abc import Sequence
 from html import escape
 
 from paropt.schedules.picture import title
@@ -38,16 +39,17 @@ def page(simulation: Simulation) -> str:
     )
 
 
-def timeline(simulation: Simulation) -> str:
-    """The boxes of all devices, and what their colours say: HTML for any page."""
+def timeline(simulation: Simulation, rows: Sequence[str] = ()) -> str:
+    """The boxes of all devices, and what their colours say: HTML for any page. `rows` are names in place of theirs."""
     legend = "".join(f'<span><i style="background:{COLORS[k][0]}"></i>{LEGEND[k]}</span>' for k in kinds(simulation))
-    return f'<p class="legend">{legend}</p><div class="scroll">{_boxes(simulation)}</div>'
+    return f'<p class="legend">{legend}</p><div class="scroll">{_boxes(simulation, rows)}</div>'
 
 
-def _boxes(simulation: Simulation) -> str:
+def _boxes(simulation: Simulation, names: Sequence[str]) -> str:
     stages = simulation.schedule.stages
     scale = (_WIDTH - _LEFT) / (float(simulation.makespan) or 1)
-    rows = [f'<text class="row" x="0" y="{(n + 0.65) * _ROW}">device {n}</text>' for n in range(stages)]
+    texts = names or [f"device {n}" for n in range(stages)]
+    rows = [f'<text class="row" x="0" y="{(n + 0.65) * _ROW}">{escape(name)}</text>' for n, name in enumerate(texts)]
     drawn = [_rectangle(box, scale) for box in boxes(simulation)]
     size = f'width="{_WIDTH}" height="{stages * _ROW}"'
     return f'<svg role="img" aria-label="timeline" {size}>{"".join([*rows, *drawn])}</svg>'

@@ -1,6 +1,7 @@
 """Timelines as pictures, through matplotlib."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -10,15 +11,24 @@ from paropt.schedules.timeline import COLORS, LEGEND, boxes, kinds
 _WIDTH_OF_A_LETTER = 0.005  # of the picture
 
 
+@dataclass(frozen=True)
+class Words:
+    """What the texts of a picture are in place of the simulation's own."""
+
+    titles: Sequence[str] = ()  # of each simulation
+    rows: Sequence[str] = ()  # of each row, in place of `device 0`
+    time: str = ""  # of the axis
+    time_text: Callable[[float], str] | None = None  # of a number of the axis
+
+
 def plot(
     simulations: list[Simulation],
     path: str | Path | BinaryIO,
     metadata: dict[str, str] | None = None,
-    titles: Sequence[str] = (),
+    words: Words = Words(),
 ) -> None:
     """Writes one timeline above the other, on one scale, in the format of the suffix (PNG for a file object).
 
-    `titles` are in place of what each of them takes.
     Raises ImportError, with what to install, without matplotlib.
     """
     try:
@@ -31,8 +41,8 @@ def plot(
     FigureCanvasAgg(figure)
     all_axes = figure.subplots(len(simulations), 1, squeeze=False, height_ratios=heights)[:, 0]
     longest = max(float(simulation.makespan) for simulation in simulations) or 1
-    for axes, simulation, said in zip(all_axes, simulations, titles or map(title, simulations), strict=True):
-        _draw(axes, simulation, longest)
+    for axes, simulation, said in zip(all_axes, simulations, words.titles or map(title, simulations), strict=True):
+        _draw(axes, simulation, longest, words)
         axes.set_title(said, loc="left", fontsize=9)
     found = [kind for kind in COLORS if any(kind in kinds(simulation) for simulation in simulations)]
     patches = [all_axes[0].barh(0, 0, color=COLORS[kind][0]) for kind in found]
@@ -48,7 +58,7 @@ def title(simulation: Simulation) -> str:
     return f"{schedule.name}: {sizes}{steps}; time {simulation.makespan}, {bubble}"
 
 
-def _draw(axes: Any, simulation: Simulation, longest: float) -> None:
+def _draw(axes: Any, simulation: Simulation, longest: float, words: Words) -> None:
     found = list(boxes(simulation))
     for box in found:
         width = float(box.end - box.start)
@@ -60,7 +70,10 @@ def _draw(axes: Any, simulation: Simulation, longest: float) -> None:
             axes.text(left + width / 2, middle, box.label, fontsize=6, ha="center", va="center", clip_on=True)
     axes.set_xlim(0, longest)
     axes.set_ylim(simulation.schedule.stages, 0)
-    rows = range(simulation.schedule.stages)
-    axes.set_yticks([row + 0.5 for row in rows], [f"device {row}" for row in rows], fontsize=7)
+    rows = words.rows or [f"device {row}" for row in range(simulation.schedule.stages)]
+    axes.set_yticks([row + 0.5 for row in range(len(rows))], rows, fontsize=7)
+    if words.time_text is not None:
+        axes.xaxis.set_major_formatter(lambda value, _: words.time_text(value))
+    axes.set_xlabel(words.time, fontsize=8)
     axes.tick_params(axis="x", labelsize=7)
     axes.spines[["top", "right", "left"]].set_visible(False)

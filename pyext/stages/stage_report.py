@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from math import prod
@@ -10,20 +11,21 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from paropt.base.wording import counted
+from paropt.base.wording import counted, flops_text, size_text
 from paropt.reports.html_document import document, frame, table
 from paropt.schedules import Costs, Simulation, simulate
 from paropt.schedules.page import timeline
-from paropt.schedules.picture import plot
+from paropt.schedules.picture import Words, plot
 from paropt.stages.cut_step import CutStep
 from paropt.stages.step_plan import StepPlan
 
 _OF_TRIPS = ("forward", "backward", "weights")
 _INTRO = (
-    "An instruction takes as long as its FLOPs, and a transfer no time. FLOPs are of one micro-batch; bytes are of all "
-    "devices of a place together, temporary ones of one device, and sent in one step."
+    "A place is the devices that run the same stages. An instruction takes as long as its FLOPs, and a transfer no "
+    "time. FLOPs are of one micro-batch; bytes are of all devices of a place together, temporary ones of one device, "
+    "and sent in one step."
 )
-_OF_A_PLACE = ("devices", "micro-batches kept", "their bytes", "temporary bytes")
+_OF_A_PLACE = ("place", "devices", "micro-batches kept", "their bytes", "temporary bytes")
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class PlaceRow:
     peak_bytes: int  # of values of micro-batches, on all devices of the place together
     temporary_bytes: int  # of the program that needs most beside them, on one device; 0 where XLA does not say
     sent: dict[int, int] = field(default_factory=dict)  # bytes to each other place, in one step
+    devices: int = 1
 
 
 @dataclass(frozen=True)
@@ -73,48 +76,63 @@ class StageReport:
 
     def html(self) -> str:
         """One self-contained HTML page, with the schedule as a timeline."""
-        return document(self._title(), self._title(), _INTRO, f"{timeline(self.simulation)}{self._tables()}")
+        return document(
+            self._title(), self._title(), _INTRO, f"{timeline(self.simulation, self._rows())}{self._tables()}"
+        )
 
     def plot(self, path: str | Path | BinaryIO) -> None:
         """Writes the timeline in the format of the suffix. Raises ImportError without matplotlib."""
-        plot([self.simulation], path, titles=[self._title()])
+        words = Words([self._title()], self._rows(), "time, as FLOPs of a stage", flops_text)
+        plot([self.simulation], path, words=words)
+
+    def _rows(self) -> list[str]:
+        return [f"place {row.place}" for row in self.places]
 
     def _repr_html_(self) -> str:
         return frame(self.html())
 
     def _title(self) -> str:
-        sizes = f"{len(self.stages)} stages, {self.microbatches} micro-batches"
+        sizes = self._sizes()
         return f"{self.schedule}: {sizes}; bubble {float(self.bubble):.1%} by FLOPs, without transfers"
+
+    def _sizes(self) -> str:
+        batches = counted(self.microbatches, "micro-batch", "micro-batches")
+        return f"{counted(len(self.stages), 'stage')}, {batches}"
 
     def _tables(self) -> str:
         kinds = [kind for kind in _OF_TRIPS if any(kind in row.flops for row in self.stages)]
-        stages = [("stage", "devices", *(f"FLOP {kind}" for kind in kinds), "state, bytes")]
+        stages = [("stage", "place", *kinds, "state")]
         for stage in self.stages:
-            work = (f"{stage.flops.get(kind, 0):,}" for kind in kinds)
-            stages.append((str(stage.stage), str(stage.place), *work, f"{stage.state_bytes:,}"))
+            work = (flops_text(stage.flops.get(kind, 0)) for kind in kinds)
+            stages.append((str(stage.stage), str(stage.place), *work, size_text(stage.state_bytes)))
         places = [(*_OF_A_PLACE, *(f"bytes sent to {place.place}" for place in self.places))]
         for row in self.places:
-            kept = (str(row.place), str(row.peak_live), f"{row.peak_bytes:,}", f"{row.temporary_bytes:,}")
-            places.append((*kept, *(f"{row.sent.get(other.place, 0):,}" for other in self.places)))
-        return f"<h2>Stages</h2>{table(stages, 'narrow')}<h2>Devices</h2>{table(places, 'narrow')}"
+            kept = (str(row.peak_live), size_text(row.peak_bytes), size_text(row.temporary_bytes))
+            sent = (size_text(row.sent.get(other.place, 0)) for other in self.places)
+            places.append((str(row.place), str(row.devices), *kept, *sent))
+        return f"<h2>Stages</h2>{table(stages, 'narrow')}<h2>Places</h2>{table(places, 'narrow')}"
 
     def __str__(self) -> str:
         bubble = f"bubble {float(self.bubble):.1%} by FLOPs"
-        lines = [f"{self.schedule}, {len(self.stages)} stages, {self.microbatches} micro-batches, {bubble}"]
+        lines = [f"{self.schedule}, {self._sizes()}, {bubble}"]
         for row in self.stages:
-            work = ", ".join(f"{kind} {flops:,} FLOP" for kind, flops in row.flops.items())
-            lines.append(f"  stage {row.stage} on devices {row.place}: {work}; state {row.state_bytes:,} bytes")
+            work = ", ".join(f"{kind} {flops_text(flops)}" for kind, flops in row.flops.items())
+            lines.append(f"  stage {row.stage} at place {row.place}: {work}; state {size_text(row.state_bytes)}")
         for place in self.places:
-            sent = "".join(f"; to {other}: {size:,} bytes" for other, size in sorted(place.sent.items()))
-            kept = f"at most {counted(place.peak_live, 'micro-batch', 'micro-batches')}, {place.peak_bytes:,} bytes"
-            lines.append(f"  devices {place.place}: {kept}, {place.temporary_bytes:,} temporary{sent}")
+            sent = "".join(f"; to {other}: {size_text(size)}" for other, size in sorted(place.sent.items()))
+            kept = f"at most {counted(place.peak_live, 'micro-batch', 'micro-batches')}, {size_text(place.peak_bytes)}"
+            head = f"place {place.place}, {counted(place.devices, 'device')}"
+            lines.append(f"  {head}: {kept}, {size_text(place.temporary_bytes)} temporary{sent}")
         return "\n".join(lines)
 
 
-def report_of(cut: CutStep, plan: StepPlan, executables: dict[tuple[str, int], Any]) -> StageReport:
+def report_of(
+    cut: CutStep, plan: StepPlan, executables: dict[tuple[str, int], Any], devices: Sequence[int]
+) -> StageReport:
+    """`devices` counts those of each place."""
     live, peak, sent = plan.peak_live(), peak_bytes(cut, plan), sent_bytes(cut, plan)
     places = [
-        PlaceRow(place, live[place], peak[place], _temporary(executables, place), sent[place])
+        PlaceRow(place, live[place], peak[place], _temporary(executables, place), sent[place], devices[place])
         for place in range(len(plan.schedule.devices))
     ]
     stages = _stages(cut, plan)

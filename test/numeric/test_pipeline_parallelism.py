@@ -14,6 +14,7 @@ import pytest
 from jax.sharding import Mesh
 from programs.layered_steps import Program, program
 
+from paropt.base.wording import flops_text
 from paropt.clusters import targets
 from paropt.pipeline import Pipeline, StageError, pipeline
 from paropt.schedules import simulate
@@ -321,7 +322,8 @@ def test_a_report_has_what_the_plan_says() -> None:
     flops = [row["flops"]["forward"] for row in found["stages"]]
     assert max(flops) < 1.1 * min(flops)
     assert str(report).startswith(f"1f1b, 4 stages, 4 micro-batches, bubble {float(report.bubble):.1%} by FLOPs\n")
-    assert "\n  stage 0 on devices 0: forward " in str(report)
+    assert "\n  stage 0 at place 0: forward " in str(report)
+    assert "\n  place 3, 2 devices: at most 1 micro-batch, " in str(report)
     equal_stages = Fraction(3, 7)  # (S - 1) / (M + S - 1)
     assert abs(report.bubble - equal_stages) < Fraction(1, 20)
     assert json.loads(report.json()) == json.loads(json.dumps({**found, "bubble": str(report.bubble)}))
@@ -334,6 +336,10 @@ def test_a_report_is_a_page_and_a_picture_with_the_timeline(tmp_path: Path) -> N
     kinds = 3 * 4 - 1  # forward, gradients of inputs and of weights, of 4 stages; the first has no gradient of inputs
     assert page.count("<rect") == kinds * 4
     assert "<h1>zb-h1: 4 stages, 4 micro-batches; bubble " in page and "bytes sent to 3" in page
-    assert f"<td>{report.stages[2].flops['weights']:,}</td>" in page
+    assert f"<td>{flops_text(report.stages[2].flops['weights'])}</td>" in page
+    assert ">place 3</text>" in page and "device 0" not in page
     report.plot(tmp_path / "timeline.png")
     assert (tmp_path / "timeline.png").read_bytes().startswith(b"\x89PNG")
+    report.plot(tmp_path / "timeline.svg")
+    picture = (tmp_path / "timeline.svg").read_text()
+    assert all(f"<!-- {text} -->" in picture for text in ("place 0", "time, as FLOPs of a stage", "100 kFLOP"))

@@ -92,7 +92,7 @@ def test_passes_never_import_jax_nor_what_uses_them() -> None:
 
 @pytest.mark.parametrize("package", LAYERS)
 def test_packages_import_downwards_only(package: str) -> None:
-    """Imports within functions included: no cycle, and a reader knows where a file may not reach."""
+    """Imports within functions included: no cycle of packages, though files of one may import each other."""
     files = [path for path in FOLDERS[package].rglob("*.py") if path.stem != "__init__"]
     wrong = [f"{path.relative_to(ROOT)} imports {name}" for path in files for name in imports_upwards(path, package)]
     assert files and wrong == []
