@@ -17,7 +17,7 @@ from paropt.passes.ir.op_table import counts_partitions, depends_on_place, is_sa
 from paropt.passes.sharding.collectives import Groups, Reduction, replica_count, replica_groups, works_like
 from paropt.passes.support.traversal import module_of
 
-# What a device gets of it is the operand of its source, or that it has none.
+# A device gets the operand of its source from it, if it has a source.
 _PERMUTE = "stablehlo.collective_permute"
 
 _Read = tuple[tuple[int, ...], int | None]  # the groups of `reduction` whose operands a device gets, and its place
@@ -37,7 +37,7 @@ def keeps_groups_equal(op: ir.Operation, reduction: Reduction) -> bool:
 
 
 def _counts_like(op: ir.Operation, reduction: Reduction) -> bool:
-    """Whether the ids in `op` mean what those of `reduction` do, and say which place each device has."""
+    """Whether the ids in `op` mean the same as those of `reduction`, and say which place each device has."""
     if counts_partitions(op) and reduction.global_ids:  # they have no `use_global_device_ids`
         return works_like(op, reduction._replace(global_ids=False)) and replica_count(module_of(op)) == 1
     if is_same_in_group(op):

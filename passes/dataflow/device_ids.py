@@ -23,8 +23,7 @@ PARTITION_ID, REPLICA_ID = "stablehlo.partition_id", "stablehlo.replica_id"
 class DeviceNumbers:
     """Integers made of device ids and constants, on each device of the groups of `reduction`. Holds live values.
 
-    In a loop they are loop-invariant, because nothing else is known of what a loop carries than what it carries
-    unchanged.
+    In a loop they are loop-invariant, because only pass-through values are known of those that a loop carries.
     """
 
     def __init__(self, module: ir.Operation, reduction: Reduction) -> None:
@@ -43,7 +42,7 @@ class DeviceNumbers:
         return value in self._known
 
     def learn(self, op: ir.Operation) -> None:
-        """Takes note of what `op`, a device id, gives each device, if that is known."""
+        """Takes note of the number that `op`, a device id, gives each device, if that is known."""
         numbers = self._numbers[op.name]
         if numbers and (op.name == REPLICA_ID or _is_per_device(op)):
             self._known[op.results[0]] = np.array(numbers, np.uint32)

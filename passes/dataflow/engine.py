@@ -1,4 +1,5 @@
-"""Work-lists: what follows from values, or what these are computed from. test_layout.py lists the few elsewhere.
+"""Work-lists: the values computed from some, or those that these are computed from. test_layout.py lists the few
+elsewhere.
 
 A caller says which values are next to one value (the transfer function); the engine says in which order they come, and
 that each comes once. Walks are lazy: a value is looked at when the caller asks for the next one, so that
@@ -20,13 +21,14 @@ Fact = TypeVar("Fact")
 
 
 def forward(values: Iterable[ir.Value], made_by: Callable[[ir.OpOperand], Iterable[ir.Value]]) -> Iterator[ir.Value]:
-    """`values`, and all that is made of them, depth first: `made_by` says of a use what is, nothing where one stops."""
+    """`values`, and all that is made of them, depth first: `made_by` gives the values made at a use, none where the
+    walk stops."""
     return depth_first(values, lambda value: (made for use in value.uses for made in made_by(use)))
 
 
 def backward(values: Iterable[ir.Value], made_of: Callable[[ir.Value], Iterable[ir.Value]]) -> Iterator[ir.Value]:
-    """`values`, and all that they are made of: `made_of` says of a value from what, nothing where it begins. Depth
-    first, the last operand first.
+    """`values`, and all that they are made of: `made_of` gives the values that one is made of, none where the walk
+    stops. Depth first, the last operand first.
     """
     return depth_first(values, made_of)
 
@@ -48,7 +50,7 @@ def spread(facts: dict[ir.Value, Fact], made_by: Callable[[ir.Value, ir.OpOperan
 
 
 def depth_first(starts: Iterable[T], following: Callable[[T], Iterable[T]]) -> Iterator[T]:
-    """`starts` and what follows from them, once each: the last of what follows from one comes right behind it."""
+    """`starts` and all that follow from them, once each: the last of those `following` one comes right behind it."""
     waiting, seen = list(starts), set[T]()
     while waiting:
         each = waiting.pop()
@@ -87,9 +89,9 @@ def in_order(starts: Iterable[T], following: Callable[[T], Iterable[T]], key: Ca
 
 
 def post_order(starts: Iterable[T], needed: Callable[[T], Iterable[T]]) -> Iterator[T]:
-    """`starts` and what is `needed` for them, each behind what is needed for it; there must be no circle.
+    """`starts` and all that are `needed` for them, each behind those that it needs; there must be no cycle.
 
-    `needed` may itself ask what has come of one before it tells the next: it goes on when all of that is done.
+    `needed` may itself look at the outcome of one before it gives the next: it goes on when that one is done.
     """
     done: set[T] = set()
     for start in starts:
@@ -106,5 +108,5 @@ def post_order(starts: Iterable[T], needed: Callable[[T], Iterable[T]]) -> Itera
 
 
 def exhaust(walk: Iterator[Any]) -> None:
-    """Walks to the end, for what the transfer function notes on the way."""
+    """Walks to the end, for the notes that the transfer function makes on the way."""
     deque(walk, maxlen=0)

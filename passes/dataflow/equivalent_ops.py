@@ -21,7 +21,7 @@ def twins(block: ir.Block) -> dict[ir.Value, ir.Value]:
     known: defaultdict[tuple[object, ...], list[ir.Operation]] = defaultdict(list)
     for op in (view.operation for view in block.operations):
         if op.name == BARRIER or not (op.name in REDUCTIONS or is_repeatable(op)):
-            continue  # what is behind a barrier is to be done again
+            continue  # values behind a barrier are to be computed again
         alike = known[(op.name, *(first.get(value, value) for value in reads(op)))]
         twin = next((each for each in alike if is_same(each, op)), None)
         if twin is None:

@@ -2,7 +2,8 @@
 
 `step % 4 == 0` holds in 2 of 8 trips, whatever `step` is at first. That is found by trying enough numbers: a number is
 only added to, compared with known ones, or divided for the remainder. So two starts take the same branches that differ
-by a multiple of the divisors, and are on the same side of all that it is compared with, no closer than what is added.
+by a multiple of the divisors, and are on the same side of all that it is compared with, no closer than the largest
+addend.
 """
 
 import math
@@ -22,7 +23,7 @@ from paropt.passes.support.traversal import defining_op, is_defined_in
 
 _MOST_STARTS = 1 << 14  # that are tried
 
-# What a value is: known in each trip; the start plus a number, or a number; or of a few values, by which side and rest.
+# The kinds of values: known in each trip; the start plus a number, or a number; one of a few, by side and remainder.
 _Kind = Literal["known", "start", "part"]
 
 
@@ -72,10 +73,10 @@ class Slice:
     def __init__(self, loop: Loop, trips: list[Known]) -> None:
         self._loop = loop
         self._trips = trips
-        self._start: ir.Value | None = None  # the one that is not known: what is carried, or from outside of the loop
+        self._start: ir.Value | None = None  # the unknown one: loop-carried, or from outside of the loop
         self._counter: int | None = None  # the number of the loop-carried value that it is, if it is one
         self._kinds: dict[ir.Value, _Kind] = {}
-        self._known: dict[ir.Value, list[np.ndarray]] = {}  # what the others read that is known, by trip
+        self._known: dict[ir.Value, list[np.ndarray]] = {}  # known operands of the others, by trip
         self._borders: set[int] = set()
         self._added = 0  # in one trip
         self._divisor = 1

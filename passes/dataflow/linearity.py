@@ -33,7 +33,7 @@ from paropt.passes.support.traversal import defining_op, users_of
 
 _CONVERT, _RESHAPE, _UPDATE = "stablehlo.convert", "stablehlo.reshape", "stablehlo.dynamic_update_slice"
 
-# What a reduction may do to the element type on its way; see the `convert` row.
+# The converts that a reduction may cross; see the `convert` row.
 ConvertPolicy = Literal["widening", "excess-precision", "any"]
 
 
@@ -104,8 +104,9 @@ def _require_shards_kept(op: ir.Operation, dimension: int) -> None:
 def _keeps_shards(reshape: ir.Operation, dimension: int) -> bool:
     """Whether `reshape`, of a value scattered over `dimension`, may be done first, and its result scattered over that.
 
-    For each place in the dimensions before it, the whole has the shards one after the other. So has what is as large
-    there: the same elements are shard number n of it, wherever dimensions behind are dropped, added, split or joined.
+    For each place in the dimensions before it, the whole has the shards one after the other. So has an array that is as
+    large there: the same elements are shard number n of it, wherever dimensions behind are dropped, added, split or
+    joined.
     """
     before, after = (ir.RankedTensorType(v.type).shape for v in (reshape.operands[0], reshape.results[0]))
     same = prod(before[:dimension]) == prod(after[:dimension])
@@ -123,7 +124,7 @@ def _every(op: ir.Operation, _: Crossing) -> Addends:
 
 
 def _difference(op: ir.Operation, _: Crossing) -> Addends:
-    """Compensated sums keep what `(s + x) - s` differs from `x` by, which no sum in another order has."""
+    """Compensated sums keep the difference of `(s + x) - s` and `x`, which depends on the order of the sum."""
     left, right = op.operands
     exact = isinstance(ir.RankedTensorType(op.results[0].type).element_type, ir.IntegerType)
     compensates = _has_term(left, right) or _has_term(right, left)
@@ -193,7 +194,7 @@ def _converted(op: ir.Operation, crossing: Crossing) -> Addends:
     require(real, "a convert of complex numbers to real ones drops their imaginary parts", op)
     require(is_float(source) and is_float(target), "a convert of integers may wrap or round", op)
     left_out = crossing.accumulate is not None and widens(source, crossing.accumulate)
-    if not left_out:  # a convert of what is carried in a type that holds the values before it needs not be made
+    if not left_out:  # the convert of a carried value in a type that holds the values before it needs not be made
         _require_kept(source, target, crossing, op)
     return (0,)
 
@@ -298,7 +299,7 @@ LAWS: dict[str, Law] = {
 def is_mover(op: ir.Operation) -> bool:
     """Whether `op` only moves elements of its first operand: for operands of one type, `op(x) + op(y) = op(x + y)`.
 
-    Wherever to: what its other operands are on each device is no matter, if they are the same for both.
+    Wherever to: its other operands may be any values on each device, if they are the same for both.
     """
     moves = only_copies(op) and not is_shardwise(op) and op.name != CONSTRAINT
     alone = len(op.operands) == 1 or looks_up(op)  # the others are indices

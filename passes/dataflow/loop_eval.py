@@ -1,7 +1,7 @@
 """The control values of a loop, counters and predicates, for each iteration, evaluated at compile time.
 
-Only what counts trips is followed: small tensors made of constants, of loop-carried values (those that a loop leaves as
-they are, from outside of it), and of values that the caller knows. Everything else is None, unknown.
+Only values that count trips are followed: small tensors made of constants, of loop-carried values (those that a loop
+leaves as they are, from outside of it), and of values that the caller knows. Everything else is None, unknown.
 """
 
 from collections.abc import Callable
@@ -93,7 +93,7 @@ def _computed(value: ir.Value, known: Known, of_devices: bool, unknown: _Unknown
 
 
 def is_computed(op: ir.Operation, *, of_devices: bool = False) -> bool:
-    """Whether it is known what ops like `op` make of numbers: with `of_devices`, of one for each device."""
+    """Whether ops like `op` can be evaluated on numbers: with `of_devices`, on one for each device."""
     rule = _RULES.get(op.name)
     return rule is not None and not (of_devices and rule.by_shape)
 
@@ -205,7 +205,7 @@ def _sign(_: ir.Operation, operands: list[np.ndarray]) -> np.ndarray | None:
 
 
 def _converted(op: ir.Operation, operands: list[np.ndarray]) -> np.ndarray | None:
-    """`evaluated` gives the result its type; what becomes of a float that no integer equals is XLA's own affair."""
+    """`evaluated` gives the result its type; how XLA converts a float that no integer equals is left to it."""
     floats = np.issubdtype(operands[0].dtype, np.floating)
     return None if floats and not isinstance(_element(op), ir.FloatType) else operands[0]
 
@@ -229,7 +229,7 @@ _COMPARISONS = {
 
 
 class _Rule(NamedTuple):
-    """What an op makes of numbers: None where that is not known."""
+    """The evaluation of an op on numbers: None where that is not known."""
 
     function: Callable[[ir.Operation, list[np.ndarray]], Any]
     rounds: bool = False  # floats

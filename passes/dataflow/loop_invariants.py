@@ -28,7 +28,7 @@ class Varying:
         return self._known[value]
 
     def _undecided(self, value: ir.Value) -> Iterator[ir.Value]:
-        """What decides whether `value` varies and has to be decided first; then it is."""
+        """The values that decide whether `value` varies and have to be decided first; decides it then."""
         for read in reads(op_of(value)):
             if self._now(read) is None:
                 yield read
@@ -38,7 +38,7 @@ class Varying:
         self._known[value] = False  # nothing that it depends on varies
 
     def _now(self, value: ir.Value) -> bool | None:
-        """Whether `value` varies, as far as it is known without what its op reads: None when that decides."""
+        """Whether `value` varies, as far as it is known without its op's operands: None when these decide."""
         if value not in self._known:
             op = defining_op(value)
             if op is None:

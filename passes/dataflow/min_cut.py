@@ -67,8 +67,8 @@ def _mixed(partial: PartialValues) -> frozenset[ir.Value]:
 def _twice(value: ir.Value, partial: PartialValues) -> int:
     """The cost of duplicating `value`, in reduced bytes: each of these is sent twice.
 
-    Sizes are those of whole arrays, whatever part of them a device holds, so that each move makes the sum of what is
-    reduced smaller, and moves come to an end.
+    Sizes are those of whole arrays, whatever part of them a device holds, so that each move reduces fewer bytes, and
+    moves come to an end.
     """
     parts = max((parts_unreduced(part, partial.reduction) for part in partial.parts(value)), default=1)
     return (joined(value) + multiplications(value) // PER_BYTE) * parts // 2
@@ -103,7 +103,7 @@ class Flow:
     def __init__(self, size: int) -> None:
         self._edges_of: list[list[int]] = [[] for _ in range(size)]
         self._target: list[int] = []
-        self._capacity: list[int] = []  # what is left of it; edge i ^ 1 is the reverse of edge i
+        self._capacity: list[int] = []  # its residual; edge i ^ 1 is the reverse of edge i
 
     def connect(self, source: int, target: int, capacity: int) -> None:
         for start, end, left in ((source, target, capacity), (target, source, 0)):

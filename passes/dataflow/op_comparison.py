@@ -42,7 +42,7 @@ def _is_equal(name: str, one: Mapping[str, object], other: Mapping[str, object])
 
 
 def attributes_of(op: ir.Operation) -> dict[str, object]:
-    """The attributes of `op`, as far as they say what it does: the number of a channel only tells ops apart.
+    """The attributes of `op`, as far as they define it: the number of a channel only tells ops apart.
 
     Metadata for XLA that only hints is no part of it, as in XLA's own `HloCSE`.
     """

@@ -41,7 +41,7 @@ class Carried(NamedTuple):
     facts: "BlockFacts"  # of the body
     values: "PartialValues"  # there, of all that starts partial
     order: tuple[ir.Value, ...]  # those that the next value is made of, in program order
-    other_terms: tuple[ir.Value, ...]  # what is added to these that is not partial
+    other_terms: tuple[ir.Value, ...]  # addends of these that are not partial
 
     @classmethod
     def of(cls, end: ir.Value, values: "PartialValues", facts: "BlockFacts") -> "Carried":
@@ -65,12 +65,12 @@ class Partial(NamedTuple):
 
     value: ir.Value
     addends: Addends = ()  # the operands of its op in which it is linear
-    choices: tuple[ir.Value, ...] = ()  # what each branch returns
+    choices: tuple[ir.Value, ...] = ()  # the results of the branches
     carried: Carried | None = None  # of a loop's result
 
 
 class PartialValues(NamedTuple):
-    """The values of a block that may be partial over one reduction, in program order, and what ended the others."""
+    """The values of a block that may be partial over one reduction, in program order, and why the others are not."""
 
     reduction: Reduction
     values: dict[ir.Value, Partial]
@@ -122,8 +122,8 @@ def _reader(use: ir.OpOperand) -> ir.Operation:
 
 
 def _result_of(use: ir.OpOperand) -> ir.Value | None:
-    """What the reader of `use` makes of it: its first result, or that of a loop that starts with it or a barrier that
-    holds it; or when it ends a branch, the if's or case's result.
+    """The value that the reader of `use` makes of it: its first result, or that of a loop that starts with it or a
+    barrier that holds it; or when it ends a branch, the if's or case's result.
     """
     op = use.owner.operation
     if not len(op.results) and not is_end(op):
@@ -215,9 +215,10 @@ class BlockFacts:
             op = branch
 
     def partial_values(self, reduction: Reduction, sources: Iterable[ir.Value]) -> PartialValues:
-        """What may stay partial when `sources` (results of reductions of this kind, loop-carried values) are."""
+        """The values that may stay partial when `sources` (results of reductions of this kind, loop-carried values)
+        are."""
         key = (reduction, tuple(sources))
-        if key not in self._partial:  # asked again for parts of a deferral, and for what may do without it
+        if key not in self._partial:  # asked again for parts of a deferral, and for the others
             self._partial[key] = self._partial_values(*key)
         return self._partial[key]
 
@@ -371,7 +372,7 @@ class BlockFacts:
         proven[value] = what
 
     def uniform_in(self, reader: ir.Operation, reduction: Reduction) -> list[Uniform]:
-        """What `require_uniform` proved about the values that `reader` reads, and why they are uniform."""
+        """The proofs of `require_uniform` about the values that `reader` reads: why they are uniform."""
         proven = self._proven.get((reader.results[0], reduction), {})
         where = source_of(reader.location)
         facts = self._facts(reduction) if proven else None

@@ -17,7 +17,7 @@ _CONVERT = "stablehlo.convert"
 
 
 def is_excess(convert: ir.Operation) -> bool:
-    """Whether `convert` only rounds what is all widened again, to a type with the same exponents.
+    """Whether `convert` only rounds values that are all widened again, to a type with the same exponents.
 
     As JAX computes the gradient of a parameter in f32 that is cast to bf16 and multiplied in f32: rounded to bf16, and
     added to an accumulator in f32. XLA leaves it out as well (its option xla_allow_excess_precision, set by default).
@@ -41,9 +41,9 @@ def _is_widened(value: ir.Value, narrow: ir.Type) -> bool:
 
 
 def _made_by(use: ir.OpOperand, narrow: ir.Type) -> Sequence[ir.Value] | None:
-    """What is made of `use` in the type `narrow`; None where that can't be made in a wider type instead.
+    """The values made of `use` in the type `narrow`; None where they can't be made in a wider type instead.
 
-    In the same block, or out of branches: a loop carries what it carries in its own type.
+    In the same block, or out of branches: a loop carries its values in their own types.
     """
     op = use.owner.operation
     value = op.operands[use.operand_number]

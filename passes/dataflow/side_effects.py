@@ -20,7 +20,7 @@ def require_repeatable(op: ir.Operation) -> None:
 
 
 def is_repeatable(op: ir.Operation) -> bool:
-    """Whether `op` and what is in its regions only compute results, wherever and however often they are done."""
+    """Whether `op` and the ops in its regions only compute results, wherever and however often they are done."""
     return all(map(is_plain, (op, *nested(op))))
 
 

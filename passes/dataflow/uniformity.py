@@ -43,7 +43,7 @@ class Uniformity:
     def __init__(self, block: ir.Block, reduction: Reduction) -> None:
         self._reduction = reduction
         self._varying: dict[ir.Value, Cause] = {}
-        self._reasons: dict[ir.Value, str] = {}  # what `why` found
+        self._reasons: dict[ir.Value, str] = {}  # the answers of `why`
         self._numbers: DeviceNumbers | None = None
         self._root = _per_device_region(block)
         self._seed(self._root)
@@ -84,7 +84,7 @@ class Uniformity:
         return list(found)
 
     def _origin(self, value: ir.Value) -> tuple[str, list[ir.Value]]:
-        """What makes `value` uniform by itself, "" if other values do, and these."""
+        """The reason why `value` is uniform by itself, "" if other values make it so, and these."""
         op = defining_op(value)
         if op is None:
             argument: Any = ir.BlockArgument(value)
@@ -173,7 +173,7 @@ class Uniformity:
 
 
 def _reached(use: ir.OpOperand) -> list[ir.Value]:
-    """The values that vary because what `use` reads does."""
+    """The values that vary because the operand at `use` does."""
     reached = successors(use) or list(use.owner.results)
     if reached or use.owner.name not in RETURNS:
         return reached
@@ -186,8 +186,8 @@ def _reached(use: ir.OpOperand) -> list[ir.Value]:
 def _per_device_region(block: ir.Block) -> ir.Operation:
     """The outermost op around `block` whose region runs per device.
 
-    That is the outermost `sdy.manual_computation`: around it, JAX's programs are global, and what they pass in is one
-    array. Without one, or with several replicas, it is the function.
+    That is the outermost `sdy.manual_computation`: around it, JAX's programs are global, and each value that they pass
+    in is one array. Without one, or with several replicas, it is the function.
     """
     found = op = block.owner.operation
     while op.name != "func.func" and op.parent is not None:

@@ -47,7 +47,7 @@ def said_unreduced(value: ir.Value) -> Axes:
 
 
 def made_unreduced(use: ir.OpOperand, *, on_condition: bool = False) -> list[ir.Value]:
-    """What may be unreduced of what is made there of an unreduced value: results of ops that XLA tracks, or the value
+    """The values made there of an unreduced value that may be unreduced: results of ops that XLA tracks, or the value
     itself in a loop, or behind a branch or barrier. With `on_condition`, results of ops that it tracks on a condition.
     """
     op = use.owner.operation
@@ -68,7 +68,7 @@ class Unreduced:
         self.values: dict[ir.Value, Reduction] = dict(sources)
         self.addends: dict[ir.Value, tuple[int, ...]] = {}  # by the value that they make
         self.loops: dict[ir.Value, Loop] = {}  # by the loop's first result
-        self.branches: dict[ir.Value, list[ir.Operation]] = {}  # by the result of an if or case: what ends its branches
+        self.branches: dict[ir.Value, list[ir.Operation]] = {}  # by the result of an if or case: its ends
         self.found_from = {source: source for source in sources}  # by the value: from which source it was reached
         self._sources = sources
         spread(self.values, self._made_by)
@@ -83,7 +83,7 @@ class Unreduced:
                 yield result, use
 
     def _made_by(self, value: ir.Value, use: ir.OpOperand) -> list[ir.Value]:
-        """What `use` makes of `value`, which is not reduced."""
+        """The values that `use` makes of the unreduced `value`."""
         reduction = self.values[value]
         made = self._made(use, reduction)
         clash = [v for v in made if self.values.get(v, reduction) != reduction]
@@ -97,7 +97,7 @@ class Unreduced:
             require(reduction_of(op) == reduction, "it reduces over other axes than its operand is unreduced over", op)
             return []
         if op.name == GLOBAL_REDUCE_SCATTER:
-            return []  # it ends here; what is left to reduce, another source says
+            return []  # it ends here; another source has the axes left to reduce
         carried_on = successors(use, manual=False, conditions=False)
         if not carried_on:
             require(len(op.results) == 1, f"{op.name} does not commute with the reduction", op)
@@ -139,7 +139,7 @@ class Unreduced:
 
 
 def merged(parts: Sequence[Unreduced], sources: Sequence[ir.Value]) -> Unreduced:
-    """What one search from all `sources` finds, in its order, where `parts` have no value in common."""
+    """The result of one search from all `sources`, in its order, where `parts` have no value in common."""
     joined = Unreduced({})
     reductions = {value: reduction for part in parts for value, reduction in part.values.items()}
     number = {source: i for i, source in enumerate(sources)}

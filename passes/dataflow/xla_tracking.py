@@ -1,9 +1,9 @@
 """Ops through which XLA tracks unreduced values although they read other values, too.
 
-In a global-view program, a sharding constraint declares a value unreduced, and XLA trusts it through ops that do on
-each device what they do with the whole, as most linear ops do. The ops of this table read other values, too, which XLA
-may reshard, or reduce over dimensions that may be sharded: the conditions of each row were measured, on CPU, TPU and
-GPU.
+In a global-view program, a sharding constraint declares a value unreduced, and XLA trusts it through ops that do the
+same on each device as on the whole array, as most linear ops do. The ops of this table read other values, too, which
+XLA may reshard, or reduce over dimensions that may be sharded: the conditions of each row were measured, on CPU, TPU
+and GPU.
 """
 
 from collections.abc import Callable, Sequence
@@ -96,7 +96,7 @@ _TABLE = (
 )
 TRACKED_IF = {row.op: row for row in _TABLE}
 
-# XLA:TPU has no complex numbers: it makes ops on their parts of these, and forgets or confuses what it was told.
+# XLA:TPU has no complex numbers: it makes ops on their parts of these, and forgets or confuses the constraints.
 # Products are written as products of parts instead.
 _QUOTIENT = "XLA:TPU reduces a complex division itself, whatever the constraints"
 _SUM = "XLA:TPU aborts at an unreduced sum within arrays of complex numbers"
@@ -143,7 +143,7 @@ def require_followed(op: ir.Operation, addends: Sequence[int], axes: Axes) -> No
 
 
 def _require_not_moved(op: ir.Operation, addends: Sequence[int], axes: Axes) -> None:
-    """Declines where XLA alone would shard the result over some of `axes` in place of what splits an addend.
+    """Declines where XLA alone would shard the result over some of `axes` in place of those that shard an addend.
 
     A value cannot be unreduced and sharded over the same axes: the shards would be all-gathered, not moved.
     """

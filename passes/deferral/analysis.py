@@ -34,7 +34,7 @@ class Deferral(NamedTuple):
 
 
 class Deferrals(NamedTuple):
-    """What one kind of reduction may leave, in parts that may go without each other; and why it stays elsewhere."""
+    """The deferrals of one kind of reduction, in parts that may leave independently; and why it stays elsewhere."""
 
     parts: list[Deferral]
     values: PartialValues
@@ -66,7 +66,7 @@ def deferrals(
 
 
 def movable(reduction: Reduction, facts: BlockFacts) -> list[ir.Operation]:
-    """The reductions of this kind, but for those with which branches reduce what the loop carries already."""
+    """The reductions of this kind, but for those with which branches reduce a loop-carried value already."""
     return [op for op in facts.reductions.kinds.get(reduction, []) if IN_BRANCH not in op.attributes]
 
 
@@ -99,7 +99,7 @@ def _deferrals(
     *,
     as_carried: bool = False,
 ) -> Deferrals:
-    """What may leave of the sums `sources`. Branches may read loop-carried values, too, `as_carried`: rarely better."""
+    """The deferrals of the sums `sources`. Branches may read loop-carried values, too, `as_carried`: rarely better."""
     reductions = movable(reduction, facts)
     reasons: dict[ir.Value, Declined] = {}
     nexts = list(loop.next_values.operands)
@@ -175,7 +175,7 @@ class Context(NamedTuple):
     values: PartialValues
     facts: BlockFacts
     positions: frozenset[int]
-    members: frozenset[ir.Value]  # the partial values that what is at these positions is made of
+    members: frozenset[ir.Value]  # the partial values that those at these positions are made of
     as_carried: bool
     refused: dict[ir.Value, Declined | None]  # of those members that were asked about, why not: others share them
 
@@ -234,8 +234,8 @@ def _require_member(value: ir.Value, use: ir.OpOperand, context: Context) -> Non
 
 
 def _read_by_others(loop: Loop, values: PartialValues, leaving: frozenset[ir.Value]) -> dict[ir.Value, Declined]:
-    """Why a sum, none of `leaving`, is reduced where the body needs it: what else is added to the same accumulators
-    may still leave.
+    """Why a sum, none of `leaving`, is reduced where the body needs it: other addends of the same accumulators may
+    still leave.
     """
     reasons: dict[ir.Value, Declined] = {}
     added = {part for value in loop.next_values.operands for part in values.made_of(value)}

@@ -17,7 +17,8 @@ from paropt.passes.support.traversal import op_of
 
 
 class BranchRead(NamedTuple):
-    """What needs the partial `value` reduced in the branch `block`: first in there, or behind what makes it there."""
+    """The uses that need the partial `value` reduced in the branch `block`: first in there, or behind its definition
+    there."""
 
     value: ir.Value
     block: ir.Block
@@ -30,7 +31,7 @@ class BranchSum(NamedTuple):
     branch: ir.Operation  # the if or case
     size: int
     runs: int | None  # None: not known
-    often: int  # what it counts as then
+    often: int  # its count then
 
 
 def branch_reads(values: PartialValues, order: Sequence[ir.Value], body: ir.Block) -> list[BranchRead]:

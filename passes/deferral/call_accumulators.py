@@ -1,6 +1,6 @@
 """Accumulators of a program that is called once per micro-batch: arguments that come back with reduced sums added.
 
-Where nothing else needs them in each call, they might be handed on unreduced. What needs them in some calls only is
+Where nothing else needs them in each call, they might be handed on unreduced. Ops that need them in some calls only are
 computed under a mask: in a branch, for a select, or for a product by 0 or 1, as by `optax.MultiSteps`.
 
 Tests: test/passes/defer-sync-calls.mlir, test/numeric/test_accumulate_calls.py.
@@ -76,7 +76,7 @@ def _carried_on(argument: ir.Value, order: Collection[ir.Value], values: Partial
         if found.isdisjoint(values.terms(value)):
             continue
         op = op_of(value)
-        scaled = scales(op) and not any(map(is_constant, op.operands))  # by what is not the same in each call
+        scaled = scales(op) and not any(map(is_constant, op.operands))  # by a value that differs between calls
         if not scaled and not keeps_sum(op) and not is_branch(op):
             return set()
         found.add(value)

@@ -113,7 +113,7 @@ def _chain(part: Deferral, facts: BlockFacts) -> tuple[Step, ...]:
 
 
 def _steps(values: PartialValues, order: Sequence[ir.Value], facts: BlockFacts) -> Iterator[Step]:
-    """What crosses the reduction; what loops in the block do in their trips follows these loops."""
+    """The ops that cross the reduction; those in the trips of a loop follow the loop."""
     between = [value for value in order if defining_op(value) is not None and not values.is_source(value)]
     members = frozenset(order)
     for op in facts.in_order(between):
@@ -124,7 +124,7 @@ def _steps(values: PartialValues, order: Sequence[ir.Value], facts: BlockFacts) 
 
 
 def _carried(order: Iterable[ir.Value], values: PartialValues) -> Iterator[Carried]:
-    """How loops carry what they make some of the values `order` of."""
+    """The loop-carried values that some of the values `order` are made of."""
     for value in order:
         carried = values.values[value].carried
         if carried is not None:
@@ -132,7 +132,7 @@ def _carried(order: Iterable[ir.Value], values: PartialValues) -> Iterator[Carri
 
 
 def _uniform(op: ir.Operation, part: Deferral, loop: Loop, facts: BlockFacts) -> tuple[Uniform, ...]:
-    """What had to be uniform: for ops of the chain, for the branches around `op`, and for the loop."""
+    """The values that had to be uniform: for ops of the chain, for the branches around `op`, and for the loop."""
     if part.values.reduction.is_global:
         return ()  # a value of a global-view program is one value
     readers = [loop.op, *facts.in_order(part.order)]
@@ -147,7 +147,7 @@ def _uniform(op: ir.Operation, part: Deferral, loop: Loop, facts: BlockFacts) ->
 
 
 def _uniform_within(values: PartialValues, order: Sequence[ir.Value]) -> Iterator[Uniform]:
-    """What had to be uniform in loops that carry some of the values `order` on."""
+    """The values that had to be uniform in loops that carry some of the values `order`."""
     for carried in _carried(order, values):
         readers = [carried.facts.block.owner.operation, *carried.facts.in_order(carried.order)]
         for reader in readers:

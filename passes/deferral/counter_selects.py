@@ -34,7 +34,7 @@ Sides = tuple[ir.Value | None, ir.Value | None]  # None: zeros
 
 
 class Selected(NamedTuple):
-    """What `value` is: the first of `sides` where the predicate does not hold, the second where it does."""
+    """`value` as a selection: the first of `sides` where the predicate is false, the second where it is true."""
 
     value: ir.Value
     sides: Sides
@@ -101,8 +101,8 @@ class _Table(NamedTuple):
 def selections(loop: Loop, *, finite: bool) -> list[Selection]:
     """The selects in the body of `loop` on predicates that are known to hold in some trips only.
 
-    Where it has ifs and cases, too, that take their branches by the same, first all of these, then without. With
-    `finite`, also products by what is 0 or 1: as if 0 times anything were 0.
+    Where ifs and cases take their branches by the same scalar, first the selections with these, then those without.
+    With `finite`, also products by a scalar that is 0 or 1: as if 0 times anything were 0.
     """
     names = (SELECT, *BRANCHES, *((MULTIPLY,) if finite else ()))
     ops = [op for op in ops_of(loop.op, *names) if op.block == loop.body]
@@ -133,7 +133,7 @@ def _either(full: Selection) -> list[Selection]:
 
 
 def _by_scalar(op: ir.Operation) -> tuple[ir.Value, list[Selected]] | None:
-    """The scalar by which `op` selects, and what: where it is 0, and else."""
+    """The scalar by which `op` selects, and the selected values: where it is 0, and else."""
     if MOVES in op.attributes:
         return None
     if op.name in BRANCHES:
@@ -161,7 +161,7 @@ def _by_branch(op: ir.Operation) -> tuple[ir.Value, list[Selected]] | None:
 
 
 def scalar_under(value: ir.Value) -> ir.Value | None:
-    """What `value` is a broadcast of; None for a constant of more dimensions, too."""
+    """The scalar that `value` is a broadcast of; None for a constant of more dimensions, too."""
     scalar = scalar_of(value)
     return scalar if scalar is not None and not ir.RankedTensorType(scalar.type).shape else None
 
@@ -215,7 +215,7 @@ def _root(predicate: ir.Value) -> ir.Value | None:
 
 
 def only_for(side: int, selection: Selection, loop: Loop) -> list[ir.Operation]:
-    """The ops of the body, in program order, that nothing reads but what selects their results on that side."""
+    """The ops of the body, in program order, whose only users are those that select their results on that side."""
     made = selection.made
 
     def selects(user: ir.Operation, value: ir.Value) -> bool:
@@ -257,7 +257,7 @@ def only_read_by(
 
 
 def made_of_selected(selection: Selection, moved: Collection[ir.Operation], loop: Loop) -> list[ir.Operation]:
-    """The ops before the last that selects which read what is selected, and are not `moved`: to be done behind it.
+    """The ops before the last select that read a selected value and are not `moved`: to be done behind that select.
 
     Declines where that would not do.
     """

@@ -1,4 +1,4 @@
-"""What it costs to defer: bytes reduced in the loop and behind it, and bytes held.
+"""The cost of a deferral: bytes reduced in the loop and behind it, and bytes held.
 
 Tests: test/passes/defer-sync-costs.mlir, test/passes/defer-sync-duplicates.mlir, test/passes/defer-sync-budget.mlir.
 """
@@ -19,9 +19,9 @@ from paropt.passes.ir.types import bytes_of, widens
 from paropt.passes.sharding.annotations import parts_unreduced
 from paropt.passes.support.traversal import op_of, terminator_of
 
-# What more may be sent to do one collective fewer: a small part of what is sent in the time that it takes to start one.
-# On 8 simulated CPU devices to start an all-reduce takes as much CPU time as 160 to 225 kB (tools/bench_collectives.py:
-# 100 to 130 us, and 0.6 ns per byte).
+# The bytes that may be sent more to do one collective fewer: a small part of those sent in the time that it takes to
+# start one. On 8 simulated CPU devices to start an all-reduce takes as much CPU time as 160 to 225 kB
+# (tools/bench_collectives.py: 100 to 130 us, and 0.6 ns per byte).
 BYTES_PER_COLLECTIVE = 4096
 
 
@@ -32,17 +32,17 @@ class Cost(NamedTuple):
     runs: dict[ir.Value, int | None]  # how often each is; None: not known
     shared: dict[ir.Value, int]  # for how many that may leave each is, as XLA merges them; 0: for others, too
     after: list[int]  # bytes of each array that is reduced after it
-    within: list[BranchSum]  # what branches in the loop reduce for themselves
+    within: list[BranchSum]  # sums that branches in the loop reduce for themselves
     unwidened: int  # bytes of all of these in the program's own types: the user asked for wider ones at any price
     held: int  # bytes that the loop carries more than before
-    joined: int  # bytes that XLA moves more than before, to put together what is split and now there twice
+    joined: int  # bytes that XLA moves more than before, to assemble sharded values that are now duplicated
     repeated: int = 0  # multiplications more that a device makes, of products that are then there twice
-    lifted: frozenset[ir.Value] = frozenset()  # what is reduced in the loop and loop-invariant: XLA does it once
+    lifted: frozenset[ir.Value] = frozenset()  # loop-invariant values reduced in the loop: XLA does it once
     around: int = 1  # trips of the loop around it, where that need not reduce it either, and holds as much again
     held_by_sums: int = (
-        0  # bytes that the loop around will hold more, to whose sums what this one stacks is added in place
+        0  # bytes that the loop around will hold more, to whose sums the stack of this one is added in place
     )
-    again: bool = False  # it has left a loop in there, and what is held here was counted then
+    again: bool = False  # it has left a loop in there, and the bytes held here were counted then
 
     @property
     def saved_around(self) -> int:
@@ -69,12 +69,13 @@ class Cost(NamedTuple):
         return sum(each[v] * self.often(v) // share for v, share in self.shared.items() if share)
 
     def often(self, value: ir.Value) -> int:
-        """How often XLA alone reduces `value`. What is not known counts as 2: as few as can be worth it."""
+        """How often XLA alone reduces `value`. An unknown count is taken as 2: the fewest that can be worth it."""
         runs = self.runs[value]
         return 1 if value in self.lifted else 2 if runs is None else runs
 
     def is_less(self, times: int = 1) -> bool:
-        """Than what is reduced inside, that many times. Bytes decide, then arrays; as much as XLA takes out will do."""
+        """Than is reduced inside, that many times. Bytes decide, then arrays; where XLA hoists some, as much will
+        do."""
         size, arrays = (self._in_all(each) for each in (self.inside, dict.fromkeys(self.inside, 1)))
         often = times * sum(each.often for each in self.within)
         after = (self.unwidened + times * self.in_branches, len(self.after) + often)
@@ -88,7 +89,7 @@ class Cost(NamedTuple):
 
     @property
     def fewer(self) -> int:
-        """Collectives fewer, at least: what is reduced in one trip, or after the loop, may be one collective."""
+        """Collectives fewer, at least: the reductions of one trip, or after the loop, may be one collective."""
         often = max((self.often(value) for value, share in self.shared.items() if share), default=0)
         return often - sum(each.often for each in self.within) - bool(self.after)
 
@@ -109,18 +110,20 @@ class Cost(NamedTuple):
         return self._saved_in(times) <= 0 and not self.lifted and self.held > worth
 
     def _saved_in(self, times: int) -> int:
-        """Bytes that are reduced less where what is reduced inside is, that many times; types are the program's own."""
+        """Bytes that are reduced less where those inside are reduced that many times; types are the program's own."""
         return times * (self._in_all(self.inside) - self.in_branches) - self.unwidened
 
     def in_place(self) -> "Cost":
-        """The cost where the loop around adds what is stacked here to its sums row by row: it is held there only."""
+        """The cost where the loop around adds the array stacked here to its sums row by row: only that loop holds
+        it."""
         return self._replace(held=0, held_by_sums=self.held)
 
 
 def cost_of(part: Deferral, loop: Loop, shared: Mapping[ir.Value, int], varying: Varying) -> Cost:
-    """A branch whose predicate is not known counts as taken in every trip; what is no other in each, as reduced once.
+    """A branch whose predicate is unknown counts as taken in every trip; a loop-invariant value, as reduced once.
 
-    What is reduced for several counts once for all of them, or not at all: `shared` says among how many that may leave.
+    A value reduced for several parts counts once for all of them, or not at all: `shared` has the number of those that
+    may leave.
     """
     trips = trip_count(loop)
     reads = branch_reads(part.values, part.order, loop.body)

@@ -21,7 +21,7 @@ from paropt.passes.support.traversal import ops_of, parent_of
 def masks_missed(loop: Loop, pass_name: str, with_option: Callable[[Loop], list[Remark]]) -> list[Remark]:
     """One remark on all that `loop` multiplies by 0 or 1, where reductions would leave it if that made branches.
 
-    `with_option` does to a loop what the pass does with the option: here to one in a copy of the function.
+    `with_option` rewrites a loop as the pass does with the option: here one in a copy of the function.
     """
     if not ops_of(loop.op, *REDUCTIONS):
         return []
@@ -67,7 +67,7 @@ def _is_truth(truth: bool, number: int) -> bool:
 
 
 def _tried(loop: Loop, with_option: Callable[[Loop], list[Remark]]) -> list[Remark]:
-    """What `with_option` does to the loop in a copy of the function that holds it, which is erased again."""
+    """The remarks of `with_option` on the loop in a copy of its function, which is erased again."""
     function = loop.op
     while parent_of(function).name != "builtin.module":
         function = parent_of(function)

@@ -23,7 +23,7 @@ class Trade(NamedTuple):
     saved: int  # bytes sent less
     held: int  # bytes held more
     fewer: int = 0  # collectives fewer
-    link: int = 1  # what a byte costs on the slowest of the links that it crosses
+    link: int = 1  # the cost of a byte on the slowest of the links that it crosses
 
     @property
     def worth(self) -> float:
@@ -39,7 +39,7 @@ def are_in_order(steps: Sequence[Trade]) -> bool:
 def rooms_short(trades: Sequence[Trade], room: int) -> list[int | None]:
     """For each trade that the plan leaves out, the bytes that were left of `room`; None if it is in.
 
-    The best first, then in their order. What saves nothing is left out, unless it holds nothing.
+    The best first, then in their order. A trade that saves nothing is left out, unless it holds nothing.
     """
     short: list[int | None] = [None] * len(trades)
     left = max(room, 0)

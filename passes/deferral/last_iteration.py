@@ -19,7 +19,7 @@ from paropt.passes.support.traversal import is_defined_in, nested, ops_of
 def last_trip_peeled(loop: Loop, pass_name: str, site: Site) -> list[Remark]:
     """Moves each branch that runs in the last trip only to after the loop: with reductions, or behind reductions.
 
-    Trips before the last keep what the other branch returns, so that must be all that it does.
+    Trips before the last keep the results of the other branch, so returning them must be all that it does.
     """
     own = any(op.block == loop.body for op in ops_of(loop.op, *REDUCTIONS))
     branches = [op for op in ops_of(loop.op, *BRANCHES) if op.block == loop.body]

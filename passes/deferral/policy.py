@@ -29,9 +29,9 @@ class Policy:
     memory_budget: int  # bytes per device, for `auto`
     axes: tuple[str, ...]  # of the mesh; () for all
     held: int = 0  # bytes per device that are held more than by the program
-    reserved: int = 0  # bytes that what has left an inner loop will take again when it leaves the loop around that
+    reserved: int = 0  # bytes that sums from inner loops will take again when they leave the loops around
     taken: list[Trade] = field(default_factory=list)  # by the pass, and those before it
-    links: Mapping[str, int] = field(default_factory=dict)  # what a byte costs over each axis; 1 if not said
+    links: Mapping[str, int] = field(default_factory=dict)  # the cost of a byte over each axis; 1 by default
     meshes: tuple[Mesh, ...] = ()
 
     @classmethod
@@ -43,7 +43,7 @@ class Policy:
         axes: tuple[str, ...] = (),
         link_cost: str = "",
     ) -> "Policy":
-        """With what earlier passes have spent of the budget."""
+        """With the part of the budget that earlier passes have spent."""
         before = taken_in(module) if name == "auto" else []
         meshes = tuple(meshes_of(module).values())
         return cls(
@@ -51,7 +51,7 @@ class Policy:
         )
 
     def link(self, axes: Iterable[str]) -> int:
-        """What a byte costs that is sent over all of `axes`, as much as over the slowest of them."""
+        """The cost of a byte that is sent over all of `axes`: that of the slowest of them."""
         return max((self.links.get(axis, 1) for axis in axes), default=1)
 
     def levels(self, axes: Iterable[str]) -> list[frozenset[str]]:
@@ -68,7 +68,7 @@ class Policy:
         return Trade(cost.saved_around, cost.held_around, cost.around * cost.fewer, link)
 
     def note(self, module: ir.Operation) -> None:
-        """Notes on `module`, for later passes, what is spent of the budget, and what for."""
+        """Annotates `module`, for later passes, with the trades on which the budget is spent."""
         if self.name == "auto":
             note_taken(module, self.taken)
 
@@ -78,7 +78,7 @@ class Policy:
         self.taken.append(trade)
 
     def take_sum(self, reduction: Reduction, cost: Cost) -> None:
-        """Counts what a deferral that is made holds, by this loop; bytes for the loops around it are reserved."""
+        """Counts the bytes that a chosen deferral holds, by this loop; bytes for the loops around it are reserved."""
         self.held += cost.held
         if cost.again:
             self.reserved -= min(self.reserved, cost.held)
@@ -122,7 +122,7 @@ class Policy:
         )
 
     def _within_budget(self, costs: Sequence[tuple[Reduction, Cost]]) -> list[Declined | None]:
-        """The best first; what has left an inner loop has its bytes reserved."""
+        """The best first; a sum that has left an inner loop has its bytes reserved."""
         reserved = self.reserved
         trades: list[Trade] = []
         for reduction, cost in costs:
@@ -134,8 +134,8 @@ class Policy:
     def gathers_chosen(self, gathers: Sequence[Trade], sums: Sequence[Trade]) -> list[Declined | None]:
         """Of parameters that may be gathered once, why the policy gathers one at use; None when it does not.
 
-        `sums` are those that later passes may hold whole: where they save more for each byte, they come first. What is
-        left suffices for these, and for no other ones.
+        `sums` are those that later passes may hold whole: where they save more for each byte, they come first. The
+        bytes that are left suffice for these, and for no other ones.
         """
         return self._refused(gathers, [*gathers, *sums], self.room, "all-gathers")
 

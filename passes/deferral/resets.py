@@ -20,7 +20,7 @@ from paropt.passes.ir.loops import Loop
 from paropt.passes.sharding.collectives import ADD, neutral_number
 from paropt.passes.support.traversal import defining_op, is_defined_in
 
-_DEEPEST = 6  # branches and selects in each other: each may double what is looked at
+_DEEPEST = 6  # branches and selects in each other: each may double the ops to look at
 _CONVERT = "stablehlo.convert"
 
 
@@ -57,7 +57,7 @@ def may_reset(reset: Reset) -> bool:
 
 
 def is_reset_last(reset: Reset, trips: Sequence[Known] | None) -> bool | None:
-    """Whether the loop ends with the identity element; None where that depends on what is not known."""
+    """Whether the loop ends with the identity element; None where that depends on an unknown value."""
     for known in reversed(trips or ()):
         ended = reset
         while isinstance(ended, Chosen):

@@ -64,14 +64,14 @@ from paropt.passes.support.traversal import defining_op, is_within, module_of, o
 
 
 class Options(NamedTuple):
-    """What the user asked for, and of which pass."""
+    """The user's options, and the pass that they are for."""
 
     pass_name: str
     convert: ConvertPolicy
     accumulate: ir.Type | None
     policy: Policy
     meshes: tuple[Mesh, ...]
-    finite: bool = False  # what is multiplied by 0
+    finite: bool = False  # whether values that are multiplied by 0 are
 
 
 class Possible(NamedTuple):
@@ -83,7 +83,7 @@ class Possible(NamedTuple):
 
 
 def defer_in(root: ir.Operation, options: Options) -> list[Remark]:
-    """Defers what can be in the loops under `root`; inner loops first, and again, if something has left one around."""
+    """Defers the reductions that may leave loops under `root`; inner loops first, and again, if some have left one."""
     done: list[Remark] = []
     while True:
         remarks = [remark for op in ops_of(root, WHILE) for remark in _defer_from(Loop(op), options)]
@@ -94,7 +94,7 @@ def defer_in(root: ir.Operation, options: Options) -> list[Remark]:
 
 
 def _defer_from(loop: Loop, options: Options) -> list[Remark]:
-    """Defers what can be, one kind of reduction after the other; each rewrite makes a new loop."""
+    """Defers the reductions that may leave, one kind after the other; each rewrite makes a new loop."""
     policy = options.policy
     remarks = last_trip_peeled(loop, options.pass_name, Site.of(loop, options.meshes))
     if policy.scatters:
@@ -109,7 +109,7 @@ def _defer_from(loop: Loop, options: Options) -> list[Remark]:
         possible, stays = _possible(loop, facts, options)
         decided = policy.chosen([(each.reduction, each.cost) for each in possible])
         chosen = [each for each, declined in zip(possible, decided, strict=True) if declined is None]
-        if not chosen and not tried:  # what a select needs, a branch may reduce for itself
+        if not chosen and not tried:  # a branch may reduce the operand of a select for itself
             tried = True
             branched, declined_selects = selects_branched(
                 loop, partial(_facts, loop, options), options.pass_name, finite=options.finite
@@ -170,7 +170,7 @@ def _facts(loop: Loop, options: Options) -> BlockFacts:
 
 
 def _possible(loop: Loop, facts: BlockFacts, options: Options) -> tuple[list[Possible], list[Remark]]:
-    """What may leave the loop, and for each reduction that may not, why."""
+    """The parts that may leave the loop, and for each reduction that may not, why."""
     stays = [missed(options.pass_name, op, declined) for op, declined in facts.reductions.declined]
     kinds: list[OfKind] = []
     around = _facts_around(loop, options)
@@ -195,7 +195,7 @@ def _possible(loop: Loop, facts: BlockFacts, options: Options) -> tuple[list[Pos
 
 
 class OfKind(NamedTuple):
-    """What one kind of reduction may leave, the parts that are worth it, and why the others are not."""
+    """The deferrals of one kind of reduction, the parts that are worth it, and why the others are not."""
 
     found: Deferrals
     worth: list[Possible]
@@ -282,7 +282,7 @@ def _saved(possible: list[Possible]) -> int:
 
 
 def _reduced_again(chosen: list[Possible], facts: BlockFacts, pass_name: str) -> list[Remark]:
-    """Reduces once what the program computes twice, where only one of both is to leave the loop.
+    """Reduces the values of equivalent ops once, where only one of both is to leave the loop.
 
     XLA finds out that both are the same, and would reduce that in each trip for the other one anyway.
     """
@@ -379,7 +379,7 @@ def _remarks(done: Possible, facts: BlockFacts, site: Site, options: Options) ->
         if cost.held or options.policy.name == "auto":
             text += f"; {cost.saved} bytes fewer are reduced, {cost.held} more are held"
         certificate = certificate_of(op, done.part, cost, facts, site)
-        # What several reductions lead to is reduced after the loop once.
+        # A value that several reductions lead to is reduced after the loop once.
         closed = cost.after if op == done.part.reductions[0] else ()
         saved = Saved(len(moved), size, runs, len(closed), sum(closed))
         held = cost.held if op == done.part.reductions[0] else 0
@@ -470,7 +470,7 @@ def deferred(loop: Loop, found: Deferral, facts: BlockFacts) -> Loop:
 
 
 def _held(read: BranchRead) -> ir.Operation:
-    """An op in the branch that stands for the reduced value, until it is known what the partial one is then."""
+    """An op in the branch that stands for the reduced value, until the partial value there is known."""
     made = defining_op(read.value)
     behind = made is not None and made.block == read.block
     at = ir.InsertionPoint.after(made) if made is not None and behind else ir.InsertionPoint.at_block_begin(read.block)

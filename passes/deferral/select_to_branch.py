@@ -33,11 +33,11 @@ def selects_branched(
 ) -> tuple[bool, list[Remark]]:
     """Makes a case of the selects on one counter, where reductions of the body are among their operands.
 
-    What only one side reads is computed in its branch. Returns whether there are such cases, and why others may not
-    be; `selects_taken_back` must follow. `facts` makes facts of the body as it is.
+    Ops that only one side reads are computed in its branch. Returns whether there are such cases, and why others may
+    not be; `selects_taken_back` must follow. `facts` makes facts of the body as it is.
     """
     made = False
-    while True:  # one after the other, and looked for anew: one may select what another one makes
+    while True:  # one after the other, and looked for anew: one may select the result of another
         done, remarks = _one_branched(loop, facts(), pass_name, finite=finite)
         if not done:
             return made, remarks
@@ -63,15 +63,15 @@ def _one_branched(loop: Loop, facts: BlockFacts, pass_name: str, *, finite: bool
 
 
 def _moved(selection: Selection, loop: Loop) -> list[ir.Operation]:
-    """What may be computed on one side only."""
+    """The ops that may be computed on one side only."""
     return [op for side in _SIDES for op in only_for(side, selection, loop)]
 
 
 def _read_by(selection: Selection, moved: Sequence[ir.Operation], loop: Loop) -> list[ir.Value]:
     """The values that are read in some trips only once this is one branch.
 
-    If it has branches already: what is selected and read there, and what more than one of them reads. What one alone
-    reads may be computed in there as it is.
+    If it has branches already: values selected and read there, and those that several of the branches read. A value
+    that only one reads may be computed in there as it is.
     """
     parts = selection.parts
     if not parts:
@@ -121,13 +121,13 @@ def _in_order(side: int, moved: Sequence[ir.Operation], selection: Selection) ->
         elif first in made and (branches := made[first].branches) is not None:
             *ops, _ = [view.operation for view in branches[side].operations]
             for each in ops:
-                if WAS_OUTSIDE in each.attributes:  # and stays here: it may read what now is in the same branch
+                if WAS_OUTSIDE in each.attributes:  # and stays here: it may read ops that are now in the same branch
                     del each.attributes[WAS_OUTSIDE]
                 yield each
 
 
 def _hoist_common(case: ir.Operation) -> None:
-    """Computes before the case what both of its branches make of values from outside, such as the sum of gradients."""
+    """Hoists before the case the ops on values from outside that both branches do, such as the sum of gradients."""
     first, second = (region.blocks[0] for region in case.regions)
     *computed, _ = [view.operation for view in first.operations]  # both may return the same
     for op in computed:
@@ -161,7 +161,7 @@ def _read_chosen(op: ir.Operation, chosen: Mapping[ir.Value, ir.Value]) -> None:
 
 
 def _read_behind(selection: Selection, moved: Sequence[ir.Operation]) -> list[ir.Value]:
-    """What is selected for other ops than those that select, too, and those that are `moved` to one side."""
+    """The selected values with a user outside of the selection, which neither selects nor is `moved` to one side."""
     own = {*selection.made, *(op.results[0] for op in moved)}  # ops by first results
     body = selection.at.block
 
@@ -189,9 +189,9 @@ def _notes(values: Sequence[ir.Value]) -> dict[str, ir.Attribute]:
 
 
 def selects_taken_back(loop: Loop, pass_name: str) -> list[Remark]:
-    """Makes selects again of what `selects_branched` made branches of that reduce no sum now.
+    """Reverts to selects those branches made by `selects_branched` that reduce no sum now.
 
-    What branches computed before stays in branches: in the one that they have become.
+    Ops that were in branches before stay in the one branch that these have become.
     """
     remarks: list[Remark] = []
     for case in [op for op in ops_of(loop.op, CASE) if _WAS_SELECTS in op.attributes]:

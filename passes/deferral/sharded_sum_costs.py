@@ -41,7 +41,7 @@ def sums_of(producers: Iterable[Producer]) -> list[list[Producer]]:
 
 
 def _carried(value: ir.Value) -> list[ir.Value]:
-    """What is accumulated of `value`, if anything, by each of the loops that linear ops bring it to; at least itself.
+    """The accumulator of `value` in each of the loops that linear ops bring it to; at least `value` itself.
 
     The gradients of a loop over layers are stacked by that, and added up by the loop over micro-batches.
     """
@@ -119,8 +119,8 @@ def _bytes(value: ir.Value) -> int:
 def are_activations_costlier(found: Iterable[Producer], propagated: Propagated, alone: Propagated) -> bool:
     """Whether loops would reduce more bytes of activations than with the shardings that XLA would infer `alone`.
 
-    So it may be where what follows a loop, such as experts that the axis of the examples splits, is not to decide how
-    the loop splits what it computes: what is left of that may lie so that a product reduces over devices.
+    So it may be where the ops after a loop, such as experts that the axis of the examples shards, are not to decide the
+    shardings in the loop: with those that are left, a contraction may reduce over devices.
     """
     gradients: set[ir.Value] = set()
     added = 0.0
@@ -176,7 +176,7 @@ def are_rows_cheaper(producer: Producer, propagated: Propagated) -> bool:
 
 
 def _parts_of_rows(producer: Producer, table: Sharding | None) -> int:
-    """Into how many parts each row is cut where the sum is split within rows, over axes that split what is added.
+    """Into how many parts each row is cut where the sum is split within rows, over axes that shard the updates.
 
     Devices exchange these parts then, and none has a whole row.
     """
@@ -228,13 +228,13 @@ def is_large(producer: Producer, whole: Sharding) -> bool:
 def is_sunk(producer: Producer) -> bool:
     """Whether XLA:TPU sinks a reduce_scatter of the sum out of its loop, which is in no other one and adds it up.
 
-    In width 128 on tpu:v5e:2x4 that halves what is sent (plain_mlp_p6, plain_transformer_p6, experts_p20). A loop over
-    layers stacks its gradients, and the reduce_scatters stay. XLA:TPU makes one of all that it makes itself there; each
-    one that is written runs by itself: as many bytes, and 109 collectives for 97 (blocks_p17, half_blocks_p17), 110 for
-    98 (blocks_p18, half_blocks_p18), 313 for 277 (llama_p19), counted with scatters=written and scatters=left. But of
-    what is left of a sum whose other axes leave the loop, it reduces all in layouts that it chooses by sizes:
+    In width 128 on tpu:v5e:2x4 that halves the bytes sent (plain_mlp_p6, plain_transformer_p6, experts_p20). A loop
+    over layers stacks its gradients, and the reduce_scatters stay. XLA:TPU makes one of all that it makes itself there;
+    each one that is written runs by itself: as many bytes, and 109 collectives for 97 (blocks_p17, half_blocks_p17),
+    110 for 98 (blocks_p18, half_blocks_p18), 313 for 277 (llama_p19), counted with scatters=written and scatters=left.
+    But of the rest of a sum whose other axes leave the loop, it reduces all in layouts that it chooses by sizes:
     69,244,444 bytes for 59,807,260 (half_blocks_p18 in width 512). So those are written.
-    test/numeric/test_baseline_comparison.py holds them to what XLA alone runs.
+    test/numeric/test_baseline_comparison.py compares them with the baseline.
     """
     loop = loop_around(producer.op.block)
     return loop is None or (not is_within(loop.op, WHILE) and not is_only_stacked(producer.value))

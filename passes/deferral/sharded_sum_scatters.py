@@ -28,7 +28,7 @@ Scatters = Literal["written", "large", "outermost", "left"]
 # Bytes per device of the whole sums of a program that XLA:TPU still holds in the memory of the core, which has 128 MiB,
 # beside arrays: with 59 MB on tpu:v5e the temporary memory of a program does not grow, with 113 MB it does.
 ON_CHIP = 48 << 20
-ROOM = 50  # one part in so many of a program's arguments is what whole sums may take more by default
+ROOM = 50  # by default, unsharded sums may take one part in so many of a program's arguments more
 
 
 def scattering_of(
@@ -54,7 +54,7 @@ def scattering_of(
 def _scattered_at(
     cut: Cut, module: ir.Operation, producer: Producer, kept: frozenset[str], propagated: Propagated
 ) -> Scattering | None:
-    """The reduce_scatter at `cut`, if there is one that does what the cut does."""
+    """The reduce_scatter at `cut`, if there is one that is equivalent to the cut."""
     others = tuple(axis for axis in producer.axes if not names_of([axis]) & kept)
     shard = Sharding(producer.mesh, without(cut.shard.dimensions, others))
     whole, before = (
@@ -86,7 +86,7 @@ def room_for_sums(module: ir.Operation) -> int:
 
 
 def require_fewer_bytes(scatters: Scatters, producer: Producer, scattering: Scattering | None) -> None:
-    """Declines to take some axes of a sum out of loops that only stack it, where the compiler combines what is left."""
+    """Declines to take some axes of a sum out of loops that only stack it, where the compiler combines the others."""
     combines = scatters == "outermost" and scattering is not None and scattering.computed is None
     few = (
         "a loop over layers reduces it in as many bytes as could be after it, and XLA:TPU combines its reduce_scatters"

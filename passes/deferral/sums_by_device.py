@@ -1,8 +1,8 @@
 """Sums in manual computations that leave axes to the partitioner: each device keeps its own, reduced once behind loops.
 
-What may leave a loop is found as in any global-view program: the sums over these axes are exposed in the block, and
-deferred there. Those that moved become arrays with a dimension for the devices (`spmd/device_sums.py`); a block in a
-loop returns such an array, whose sum outside is then exposed as any other.
+Deferrals are found as in any global-view program: the sums over these axes are exposed in the block, and deferred
+there. Those that moved become arrays with a dimension for the devices (`spmd/device_sums.py`); a block in a loop
+returns such an array, whose sum outside is then exposed as any other.
 
 Tests: test/passes/expose-all-reduces-partly-manual.mlir, test/numeric/test_partial_manual_axes.py.
 """
@@ -49,7 +49,7 @@ def sums_by_device(
     if not any(leaves_axes(manual) for manual in ops_of(module, MANUAL)):
         return [], []
     stays: dict[int, str] = {}
-    while True:  # what can't be done is found on a copy
+    while True:  # failures are found on a copy
         trial = module.clone()
         found = _rewritten(trial, options, allowed, stays).declined
         if not found.keys() - stays.keys():
@@ -63,7 +63,7 @@ def sums_by_device(
 
 class _Done(NamedTuple):
     remarks: list[Remark]
-    sums: list[ir.Operation]  # what takes the sums over devices now, in manual computations
+    sums: list[ir.Operation]  # the ops that take the sums over devices now, in manual computations
     declined: dict[int, Declined]  # why ops stay, by their numbers
 
 
@@ -124,7 +124,7 @@ def _exposed(module: ir.Operation) -> Exposed:
 
 
 def _take_back(module: ir.Operation) -> None:
-    """Reverts what has not moved, and does not end its block either."""
+    """Reverts exposed sums that are where they were, but for those that their block returns."""
     for source in _exposed(module).sources:
         users = [use.owner.operation for use in source.results[0].uses]
         if all(user.name == GLOBAL_ALL_REDUCE and not _is_returned(user) for user in users):
@@ -132,7 +132,7 @@ def _take_back(module: ir.Operation) -> None:
 
 
 def _sink_to_end(manual: ir.Operation) -> None:
-    """Moves all_reduces of what a block in a loop returns behind the ops that it does with the sum."""
+    """Sinks the all_reduces of values that a block in a loop returns behind the block's ops on the sum."""
     if not is_within(manual, WHILE):
         return
     end = terminator_of(manual.regions[0].blocks[0])
@@ -161,7 +161,7 @@ def _carries_on(op: ir.Operation) -> bool:
 
 
 def _is_accumulated(manual: ir.Operation, value: ir.Value) -> bool:
-    """Whether what `manual` returns as `value` is only added to something."""
+    """Whether the result of `manual` that returns `value` is only used as an addend."""
     end = terminator_of(manual.regions[0].blocks[0])
     numbers = [i for i, operand in enumerate(end.operands) if operand == value]
     user = only_user_of(manual.results[numbers[0]]) if len(numbers) == 1 else None
@@ -169,14 +169,14 @@ def _is_accumulated(manual: ir.Operation, value: ir.Value) -> bool:
 
 
 def _is_returned(op: ir.Operation) -> bool:
-    """Whether the block around the all_reduce `op`, in a loop that adds up what that returns, returns its result."""
+    """Whether the block around the all_reduce `op` returns its result to a loop that accumulates it."""
     user, manual = only_user_of(op.results[0]), parent_of(op)
     ends = user is not None and user.name == "sdy.return" and is_within(manual, WHILE)
     return ends and _is_accumulated(manual, op.results[0])
 
 
 def _lift(part: Exposed, producers: list[Producer], pass_name: str, done: _Done) -> None:
-    """Gives what `part` leaves unreduced a dimension for devices."""
+    """Gives the values that `part` leaves unreduced a dimension for devices."""
     mesh, axes = reduced_axes(part.sources[0])
     reduction = global_reduction(mesh, axes)
     found = Unreduced({op.results[0]: global_reduction(*reduced_axes(op)) for op in part.sources})
@@ -202,7 +202,8 @@ def _require_whole(value: ir.Value, axes: Axes) -> None:
 
 
 def _close(op: ir.Operation, devices: Devices) -> ir.Value | None:
-    """Takes the sum in the place of the all_reduce `op`, and returns it; or outside, where its block returns it."""
+    """Replaces the all_reduce `op` with a sum over the dimension for devices, and returns that. Where the block returns
+    the result of `op`, the sum is taken outside of the block, and None is returned."""
     if _is_returned(op):
         manual, use = parent_of(op), next(iter(op.results[0].uses))
         number = use.operand_number

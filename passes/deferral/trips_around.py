@@ -1,4 +1,4 @@
-"""How often the loop around a loop reduces what the inner one leaves to it.
+"""How often the loop around a loop reduces the sums that the inner one leaves to it.
 
 Tests: test/passes/defer-sync-nests.mlir.
 """
@@ -10,7 +10,7 @@ from paropt.passes.ir.loops import Loop, trip_count
 
 
 def trips_around(part: Deferral, loop: Loop, facts: BlockFacts | None) -> int:
-    """How often the loop around `loop` runs, where that need not reduce either what `loop` then leaves to it; else 1.
+    """How often the loop around `loop` runs, where it, too, can defer the sums that `loop` leaves to it; else 1.
 
     `facts` are those of the loop around; None where there is none.
 

@@ -84,7 +84,7 @@ class Backward:
                         yield self._node[m], self._node[n], Flow.UNBOUNDED
 
     def _residuals(self, boundary: int, nodes: "_Nodes") -> Iterator[tuple[int, int, int]]:
-        """What is on one side only, and read on the other, is sent once."""
+        """A value made on one side only and read on the other is sent once."""
         read: dict[ir.Value, list[int]] = {}
         for n in self._ops:
             for value in self._through.sources(n):

@@ -40,7 +40,7 @@ class BlockGraph:
 
     @cached_property
     def _before(self) -> list[list[int]]:
-        """Of each op, those that make what it reads."""
+        """Of each op, those that make its operands."""
         return [[self.maker[value] for value in values if value in self.maker] for values in self.reads]
 
 
@@ -54,27 +54,27 @@ class Through:
         self._roots: dict[ir.Value, list[ir.Value]] = {}
 
     def roots(self, value: ir.Value) -> list[ir.Value]:
-        """What free ops make `value` of; `value` itself where none does."""
+        """The values that free ops compute `value` from; `value` itself where none does."""
         if value not in self._roots:
             read = self._read(value)
             self._roots[value] = [value] if read is None else self.merged(read)
         return self._roots[value]
 
     def _read(self, value: ir.Value) -> list[ir.Value] | None:
-        """What the free op that makes `value` reads; None where none does."""
+        """The operands of the free op that makes `value`; None where none does."""
         n = self.graph.maker.get(value)
         if n is None or n not in self.free or value in self.ends:
             return None
         return self.graph.reads[n]
 
     def copied(self, ops: Iterable[int], values: Iterable[ir.Value] = ()) -> list[int]:
-        """`ops` and the free ones that they, and what `values` are made of, need, in program order."""
+        """`ops` and the free ones that they and `values` are computed from, in program order."""
         wanted, maker = [*values, *(value for n in ops for value in self.graph.reads[n])], self.graph.maker
         reached = [value for value in depth_first(wanted, lambda v: self._read(v) or []) if value not in self.ends]
         return sorted({*ops, *(maker[value] for value in reached if maker.get(value) in self.free)})
 
     def sources(self, n: int) -> list[ir.Value]:
-        """What op `n` reads that no free op makes."""
+        """The values that op `n` reads, through free ops, and that no free op makes."""
         return self.merged(self.graph.reads[n])
 
     def merged(self, values: Iterable[ir.Value]) -> list[ir.Value]:

@@ -22,12 +22,12 @@ _BACKWARD = 2  # floating-point operations of the backward pass for one of the f
 
 
 class Weights(NamedTuple):
-    """What a cut is chosen by."""
+    """The criteria by which a cut is chosen."""
 
     by_names: bool
     flops_per_byte: int
     most_bytes: int  # of parameters, of a stage; 0: no limit
-    recompute: bool  # whether what costs less to compute again is not sent
+    recompute: bool  # whether values that are cheaper to compute again are not sent
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def _costs(step: StepLoop, phases: Phases, weights: Weights) -> Costs:
 
 
 def _first_reads(step: StepLoop, phases: Phases) -> dict[ir.Value, int]:
-    """What forward ops read that arguments of the step are needed for, with the first op that does."""
+    """The values computed from arguments of the step that forward ops read, each with the first op that reads it."""
     given, found = from_arguments(step), dict[ir.Value, int]()
     for n in phases.forward:
         for value in phases.through.sources(n):
@@ -100,6 +100,6 @@ def _sink(step: StepLoop, phases: Phases, stage: dict[int, int]) -> None:
 
 
 def _stages_reading(phases: Phases, stage: dict[int, int], n: int) -> Sequence[int]:
-    """The stages of the ops that read what op `n` makes, of those with a stage."""
+    """The stages of the ops that read results of op `n`, of those with a stage."""
     results = phases.through.graph.ops[n].results
     return [stage[m] for value in results for m in phases.through.readers(value) if m in stage]

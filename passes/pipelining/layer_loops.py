@@ -46,7 +46,8 @@ class LayerLoop(NamedTuple):
 
 
 def layer_loop(loop: Loop) -> LayerLoop | None:
-    """What is known of a loop; None for one that goes over no rows. Raises Declined for one that cannot be split."""
+    """The facts of a loop over layers; None for one that goes over no rows. Raises Declined for one that cannot be
+    split."""
     index, counter = row_index(loop), counter_of(loop)
     if index is None or counter is None:
         return None
@@ -94,7 +95,8 @@ def _updates(loop: Loop, index: RowIndex) -> dict[int, ir.Operation]:
 
 
 def split_loop(layers: LayerLoop, count: int, pieces: Pieces) -> None:
-    """Makes `count` loops in front of the loop, which nothing needs then; what it wrote row by row is in pieces."""
+    """Makes `count` loops in front of the loop, which is dead then; the arrays that it wrote row by row are in
+    pieces."""
     loop = layers.loop
     current = {i: loop.op.operands[i] for i in range(len(loop.op.operands)) if i not in layers.updates}
     written: dict[int, dict[RowRange, ir.Value]] = {i: {} for i in layers.updates}
@@ -138,7 +140,7 @@ class PartialLoop:
     """Some of the trips of a loop over layers, as a loop at the insertion point, with the rows that these have.
 
     `number` makes the number of a trip in the whole loop of that in this one. `stacks` are the rows of each array that
-    the loop takes rows of, `starts` the init operands by position, `values` what it reads for values from outside.
+    the loop takes rows of, `starts` the init operands by position, `values` its replacements for values from outside.
     `places` tell where the rows are in arrays that have more: in stacks, and by its result in that an update writes to.
     """
 
@@ -201,7 +203,7 @@ class PartialLoop:
 
 
 def _row_of_micro_batch(op: ir.Operation, stack: ir.Value, row: list[ir.Value], starts: list[ir.Value]) -> ir.Operation:
-    """What `op` does to an array of layers, done to one that has such an array for each micro-batch."""
+    """`op` on an array of layers, done on one that has such an array for each micro-batch."""
     tensor = ir.RankedTensorType((row[0] if row else op.results[0]).type)
     shape = [1, *tensor.shape]
     if row:
@@ -225,7 +227,7 @@ def _needed(layers: LayerLoop, rows: set[ir.Value]) -> list[ir.Operation]:
 
 
 def _besides_row(op: ir.Operation) -> list[ir.Value]:
-    """What an op that takes or writes a row reads, but for the array and the number of the row."""
+    """The operands of an op that takes or writes a row, but for the array and the number of the row."""
     operands = list(op.operands)
     return operands[2:] if op.name == DYNAMIC_SLICE else [operands[1], *operands[3:]]
 

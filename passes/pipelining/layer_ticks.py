@@ -1,9 +1,9 @@
 """A loop over layers as a pipeline on the devices along one axis of the mesh: each has the rows of some layers.
 
-In tick t, the stage at place p of the pipeline works on micro-batch t - p and hands what it makes on to the next one:
-S stages need M + S - 1 ticks for M micro-batches. Before a stage has its first micro-batch, it works on the first one
-as it comes into the pipeline; after its last one, it works on that again, so that rows that it has written stay as they
-are. Terms of sums are masked. In a circular pipeline (`tick_turns`), what the last stage hands on waits M - S ticks on
+In tick t, the stage at place p of the pipeline works on micro-batch t - p and hands its result on to the next one: S
+stages need M + S - 1 ticks for M micro-batches. Before a stage has its first micro-batch, it works on the first one as
+it comes into the pipeline; after its last one, it works on that again, so that rows that it has written stay as they
+are. Terms of sums are masked. In a circular pipeline (`tick_turns`), the result of the last stage waits M - S ticks on
 the first one, until that has worked on the micro-batches before it.
 
 Tests: test/passes/pipeline-layer-loop.mlir, test/numeric/test_layer_pipeline.py.
@@ -86,7 +86,7 @@ class _Ticks:
         self.made.carried.update(zip((each.position for each in self._sums), totals, strict=True))
 
     def _written_in_place(self) -> list[ir.Value]:
-        """What only later places read, of what the loop writes row by row: it goes where it is kept."""
+        """The arrays written row by row that only later places read: they are written where they are kept."""
         body = self._places.step.body
         read = {value for n in self._places.rowwise_at(self._place) for value in body.ops[n].operands}
         read.update(value for each in self._sums for value in self._places.terms_at(self._place, each))
@@ -100,7 +100,7 @@ class _Ticks:
         return self._line.sharding(ir.RankedTensorType(value.type).rank + more, dimension)
 
     def _operands(self) -> dict[tuple[str, ir.Value], tuple[Placed, ir.Type]]:
-        """Each operand, and its type on a device, by what it is for and which value it stands for."""
+        """Each operand, and its type on a device, by its use and the value that it stands for."""
         found: dict[tuple[str, ir.Value], tuple[Placed, ir.Type]] = {}
 
         def give(use: str, value: ir.Value, given: ir.Value, dimension: int | None) -> None:
@@ -175,7 +175,8 @@ class _Ticks:
         return values
 
     def _carries(self, results: dict[ir.Value, ir.Value]) -> list[Carry]:
-        """What ticks carry: values that came from the stage before, those that wait, rows of micro-batches, sums."""
+        """The values that ticks carry: those that came from the stage before, those that wait, rows of micro-batches,
+        sums."""
         count = self._micro_batches
 
         def finish(value: ir.Value) -> Callable[[ir.Value], None]:
@@ -243,7 +244,8 @@ class _Ticks:
         return Layers(create("stablehlo.multiply", number.type, number, number_like(number, count)), count)
 
     def _coming(self, tick: ir.Value, waiting: Sequence[ir.Value]) -> list[ir.Value]:
-        """What comes from the stage before; from the last one, after it has waited. At the end, what came last."""
+        """The values from the stage before; those from the last one, after they have waited. At the end, the latest
+        values."""
         came = list[ir.Value](self._came.values())
         if not self._wait:
             return came
@@ -276,7 +278,7 @@ class _Ticks:
     def _layer_results(
         self, values: dict[ir.Value, ir.Value], kept: Mapping[ir.Value, ir.Value]
     ) -> dict[ir.Value, ir.Value]:
-        """The loop over the layers of this tick. What is `kept` of earlier ones has room for what it writes."""
+        """The loop over the layers of this tick. Values `kept` from earlier ones have room for its rows."""
         layers, line, turn = self._layers, self._line, self._turn
         trips = layers.trips // (line.stages * line.chunks)
         first_row = None if self._chunk is None else self._chunk.first
@@ -303,7 +305,7 @@ class _Ticks:
         return {layers.loop.op.results[i]: result for i, result in loop.results.items()}
 
     def _rowwise(self, values: dict[ir.Value, ir.Value]) -> None:
-        """What is done to what the loop has written, row by row."""
+        """The ops on arrays that the loop has written, row by row."""
         for n in self._places.rowwise_at(self._place):
             op = self._places.step.body.ops[n]
             tensor = self._in_tick(op.results[0].type)
@@ -329,7 +331,7 @@ class _Ticks:
         return with_layers(last, added(self._places, carry, layers_of(last, self._chunk), terms), self._chunk)
 
     def _hand_on(self, position: int) -> ir.Value:
-        """What the next tick has: that of the stage before, or again the last micro-batch's."""
+        """The value for the next tick: that of the stage before, or again the last micro-batch's."""
         result = self._new[self._layers.loop.op.results[position]]
         sent = self._line.handed_on(result, backward=self._layers.backward)
         return create(_SELECT, sent.type, self._turn.is_done, self._taken[position], sent)

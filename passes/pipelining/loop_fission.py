@@ -19,7 +19,7 @@ from paropt.passes.sharding.collectives import ADD
 
 
 class Made(NamedTuple):
-    """What a place leaves for later ones: rows of micro-batches, and sums so far."""
+    """The values that a place leaves for later ones: rows of micro-batches, and sums so far."""
 
     rows: dict[ir.Value, ir.Value]
     gathered: dict[ir.Value, ir.Value]  # rows that are sharded layer by layer, with all layers on each device
@@ -47,7 +47,7 @@ class State:
 
 
 def split(places: Places, ticks: Ticks) -> None:
-    """Replaces the loop. `ticks` makes what stands for a loop over layers, at the insertion point."""
+    """Replaces the loop. `ticks` makes the replacement of a loop over layers, at the insertion point."""
     loop, state = places.step.loop, State(places)
     with ir.InsertionPoint(loop.op), loop.op.location:
         for n in places.through.copied(places.hoisted):
@@ -72,7 +72,7 @@ def copy_free(values: dict[ir.Value, ir.Value], places: Places, own: Collection[
 
 
 def _micro_batches(place: int, state: State) -> Made:
-    """The loop over micro-batches at `place`; none where nothing reads what it would make."""
+    """The loop over micro-batches at `place`; none where its results would be dead."""
     places, made = state.places, Made({}, {}, {})
     step, roots = places.step, places.roots_at(place)
     crossing = [value for value in places.crossing if places.made_at(value) == place]

@@ -1,8 +1,8 @@
 """Where the ops of a loop over micro-batches go when it is split at the loops over layers that it holds.
 
 Places are numbers, in the order in which they run: 2k is the k-th loop over micro-batches, 2k + 1 the k-th loop over
-layers, which then runs over all micro-batches by itself. What a place makes and a later one reads crosses: there is
-one of it for each micro-batch.
+layers, which then runs over all micro-batches by itself. A value that a place makes and a later one reads crosses:
+there is one of it for each micro-batch.
 
 Tests: test/passes/pipeline-layer-loop.mlir.
 """
@@ -25,7 +25,7 @@ from paropt.passes.support.traversal import captured
 
 
 class Inputs:
-    """What a loop over layers reads."""
+    """The values that a loop over layers reads."""
 
     def __init__(self, layers: LayerLoop) -> None:
         op = layers.loop.op
@@ -52,7 +52,7 @@ class Places:
         self.through = Through(self._body, free)
         self.hoisted = _invariant(step, carried) - free - self._apart - set(self._numbers)
         self._elsewhere = self.hoisted | {-1}
-        self.stacked: dict[ir.Value, int] = {}  # what loops over layers write row by row, and where
+        self.stacked: dict[ir.Value, int] = {}  # arrays that loops over layers write row by row, and where
         self.place: dict[int, int] = {}
         self._place_early()
         self._place_late()
@@ -81,7 +81,7 @@ class Places:
         return self.place[self._body.maker[value]]
 
     def terms_at(self, place: int, carry: Sum | Rows) -> list[ir.Value]:
-        """What that place adds to, or writes of, what the loop carries."""
+        """The terms that the place adds to, or writes to, the loop-carried value."""
         at = self._behind if isinstance(carry, Rows) else self.after
         return [value for value in terms_of(carry) if at(value) == place]
 
@@ -94,12 +94,12 @@ class Places:
         return [value for value in self.crossing if value in self._frontiers[place]]
 
     def whole_at(self, place: int) -> list[ir.Value]:
-        """What a loop over layers reads otherwise than a row a layer."""
+        """The values that a loop over layers reads otherwise than a row a layer."""
         inputs = self.inputs[place // 2]
         return [*inputs.starts.values(), *inputs.whole, *self._scalars(place)]
 
     def roots_at(self, place: int) -> list[ir.Value]:
-        """What the place has to make, or what its loop over layers reads."""
+        """The values that the place has to make, or that its loop over layers reads."""
         if place % 2:
             return [*self.whole_at(place), *self.inputs[place // 2].sources]
         rows = [value for each in self.step.rows if self.terms_at(place, each) for value in each.update.operands[1:]]
@@ -107,11 +107,11 @@ class Places:
         return [*terms, *rows, *(value for value in self.crossing if self.made_at(value) == place)]
 
     def rowwise_at(self, place: int) -> list[int]:
-        """The ops that the loop over layers does to what it has written row by row."""
+        """The ops of the loop over layers on arrays that it has written row by row."""
         return [n for n, at in self.place.items() if at == place and n not in self._numbers]
 
     def _roots(self, values: Iterable[ir.Value]) -> list[ir.Value]:
-        """What free ops make `values` of, but values from outside and what is hoisted."""
+        """The values that free ops compute `values` from, but for values from outside and hoisted ones."""
         maker = self._body.maker
         return [root for root in self.through.merged(values) if maker.get(root, -1) not in self._elsewhere]
 
@@ -149,7 +149,7 @@ class Places:
         return all(scalar is not None and self._behind(scalar) < min(places) for scalar in scalars)
 
     def _require_small(self, value: ir.Value, reader: ir.Operation) -> None:
-        """Rows of all layers, for `reader`, are all-gathered, where that is no more than what layers hand on."""
+        """Rows of all layers, for `reader`, are all-gathered, where that takes no more bytes than layers hand on."""
         handed = sum(value_bytes(each) for each in self.inputs[self.stacked[value] // 2].starts.values())
         what = f"{reader.name} reads {value_bytes(value)} bytes of all layers; each hands {handed} bytes on to the next"
         require(value_bytes(value) <= handed, what, reader)
@@ -160,7 +160,7 @@ class Places:
         return [value for value in scalars if value is not None]
 
     def _place_late(self) -> None:
-        """What needs no loop over layers, as late as its readers let it be: less crosses."""
+        """Places ops that need no loop over layers as late as their readers allow: fewer values cross."""
         for n in sorted(self.place, reverse=True):
             if self.place[n] == 0:
                 readers = [m for value in self._body.ops[n].results for m in self.through.readers(value)]
@@ -178,7 +178,7 @@ class Places:
         self.own = found[::-1]
 
     def _walk(self, place: int) -> tuple[set[int], set[ir.Value]]:
-        """The ops of the place that it needs, and what it needs of earlier ones."""
+        """The ops of the place that it needs, and the values of earlier places that it needs."""
         own, frontier = set[int](), set[ir.Value]()
 
         def made_of(value: ir.Value) -> list[ir.Value]:

@@ -1,21 +1,21 @@
 """The parts of a training step that is cut into pipeline stages, and how ops name theirs.
 
 A step is `before | loop over micro-batches | after`. Each op of the loop's body and behind it is in one `Part`, but for
-*free* ops: cheap functions of what every part can have (constants, arguments, the number of the micro-batch, rows of
-the batch), which each part that reads them has a copy of. The parts of a trip run in one order (`rank`), which no op
-reads against:
+*free* ops: cheap functions of values that every part can have (constants, arguments, the number of the micro-batch,
+rows of the batch), which each part that reads them has a copy of. The parts of a trip run in one order (`rank`), which
+no op reads against:
 
     F0, F1, ..., Fn, Bn, ..., B1, B0, Wn, ..., W1, W0
 
-of which the last ones, what only gradients of weights need, are apart from the others only when that is asked for.
-Data types of this package, in the order in which they are made:
+of which the last ones, needed by gradients of weights only, are separate only when that is asked for. Data types of
+this package, in the order in which they are made:
 
 - `BlockGraph`: the ops of a block by number, and which read what;
-- `StepLoop`: the loop, and what it carries: `Sum`s and `Rows`;
+- `StepLoop`: the loop, and its carried values: `Sum`s and `Rows`;
 - `Phases`: which ops are free, forward and backward;
-- `Cut`: where the forward ops are cut, and what that costs;
-- `Part` of each op, written on the op as `paropt.stage = "F0"`: what `outline-stages` reads;
-- `Plan`: the functions of the step, each with what it reads and makes: a `Task`;
+- `Cut`: where the forward ops are cut, and the cost of that;
+- `Part` of each op, written on the op as `paropt.stage = "F0"`, which `outline-stages` reads;
+- `Plan`: the functions of the step, each with its inputs and results: a `Task`;
 - `StageManifest`: the same for callers, by names of values: a `StageProgram` for each function.
 
 Tests: test/passes/cut-stages.mlir, test/passes/outline-stages.mlir.
@@ -32,7 +32,7 @@ _KINDS: tuple[Kind, ...] = ("F", "B", "W", "U")
 
 
 class Part(NamedTuple):
-    """What one stage does of one phase: all forward ops of stage 0, for one."""
+    """The ops of one stage in one phase: all forward ops of stage 0, for one."""
 
     kind: Kind
     stage: int

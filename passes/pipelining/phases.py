@@ -1,8 +1,8 @@
 """The phases of a micro-batch: which ops are free, which the loss needs (forward), and all others (backward).
 
-No marker is needed: what is summed over micro-batches and reaches no new parameter is a loss or another metric, and
-what these are computed from is the forward pass. Where JAX's names say that an op is of a transposed function, it is
-not: a metric that reads such an op, as the norm of a gradient does, is no loss.
+No marker is needed: a value that is summed over micro-batches and reaches no new parameter is a loss or another metric,
+and metrics are computed by the forward pass. Where JAX's names say that an op is of a transposed function, it is not: a
+metric that reads such an op, as the norm of a gradient does, is no loss.
 
 Tests: test/passes/cut-stages.mlir, test/unit/passes/test_cut_stages.py.
 """
@@ -23,7 +23,7 @@ _TRANSPOSED = re.compile(r"\btranspose\(")
 
 @dataclass(frozen=True)
 class Phases:
-    """The ops of a trip by phase, each in program order; what adds to the loop's sums and rows is in none."""
+    """The ops of a trip by phase, each in program order; those that add to the loop's sums and rows are in none."""
 
     through: Through  # the body, seen through free ops
     forward: list[int]
@@ -51,7 +51,7 @@ def rows_taken(step: StepLoop) -> list[ir.Value]:
 
 
 def terms_of(carry: Sum | Rows) -> list[ir.Value]:
-    """What a trip adds, or writes."""
+    """The values that a trip adds, or writes."""
     return carry.terms if isinstance(carry, Sum) else [carry.update.operands[1]]
 
 
@@ -68,7 +68,7 @@ def _free(body: BlockGraph, carried: set[ir.Value]) -> set[int]:
 
 
 def _losses(step: StepLoop, gradients: set[int]) -> list[Sum | Rows]:
-    """The sums and rows of the loop that tell what is forward."""
+    """The sums and rows of the loop that tell which ops are forward."""
     metrics = [each for each in step.carries if each.position not in gradients]
     losses = [each for each in metrics if not _reads_transposed(step.body, each)]
     require(bool(losses), "the loop adds up no loss: nothing tells forward from backward", step.loop.op)

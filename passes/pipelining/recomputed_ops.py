@@ -2,8 +2,8 @@
 
 Keys of random numbers, masks and positions are functions of the step's arguments, of rows of the batch and of the
 number of the micro-batch, all of which each stage can have. A stage that reads such a value made in another stage is
-sent it, or has copies of the ops that make it, back to what it is sent: for each stage a minimum cut, in floating-point
-operations. Contractions and sorts are never copied.
+sent it, or has copies of the ops that make it, back to values that it is sent: for each stage a minimum cut, in
+floating-point operations. Contractions and sorts are never copied.
 
 Tests: test/passes/cut-stages-recompute.mlir, test/unit/passes/test_cut_stages.py.
 """
@@ -32,14 +32,15 @@ class Recomputation:
     copied: dict[int, frozenset[int]] = field(default_factory=dict)
 
     def sends(self, n: int, readers: Iterable[int], parts: Mapping[int, Part]) -> set[int]:
-        """The stages that are sent what op `n` makes; `readers` are the ops that read it."""
+        """The stages that are sent the results of op `n`; `readers` are the ops that read it."""
         found = {parts[m].stage for m in readers if m in parts}
         found |= {stage for stage, ops in self.copied.items() if not ops.isdisjoint(readers)}
         return {stage for stage in found - {parts[n].stage} if n not in self.copied.get(stage, ())}
 
 
 def recomputation(step: StepLoop, phases: Phases, parts: Mapping[int, Part], flops_per_byte: int) -> Recomputation:
-    """What each stage computes again, where a byte that is sent costs as much as `flops_per_byte` operations."""
+    """The ops that each stage computes again, where a byte that is sent costs as much as `flops_per_byte`
+    operations."""
     found, given = dict[int, frozenset[int]](), _arguments_of(step)
     candidates = [n for n in sorted(copyable(step, phases)) if n in parts]
     for stage in sorted({part.stage for part in parts.values()}):
@@ -51,12 +52,12 @@ def recomputation(step: StepLoop, phases: Phases, parts: Mapping[int, Part], flo
 
 
 def _may_be_read(part: Part, stage: int) -> bool:
-    """Whether another stage may read what `part` makes: of backward ops only those below."""
+    """Whether another stage, `stage`, may read results of `part`: those of backward ops, only below."""
     return part.stage > stage or (part.kind == "F" and part.stage < stage)
 
 
 def copyable(step: StepLoop, phases: Phases) -> set[int]:
-    """The ops, none of them free, that compute functions of what each stage can have."""
+    """The ops, none of them free, that compute functions of values that each stage can have."""
     found: set[int] = set()
     maker, sums = phases.through.graph.maker, {step.argument_of(each) for each in step.carries}
 
@@ -116,7 +117,7 @@ class _Cut:
         return frozenset(n for n in self._others if self._node[n] not in stays)
 
     def _results(self) -> list[tuple[int, int, list[int]]]:
-        """Of each result of an op that may be copied: its node, what to send it costs, and the nodes that read it."""
+        """Of each result of an op that may be copied: its node, the cost of sending it, and the nodes that read it."""
         found = []
         for n in self._others:
             for value in self._step.body.ops[n].results:

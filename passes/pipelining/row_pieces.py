@@ -1,4 +1,4 @@
-"""Stacked arrays in pieces of whole rows: what is computed element by element is computed of each piece.
+"""Stacked arrays in pieces of whole rows: elementwise ops are done on each piece.
 
 Tests: test/passes/split-layer-loop.mlir.
 """
@@ -32,7 +32,7 @@ class RowRange(NamedTuple):
 class Pieces:
     """The arrays of a function that exist in pieces. Where one is read whole, it is put together.
 
-    Rows of what is made before `loop`, or of what is computed of such behind it, are taken once.
+    Rows of values made before `loop`, or computed behind it from such values, are taken once.
     """
 
     def __init__(self, loop: Loop) -> None:
@@ -46,7 +46,7 @@ class Pieces:
         self._known[value] = dict(sorted(pieces.items()))
 
     def rows_of(self, value: ir.Value, rows: RowRange) -> ir.Value:
-        """These rows of `value`, at the insertion point; what is computed element by element is, of these only."""
+        """These rows of `value`, at the insertion point; elementwise ops are done on these only."""
         if rows in self._known.get(value, {}):
             return self._known[value][rows]
         place = self._place_of(value)
@@ -71,7 +71,7 @@ class Pieces:
         return op if _is_by_elements(op) else None
 
     def sink(self, ops: Iterable[ir.Operation], split: Callable[[ir.Operation], bool] = lambda op: False) -> None:
-        """Lets `ops` read pieces, as far as they can; others read the whole. `split` does what it will with an op."""
+        """Lets `ops` read pieces, as far as they can; others read the whole. `split` may replace an op itself."""
         for op in ops:
             if split(op):
                 self._replaced.append(op)
@@ -108,8 +108,8 @@ class Pieces:
         return new.results[0]
 
     def _summed(self, op: ir.Operation) -> bool:
-        """Adds up all elements of an array piece by piece. Each begins with zero: XLA may add what a sum begins with
-        as often as it likes.
+        """Adds up all elements of an array piece by piece. Each begins with zero: XLA may add the init value of a sum
+        any number of times.
         """
         tensor = tensor_of(op.results[0]) if len(op.results) == 1 else None
         if op.name != _REDUCE or tensor is None or tensor.shape or op.operands[0] not in self._known:
@@ -138,7 +138,7 @@ class Pieces:
         return create(_CONCATENATE, value.type, *parts, dimension=dimension)
 
     def carry_pieces(self) -> None:
-        """Lets the loop carry pieces where what its body returns is in pieces that the last ones become."""
+        """Lets the loop carry pieces where the results of its body are in pieces that the last pieces become."""
         loop = self._loop
         nexts = list(loop.next_values.operands)
         found = {i: slices for i, v in enumerate(nexts) if v in self._known and (slices := self._slices(i))}
@@ -165,7 +165,7 @@ class Pieces:
         self._loop = new
 
     def _after(self, old: Loop, new: Loop, first: int, found: dict[int, dict[RowRange, ir.Operation]]) -> None:
-        """What the old loop returned, in pieces."""
+        """Sets the results of the old loop, in pieces."""
         for i, slices in found.items():
             results = list(new.op.results)[first : first + len(slices)]
             self.set(old.op.results[i], dict(zip(slices, results, strict=True)))

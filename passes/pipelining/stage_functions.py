@@ -16,7 +16,7 @@ from paropt.passes.pipelining.stage_sums import shares_of
 from paropt.passes.state.alike_shardings import gradients_of, states_of
 from paropt.passes.support.traversal import op_of, parent_of
 
-# What functions take, in this order.
+# The inputs of functions, in this order.
 _KINDS = ("argument", "piece", "kept", "row", "value", "carried", "update", "trip")
 
 
@@ -26,7 +26,7 @@ class StageOutlining:
     def __init__(self, plan: Plan) -> None:
         self._plan, self._step = plan, plan.step
         self._entry = plan.step.signature.function
-        self._names: dict[tuple[int, ir.Value], str] = {}  # of what each stage has of its own
+        self._names: dict[tuple[int, ir.Value], str] = {}  # of the values that each stage has of its own
         self._shared: dict[ir.Value, str] = {}
         self._counts: dict[str, int] = {}
         self._now: dict[str, ir.Value] = {}
@@ -65,7 +65,7 @@ class StageOutlining:
         return manifest
 
     def _join(self, value: ir.Value) -> list[str]:
-        """Puts a result of the step together, and tells of what."""
+        """Assembles a result of the step; returns the names of its pieces."""
         names = [self._shared[piece] for piece in self._plan.joined[value]]
         new = op_of(value).clone()
         for i, name in enumerate(names):

@@ -1,4 +1,4 @@
-"""The devices along one axis of the mesh, as the stages of a pipeline, and what they send each other.
+"""The devices along one axis of the mesh, as the stages of a pipeline, and the values that they send each other.
 
 Tests: test/passes/pipeline-layer-loop.mlir, test/numeric/test_layer_pipeline.py.
 """
@@ -67,7 +67,7 @@ class Line(NamedTuple):
     def handed_on(self, value: ir.Value, *, backward: bool) -> ir.Value:
         """The `value` of the stage before; of the stage behind, in a backward pipeline.
 
-        The first stage gets zeros, or in a circular pipeline what the last one has.
+        The first stage gets zeros, or in a circular pipeline the value of the last one.
         """
         order = range(self.stages)[::-1] if backward else range(self.stages)
         return self.sent(value, pairwise([*order, order[0]] if self.chunks > 1 else order))

@@ -38,22 +38,22 @@ class StageManifest(NamedTuple):
     """The functions of one step, in the order in which one program calls them.
 
     A value is called `argument0` for an argument of the step, `piece0` for some of the rows of one, `trip` for the
-    number that the loop counts, `kept0` for what `init` computes once, `row0` for a part of the batch, `value0` for
-    what parts of a trip hand to each other, `carried0` for what a trip hands to the next one, and `update0` for what
-    updates make. A name belongs to one value of one stage; `value` and `update` ones may be read by other stages, which
-    is when they are sent.
+    number that the loop counts, `kept0` for a value that `init` computes once, `row0` for a part of the batch, `value0`
+    for a value that parts of a trip hand to each other, `carried0` for one that a trip hands to the next one, and
+    `update0` for a result of updates. A name belongs to one value of one stage; `value` and `update` ones may be read
+    by other stages, which is when they are sent.
     """
 
     programs: list[StageProgram]
     counting: Counting
     results: list[str]  # of the step: which value each is
-    pieces: dict[str, Piece]  # of arguments: what each piece is
+    pieces: dict[str, Piece]  # pieces of arguments, by name
     joined: dict[str, list[str]]  # results that are in pieces: the value of each, in the order of their rows
     states: list[tuple[int, int]]  # an argument of the step, and the result that replaces it
     sums: list[str]  # the carried values that are sums: their terms may be added in any order
     shares: dict[str, str]  # the carried values that are only added to another one behind the loop, and to which
     gradients: dict[str, str]  # the carried values that are sums of gradients, and the arguments that they are of
-    paths: dict[str, str]  # what JAX calls the arguments and results of the step
+    paths: dict[str, str]  # JAX's names of the arguments and results of the step
 
     @property
     def stages(self) -> int:

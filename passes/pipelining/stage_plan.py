@@ -1,4 +1,5 @@
-"""The functions of a step that is cut into stages: what each computes, reads and hands on. Facts; nothing is changed.
+"""The functions of a step that is cut into stages: the values that each computes, reads and hands on. Facts; nothing is
+changed.
 
 Tests: test/passes/outline-stages.mlir, test/numeric/test_outlined_stages.py.
 """
@@ -24,7 +25,8 @@ _KINDS: dict[str, ProgramKind] = {"F": "forward", "B": "backward", "W": "weights
 
 @dataclass
 class Task:
-    """A function: its ops in program order, copies of free ones among them, what it reads, and what it returns."""
+    """A function: its ops in program order, copies of free ones among them, the values that it reads, and those that it
+    returns."""
 
     kind: ProgramKind
     stage: int
@@ -84,13 +86,14 @@ class Plan:
 
     @property
     def _wanted(self) -> set[ir.Value]:
-        """What updates have to return."""
+        """The values that updates have to return."""
         return {piece for value in self.returned for piece in self.joined.get(value, [value])}
 
     def _part_weights(self) -> None:
         """Moves backward ops that nothing sent to a lower stage needs to a part of their own.
 
-        What adds to a sum stays where a product is there already, as of scanned layers: it would be held meanwhile.
+        An addition to a sum stays where its addend, a contraction, is there already, as of scanned layers: else the
+        addend would be held meanwhile.
         """
         for stage in range(1, 1 + max(part.stage for part in self.parts.values())):
             own = Part("B", stage)
@@ -101,7 +104,7 @@ class Plan:
                 self.parts[n] = Part("W", stage)
 
     def _added_at_once(self, apart: set[int]) -> set[int]:
-        """Those of the ops `apart` that make a loop-carried value of what others computed, with no work to speak of."""
+        """Those of the ops `apart` that make a loop-carried value of results of others, with negligible work."""
         found: set[int] = set()
         for value in self.step.loop.next_values.operands:
             own = set[int]()
@@ -120,7 +123,7 @@ class Plan:
         return [n for n in sorted(self.parts) if self.parts[n] == part]
 
     def _sent(self, n: int, part: Part) -> list[ir.Value]:
-        """What op `n` makes that other parts read."""
+        """The results of op `n` that other parts read."""
         results = self.step.body.ops[n].results
         return [v for v in results if any(self.parts[m] != part for m in self._through.readers(v) if m in self.parts)]
 
@@ -136,7 +139,7 @@ class Plan:
         return found
 
     def _require_order(self) -> None:
-        """Declines where an op reads what a later part makes, or a sum that another part adds to."""
+        """Declines where an op reads a value that a later part makes, or a sum that another part adds to."""
         arguments = {self.step.loop.body.arguments[i]: part for i, part in self.carries.items()}
         for n, part in self.parts.items():
             op = self.step.body.ops[n]
@@ -159,21 +162,21 @@ class Plan:
         return Task(_KINDS[part.kind], part.stage, [through.graph.ops[n] for n in copied], inputs, wanted, carries)
 
     def _inputs(self, through: Through, ops: Iterable[int], wanted: Iterable[ir.Value]) -> list[ir.Value]:
-        """What ops read that none of them makes."""
+        """The values that ops read and none of them makes."""
         ops = list(ops)
         made = {result for n in ops for result in through.graph.ops[n].results}
         read = (*(value for n in ops for value in through.graph.reads[n]), *wanted)
         return [value for value in dict.fromkeys(read) if value not in made and not is_constant(value)]
 
     def _row_task(self, stage: int, trip: Sequence[Task], taken: set[ir.Value]) -> Task:
-        """What takes the rows of a micro-batch that the stage reads."""
+        """The function that takes the rows of a micro-batch that the stage reads."""
         wanted = [v for v in dict.fromkeys(v for t in trip if t.stage == stage for v in t.inputs) if v in taken]
         ops = sorted(self.step.body.ancestors(wanted))
         through = Through(self.step.body, ())
         return Task("rows", stage, [self.step.body.ops[n] for n in ops], self._inputs(through, ops, wanted), wanted)
 
     def _update_tasks(self) -> list[Task]:
-        """The ops behind the loop, in waves: each stage does what it can, until another has to."""
+        """The ops behind the loop, in waves: each stage does all that it can, until another has to."""
         waves = _waves(self._around, self._updates)
         wave = {n: i for i, (_, ops) in enumerate(waves) for n in ops}
         around, returned = self.step.around, self._wanted
@@ -186,7 +189,7 @@ class Plan:
         return tasks
 
     def _return_others(self, tasks: list[Task]) -> None:
-        """Has the first function of stage 0 return what is computed of arguments, or a constant."""
+        """Has the first function of stage 0 return results computed from arguments, or constant."""
         made = {value for task in tasks for value in task.wanted} | {*self.step.loop.op.results, *self.step.arguments}
         pieces = (piece for value in self.returned for piece in self.joined.get(value, [value]))
         others = [value for value in dict.fromkeys(pieces) if value not in made and value not in self.pieces]
@@ -201,7 +204,7 @@ class Plan:
         tasks[at] = self._task(self._around, Part("U", tasks[at].stage), own, tasks[at].wanted + others, [])
 
     def _init_task(self, stage: int) -> Task:
-        """What is computed before the loop, of what functions of the stage read, and where its sums start."""
+        """The values computed before the loop that functions of the stage read, and the init operands of its sums."""
         around = self.step.around
         read = (v for t in (*self.rows, *self.trip, *self.updates) if t.stage == stage for v in t.inputs)
         before = [v for v in dict.fromkeys(read) if around.maker.get(v, self.step.number) < self.step.number]

@@ -20,7 +20,7 @@ from paropt.passes.support.traversal import is_read_once, op_of
 
 
 class Share(NamedTuple):
-    """What one part adds to a sum."""
+    """The terms that one part adds to a sum."""
 
     part: Part
     terms: list[ir.Value]
@@ -88,7 +88,7 @@ def _zero(loop: Loop, type_: ir.Type) -> ir.Value:
 
 
 def _total(loop: Loop, added: Sequence[tuple[int, Part, int]]) -> None:
-    """Adds what the loop returns for one sum."""
+    """Adds up the results of the loop that belong to one sum."""
     at = ir.InsertionPoint.after(loop.op)
     latest: dict[int, ir.Value] = {}
     for position, _, extra in added:

@@ -1,4 +1,4 @@
-"""The loop over micro-batches of a training step, and what it carries: sums, and rows of one array.
+"""The loop over micro-batches of a training step, and its carried values: sums, and rows of one array.
 
 Everything else that goes from one micro-batch to the next keeps stages from working on several at once, and is refused.
 
@@ -94,7 +94,7 @@ def step_loop(signature: Signature, loops: Sequence[Loop]) -> StepLoop:
     for op in (*block.operations, *loop.body.operations):
         require_repeatable(op.operation)
     loop = without_invariants(loop)
-    signature = _anew(signature)  # what it returned of the old loop is gone
+    signature = _anew(signature)  # the results of the old loop are gone
     counter, counting = counter_of(loop), loop.counting
     assert counter is not None and counting is not None, "asked above"
     body = BlockGraph(loop.body)

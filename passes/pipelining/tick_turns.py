@@ -15,7 +15,7 @@ from paropt.passes.ir.induction_variable import constant, create
 
 
 class Turn(NamedTuple):
-    """What a stage does in a tick. All are scalars."""
+    """The turn of a stage in a tick. All values are scalars."""
 
     micro_batch: ir.Value
     round: ir.Value | None  # None where there is only one
@@ -29,7 +29,7 @@ def turn_at(tick: ir.Value, place: ir.Value, micro_batches: int, rounds: int) ->
     turns = micro_batches * rounds
     behind = create("stablehlo.subtract", tick.type, tick, place)
     is_early = compared("LT", behind, 0)
-    is_done = compared("GE", behind, turns - 1)  # what comes next is no micro-batch
+    is_done = compared("GE", behind, turns - 1)  # no micro-batch comes next
     is_late = compared("GE", behind, turns)
     low, high = (number_like(behind, n) for n in (0, turns - 1))
     turn = create("stablehlo.clamp", behind.type, low, behind, high)

@@ -37,7 +37,7 @@ class TripFunction(NamedTuple):
 def trip_function(entry: ir.Operation, symbol: str, sums: int) -> TripFunction:
     """The trips of the only loop of `entry`, the last `sums` of whose results are sums that start from zero.
 
-    Raises Declined where the results are not what the loop returns; `entry` is rewritten either way.
+    Raises Declined where the results are not those of the loop; `entry` is rewritten either way.
     """
     block = entry.regions[0].blocks[0]
     loops = [op for op in ops_of(entry, WHILE) if op.block == block]
@@ -58,7 +58,7 @@ def trip_function(entry: ir.Operation, symbol: str, sums: int) -> TripFunction:
 
 
 def changed_after(entry: ir.Operation) -> list[int]:
-    """The results of `entry` that are more than what its loop returns, reduced perhaps.
+    """The results of `entry` that are computed from results of its loop by more than a reduction.
 
     So it is of a sum to which something reduced is added: the loop carries a residual beside it.
     """

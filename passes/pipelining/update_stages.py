@@ -13,11 +13,11 @@ from paropt.passes.pipelining.op_costs import value_bytes
 from paropt.passes.pipelining.row_pieces import is_stacked
 from paropt.passes.pipelining.step_loop import StepLoop, from_arguments
 
-_SCALAR = 8  # bytes: what is no larger goes to where it is read
+_SCALAR = 8  # bytes: a value up to this size goes to its readers
 
 
 def _free_behind(step: StepLoop) -> set[int]:
-    """The ops behind the loop that each reader has copies of: cheap functions of what stands before it."""
+    """The ops behind the loop that each reader has copies of: cheap functions of values from before it."""
     sums = {step.result_of(each) for each in step.carries}
     maker, counted = step.around.maker, step.loop.op.results[step.counter]
 
@@ -39,8 +39,8 @@ def is_joined(step: StepLoop, n: int) -> bool:
 def update_stages(step: StepLoop, homes: Mapping[ir.Value, int]) -> dict[int, int]:
     """The stages of the ops behind the loop, but free ones; `homes` has those of parameters and of the loop's results.
 
-    An op goes to the largest of what it reads, or to the last of the scalars that it does. Arguments that nothing in
-    the loop reads, such as momenta, go where they are read first.
+    An op goes to its largest operand, or to the last of its scalar operands. Arguments that nothing in the loop reads,
+    such as momenta, go where they are read first.
     """
     through = Through(step.around, _free_behind(step))
     places, given = dict(homes), from_arguments(step)

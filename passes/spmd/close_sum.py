@@ -101,7 +101,7 @@ def _all_reduce(part: ir.Value, mesh: Mesh, axes: Axes, channels: NewChannels) -
 
 
 def _swapped(part: ir.Value, mesh: Mesh, step: Scatter, channels: NewChannels) -> ir.Value:
-    """What the device holds of `part` that stands where this one does when the two axes of `step` are exchanged."""
+    """The shard of `part` on the device that takes this one's place when the two axes of `step` are exchanged."""
     first, second = (mesh.names.index(name) for axes in (step.swapped, step.axes) for name in names_of(axes))
     ids = np.array(mesh.device_ids).reshape([size for _, size in mesh.axes])
     pairs: Any = np.stack([ids, ids.swapaxes(first, second)], -1).reshape(-1, 2).astype(np.int64)
@@ -132,7 +132,7 @@ def _attributes(mesh: Mesh, axes: Axes, channels: NewChannels) -> dict[str, ir.A
 
 
 def _local(whole: ir.RankedTensorType, mesh: Mesh, dimensions: Sequence[Axes]) -> ir.RankedTensorType:
-    """What one device holds of `whole`."""
+    """The type of one device's shard of `whole`."""
     shape = [size // _count(mesh, axes) for size, axes in zip(whole.shape, dimensions, strict=True)]
     return ir.RankedTensorType.get(shape, whole.element_type)
 

@@ -72,7 +72,7 @@ class Devices:
 
 
 def require_by_device(producer: Producer) -> None:
-    """Declines what `place` has no form of."""
+    """Declines a producer that `place` has no form of."""
     op = producer.op
     require(op.name in _MADE, f"no {op.name} with a dimension for devices is known", op)
     cut = [[i for i, axes in enumerate(split) if axes] for split in producer.operands]
@@ -95,7 +95,7 @@ def require_liftable(found: Unreduced) -> None:
 
 
 def place(source: ir.Operation, producer: Producer, devices: Devices) -> None:
-    """Has `source`, which says that the result of `producer` is unreduced, read what each device adds to it instead."""
+    """Has `source`, which says that the result of `producer` is unreduced, read each device's addend instead."""
     op = producer.op
     cut = [next((i for i, axes in enumerate(split) if axes), None) for split in producer.operands]
     with op.context, ir.InsertionPoint(op), op.location:

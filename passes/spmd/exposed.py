@@ -34,7 +34,7 @@ def apart(exposed: Exposed) -> list[Exposed]:
     groups = connected(list(reached), reached)
     group_of = {value: g for g, group in enumerate(groups) for number in group for value in reached[number]}
     if any(op.operands[0] not in group_of for op in (*exposed.all_reduces, *exposed.reduce_scatters)):
-        return [exposed]  # an op in between hides what belongs together
+        return [exposed]  # an op in between hides that they belong together
     parts = [Exposed([exposed.sources[number] for number in group], [], []) for group in groups]
     for op in exposed.all_reduces:
         parts[group_of[op.operands[0]]].all_reduces.append(op)
@@ -45,5 +45,5 @@ def apart(exposed: Exposed) -> list[Exposed]:
 
 def _reached(source: ir.Operation) -> Iterator[ir.Value]:
     """The values computed from the sum that `source` exposes, as far as they may be while it is unreduced."""
-    yield source.operands[0]  # of another source, when it is what a reduce_scatter leaves to reduce
+    yield source.operands[0]  # of another source, when a reduce_scatter leaves it to reduce
     yield from forward([source.results[0]], lambda use: made_unreduced(use, on_condition=True))

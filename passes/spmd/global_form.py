@@ -4,7 +4,7 @@
     %u = sdy.sharding_constraint %p <@mesh, [...], unreduced={"data"}>  each device holds an addend
     %v = sdy.all_reduce {"data"} %u                                     their sum
 
-Globally all three are one value: passes may move the all_reduce, and `take_back` can undo what was exposed.
+Globally all three are one value: passes may move the all_reduce, and `take_back` can undo the exposure.
 """
 
 from collections.abc import Iterable, Sequence
@@ -285,13 +285,14 @@ def _pin_gathered(op: ir.Operation, position: int) -> bool:
     for user, number, wanted in uses:
         if wanted is not None and wanted == gather:
             user.operands[number] = pinned
-    if op.name != SCATTER:  # indices are few bytes: what comes behind may look up, and gather, the less
+    if op.name != SCATTER:  # indices are few bytes: later ops may look up, and gather, the less
         _keep_for_others(made)
     return True
 
 
 def _keep_for_others(value: ir.Value) -> None:
-    """Before one op reads what the constraint `value` says through another: what else reads its operand reads `value`.
+    """Has the other users of the operand of the constraint `value` read `value`, before one op reads it through
+    another.
 
     Where nothing but the second constraint reads the first, Shardy has all that comes behind read the second.
     """
@@ -304,7 +305,7 @@ def _keep_for_others(value: ir.Value) -> None:
         return
     for use in uses:
         user = use.owner.operation
-        unchanged = is_end(user) and defining_op(read) is None  # a loop would change what it only reads
+        unchanged = is_end(user) and defining_op(read) is None  # a loop would change a value that it only reads
         if user.block == op.block and op.is_before_in_block(user) and not unchanged:
             user.operands[use.operand_number] = value
 
@@ -326,16 +327,16 @@ def _pin(op: ir.Operation, position: int, split: ir.Attribute, *, for_all: bool)
         return
     made = defining_op(value)
     readers = [(use.owner.operation, use.operand_number) for use in value.uses]
-    if made is not None and made.name == CONSTRAINT:  # what the program closes is not to be opened for others
+    if made is not None and made.name == CONSTRAINT:  # a sharding that the program closes stays closed
         split = closed_as_said(split, made.attributes["sharding"])
     with op.context, _behind(value), op.location if made is None else made.location:
         pinned = constrained(value, split)
     alone = noted_alone(ir.OpResult(value)) if made is not None else None
-    if alone is not None:  # what is left open for others is to lie as it would alone
+    if alone is not None:  # a value left open for others keeps its baseline sharding
         op_of(pinned).attributes[ALONE] = alone
         remember(module_of(op), {CONSTRAINT})
     for reader, number in readers:
-        if made is not None or not is_end(reader):  # else a loop would change what it only reads
+        if made is not None or not is_end(reader):  # else a loop would change a value that it only reads
             reader.operands[number] = pinned
 
 

@@ -1,4 +1,4 @@
-"""All-gathers in front of a loop, and what reads them in it: the edit behind `hoist-gathers` in per-device programs.
+"""All-gathers in front of a loop, and their users in it: the edit behind `hoist-gathers` in per-device programs.
 
 Tests: test/passes/hoist-gathers-explicit.mlir, test/numeric/test_shard_map_all_gathers.py.
 """
@@ -37,7 +37,7 @@ def _gathered(gather: LoopGather, value: ir.Value) -> ir.Value:
 
 
 def _read(gather: LoopGather, whole: ir.Value, copied: dict[ir.Value, ir.Value]) -> None:
-    """Has the readers of `gather` read copies of `whole`. `copied` has, for copies made for others, what is made."""
+    """Has the readers of `gather` read copies of `whole`. `copied` maps copies to those already made for others."""
     value = whole
     for copy in gather.copies:
         old = copy_by(copy.use)
@@ -56,7 +56,7 @@ def _read(gather: LoopGather, whole: ir.Value, copied: dict[ir.Value, ir.Value])
 
 
 def _copied(copy: Copy, value: ir.Value) -> ir.Value:
-    """What the op of `copy` makes of `value`, which is whole along the gathered dimension."""
+    """The copy of `value`, which is unsharded along the gathered dimension, by the op of `copy`."""
     op, position = copy.use
     with ir.InsertionPoint(op), op.location:
         if op.name == CONVERT:

@@ -1,5 +1,5 @@
-"""Parameters gathered in front of a loop, and what reads them in it: the edit behind `hoist-gathers` in programs for
-all devices.
+"""Parameters gathered in front of a loop, and their users in it: the edit behind `hoist-gathers` in programs for all
+devices.
 
 Tests: test/passes/hoist-gathers.mlir, test/passes/hoist-gathers-stacked.mlir, test/numeric/test_hoisted_all_gathers.py.
 """
@@ -35,7 +35,7 @@ def hoist(loop: Loop, parameter: Parameter, element: ir.Type) -> None:
 
 
 def _drop_constraints(parameter: Parameter) -> None:
-    """Has what reads the parameter alone not shard it again on the way."""
+    """Erases constraints that would shard the parameter again, but for those on the way to users of its shards."""
     kept = {copy_by(use) for reading in parameter.by_shard for use in reading.copies}
     uses = (use for reading in parameter.readings for use in reading.copies)
     dropped = {copy_by(use): use.op for use in uses if constrains_over(use.op, parameter.axes)}
@@ -102,9 +102,9 @@ def _gathered(loop: Loop, parameter: Parameter, type_: ir.RankedTensorType) -> i
 def _read_instead(
     gathered: ir.Value, reading: Reading, copied: dict[ir.Value, ir.Value], shared: set[ir.Value], axes: Axes
 ) -> ir.Value:
-    """Has `reading` copy elements of `gathered`, in its type. Returns what nothing may read any more.
+    """Has `reading` copy elements of `gathered`, in its type. Returns a value that may be dead now.
 
-    `copied` has, for what other readings copy, too, their copies. Copies that are `shared` with others stay. No
+    `copied` maps copies to those already made for other readings. Copies that are `shared` with others stay. No
     constraint shards over `axes` again.
     """
     value = gathered
@@ -149,7 +149,7 @@ def _copied(use: Use, value: ir.Value) -> ir.Value:
 
 
 def erase_unread_in_barriers(loop: Loop) -> None:
-    """Takes out of barriers what nothing reads behind them any more, with what computes it: XLA would keep it."""
+    """Erases operands of barriers that are dead behind them, with the ops that compute these: XLA would keep both."""
     for op in ops_of(loop.op, BARRIER):
         kept = [i for i, result in enumerate(op.results) if any(True for _ in result.uses)]
         if not kept or len(kept) == len(op.results) or len(op.attributes):

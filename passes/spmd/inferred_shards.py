@@ -1,4 +1,4 @@
-"""Sums that the program leaves open, and that Shardy shards as what stands before or after the loop: ZeRO-1.
+"""Sums that the program leaves open, and that Shardy shards like the values before or after the loop: ZeRO-1.
 
 Tests: test/passes/expose-all-reduces-inferred.mlir, test/numeric/test_sharded_optimizer_state.py.
 """
@@ -23,21 +23,21 @@ Shards = dict[ir.Value, frozenset[Axis]]
 
 
 class SumShards(NamedTuple):
-    """How the sums of a program are sharded: by what it says, and by what is inferred."""
+    """How the sums of a program are sharded: as it says, and as is inferred."""
 
     propagated: Propagated
     alone: Callable[[], Propagated | None]  # the shardings that XLA would infer; None where Shardy would abort
-    whole: list[ir.Value]  # results of loops that what reads them is not to shard
-    inferred: Shards  # what the program does not say
+    whole: list[ir.Value]  # results of loops that their users are not to shard
+    inferred: Shards  # axes that the program does not give
     says: bool  # whether the program shards any
-    found: list[Producer]  # what is reduced, by these shardings
+    found: list[Producer]  # the reductions, by these shardings
     declined: list[Declined]
 
 
 def sum_shards(module: ir.Operation, *, infers: bool) -> SumShards:
     """How the sums of `module` are sharded. Raises Declined where Shardy would abort.
 
-    Without `infers`, only by what the program says.
+    Without `infers`, only as the program says.
     """
     said = sharded_sums(module)
     whole = whole_sums(module, said)
@@ -85,10 +85,10 @@ def _read_in_shards(
     alone: Callable[[], Propagated | None],
     reduced: frozenset[str],
 ) -> Shards:
-    """The axes that shard each of `sums`, results of loops, by what reads them: as `alone` has it.
+    """The axes that shard each of `sums`, results of loops, by their users, as `alone` has it.
 
-    `propagated` is without that, and tells whether anything asks for shards: else nothing is inferred. Nor over axes
-    that nothing is `reduced` over, which would shard what the loop computes.
+    `propagated` is without that, and tells whether any user asks for shards: else nothing is inferred. Axes outside
+    `reduced` are left out: they would shard the computation in the loop.
     """
     loops = dict.fromkeys(map(op_of, sums))
     asking = {loop for loop in loops if propagated.wanted(loop) is not None}
@@ -100,7 +100,7 @@ def _read_in_shards(
 
 
 def _more_shards(sums: Mapping[ir.Value, frozenset[Axis]], shards: Propagated, reduced: frozenset[str]) -> Shards:
-    """The axes that shard each of `sums` by what reads it, such as a state over more axes, beside those here."""
+    """The axes that shard each of `sums` by its users, such as a state over more axes, beside those here."""
     found: Shards = {}
     for each, known in sums.items():
         lies = shards.sharding_of(each)

@@ -1,7 +1,8 @@
-"""Stacks of rows of a parameter, as they are or converted: what a scan over layers keeps for the backward pass.
+"""Stacks of rows of a parameter, as they are or converted: residuals that a scan over layers keeps for the backward
+pass.
 
-Where a layer is not computed again, trip i of the forward loop writes what it made of row i of a stacked parameter, a
-transpose or a convert, to row i of another array. A row of that array is as well made of a row of the parameter.
+Where a layer is not computed again, trip i of the forward loop writes its copy of row i of a stacked parameter,
+transposed or converted, to row i of another array. A row of that array is as well made of a row of the parameter.
 
 Tests: test/passes/hoist-gathers-stacked.mlir, test/numeric/test_cast_parameters.py.
 """
@@ -24,14 +25,14 @@ def is_pass_through(loop: Loop, position: int) -> bool:
 
 
 def is_handed_on(use: Use) -> bool:
-    """Whether a loop takes what it passes through to the next trip there."""
+    """Whether a loop takes a pass-through value to the next trip there."""
     loop = loop_around(use.op.block)
     return loop is not None and use.op == loop.next_values and is_pass_through(loop, use.position)
 
 
 def row_copies(written: Use, copies: Sequence[Use]) -> list[Use]:
-    """Those of `copies`, one of the other, that make what is written at `written` of a row of an array from outside of
-    the loop; none where it writes no stack of copies of all rows of such an array.
+    """Those of `copies`, one of the other, that make the value written at `written` from a row of an array from outside
+    of the loop; none unless it writes a stack of copies of all rows of such an array.
     """
     op = written.op
     loop = loop_around(op.block)

@@ -1,7 +1,8 @@
-"""The all-gathers that a per-device program repeats in loops although no trip changes what they gather.
+"""The all-gathers that a per-device program repeats in loops although no trip changes their source.
 
 `all_gather(copy(x)) = copy(all_gather(x))`, where `copy` takes all of the dimension that is gathered. So a loop over
-layers, each trip of which gathers its slice of a stacked parameter, may read slices of what the loop around it gathers.
+layers, each trip of which gathers its slice of a stacked parameter, may read slices of the array that the loop around
+it gathers.
 
 Tests: test/passes/hoist-gathers-explicit.mlir, test/numeric/test_shard_map_all_gathers.py.
 """
@@ -30,7 +31,7 @@ CHANGED = "the loop changes the parameter"
 
 
 class Copy(NamedTuple):
-    """An op that copies elements of what is gathered, or converts it."""
+    """An op that copies elements of the gathered array, or converts it."""
 
     use: Use
     dimension: int  # of the copy, along which it is gathered
@@ -41,8 +42,8 @@ class LoopGather(NamedTuple):
 
     op: ir.Operation
     loop: Loop
-    value: ir.Value  # what is gathered, outside of the loop
-    copies: tuple[Copy, ...]  # what the loop makes of it first, in program order
+    value: ir.Value  # the source of the gather, outside of the loop
+    copies: tuple[Copy, ...]  # its copies in the loop, in program order
     dimension: int  # of `value`, along which it is gathered
     over: Reduction  # who takes part
     repeats: bool = True  # whether trips of the loop gather the same; or else another slice each
@@ -69,7 +70,8 @@ class LoopGather(NamedTuple):
 
     @property
     def executions(self) -> int:
-        """How often it is done in all trips of the loop. What is not known counts as 2: as few as can be worth it."""
+        """How often it is done in all trips of the loop. An unknown trip count is taken as 2: the fewest that can be
+        worth it."""
         around = loops_around(self.op)
         repeating = around[around.index(self.loop) :]
         return prod(2 if (trips := trip_count(loop)) is None else trips for loop in repeating)
@@ -106,7 +108,7 @@ class LoopGathers:
         self._uniform: dict[tuple[ir.Block, Reduction], Uniformity] = {}
 
     def of(self, op: ir.Operation) -> LoopGather | None:
-        """Where the all_gather `op` may be done instead; None where no loop around it has what it gathers from outside.
+        """Where the all_gather `op` may be done instead; None where each loop around it defines the source.
 
         Raises Declined where one has, or might.
         """
@@ -154,7 +156,8 @@ class LoopGathers:
 
 
 def _behind(value: ir.Value) -> Iterator[tuple[ir.Value, Use | None]]:
-    """What `value` is a copy of, back to where that is no longer known: each value, and the op that copies it, if any.
+    """The values that `value` is a copy of, as far back as they are known: each value, and the op that copies it, if
+    any.
 
     Loops carry a value from trip to trip without an op. First comes `value` itself.
     """
@@ -247,7 +250,7 @@ def _reshaped_dimension(op: ir.Operation, before: list[int], after: list[int], d
 
 
 def gathered_type(gather: LoopGather, element: ir.Type) -> ir.RankedTensorType:
-    """The type of what is gathered in front of the loop, in that element type."""
+    """The type of the array gathered in front of the loop, in that element type."""
     dimension = ir.IntegerAttr(gather.op.attributes[GATHERED]).value
     shard, whole = (ir.RankedTensorType(v.type).shape for v in (gather.op.operands[0], gather.op.results[0]))
     shape = list(ir.RankedTensorType(gather.value.type).shape)

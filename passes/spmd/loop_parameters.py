@@ -29,7 +29,7 @@ from paropt.passes.spmd.trained_parameters import is_trained, moved_by
 from paropt.passes.support.traversal import captured, is_in, op_of
 
 _BROADCAST, DYNAMIC_SLICE = "stablehlo.broadcast_in_dim", "stablehlo.dynamic_slice"
-# What looks up rows of a sharded table reads few of them: XLA sends these.
+# A lookup reads few rows of a sharded table: XLA sends these.
 _LOOKUP = "stablehlo.gather"
 _REDUCE = "stablehlo.reduce"
 CONVERT = "stablehlo.convert"
@@ -39,14 +39,15 @@ _OVER_PARTS = "it is sharded over a part of an axis"
 
 
 class Reading(NamedTuple):
-    """Where a loop reads a parameter: a chain of ops that copy or convert elements of it, and what reads the last."""
+    """Where a loop reads a parameter: a chain of ops that copy or convert elements of it, and the reader of the
+    last."""
 
     copies: tuple[Use, ...]  # each reads the result of the one before
     end: Use
 
     @property
     def first(self) -> Use:
-        """What reads the parameter itself."""
+        """The use of the parameter itself."""
         return self.copies[0] if self.copies else self.end
 
     @property
@@ -65,7 +66,7 @@ class Parameter(NamedTuple):
     axes: Axes  # those over which XLA all-gathers it in the loop
     is_invariant: bool  # or else an argument of the program that the loop changes, as over several steps
     by_shard: tuple[Reading, ...] = ()  # by ops on each element alone, which need no other shards: as of weight decay
-    kept_by: tuple[ir.Operation, ...] = ()  # what is sharded like it, where it is gathered for other readers
+    kept_by: tuple[ir.Operation, ...] = ()  # readers sharded like it, where it is gathered for others
     gathers: int = 1  # how often XLA gathers it in a trip
     moved: int = 0  # bytes of activations that XLA moves in a trip for readers for which it does not gather it
     unknown: str = ""  # why it may be no parameter
@@ -190,7 +191,7 @@ def _is_argument_of_program(value: ir.Value) -> bool:
 
 
 def _readings(argument: ir.Value, body: ir.Block | None = None) -> list[Reading]:
-    """Where a loop reads what it carries as `argument`, inner loops included; handing it on is no reading.
+    """Where a loop reads its carried value `argument`, inner loops included; passing it on is no reading.
 
     With `body`, that of the loop, `argument` is a value from outside.
     """
@@ -212,8 +213,8 @@ def _readings(argument: ir.Value, body: ir.Block | None = None) -> list[Reading]
 
 
 def _copies_by(use: Use, before: tuple[Use, ...] = ()) -> dict[ir.Value, tuple[Use, ...]]:
-    """The copies that are made of a parameter where it is read, or inner loops carry, and by what, with `before`; none
-    where it is read indeed.
+    """The copies of a parameter that `use` makes, or inner loops carry, each with the uses that lead to it, `before`
+    first; none for a use that makes no copy.
     """
     if use.op.name == WHILE:
         is_carried = is_pass_through(Loop(use.op), use.position)
@@ -242,7 +243,7 @@ def copy_by(use: Use) -> ir.Value:
 
 
 def is_copy(use: Use) -> bool:
-    """Whether what is used there is copied, in part perhaps: a convert may as well be done before."""
+    """Whether the use copies its operand, in part perhaps: a convert may as well be done before."""
     copies = takes_block(use.op) or is_identity(use.op)
     return copies and (use.position == 0 or use.op.name == BARRIER)
 
@@ -255,10 +256,10 @@ def _is_sliced_by(loop: Loop, reading: Reading) -> bool:
 
 
 class _Meets(NamedTuple):
-    """What one reader of a value meets, by the axes of its sharding."""
+    """The operands and results beside a value at one of its readers, by the axes of their sharding."""
 
-    foreign: frozenset[Axis]  # those that shard another dimension of what is computed with it: it is gathered over them
-    alike: list[tuple[frozenset[Axis], Use]]  # those by which what an op computes is sharded as it is
+    foreign: frozenset[Axis]  # those that shard another dimension of a result: it is gathered over them
+    alike: list[tuple[frozenset[Axis], Use]]  # those over which the result of an op is sharded as it is
     lookups: list[Use]  # of rows
     is_by_shard: bool  # only ops on each element, and sums of these, which need no other shards
 
@@ -278,9 +279,9 @@ def _meets(reading: Reading, sharding: Sharding, propagated: Propagated) -> _Mee
 
 
 def _meets_behind(use: Use, sharding: Sharding, propagated: Propagated) -> _Meets:
-    """Found where it meets others, also behind ops that work on each element of it alone, and in loops that carry it.
+    """Found at the readers of the value, also behind elementwise ops, and in loops that carry it.
 
-    What is sharded as it is are examples, and activations.
+    Results sharded as it is are examples, and activations.
     """
     foreign, alike = set[Axis](), list[tuple[frozenset[Axis], Use]]()
     lookups = [use] if use.op.name == _LOOKUP else []
@@ -292,7 +293,7 @@ def _meets_behind(use: Use, sharding: Sharding, propagated: Propagated) -> _Meet
         others, like = _axes_of_others(op, position, propagated)
         foreign.update(others)
         if others & sharding.axes:
-            return []  # it is gathered there: what is computed is no parameter any more
+            return []  # it is gathered there: the result is no parameter any more
         if is_elementwise(op) or op.name == _BROADCAST or is_copy(Use(op, position)):
             uses = uses_of(made_of(op, position))
             lookups.extend(each for each in uses if each.op.name == _LOOKUP)
@@ -307,7 +308,7 @@ def _meets_behind(use: Use, sharding: Sharding, propagated: Propagated) -> _Meet
 
 
 def _readers(uses: Iterable[Use]) -> list[tuple[ir.Value, int]]:
-    """What is computed there, by first results, and of which operand; lookups left out."""
+    """The first result of each user, and the position of the operand; lookups left out."""
     return [(use.op.results[0], use.position) for use in uses if len(use.op.results) and use.op.name != _LOOKUP]
 
 

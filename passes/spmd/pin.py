@@ -27,7 +27,7 @@ from paropt.passes.support.remarks import Declined
 from paropt.passes.support.traversal import all_ops_of, is_used, op_of, parent_of
 
 _GATHER = "stablehlo.gather"
-_ROUNDS = 6  # what is held may move what is not
+_ROUNDS = 6  # pinned ops may move others
 
 
 class Change(NamedTuple):
@@ -52,21 +52,21 @@ def note_alone(module: ir.Operation, *propagated: Propagated) -> None:
 
 
 def _is_noted(op: ir.Operation) -> bool:
-    """Not what Shardy makes a copy of for each reader, nor what loops carry, which is held where it is made."""
+    """Neither ops that Shardy clones for each reader, nor loop-carried values, which are pinned where they are made."""
     named = op.name.startswith(("stablehlo.", "chlo.")) and not is_cloned(op) and op.name != WHILE
     return named and (op.name == BARRIER or len(op.results) == 1) and any(map(rank_of, op.results))
 
 
 def _leads(op: ir.Operation) -> bool:
-    """Whether what else there is follows how the result of `op` is split, mostly."""
+    """Whether most other ops follow the sharding of the result of `op`."""
     return is_contraction(op) or op.name == _GATHER
 
 
 def unlike_alone(module: ir.Operation) -> list[ir.Operation]:
-    """The sources of sums that are numbers, for which XLA would shard what their loop computes otherwise than it does.
+    """The sources of scalar sums, for which XLA would shard the computation in their loop otherwise than it does.
 
-    That is worth it for gradients: what follows the loop, such as the state of an optimizer that is sharded, has XLA
-    split the loop's weights in place of its examples. So it is none where an array's sum has moved from the loop.
+    That is worth it for gradients: the ops after the loop, such as those on an optimizer's sharded state, have XLA
+    shard the loop's weights in place of its examples. So it is none where an array's sum has moved from the loop.
     """
     by_loop: dict[ir.Value, list[ir.Operation]] = {}
     for source in sources(module):

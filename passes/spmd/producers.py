@@ -49,7 +49,7 @@ class Producer(NamedTuple):
     value: ir.Value
     mesh: str
     axes: Axes
-    operands: tuple[tuple[Axes, ...], ...]  # per operand and dimension: how what is added up is split
+    operands: tuple[tuple[Axes, ...], ...]  # per operand and dimension: the axes that shard a reduced dimension
     op: ir.Operation  # that adds up
     shared: tuple[int, ...] = ()  # the operands that lie so for all that reads them
     gathered: tuple[Gather | None, ...] = ()  # per operand: how it is gathered first, where it is
@@ -75,7 +75,7 @@ def _adds_to_zeros(op: ir.Operation) -> None:
     require(is_zero(op.operands[0]), "a scatter adds to values that are not zero", op)
 
 
-# Only sums: Shardy's rules call what a maximum reduces a reduction, too.
+# Only sums: Shardy's rules call the reduced dimension of a maximum a reduction, too.
 _TABLE = (
     ProducerRow(_DOT, always, "a sum of products"),
     ProducerRow(_CONVOLUTION, require_one_group, "a sum of products"),
@@ -143,7 +143,7 @@ def _is_left_unreduced(op: ir.Operation) -> bool:
 
 
 def producer_of(op: ir.Operation, propagated: Propagated) -> Producer | None:
-    """What `op`, one of PRODUCERS, has devices reduce, if anything. Declines where that can't be left to us."""
+    """The reduction over devices that `op`, one of PRODUCERS, needs, if any. Declines one that can't be left to us."""
     text = propagated.sharding_rule(op)
     return _producer(op, parse_rule(text), propagated) if "reduction=" in text else None
 

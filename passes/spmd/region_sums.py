@@ -33,13 +33,13 @@ from paropt.passes.support.traversal import module_of, op_of, ops_of, terminator
 
 
 class RegionSum(NamedTuple):
-    """A result of a manual computation, and what takes the sum that it is."""
+    """A result of a manual computation, and the ops that make it a sum over devices."""
 
     result: ir.Value
     mesh: str
     axes: Axes
     values: PartialValues
-    order: tuple[ir.Value, ...]  # the reduced values and what linear ops make of them, in program order
+    order: tuple[ir.Value, ...]  # the reduced values and the results of linear ops on them, in program order
     ops: tuple[ir.Operation, ...]  # those that make them
     reductions: tuple[ir.Operation, ...]
 
@@ -94,7 +94,7 @@ class Region:
 
     def __init__(self, manual: ir.Operation) -> None:
         self.sums: dict[int, RegionSum] = {}  # by the number of the result
-        self.declined: dict[int, list[tuple[ir.Operation, Declined]]] = {}  # what reduces others, and why it stays
+        self.declined: dict[int, list[tuple[ir.Operation, Declined]]] = {}  # reductions of others; why they stay
         self.mixed: dict[int, RegionSum] = {}  # those of `declined` that would be sums but for other terms
         self._manual = manual
         self._shardings = result_shardings(manual)
@@ -155,7 +155,7 @@ class Region:
             require(values.made_by(use) in members, f"the sum is also read by {op.name}{because}", op)
 
     def _require_fewer_bytes(self, found: RegionSum, position: int) -> None:
-        """What leaves a loop, or is added to another sum, is reduced half as often at least."""
+        """A sum that leaves a loop, or is added to another one, is reduced at most half as often."""
         returned = bytes_of(ir.RankedTensorType(self._end.operands[position].type))
         reduced = sum(
             bytes_of(ir.RankedTensorType(operand.type))

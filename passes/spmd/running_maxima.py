@@ -7,8 +7,8 @@ becomes
     %y = reshape %x                          with a dimension for the devices over which %x is split
     %m = maximum %accs, (reduce %y)          on each device by itself
 
-No word of Shardy says of a value that it is a device's part of a maximum, as `unreduced` does for sums: so the array
-says it. A maximum may be taken twice of the same, so that it does not matter from what each device starts.
+Shardy has no word for a device's part of a maximum, as `unreduced` is for sums: so the array has a dimension for it. A
+maximum is idempotent, so that every device may start from the same value.
 
 Tests: test/passes/expose-all-reduces-maxima.mlir, test/numeric/test_running_maxima.py.
 """
@@ -37,11 +37,11 @@ _REDUCE = "stablehlo.reduce"
 
 
 class Running(NamedTuple):
-    """The maximum, or minimum, that a loop keeps of what the op `reduce` makes in each trip."""
+    """The running maximum, or minimum, of the results of the op `reduce` in the trips of a loop."""
 
     reduce: ir.Operation
-    combine: ir.Operation  # with what the loop carries
-    lies: Sharding  # how what it reads is split
+    combine: ir.Operation  # with the loop-carried value
+    lies: Sharding  # of the operand of `reduce`
 
     @property
     def position(self) -> int:
@@ -64,7 +64,7 @@ def extremes_by_device(
     `allowed` names the axes over which that may be after a loop: none, for all axes.
     """
     remarks: list[Remark] = []
-    moved: list[tuple[ir.Operation, int]] = []  # the op after the last loop, and which remark counts what it saves
+    moved: list[tuple[ir.Operation, int]] = []  # the op after the last loop, and which remark counts its saving
     while any(_shapes(module)):
         found, stays = _running(module, allowed)
         for running in found:
@@ -86,7 +86,7 @@ def extremes_by_device(
 
 
 def _saved(running: Running, inside: Saved | None) -> Saved:
-    """What it saves to leave this loop and, where it has left one in there, both."""
+    """The saving by leaving this loop and, where it has left one in there, both."""
     loop = loop_around(running.reduce.block)
     assert loop is not None, "it is asked first"
     reduced = set(ir.DenseI64ArrayAttr(running.reduce.attributes["dimensions"]))
@@ -122,7 +122,7 @@ def _running(module: ir.Operation, allowed: frozenset[str]) -> tuple[list[Runnin
 
 
 def _shapes(module: ir.Operation) -> Iterator[tuple[ir.Operation, ir.Operation]]:
-    """Each maximum or minimum of an array that a loop combines with what it carries, and the op that combines them."""
+    """Each maximum or minimum of an array that a loop combines with a carried value, and the op that combines them."""
     for op in ops_of(module, _REDUCE):
         if len(op.operands) != 2 or combiner_of(op) not in EXTREMES or is_manual(op):
             continue
@@ -132,7 +132,8 @@ def _shapes(module: ir.Operation) -> Iterator[tuple[ir.Operation, ir.Operation]]
 
 
 def _combined(reduce: ir.Operation) -> ir.Operation | None:
-    """The op that makes of the result of `reduce`, and of what the loop around it carries, the next such value."""
+    """The op that combines the result of `reduce` with a value that the loop around it carries into the next such
+    value."""
     readers = [use.owner.operation for use in reduce.results[0].uses]
     alike = [op for op in readers if op.name == combiner_of(reduce) and op.block == reduce.block]
     if not alike:
@@ -203,11 +204,11 @@ class _Parts:
         self._mesh = running.lies.mesh
         shape = ir.RankedTensorType(op.operands[0].type).shape
         reduced = set(ir.DenseI64ArrayAttr(op.attributes["dimensions"]))
-        self._shape: list[int] = []  # of what is read, with the dimensions for devices before those that they cut
+        self._shape: list[int] = []  # of the operand, with the dimensions for devices before those that they cut
         self._split: list[Axes] = []
         self._closed: list[int] = []  # the dimensions of it that are not split any further
         self._own: list[int] = []  # those that each device reduces by itself
-        self._devices: list[int] = []  # the dimensions for devices, of what is left
+        self._devices: list[int] = []  # the dimensions for devices, of the result
         for dimension, (size, axes) in enumerate(zip(shape, running.lies.dimensions, strict=True)):
             count = parts_in(module_of(op), Sharding(self._mesh, (axes,))) if dimension in running.cut else 1
             if dimension in running.cut:

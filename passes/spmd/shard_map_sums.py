@@ -1,11 +1,11 @@
-"""Takes a sum out of a manual computation, which then returns what each device adds to it:
+"""Takes a sum out of a manual computation, which then returns each device's addend:
 
 %g = sdy.manual_computation(%x) out_shardings=[<@mesh, [{}], unreduced={"data"}>] manual_axes={"data"} (%a) {
   ...
   sdy.return %p
 }
 
-What is added to such a sum in there, as an L2 penalty to a gradient, is returned beside it first, and added outside.
+Another addend of such a sum in there, as an L2 penalty of a gradient, is returned beside it first, and added outside.
 
 Tests: test/passes/annotate-unreduced-regions.mlir, test/numeric/test_shard_map_regions.py.
 """
@@ -58,7 +58,7 @@ def openings(sources: Sequence[ir.Operation], regions: dict[ir.Value, Region]) -
 
 
 def terms_apart(region: SummingRegion) -> tuple[SummingRegion, list[ir.Operation]]:
-    """`region` with sums that it returns without what else it adds to them, which it returns, too; and these sums.
+    """`region` with the sums that it returns freed of other addends, which it returns, too; and these sums.
 
     Only in loops, which may then accumulate both: each for itself, and reduce the first once.
     """
@@ -74,7 +74,7 @@ def terms_apart(region: SummingRegion) -> tuple[SummingRegion, list[ir.Operation
 
 
 def _with_rest(found: RegionSum, position: int) -> ir.Operation:
-    """The manual computation made anew, with a result for what result `position` is beside the sum."""
+    """The manual computation made anew, with a result for the residual of result `position`, beside the sum."""
     old = op_of(found.result)
     block = old.regions[0].blocks[0]
     end = terminator_of(block)

@@ -77,14 +77,14 @@ def sharded_sums(
     for result, axes in (inferred or {}).items():
         added = Loop(op_of(result)).next_values.operands[ir.OpResult(result).result_number]
         _spread(added, axes, found, through_sums=True)
-    # After these: what is reached without a look through sums is not followed again.
+    # After these: a value reached without a look through sums is not followed again.
     for value, axes in _constrained(module, in_loops=False):
         _spread(value, axes, found, through_sums=False)
     return found
 
 
 def _constrained(module: ir.Operation, *, in_loops: bool) -> Iterator[tuple[ir.Value, frozenset[Axis]]]:
-    """What constraints in loops, or outside of them, split over some axes."""
+    """The values that constraints in loops, or outside of them, shard, and over which axes."""
     for op in ops_of(module, CONSTRAINT):
         axes = read_sharding(op.attributes["sharding"]).axes
         if axes and not is_manual(op) and (loop_around(op.block) is not None) == in_loops:
@@ -115,8 +115,8 @@ def _split_over(lies: Sharding | None, axes: frozenset[Axis]) -> frozenset[Axis]
 
 
 def _like_parameters(loop: Loop) -> Iterator[tuple[ir.Value, frozenset[Axis], ir.Value]]:
-    """What the loop computes for its next trip, and returns, where the user splits a value of that shape, or of that of
-    something put together to it, that the loop only reads."""
+    """The changed loop-carried values with the shape of a sharded value that the loop only reads, or assembled from
+    values of that shape: the next value of each, the axes, and the result."""
     carried = _carried(loop)
     by_shape: defaultdict[str, frozenset[Axis]] = defaultdict(frozenset)
     for each in carried:
@@ -135,7 +135,7 @@ def _like_parameters(loop: Loop) -> Iterator[tuple[ir.Value, frozenset[Axis], ir
 
 
 def _shapes_of(value: ir.Value) -> frozenset[str]:
-    """The shapes of what `value` is put together of: gradients may be accumulated in a row, or transposed."""
+    """The shapes of the values that `value` is assembled from: gradients may be accumulated in a row, or transposed."""
     return frozenset(map(_shape, backward([value], _terms)))
 
 
@@ -161,9 +161,9 @@ class Cut(NamedTuple):
 def cut_of(value: ir.Value, propagated: Propagated, axes: frozenset[str]) -> Cut | None:
     """Where `value` becomes split over the axes of these names: as Shardy would have it, by a constraint, or, where a
     constraint asks for the whole of it, as automatic differentiation does of parameters that a constraint gathers,
-    where it is added to what is split.
+    where it is added to a sharded value.
 
-    None when something reads the whole of it, or of what is copied of it on the way to the constraint.
+    None when an op reads all of `value`, or of a copy of it on the way to the constraint.
     """
     alone = propagated.sharding_of(value)
     if alone is not None and axes <= names_of(alone.axes):
@@ -186,7 +186,7 @@ def cut_of(value: ir.Value, propagated: Propagated, axes: frozenset[str]) -> Cut
         user = only_user_of(user.results[0])
     if not (wholes or is_whole) or user is None or not adds(user):
         return None
-    summed = propagated.sharding_of(user.results[0])  # of each addend, a device reads what it adds to its shard
+    summed = propagated.sharding_of(user.results[0])  # of each addend, a device reads the part for its shard
     return Cut(value, converts, wholes, summed) if summed is not None and axes <= names_of(summed.axes) else None
 
 
@@ -205,7 +205,8 @@ def turned(cut: Cut, propagated: Propagated) -> Cut:
 
 
 def _followed(value: ir.Value, propagated: Propagated, axes: frozenset[str]) -> tuple[ir.Value, bool]:
-    """What copies of `value`, and loops that add it up, end in, and whether a constraint asks for the whole of it."""
+    """The end of the chain of copies of `value` and loops that accumulate it; whether a constraint asks for all of
+    it."""
     is_whole = False
     while True:
         user = only_user_of(value)
@@ -221,7 +222,7 @@ def _followed(value: ir.Value, propagated: Propagated, axes: frozenset[str]) -> 
 
 
 def _total_of(value: ir.Value) -> ir.Value | None:
-    """The result of the loop that only adds up `value`, and what else is added to it, from zero; None without one."""
+    """The result of the loop that only accumulates `value`, and its other addends, from zero; None without one."""
     end = _end_of_sum(value)
     loop = loop_around(end.owner.operation.block) if end is not None else None
     if end is None or loop is None or end.owner.operation != loop.next_values:
@@ -246,12 +247,12 @@ def _end_of_sum(value: ir.Value) -> ir.OpOperand | None:
 
 
 def is_activation(value: ir.Value, axes: frozenset[str], others: set[ir.Value]) -> bool:
-    """Whether products, or the sum of an embedding's rows, read what is made of `value`, in its loop or the next trip:
-    it is no gradient.
+    """Whether contractions, or the sum of an embedding's rows, read a value computed from `value`, in its loop or the
+    next trip: it is no gradient.
 
     How activations are gathered and scattered XLA decides with these products, which it may overlap with that. The sum
-    would stay sharded over `axes`. `others` are known to be none, and grow: all that is made of gradients may meet in
-    their norm.
+    would stay sharded over `axes`. `others` are known to be no activations, and grow: all values computed from
+    gradients may meet in their norm.
     """
 
     def made_by(use: ir.OpOperand) -> Iterator[ir.Value]:
@@ -278,8 +279,8 @@ def _adds_up_rows(op: ir.Operation, operand: int) -> bool:
 
 
 def _made_by(use: ir.OpOperand, axes: frozenset[str]) -> list[ir.Value]:
-    """What an op makes of an operand; what an outermost loop returns counts as nothing of its body's, and so does what
-    the next trip makes of a parameter that is updated: of what the user splits over one of `axes`.
+    """The values that an op computes from an operand, but for two kinds: results of an outermost loop, and the next
+    trip's value of an updated parameter, which the user shards over one of `axes`.
     """
     op, operand = use.owner.operation, use.operand_number
     if op.name != WHILE and op.name != _RETURN:
@@ -294,7 +295,7 @@ def _made_by(use: ir.OpOperand, axes: frozenset[str]) -> list[ir.Value]:
 
 
 def _is_copy(op: ir.Operation, axes: frozenset[str]) -> bool:
-    """Whether `op` copies what it reads, not split over `axes`: in JAX's explicit mode each op is constrained."""
+    """Whether `op` copies its operand, not sharded over `axes`: in JAX's explicit mode each op is constrained."""
     if op.name != CONSTRAINT:
         return keeps_elements(op)
     sharding = read_sharding(op.attributes["sharding"])
@@ -322,7 +323,7 @@ def _outermost_loops(module: ir.Operation) -> Iterator[Loop]:
 
 def are_layers_sharded(module: ir.Operation, propagated: Propagated) -> bool:
     """Whether a loop over layers, not in another loop, reads parameters most bytes of which the user splits over axes
-    that split its activations, too: XLA all-gathers these. What follows such a loop are more layers.
+    that split its activations, too: XLA all-gathers these. The ops after such a loop are more layers.
     """
     for loop in _outermost_loops(module):
         arrays = [each for each in _carried(loop) if rank_of(each.start)]
@@ -335,7 +336,8 @@ def are_layers_sharded(module: ir.Operation, propagated: Propagated) -> bool:
 
 
 def _axes_of_activations(changed: list[_Carried], propagated: Propagated) -> frozenset[str]:
-    """The mesh axes that split the activations among what a loop changes; none where it adds up others beside them.
+    """The mesh axes that shard the activations among a loop's changed values; none where it accumulates others beside
+    them.
 
     It may put rows of others in their place: activations that a backward pass reads, or gradients of layers.
     """
@@ -360,7 +362,7 @@ def _is_for_loops(result: ir.Value) -> bool:
 
 
 def _given_axes(value: ir.Value, *, through_constraints: bool = False) -> frozenset[Axis]:
-    """The axes by which the user splits `value`, or what it is computed from element by element, or starts as.
+    """The axes over which the user shards `value`, or its elementwise sources, or init operands.
 
     Parameters may be averages of others, or come from fewer bits, or from an earlier step. Propagation may split more.
     """
@@ -375,7 +377,7 @@ def _is_parameter(value: ir.Value, axes: frozenset[str]) -> bool:
 
 
 def _origins(value: ir.Value, *, through_constraints: bool = False) -> list[ir.Value]:
-    """What `value` is computed from element by element, as far as that can be followed."""
+    """The values that `value` is computed from element by element, traced as far back as possible."""
     found: list[ir.Value] = []
 
     def sources(value: ir.Value) -> list[ir.Value]:
@@ -388,7 +390,7 @@ def _origins(value: ir.Value, *, through_constraints: bool = False) -> list[ir.V
 
 
 def _sources(value: ir.Value, *, through_constraints: bool) -> list[ir.Value]:
-    """What `value` is computed from in its place, or starts as; none of what is computed otherwise."""
+    """The operands that `value` is computed from element by element, or its init operands; none for other ops."""
     op = defining_op(value)
     if op is not None and (keeps_elements(op) or (through_constraints and op.name == CONSTRAINT)):
         return list(op.operands)

@@ -1,5 +1,5 @@
-"""What a loop trains: which of the values that it reads are parameters with a gradient, and what XLA moves for one that
-it does not gather.
+"""The parameters that a loop trains: the values with a gradient among those that it reads, and the bytes that XLA moves
+for one that it does not gather.
 
 A sharded float that is the same in each trip may be a parameter or examples, and its sharding does not tell: XLA may
 take features of activations for sharded as the parameter is. But the loop adds up a gradient of a parameter.
@@ -41,8 +41,8 @@ def _is_copy_of_argument(value: ir.Value) -> bool:
 
 
 def moved_by(loop: Loop, readers: Iterable[Use]) -> int:
-    """Bytes that XLA moves, at least, in a trip of `loop` where `readers` read shards of a parameter: the smaller of
-    what else each reads and makes.
+    """Bytes that XLA moves, at least, in a trip of `loop` where `readers` read shards of a parameter: the size of the
+    smallest other operand or result of each.
     """
     return sum(_moved_by(use) * _times(loop, use.op) for use in readers)
 

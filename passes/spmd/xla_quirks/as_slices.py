@@ -1,6 +1,7 @@
 """Lookups and updates at one index, and pads that cut, as slices, through which XLA tracks unreduced values.
 
-XLA:TPU and XLA:GPU make slices of them before they partition the program, and reduce what these slices read and make.
+XLA:TPU and XLA:GPU make slices of them before they partition the program, and reduce the operands and results of these
+slices.
 
 Target: TPU, GPU.
 Measured with: jaxlib 0.10.2 with libtpu 0.0.42; 0.12.0.1 with libtpu 0.0.50 (TPU, which refuses the program).
@@ -82,7 +83,7 @@ def _scattered(op: ir.Operation, sharding: ir.Attribute) -> ir.Value:
 
 
 def _padded(op: ir.Operation, sharding: ir.Attribute) -> ir.Value:
-    """Pads all that is not cut first: what the edges lose may be padding between elements."""
+    """Pads before it cuts: the edges may lose padding between elements."""
     array, filling = op.operands
     low, high, interior = (_listed(op, name) for name in _EDGES)
     starts, ends = ([max(-edge, 0) for edge in edges] for edges in (low, high))

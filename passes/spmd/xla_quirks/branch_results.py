@@ -71,7 +71,7 @@ def unreduced_zeros(type_: ir.Type, sharding: ir.Attribute) -> ir.Value:
     if has_part(lies.unreduced):
         return _added_up_zeros(tensor, lies)
     # Whole first: a constant that is constrained to be unreduced at once is merged with others, which are not. For
-    # scalars that is not enough: XLA reduced what others start from.
+    # scalars that is not enough: XLA reduced the init operands of others.
     zeros = neutral(type_)
     if not tensor.rank:
         zeros = ir.Operation.create(BARRIER, results=[type_], operands=[zeros]).results[0]

@@ -28,7 +28,7 @@ def is_complex_product(op: ir.Operation) -> bool:
 
 
 def joined(parts: Sequence[ir.Value]) -> ir.Value:
-    """The complex numbers that have these parts; or the one part, of what is not complex. At the insertion point."""
+    """The complex numbers that have these parts; or the one part, of a real value. At the insertion point."""
     if len(parts) == 1:
         return parts[0]
     shape, element = _of(parts[0])

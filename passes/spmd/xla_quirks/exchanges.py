@@ -24,7 +24,7 @@ _SCATTER = "stablehlo.scatter"
 
 
 def exchanges(module: ir.Operation, propagated: Propagated) -> frozenset[ir.Value]:
-    """What ops on elements make of a batched scatter and of what is split over the same axes, but otherwise."""
+    """The results of elementwise ops on a batched scatter and a value that the same axes shard otherwise."""
     found: set[ir.Value] = set()
 
     def made_by(use: ir.OpOperand) -> list[ir.Value]:
@@ -44,7 +44,7 @@ def exchanges(module: ir.Operation, propagated: Propagated) -> frozenset[ir.Valu
 def require_not_exchanged(
     op: ir.Operation, splits: Sequence[tuple[Axes, ...]], exchanged: Collection[ir.Value], propagated: Propagated
 ) -> None:
-    """Declines where a batched scatter alone splits what is added up so that devices exchange parts for the sum.
+    """Declines where a batched scatter alone splits the addends so that devices exchange parts for the sum.
 
     So of `take_along_axis` of logits that are split by classes. XLA:TPU makes a select of that scatter before it
     propagates shardings (`sparse-gradient-rewrite`): the select follows the classes, and the other operand is gathered.

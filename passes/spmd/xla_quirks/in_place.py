@@ -70,9 +70,10 @@ def require_cut_in_place(
 ) -> None:
     """Declines where XLA cuts the result of a product in other places than it is to, and adds wrong parts.
 
-    Where the result, of addends over `axes`, is to be split as `left` says and what is read is not, XLA cuts that over
-    the first axes whose devices have the same, and then moves parts from where these are first to where `left` says.
-    Of the devices with addends it remembers no more than the order: one of `axes` that is in between has others.
+    Where the result, of addends over `axes`, is to be sharded as `left` says and an operand is not, XLA cuts the
+    operand over the first axes whose devices have the same, and then moves parts from where these are first to where
+    `left` says. Of the devices with addends it remembers no more than the order: one of `axes` that is in between has
+    others.
     """
     module = module_of(op)
     mesh = mesh_behind(module, left.mesh)
@@ -97,7 +98,7 @@ def require_cut_in_place(
 def _cut_anew(
     cut: Split, dimensions: tuple[Factors, ...], sharding: Sharding | None, rule: ShardingRule, module: ir.Operation
 ) -> list[Axis]:
-    """What `cut` splits factors of an operand over that is split otherwise."""
+    """The axes over which `cut` splits those factors of an operand that are split otherwise."""
     own = split_by(sharding, dimensions, rule, module) if sharding is not None else {}
     read = [factor for factors in dimensions for factor in factors if own.get(factor) != cut.get(factor)]
     return [unit for factor in read for unit in cut.get(factor, ())]
@@ -111,7 +112,8 @@ def _is_kept(before: Split, after: Split) -> bool:
 
 
 def why_not_in_place(op: ir.Operation, addend: ir.Value, axes: Axes, propagated: Propagated) -> str:
-    """Why what `op` makes of `addend`, unreduced over `axes`, can't lie as XLA alone would shard it; "" if it can."""
+    """Why the result of `op` on `addend`, unreduced over `axes`, can't have the sharding that XLA would infer; "" if it
+    can."""
     after = _left(op.results[0], axes, propagated)
     module = module_of(op)
     if after is not None and not is_even(op.results[0], after, module):
@@ -136,7 +138,7 @@ def _left(value: ir.Value, axes: Axes, propagated: Propagated) -> Sharding | Non
 
 
 def _lies(value: ir.Value, shardings: Mapping[ir.Value, Sharding]) -> Sharding:
-    """How `value` is split; what a loop carries, as the loop's result."""
+    """The sharding of `value`; that of a loop-carried value is the loop result's."""
     if isinstance(value.owner, ir.Block):
         return _lies(value.owner.owner.operation.results[ir.BlockArgument(value).arg_number], shardings)
     return shardings[value]

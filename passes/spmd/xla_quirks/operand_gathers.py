@@ -28,7 +28,7 @@ from paropt.passes.sharding.shardings import Sharding
 
 _DOT, _SCATTER = "stablehlo.dot_general", "stablehlo.scatter"
 
-_Splits = Mapping[Factors, Axes]  # of the dimensions of an operand or a result, by what Shardy's rule calls them
+_Splits = Mapping[Factors, Axes]  # of the dimensions of an operand or a result, by their names in Shardy's rule
 
 
 class Gather(NamedTuple):
@@ -56,7 +56,7 @@ def gathers(op: ir.Operation, propagated: Propagated) -> tuple[Gather | None, ..
 
 
 def _indices_gathered(op: ir.Operation, propagated: Propagated) -> tuple[Gather | None, ...]:
-    """Of a scatter to whole columns, where what it adds is split, as its result is, over axes that split its indices.
+    """Of a scatter to whole columns, where its updates are sharded, as its result is, over axes that shard its indices.
 
     Of rows of a table that is split by rows as well, XLA exchanges parts, and gathers less.
     """
@@ -83,7 +83,8 @@ def is_gathered_alike(use: ir.OpOperand, gather: Gather, propagated: Propagated)
 
 
 def _gather(lies: Sharding, own: _Splits, other: _Splits, result: _Splits) -> Gather | None:
-    """Of the operand that is split as `own`, so that what the `other` operand and the `result` allow is left of it."""
+    """Of the operand that is split as `own`, so that it keeps the axes that the `other` operand and the `result`
+    allow."""
     kept: dict[Factors, Axes] = {}
     free: set[Axis] = set()  # the axes that are given up
     for dimension, axes in own.items():

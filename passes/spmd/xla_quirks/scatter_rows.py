@@ -1,4 +1,5 @@
-"""Has a scatter that adds to a sum add to zeros instead, so that what it adds is a sum of its own, to be reduced later:
+"""Has a scatter that adds to a sum add to zeros instead, so that its updates make a sum of their own, to be reduced
+later:
 
 %c1 = scatter %c, %i, %x   ->   %s = scatter %zeros, %i, %x
                                 %c1 = add %c, %s
@@ -56,7 +57,8 @@ def _adds(op: ir.Operation) -> bool:
 
 
 def _is_accumulated(op: ir.Operation) -> bool:
-    """Whether scatters, one after the other, add to zeros, or to what a loop carries, and only the last one is read."""
+    """Whether scatters, one after the other, add to zeros, or to a loop-carried value, and only the last one is
+    read."""
     first = _start(op)
     if is_zero(first):
         return True
