@@ -11,6 +11,7 @@ from paropt.hlo.traffic import Traffic, traffic
 from paropt.hook.memory_plans import Plan
 from paropt.modules.summary import journeys
 from paropt.passes import DEFAULT_PIPELINE
+from paropt.passes.deferral.policy import HOLDS_PARAMETERS, HOLDS_SUMS
 from paropt.passes.support.pipeline import Pipeline
 from paropt.passes.support.remarks import Remark
 
@@ -43,10 +44,19 @@ def _narrower(remarks: Iterable[Remark]) -> int:
     return after - alone
 
 
-def settled(first: Plan, original: Callable[[], Plan], in_doubt: int) -> tuple[Plan, list[str]]:
-    """`first`, or the program as XLA alone has it, if that sends or holds less; and what was measured.
+def takes_memory(pipeline: Pipeline) -> bool:
+    """Whether the user asked for a policy that takes more memory than XLA alone."""
+    policies = {dict(stage.options).get("policy") for stage in pipeline.stages}
+    return bool(policies & (HOLDS_SUMS | HOLDS_PARAMETERS | {"auto"}))
 
-    `original` compiles the program without passes, which is not done where the bytes `in_doubt` are few.
+
+def settled(
+    first: Plan, original: Callable[[], Plan], in_doubt: int, *, may_take_memory: bool
+) -> tuple[Plan, list[str]]:
+    """`first`, or the program as XLA alone has it, if that sends or holds less; and the measured bytes.
+
+    `original` compiles the program without passes, which is not done where the bytes `in_doubt` are few. With
+    `may_take_memory` only sent bytes count.
     """
     collectives = census(first.executable.as_text() or "")
     sent = traffic(collectives)
@@ -57,7 +67,7 @@ def settled(first: Plan, original: Callable[[], Plan], in_doubt: int) -> tuple[P
     before, held, least = _sent(alone), _temporary(first), _temporary(alone)
     if before < sent:
         return alone, [f"XLA alone reduces in a narrower type, and sends {before}; with the passes it would be {sent}"]
-    if held > MORE * least:
+    if held > MORE * least and not may_take_memory:
         return alone, [f"XLA alone takes {least} bytes of temporary memory; with the passes it would be {held}"]
     return first, [f"XLA alone might reduce in a narrower type, but sends {before}; with the passes it is {sent}"]
 

@@ -14,7 +14,7 @@ from paropt.base.wording import size_text
 from paropt.clusters import targets
 from paropt.clusters.device_memory import AUTO, memory_budget_of
 from paropt.hook.donation import given_away
-from paropt.hook.doubts import are_guessed, bytes_in_doubt, least_sent, settled
+from paropt.hook.doubts import are_guessed, bytes_in_doubt, least_sent, settled, takes_memory
 from paropt.hook.fallback import Fallback, Setback, reason_of
 from paropt.hook.jit_arguments import Spec
 from paropt.hook.memory_plans import Plan, fitting, planned
@@ -197,7 +197,8 @@ def compiled_rewrite(module: ir.Module, compile: Callable[[ir.Module], Any], dev
             if rewrite.is_guess:
                 chosen, said = least_sent(chosen, default)
             else:
-                chosen, said = settled(chosen, original, rewrite.in_doubt)
+                may_take = takes_memory(spec.pipeline)
+                chosen, said = settled(chosen, original, rewrite.in_doubt, may_take_memory=may_take)
         except Exception as error:  # whatever a compiler raises: what the passes made is right, and it runs
             said = [f"nothing to compare it with was compiled: {reason_of(error)}"]
     REMARKS[module] = Remarks([*chosen.remarks, *(_remark(module, text, applied=True) for text in said)])
