@@ -333,7 +333,7 @@ def _reason(remarks: list[Remark]) -> str:
     for name in ("outline-accumulation", "split-microbatches"):
         own = [remark for remark in remarks if remark.pass_name == name and not remark.applied]
         if own:
-            return f"{own[-1].text} ({own[-1].source})"
+            return own[-1].told
     return "nothing is added up, in a loop or over the batch; give compute_grad= and apply_grad="
 
 

@@ -100,6 +100,11 @@ class Remark:
         return f"<{self}>"
 
     @property
+    def told(self) -> str:
+        """The text for a message, with its place where that is known."""
+        return f"{self.text} ({self.source})" if self.source.file else self.text
+
+    @property
     def message(self) -> str:
         """The remark without its position: what `expected-remark` matches."""
         verdict = "applied" if self.applied else "missed"

@@ -34,7 +34,13 @@ th, td { text-align: left; vertical-align: top; padding: .35rem .8rem .35rem 0; 
 th { font-weight: 600; color: var(--faint); font-size: .85rem; white-space: nowrap; }
 .narrow td { white-space: pre; }
 .narrow td + td, .narrow th + th { text-align: right; }
-.rows td { white-space: nowrap; }
+/* What may be long wraps, so that twelve columns fit 1200 pixels. */
+.rows table { font-size: .87rem; }
+.rows td { white-space: nowrap; padding-right: .55rem; }
+.rows th { font-size: .8rem; padding-right: .55rem; }
+.rows td:first-child, .rows td:nth-child(2), .rows td:last-child { white-space: normal; overflow-wrap: anywhere; }
+.rows td:first-child { min-width: 4.5rem; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; }
 td.side { white-space: nowrap; }
 td.why { min-width: 22rem; }
 td ul { margin: 0; padding-left: 1rem; }

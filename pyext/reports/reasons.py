@@ -90,9 +90,9 @@ class Explanations:
     def of_hoisted(self, collectives: Iterable[Collective]) -> list[Remark]:
         """The remarks on loops before which parameters are gathered, of all-gathers that were, or are named, in these.
 
-        For all-gathers that are no longer there, or are new: others of the loop stay.
+        For all-gathers that are no longer there, or are new: others of the loop stay. XLA makes all-reduces of some.
         """
-        gathers = [each for each in collectives if each.kind == "all-gather"]
+        gathers = [each for each in collectives if each.kind == "all-gather" or any(each.joined)]
         names = {loop.name for each in gathers for loop in each.loops}
         names |= {loop for each in gathers for name in combined_names(each.op_name) for loop in _loops_around(name)}
         scopes = {end for name in names for end in _ends(name)}

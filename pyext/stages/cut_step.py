@@ -65,7 +65,7 @@ def cut_step(
     cut = cut_program(lowered, stages=stages, options=options, apart=apart, split=microbatches, axes=axes)
     for remark in cut.remarks:
         if remark.pass_name == "cut-stages" and not remark.applied:
-            warn(f"{remark.text} ({remark.source})")
+            warn(remark.told)
     if cut.microbatches != microbatches:
         wanted = cut.microbatches
         raise StageError(f"microbatches: expected {wanted}, the trips of the step's loop, got {microbatches}")
@@ -143,5 +143,5 @@ def _reason(remarks: list[Remark]) -> str:
     for name in _NAMES:
         missed = [remark for remark in remarks if remark.pass_name == name and not remark.applied]
         if missed:
-            return f"{missed[0].text} ({missed[0].source})"
+            return missed[0].told
     return "it adds up nothing over micro-batches, and no argument is a batch of them"

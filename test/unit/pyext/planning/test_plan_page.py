@@ -1,19 +1,26 @@
 """The page of a plan: one file that needs nothing else, with mesh, shardings, traffic and ranking."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from programs.program import Sizes
 from programs.unplaced import shapes_of
+from unit.browser import needs_chromium, opened
 
 import paropt
 from paropt.clusters import targets
 from paropt.plan import Plan
-from paropt.planning.argument_groups import argument_groups
-from paropt.planning.candidates import Candidate, Mesh, templates
+from paropt.planning.argument_groups import ArgumentGroup, argument_groups
+from paropt.planning.candidates import Candidate, Mesh, Stages, templates
 from paropt.planning.plan_page import Shown, page
+from paropt.planning.search import Judged
 from paropt.planning.sharded_programs import Step, lowered_without_mesh, step_of
+from paropt.reports.totals import Audit
 
 STEP = shapes_of("mlp", Sizes(width=32, layers=3, micro_batches=2, examples=16))
 
@@ -124,3 +131,29 @@ def test_arrays_that_no_rule_is_about_are_left_to_shardy(step: Step) -> None:
     shardings = {group.name: group.sharding for group in groups}
     assert shardings["state/0/0/up"] == "[-, data]" and shardings["state/0/*/up"] == "left to Shardy"
     assert sum(group.arrays for group in groups) == len(step.donated)
+
+
+def staged(name: str, schedule: str) -> Judged:
+    """A candidate with as many columns as there are, and long texts in each."""
+    mesh = Mesh((("stage", 4), ("replica", 2), ("data", 128)))
+    time = SimpleNamespace(seconds=9.87, compute=8.76, communication=7.65, hidden=6.54, waiting=0.987, bound=">= ")
+    sent = [SimpleNamespace(kind="all-reduce", axes=("data",), wire_bytes=123456789.0, executions=16)]
+    audit = SimpleNamespace(collectives=sent, peak_memory=87654321, estimate=time)
+    return Judged(Candidate(name, mesh, "", "keep-shards", Stages(schedule, 128)), cast(Audit, audit))
+
+
+@needs_chromium
+def test_the_page_fits_1200_pixels(tmp_path: Path) -> None:
+    ranking = [staged("pp x fsdp", "interleaved"), staged("hsdp x tp", "zb-h1")]
+    rules = f"path = {['layers/*/attention/query/kernel'] * 9}"
+    best = replace(ranking[0].candidate, rules=rules)
+    ranking[0] = ranking[0]._replace(candidate=best)
+    group = ArgumentGroup("state/1/0/mu/params/" + "Block_0/" * 9 + "kernel", 12, "f32[8, 16, 128]", (("data",),), 4096)
+    text = page(Shown("gpu:h100:1x128x8", best, ranking, 80 << 30, [group], (), ""))
+    measure = (
+        "<script>document.title = [...document.querySelectorAll('.scroll, pre, body')]"
+        ".map(each => each.scrollWidth - each.clientWidth).join(' ')</script>"
+    )
+    shown = opened(text.replace("</body>", f"{measure}</body>"), tmp_path, "--dump-dom").decode()
+    widths = re.search(r"<title>([\d ]+)</title>", shown)
+    assert widths is not None and {int(width) for width in widths[1].split()} == {0}

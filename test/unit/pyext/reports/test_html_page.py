@@ -3,8 +3,6 @@
 import dataclasses
 import datetime
 import re
-import shutil
-import subprocess
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -12,23 +10,13 @@ import jax
 import matplotlib.image
 import numpy as np
 import pytest
+from unit.browser import WINDOW, needs_chromium, opened
 from unit.reports import UNKNOWN, S, V, W, collective, comparison, example, report
 
 from paropt.audit import AuditComparison
 from paropt.reports.comparison import AuditReport
 from paropt.reports.lanes import COLORS, Bar, bars_text, lanes
 from paropt.reports.totals import Audit
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-# No sandbox: CI runs as root. The rest keeps the browser from looking up hosts at its start.
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --hide-scrollbars"
-).split()
-SECONDS = 120
-WINDOW = (1200, 1000)
-
-needs_chromium = pytest.mark.skipif(not CHROMIUM, reason="Chromium is not installed: the page is not opened")
 
 
 def test_lanes_of_the_example() -> None:
@@ -117,15 +105,6 @@ def test_page_without_passes_and_without_collectives() -> None:
     assert "no passes" in alone
     assert "before" not in re.sub("<style>.*</style>", "", alone, flags=re.S)
     assert "No collectives." in comparison([], []).html()
-
-
-def opened(page: str, folder: Path, *flags: str) -> bytes:
-    """What Chromium prints when it opens the page."""
-    path = folder / "report.html"
-    path.write_text(page)
-    width, height = WINDOW
-    command = [CHROMIUM, *FLAGS, f"--user-data-dir={folder / 'profile'}", f"--window-size={width},{height}", *flags]
-    return subprocess.run([*command, path.as_uri()], check=True, capture_output=True, timeout=SECONDS).stdout
 
 
 @needs_chromium

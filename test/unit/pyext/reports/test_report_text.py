@@ -234,6 +234,8 @@ def test_gathers_of_a_loop_that_are_gone_or_new_are_those_before_it() -> None:
     text = str(comparison([inside], [outside], moved))
     assert "removed, gathered before [hoist-gathers]" in text
     assert "new, gathered before [hoist-gathers]" in text
+    by_sum = dataclasses.replace(inside, kind="all-reduce", joined=(True,))
+    assert "removed, gathered before [hoist-gathers]" in str(comparison([by_sum], [], moved))
     elsewhere = dataclasses.replace(moved, source=moved.source._replace(scope="other/while"))
     assert text.replace("gathered before [hoist-gathers]", NOBODY_SAYS) == str(
         comparison([inside], [outside], elsewhere)
