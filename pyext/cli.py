@@ -27,7 +27,7 @@ def main(argv: list[str] | None = None) -> int:
     progress = Progress()
 
     def work() -> int:
-        from paropt.command import driver  # here, in the child: loading MLIR takes 0.15 s and is what may crash
+        from paropt.command import driver  # here, in the child: loading MLIR takes 0.15 s and may crash
 
         return driver.run(options, data, progress)
 
@@ -154,7 +154,7 @@ def _reason(error: Exception) -> str:
 
 
 def _died(number: int, options: Options, data: bytes, progress: Progress) -> int:
-    """Says what a signal ended, and writes a reproducer if that was a pass; returns the exit status."""
+    """Says which activity a signal ended, and writes a reproducer if that was a pass; returns the exit status."""
     name = signal_name(number)
     if name in ("SIGINT", "SIGPIPE", "SIGTERM", "SIGHUP"):
         return 128 + number  # somebody wanted it to end: as a shell would report it
