@@ -68,7 +68,7 @@ def annotate_aliases(
 
 def _annotate(signature: Signature, donate: Donate) -> list[Remark]:
     aliases = Aliases(signature)
-    # What JAX matched by the bytes on each device, or a user by hand, is theirs.
+    # Aliases that JAX matched by the bytes on each device, or a user by hand, are theirs.
     kept = {slot.number: alias for slot in signature.arguments if (alias := _foreign_alias(aliases, slot)) is not None}
     ours = [slot for slot in signature.arguments if slot.number not in kept]
     allowed = _allowed(aliases, ours, donate, taken=list(kept.values()))
@@ -139,7 +139,7 @@ def _outcome(aliases: Aliases, slot: Slot, pairs: dict[int, Overwrite], allowed:
 
 
 def _notes(slot: Slot, pair: Overwrite | None, used: Sequence[int]) -> Notes:
-    """What to write down: the pair, or that the argument is given away; not both, because XLA refuses that."""
+    """The annotations to write: the pair, or that the argument is given away; not both, because XLA refuses that."""
     context = slot.type.context
     donor: Notes = {ALIAS: None, DONOR: ir.BoolAttr.get(True, context)}
     if pair is None:  # it stays as it is, unless its result was found another argument

@@ -97,7 +97,7 @@ class _Annotation:
         self._placements = Placements(module, settled=False)
         self._roles = Roles(signature)
         self._used: set[str] = set()
-        self._arguments: dict[int, Notes] = {}  # what to write down
+        self._arguments: dict[int, Notes] = {}  # the annotations to write
         self._results: dict[int, Notes] = {}
 
     def run(self) -> list[Remark]:
@@ -165,7 +165,7 @@ class _Annotation:
         return applied(NAME, gradient.loop, f"{parameter} is gathered over {', '.join(axes)} at use by {rule.name}")
 
     def _exchange_all(self) -> list[Remark]:
-        """Keeps parameters sharded where they are multiplied: what they are multiplied with is exchanged instead."""
+        """Keeps parameters sharded where they are multiplied: the other operand is exchanged instead."""
         found = [(slot, self._rule(slot, self._roles.of(slot))) for slot in self._signature.arguments]
         asked = [(slot, rule) for slot, rule in found if rule is not None and rule.exchange]
         if not asked:

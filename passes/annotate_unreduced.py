@@ -157,8 +157,8 @@ def _is_held_for_numbers(module: ir.Operation) -> bool:
 def _annotated(module: ir.Operation, kept: set[ir.Value]) -> list[Remark]:
     """Annotates the parts that can be, and reverts the others. All are planned before anything is written.
 
-    A plan holds whichever others are reverted: parts have no value in common, and globally what was exposed of
-    another part is the value that its ops read. `kept` are sources of parts that are not worth it.
+    A plan holds whichever others are reverted: parts have no value in common, and globally an exposed op of another
+    part has the value of its operand. `kept` are sources of parts that are not worth it.
     """
     exposed = Exposed(sources(module), global_all_reduces(module), global_reduce_scatters(module))
     order = {op.results[0]: number for number, op in enumerate(exposed.ops)}
@@ -185,7 +185,7 @@ def _require_worth(part: Exposed, kept: set[ir.Value]) -> None:
 
 
 class Plan(NamedTuple):
-    """What has been found of exposed ops, and is to be written."""
+    """The annotations found for exposed ops, to be written."""
 
     starts: list[ir.Operation]
     found: Unreduced
@@ -212,7 +212,7 @@ def _plan(
         for value, reduction in found.values.items()
         if defining_op(value) is not None
     }
-    for op in starts:  # XLA reduces twice where the result is split by what splits the sum, unreduced over the rest
+    for op in starts:  # XLA reduces twice where the axes that shard the sum shard the result, unreduced over the rest
         shardings[op.results[0]] = _whole(shardings[op.results[0]], summed_axes(op))
     for value, sharding in shardings.items():
         even = is_even(value, read_sharding(sharding), module)
@@ -229,7 +229,8 @@ def _plan(
 
 
 def _joined(plans: Sequence[Plan], order: dict[ir.Value, int]) -> Plan:
-    """One plan for what has no value in common, in the order of the ops that were exposed, as their results have it."""
+    """One plan for parts that have no value in common, in the order of the ops that were exposed, as their results have
+    it."""
 
     def place(op: ir.Operation) -> int:
         return order[op.results[0]]
@@ -292,7 +293,8 @@ def _closed(all_reduce: ir.Operation) -> ir.Attribute:
 
 
 def _unreduced(value: ir.Value, alone: Sharding | None, reduction: Reduction) -> ir.Attribute:
-    """The sharding of `value`, not reduced: what XLA `alone` would give it, without the axes of the reduction."""
+    """The sharding of `value`, not reduced: the one that XLA `alone` would give it, without the axes of the
+    reduction."""
     mesh, axes = reduction.place
     return closed_sharding(mesh, without(_dimensions(value, alone, mesh), axes), axes)
 
@@ -346,7 +348,7 @@ def _constrain(value: ir.Value, sharding: ir.Attribute) -> None:
 
 
 def _end_alike(ends: Iterable[ir.Operation], position: int, sharding: ir.Attribute) -> None:
-    """Has all branches return that operand as their op's result lies: XLA rejects what differs."""
+    """Has all branches return that operand with the sharding of their op's result: XLA rejects others."""
     for end in ends:
         value = end.operands[position]
         op = defining_op(value)
@@ -356,10 +358,10 @@ def _end_alike(ends: Iterable[ir.Operation], position: int, sharding: ir.Attribu
 
 
 def _said_to_lie(reduction: ir.Operation) -> ir.Value:
-    """What `reduction` reduces, with a constraint that says how it lies.
+    """The operand of `reduction`, with a constraint that gives its sharding.
 
-    A branch says it again of what it reads from outside, for all that reads it in there: XLA takes that for reduced
-    otherwise, where the branch reduces it and returns something else that is linear in it, too.
+    A branch says it again of a value from outside, for all its users in there: XLA takes that for reduced otherwise,
+    where the branch reduces it and returns something else that is linear in it, too.
     """
     value = start = reduction.operands[0]
     while isinstance(start.owner, ir.Block):
@@ -385,7 +387,7 @@ def _close(op: ir.Operation, sharding: ir.Attribute) -> Remark:
     with ir.InsertionPoint(op), op.location:
         parts = parts_of(value)
         closed = [scattered(part, start, end, steps) if steps else constrained(part, sharding) for part in parts]
-        if steps and end.unreduced and len(parts) > 1:  # what puts them together reads what says to be unreduced
+        if steps and end.unreduced and len(parts) > 1:  # the op that assembles them reads values annotated as unreduced
             closed = [constrained(part, sharding) for part in closed]
         reduced = joined(closed)
     axes = ", ".join(sorted(names_of(start.unreduced) - names_of(end.unreduced)))

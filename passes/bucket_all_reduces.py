@@ -181,7 +181,7 @@ def _candidates(facts: BlockFacts, form: Form, stays: list[Remark]) -> dict[ir.V
 
 
 def _require_form(op: ir.Operation, form: Form) -> None:
-    """Declines a reduction that may not be part of what `form` makes."""
+    """Declines a reduction that may not be part of a bucket of this `form`."""
     around = manual_around(op)
     if around is None:
         return

@@ -38,7 +38,7 @@ class _Sums(NamedTuple):
     """A sum over some devices, and the sum of that over others."""
 
     first: ir.Operation
-    between: list[ir.Operation]  # what constrains, multiplies or divides it, in program order
+    between: list[ir.Operation]  # ops that constrain, multiply or divide it, in program order
     last: ir.Operation
 
 
@@ -46,7 +46,7 @@ class _Steps(NamedTuple):
     """A reduction by hand."""
 
     scatter: ir.Operation
-    between: list[ir.Operation]  # all_reduces and constraints of shards, and what multiplies these, in program order
+    between: list[ir.Operation]  # all_reduces and constraints of shards, and products of these, in program order
     gather: ir.Operation
 
     @property
@@ -175,7 +175,7 @@ def _summed_over(sums: _Sums) -> Groups:
 def _united(over: Groups, summed: Groups, op: ir.Operation, *, repeats: bool) -> Groups:
     """Groups that are each several of `over`, of which `op` adds the sums up, in its groups `summed`.
 
-    What a group has may be added several times if `repeats`.
+    The sum of a group may be added several times if `repeats`.
     """
     owner = {device: i for i, group in enumerate(over) for device in group}
     require(sorted(owner) == sorted(device for group in summed for device in group), _UNITED, op)

@@ -71,15 +71,15 @@ def cut_stages(
         %new_w, %new_v = %w - %acc_w {U0}, %v - %acc_v {U1}
 
     `paropt.stage` on an op is its phase (forward, backward, update) and its stage. Ops without it are cheap functions
-    of what each stage can have, and each reader has copies of them. Forward is what a sum over micro-batches needs that
-    reaches no new parameter: the loss. The sequence of forward ops is cut so that the most expensive stage is cheapest,
-    in floating-point operations and bytes sent, by a dynamic program; each stage has parameters, where some cut gives
-    each some. A backward op goes where the forward values and parameters are that it reads: a minimum cut of the bytes
-    that cross each boundary, which is one cotangent. An update goes to its parameter.
+    of values that each stage can have, and each reader has copies of them. Forward are the ops that a sum over
+    micro-batches needs that reaches no new parameter: the loss. The sequence of forward ops is cut so that the most
+    expensive stage is cheapest, in floating-point operations and bytes sent, by a dynamic program; each stage has
+    parameters, where some cut gives each some. A backward op goes where the forward values and parameters are that it
+    reads: a minimum cut of the bytes that cross each boundary, which is one cotangent. An update goes to its parameter.
     Names never decide whether the result is right: they say where cuts are looked for.
 
     Functions of arguments, rows of the batch and the number of the micro-batch (keys of random numbers, masks) that one
-    stage makes and another reads are sent, or the reader has copies of the ops: by a minimum cut of what both cost.
+    stage makes and another reads are sent, or the reader has copies of the ops: by a minimum cut of both costs.
 
     A sum whose terms are made in several stages (the gradient of a tied embedding) gets an accumulator in each, which
     are added once, behind the loop. Pass-through values of the loop become values from outside.
@@ -145,7 +145,7 @@ class _Cutting:
             require(len(shares) == 1 or real, "a sum in several stages is of complex numbers", step.loop.op)
 
     def _shares_of(self, sum_: Sum) -> list[Share]:
-        """What each stage adds to a sum, the lowest stage first."""
+        """The terms that each stage adds to a sum, the lowest stage first."""
         found: dict[int, list[tuple[Part, ir.Value]]] = {}
         unplaced: list[ir.Value] = []
         for term in sum_.terms:
@@ -238,7 +238,7 @@ class _Cutting:
 
 
 def _written(step: StepLoop, carry: Sum | Rows) -> Part:
-    """The part that makes the next value of what the loop carries."""
+    """The part that makes the next value of the loop-carried one."""
     op = step.body.ops[carry.adds[-1]] if isinstance(carry, Sum) else carry.update
     return part_of(op) or Part("F", 0)
 

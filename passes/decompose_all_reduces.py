@@ -78,7 +78,7 @@ def _stepwise(
     shape: Sequence[int],
     scales: Sequence[Scale],
 ) -> ir.Value:
-    """What `op` makes of `value`, and `scales` of that, by shards of this shape."""
+    """The result of `op` on `value`, scaled by `scales`, by shards of this shape."""
     scatter, *sums, gather = steps
     combiner = combiner_of(op)
     assert combiner is not None, "it was one of a reduce_scatter"

@@ -154,8 +154,8 @@ def expose_all_reduces(
     last. Other terms that a block in a loop adds to such a sum, as an L2 penalty to a gradient, are returned beside it,
     and added behind the block.
 
-    In a block that leaves other axes of the mesh to the partitioner, Shardy lets no value be unreduced. There the loops
-    of the block are deferred, and what they add up gets a dimension for the devices, which the contraction has as a
+    In a block that leaves other axes of the mesh to the partitioner, Shardy lets no value be unreduced. There the sums
+    of the block's loops are deferred, and accumulated with a dimension for the devices, which the contraction has as a
     batch dimension, of examples cut in parts. A block in a loop returns such an array; its sum outside is exposed as
     any other.
 
@@ -367,7 +367,7 @@ def _choose(
 ) -> list[Remark]:
     """Takes axes out of `kept` where the budget allows to hold a sum whole along them.
 
-    What that saves and costs is in the remarks.
+    The remarks give the saving and the cost.
     """
     sums = sums_of(producer for producer in found if kept[producer.value])
     steps = [step for parts in sums for step in steps_of(parts, kept[parts[0].value], propagated, policy)]

@@ -139,7 +139,7 @@ def _partial_values(facts: BlockFacts, reduction: Reduction) -> PartialValues:
 def _fuse(partial: PartialValues, sums: MovedSums | None, facts: BlockFacts) -> Remark | None:
     """Moves the reductions of one kind to where they cost least; None when they are there.
 
-    `sums`: what becomes of their results before these are added up.
+    `sums`: how their results are moved before these are added up.
     """
     if not may_move(partial):
         return None
@@ -168,7 +168,7 @@ def _fuse(partial: PartialValues, sums: MovedSums | None, facts: BlockFacts) -> 
 
 
 def _sources(used: Sequence[ir.Value], sums: MovedSums | None) -> dict[ir.Value, Split]:
-    """The splits of `used`: of results of reductions, or of what moves values before."""
+    """The splits of `used`: of results of reductions, or of ops that move values before."""
     if sums is None:
         return {value: Split(op_of(value).operands[ir.OpResult(value).result_number], None) for value in used}
     values, order = sums.read, before_moves(used, sums, deep=False)
@@ -195,7 +195,7 @@ def _reduced_like(
 
 
 def _reduced(value: ir.Value, split: Split, sums: MovedSums | None) -> ir.Value:
-    """A value as large as what the reduction at `value` makes."""
+    """A value as large as the result of the reduction at `value`."""
     return split.partial if sums is not None and sums.values.reduction.is_whole else value
 
 

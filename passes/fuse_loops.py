@@ -59,7 +59,7 @@ def fuse_loops(module: ir.Operation) -> list[Remark]:
 
     - an array that the first loop makes is read in the second loop only
 
-    Sums of the second loop are added up in reverse order. All other values are what they were.
+    Sums of the second loop are added up in reverse order. All other values are the same.
 
     Sources: loop fusion, Kennedy and McKinley, "Maximizing Loop Parallelism and Improving Data Locality via Loop Fusion
     and Distribution" (1993).

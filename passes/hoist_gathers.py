@@ -104,11 +104,11 @@ def hoist_gathers(
 
     A program under `shard_map` has all_gathers of its own. Of these, too, one is done before the outermost loop that
     repeats it. Where a loop over layers gathers its slice of a stacked parameter, all layers are gathered, and the
-    slice of that is read: also behind the barrier of rematerialized values, so that both read what is gathered once.
+    slice of that is read: also behind the barrier of rematerialized values, so that both read the array gathered once.
 
-    A loop over layers that are not computed again keeps what it converts or transposes of each layer's parameters for
-    the backward pass, in a stack. The backward pass converts or transposes what is gathered instead, and nothing needs
-    the stack.
+    A loop over layers that are not computed again keeps converted or transposed copies of each layer's parameters for
+    the backward pass, in a stack. The backward pass converts or transposes the gathered array instead, and the stack is
+    dead.
 
     Legal when:
 
@@ -152,7 +152,7 @@ def hoist_gathers(
 
 @dataclass
 class _Plan:
-    """What may be gathered once, and in which element type."""
+    """The parameters that may be gathered once, and in which element type."""
 
     module: ir.Operation
     policy: Policy
@@ -175,7 +175,7 @@ class _Plan:
         return decided
 
     def said(self) -> Iterator[Remark]:
-        """What the plan holds, and what that saves: of gathers now, of sums later."""
+        """The bytes that the plan holds, and those that it saves: of gathers now, of sums later."""
         gathers, sums = self.policy.taken, taken_of(self.sums or [], self.policy.room)
         if not gathers and not sums:
             return
@@ -201,7 +201,7 @@ def _listed(trades: list[Trade], what: str, done: str) -> str:
 
 
 def _hoist_explicit(module: ir.Operation, plan: _Plan) -> Iterator[Remark]:
-    """Hoists the all_gathers that the program has; again, where one gathers what another has gathered."""
+    """Hoists the all_gathers that the program has; again, where one gathers the result of another."""
     already = gathered_before(module) if ops_of(module, WHILE) else []
     yield from (missed(NAME, op, Declined("it is done before the loop already")) for op in already)
     while ops_of(module, ALL_GATHER):
@@ -292,7 +292,7 @@ def _hoist_global(module: ir.Operation, plan: _Plan) -> Iterator[Remark]:
 
 
 def _hoist_all(loop: Loop, propagated: Propagated, plan: _Plan) -> Iterator[Remark]:
-    """Hoists what may be; one remark for each group of parameters that are gathered over the same axes."""
+    """Hoists the gathers that may be; one remark for each group of parameters that are gathered over the same axes."""
     steps = list[_Step]()
     for parameter in list(sharded_parameters(loop, propagated)):
         try:

@@ -19,8 +19,9 @@ from paropt.passes.support.traversal import defining_op, op_of, ops_of
 
 CALL, FUNCTION = "func.call", "func.func"
 
-# What JAX writes on arguments and results, and only has a meaning on those of the program's entry. Shardy ignores the
-# sharding of a callee's argument as well: compiled programs are the same without it, on jaxlib 0.10 and 0.12.
+# Attributes that JAX writes on arguments and results, and that only have a meaning on those of the program's entry.
+# Shardy ignores the sharding of a callee's argument as well: compiled programs are the same without it, on jaxlib 0.10
+# and 0.12.
 ENTRY_ONLY = frozenset(
     {
         "jax.buffer_donor",
@@ -34,7 +35,8 @@ ENTRY_ONLY = frozenset(
         SHARDING,
     }
 )
-# What all functions may grow to, together, before calls are inlined: Python visits each op some 100 times after that.
+# The ops that all functions may grow to, together, before calls are inlined: Python visits each op some 100 times after
+# that.
 MOST_OPS = 2_000_000
 _APART = "paropt.process.subprocesses"  # on a constraint that keeps two reshapes apart, while calls are inlined
 OF_A_FUNCTION = frozenset({"sym_name", "sym_visibility", "function_type", "arg_attrs", "res_attrs", "no_inline"})
@@ -108,7 +110,7 @@ def inline_calls(
 
 
 class _CallGraph:
-    """The calls between the functions of a module, and what becomes of each function while calls are inlined."""
+    """The calls between the functions of a module, and the state of each function while calls are inlined."""
 
     def __init__(self, functions: dict[str, ir.Operation], max_ops: int, mesh: str | None) -> None:
         self.functions = functions

@@ -102,18 +102,19 @@ def _behind_products(again: list[ir.Operation], first: dict[ir.Value, ir.Value])
 
 def _is_split_alike(one: ir.Operation, op: ir.Operation, propagated: Propagated) -> bool:
     if not (propagated.knows(one) and propagated.knows(op)):
-        return True  # what depends on constants only is split as each of its readers likes it
+        return True  # a value of constants only is sharded as each of its users asks
     pairs = zip(one.results, op.results, strict=True)
     return all(propagated.sharding_of(a) == propagated.sharding_of(b) for a, b in pairs)
 
 
 def _is_said_unreduced(*ops: ir.Operation) -> bool:
-    """Whether one of `ops`, or what reads it, says that it is unreduced."""
+    """Whether one of `ops`, or a user of it, says that it is unreduced."""
     return any(said_unreduced(value) for op in ops for each in (op, *users_of(op)) for value in each.results)
 
 
 def _is_padded(one: ir.Operation, op: ir.Operation, propagated: Propagated) -> bool:
-    """Whether something pads a result that is split, perhaps not with zeros: devices need what is around their part."""
+    """Whether something pads a result that is split, perhaps not with zeros: devices need the elements around their
+    part."""
     padded = any(pads(user) for each in (one, op) for user in users_of(each))
     return padded and any(lies is not None and any(lies.dimensions) for lies in map(propagated.sharding_of, op.results))
 

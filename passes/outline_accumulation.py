@@ -179,6 +179,6 @@ def _require_reduced(stages: Stages, loop: Loop) -> None:
 
 
 def _paths(signature: Signature) -> dict[str, str]:
-    """What JAX calls the arguments and results."""
+    """JAX's names of the arguments and results."""
     slots = (*signature.arguments, *signature.results)
     return {f"{slot.kind}{slot.number}": slot.path for slot in slots if slot.path}

@@ -57,9 +57,9 @@ def outline_stages(
 
     `main` still is the whole step. Its attribute `paropt.stages` names the arguments and results of each function, so
     that they can be compiled separately, each for the devices of its stage, and called in the order of a schedule, as
-    `paropt.pipeline` does. Ops without a stage are copied to each function that reads them. What functions of several
-    stages need of what stands before the loop, each stage computes for itself. Where updates need each other (the norm
-    of all gradients), a stage has several functions.
+    `paropt.pipeline` does. Ops without a stage are copied to each function that reads them. Values from before the loop
+    that functions of several stages need, each stage computes for itself. Where updates need each other (the norm of
+    all gradients), a stage has several functions.
 
     Legal when:
 

@@ -78,7 +78,7 @@ def _peel(loop: Loop) -> Remark | None:
 
 
 def _reductions_of(loop: Loop) -> list[ir.Value]:
-    """The first results of the reductions after the loop that read what the last trip computes."""
+    """The first results of the reductions after the loop that read values of the last trip."""
     pairs = zip(loop.op.results, loop.next_values.operands, strict=True)
     computed = [result for result, following in pairs if defining_op(following) is not None]
     readers = [use.owner.operation for value in forward(computed, _passed_on) for use in value.uses]
@@ -92,5 +92,5 @@ def _passed_on(use: ir.OpOperand) -> list[ir.Value]:
 
 
 def _may_stand_between(op: ir.Operation) -> bool:
-    """Whether `op` may, between the loop and a reduction: it waits for one array, or is what buckets are made of."""
+    """Whether `op` may, between the loop and a reduction: it waits for one array, or makes buckets."""
     return keeps_elements(op) or op.name == CONSTRAINT or op.name == _CONCATENATE

@@ -63,13 +63,13 @@ def pipeline_layer_loop(
         %loss, %dy_of = while (%m < M) { ... %y_of[%m] ... }
         %acc = manual_computation over the axis (%ws, %hs_of, %dy_of) { the same, from the last stage to the first }
 
-    The loop over micro-batches is split before and behind each loop over layers. What a part makes for a later one is
-    stacked, a row for each micro-batch. Stages hold the rows of their layers: of parameters, of what the backward loop
-    reads, and of sums of gradients. All stages work in each tick, on a micro-batch or, before their first and behind
-    their last one, on values that are masked or written once more as they were. What the last stage makes is sent to
-    all once per step, because the ops between the loops are done on all devices along the axis. Ops that are the same
-    in each trip are hoisted. The order is that of GPipe: all micro-batches forward, then all backward, so residuals of
-    all are held at once.
+    The loop over micro-batches is split before and behind each loop over layers. A value that a part makes for a later
+    one is stacked, a row for each micro-batch. Stages hold the rows of their layers: of parameters, of residuals that
+    the backward loop reads, and of sums of gradients. All stages work in each tick, on a micro-batch or, before their
+    first and behind their last one, on values that are masked or written once more as they were. The result of the last
+    stage is sent to all once per step, because the ops between the loops are done on all devices along the axis. Ops
+    that are the same in each trip are hoisted. The order is that of GPipe: all micro-batches forward, then all
+    backward, so residuals of all are held at once.
 
     With `circular=v`, each of the S devices has v chunks of layers: device s has the chunks s, s + S, s + 2 S and so
     on. Micro-batches go round the devices v times, from the last to the first, where they wait M - S ticks for their

@@ -222,7 +222,7 @@ class _Attempt:
 
 
 def _part(sum_: Accumulation, part: slice) -> Accumulation:
-    """The sum of some of the terms, in what stands for it in the program, when it has parts."""
+    """The sum of some of the terms, in its place in the program, when it has parts."""
     if part == _PARTS[0]:
         return sum_
     if part == _PARTS[1]:
@@ -232,7 +232,7 @@ def _part(sum_: Accumulation, part: slice) -> Accumulation:
 
 
 def _members(sum_: Accumulation) -> Values:
-    """What the copies compute of the sum: with a start its values, else its terms."""
+    """The part of the sum that copies compute: with a start its values, else its terms."""
     return sum_.terms if sum_.start is None else tuple(op.results[0] for op in sum_.ops)
 
 
@@ -291,7 +291,7 @@ def _require_said(rolling: Rolling) -> None:
 
 
 def _unreduced(rolling: Rolling) -> set[int]:
-    """The groups whose results are unreduced: a constraint says so, or what they are made of is not."""
+    """The groups whose results are unreduced: a constraint says so, or an operand is unreduced."""
     groups, sources = rolling.copies.groups, rolling.copies.sources
     found: set[int] = set()
     for number in sorted(range(len(groups)), key=lambda i: rolling.order.position(groups[i].first)):

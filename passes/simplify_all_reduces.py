@@ -88,7 +88,7 @@ def simplify_all_reduces(module: ir.Operation) -> list[Remark]:
     for op in filter(_is_of_one_device, found):
         _replace(op, 1)
     done: list[Remark] = []
-    while True:  # what one leaves may be all that another reduces
+    while True:  # the result of one may be the operand of another
         blocks: dict[ir.Block, list[ir.Operation]] = {}
         for op in ops_of(module, ALL_REDUCE):
             blocks.setdefault(op.block, []).append(op)
@@ -129,7 +129,7 @@ def _simplify(block: ir.Block, all_reduces: list[ir.Operation]) -> list[Remark]:
 
 
 def _is_of_one_device(op: ir.Operation) -> bool:
-    """Whether each device reduces what it has itself, and nothing else."""
+    """Whether each device reduces only its own value."""
     try:
         return _group_size(op, reduction_of(op)) == 1
     except Declined:
@@ -169,7 +169,7 @@ def _take_out_terms(block: ir.Block) -> list[Remark]:
 
 
 def _require_own_mean(found: UniformTerm, reduction: Reduction) -> None:
-    """Declines unless the term adds to the result, on each device, what it adds to what is reduced."""
+    """Declines unless the term adds the same to the result, on each device, as to the operand."""
     op = found.all_reduce
     fits = found.combined_by <= ({*ops_with("sum")} if reduction.is_sum else {reduction.combiner})
     require(fits, f"{' and '.join(sorted(found.combined_by))} does not commute with the reduction", op)

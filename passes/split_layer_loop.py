@@ -42,9 +42,9 @@ def split_layer_loop(
         %hs = concatenate %hs0, %hs1
 
     A `lax.scan` over layers is one op, which no stage boundary can cut. Of stacked arrays, each of the loops has its
-    rows: of parameters and of values that the backward loop reads. What is computed of a stacked result element by
-    element (sums over micro-batches, an optimizer) is computed of each piece, so that each stage can have its own;
-    other readers have the pieces put together. Cuts are at the same rows in forward and backward loops.
+    rows: of parameters and of values that the backward loop reads. Elementwise ops on a stacked result (sums over
+    micro-batches, an optimizer) are done on each piece, so that each stage can have its own; other readers have the
+    pieces put together. Cuts are at the same rows in forward and backward loops.
 
     Legal when:
 

@@ -142,7 +142,7 @@ class _Step(NamedTuple):
     """Where the step is computed: in the function, or on each device for itself."""
 
     block: ir.Block
-    inside: dict[ir.Value, ir.Value]  # what the arguments of the function are there
+    inside: dict[ir.Value, ir.Value]  # the replacements of the function's arguments there
 
 
 def _step(signature: Signature, slots: list[Slot]) -> _Step:

@@ -31,7 +31,7 @@ Step = Callable[..., Any]
 
 
 class StepArguments(TypedDict, total=False):
-    """Those of the keyword arguments of `jax.jit` that say what the arguments of a step are."""
+    """Those of the keyword arguments of `jax.jit` that describe the arguments of a step."""
 
     static_argnums: int | Sequence[int] | None
     static_argnames: str | Sequence[str] | None
@@ -75,7 +75,7 @@ def accumulate(
       the parameters is taken, and `apply_grad` as before.
 
     Of these, gradients are averaged over micro-batches before `apply_grad`, or added up with `average=False`; `aux` is
-    what each micro-batch returned (with `forward` the losses, or `(losses, aux)`), stacked.
+    the stacked results of the micro-batches (with `forward` the losses, or `(losses, aux)`).
 
     `sync` says where gradients are reduced over devices: in a program of its own after the last micro-batch (`apart`),
     in the program of the last micro-batch (`last`), before the update (`apply`), or for each micro-batch (`every`).
@@ -116,9 +116,10 @@ def accumulate(
 
 
 def manifest(program: Any) -> Manifest:
-    """What the functions that `outline-accumulation` made take and return; docs/accumulation.md lists the fields.
+    """The arguments and results of the functions that `outline-accumulation` made; docs/accumulation.md lists the
+    fields.
 
-    `program` is an `ir.Module` or what `jax.jit` lowers. Raises AccumulateError when it has none.
+    `program` is an `ir.Module` or a `jax.stages.Lowered`. Raises AccumulateError when it has none.
     """
     module = program.compiler_ir() if hasattr(program, "compiler_ir") else program
     found = _manifest_in(module)
@@ -163,7 +164,7 @@ def _step_of(compute_grad: Any, apply_grad: Any, *, with_aux: bool, count: int) 
 
 
 class Accumulated:
-    """What `accumulate` returns."""
+    """The result of `accumulate`."""
 
     def __init__(
         self,
@@ -198,7 +199,7 @@ class Accumulated:
         return self._of(args, kwargs).run(self._leaves(args, kwargs), None)
 
     def lower(self, /, *args: Any, **kwargs: Any) -> dict[str, jax.stages.Lowered]:
-        """The programs, by what they do (`accumulate_grad`), each as `jax.jit`'s `lower` returns it."""
+        """The programs, by their names (`accumulate_grad`), each as `jax.jit`'s `lower` returns it."""
         programs = self._of(args, kwargs)
         lowered = programs.lowered(self._leaves(args, kwargs))
         for each in lowered.values():
@@ -206,11 +207,11 @@ class Accumulated:
         return lowered
 
     def remarks(self, /, *args: Any, **kwargs: Any) -> tuple[Remark, ...]:
-        """What the passes decided."""
+        """The decisions of the passes."""
         return tuple(self._of(args, kwargs).remarks)
 
     def manifest(self, /, *args: Any, **kwargs: Any) -> Manifest:
-        """What the programs take and return."""
+        """The arguments and results of the programs."""
         return self._of(args, kwargs).manifest
 
     def _streamed(self, state: Any, micro_batches: Iterator[Any]) -> tuple[Any, Any]:
@@ -290,7 +291,7 @@ class Accumulated:
 
 
 def _require_closed(module: ir.Module, found: Manifest) -> None:
-    """Raises AccumulateError for what only the program that jax lowered can do, or what XLA would get wrong."""
+    """Raises AccumulateError for ops that only the program that jax lowered can run, or that XLA would get wrong."""
     symbols = {stage.symbol for stage in found.stages.values()}
     for op in ops_of(module.operation, "func.call", "stablehlo.composite"):
         callee = ir.FlatSymbolRefAttr(op.attributes["callee" if op.name == "func.call" else "decomposition"]).value
@@ -311,7 +312,7 @@ def _require_closed(module: ir.Module, found: Manifest) -> None:
 
 
 def _kind(leaf: Any) -> Any:
-    """What programs are made anew for."""
+    """The properties of `leaf` for which programs are made anew."""
     sharding = getattr(leaf, "sharding", None)
     if isinstance(sharding, NamedSharding):
         sharding = NamedSharding(sharding.mesh, trimmed(sharding.spec), memory_kind=sharding.memory_kind)
@@ -319,7 +320,7 @@ def _kind(leaf: Any) -> Any:
 
 
 def _stacked(leaf: Any, count: int) -> jax.ShapeDtypeStruct:
-    """What `count` arrays like `leaf` are, stacked."""
+    """The shape of `count` arrays like `leaf`, stacked."""
     sharding = getattr(leaf, "sharding", None)
     if isinstance(sharding, NamedSharding):
         sharding = NamedSharding(sharding.mesh, PartitionSpec(None, *sharding.spec))

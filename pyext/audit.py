@@ -81,19 +81,19 @@ def audit(
     `jax.ShapeDtypeStruct`); or a `jax.stages.Lowered` or `Compiled`; or the text of optimized HLO.
     With `passes`, a program is compiled twice, as it is and with these passes, and the result has both audits.
 
-    An option `memory-budget=auto` in `passes` is what is free on a device beside a program that holds no more, less a
-    tenth: docs/sharded-training.md.
+    An option `memory-budget=auto` in `passes` is the free memory of a device beside a program that holds no more, less
+    a tenth: docs/sharded-training.md.
 
-    With `targets`, a name such as `tpu:v5e:2x4`, or several, or what `paropt.targets.get` returns, the function is
+    With `targets`, a name such as `tpu:v5e:2x4`, or several, or results of `paropt.targets.get`, the function is
     lowered once, here, and its module compiled for each target. A `Lowered` does as well, such as one for the target's
     devices.
 
     The axes that a collective spans are those of the meshes that the program names, or of `mesh`, a
-    `jax.sharding.Mesh`: HLO text and what is compiled name none.
+    `jax.sharding.Mesh`: HLO text and executables name none.
 
     With `estimate`, each audit has an estimate of the step time, from the schedule of the executable and the figures of
     the target's machine: docs/costs.md. A string is the path of a TOML file with figures of one's own. Arguments and
-    targets are those of a function: what is compiled, and HLO text, do not say for which machine.
+    targets are those of a function: executables and HLO text do not name their machine.
 
     Raises TypeError for another program, or a keyword that neither this nor `program` takes; CostError for wrong
     figures, `hlo.HloError` when the executable's text cannot be read.
@@ -161,7 +161,8 @@ def _lowered(program: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
 
 
 class _Rewritten(NamedTuple):
-    """A lowered program after passes, their remarks, and those on what stays in loops: made when they are asked for."""
+    """A lowered program after passes, their remarks, and those on reductions that stay in loops: made when they are
+    asked for."""
 
     lowered: Any
     remarks: tuple[Remark, ...] = ()
@@ -215,7 +216,7 @@ def _for_targets(
 
 
 def _with_budget(program: Any, lowered: Any, passes: str, target: Any = None) -> str:
-    """`passes` with a number for `memory-budget=auto`: what is free on a device beside a program that holds no more.
+    """`passes` with a number for `memory-budget=auto`: the free memory of a device beside a program that holds no more.
 
     The compiler of `target` tells, or of the devices that the program is lowered for.
     """

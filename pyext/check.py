@@ -1,4 +1,4 @@
-"""`paropt.check`: runs a program as it is and after the passes, and compares what both compute. docs/check.md."""
+"""`paropt.check`: runs a program as it is and after the passes, and compares their results. docs/check.md."""
 
 import os
 import re
@@ -19,14 +19,14 @@ from paropt.passes.support.remarks import source_of
 from paropt.process.subprocesses import ChildDiedError, ask, command, last_line
 
 SEEDS = 3  # sets of data
-_BITS = 1e-9  # stands for what is allowed where nothing is
+_BITS = 1e-9  # stands for a tolerance of 0
 SECONDS = 600  # for all runs: a program whose devices wait for each other has no end
 _COMMAND = command("paropt.numeric.check_apart")
 _FORCED = re.compile(r"--xla_force_host_platform_device_count=\d+")
 
 
 class CheckError(ValueError):
-    """The program cannot be run; or, in `paropt.jit(..., check=True)`, the passes changed what it computes."""
+    """The program cannot be run; or, in `paropt.jit(..., check=True)`, the passes changed its results."""
 
 
 class Compared(NamedTuple):
@@ -36,7 +36,7 @@ class Compared(NamedTuple):
     type: str  # as in f32[4,4]
     must_be_equal: bool  # bit for bit: integers, or floats from arithmetic that is exact on small integers
     difference: float  # of the worst element, relative to the result's largest; 0.0 when all bits are equal
-    tolerance: float  # what rounding explains of it; 0.0 with `must_be_equal`
+    tolerance: float  # the difference that rounding explains; 0.0 with `must_be_equal`
     device: int  # where that element is
 
     @property
@@ -54,7 +54,7 @@ class Compared(NamedTuple):
 
 
 class Check(NamedTuple):
-    """What was compared."""
+    """The comparison."""
 
     devices: int
     seeds: int
@@ -89,7 +89,7 @@ class Check(NamedTuple):
 
     @property
     def _worst_first(self) -> list[Compared]:
-        """Those that differ, by how often they exceed what is allowed."""
+        """Those that differ, by how often they exceed the tolerance."""
         return sorted(self.different, key=lambda r: r.difference / (r.tolerance or _BITS), reverse=True)
 
     def __str__(self) -> str:
@@ -98,7 +98,7 @@ class Check(NamedTuple):
 
 
 def check(program: Any, /, *args: Any, passes: str | None = None, seeds: int = SEEDS, **kwargs: Any) -> Check:
-    """Runs `program` and what the passes make of it on simulated CPU devices, and compares their results.
+    """Runs `program` as it is and after the passes on simulated CPU devices, and compares their results.
 
     `program` is a function, or the result of `jax.jit` or `paropt.jit`, and is lowered for the arguments (arrays or
     `jax.ShapeDtypeStruct`; their values do not matter); or a `jax.stages.Lowered`; or a module: text, bytecode or an

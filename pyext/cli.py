@@ -28,8 +28,8 @@ def main(argv: list[str] | None = None) -> int:
 
     def work() -> int:
         try:
-            from paropt.command import driver  # here, in the child: loading MLIR takes 0.15 s and is what may crash
-        except ImportError as error:  # of a jaxlib that is not known
+            from paropt.command import driver  # here, in the child: loading MLIR takes 0.15 s and may crash
+        except ImportError as error:  # of an unknown jaxlib
             print(f"par-opt: error: {error}", file=sys.stderr)
             return 1
         return driver.run(options, data, progress)
@@ -157,7 +157,7 @@ def _reason(error: Exception) -> str:
 
 
 def _died(number: int, options: Options, data: bytes, progress: Progress) -> int:
-    """Says what a signal ended, and writes a reproducer if that was a pass; returns the exit status."""
+    """Says which activity a signal ended, and writes a reproducer if that was a pass; returns the exit status."""
     name = signal_name(number)
     if name in ("SIGINT", "SIGPIPE", "SIGTERM", "SIGHUP"):
         return 128 + number  # somebody wanted it to end: as a shell would report it

@@ -1,4 +1,5 @@
-"""`paropt.jit`, `paropt.enabled` and `paropt.remarks`: passes inside `jax.jit`. docs/jit.md says what that covers.
+"""`paropt.jit`, `paropt.enabled` and `paropt.remarks`: passes inside `jax.jit`. docs/jit.md lists the programs that
+this covers.
 
 The one file that imports jax's lowering and compilation. jax lowers every program in `mlir.lower_jaxpr_to_module`,
 compiles it in `pxla.UnloadedMeshExecutable.from_hlo` and places its arguments in `pxla.shard_args`, which are wrapped
@@ -103,22 +104,22 @@ def jit(
     """`jax.jit`, with `passes` run on the StableHLO before XLA gets it. All other arguments are those of `jax.jit`.
 
     Without `fun` it makes a decorator: `@paropt.jit(donate_argnums=0)`. Write it outside of `jax.grad` and `jax.vmap`:
-    what is rewritten is the whole program that runs, so a `paropt.jit` inside another `jax.jit` has no effect.
+    the whole program that runs is rewritten, so a `paropt.jit` inside another `jax.jit` has no effect.
 
-    `donate="state"` gives away, beside what `donate_argnums` names, the arguments that come back as results of the
-    same structure: docs/donation.md.
+    `donate="state"` gives away, beside the arguments of `donate_argnums`, those that come back as results of the same
+    structure: docs/donation.md.
 
-    If a pass fails, or XLA refuses what the passes made of the program, or loses some of it, the program runs as
-    `jax.jit` would run it, with a RuntimeWarning; `strict` raises the error. Where XLA might even end the process,
-    `apart` compiles in a child process first: for the devices of this one, or for the target that it names. With
-    `check`, `paropt.check` precedes the first call of each program: it and its result run on simulated devices, and
-    CheckError is raised when they do not compute the same. With `compare=True`, XLA compiles each program as it was,
-    too, and that is what runs, with a RuntimeWarning, where it sends fewer bytes: a second compilation. By default that
-    is done, without a warning, where the passes leave a doubt; with `compare=False` it is not: docs/jit.md.
+    If a pass fails, or XLA refuses the rewritten program, or loses some of it, the program runs as `jax.jit` would run
+    it, with a RuntimeWarning; `strict` raises the error. Where XLA might even end the process, `apart` compiles in a
+    child process first: for the devices of this one, or for the target that it names. With `check`, `paropt.check`
+    precedes the first call of each program: it and its result run on simulated devices, and CheckError is raised when
+    they do not compute the same. With `compare=True`, XLA compiles each program as it was, too, and runs that, with a
+    RuntimeWarning, where it sends fewer bytes: a second compilation. By default that is done, without a warning, where
+    the passes leave a doubt; with `compare=False` it is not: docs/jit.md.
 
-    `memory_budget` is for all that the program holds on a device, as 60 << 30, "60GiB", or "auto": nine tenths of what
-    the device has. Within it, parameters are gathered once and sums reduced once where that saves most: the `policy` of
-    the passes is `auto`, and a plan that turns out to take more, once compiled, shrinks: docs/sharded-training.md.
+    `memory_budget` is for all that the program holds on a device, as 60 << 30, "60GiB", or "auto": nine tenths of the
+    device's memory. Within it, parameters are gathered once and sums reduced once where that saves most: the `policy`
+    of the passes is `auto`, and a plan that turns out to take more, once compiled, shrinks: docs/sharded-training.md.
 
     Raises PipelineError or TargetError, here and not at the first call, when `passes` is not a pipeline or `apart` not
     a target, or one not known to its compiler, and ValueError for a wrong budget; at the first call, when an option
@@ -157,14 +158,14 @@ def enabled(
 
 
 def remarks(lowered: Any) -> Remarks:
-    """What the passes decided when `lowered` was lowered, each decision with its place and its reason.
+    """The decisions of the passes when `lowered` was lowered, each with its place and its reason.
 
-    Printed, they begin with what stays in loops and what another policy would make of it (for which the passes run
-    again, once), then a summary; inlined calls are left out. A last one tells that XLA compiled the program as
-    it was, once it has.
+    Printed, they begin with the reductions that stay in loops and the effect of another policy on these (for which the
+    passes run again, once), then a summary; inlined calls are left out. A last one tells that XLA compiled the program
+    as it was, once it has.
 
     `lowered` comes from the `lower` of a `paropt.jit` function, or of any `jax.jit` or `equinox.filter_jit` one inside
-    `paropt.enabled`, or of `paropt.accumulate`; what its `compile` returns will do, too. Raises TypeError for anything
+    `paropt.enabled`, or of `paropt.accumulate`; the result of its `compile` will do, too. Raises TypeError for anything
     else, ValueError where no passes ran.
     """
     program = next(iter(lowered.values()), None) if isinstance(lowered, dict) else lowered
@@ -181,7 +182,7 @@ def remarks(lowered: Any) -> Remarks:
 
 
 class Jitted(Generic[P, R]):
-    """A function compiled through the passes. It is used as what `jax.jit` returns is, a `jax.stages.Wrapped`."""
+    """A function compiled through the passes. It is used as the result of `jax.jit`, a `jax.stages.Wrapped`."""
 
     def __init__(self, fun: Callable[P, R], spec: "Spec | None", jax_jit_arguments: JitArguments) -> None:
         functools.update_wrapper(self, fun)  # first: it copies attributes, those of another Jitted too
@@ -196,7 +197,7 @@ class Jitted(Generic[P, R]):
         return str(self._spec.pipeline) if self._spec else ""
 
     def lower_without_passes(self, /, *args: P.args, **kwargs: P.kwargs) -> jax.stages.Lowered:
-        """What `jax.jit` makes of the function."""
+        """The function as `jax.jit` lowers it."""
         with _passes(None):
             return self._jitted.lower(*args, **kwargs)
 
@@ -274,7 +275,7 @@ class Jitted(Generic[P, R]):
 
 
 class _Traced(jax.stages.Traced):
-    """What `Jitted.trace` returns: jax's `Traced`, lowered through the passes."""
+    """The result of `Jitted.trace`: jax's `Traced`, lowered through the passes."""
 
     _through_passes: Callable[[Callable[[], jax.stages.Lowered]], jax.stages.Lowered]
 
@@ -341,7 +342,8 @@ def _hook_lowering(lower: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _hook_compiling(compile: Callable[..., Any]) -> Callable[..., Any]:
-    """jax's compilation, followed by a look at the executable where passes noted what the compiler must not lose."""
+    """jax's compilation, followed by a look at the executable where passes have left annotations that the compiler must
+    keep."""
 
     @functools.wraps(compile)
     def compile_and_verify(name: str, hlo: Any, *args: Any, **kwargs: Any) -> Any:
@@ -397,7 +399,7 @@ class _JittedAhead(Jitted[P, R]):
 
 
 class _LoweredAhead(jax.stages.Lowered):
-    """What `_JittedAhead.lower` returns: it looks at the executable, which nothing else does there."""
+    """The result of `_JittedAhead.lower`: the only one to look at the executable there."""
 
     __slots__ = ()
 
@@ -421,17 +423,17 @@ def _rewritten_copy(lowered: jax.stages.Lowered, spec: Spec) -> jax.stages.Lower
 
 
 def note_remarks(lowered: jax.stages.Lowered, found: Sequence[Remark]) -> None:
-    """Has `remarks` know what passes decided of the program that `lowered` is a part of."""
+    """Has `remarks` know the decisions of passes on the program that `lowered` is a part of."""
     REMARKS[_module_of(lowered)] = Remarks(found)
 
 
 def rewritten(
     lowered: jax.stages.Lowered, passes: str | Pipeline, target: Target | None = None
 ) -> tuple[jax.stages.Lowered, Remarks]:
-    """`lowered` with the passes run on a copy of its module, and what they decided. Raises what a pass raises.
+    """`lowered` with the passes run on a copy of its module, and their remarks. Errors of a pass go through.
 
-    It is for `target`, or for the devices that it is lowered for. Whether it compiles to what it says is the caller's
-    business.
+    It is for `target`, or for the devices that it is lowered for. The caller has to check that the compiler keeps its
+    constraints.
     """
     pipeline = Pipeline.parse(passes) if isinstance(passes, str) else passes
     if not pipeline.stages:
@@ -444,7 +446,7 @@ def rewritten(
     return result, found
 
 
-# Where a program is what jax made of a function, such as `jax.shard_map(step)`, remarks name the line that calls it.
+# Where a program is a function that jax has made, such as `jax.shard_map(step)`, remarks name the line that calls it.
 source_info_util.register_exclusion(str(Path(__file__).parent))
 
 _hooked = _can_hook()

@@ -16,8 +16,8 @@ Tree = TypeVar("Tree")
 def mark_gradient(gradients: Tree) -> Tree:
     """`gradients`, a tree of arrays, unchanged; passes can tell that these are the gradients of the step.
 
-    Call it once per step, on what the optimizer gets: after the micro-batches were added up, before clipping or scaling
-    that needs the whole sum. It costs nothing, and does nothing when no pass looks for it.
+    Call it once per step, on the gradients that the optimizer gets: after the micro-batches were added up, before
+    clipping or scaling that needs the whole sum. It costs nothing, and does nothing when no pass looks for it.
     """
     return jax.tree.map(_marked, gradients)
 

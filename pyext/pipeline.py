@@ -69,14 +69,14 @@ def pipeline(
     device has several stages of the model.
 
     The result is called like the step. Of several processes (`jax.distributed`) each calls it, and compiles and runs
-    the stages whose devices it has; a scalar that is no state, such as the loss, is on all devices. `place(state)`
-    puts arrays where their stage is; arrays that are elsewhere are sent there in each call. Batches are sharded over
-    the other axes of the mesh, and state is sharded over them as what is given to `place`, or called, is
+    the stages whose devices it has; a scalar that is no state, such as the loss, is on all devices. `place(state)` puts
+    arrays where their stage is; arrays that are elsewhere are sent there in each call. Batches are sharded over the
+    other axes of the mesh, and state is sharded over them as the arrays given to `place`, or to the call, are
     (`NamedSharding`, also of shapes), or as `shardings` says, which takes the arguments of the step and returns the
     sharding of each array in them, as a tree. Sharded parameters are gathered, and their gradients reduced to shards,
     in each micro-batch; with `policy="defer"` gradients are reduced once in a step, and each device holds a whole one;
     with `"once"` parameters are gathered once, too, and held whole meanwhile. With `donate="state"` new state
-    overwrites the old, which takes the memory of one state less; otherwise what is passed stays, as with `jax.jit`.
+    overwrites the old, which takes the memory of one state less; otherwise arguments stay, as with `jax.jit`.
     `progress` is called with a line of text for each program that is compiled; by default, it prints to a terminal.
 
     Raises StageError (a ValueError), in one line, for a step that cannot be cut or numbers that do not fit.
@@ -123,7 +123,7 @@ def _schedule(name: str, stages: int, microbatches: int, chunks: int | None) -> 
 
 
 class Pipeline:
-    """What `pipeline` returns."""
+    """The result of `pipeline`."""
 
     def __init__(
         self,
@@ -186,16 +186,17 @@ class Pipeline:
         return f"<paropt.pipeline of {self._given!r}: {table.name}, {sizes}>"
 
     def remarks(self, /, *args: Any, **kwargs: Any) -> Remarks:
-        """What the passes decided. Printed, they leave out calls that were inlined."""
+        """The decisions of the passes. Printed, they leave out calls that were inlined."""
         built = self._of(args, kwargs, jax.tree.leaves((args, kwargs)))
         return Remarks([*built.cut.remarks, *built.programs.remarks])
 
     def plan(self, /, *args: Any, **kwargs: Any) -> StepPlan:
-        """What a step runs, keeps and sends."""
+        """The functions that a step runs, and the values that it keeps and sends."""
         return self._of(args, kwargs, jax.tree.leaves((args, kwargs))).plan
 
     def report(self, /, *args: Any, **kwargs: Any) -> StageReport:
-        """What each stage computes, holds and sends: print it, or take `json()`, `html()` or `plot(path)`."""
+        """The computation, memory and communication of each stage: print it, or take `json()`, `html()` or
+        `plot(path)`."""
         built = self._of(args, kwargs, jax.tree.leaves((args, kwargs)))
         return report_of(built.cut, built.plan, built.programs.executables, [mesh.size for mesh in self._meshes])
 
@@ -237,7 +238,7 @@ class Pipeline:
         return frozenset(n for n, mesh in enumerate(meshes) if mesh is not None and mesh in self._meshes)
 
     def _build(self, args: Any, kwargs: Any, specs: Sequence[PartitionSpec], resting: frozenset[int]) -> "_Built":
-        """With several processes, all build the same at the same time, each what is at its own places."""
+        """With several processes, all build the same at the same time, each the programs of its own places."""
         if not self._owners.several:
             return self._made(args, kwargs, specs, resting, None)
         exchange = Exchange(self._owners.processes)
@@ -251,7 +252,7 @@ class Pipeline:
         return compile_here(lowered, mesh)
 
     def _parts(self, cut: CutStep, specs: Sequence[PartitionSpec], resting: frozenset[int]) -> dict[str, str]:
-        """What must be the same in all processes, as text."""
+        """The parts that must be the same in all processes, as text."""
         devices = [(each.process_index, each.id) for each in self._mesh.devices.flat]
         return {
             "mesh": f"{self._mesh.shape} {self._axis} {devices}",

@@ -1,7 +1,7 @@
-"""`paropt.policies`: what each policy of `grad-sync` communicates and holds, and which one fits a memory budget.
+"""`paropt.policies`: bytes that each policy of `grad-sync` sends and holds, and which one fits a memory budget.
 
 Unsharded sums that are reduced once, or shards that every micro-batch reduces into; parameters that are gathered once,
-or at each use: the passes estimate what a sum takes, but only the target's compiler knows what the executable does. So
+or at each use: the passes estimate the bytes of a sum, but only the target's compiler knows those of the executable. So
 it is asked: docs/sharded-training.md.
 """
 
@@ -26,12 +26,12 @@ ALONE = "XLA alone"
 _DEFAULT = "policy=keep-shards"  # of the passes
 _FIXED = ("every", "keep-shards", "gather", "defer", "once")  # policies that have no budget
 _AUTO = "policy=auto memory-budget={}"
-_TRIES = 4  # compilations that look for what auto may hold
+_TRIES = 4  # compilations that look for the bytes that auto may hold
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One policy, or XLA alone: the pipeline, and what the executable communicates and holds."""
+    """One policy, or XLA alone: the pipeline, and the bytes that the executable sends and holds."""
 
     policy: str  # as options of the pipeline, or ALONE, whose pipeline is empty
     passes: str
@@ -39,12 +39,12 @@ class Choice:
 
     @property
     def peak_memory(self) -> int:
-        """Bytes per device: arguments, results and temporaries, without what is written over arguments."""
+        """Bytes per device: arguments, results and temporaries, without results written over arguments."""
         return self.audit.peak_memory or 0
 
     @property
     def sent(self) -> Traffic:
-        """What a device sends, by all kinds of collectives."""
+        """The bytes that a device sends, by all kinds of collectives."""
         return traffic(self.audit.collectives)
 
     @property
@@ -89,7 +89,7 @@ class Policies:
         return tuple(front)
 
     def plot(self, path: str | Path) -> None:
-        """Writes a picture of what each sends and takes to `path`. Raises ImportError without matplotlib."""
+        """Writes a picture of the bytes that each sends and holds to `path`. Raises ImportError without matplotlib."""
         from paropt.reports.pareto import Point, plot_pareto
 
         front = {(choice.peak_memory, choice.wire_bytes) for choice in self.pareto}
@@ -147,15 +147,15 @@ def policies(
     progress: Progress = to_terminal,
     **kwargs: Any,
 ) -> Policies:
-    """Compiles `program` for `target` under each policy, and measures what it communicates and holds.
+    """Compiles `program` for `target` under each policy, and measures the bytes that it sends and holds.
 
     Without a target, it is as many CPU devices as the program is for.
 
     `program` is a function or the result of `jax.jit`, which is lowered for the arguments (arrays or
-    `jax.ShapeDtypeStruct`), or a `jax.stages.Lowered`. `passes` is one pipeline that has the option `policy`.
-    Between the ends, so many `plans` of the policy `auto` hold what saves most, with budgets in equal steps. With
+    `jax.ShapeDtypeStruct`), or a `jax.stages.Lowered`. `passes` is one pipeline that has the option `policy`. Between
+    the ends, so many `plans` of the policy `auto` hold the arrays that save most, with budgets in equal steps. With
     `memory_budget`, per device and for all that the program holds, in bytes or as text such as "60GiB" ("auto": nine
-    tenths of what a device has), there is one for what the budget leaves, which is found by compiling. `progress` is
+    tenths of a device's memory), there is one for the rest of the budget, which is found by compiling. `progress` is
     called with a line of text before each compilation; by default, it prints to a terminal.
 
     Raises ValueError for a wrong budget, a negative number of plans, or a program for one device and no target,

@@ -100,7 +100,7 @@ def require_unreduced(stack: RowStack) -> None:
 
 
 def _written(write: ir.Operation) -> ir.Operation | None:
-    """The only reader of what `write` makes, behind constraints."""
+    """The only user of the result of `write`, behind constraints."""
     user = only_user_of(write.results[0])
     while user is not None and user.name == CONSTRAINT:
         user = only_user_of(user.results[0])

@@ -109,7 +109,7 @@ def _added_row(stack: RowStack, addition: Addition, to: ir.Value) -> ir.Value:
 
 
 def _step_on(row: ir.Value, step: ir.Operation, order: list[int], rows: int) -> tuple[ir.Value, list[int]]:
-    """What `step` makes of a row of the stack, not of all of it, and which dimensions of the stack that has."""
+    """The result of `step` on a row of the stack in place of all of it, and which dimensions of the stack that has."""
     new = step.clone()
     for name in (SHARDINGS, WANTED, ALONE):
         if name in new.attributes:
@@ -167,7 +167,7 @@ def _note_results(loop: Loop, sums: Mapping[int, Found]) -> None:
 
 
 def _replace_results(old: Loop, new: Loop, sums: Mapping[int, Found]) -> None:
-    """Has `new` read for `old`, and its sums for the additions; erases what nothing reads then, and `old`."""
+    """Has `new` read for `old`, and its sums for the additions; erases ops that are dead then, and `old`."""
     stacked = []
     for number, (_, additions) in sums.items():
         addition = additions[0]

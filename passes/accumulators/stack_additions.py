@@ -1,4 +1,4 @@
-"""The additions of a stack to accumulators, behind the loop that makes it, and what it goes through before.
+"""The additions of a stack to accumulators, behind the loop that makes it, and the ops that it goes through before.
 
 Tests: test/passes/accumulate-in-place-sums.mlir, test/numeric/test_in_place_sums.py.
 """
@@ -24,10 +24,10 @@ SLICE, SUBTRACT, TRANSPOSE = "stablehlo.slice", "stablehlo.subtract", "stablehlo
 
 
 class Way(NamedTuple):
-    """What a stack, or a part of it, has become."""
+    """A value computed from a stack, or a part of it."""
 
     value: ir.Value
-    steps: tuple[ir.Operation, ...] = ()  # what has been done to each row of it
+    steps: tuple[ir.Operation, ...] = ()  # the ops that have been done on each row of it
     dimensions: tuple[int, ...] = ()  # those of the stack, in the order of the rows' ones
     is_reshaped: bool = False  # after all steps, or between those that work element by element
 
@@ -52,7 +52,7 @@ def additions_of(stack: RowStack) -> list[Addition] | None:
     """
     found: list[Addition] = []
     reasons: list[Declined] = []
-    ends: list[ir.Operation] = []  # behind what is not done row by row
+    ends: list[ir.Operation] = []  # behind ops that are not done row by row
 
     def followed(way: Way) -> Iterator[Way]:
         for use in way.value.uses:
@@ -132,7 +132,7 @@ def _scalars(step: ir.Operation) -> list[ir.Value]:
 
 
 def _step(way: Way, op: ir.Operation, operand: int, stack: RowStack) -> Way:
-    """What `op` makes of what the stack has become; Declined where it can't be done row by row."""
+    """The result of `op` on the value `way` of the stack; Declined where it can't be done row by row."""
     blamed = f"the stack goes through {op.name}, which is not done row by row"
     require(len(op.results) == 1 and tensor_of(op.results[0]) is not None, blamed, op)
     result = op.results[0]

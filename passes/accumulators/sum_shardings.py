@@ -22,11 +22,11 @@ from paropt.passes.spmd.global_form import sources, take_back
 from paropt.passes.support.remarks import require
 from paropt.passes.support.traversal import all_ops_of, op_of
 
-_Cut = list[tuple[int, Axes]]  # the size of a dimension, and what shards it
+_Cut = list[tuple[int, Axes]]  # the size of a dimension, and the axes that shard it
 
 
 class SumShardings:
-    """What is known of the shardings in `module`, which is asked for when it is needed, and again after an edit."""
+    """The shardings in `module`, inferred when they are needed, and again after an edit."""
 
     def __init__(self, module: ir.Operation) -> None:
         self._module = module
@@ -68,7 +68,8 @@ class SumShardings:
         return self._unreduced
 
     def _propagated(self) -> dict[ir.Value, Sharding | None]:
-        """The shardings of the results of ops that write rows or add, as Shardy finds them without what is exposed."""
+        """The shardings of the results of ops that write rows or add, as Shardy finds them without exposed
+        reductions."""
         if self._inferred is None:
             copy = self._module.clone()
             pairs = list(zip(_asked(self._module), _asked(copy), strict=True))

@@ -11,7 +11,7 @@ CONSTRAINT = "sdy.sharding_constraint"
 
 
 def unconstrained(value: ir.Value) -> ir.Value:
-    """What sharding constraints make `value` of: the same value.
+    """The value that sharding constraints pass on as `value`.
 
     JAX constrains everything, scalars too, in a manual computation that leaves axes to the partitioner.
     """

@@ -4,11 +4,11 @@ As MLIR's `RegionBranchOpInterface` and Shardy's data-flow edges have them, in o
 
 | operand                                          | becomes                                                   |
 |--------------------------------------------------|-----------------------------------------------------------|
-| i of a while; i of what its body returns         | argument i of its condition and its body, and result i    |
-| i of what a branch of an if or case returns      | result i                                                  |
+| i of a while; i of its body's terminator         | argument i of its condition and its body, and result i    |
+| i of the terminator of an if's or case's branch  | result i                                                  |
 | i of an optimization_barrier                     | result i                                                  |
 | i of a manual_computation                        | argument i of its body                                    |
-| i of what a manual_computation returns           | result i                                                  |
+| i of a manual_computation's terminator           | result i                                                  |
 | a while's, an if's predicate, the index of a case | nothing: it decides where control goes                   |
 
 Regions of other ops, such as the reducer of a reduce, are no control flow: the op calls them as often as it likes.
@@ -42,7 +42,7 @@ class Use(NamedTuple):
 
 
 def uses_of(value: ir.Value) -> list[Use]:
-    """What reads `value`, and where."""
+    """The ops that read `value`, and where."""
     return [Use(use.owner.operation, use.operand_number) for use in value.uses]
 
 
@@ -74,7 +74,7 @@ def carried(loop: ir.Operation, position: int, *, conditions: bool = True) -> li
 
 
 def _behind(end: ir.Operation, position: int, manual: bool, conditions: bool) -> list[ir.Value] | None:
-    """What the terminator `end` makes of its operand."""
+    """The values that the operand of the terminator `end` becomes."""
     op = parent_of(end)
     if op.name == WHILE:
         is_body = end.block == Loop(op).body
@@ -86,8 +86,8 @@ def _behind(end: ir.Operation, position: int, manual: bool, conditions: bool) ->
 def predecessors(value: ir.Value, *, manual: bool = True, back_edges: bool = True) -> list[Use] | None:
     """The operands that `value` may be: those of which it is a successor. None where no control flow makes it.
 
-    Of what a loop carries, first the init operand, then what the body returns, but for `back_edges`; of an if or case,
-    what each branch returns.
+    Of a loop-carried value, first the init operand, then with `back_edges` the body's result; of an if or case, the
+    result of each branch.
     """
     owner = value.owner
     is_argument = isinstance(owner, ir.Block)

@@ -4,8 +4,8 @@ from jaxlib.mlir import ir
 
 from paropt.passes.support.traversal import ops_of
 
-# A mark is a reshape to the same shape that says so in an attribute. XLA removes the reshape; what a pass copies or
-# moves stays a mark.
+# A mark is a reshape to the same shape that says so in an attribute. XLA removes the reshape; copied or moved by a
+# pass, it stays a mark.
 MARK_OP = "stablehlo.reshape"
 ATTRIBUTES, MARK = "mhlo.frontend_attributes", "paropt.mark"
 GRADIENT = "gradient"
@@ -17,7 +17,7 @@ def marked_gradients(root: ir.Operation) -> list[ir.Value]:
 
 
 def mark_of(op: ir.Operation) -> str | None:
-    """What `op` marks its operand as; None for an op that is no mark."""
+    """The name of the mark on the operand of `op`; None for an op that is no mark."""
     attributes = op.attributes.get(ATTRIBUTES)
     if attributes is None or MARK not in ir.DictAttr(attributes):
         return None

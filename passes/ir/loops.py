@@ -82,7 +82,7 @@ def _hands_on(loop: Loop, position: int) -> bool:
 
 
 def _as_made(value: ir.Value) -> ir.Value:
-    """What constraints and barriers make `value` of: the same value."""
+    """The value that constraints and barriers pass on as `value`."""
     while (op := defining_op(value := unconstrained(value))) is not None and op.name == BARRIER:
         value = op.operands[ir.OpResult(value).result_number]
     return value

@@ -17,7 +17,7 @@ _PREFIXES = ("xla.sdy.", "paropt.")
 
 
 class _Binding(NamedTuple):
-    """What a key binds. Keys that bind nothing have no row."""
+    """The things that a key binds. Keys that bind nothing have no row."""
 
     key: str
     calls: bool = False  # a call with it stays: the function is one unit for XLA, or for its scheduler
@@ -56,13 +56,13 @@ def metadata_of(op: ir.Operation) -> dict[str, ir.Attribute]:
 
 
 def unit_of_call(call: ir.Operation) -> str:
-    """What makes a unit of `call`, as `key = value`, for a message; "" when all its metadata are hints."""
+    """The metadata that make `call` a unit, as `key = value`, for a message; "" when all its metadata are hints."""
     given = metadata_of(call)
     return spelled({key: value for key, value in given.items() if _keeps_call(key, value)})
 
 
 def group_of(op: ir.Operation) -> str:
-    """What binds `op` to others of its block, as `key = value`, for a message; "" when nothing does."""
+    """The metadata that bind `op` to others of its block, as `key = value`, for a message; "" when nothing does."""
     return spelled({key: value for key, value in metadata_of(op).items() if key in _OF_PLACES})
 
 
@@ -87,7 +87,7 @@ def hints_of(op: ir.Operation) -> dict[str, ir.Attribute]:
 
 
 def add_hints(ops: Iterable[ir.Operation], hints: Mapping[str, ir.Attribute]) -> None:
-    """Puts `hints` on `ops`; what an op says itself counts, as in JAX and in XLA's `CallInliner`."""
+    """Puts `hints` on `ops`; an op's own metadata take precedence, as in JAX and in XLA's `CallInliner`."""
     for op in ops:
         if hints and not drops_metadata(op) and not op.name.startswith("sdy."):
             op.attributes[METADATA] = ir.DictAttr.get({**hints, **metadata_of(op)}, op.context)

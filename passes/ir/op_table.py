@@ -1,7 +1,7 @@
 """The ops that passes know: one row per op, and the questions that passes ask about an op instead of its name.
 
-A row says what has been proven or measured, and nothing else: each question about an op without a row, or about a
-column that its row leaves out, has the safe answer. Tests execute the rows, as far as columns can be executed; see
+A row holds proven or measured facts only: each question about an op without a row, or about a column that its row
+leaves out, has the safe answer. Tests execute the rows, as far as columns can be executed; see
 `docs/writing-a-pass.md`.
 """
 
@@ -21,7 +21,7 @@ Kind = Literal[
     "end",  # of a region
     "function",
     "annotation",  # says how its operand is sharded, and returns it
-    "collective",  # in a per-device program: what all devices of a group do at the same time
+    "collective",  # in a per-device program: done by all devices of a group at the same time
     "exposed",  # in a global-view program: the collectives of Shardy's explicit form
     "device id",
     "effect",  # may do something though nothing reads its results
@@ -29,20 +29,20 @@ Kind = Literal[
 
 Column = Literal[
     # How often, and where.
-    # Computes its results, and does no more, from its operands and what its regions read alone: equal ones give equal
-    # results. So results are uniform where operands are: a property of values, see `dataflow/uniformity.py`.
+    # Computes its results, and does no more, from its operands and the values that its regions read alone: equal ones
+    # give equal results. So results are uniform where operands are: a property of values, see `dataflow/uniformity.py`.
     "deterministic",
     "repeatable",  # computes its results and does no more, wherever and however often it is done
     "costly",  # too much to be done for the whole batch, before the loop over its parts
     "cheap",  # computing a part costs no more than cutting it from the whole
-    # Reductions before it: `law` says in which operands it is linear, and on what condition.
+    # Reductions before it: `law` says in which operands it is linear, and on which condition.
     "copies",  # it may be crossed whatever the reducer: elements are copied, and converted in their order
-    "shardwise",  # it does to a shard what it does to the whole: a reduce_scatter may cross it
+    "shardwise",  # it does the same on a shard as on the whole: a reduce_scatter may cross it
     "tracked",  # in a global-view program XLA follows an unreduced value through it, however values are sharded
     "tracked-if",  # it does on a condition, in `dataflow/xla_tracking`
     "real-only",  # XLA:TPU loses track of complex numbers there
-    "widenable",  # it does in a wider float type what it does in its own
-    # What it does with elements.
+    "widenable",  # it does the same in a wider float type as in its own
+    # Its effect on elements.
     "keeps",  # its result has all elements of its operand, once each, as another type perhaps
     "block",  # its result is a part of its first operand, or all of it, each element once
     "lookup",  # a copy of elements of its first operand, at indices that the others are
@@ -54,7 +54,7 @@ Column = Literal[
     "sum",  # of two terms, or their difference
     "keeps-sum",  # a sum stays one through it: others are added, taken off, or selected
     "predicate",  # compares, or combines truth values
-    # What a reducer may be.
+    # The kinds of reducers.
     "combines",  # associative and commutative: up to rounding, of floats
     "extreme",  # the larger, or smaller, of two
     "idempotent",  # how often a value is combined does not matter
@@ -66,24 +66,24 @@ Column = Literal[
     "says-sharding",  # its own attributes say how its results are sharded
     "no-rule",  # Shardy has no sharding rule for it: `sharding/chlo` writes one
     "cloned",  # the partitioner makes a copy of it for each reader
-    "silent",  # XLA drops what its metadata says
+    "silent",  # XLA drops its metadata
     # Collectives.
     "reduction",
     "same-in-group",  # all devices of a group get the same, made of the operands of the group, in order
-    "by-place",  # what a device gets also depends on its place in the group
+    "by-place",  # the result of a device also depends on its place in the group
     "counts-partitions",  # with a channel, its ids count partitions, of each replica by itself
     "channel",  # has a handle that no other op may have
 ]
 
 
 class OpRow(NamedTuple):
-    """What is known of one op."""
+    """The facts about one op."""
 
     op: str
     kind: Kind
     columns: frozenset[str]
     law: str = ""  # the function of `dataflow/linearity` that says in which operands the op is linear; "": in none
-    reason: str = ""  # why the law holds; of an op without a law, what is not obvious in its row
+    reason: str = ""  # why the law holds; of an op without a law, an explanation of its row
 
 
 def _row(name: str, columns: str = "", law: str = "", reason: str = "") -> tuple[str, str, str, str]:
@@ -317,7 +317,7 @@ def may_have_effect(op: ir.Operation) -> bool:
     return kind_of(op) in ("effect", None)
 
 
-# One question a column or kind; what each asks is said there.
+# One question a column or kind, where its meaning is explained.
 is_elementwise = _is("elementwise")
 is_compute = _is("compute")
 is_random = _is("random")

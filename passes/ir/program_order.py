@@ -9,8 +9,8 @@ from paropt.passes.support.traversal import parent_of
 
 
 class Place:
-    """Where `op` stands in `block`, or in branches within it. Places sort in program order, with what is in branches
-    before the if or case that it is in. MLIR numbers the ops of a block itself, so this is cheap for few ops of many.
+    """Where `op` stands in `block`, or in branches within it. Places sort in program order, with ops in branches before
+    the if or case that they are in. MLIR numbers the ops of a block itself, so this is cheap for few ops of many.
     """
 
     __slots__ = ("_path", "op")

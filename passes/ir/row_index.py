@@ -66,7 +66,7 @@ def writes_row(op: ir.Operation) -> bool:
 
 
 def as_copied(value: ir.Value) -> ir.Value:
-    """What reshapes and constraints make `value` of, as long as nothing else reads it."""
+    """The value that reshapes and constraints, its only users, make `value` of."""
     op = defining_op(value)
     while op is not None and is_read_once(value) and keeps_order(op):
         value = op.operands[0]

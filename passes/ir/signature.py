@@ -17,7 +17,7 @@ class Slot(NamedTuple):
 
     kind: str  # `argument` or `result`
     number: int
-    value: ir.Value  # the block argument, or what is returned
+    value: ir.Value  # the block argument, or the returned value
     path: str  # JAX's name of it, as in `state['w']` or `result[0]['w']`; "" when it has none
     notes: dict[str, ir.Attribute]
 
@@ -39,7 +39,7 @@ class Signature(NamedTuple):
 
 
 def signatures(module: ir.Operation) -> list[Signature]:
-    """Of the public functions with a body: what XLA compiles is `main`, the others are for tests."""
+    """Of the public functions with a body: XLA compiles `main`, the others are for tests."""
     return [_signature(op.operation) for op in module.regions[0].blocks[0].operations if _is_entry(op.operation)]
 
 
@@ -71,7 +71,7 @@ def _notes(function: ir.Operation, key: str, count: int) -> list[dict[str, ir.At
 
 
 def entries(attribute: ir.Attribute) -> dict[str, ir.Attribute]:
-    """What a dictionary attribute holds."""
+    """The entries of a dictionary attribute."""
     pairs = ir.DictAttr(attribute)
     return {pairs[i].name: pairs[i].attr for i in range(len(pairs))}
 

@@ -26,7 +26,7 @@ from paropt.passes.sharding.collectives import ADD, combiner_of
 from paropt.passes.support.traversal import is_used, op_of
 from paropt.passes.unrolled.roll import first_sum
 
-# Which attribute of an op is the size of what it takes of its first operand.
+# Which attribute of an op is the size of the part that it takes of its first operand.
 _SIZES = {
     "stablehlo.slice": "limit_indices",
     "stablehlo.dynamic_slice": "slice_sizes",
@@ -44,7 +44,7 @@ class _Parts:
         self._batching = batching
         self._sums = sums
         self._count = count
-        self._values: dict[ir.Value, ir.Value] = {}  # what stands for a value in the loop
+        self._values: dict[ir.Value, ir.Value] = {}  # the replacement of a value in the loop
         self._views: dict[View, ir.Value] = {}
         self._views_of: defaultdict[ir.Value, list[View]] = defaultdict(list)
         for view in batching.views:
@@ -77,7 +77,7 @@ class _Parts:
         return loop
 
     def _lasts(self) -> list[ir.Value]:
-        """What is computed in the loop, the same for all parts, and read after it."""
+        """The values computed in the loop, the same for all parts, and read after it."""
         inside = {op.results[0] for op in self._inside}
         found = [r for op in self._inside for r in op.results if self._batching.facts.get(r) == Role.SAME]
         return [value for value in found if self._is_read_outside(value, inside)]
@@ -151,7 +151,7 @@ class _Parts:
                 self._copy(op)
 
     def _copy(self, op: ir.Operation) -> None:
-        """Writes `op`, for one part, at the insertion point; then the views of what it makes."""
+        """Writes `op`, for one part, at the insertion point; then the views of its results."""
         with op.location:
             new = self._loop_in_loop(Loop(op)) if op.name == WHILE else self._same_op(op, self._needs(op), {})
         self._values.update(zip(op.results, new.results, strict=True))
@@ -209,7 +209,7 @@ class _Parts:
 
     @contextmanager
     def _scope(self) -> Iterator[None]:
-        """What is made within is not to be read outside."""
+        """Values made within are not to be read outside."""
         known = dict(self._values), dict(self._views)
         yield
         self._values, self._views = known

@@ -18,7 +18,7 @@ _NARROW, _WIDE = 16, 64  # bits: a sum of narrow floats is rather taken in the w
 class Sums(NamedTuple):
     """Sums over the parts of a batch, in program order."""
 
-    added: dict[ir.Value, None]  # each part computes what it adds to them
+    added: dict[ir.Value, None]  # each part computes its addend of them
     carried: list[ir.Value]  # those among them that the loop adds up, then the extremes, which are never moved
 
 
@@ -35,7 +35,7 @@ def sums_of(batching: Batching) -> Sums:
         if batching.is_in_loop(op) or any(isinstance(batching.facts.get(operand), Batch) for operand in reads):
             flow.connect(Flow.SOURCE, enter, Flow.UNBOUNDED)
         for addend in addends:
-            # What is added up in the loop is computed of what is added up there.
+            # A value accumulated in the loop is computed from the values accumulated there.
             flow.connect(enters[addend] + 1, enter, Flow.UNBOUNDED)
             flow.connect(enter, enters[addend], Flow.UNBOUNDED)
         readers = batching.readers(value)

@@ -1,8 +1,8 @@
 """Values of a training step by their part in it: examples, sums over examples, values computed from these sums.
 
-The step is seen as a loop over parts of the batch would do it. A value with a dimension of examples is computed part
-by part. A sum over the examples is added up from part to part, and so is what is linear in it. What does anything else
-with a sum comes after the loop: that no example may read.
+The step is seen as a loop over parts of the batch would do it. A value with a dimension of examples is computed part by
+part. A sum over the examples is accumulated from part to part, and so are values linear in it. Other functions of a sum
+are computed after the loop, and no example may read them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ class Role(Enum):
 Fact = Batch | Role  # a value without one is computed before the loop, from no part of the batch
 Needs = dict[int, Batch]  # the operands of an op that are to be cut into parts, though they are not computed so
 
-# What is known only when all parts are done.
+# The roles of values that are known only when all parts are done.
 _LATE = (Role.SUM, Role.EXTREME, Role.AFTER)
 # Linear in the sum over the parts: the sum that the loop takes.
 _OVER_PARTS = Reduction(ALL_REDUCE, ADD, (), False, False, None, "")
@@ -54,7 +54,7 @@ class View(NamedTuple):
 
 
 class Batching:
-    """What becomes of the values of `block`, when `batches` come in parts. Holds live values: use it at once.
+    """The roles of the values of `block`, when `batches` come in parts. Holds live values: use it at once.
 
     Raises Declined when the examples can't be told apart.
     """
@@ -83,10 +83,10 @@ class Batching:
         self._random = random
         self._whole: set[ir.Value] = set()  # sums that are taken of the whole batch, before the loop
         self.kept: set[ir.Value] = set()  # values of examples that they are taken of
-        self._carried: dict[ir.Value, Fact] = {}  # what the arguments of bodies of loops in the step are
+        self._carried: dict[ir.Value, Fact] = {}  # of the arguments of bodies of loops in the step
         self._cut: dict[ir.Value, Batch] = {}  # those of loops that read no examples, but are to be done in parts
         self._cuts_loops = True
-        self._depth = 0  # loops around what is looked at
+        self._depth = 0  # loops around the op that is looked at
         while not self._is_settled():
             pass
 
@@ -155,7 +155,7 @@ class Batching:
             self.facts[result] = fact
 
     def _combined(self, op: ir.Operation) -> Role:
-        """What `op` makes of all examples."""
+        """The role of a result that `op` computes from all examples."""
         if not is_extreme(op):
             return Role.SUM
         require(not self._depth, f"a loop reduces examples with {combiner_of(op)}", op)
@@ -165,7 +165,7 @@ class Batching:
         return Role.EXTREME
 
     def _is_linear(self, op: ir.Operation) -> bool:
-        """Whether `op` may be done with what each part adds to the sums that it reads."""
+        """Whether `op` may be done on each part's addends of the sums that it reads."""
         sums = frozenset(i for i, value in enumerate(op.operands) if self.facts.get(value) == Role.SUM)
         if not sums or mark_of(op) is not None:
             return False
@@ -175,7 +175,7 @@ class Batching:
             return False
         if over_devices:
             return combiner_of(op) == ADD and len(sums) == len(op.operands)
-        try:  # what is read of other values is the same for all parts
+        try:  # the operands from other values are the same for all parts
             addends = addends_of(op, Crossing(_OVER_PARTS, "widening", None, sums, lambda *_: None))
         except Declined:
             return False
@@ -186,7 +186,7 @@ class Batching:
         return not others and sums <= set(addends)
 
     def _visit_loop(self, loop: Loop) -> None:
-        """A loop in the step: what it carries is found by trying."""
+        """A loop in the step: the roles of its carried values are found by trying."""
         for argument, start in zip(loop.body.arguments, loop.op.operands, strict=True):
             self._carried[argument] = self._cut.get(argument) or self.facts.get(start, Role.SAME)
         known = dict(self.facts), dict(self.needs), dict(self.views)
@@ -300,7 +300,7 @@ class Batching:
         raise _TakenBefore
 
     def _inputs(self, value: ir.Value) -> set[ir.Value] | None:
-        """`value` and what it is computed from, if all of it costs little and needs no state; else None."""
+        """`value` and the values that it is computed from, if all of them cost little and need no state; else None."""
         found: set[ir.Value] = set()
         for each in backward([value], _operands):
             if not self._is_cheap(each):
@@ -309,7 +309,7 @@ class Batching:
         return found
 
     def _is_cheap(self, value: ir.Value) -> bool:
-        """Whether it costs little to compute `value` of what its op reads, no state among it."""
+        """Whether it costs little to compute `value` from its op's operands, no state among them."""
         op = defining_op(value)
         if op is None:
             return value not in self._state and bool(value.owner == self._block)
@@ -326,7 +326,7 @@ class Batching:
         return ir.BlockArgument(value).owner.owner.operation
 
     def reads(self, op: ir.Operation) -> list[ir.Value]:
-        """What `op` and its regions read."""
+        """The values that `op` and its regions read."""
         return [*op.operands, *(captured(op) if len(op.regions) else ())]
 
     def readers(self, value: ir.Value) -> Iterator[ir.Operation]:
@@ -348,7 +348,7 @@ def _operands(value: ir.Value) -> Sequence[ir.Value]:
 
 
 class _TakenBefore(Exception):  # noqa: N818  an answer, not an error
-    """A sum has to be taken before the loop: what was found so far may differ."""
+    """A sum has to be taken before the loop: the roles found so far may differ."""
 
 
 class _Carries(Exception):  # noqa: N818  an answer, not an error

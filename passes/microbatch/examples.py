@@ -1,7 +1,7 @@
 """How one op treats the examples of a batch: one by one, summed, or across each other.
 
-Shardy's sharding rules say which dimensions belong together. The batch is split like over devices: what an op does
-with each part on its own, it may do with one part after the other.
+Shardy's sharding rules say which dimensions belong together. The batch is split like over devices: an op that treats
+each part on its own may treat one part after the other.
 """
 
 from collections.abc import Callable, Mapping
@@ -47,7 +47,7 @@ _PLAIN: dict[str, Callable[[ir.Operation], list[int]]] = {
     "stablehlo.reduce_scatter": _numbers("scatter_dimension"),
     "stablehlo.all_to_all": _numbers("split_dimension", "concat_dimension"),
 }
-# What is known of ops that run another program, or draw numbers, is not what is asked here.
+# Ops that run another program, or draw numbers, are out of scope here.
 _NOT_TREATED = ("control", "source", "barrier", "random")
 # Ops that write somewhere into their first operand: which operand is written. Elsewhere they count from its start.
 _WRITTEN = {"stablehlo.dynamic_update_slice": 1, "stablehlo.scatter": 2}
@@ -160,7 +160,7 @@ def _require_no_group(op: ir.Operation, operands: Mapping[int, Batch]) -> None:
     require(is_one, "stablehlo.convolution has examples as groups of channels, filters, or places in an image", op)
 
 
-# What the rule does not say.
+# Conditions beside the rule.
 _CHECKED: dict[str, Callable[[ir.Operation, Mapping[int, Batch]], None]] = {
     "stablehlo.pad": _require_unpadded,
     "stablehlo.convolution": _require_no_group,

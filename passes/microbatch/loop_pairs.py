@@ -27,7 +27,7 @@ Part = tuple[int, ...]  # where a part of an array begins
 
 
 class Read(NamedTuple):
-    """A part of an array that the second loop reads, and what the first loop writes there."""
+    """A part of an array that the second loop reads, and the value that the first loop writes there."""
 
     slice: ir.Operation
     part: ir.Value
@@ -44,7 +44,7 @@ class Pair(NamedTuple):
     reads: tuple[Read, ...]
     indices: tuple[ir.Value, ...]  # in the second loop: the number of the first loop's trip
     gone: tuple[int, ...]  # loop-carried values of the first loop that nothing else reads
-    carried: tuple[int, ...]  # what the second loop carries, apart from its counter and from what it leaves as it is
+    carried: tuple[int, ...]  # loop-carried values of the second loop, but for its counter and pass-through ones
     late: tuple[ir.Operation, ...]  # the ops between the loops that depend on the first one
 
     @property
@@ -146,7 +146,7 @@ def _update(loop: Loop, position: int) -> ir.Operation | None:
 
 
 def _arrays(first: Loop, second: Loop) -> dict[int, list[ir.Operation]]:
-    """What the second loop takes from the first: positions of arrays, and the slices that read parts of them."""
+    """The arrays that the second loop takes from the first: their positions, and the slices that read parts of them."""
     found: dict[int, list[ir.Operation]] = {}
     for value in _reads(second):
         if not isinstance(value, ir.OpResult) or value.owner.operation != first.op:
@@ -187,7 +187,7 @@ def _is_in(op: ir.Operation, holder: ir.Operation) -> bool:
 def _matched(
     first: Loop, arrays: dict[int, list[ir.Operation]], trips: tuple[Trips, Trips]
 ) -> tuple[list[Read], list[int]]:
-    """The reads, and for each trip of the second loop, the trip of the first that wrote what it reads."""
+    """The reads, and for each trip of the second loop, the trip of the first that wrote the part that it reads."""
     reads: list[Read] = []
     orders: list[list[int]] = []
     for position, slices in arrays.items():

@@ -48,14 +48,14 @@ def fuse(pair: Pair) -> Loop:
 
 
 def _bring_together(pair: Pair) -> None:
-    """Puts the first loop right before the second one, and what depends on it behind both."""
+    """Puts the first loop right before the second one, and the ops that depend on it behind both."""
     for op in reversed(pair.late):
         op.move_after(pair.second.op)
     pair.first.op.move_before(pair.second.op)
 
 
 def _join_bodies(pair: Pair) -> list[ir.Value]:
-    """Moves the body of the second loop behind that of the first; returns the next values of what it carries."""
+    """Moves the body of the second loop behind that of the first; returns the next values of its carried ones."""
     first, second = pair.first, pair.second
     trip, counter = first.body.arguments[pair.counters[0]], second.body.arguments[pair.counters[1]]
     for index in pair.indices:
@@ -100,7 +100,7 @@ def _erased(op: ir.Operation) -> bool:
 
 
 def _hand_over(read: Read) -> None:
-    """Replaces a slice by what was written there; where a reshape undoes a reshape, by what was reshaped."""
+    """Replaces a slice by the value written there; where a reshape undoes a reshape, by the operand of the latter."""
     part = read.slice.results[0]
     row = _reshaped(read.part)
     for op in [use.owner.operation for use in part.uses] if row is not None else ():
@@ -110,7 +110,7 @@ def _hand_over(read: Read) -> None:
 
 
 def _reshaped(value: ir.Value) -> ir.Value | None:
-    """What `value` is a reshape of."""
+    """The value that `value` is a reshape of."""
     op = defining_op(value)
     if op is None or not (op.name == RESHAPE or (op.name == BROADCAST and unsqueezes(op))):
         return None

@@ -14,13 +14,14 @@ from paropt.passes.support.traversal import captured, op_of
 
 
 class Copies:
-    """What stands for values in another place: `values`, copies of ops, and copies of the constants that these read."""
+    """The replacements of values in another place: `values`, copies of ops, and copies of the constants that these
+    read."""
 
     def __init__(self, values: Mapping[ir.Value, ir.Value]) -> None:
         self._values = dict(values)
 
     def of(self, value: ir.Value) -> ir.Value:
-        """What stands for `value`; if nothing does, a copy of the constant that it is, at the insertion point."""
+        """The replacement of `value`; if there is none, a copy of the constant that it is, at the insertion point."""
         if value not in self._values and (start := start_of(value)) is not None:
             return self.of(start)  # a constant that the loop carries
         if value not in self._values:

@@ -23,7 +23,7 @@ CALL, FUNCTION, RETURN = "func.call", "func.func", "func.return"
 START, MICRO_BATCH, ACCUMULATE, SYNC, APPLY = "start_grad micro_batch accumulate_grad sync_grad apply_grad".split()
 ACCUMULATE_AND_SYNC = "accumulate_grad_and_sync"
 _FUNCTIONS = (START, MICRO_BATCH, ACCUMULATE, ACCUMULATE_AND_SYNC, SYNC, APPLY)
-# What functions take, in this order.
+# The inputs of functions, in this order.
 _KINDS = ("argument", "kept", "micro_batch", "carried", "synced", "trip")
 
 
@@ -70,7 +70,7 @@ class Outlining:
         self._symbols = _free_symbols(self._entry)
         self._functions: dict[str, ir.Operation] = {}
         self.stages: dict[str, Stage] = {}
-        self.rows: dict[str, str] = {}  # of each part of a batch, what it is taken of
+        self.rows: dict[str, str] = {}  # of each part of a batch, its array
         self.shardings: dict[str, ir.Attribute] = {}  # by name
         for slot in (*signature.arguments, *signature.results):
             if SHARDING in slot.notes:

@@ -58,7 +58,8 @@ class Lifting:
         return spelled(self._mesh, (axes, *((),) * rank))
 
     def row_of(self, slice_: ir.Operation) -> ir.Value | None:
-        """What `slice_` takes, if it can be taken outside: all that devices hold in the dimensions that are split."""
+        """The result of `slice_`, if it can be taken outside: all that devices hold in the dimensions that are
+        split."""
         source = slice_.operands[0]
         whole = self._whole_shape(source)
         sizes, held = (

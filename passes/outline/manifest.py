@@ -25,15 +25,15 @@ class Manifest(NamedTuple):
     """The functions of one step.
 
     A value is called `argument0` or `result0` for an argument or a result of the step, `trip` for the number that the
-    loop counts, `kept0` for what `start_grad` hands to the others, `micro_batch0` for a part of a batch, `carried0` for
-    what a trip hands to the next one, and `synced0` for what is reduced.
+    loop counts, `kept0` for a value that `start_grad` hands to the others, `micro_batch0` for a part of a batch,
+    `carried0` for one that a trip hands to the next one, and `synced0` for a reduced one.
     """
 
     stages: dict[str, Stage]  # by what they do: `accumulate_grad`
     counting: Counting
     shardings: dict[str, ir.Attribute]  # of the values that say how they are split
-    paths: dict[str, str]  # what JAX calls the arguments and results of the step
-    rows: dict[str, str]  # of each part of a batch, what it is taken of
+    paths: dict[str, str]  # JAX's names of the arguments and results of the step
+    rows: dict[str, str]  # of each part of a batch, its array
     states: list[tuple[int, int]]  # an argument of the step, and the result that it comes back as
 
     def aliases(self, stage: str) -> list[tuple[int, int]]:

@@ -26,8 +26,8 @@ DYNAMIC_SLICE, RESHAPE = "stablehlo.dynamic_slice", "stablehlo.reshape"
 class Stages(NamedTuple):
     """The ops around a loop, in program order."""
 
-    start: list[ir.Operation]  # that the loop needs, and sums of what was not reduced
-    closing: list[ir.Operation]  # reductions of what the loop returns, and what stands between
+    start: list[ir.Operation]  # that the loop needs, and unreduced sums
+    closing: list[ir.Operation]  # reductions of the loop's results, and the ops between
     update: list[ir.Operation]  # all others that the results need, those before the loop that it does not need included
 
 
@@ -40,7 +40,7 @@ class Body(NamedTuple):
 
 
 def reads_of(op: ir.Operation) -> list[ir.Value]:
-    """What `op` reads, in its regions too."""
+    """The values that `op` reads, in its regions too."""
     return [*op.operands, *captured(op)] if len(op.regions) else list(op.operands)
 
 
@@ -86,7 +86,7 @@ def _start(ops: Sequence[ir.Operation], loop: Loop) -> list[ir.Operation]:
 
 
 def _closing(ops: Sequence[ir.Operation], loop: Loop) -> list[ir.Operation]:
-    """Those of `ops`, which follow `loop`, that reduce what it returns, and that these need."""
+    """Those of `ops`, which follow `loop`, that reduce its results, and that these need."""
     summed: set[ir.Value] = set(loop.op.results)
     reduced: set[ir.Value] = set()  # a reduction in two steps reads these
     for op in ops:
@@ -112,7 +112,7 @@ def _unreduced(value: ir.Value) -> Axes:
 def body_of(loop: Loop, counter: int, row_of: Callable[[ir.Operation], ir.Value | None]) -> Body:
     """The parts of the body of `loop`, whose loop-carried value number `counter` counts the trips.
 
-    `row_of` tells what is to be taken of an array by a slice at the counter; None: nothing, it is part of the trip.
+    `row_of` gives the value that a slice at the counter takes of an array; None if the slice is part of the trip.
     """
     counting = _Counting(loop.body.arguments[counter])
     ops = [op.operation for op in loop.body.operations][:-1]
@@ -136,7 +136,7 @@ def _takes_rows(op: ir.Operation, counting: "_Counting", inside: set[ir.Value]) 
 
 
 def row(slice_: ir.Operation) -> ir.Value:
-    """What `slice_` takes, or what JAX makes of it: an array of one dimension less."""
+    """The result of `slice_`, or JAX's reshape of it to an array of one dimension less."""
     result = slice_.results[0]
     use, *others = result.uses
     reader = use.owner.operation

@@ -28,7 +28,7 @@ def merge_variadic(ops: Sequence[ir.Operation]) -> None:
 def merge_contiguous(ops: Sequence[ir.Operation], sums: LoopSums | None = None) -> None:
     """One reduction of one array that is made of all; `ops` are read no more.
 
-    With `sums`, what they reduce, a new loop adds up that one array; nothing but `ops` reads the old one.
+    With `sums`, their operands, a new loop accumulates that one array; the old one has `ops` as its only users.
     """
     flat = set(sums.sums) if sums is not None else set()
     members = [(op, i) for op in ops for i in range(len(op.operands))]
@@ -37,7 +37,7 @@ def merge_contiguous(ops: Sequence[ir.Operation], sums: LoopSums | None = None) 
     with ir.InsertionPoint(ops[-1]), ops[-1].location:
         parts = _scattered_over(ops[-1])
         rows = [_flat_sum(sums, [op for op, _ in first])] if sums is not None else []
-        rows += [_row(op.operands[i], op, parts) for op, i in others]  # what the loop was replaced by is read anew
+        rows += [_row(op.operands[i], op, parts) for op, i in others]  # read after the loop was replaced
         whole = _joined(rows)
         tensor = ir.RankedTensorType(whole.type)
         shape = [*([1] if parts else []), tensor.shape[-1]]
@@ -93,7 +93,7 @@ def _scattered_over(op: ir.Operation) -> int:
 
 
 def _row(value: ir.Value, op: ir.Operation, parts: int) -> ir.Value:
-    """`value` in one dimension; for a reduce_scatter, in a first dimension of what each device gets, and another."""
+    """`value` in one dimension; for a reduce_scatter, in two, the first of which has each device's shard."""
     tensor = ir.RankedTensorType(value.type)
     shape, element = list(tensor.shape), tensor.element_type
     if not parts:

@@ -20,15 +20,15 @@ from paropt.passes.support.traversal import is_read_once, op_of
 
 
 class MovedSums(NamedTuple):
-    """What may be left unreduced of values that are all moved in the same way after their reduction."""
+    """The values that may be left unreduced, of those that are all moved in the same way after their reduction."""
 
-    values: PartialValues  # the sources are what the ops make that move others
-    read: PartialValues  # what these ops read
+    values: PartialValues  # the sources are the results of the ops that move others
+    read: PartialValues  # the operands of these ops
     before: "MovedSums | None"  # if that is moved itself
 
 
 def moved_sums(found: list[PartialValues], facts: BlockFacts) -> list[MovedSums]:
-    """The sums of what is moved after a reduction, whose values are `found`; and then moved again."""
+    """The sums of values moved after a reduction, the partial ones being `found`; and of values moved again."""
     known: dict[ir.Value, ir.Value] | None = None
     sums: list[MovedSums] = []
     todo: list[tuple[PartialValues, MovedSums | None]] = [(each, None) for each in found]
@@ -66,7 +66,8 @@ def reduced_for(value: ir.Value, sums: MovedSums | None) -> list[ir.Value]:
 
 
 def _may_follow(op: ir.Operation, values: PartialValues) -> bool:
-    """Whether `op` moves a partial value that nothing else reads, nor what it is made of, and that is no larger."""
+    """Whether `op` moves a partial value that has no other user, nor have the values that it is computed from, and that
+    is no larger than its sources."""
     value = op.operands[0]
     members = values.made_of(value) if not values.reduction.is_global else []
     sources = sum(bytes_of(ir.RankedTensorType(each.type)) for each in members if values.is_source(each))
@@ -75,7 +76,7 @@ def _may_follow(op: ir.Operation, values: PartialValues) -> bool:
 
 
 def _moved(op: ir.Operation, known: Mapping[ir.Value, ir.Value]) -> Moved:
-    """What `op` does, told by the first of values that are computed twice."""
+    """The move that `op` does, with equivalent operands replaced by the first of them."""
     attributes = " ".join(f"{name}={op.attributes[name]}" for name in sorted(op.attributes.keys()))
     others = tuple(known.get(value, value) for value in list(op.operands)[1:])
     return Moved(op.name, attributes, others, (op.operands[0].type, op.results[0].type))

@@ -29,14 +29,14 @@ class UniformTerm(NamedTuple):
     combined_by: frozenset[str]  # that op, and those that combine their result with something before it is reduced
     all_reduce: ir.Operation
     factor: Fraction  # by which the term is multiplied from there on
-    end: ir.Value  # what is made of it
+    end: ir.Value  # its last form
 
 
 def uniform_terms(block: ir.Block) -> list[UniformTerm]:
     """The terms that `block` reduces again and again, those first that others are made of.
 
-    They are what a loop carries, if it carries the result on in its place, and what an all_reduce has made; of two in
-    one addition, the first.
+    They are loop-carried values, where the loop carries the result on in their place, and results of all_reduces; of
+    two in one addition, the first.
     """
     reductions = [view.operation for view in block.operations if view.operation.name == ALL_REDUCE]
     if not reductions:
@@ -46,7 +46,7 @@ def uniform_terms(block: ir.Block) -> list[UniformTerm]:
     again = [_term_from(result) for op in reductions for result in op.results]
     found = {each.term: each for each in (*carried, *again) if each is not None}
     left_out = {each.term for i, each in enumerate(carried) if each is not None and not _is_carried_on(each, i, found)}
-    kept: dict[ir.Value, UniformTerm] = {}  # by what its addition makes
+    kept: dict[ir.Value, UniformTerm] = {}  # by the result of its addition
     for each in (each for term, each in found.items() if term not in left_out):
         kept.setdefault(each.addition.results[0], each)
     return list(kept.values())
@@ -77,7 +77,8 @@ def _combines(op: ir.Operation) -> bool:
 
 
 def _scaled(value: ir.Value) -> tuple[ir.Value, Fraction]:
-    """What `value` becomes by ops that alone read it and multiply it by a constant number; and their product."""
+    """The last of the products of `value` by constant numbers, each the only user of the one before; and their
+    factor."""
     factor = Fraction(1)
     while (use := _only_use(value)) is not None and (number := _number(use)) is not None:
         factor *= number
@@ -104,7 +105,7 @@ def _only_use(value: ir.Value) -> ir.OpOperand | None:
 
 
 def _is_carried_on(first: UniformTerm, position: int, found: dict[ir.Value, UniformTerm]) -> bool:
-    """Whether the loop carries on, in the place of `first`, what is made of it so, and by adding other terms."""
+    """Whether the loop carries on, in the place of `first`, the value made of it so, and by adding other terms."""
     value = first.end
     while (use := _only_use(value)) is not None:
         op = use.owner.operation

@@ -17,12 +17,12 @@ class Carry(NamedTuple):
     """A value that the loop carries."""
 
     start: ir.Value
-    following: Callable[[ir.Value], ir.Value]  # what the next trip gets, made at the end of the body
-    finish: Callable[[ir.Value], None]  # lets what is outside read the result; makes ops after the loop
+    following: Callable[[ir.Value], ir.Value]  # the value for the next trip, made at the end of the body
+    finish: Callable[[ir.Value], None]  # lets users outside read the result; makes ops after the loop
 
 
 def counter_carry() -> Carry:
-    """The number of the trip: what a counted loop carries first."""
+    """The number of the trip: the first carried value of a counted loop."""
     return Carry(_number(0), lambda i: create(ADD, i.type, i, _number(1)), lambda result: None)
 
 

@@ -12,7 +12,7 @@ from paropt.passes.support.traversal import captured, defining_op, is_used
 
 
 def erase_unread(values: Sequence[ir.Value]) -> None:
-    """Erases what computes `values`, also what regions there read, as far as nothing else reads it."""
+    """Erases the ops that compute `values`, also those whose results regions there read, as far as they are dead."""
     waiting = dict.fromkeys(values)
     while waiting:
         value, _ = waiting.popitem()

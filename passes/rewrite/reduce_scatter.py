@@ -77,7 +77,7 @@ def scatters_in(loop: Loop) -> list[ir.Operation]:
 
 
 def moved_first(scatters: list[ir.Operation]) -> None:
-    """Moves the elements of what each of `scatters` sums first, if that alone reads the result.
+    """Moves the elements of the addends of each of `scatters` first, where a move is the only user of the result.
 
     A loop over layers adds a dimension to a gradient, and writes it into a stack: so the whole stack may be scattered.
     """
@@ -97,7 +97,7 @@ def _move_first(op: ir.Operation) -> None:
 
 
 def _to_move(op: ir.Operation) -> tuple[list[ir.Operation], ir.Operation, int] | None:
-    """What moves elements of the sum of `op`, the converts before it, and the dimension that it then scatters."""
+    """The converts of the sum of `op`, the op that then moves its elements, and the dimension to scatter then."""
     converts, last = list[ir.Operation](), _only_reader(op)
     while last is not None and last.name == CONVERT:
         converts.append(last)
@@ -128,7 +128,8 @@ def _moved_to(op: ir.Operation, dimension: int) -> int | None:
 
 
 def _moved(op: ir.Operation, converts: list[ir.Operation], last: ir.Operation, to: int) -> ir.Operation:
-    """Does what `last` does in front of `op`, which then scatters over dimension `to`, and `converts` after it."""
+    """Moves elements as `last` does in front of `op`, which then scatters over dimension `to`, and does `converts`
+    after it."""
     dimension = ir.IntegerAttr(op.attributes["scatter_dimension"]).value
     wide, element = ir.RankedTensorType(op.operands[0].type).shape[dimension], _element(op.operands[0])
     shape = ir.RankedTensorType(last.results[0].type).shape
@@ -171,7 +172,7 @@ def _only_cut(op: ir.Operation) -> ir.Operation | None:
 
 
 def _require_alone(op: ir.Operation) -> None:
-    """Declines what XLA reduces once for `op` and for another all_reduce: that one would stay, and this be added."""
+    """Declines an operand that XLA reduces once for `op` and another all_reduce: that would stay, and this be added."""
     readers = [use.owner.operation for use in op.operands[0].uses]
     alone = sum(reader.name == ALL_REDUCE and reader.block == op.block for reader in readers) == 1
     require(alone, "its operand is reduced for another reader, too")

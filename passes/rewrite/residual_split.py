@@ -42,7 +42,7 @@ class Split(NamedTuple):
     rest: ir.Value | None
 
 
-# The splits of the results of an op that was made anew, and what its other results are now.
+# The splits of the results of an op that was made anew, and the replacements of its other results.
 Remade = tuple[dict[ir.Value, Split], dict[ir.Value, ir.Value]]
 
 
@@ -81,7 +81,7 @@ def _remaking(op: ir.Operation) -> Callable[..., Remade] | None:
 
 
 def _with_moved(split: Split, moved: Mapping[ir.Value, ir.Value]) -> Split:
-    """`split` with what other results of an op that was made anew are now."""
+    """`split` with the replacements of other results of an op that was made anew."""
     rest = split.rest
     return Split(moved.get(split.partial, split.partial), rest if rest is None else moved.get(rest, rest))
 
@@ -108,7 +108,7 @@ def closed(
 ) -> ir.Value:
     """`reduce(split.partial) + split.rest`, reduced the way `reduction` does and located where it is.
 
-    The new reduction has the attribute `mark`, if that is given. What it reduces is then moved as by `moves`.
+    The new reduction has the attribute `mark`, if that is given. The reduced value is then moved as by `moves`.
     """
     with at, reduction.location:
         reduced = _reduce(split.partial, reduction, combiner)
@@ -265,7 +265,7 @@ def _split_loop(
 def _split_barrier(
     op: ir.Operation, joined: Sequence[ir.Value], splits: dict[ir.Value, Split], values: PartialValues
 ) -> Remade:
-    """Makes a barrier that holds the parts of the results `joined` of `op`, and what else `op` holds.
+    """Makes a barrier that holds the parts of the results `joined` of `op`, and the other operands of `op`.
 
     `op` must be erased once nothing reads it.
     """
@@ -374,7 +374,7 @@ def _of_one_type(op: ir.Operation, parts: dict[int, ir.Value | None]) -> dict[in
 
 
 def _is_left_out(op: ir.Operation, part: ir.Value, values: PartialValues) -> bool:
-    """Whether the convert `op` would only narrow what is to be accumulated in a wider type."""
+    """Whether the convert `op` would only narrow a value that is to be accumulated in a wider type."""
     if _element(part) == _element(op.results[0]):
         return True
     held = values.accumulate is not None and widens(_element(part), values.accumulate)
@@ -398,7 +398,7 @@ def _retype(op: ir.Operation, parts: dict[int, ir.Value], element: ir.Type) -> N
 
 
 def _widen(op: ir.Operation, old: ir.Operation, parts: dict[int, ir.Value], over: Reduction) -> None:
-    """Makes `op`, which is `old` before `over`, work on what this has not scattered or moved yet."""
+    """Makes `op`, which is `old` before `over`, work on values that `over` has not scattered or moved yet."""
     shape, dimension = _shape(old.results[0]), over.scatter_dimension
     first = next(iter(parts))
     if over.moved:

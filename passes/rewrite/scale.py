@@ -30,7 +30,8 @@ class Scale(NamedTuple):
 
 
 def scale_of(op: ir.Operation) -> Scale | None:
-    """What `op` multiplies or divides by a constant number; None when it does something else."""
+    """The operand that `op` multiplies or divides by a constant number, as a scale; None when `op` does something
+    else."""
     if not scales(op):
         return None
     for operand in (0, 1) if op.name == _MULTIPLY else (0,):

@@ -16,7 +16,8 @@ def set_wire_type(module: ir.Operation, wire: ir.Type | None) -> None:
 
     So have those that branches in these loops need.
 
-    Done when all have left all the loops that they may: what leaves another loop is accumulated as it was before.
+    Done when all have left all the loops that they may: a reduction that leaves another loop is accumulated as it was
+    before.
     """
     for op in ops_of(module, *REDUCTIONS):
         marks = [mark for mark in (DEFERRED, IN_BRANCH) if mark in op.attributes]

@@ -1,1 +1,1 @@
-"""Meshes, shardings, collectives, and what Shardy says of them when its passes run on a copy."""
+"""Meshes, shardings, collectives, and Shardy's propagation of them, run on a copy."""

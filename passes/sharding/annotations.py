@@ -15,13 +15,13 @@ from paropt.passes.sharding.collectives import GLOBAL_ALL_REDUCE, GLOBAL_REDUCE_
 from paropt.passes.sharding.shardings import Sharding, parts_in, read_sharding, without
 from paropt.passes.support.traversal import defining_op, module_of
 
-OPERANDS = "paropt.operands"  # of the constraint: how the op before it must split what it adds up
+OPERANDS = "paropt.operands"  # of the constraint: how the op before it must shard its operands
 SHARED = "paropt.shared"  # of the constraint: for which operands that holds for all that reads them
 GATHERED = "paropt.gathered"  # of a product: how each operand lies that XLA all-gathers for it, before and after
 SHARDINGS = "paropt.shardings"  # of an op behind it: how XLA alone would shard its results
 READ = "paropt.read"  # of an op behind it that reads other values too: how XLA alone would shard its operands
-WANTED = "paropt.wanted"  # of a loop: how what reads its results would have them split
-MOVES = "paropt.moves"  # of an op behind it: why what it makes can't be left unreduced where XLA alone has it
+WANTED = "paropt.wanted"  # of a loop: the shardings of its results that their users ask for
+MOVES = "paropt.moves"  # of an op behind it: why its result can't be left unreduced in its baseline sharding
 NOTED = "paropt.noted"  # of the module: which kinds of ops have notes
 ALONE = "paropt.alone"  # of a product, window or lookup anywhere: how XLA alone would shard its result
 LEFT_OUT = "paropt.left_out"  # of the module: the places of ops whose sums are left to the compiler
@@ -79,11 +79,12 @@ def _noted(value: ir.Value, name: str) -> Sharding | None:
 
 
 def _behind_ours(op: ir.Operation) -> ir.Value | None:
-    """As what the result of `op` lies, if passes make such ops: a convert, a negate, or an add behind a loop."""
+    """The operand whose sharding the result of `op` has, if passes make such ops: a convert, a negate, an add behind a
+    loop."""
     match op.name:
         case "stablehlo.convert" | "stablehlo.negate":
             return op.operands[0]
-        case "stablehlo.add":  # of what a loop has accumulated, reduced or not yet, and what was there before
+        case "stablehlo.add":  # of a loop's accumulated value, reduced or not yet, and its former value
             return next(filter(_is_accumulated, op.operands), None)
         case _:
             return None
@@ -120,7 +121,7 @@ def noted_gather(use: ir.OpOperand) -> ir.ArrayAttr | None:
 
 
 def shard_bytes(value: ir.Value, sharding: Sharding | None) -> int:
-    """What one device holds of `value`, in bytes."""
+    """The bytes of one device's shard of `value`."""
     return -(-bytes_of(ir.RankedTensorType(value.type)) // parts_of(value, sharding))
 
 

@@ -28,7 +28,7 @@ class NewChannels:
 
 
 class ChannelRanks:
-    """The ranks of what the all_reduces of each channel reduce, before a pass moves them.
+    """The ranks of the operands of each channel's all_reduces, before a pass moves them.
 
     In a module of one partition, XLA (that of jaxlib 0.10) gives all of a channel one layout, and refuses those of
     other ranks. Where there is a partitioner, it does not.
@@ -52,7 +52,7 @@ class ChannelRanks:
 
 
 def _by_rank(module: ir.Operation) -> dict[int, dict[int, list[ir.Operation]]]:
-    """The all_reduces of each channel, by the rank of what they reduce; none where there are partitions."""
+    """The all_reduces of each channel, by the rank of their operands; none where there are partitions."""
     found: defaultdict[int, defaultdict[int, list[ir.Operation]]] = defaultdict(lambda: defaultdict(list))
     for op in ops_of(module, ALL_REDUCE) if partition_count(module) <= 1 else ():
         if _HANDLE in op.attributes:

@@ -21,7 +21,7 @@ def add_chlo_rules(module: ir.Operation) -> None:
 
 
 def _rule(op: ir.Operation) -> ir.Attribute:
-    """The sharding rule of what XLA makes of `op`, one of CHLO's."""
+    """The sharding rule of XLA's expansion of `op`, one of CHLO's."""
     shape = list(ir.RankedTensorType(op.operands[0].type).shape)
     apart = [dimension % len(shape) for dimension in _APART.get(op.name, ())]
     with op.context:

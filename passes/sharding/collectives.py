@@ -22,7 +22,7 @@ from paropt.passes.support.traversal import module_of
 
 ALL_REDUCE = "stablehlo.all_reduce"
 REDUCE_SCATTER = "stablehlo.reduce_scatter"
-# In a program that is written for all devices at once: over mesh axes, a sum of what each device adds to the value.
+# In a program that is written for all devices at once: over mesh axes, a sum of each device's addend of the value.
 GLOBAL_ALL_REDUCE = "sdy.all_reduce"
 GLOBAL_REDUCE_SCATTER = "sdy.reduce_scatter"
 
@@ -41,16 +41,15 @@ IDEMPOTENT = frozenset(ops_with("idempotent"))
 
 # On a reduction that a running pass took out of a loop.
 DEFERRED = "paropt_deferred"
-# On one in a branch of a loop, that reduces for the branch what the loop carries.
+# On one in a branch of a loop, that reduces a loop-carried value for the branch.
 IN_BRANCH = "paropt_in_branch"
 
 # On an all_reduce that the program has written as a reduce_scatter, all_reduces of shards and an all_gather: an array
-# of their attributes. Part of what makes two reductions equal, so that those that merge were written in the same way.
+# of their attributes. Part of a reduction's equality, so that those that merge were written in the same way.
 DECOMPOSED = "paropt_decomposed"
 
 # Attributes of a reduction that need not be equal to be mergeable: those that `Reduction` models, metadata (some of its
-# keys must be), and the sharding of the result over axes that are not manual, which says where a value lies and not
-# what it is.
+# keys must be), and the sharding of the result over axes that are not manual, which places a value without changing it.
 _MODELLED = {
     METADATA,
     "replica_groups",
@@ -75,8 +74,8 @@ class Moved(NamedTuple):
 class Reduction(NamedTuple):
     """How values are reduced. Two reductions may be merged if and only if these are equal.
 
-    The element type is not part of it: a merged reduction works in the type of the value it closes, and what may
-    happen to types on the way is the business of the `convert` row of the linearity table.
+    The element type is not part of it: a merged reduction works in the type of the value it closes, and the `convert`
+    row of the linearity table decides on types on the way.
     """
 
     kind: str  # one of REDUCTIONS, or ALL_GATHER
@@ -87,7 +86,7 @@ class Reduction(NamedTuple):
     scatter_dimension: int | None  # of a reduce_scatter
     attributes: str  # whatever else the op carries, but for metadata that only hints
     place: tuple[str, Axes] = ("", ())  # the mesh and its axes, of a global all_reduce
-    moved: tuple[Moved, ...] = ()  # what is then done to what is reduced, in the same way wherever it is; see there
+    moved: tuple[Moved, ...] = ()  # the moves of the reduced value, the same in each place; see there
 
     @property
     def is_sum(self) -> bool:

@@ -9,7 +9,7 @@ from jaxlib.mlir import ir
 
 
 class Sorted(NamedTuple):
-    """What has been sorted."""
+    """Sorted ops."""
 
     ops: list[ir.Operation]  # as a walk would have found them before: inner ops before the op that holds them
     unread: list[ir.Operation]  # those of them with results of which nothing reads any
@@ -26,10 +26,10 @@ def sort_depth_first(root: ir.Operation) -> Sorted:
 
 
 def _sort(block: ir.Block, found: Sorted) -> list[ir.Value]:
-    """Appends to `found`; returns what the ops in `block` read from outside of it, in order."""
+    """Appends to `found`; returns the values from outside that the ops in `block` read, in order."""
     ops: list[ir.Operation] = []
     makers: dict[ir.Value, int] = {}  # the number of the op that makes a value
-    read: list[list[int]] = []  # the numbers of the ops that make what each op reads, directly or in its regions
+    read: list[list[int]] = []  # the numbers of the ops that make the operands of each op, also those in its regions
     outside: dict[ir.Value, None] = {}
     for number, view in enumerate(block.operations):
         op = view.operation

@@ -52,7 +52,7 @@ def unpacked(value: ir.Value) -> ir.Value:
 
 
 class Result(NamedTuple):
-    """What a manual computation returns."""
+    """A result of a manual computation."""
 
     type: ir.Type  # of all devices
     sharding: ir.Attribute

@@ -1,8 +1,8 @@
 """Which devices hold which elements of a tensor: to be compared between arrays, whatever the sharding is written like.
 
-A `Distribution` beside `Sharding` (`shardings.py`) on purpose. A `Sharding` is what an attribute of the module says:
-equal ones are written alike, with the name of a mesh, and passes write others from it. Equal distributions put the same
-elements on the same devices, in meshes of any name, and with axes of size 1 or without; it is never written.
+A `Distribution` beside `Sharding` (`shardings.py`) on purpose. A `Sharding` is the content of an attribute of the
+module: equal ones are written alike, with the name of a mesh, and passes write others from it. Equal distributions put
+the same elements on the same devices, in meshes of any name, and with axes of size 1 or without; it is never written.
 
 Tests: test/property/test_meshes.py, test/unit/passes/test_annotate_contract.py, test/unit/pyext/hook/test_donation.py.
 """

@@ -175,5 +175,5 @@ class _Rewriter:
         return f"#stablehlo.axis_ref<name = {self._quoted(name)}{part}>"
 
     def _quoted(self, name: str) -> str:
-        """The name as MLIR writes it: with quotes, and escapes for what is no letter."""
+        """The name as MLIR writes it: with quotes, and escapes for characters other than letters."""
         return str(sdy.AxisRefAttr.get(name, context=self._context)).removeprefix("#sdy<axis_ref").removesuffix(">")

@@ -71,7 +71,7 @@ def axes_named(text: str) -> tuple[str, ...]:
 
 
 def unknown_axis(axes: Sequence[str], module: ir.Operation) -> str | None:
-    """What is wrong with the first of `axes` that no mesh of `module` has, with the names that there are; or None.
+    """The complaint about the first of `axes` that no mesh of `module` has, with the names that there are; or None.
 
     Nothing is wrong where nobody has named an axis: JAX calls those of a sharding without a mesh `_axis_0` and so on.
     """

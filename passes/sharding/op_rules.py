@@ -25,7 +25,7 @@ class ShardingRule(NamedTuple):
     sizes: dict[str, int]
     reduced: frozenset[str]  # an index of the result is computed from all indices of the operands, and it lacks them
     tied: frozenset[str]  # an index of the result may depend on any index of the operands
-    moved: frozenset[str] = frozenset()  # of these: what can't be split without communication
+    moved: frozenset[str] = frozenset()  # those of these that can't be sharded without communication
 
     def split(self, shardings: Sequence[Sharding | None]) -> Iterator[tuple[Factors, Axes]]:
         """The factors of each dimension of each operand, and the axes that shard it."""

@@ -43,12 +43,12 @@ from paropt.passes.support.traversal import all_ops_of, defining_op, op_of, ops_
 
 _RULES = "builtin.module(func.func(sdy-populate-op-sharding-rules))"
 _PROPAGATION = "builtin.module(sdy-propagation-pipeline)"
-# What that pipeline does besides, to no value that is asked about: it takes a third of its time.
+# The passes of that pipeline that change no value asked about: they take a third of its time.
 _NOT_ASKED_FOR = ("canonicalize", "func.func(sdy-drop-sharding-rules)", "sdy-save-module")
 _DEAD = "builtin.module(trivial-dce)"
 _DCE = "symbol-dce"  # erases functions that are not called any more
 _BROADCAST, _RESHAPE = "stablehlo.broadcast_in_dim", "stablehlo.reshape"
-_WAS = {"sdy.reshard": CONSTRAINT, _RESHAPE: _BROADCAST}  # what an op may have been in the module
+_WAS = {"sdy.reshard": CONSTRAINT, _RESHAPE: _BROADCAST}  # the op that one may have been in the module
 _RESHARD = "sdy.reshard"
 _INSERTS_RESHARDS = "sdy-insert-explicit-reshards"
 _BARRIER = "sdy.propagation_barrier"
@@ -56,7 +56,7 @@ _TRANSPOSE = "stablehlo.transpose"
 
 
 class Propagated:
-    """What Shardy finds in a copy of `module`, asked about the ops of `module` itself.
+    """The shardings that Shardy finds in a copy of `module`, by the ops of `module` itself.
 
     How the results `forward_only` are used is not to tell how they are split. With `rules_only`, nothing is
     propagated: only sharding rules can be asked for.
@@ -72,7 +72,7 @@ class Propagated:
         self._program = Program(all_ops_of(module))
         self._copy = module.operation.clone()
         copies = self._marked(rules_only=rules_only)
-        self._same: dict[ir.Value, ir.Value] = {}  # what XLA reads in place of a value
+        self._same: dict[ir.Value, ir.Value] = {}  # the value that XLA reads in place of another
         if not rules_only:
             same = SameValues(self._program)
             self._same = same.values
@@ -96,7 +96,7 @@ class Propagated:
         else:
             self._propagate()
         self._named: dict[str, dict[ir.Attribute, ir.Operation]] = {}  # of the copy: ops that are asked about, by mark
-        # What has been asked, by the first result of the op, or by the result.
+        # Memoized answers, by the first result of the op, or by the result.
         self._copies: dict[ir.Value, ir.Operation | None] = {}
         self._operands: dict[ir.Value, list[Sharding | None]] = {}
         self._results: dict[ir.Value, Sharding | None] = {}
@@ -104,7 +104,7 @@ class Propagated:
     def _marked(self, *, rules_only: bool) -> dict[int, ir.Operation]:
         """Sorts the copy, and marks its ops but for constants. Returns them by their numbers, if something reads them.
 
-        XLA erases what nothing reads first.
+        XLA erases dead ops first.
         """
         order = Sorted(all_ops_of(self._copy), []) if rules_only else sort_depth_first(self._copy)
         copies: dict[int, ir.Operation] = {}
@@ -121,7 +121,7 @@ class Propagated:
         return {number: left[mark] for number, mark in self._marks.items() if mark in left}
 
     def _bypass(self, same: dict[int, Read], copies: dict[int, ir.Operation]) -> None:
-        """Has what reads ops that leave a value as it is read that value, in the order of the copy."""
+        """Has the users of ops that leave a value as it is read that value, in the order of the copy."""
         numbers = {self._marks[number]: number for number in same}
         for op in ops_of(self._copy, *{self._program.names[number]: None for number in same}) if same else ():
             if (number := numbers.get(op.location.attr)) is not None:
@@ -138,11 +138,12 @@ class Propagated:
         run_natively(self._copy, after)
 
     def _require_split_alike(self, copy: ir.Operation | None) -> None:
-        """Declines where what the copy leaves unreduced is split in different ways: Shardy would abort the process."""
+        """Declines where the reduced dimensions of the copy's operands are sharded differently: Shardy would abort the
+        process."""
         if copy is None or RULE not in copy.attributes:
             return
         rule = parse_rule(str(copy.attributes[RULE]))
-        split: dict[Factors, Axes] = {}  # what is added up
+        split: dict[Factors, Axes] = {}  # by reduced factors
         for factors, axes in rule.split([self._of(operand) for operand in copy.operands]):
             if factors and rule.reduced.issuperset(factors) and split.setdefault(factors, axes) != axes:
                 raise Declined(
@@ -153,7 +154,7 @@ class Propagated:
         return self._program.ops[next(number for number, mark in self._marks.items() if mark == copy.location.attr)]
 
     def _marked_by(self, mark: ir.Attribute, name: str) -> ir.Operation | None:
-        """What was an op called `name` before Shardy; what Shardy puts behind it is marked like it."""
+        """The op that was called `name` before Shardy; ops that Shardy puts behind it are marked like it."""
         if name not in self._named:
             found = self._named[name] = {}
             for op in ops_of(self._copy, name, *(now for now, was in _WAS.items() if was == name)):
@@ -181,7 +182,7 @@ class Propagated:
         return result if defining_op(value) is None else value
 
     def knows(self, op: ir.Operation) -> bool:
-        """Whether the copy has `op` still: Shardy makes anew what depends on constants only."""
+        """Whether the copy has `op` still: Shardy makes ops on constants only anew."""
         return self._copy_of(op) is not None
 
     def listed(self, op: ir.Operation) -> ir.ArrayAttr | None:
@@ -253,7 +254,7 @@ class Propagated:
         operand, read = self._outside(op.operands[position]), copy.operands[position]
         owner, reader = defining_op(operand), defining_op(read)
         if reader is not None and reader.location.attr in self._opened:
-            first = self._marked_by(reader.location.attr, CONSTRAINT) == reader  # and no reshard of what it makes
+            first = self._marked_by(reader.location.attr, CONSTRAINT) == reader  # and no reshard of its result
             return bool(operand != op.operands[position] and first)
         if owner is None:
             return self._is_copy_of_argument(read, ir.BlockArgument(operand))
@@ -288,11 +289,11 @@ class Propagated:
     def _of(self, value: ir.Value) -> Sharding | None:
         sharding = sharding_of(value)
         if sharding is not None and not sharding.dimensions and rank_of(value):
-            return None  # one device has all of it, what a callback returns
+            return None  # one device has all of a callback's result
         return sharding
 
     def _wanted(self, value: ir.Value) -> Sharding | None:
-        """How all that reads `value` is split, but for what makes one number of it; None when that differs."""
+        """The one sharding of all users of `value`, but for those that make a scalar of it; None when they differ."""
         found: Sharding | None = None
         for use in value.uses:
             user = use.owner.operation
@@ -328,7 +329,7 @@ def _reorders(op: ir.Operation) -> bool:
 
 
 def propagation_pipelines(module: ir.Operation) -> tuple[str, str]:
-    """Shardy's own pipeline, as this version of it has it, less what only tidies up: before it reshards, and then."""
+    """Shardy's own pipeline, as in this version, without passes that only tidy up: before it reshards, and then."""
     text = str(PassManager.parse(_PROPAGATION, module.context))
     left_out = _NOT_ASKED_FOR if ops_of(module, "func.call") else (*_NOT_ASKED_FOR, _DCE)
     found = elements_of(text.removeprefix("builtin.module(").removesuffix(")"))
@@ -339,7 +340,7 @@ def propagation_pipelines(module: ir.Operation) -> tuple[str, str]:
 
 
 def run_natively(module: ir.Operation, pipeline: str) -> None:
-    """Runs Shardy's or MLIR's passes on a copy of a module: nobody needs it verified, nor what they warn of."""
+    """Runs Shardy's or MLIR's passes on a copy of a module: verification and warnings are of no use."""
     manager = PassManager.parse(pipeline, module.context)
     manager.enable_verifier(False)
     silent: Any = module.context.attach_diagnostic_handler(lambda _: True)  # warnings: ops without a rule

@@ -62,7 +62,7 @@ def unsplit(value: ir.Value, mesh: str) -> Sharding:
 
 
 def rank_of(value: ir.Value) -> int:
-    """0 for what is no tensor, as Shardy has it."""
+    """The rank; 0 for other types than tensors, as Shardy has it."""
     return value.type.rank if isinstance(value.type, ir.RankedTensorType) else 0
 
 

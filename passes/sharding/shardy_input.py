@@ -44,7 +44,7 @@ class Program:
 
 
 class SameValues:
-    """What XLA reads in place of the results of ops that leave a value as it is, such as a product with one.
+    """The values that XLA reads in place of the results of ops that leave a value as it is, such as a product with one.
 
     It drops these ops before it splits anything; `bypass` does it to a copy.
     """
@@ -78,7 +78,7 @@ class SameValues:
         return self._scalars.get(self.program.numbers.get(value))
 
     def maker(self, value: ir.Value, name: str) -> int | None:
-        """The number of the op that makes what XLA reads in place of `value`, if it is called `name`."""
+        """The number of the op that makes the value that XLA reads in place of `value`, if it is called `name`."""
         number = self.program.numbers.get(self.in_place_of(value))
         return number if number is not None and self.program.names[number] == name else None
 
@@ -156,7 +156,8 @@ def _part(position: int) -> Callable[[SameValues, int, ir.Operation], Read | Non
     return part
 
 
-# Ops that may leave a value as it is, and which; measured on what XLA hands to Shardy. Not division, nor maximum.
+# Ops that may leave a value as it is, and which; measured on the programs that XLA hands to Shardy. Not division, nor
+# maximum.
 _SAME: dict[str, Callable[[SameValues, int, ir.Operation], Read | None]] = {
     "stablehlo.add": _with_number(0, 0, 1),
     "stablehlo.subtract": _with_number(0, 1),
@@ -218,7 +219,8 @@ def reshape(broadcast: ir.Operation) -> None:
 def lift_unchanged(loop: ir.Operation) -> list[int]:
     """Lets the loop read its pass-through values from outside. Returns their positions.
 
-    It carries something else there: what Shardy propagates along a loop would reach the value, which XLA has outside.
+    It carries something else there: shardings that Shardy propagates along a loop would reach the value, which XLA has
+    outside.
     """
     parts = Loop(loop)
     carried = zip(parts.body.arguments, parts.next_values.operands, strict=True)
@@ -234,7 +236,7 @@ def lift_unchanged(loop: ir.Operation) -> list[int]:
 
 
 def open_read_by_loops(root: ir.Operation) -> list[ir.Operation]:
-    """Lets each loop split further what it reads from outside and the program says how to split.
+    """Lets each loop further shard the values from outside whose sharding the program gives.
 
     Returns the constraints that allow it, each in front of its loop.
     """

@@ -30,7 +30,7 @@ class Overwrite(NamedTuple):
 
 
 class Aliases:
-    """What may overwrite what in one function. Holds live values: use it at once."""
+    """The results of one function, and the arguments that they may overwrite. Holds live values: use it at once."""
 
     def __init__(self, signature: Signature, *, types_only: bool = False) -> None:
         """`types_only`: whatever the memory, the layout and the sharding of a result."""
@@ -82,7 +82,7 @@ class Aliases:
         return found
 
     def pairs(self, arguments: Iterable[Slot], taken: Iterable[int] = ()) -> dict[int, Overwrite]:
-        """Of the arguments, what to write over which: first what is a new value of it, the nearest first.
+        """Of the arguments, the result to write over each: first a new value of it, the nearest first.
 
         Results in `taken` are not used. Nothing is paired with an argument that is read after the result is written.
         """

@@ -1,7 +1,7 @@
 """Values that have to be sharded alike, so that none is resharded between equal roles.
 
-Alpa's three constraints: a parameter and its gradient, old and new; state and what replaces it; loop-carried
-values from one trip to the next.
+Alpa's three constraints: a parameter and its gradient, old and new; state and its replacement; loop-carried values from
+one trip to the next.
 """
 
 from collections.abc import Iterator
@@ -64,7 +64,7 @@ class Placements:
         return self._whole(slot.value) if slot.kind == "argument" or self._settled else None
 
     def of_value(self, value: ir.Value) -> Distribution | None:
-        """Of what an op computes, or a loop carries."""
+        """Of a value that an op computes, or a loop carries."""
         op = defining_op(value)
         if op is None:
             around = ir.BlockArgument(value).owner.owner.operation
@@ -73,7 +73,8 @@ class Placements:
         return self._of_result(op, ir.OpResult(value).result_number)
 
     def of_carried(self, loop: Loop, position: int) -> list[Distribution]:
-        """What is said of a loop-carried value: of how it starts, goes on, and is read afterwards."""
+        """The distributions given for a loop-carried value: of its init operand, its next value, and its use
+        afterwards."""
         values = (loop.op.operands[position], loop.next_values.operands[position])
         found = (*map(self.of_value, values), self.of_sum(loop, position))
         return [distribution for distribution in found if distribution is not None]
@@ -122,7 +123,8 @@ def _is_to_be_summed(parameter: Distribution | None, gradient: Distribution | No
 
 
 def _is_cut_locally(start: Distribution | None, carried: Distribution | None) -> bool:
-    """Whether a sum that starts so needs nothing from other devices: of what it has, each keeps its part or takes 0."""
+    """Whether a sum that starts so needs nothing from other devices: each device keeps its part of the init operand, or
+    takes 0."""
     if start is None or carried is None or not carried.unreduced or start.unreduced:
         return False
     cuts = zip(start.dimensions, carried.dimensions, strict=True)
@@ -198,7 +200,7 @@ def _carry_breaks(loop: Loop, placements: Placements) -> Iterator[Break]:
 
 
 def _unconstrained(value: ir.Value) -> ir.Value:
-    """What `value` is, but for the sharding that was asked of it."""
+    """The value under the sharding annotations of `value`."""
     op = defining_op(value)
     while op is not None and is_annotation(op):
         value = op.operands[0]

@@ -1,8 +1,8 @@
-"""Arguments with a slice for each slice of what they are multiplied with, as the weights of experts are.
+"""Arguments with a slice for each slice of their contraction's other operand, as the weights of experts are.
 
 Tokens by expert, (experts, tokens, width), are multiplied with the weights of each expert, (experts, width, out): the
 dimension of experts is a batching dimension of the contraction. No name is needed. The operand is the argument itself,
-or made of it alone by loops, branches and ops with one operand: a bias that is added to what is multiplied is none.
+or made of it alone by loops, branches and ops with one operand: a bias that is added before the contraction is none.
 
 Tests: test/unit/pyext/planning/test_experts.py, test/passes/annotate-shardings-exchange.mlir.
 """

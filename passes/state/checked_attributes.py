@@ -1,6 +1,6 @@
 """Checks of attributes that passes read and no dialect verifies; the first wrong one is named.
 
-Passes take them for what they should be. So a module is looked at before passes run on it.
+Passes rely on their form. So a module is checked before passes run on it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -32,7 +32,7 @@ _SHOWN = 60  # characters of an attribute that are told
 
 
 class Complaint(NamedTuple):
-    """An attribute that is not what it has to be."""
+    """An attribute of a wrong form."""
 
     op: ir.Operation
     text: str
@@ -42,7 +42,7 @@ Check = Callable[[ir.Attribute], bool]
 
 
 def _as(kind: Any, attribute: ir.Attribute) -> Any:
-    """`attribute` as one of this kind; None when it is none. jaxlib does not always say what an attribute is."""
+    """`attribute` as one of this kind; None when it is none. jaxlib does not always tell the kind of an attribute."""
     try:
         return kind(attribute)
     except (ValueError, TypeError):
@@ -137,7 +137,7 @@ _PER_OPERAND = (READ, GATHERED)  # lists of as many as the op has operands
 
 
 def complaint(module: ir.Operation, *, annotated: bool = True) -> Complaint | None:
-    """The first attribute that is not what passes take it for; None when all are.
+    """The first attribute of another form than passes expect; None when there is none.
 
     `annotated`: the module may hold annotations that passes left. To look for them takes a walk over all ops.
     """

@@ -24,9 +24,8 @@ def sharding_attribute(mesh: str, dimensions: Sequence[Sequence[str]], context: 
 def constrain_sum(
     loop: Loop, position: int, sharding: ir.Attribute, placements: Placements, *, also_after: bool
 ) -> None:
-    """Shards a loop-carried value, from its first value to what is made of it, where nothing says how it is sharded.
-
-    What reads it behind the loop has no say in how the loop carries it. `also_after`: it reads it sharded like that.
+    """Shards a loop-carried value, from its first value to its users, where nothing says how it is sharded. Users
+    behind the loop have no say in how the loop carries it. `also_after`: they read it so sharded, too.
     """
     start, following = loop.op.operands[position], loop.next_values.operands[position]
     for reader, operand, value in ((loop.op, position, start), (loop.next_values, position, following)):

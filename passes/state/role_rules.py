@@ -27,7 +27,7 @@ REST = "..."
 
 
 class RuleError(ValueError):
-    """The rules are wrong; one line that says where, and what would be right."""
+    """The rules are wrong; one line that says where, and gives the right form."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Rule:
     action: str = "whole"  # one of _ACTIONS
     axes: tuple[str, ...] = ()  # of the action: one name per dimension, or one name
     gather: str = ""  # the axes that cut a parameter no longer where a loop reads it
-    exchange: str = ""  # the axes that cut, with a parameter, also what it is multiplied with
+    exchange: str = ""  # the axes that cut, with a parameter, also the value that it is multiplied with
 
     def fits(self, path: str, roles: Iterable[str], size: int, rank: int) -> bool:
         """Whether the rule is about an array with this path (`state/params/0/kernel`) and these roles."""
@@ -78,7 +78,7 @@ class Rules:
         return found
 
     def _known(self, name: str, mesh: Sequence[str]) -> list[str]:
-        """What may stand where `name` does; inside of a name of one's own, axes of the mesh only."""
+        """The names allowed in place of `name`; inside of a name of one's own, axes of the mesh only."""
         return list(mesh) if name in self.names else [*mesh, *self.names]
 
 
@@ -106,7 +106,7 @@ def parse(text: str, name: str) -> Rules:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise RuleError(f"{name}: {error}") from error
-    _require_keys(tables, ("axes", "rule", "plan"), name)  # `plan` is what paropt.plan adds
+    _require_keys(tables, ("axes", "rule", "plan"), name)  # paropt.plan adds `plan`
     axes, rules = tables.get("axes", {}), tables.get("rule", [])
     if not isinstance(axes, dict) or not isinstance(rules, list):
         raise RuleError(f"{name}: expected a table [axes] and tables [[rule]]")

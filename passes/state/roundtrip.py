@@ -13,15 +13,15 @@ from paropt.passes.state.aliases import Aliases, Overwrite
 class Tree(NamedTuple):
     """Arrays that are one argument, or one element of a tuple."""
 
-    head: str  # what the paths begin with: `state` or `state[0]`
+    head: str  # the common beginning of the paths: `state` or `state[0]`
     leaves: dict[str, int]  # the rest of the path, `['w']`, and the number of the argument
 
 
 def state_of(aliases: Aliases, pairs: dict[int, Overwrite]) -> set[int]:
     """The arguments that come back: all arrays of a tree, as results of a tree of the same structure.
 
-    `pairs` are those of all arguments. Where another tree could as well be what comes back, neither is state: who
-    calls a function of `weights` and `gradients` may need these again.
+    `pairs` are those of all arguments. Where another tree could come back as well, neither is state: who calls a
+    function of `weights` and `gradients` may need these again.
     """
     trees = _trees(aliases.signature, pairs, range(len(aliases.signature.arguments)), depth=0)
     returned = [(tree, _results(aliases.signature, pairs, tree)) for tree in trees]
@@ -61,7 +61,7 @@ def _results(signature: Signature, pairs: dict[int, Overwrite], tree: Tree) -> d
     heads: set[str] = set()
     for place, number in tree.leaves.items():
         pair = pairs.get(number)
-        if pair is None or not (place or pair.is_update):  # an array alone is known by what becomes of it
+        if pair is None or not (place or pair.is_update):  # a single array is known by the values computed from it
             return {}
         path = signature.results[pair.result].path
         if not path.endswith(place) or path == place:

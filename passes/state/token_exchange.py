@@ -1,4 +1,4 @@
-"""Contractions whose parameter stays sharded: what it is multiplied with is exchanged, and so is the result.
+"""Contractions whose parameter stays sharded: its other operand is exchanged, and so is the result.
 
 Tests: test/passes/annotate-shardings-exchange.mlir.
 """
@@ -18,7 +18,8 @@ from paropt.passes.support.traversal import all_ops_of, defining_op, op_of
 
 
 class Exchange(NamedTuple):
-    """A value that a parameter is multiplied with, or the product, and what it is to be sharded over as well."""
+    """A value that a parameter is multiplied with, or the product, and the axes that it is to be sharded over as
+    well."""
 
     value: ir.Value
     dimension: int

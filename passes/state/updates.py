@@ -20,8 +20,8 @@ _MOST_VALUES = 256  # looked at for one result: a new value is near the old one
 def distances(signature: Signature, result: int) -> dict[int, int]:
     """For the arguments that the result is computed from through values of its type: how many steps away they are.
 
-    The nearest one is what the result is the new value of: `new = old - rate * gradient`. Loops hand a loop-carried
-    value through. That is no condition of anything, only the best guess among arguments of one type.
+    The result is the new value of the nearest one: `new = old - rate * gradient`. Loops hand a loop-carried value
+    through. That is no condition of anything, only the best guess among arguments of one type.
     """
     taken = signature.function.regions[0].blocks[0]
     found: dict[int, int] = {}
@@ -47,7 +47,8 @@ def ancestors(value: ir.Value) -> Iterator[tuple[ir.Value, int]]:
 
 
 def accumulates(loop: Loop, position: int) -> bool:
-    """Whether a loop computes the next value of what it carries there from the last one, and that is no integer."""
+    """Whether a loop computes the next value of its carried one there from the last one, of a type other than
+    integers."""
     last, following = loop.body.arguments[position], loop.next_values.operands[position]
     tensor = tensor_of(last)
     if tensor is None or isinstance(tensor.element_type, ir.IntegerType):

@@ -1,1 +1,1 @@
-"""What every pass is made of: declarations, remarks, certificates, traversal, pipelines, plug-ins."""
+"""The parts of every pass: declarations, remarks, certificates, traversal, pipelines, plug-ins."""

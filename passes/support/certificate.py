@@ -25,7 +25,7 @@ class Step(NamedTuple):
 
 
 class Uniform(NamedTuple):
-    """A value that is the same on all devices of each group: what it is used as, by which op, and why it is."""
+    """A value that is the same on all devices of each group: its role, the op that uses it, and why it is uniform."""
 
     role: str
     op: str
@@ -51,7 +51,7 @@ class Certificate(NamedTuple):
     element_type: str  # that the program reduced
     bytes: int  # per device, each time
     runs: int | None  # in one execution of the innermost scope that it left; None: not known
-    bytes_after: int  # per device, of the reductions that close what it led to
+    bytes_after: int  # per device, of the reductions that close the values that it led to
     groups: tuple[tuple[int, ...], ...]  # () for all devices
     axes: tuple[str, ...] | None  # None: not those of mesh axes
     source: Source

@@ -18,7 +18,7 @@ class Remembered(Generic[Key, Found]):
         self._found: dict[Key, Found] = {}
 
     def __call__(self, key: Key, context: ir.Context) -> Found:
-        """What `read` makes of `key`, whose attributes are of `context`."""
+        """The result of `read` on `key`, whose attributes are of `context`."""
         if context is not self._context:
             self._context, self._found = context, {}
         if key not in self._found:

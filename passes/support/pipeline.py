@@ -25,7 +25,7 @@ MAX_NESTING = 100
 
 
 class PipelineError(ValueError):
-    """The pipeline text is wrong; the message, one line, says where, and what would be right."""
+    """The pipeline text is wrong; the message, one line, says where, and gives the right form."""
 
     def __init__(self, message: str) -> None:
         super().__init__(" ".join(message.split()))
@@ -48,7 +48,7 @@ class Stage:
 
     @property
     def name(self) -> str:
-        """What users call it; for MLIR's, the first pass in it: `func.func(cse)` is `cse`."""
+        """Its name for users; for MLIR's, the first pass in it: `func.func(cse)` is `cse`."""
         if self.declared:
             return self.declared.name
         found = _FIRST_PASS.match(self.native)
@@ -74,7 +74,7 @@ class Stage:
         return [Stage(None, (), f"{nested['anchor']}({part})") for part in inner]
 
     def callback(self, remarks: list[Remark]) -> Callable[[ir.Operation, object], None]:
-        """The pass as MLIR's `PassManager` calls it; what it decides goes to `remarks`."""
+        """The pass as MLIR's `PassManager` calls it; its decisions go to `remarks`."""
         assert self.declared is not None
         arguments = {name.replace("-", "_"): value for name, value in self.options}
         run, inlines = functools.partial(self.declared.run, **arguments), self.declared.inlines
@@ -99,7 +99,7 @@ class Printing:
     after: frozenset[str] = frozenset()  # so these need managers of one pass each, see `Pipeline.steps`
     before_all: bool = False
     after_all: bool = False
-    after_change: bool = False  # of what `after` and `after_all` print, only what the pass changed
+    after_change: bool = False  # only the pass's changes of the text that `after` and `after_all` print
     after_failure: bool = False  # only after a pass that failed
     module_scope: bool = False  # the whole module, also for a pass on functions
     debug_info: bool = False
@@ -133,7 +133,7 @@ class Pipeline:
     """An ordered list of stages. `str` of it is pipeline text that parses to an equal pipeline."""
 
     stages: tuple[Stage, ...]
-    written: str = field(default="", compare=False)  # what it was read from, in one line, with named pipelines
+    written: str = field(default="", compare=False)  # its source, in one line, with named pipelines
 
     @classmethod
     def parse(cls, text: str) -> "Pipeline":
@@ -154,7 +154,7 @@ class Pipeline:
 
     @property
     def title(self) -> str:
-        """What to call it in a message: as its user wrote it."""
+        """Its name in a message: as its user wrote it."""
         return self.written or str(self)
 
     def steps(self) -> list["Pipeline"]:
@@ -201,9 +201,9 @@ class Pipeline:
     def run(self, module: ir.Operation) -> list[Remark]:
         """Rewrites `module` (a `builtin.module`) in place; returns the remarks.
 
-        Verified before a stage of MLIR's, which may crash on what is wrong, and at the end: to verify a large module
-        takes as long as a pass that finds nothing in it. Raises PipelineError when MLIR does not know a stage,
-        `ir.MLIRError` when a pass fails.
+        Verified before a stage of MLIR's, which may crash on invalid IR, and at the end: to verify a large module takes
+        as long as a pass that finds nothing in it. Raises PipelineError when MLIR does not know a stage, `ir.MLIRError`
+        when a pass fails.
         """
         remarks: list[Remark] = []
         alone = [Pipeline((stage,)) for stage in self.stages]
@@ -339,7 +339,7 @@ def _options(declared: Pass, text: str) -> Iterator[tuple[str, Any]]:
 
 
 def _require_known(complaint: str, pairs: list[tuple[str, str | None]], known: list[str]) -> None:
-    """Raises PipelineError, with the `complaint` and what would be right, for the first option that is not `known`."""
+    """Raises PipelineError, with the `complaint` and the right form, for the first option that is not `known`."""
     before: tuple[str, str | None] = ("", None)
     for name, value in pairs:
         if name in known:

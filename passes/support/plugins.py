@@ -16,7 +16,7 @@ def load_plugin(module_name: str) -> list[str]:
     """Imports `module_name` and returns the names of the passes and pipelines that it registered.
 
     Raises PluginError when there is no such module, when it registers nothing, or when it declares a pass wrongly.
-    What else its code raises on import comes out as it is.
+    Other errors that its code raises on import pass through.
     """
     before = {*PASSES, *PIPELINES}
     modules_before = set(sys.modules)
@@ -27,7 +27,7 @@ def load_plugin(module_name: str) -> list[str]:
             hint = "give a module on PYTHONPATH, as in `package.module`, not a file"
             raise PluginError(f"no Python module called `{error.name}`: {hint}") from error
         raise PluginError(f"plug-in `{module_name}` needs a module that is not installed: `{error.name}`") from error
-    except (ImportError, ValueError, TypeError) as error:  # what `import` and `register` raise
+    except (ImportError, ValueError, TypeError) as error:  # raised by `import` and `register`
         raise PluginError(f"plug-in `{module_name}`: {error}") from error
     registered = [name for name in [*PASSES, *PIPELINES] if name not in before]
     own = any(declared.run.__module__ == module_name for declared in PASSES.values())

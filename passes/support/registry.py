@@ -34,7 +34,7 @@ Complaint: TypeAlias = Callable[[Any, ir.Operation], str | None]
 
 
 class Check(NamedTuple):
-    """Of an option whose value is checked against the module before the pass runs: what is wrong with it, or None."""
+    """Of an option whose value is checked against the module before the pass runs: a complaint, or None."""
 
     complaint: Complaint
 
@@ -95,7 +95,7 @@ class Option:
 
     @property
     def expects(self) -> str:
-        """What a value must look like, in words."""
+        """The form of a value, in words."""
         if self.choices:
             return "one of " + ", ".join(self.choices)
         return _EXPECTED[self.type]

@@ -58,7 +58,7 @@ class Declined(Exception):  # noqa: N818  an answer, not an error
 
 
 class RefusedError(ValueError):
-    """A pass will not run on this module; the message says why, and what would be right, in one line."""
+    """A pass will not run on this module; the message says why, and gives the right form, in one line."""
 
 
 def require(holds: bool, why_not: str, op: ir.Operation | ir.OpView | None = None) -> None:
@@ -80,13 +80,13 @@ class Saved(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Remark:
-    """One decision of one pass, at one op: what `--remarks` prints."""
+    """One decision of one pass, at one op, as `--remarks` prints it."""
 
     pass_name: str
     op: str  # the kind of op, as in `stablehlo.add`
     source: Source
     applied: bool
-    text: str  # what was done; for a missed rewrite, the reason
+    text: str  # the rewrite; for a missed one, the reason
     certificate: "Certificate | None" = None  # of a reduction that moved: why it may
     saved: Saved | None = None
     held: int = 0  # bytes per device that are held more for it
@@ -106,7 +106,7 @@ class Remark:
 
     @property
     def message(self) -> str:
-        """The remark without its position: what `expected-remark` matches."""
+        """The remark without its position: the text that `expected-remark` matches."""
         verdict = "applied" if self.applied else "missed"
         return f"[{self.pass_name}] {self.op} {verdict}: {self.text}"
 

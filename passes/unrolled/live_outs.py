@@ -1,4 +1,4 @@
-"""Live-outs of copies and other ops around them: what else they can be made of, and their readers outside."""
+"""Live-outs of copies and other ops around them: other values that they can be made of, and their readers outside."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -129,7 +129,7 @@ def _try(copies: Copies, values: Values, order: Order, begin: int) -> None:
 
 
 def _depend(values: Iterable[ir.Value], copies: Copies, order: Order, begin: int) -> bool:
-    """Whether one of `values` is computed from what is computed in `copies`, which start at position `begin`."""
+    """Whether one of `values` is computed from a value of `copies`, which start at position `begin`."""
 
     def read(value: ir.Value) -> Sequence[ir.Value]:
         position = order.of(value)

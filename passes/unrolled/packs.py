@@ -1,7 +1,7 @@
 """Copies (isomorphic subgraphs of a block): the same ops on different data.
 
-Values of M copies are aligned: the op that defines the value of each copy must be the same op, and what it reads is
-aligned in turn, until something is met that is one for all copies, or an argument, or a value of the copy before.
+Values of M copies are aligned: the op that defines the value of each copy must be the same op, and its operands are
+aligned in turn, until a value is met that is one for all copies, or an argument, or a value of the copy before.
 """
 
 from collections.abc import Callable, Sequence
@@ -88,7 +88,7 @@ class Copies:
         self._undo: list[Callable[[], object]] = []
 
     def align(self, *wanted: Values) -> None:
-        """Adds what computes `wanted`. Raises Declined with the first difference; then nothing is added."""
+        """Adds the ops that compute `wanted`. Raises Declined with the first difference; then nothing is added."""
         self._undo.clear()
         try:
             self._align(list(wanted))
@@ -97,13 +97,13 @@ class Copies:
             raise
 
     def retract(self) -> None:
-        """Takes back what the last `align` added."""
+        """Reverts the last `align`."""
         for undo in reversed(self._undo):
             undo()
         self._undo.clear()
 
     def _align(self, waiting: list[Values]) -> None:
-        unlike: list[tuple[Values, Declined]] = []  # taken last, when it is known what the copy before computes
+        unlike: list[tuple[Values, Declined]] = []  # taken last, when the values of the copy before are known
         while waiting or unlike:
             if not waiting:
                 values, declined = unlike.pop(0)
@@ -183,8 +183,8 @@ class Copies:
         return self._set(values, Carried(present[0], group, result))
 
     def _is_said_of_before(self, ops: Sequence[ir.Operation | None]) -> bool:
-        """Whether `ops`, which define what all copies but the first read, say that it is unreduced, each of what the
-        copy before computes. They belong to that copy then: a loop has to carry what says so itself.
+        """Whether `ops`, which define operands of all copies but the first, each say of a value of the copy before that
+        it is unreduced. They belong to that copy then: a loop has to carry the annotated value itself.
         """
         said = [op for op in ops if op is not None and op.name == SHARDING_CONSTRAINT and said_unreduced(op.results[0])]
         if not said or len(said) < len(ops):

@@ -1,6 +1,6 @@
 """Reduction chains, sums of terms that look alike: where an unrolled program accumulates.
 
-Only what is cheap to see: the op that computes a term, and its type. Whether terms are computed alike is for
+By criteria that are cheap to see: the op that computes a term, and its type. Whether terms are computed alike is for
 `congruence`.
 """
 
@@ -215,7 +215,7 @@ def _is_direct(ops: Sequence[ir.Operation]) -> bool:
 
 
 def _leaves(ops: Sequence[ir.Operation]) -> list[ir.Value]:
-    """What the last of `ops` adds up, from left to right; each comes behind those of which it adds up the results."""
+    """The terms of the last of `ops`, from left to right; each comes behind those of which it adds up the results."""
     leaves: dict[ir.Value, list[ir.Value]] = {}
     for op in ops:
         each = (leaves.pop(_passed(operand), [operand]) for operand in op.operands)

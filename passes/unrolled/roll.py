@@ -97,9 +97,8 @@ class _Body:
         self._made: dict[tuple[int, int], ir.Value] = {}
 
     def carries(self, groups: Sequence[int]) -> list[Carry]:
-        """The counter, what copies hand on, what else is read outside, and sums without a start.
-
-        What copies hand on is in the order in which the ops of `groups` stand.
+        """The counter, values that copies hand on, other live-outs, and sums without a start. Values that copies hand
+        on are in the order in which the ops of `groups` stand.
         """
         rolling = self._rolling
         found = [counter_carry()]
@@ -246,7 +245,7 @@ class _Body:
 
 
 def ops_of_counts(copies: Copies) -> int:
-    """About how many ops the loop has only to compute what differs from copy to copy."""
+    """About how many ops the loop has only to compute values that differ from copy to copy."""
     ops = 0
     for group in copies.groups:
         if group.first.name == SLICE and _differs(group, "start_indices"):
@@ -294,7 +293,7 @@ def _sliced(
 
 
 def _continued(numbers: list[ir.Attribute], count: int) -> list[ir.Attribute]:
-    """`numbers`, and what may follow them up to `count`: the same step again, where there is one."""
+    """`numbers`, and numbers that may follow them up to `count`: the same step again, where there is one."""
     if len(numbers) == count:
         return numbers
     if isinstance(numbers[0], ir.IntegerAttr) and len(numbers) > 1:

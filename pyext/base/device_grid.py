@@ -11,7 +11,8 @@ _GROUPS = re.compile(r"replica_groups = dense<([^>]*)>")
 
 
 def device_grid(module: ir.Operation) -> tuple[int, int]:
-    """Replicas and partitions: as `module` says; where it says none, or one, what its meshes or replica groups need.
+    """Replicas and partitions: as `module` says; where it says none, or one, as many as its meshes or replica groups
+    need.
 
     Modules of jax say it. One written by hand may leave out `mhlo.num_partitions` and `mhlo.num_replicas`: then all
     devices of its largest `sdy.mesh` are partitions; without a mesh, the numbers in its replica groups are replicas.

@@ -19,8 +19,8 @@ _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_O
 def explained_keywords(function: Callable[..., Any], program: Any, kwargs: Mapping[str, Any]) -> Iterator[None]:
     """Within the block, `program` is called with `kwargs`, which `function` of this library does not take itself.
 
-    A TypeError for a keyword that `program` does not take either becomes one that names `function`, and what would be
-    right. What `program` takes goes through, also where a wrapper does not show it in its signature.
+    A TypeError for a keyword that `program` does not take either becomes one that names `function`, and gives the right
+    keyword. Keywords that `program` takes go through, also where a wrapper does not show it in its signature.
     """
     try:
         yield
@@ -32,7 +32,7 @@ def explained_keywords(function: Callable[..., Any], program: Any, kwargs: Mappi
 
 
 def own_keywords_only(function: Callable[P, R]) -> Callable[P, R]:
-    """`function`, which says of a keyword that it does not take what would be right."""
+    """`function`, which answers an unknown keyword with the right one."""
     return own_keywords_and(())(function)
 
 
@@ -70,7 +70,7 @@ def _unknown(
     program: Any = None,
     kinds: Collection[inspect._ParameterKind] = (inspect.Parameter.KEYWORD_ONLY,),
 ) -> str:
-    """What is said of the keyword `name` that neither `function` nor `program`, if there is one, takes."""
+    """The complaint about the keyword `name` that neither `function` nor `program`, if there is one, takes."""
     own = [each.name for each in _parameters(function) or () if each.kind in kinds]
     inner = [each.name for each in _parameters(program) or () if each.kind in _BY_NAME]
     complaint = f"paropt.{function.__name__}: no keyword `{name}`"

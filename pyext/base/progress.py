@@ -1,4 +1,4 @@
-"""Progress of what takes long: a line of text each time."""
+"""Progress of long work: a line of text each time."""
 
 import sys
 from collections.abc import Callable

@@ -44,7 +44,7 @@ def standing_compilers() -> AbstractContextManager[None]:
 
 
 class Request(NamedTuple):
-    """What the child is to do."""
+    """The request to the child."""
 
     target: str
     order: list[int] | None = None  # of each partition, the position of its device among the target's; None: in order
@@ -83,12 +83,13 @@ def _answer(folder: Path, request: Request, environment: Mapping[str, str]) -> d
 
 
 _FATAL = re.compile(r"^(?:F\d{4} .*?\] |LLVM ERROR: )(.*)", re.M)
-# Information, warnings, and what absl's failure handler reports of its own work.
+# Information, warnings, and reports of absl's failure handler on its own work.
 _NOISE = re.compile(r"[IW]\d{4} |E\d{4} .*RAW: |\*\*\* |PC: |@ |https://symbolize")
 
 
 def obituary(died: ChildDiedError) -> str:
-    """What the child died of: the message of a failed check, which a stack trace may follow, or the last line."""
+    """The cause of the child's death: the message of a failed check, which a stack trace may follow, or the last
+    line."""
     fatal = _FATAL.search(died.stderr)
     own = "\n".join(line for line in died.stderr.splitlines() if not _NOISE.match(line.strip()))
     how = f"died of {signal_name(-died.status)}" if died.status < 0 else f"ended with status {died.status}"

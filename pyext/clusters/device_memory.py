@@ -1,4 +1,4 @@
-"""The memory of devices, and budgets for what a program may take of it."""
+"""The memory of devices, and budgets for a program's part of it."""
 
 import contextlib
 import re
@@ -49,7 +49,7 @@ def read_budget(budget: MemoryBudget, argument: str = "memory_budget") -> int | 
 
 
 def memory_budget_of(budget: int | Literal["auto"], devices: Iterable[Any]) -> int:
-    """The bytes of the budget on each of `devices`. Raises TargetError where these do not tell what they have."""
+    """The bytes of the budget on each of `devices`. Raises TargetError where these do not tell their memory."""
     if budget != AUTO:
         return budget
     device = next(iter(devices))

@@ -2,7 +2,7 @@
 
 Numbers are those of NVIDIA's data sheets and, per compute capability, of the CUDA programming guide. Two follow from
 them: the clock, as the peak FP32 rate / (multiprocessors x FP32 lanes x 2), and bytes of memory, a data sheet's "GB" of
-HBM being 2^30 bytes. The L2 cache of B200 is in no data sheet: it is what the driver says, 126.5 MiB (in XLA's own
+HBM being 2^30 bytes. The L2 cache of B200 is in no data sheet: it is the driver's number, 126.5 MiB (in XLA's own
 description, xla/backends/gpu/target_config/specs/b200.txtpb, and in github.com/pytorch/ao/pull/4002).
 """
 
@@ -12,7 +12,7 @@ _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
 
 
 class _Capability(NamedTuple):
-    """What all GPUs of a compute capability have in common."""
+    """The common properties of all GPUs of a compute capability."""
 
     major: int
     minor: int

@@ -46,7 +46,7 @@ class Memory(NamedTuple):
 
 
 class Compiled(NamedTuple):
-    """What XLA made of a module."""
+    """The executable that XLA made of a module."""
 
     hlo: str  # text of the optimized HLO
     memory: Memory | None  # None where the compiler does not tell
@@ -56,7 +56,7 @@ class Compiled(NamedTuple):
 
 @dataclass(frozen=True)
 class Target(ABC):
-    """A cluster to compile for: what every kind of cluster has, and what each has to say."""
+    """A cluster to compile for: the attributes of every kind of cluster, and those that each has to define."""
 
     name: str  # canonical: `get(target.name) == target`
 
@@ -236,7 +236,7 @@ class GpuTarget(AbsentTarget):
                 topology = topologies.get_topology_desc(
                     self.shape, "cuda", topology=self.shape, target_config=description
                 )
-            except NotImplementedError as error:  # what jax raises where no plugin made topologies known to it
+            except NotImplementedError as error:  # raised by jax where no plugin made topologies known to it
                 right = f"JAX_PLATFORMS=cpu before it starts, and a plugin of the version of jax, {jax.__version__}"
                 raise TargetError(f"{self.name}: jax did not load its CUDA plugin; it needs {right}") from error
             except jax.errors.JaxRuntimeError as error:
@@ -281,7 +281,7 @@ class HostTarget(Target):
 
     def environment(self) -> dict[str, str]:
         environment = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # this process may have its share
-        if "jax" in sys.modules:  # and may have changed what the variables say
+        if "jax" in sys.modules:  # and may have changed the variables
             config = sys.modules["jax"].config
             if config.jax_platforms:
                 environment["JAX_PLATFORMS"] = config.jax_platforms
@@ -300,7 +300,7 @@ _GPU = re.compile(r"(?P<gpu>.+):(?P<shape>[1-9]\d*x[1-9]\d*x[1-9]\d*)")
 
 
 def get(text: str) -> Target:
-    """The target that `text` names. Loads no compiler. Raises TargetError, with what would be right."""
+    """The target that `text` names. Loads no compiler. Raises TargetError, with the right form."""
     kind, _, rest = text.strip().partition(":")
     match kind.lower():
         case "host" if not rest:

@@ -36,7 +36,7 @@ class Audited:
 
 @dataclass(frozen=True)
 class Request:
-    """What the command line asks for."""
+    """The request of the command line."""
 
     form: str  # text, json, html or png
     targets: tuple[Any, ...]  # empty for the default, which depends on the module
@@ -67,7 +67,7 @@ class Request:
         return cls(options.audit, found, budgets, baseline, costs)
 
     def report(self, audited: Audited, note: Callable[[str], None]) -> AuditReport:
-        """The audits for each target; `note` is told what is going on. Raises one of ERRORS."""
+        """The audits for each target; `note` is told the current activity. Raises one of ERRORS."""
         before, after = with_names(audited.before), with_names(bytecode_of(audited.after))
         comparisons = []
         for target in self.targets or (targets.get(f"cpu:{prod(device_grid(audited.after.operation))}"),):

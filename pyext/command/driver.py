@@ -45,7 +45,7 @@ class Failure(Exception):  # noqa: N818  an outcome of the run, told in one line
 
 @dataclass
 class Chunk:
-    """One module of the input, and what came of it."""
+    """One module of the input, and its outcome."""
 
     number: int
     data: bytes  # padded with newlines, so that its lines are numbered as in the whole input
@@ -62,7 +62,7 @@ class Chunk:
 
 
 def run(options: Options, data: bytes, progress: Progress) -> int:
-    """Does what `options` (see `cli.parse_arguments`) say with the input `data`; returns the exit status."""
+    """Runs the command that `options` (see `cli.parse_arguments`) give on the input `data`; returns the exit status."""
     driver = _Driver(options, data, progress)
     sys.excepthook = driver.report_defect
     try:
@@ -155,7 +155,7 @@ class _Driver:
         return 0
 
     def _audit_request(self) -> "Request | None":
-        """What --audit asks for; None without it."""
+        """The request of --audit; None without it."""
         if not self.options.audit:
             return None
         from paropt.command.audit_command import ERRORS, Request  # here: most runs do not need it
@@ -166,7 +166,7 @@ class _Driver:
             raise Failure(str(error)) from error
 
     def _audit(self, request: "Request", chunk: Chunk) -> int:
-        """Writes the report on `chunk`; returns 0, or 1 after lines that say what is wrong with it."""
+        """Writes the report on `chunk`; returns 0, or 1 after lines of errors."""
         from paropt.command.audit_command import ERRORS, Audited
 
         assert chunk.after is not None, "the passes have run"
@@ -186,7 +186,7 @@ class _Driver:
         return 1 if exceeded or report.mismatches else 0
 
     def _is_same(self, chunk: Chunk) -> bool:
-        """Runs the module of `chunk` before and after the passes; says what was compared."""
+        """Runs the module of `chunk` before and after the passes; prints the comparison."""
         from paropt.check import CheckError, compare  # here: most runs do not need it
 
         assert chunk.after is not None, "the passes have run"
@@ -292,8 +292,8 @@ class _Driver:
             handler.detach()
 
     def _require_readable(self, module: Module) -> None:
-        """Raises ModuleError for what only the printer takes: another op, as --no-implicit-module leaves it, and
-        attributes that are not what we take them for."""
+        """Raises ModuleError for a module that can only be printed: another op, as --no-implicit-module leaves it, and
+        attributes of a form that we do not expect."""
         options, found = self.options, module.operation.name
         reads = options.audit or options.check or options.verify_contract
         if (reads or self.pipeline.stages) and found != ANCHOR:
@@ -448,7 +448,7 @@ class _Driver:
         _say(f"note: a reproducer was written to {path}")
 
     def report_defect(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        """Python calls this for what nothing caught: a defect of ours or of a plug-in, told in one line."""
+        """Python calls this for an uncaught exception: a defect of ours or of a plug-in, told in one line."""
         if self.options.debug:
             traceback.print_exception(kind, error, trace)
         activity = self.progress.activity
@@ -473,7 +473,7 @@ def _say(line: str) -> None:
 
 @contextlib.contextmanager
 def _native_stderr_muted() -> Iterator[None]:
-    """What native code writes to the standard error goes nowhere meanwhile."""
+    """Drops the output of native code to the standard error meanwhile."""
     sys.stderr.flush()
     kept = os.dup(2)
     with Path(os.devnull).open("wb") as nothing:

@@ -31,7 +31,7 @@ class Expectation:
     pattern: re.Pattern[str]
 
     def matches(self, diagnostic: Diagnostic, name: str) -> bool:
-        """Is `diagnostic`, of the input `name`, what this expects?"""
+        """Does this expect `diagnostic`, of the input `name`?"""
         source = diagnostic.source
         here = source.file == name and source.line == self.line
         return here and self.severity == diagnostic.severity and bool(self.pattern.search(diagnostic.message))

@@ -87,7 +87,7 @@ def _regex(text: str) -> re.Pattern[str]:
 
 
 class _Row(NamedTuple):
-    """What `add_argument` is told of an option, and the group of the help that it stands in."""
+    """The arguments of `add_argument` for an option, and the group of the help that it stands in."""
 
     group: str
     spellings: tuple[str, ...]  # none for the input file
@@ -392,7 +392,8 @@ class Options:
         return self._partial(self.certificate, "certificate.partial")
 
     def _partial(self, path: Path | None, suffix: str) -> Path | None:
-        """Where to write what will be moved to `path` when it is complete; known to the parent, after a crash, too."""
+        """Where to write the file that will be moved to `path` when it is complete; known to the parent, after a crash,
+        too."""
         if not path or is_special(path):
             return None
         return path.resolve().with_name(f".par-opt-{self.process_id}.{suffix}")

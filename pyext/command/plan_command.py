@@ -20,7 +20,7 @@ ERRORS = (CostError, ModuleError, PlanError, TargetError, ValueError)
 
 
 class Request(NamedTuple):
-    """What the command line asks for."""
+    """The request of the command line."""
 
     compiled: CompiledFor
     memory: str | None

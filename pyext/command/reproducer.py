@@ -2,7 +2,7 @@
 
 import re
 
-# What MLIR says of each reproducer that is read, where nobody registered a reader of them, as one can in C++ only.
+# MLIR's warning for each reproducer that is read, where nobody registered a reader of them, as one can in C++ only.
 IGNORED = "ignoring unknown external resources for 'mlir_reproducer'"
 
 _QUOTE = {"\\": "\\\\", '"': '\\"', "\n": "\\n"}

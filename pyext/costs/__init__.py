@@ -1,4 +1,4 @@
-"""What steps cost: machines' figures, the time of collectives, and the step time of an executable (docs/costs.md).
+"""The costs of steps: machines' figures, the time of collectives, and the step time of an executable (docs/costs.md).
 
 from paropt.costs import cluster_of, collective_seconds, estimate, read_table
 

@@ -1,6 +1,6 @@
 """Clusters of machines: which link a group of devices spans.
 
-What is known of a target says which devices share a host and a slice: a `gpu:h100:2x4x8` has 8 devices per host and 4
+The description of a target says which devices share a host and a slice: a `gpu:h100:2x4x8` has 8 devices per host and 4
 hosts per slice; a TPU slice is one, whatever hosts it has; devices of a CPU are of one host.
 """
 
@@ -22,7 +22,7 @@ class Step(NamedTuple):
     members: int
 
 
-# What jax calls the TPUs of a host, whose devices are those that libtpu describes. A device of a host with `TPU v4` is
+# jax's names of the TPUs of a host, whose devices are those that libtpu describes. A device of a host with `TPU v4` is
 # a whole chip, and one that libtpu describes is half of one: it has no row.
 _TPU_KINDS = {"TPU v5 lite": "v5e", "TPU v5": "v5p", "TPU v6 lite": "v6e", "TPU7x": "tpu7x"}
 
@@ -57,7 +57,7 @@ class Cluster:
 
     def _route_of(self, group: list[int]) -> Route:
         steps = []
-        # What was joined so far is one member of the next level.
+        # The devices joined so far are one member of the next level.
         members: dict[object, list[int]] = {position: [position] for position in group}
         for link in self.machine.links:
             joined: dict[object, list[object]] = {}
@@ -114,7 +114,7 @@ def _of_this_host(target: HostTarget, table: Mapping[str, Machine]) -> Cluster:
 
 
 def kind_of(device: Any) -> str:
-    """What a table of costs calls a device of jax; as jax does, where that is in no table."""
+    """The name of a jax device in a table of costs; jax's own name, where no table has one."""
     kinds = _TPU_KINDS | {gpu.description: name for name, gpu in GPUS.items()}
     return "cpu" if device.platform == "cpu" else kinds.get(device.device_kind, device.device_kind)
 

@@ -28,7 +28,7 @@ import math
 
 from paropt.costs.clusters import Route, Step
 
-# A send crosses one link, as a permutation does; a ragged all-to-all sends at most what an equal one does.
+# A send crosses one link, as a permutation does; a ragged all-to-all sends at most as much as an equal one.
 _LIKE = {"send": "collective-permute", "ragged-all-to-all": "all-to-all"}
 
 

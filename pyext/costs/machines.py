@@ -21,7 +21,7 @@ _LINK_KEYS = ("name", "within", "bandwidth", "latency", "start", "algorithms", "
 
 
 class CostError(ValueError):
-    """A table of costs is wrong, or has no figures for a target; one line that says where, and what would be right."""
+    """A table of costs is wrong, or has no figures for a target; one line that says where, and gives the right form."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""What one instruction of optimized HLO computes and moves: FLOPs of its products, bytes of its operands and results.
+"""The work of one instruction of optimized HLO: FLOPs of its products, bytes of its operands and results.
 
 Counted are `dot`, `convolution` (XLA:TPU writes products as these) and calls of matrix libraries; element-wise ops and
-reductions are counted by what they read and write only. A fusion reads of an operand the parts that it slices, and
-writes of a buffer that it updates in place the update.
+reductions are counted by the bytes that they read and write only. A fusion reads of an operand the parts that it
+slices, and writes of a buffer that it updates in place the update.
 """
 
 import math
@@ -14,13 +14,13 @@ import numpy as np
 
 from paropt.hlo.parser import Array, Computation, HloError, Instruction, Module, Shape, arrays_of
 
-# Nothing happens at run time, or what is counted elsewhere. XLA:TPU starts copies, whole or in slices, to its fast
-# memory early: the op that reads such a copy is counted as if it read the original.
+# Nothing happens at run time, or it is counted elsewhere. XLA:TPU starts copies, whole or in slices, to its fast memory
+# early: the op that reads such a copy is counted as if it read the original.
 FREE = frozenset(
     "parameter constant tuple get-tuple-element bitcast after-all opt-barrier partition-id replica-id "
     "copy-start copy-done slice-start slice-done domain add-dependency".split()
 )
-# What XLA writes as one instruction `OP-start` and a done, to run it beside others; it is counted where it starts.
+# Ops that XLA writes as one instruction `OP-start` and a done, to run them beside others; counted where they start.
 _STARTED = ("fusion-start", "custom-call-start", "call-start")
 _MATRIX_CALLS = re.compile(r"__cublas\$|__triton_gemm|__onednn\$matmul|__cudnn\$conv")
 _NO_WORK_CALLS = frozenset(
@@ -31,7 +31,7 @@ _PARTIAL_READS = ("dynamic-slice", "slice", "gather")
 
 
 class Work(NamedTuple):
-    """What an instruction does, each time that it runs."""
+    """The work of an instruction, each time that it runs."""
 
     flops: float = 0.0
     dtype: str = ""  # of the operands of its largest product
@@ -40,7 +40,8 @@ class Work(NamedTuple):
 
 
 def as_if_not_started(instruction: Instruction) -> Instruction:
-    """Of what runs beside others from its start, the op as if it ran there, with its own result; else `instruction`."""
+    """Of an op that runs beside others from its start, the op as if it ran there, with its own result; else
+    `instruction`."""
     match instruction.shape:
         case (_, result, *_) if instruction.opcode in _STARTED:
             return instruction._replace(opcode=instruction.opcode.removesuffix("-start"), shape=result)
@@ -59,7 +60,7 @@ def work_of(module: Module, computation: Computation, instruction: Instruction) 
 
 
 def _products(module: Module, computation: Computation, instruction: Instruction) -> Iterator[Work]:
-    """The products in an instruction and in what it calls."""
+    """The products in an instruction and in the computations that it calls."""
     match instruction.opcode:
         case "dot":
             yield Work(_dot_flops(computation, instruction), _dtype(computation, instruction))
@@ -112,7 +113,7 @@ def _call_work(computation: Computation, call: Instruction) -> Work:
 def _convolution_flops(computation: Computation, convolution: Instruction) -> float:
     """2 x batch x output features x input features per group x pairs of output and kernel positions within the input.
 
-    As XLA's HloCostAnalysis counts: what falls on padding, or between dilated elements, is no work. XLA:TPU writes the
+    As XLA's HloCostAnalysis counts: products with padding, or between dilated elements, are no work. XLA:TPU writes the
     batch dimensions of a product as such.
     """
     found = _LABELS.fullmatch(convolution.attributes.get("dim_labels", ""))

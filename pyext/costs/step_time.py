@@ -24,7 +24,7 @@ class OpTime(NamedTuple):
 
     name: str  # in HLO
     opcode: str  # of a collective, its kind
-    bound: str  # compute, memory or communication: what it waits for
+    bound: str  # compute, memory or communication: the resource that it waits for
     executions: int  # per step
     seconds: float  # per step, hidden or not
     flops: float  # per step
@@ -54,7 +54,7 @@ class Estimate:
 
     @property
     def bound(self) -> str:
-        """What to print before the seconds: nothing where loops and branches are known."""
+        """The sign before the seconds: none where loops and branches are known."""
         return {(False, False): "", (True, False): ">= ", (False, True): "<= ", (True, True): "~ "}[
             self.at_least, self.at_most
         ]
@@ -125,7 +125,7 @@ class _Run:
         self.total.communication += seconds
 
     def wait(self, name: str) -> None:
-        """Until the collective has ended; of its time, what the clock does not wait for is hidden.
+        """Until the collective has ended; the part of its time for which the clock does not wait is hidden.
 
         Waiting for the links, too, is time of the collective that has them: its own wait will be as much shorter.
         """
@@ -222,7 +222,7 @@ class _Walk:
         return max(inside, key=lambda total: total.seconds)
 
     def _collective(self, computation: hlo.Computation, instruction: hlo.Instruction, run: _Run, times: int) -> None:
-        """A collective by itself, or what starts one or several together."""
+        """A collective by itself, or an op that starts one or several together."""
         found = self._collectives(computation, instruction)
         run.start(instruction.name, sum(self._communicated(each, times) for each in found))
         is_started = instruction.opcode.endswith("-start") or instruction.opcode == "send"
@@ -256,7 +256,7 @@ class _Walk:
         return {found.channel: i.name for i in fusions for found in self._collectives(computation, i)}
 
     def _collectives(self, computation: hlo.Computation, instruction: hlo.Instruction) -> list[_Found]:
-        """The collectives in an instruction: itself, or in what it calls."""
+        """The collectives in an instruction: itself, or in the computations that it calls."""
         if kind_of(instruction):
             return [_Found(computation, instruction)]
         if instruction.opcode != "fusion" and not instruction.opcode.endswith("-start"):
@@ -327,7 +327,7 @@ def _positions(
 
 
 def _start_of(computation: hlo.Computation, done: hlo.Instruction) -> str:
-    """The instruction that starts what `done` ends, perhaps through updates between the two."""
+    """The instruction that starts the op that `done` ends, perhaps through updates between the two."""
     before = computation.instructions[done.operands[0]] if done.operands else done
     while before.opcode.endswith("-update"):
         before = computation.instructions[before.operands[0]]
@@ -335,7 +335,7 @@ def _start_of(computation: hlo.Computation, done: hlo.Instruction) -> str:
 
 
 def _send_for(computation: hlo.Computation, recv: hlo.Instruction) -> hlo.Instruction:
-    """The `send` that takes the time of what is received; `recv` itself where it is not in this computation."""
+    """The `send` that takes the time of the received value; `recv` itself where it is not in this computation."""
     channel = recv.attributes.get("channel_id", "")
     sends = (i for i in computation.instructions.values() if i.opcode == "send")
     same = next((send for send in sends if channel and send.attributes.get("channel_id") == channel), recv)

@@ -28,7 +28,7 @@ KINDS = (
 )
 _KIND_OF = {opcode: kind for kind in KINDS for opcode in (kind, f"{kind}-start")}
 
-# What XLA:TPU sends between slices, by the name that it gives to the exchange.
+# The collectives that XLA:TPU does between slices, by the name that it gives to the exchange.
 _BETWEEN_SLICES = {
     "ALL_REDUCE": "all-reduce",
     "REDUCE_SCATTER": "reduce-scatter",
@@ -121,7 +121,7 @@ class _Walk:
         self._fused = {i.callee("calls") for i in instructions if i.opcode == "fusion"}
 
     def collectives(self, scope: Scope, place: _Place) -> Iterator[Collective]:
-        """The collectives in the computation of `scope` and in what it calls."""
+        """The collectives in the computation of `scope` and in those that it calls."""
         name = scope.computation.name
         if name in place.callers:
             raise hlo.HloError(f"HLO computation `{name}` calls itself")
@@ -151,7 +151,7 @@ class _Walk:
             case "fusion" | "call":
                 role = "calls" if caller.opcode == "fusion" else "to_apply"
                 yield scope.inside(caller, caller.callee(role)), place
-            case "custom-call":  # how often it runs what it names is the target's own affair
+            case "custom-call":  # how often it runs the computation that it names is up to the target
                 for name in caller.called("called_computations", "to_apply", "calls"):
                     yield scope.inside(caller, name), place.in_loop(caller.name, None)
             case opcode if opcode.endswith("-start") and "calls" in caller.attributes:
@@ -159,7 +159,8 @@ class _Walk:
                 yield scope.inside(caller, caller.callee("calls")), place._replace(asynchronous=asynchronous)
 
     def _is_continued(self, computation: hlo.Computation, collective: hlo.Instruction) -> bool:
-        """True for the copies in which XLA:TPU continues and ends what another fusion starts: all have one channel."""
+        """True for the copies in which XLA:TPU continues and ends a collective that another fusion starts: all have one
+        channel."""
         if "async_collective_fusion_config" not in collective.attributes.get("backend_config", ""):
             return False
         is_start = (computation.name, collective.name) in self._started
@@ -267,7 +268,7 @@ def _gathered(computation: hlo.Computation, gather: hlo.Instruction) -> hlo.Shap
 
 
 def _before_cut(computation: hlo.Computation, name: str) -> hlo.Shape:
-    """The shape of what XLA:TPU reduces to cut it, which it pads where the parts would be unequal."""
+    """The shape of the array that XLA:TPU reduces to cut it, and pads where the parts would be unequal."""
     value = computation.instructions[name]
     return computation.instructions[value.operands[0]].shape if value.opcode == "pad" else value.shape
 
@@ -285,7 +286,8 @@ def _without_padding(computation: hlo.Computation, name: str) -> hlo.Shape:
 
 
 def _before_padding(computation: hlo.Computation, value: hlo.Instruction) -> hlo.Instruction | None:
-    """What `value` is a copy of, padded perhaps, or the sum of over devices; None when it is something else."""
+    """The value that `value` is a copy of, padded perhaps, or the sum of over devices; None when it is something
+    else."""
     if value.opcode == "get-tuple-element":
         combined = computation.instructions[value.operands[0]]
         if combined.opcode != "all-reduce":

@@ -1,8 +1,8 @@
 """Origins of collectives without metadata: the labels of the ops around them.
 
-XLA:GPU concatenates arrays before it reduces them, and XLA:TPU splits all-reduces over slices: what it makes has no
-label, or (XLA:GPU of jax 0.12) that of one of these arrays. The label that an op had is then on what has taken its
-place behind the collective, or on the reducer; else the ops that compute the operands have labels of their own.
+XLA:GPU concatenates arrays before it reduces them, and XLA:TPU splits all-reduces over slices: their results have no
+label, or (XLA:GPU of jax 0.12) that of one of these arrays. The label that an op had is then on the op that has taken
+its place behind the collective, or on the reducer; else the ops that compute the operands have labels of their own.
 """
 
 import re
@@ -95,7 +95,7 @@ class Origins:
         return Origin(instruction.metadata().get("op_name", ""), file, line) if file else None
 
     def _reducer_label(self, collective: Instruction) -> Origin | None:
-        """The label of what `collective` reduces with, if it is that of the collective.
+        """The label of the reducer of `collective`, if it is that of the collective.
 
         Not if it has another name than the arguments: jax then took the reducer over from another collective.
         """
@@ -155,7 +155,7 @@ class Origins:
                 waiting = [*self._made_of(value), *waiting]
 
     def _made_of(self, value: _Value) -> Iterable[_Value]:
-        """What the value, which has no label, is made of."""
+        """The values that the value, which has no label, is made of."""
         instruction = value.instruction
         match instruction.opcode:
             case "fusion" | "call":
@@ -163,7 +163,7 @@ class Origins:
                 inside = self._module.computation(instruction.callee(role), instruction)
                 callers = (*value.callers, (value.computation, instruction))
                 return [_Value(inside, inside.root.name, value.element, callers)]
-            case "while":  # what its last iteration leaves
+            case "while":  # the values of its last iteration
                 inside = self._module.computation(instruction.callee("body"), instruction)
                 return [_Value(inside, inside.root.name, value.element, ())]
             case "parameter":

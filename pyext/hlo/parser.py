@@ -1,7 +1,7 @@
 """A parser of optimized HLO (`compiled.as_text()`) into computations and instructions.
 
-Text to structure only: what the structure means for communication is `paropt.audit`'s matter. Every line is read or
-refused with its number; none is skipped.
+Text to structure only: `paropt.audit` interprets its communication. Every line is read or refused with its number; none
+is skipped.
 """
 
 import functools
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
-# A comma, a bracket, a whole string or a whole comment: what may end or hide a piece of a line.
+# A comma, a bracket, a whole string or a whole comment: the tokens that may end or hide a piece of a line.
 _STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|/\*.*?\*/|[(){}\[\],"]')
 _CLOSING = {"(": ")", "{": "}", "[": "]"}
 _COMMENT = re.compile(r"/\*.*?\*/")
@@ -31,8 +31,8 @@ _ASSIGNMENT = re.compile(r"\s+(ROOT )?%?([\w.\-]+) = ")
 _OPCODE = re.compile(r" ([a-z][\w\-]*)\(")
 _ATTRIBUTE = re.compile(r"\s*([\w.\-]+)=(.*)", re.DOTALL)
 _NAME = re.compile(r"%?([\w.\-]+)")
-# What compilers print in most lines, in one: an array, operands by name, attributes in which no bracket is nested.
-# Other lines are read step by step.
+# The form of most lines, in one: an array, operands by name, attributes in which no bracket is nested. Other lines are
+# read step by step.
 _USUAL = re.compile(
     r"\s+(ROOT )?%([\w.\-]+) = ([a-z][a-z0-9]*)\[([0-9,]*)\](?:\{[^{}]*\})? "
     r"(?:(parameter|constant)\(([\w.\-]*)\)|([a-z][\w\-]*)\((%[\w.\-]+(?:, %[\w.\-]+)*)\))"
@@ -48,7 +48,7 @@ _METADATA = re.compile(r'(\w+)=("[^"\\]*(?:\\.[^"\\]*)*"|[^\s"{}]+)')
 
 
 class HloError(ValueError):
-    """The text is not HLO that can be read; one line that names the line and what was expected."""
+    """The text is not HLO that can be read; one line that names the line and the text expected there."""
 
 
 def _error(line: int, problem: str, text: str) -> HloError:
@@ -105,7 +105,7 @@ class Instruction(NamedTuple):
     shape: Shape
     opcode: str
     operands: tuple[str, ...]  # names within the computation; empty for `parameter` and `constant`
-    literal: str  # what `parameter` and `constant` have in parentheses, else ""
+    literal: str  # the text in parentheses of `parameter` and `constant`, else ""
     attributes: Mapping[str, str]  # values as written
     line: int
 
@@ -216,7 +216,7 @@ def parse(text: str) -> Module:
     lines = deque(_Line(number, line) for number, line in numbered if line and not line.lstrip().startswith("//"))
     if not lines:
         raise HloError("HLO line 1: the text is empty")
-    _attributes.cache_clear()  # what another text repeats is other text
+    _attributes.cache_clear()  # another text repeats other attributes
     name, attributes = _read_header(lines.popleft())
     tables = _read_tables(lines)
     computations: dict[str, Computation] = {}
@@ -357,7 +357,7 @@ def _read_any_attributes(line: _Line) -> dict[str, str]:
 
 
 def _pieces(line: _Line, at: int) -> tuple[list[str], int]:
-    """The text from `at`, cut at its commas, up to the bracket that closes what was open before `at` or to the end.
+    """The text from `at`, cut at its commas, up to the bracket that closes one opened before `at` or to the end.
 
     Returns the pieces and the position of that bracket or end.
     """

@@ -7,7 +7,7 @@ from paropt.hlo.census import Collective
 
 
 class Traffic(NamedTuple):
-    """What a device sends, by which executables of one program are compared. Fewer is less."""
+    """The bytes that a device sends, by which executables of one program are compared. Fewer is less."""
 
     unknown: float  # bytes per iteration, in loops of unknown trip counts
     known: float  # bytes per step, in all other places

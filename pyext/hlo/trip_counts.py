@@ -20,7 +20,7 @@ _SAME_VALUE = ("copy", "copy-start", "copy-done", "bitcast", "reshape", "opt-bar
 
 @dataclass(frozen=True)
 class Carried:
-    """What the loop carries at `position` when an iteration starts, plus `offset`."""
+    """The loop-carried value at `position` when an iteration starts, plus `offset`."""
 
     position: int
     offset: int
@@ -39,7 +39,7 @@ Value: TypeAlias = int | Carried | Comparison | tuple["Value", ...] | None  # No
 
 
 class Scope:
-    """A computation as it is called at one place: what is known of its parameters, hence of its scalars."""
+    """A computation as it is called at one place: the known facts of its parameters, hence of its scalars."""
 
     def __init__(self, module: Module, computation: Computation, argument: Callable[[int], Value]) -> None:
         self.module = module
@@ -62,7 +62,7 @@ class Scope:
         return Scope(self.module, self.module.computation(callee, caller), argument)
 
     def inside_loop(self, loop: Instruction, role: str) -> "Scope":
-        """The `body` or `condition` of a `while`: what no iteration changes keeps its initial value."""
+        """The `body` or `condition` of a `while`: a loop-invariant value keeps its initial value."""
         computation = self.module.computation(loop.callee(role), loop)
         carried = self._carried(loop)
         return Scope(self.module, computation, lambda _number: carried)
@@ -79,7 +79,7 @@ class Scope:
         return None
 
     def _count_to(self, loop: Instruction, position: int, bound: int) -> int | None:
-        """Iterations until what is carried at `position` is no longer below `bound`."""
+        """Iterations until the carried value at `position` is no longer below `bound`."""
         start = self._initial(loop)[position]
         body = self.inside_loop(loop, "body")
         following = body.value(body.computation.root.name)
@@ -111,7 +111,7 @@ class Scope:
         )
 
     def value(self, name: str) -> Value:
-        """What is known of the value `name`: scalars of integers, comparisons of them, and tuples of such."""
+        """The known facts of the value `name`: scalars of integers, comparisons of them, and tuples of such."""
         if name not in self._known:
             self._known[name] = None  # holds while it is computed: a value that needs itself is not known
             if self._depth < _MAX_DEPTH:

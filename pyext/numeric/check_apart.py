@@ -21,7 +21,7 @@ from paropt.process.subprocesses import put_reply, request_in
 RUNS = 6  # of the program with other arguments, for each set of data
 _NUMBER = re.compile(r"-?\d+\.\d+(?:[eE][-+]?\d+)?")
 _INFINITY = re.compile(r"\b0x[7F](?:F80|C0|FF0)0*\b")  # of each float type, as MLIR prints it
-# Of each type: the largest integer up to which all are values of it, and what reassociated sums may differ by.
+# Of each type: the largest integer up to which all are values of it, and the difference allowed for reassociated sums.
 _FLOATS = {
     "bfloat16": (2**8, 2.0**-4),
     "float16": (2**11, 2.0**-6),
@@ -234,7 +234,7 @@ def _compared(before: _Program, after: _Program, seeds: int) -> list[dict[str, A
 
 
 def _runs(program: _Program, arrays: list[np.ndarray], seed: int) -> list[list[list[np.ndarray]]]:
-    """What `program` computes from arguments near `arrays`; nothing where there are none."""
+    """The results of `program` on arguments near `arrays`; nothing where there are none."""
     if not any(is_float(array.dtype) for array in arrays):
         return []
     return [program.run(perturbed(program.arguments, arrays, seed * RUNS + run)) for run in range(RUNS)]

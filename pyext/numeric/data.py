@@ -15,7 +15,7 @@ _ZEROS = 0.2  # the share of fractions that are zero
 
 
 class Argument(NamedTuple):
-    """The type of an argument, and what it is for."""
+    """The type of an argument, and its use."""
 
     shape: tuple[int, ...]
     dtype: np.dtype

@@ -54,7 +54,7 @@ def _element(value: ir.Value) -> str:
 
 
 def _epsilon(value: ir.Value) -> float:
-    """Of integers, which are exact, what is more than that of any float."""
+    """The epsilon of floats; of integers, which are exact, a number above that of any float."""
     dtype = DTYPES.get(_element(value))
     return epsilon(dtype) if dtype is not None and is_float(dtype) else 1.0
 
@@ -106,7 +106,7 @@ def _is_square(op: ir.Operation) -> bool:
 
 
 def _given(argument: ir.BlockArgument, calls: Iterable[ir.Operation]) -> Iterator[ir.Value]:
-    """What the block's op, or the calls of its function, give for `argument`."""
+    """The operands of the block's op, or of the calls of its function, for `argument`."""
     holder = argument.owner.owner.operation
     if holder.name == "func.func":
         name = ir.StringAttr(holder.attributes["sym_name"]).value

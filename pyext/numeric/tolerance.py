@@ -1,9 +1,9 @@
 """The rounding error allowed for a result: its movement when each argument moves by an ulp, in several runs.
 
-Passes reassociate sums. What that does to a result depends on how well the program is conditioned: the first step of
-Adam divides a gradient by its size, and one that is zero but for rounding becomes a whole step up or down. So the
-program itself is run again with arguments that are one or two ulps away, and each element may differ by a few times
-what it did in these runs. How many times, they say themselves: by how much one of them exceeds all others.
+Passes reassociate sums. The effect on a result depends on how well the program is conditioned: the first step of Adam
+divides a gradient by its size, and one that is zero but for rounding becomes a whole step up or down. So the program
+itself is run again with arguments that are one or two ulps away, and each element may differ by a few times its
+difference in these runs. How many times, they say themselves: by how much one of them exceeds all others.
 """
 
 from typing import Any, NamedTuple
@@ -14,24 +14,24 @@ import numpy as np
 from paropt.numeric.data import epsilon, is_float
 
 _ULPS = 8  # of the element: rounding at the end, after which runs are often equal
-_MARGIN = 4  # times what a run exceeds the others by, where it does so most
-_CAP = 16  # times what the element moves that moves most
+_MARGIN = 4  # times the largest excess of a run over the others
+_CAP = 16  # times the largest movement of an element
 
 
 class _Worst(NamedTuple):
     """An element that differs."""
 
     apart: float
-    scale: float  # what it moves by
+    scale: float  # its movement
     largest: float  # element of the result
     device: int
 
 
 class Result:
-    """One result, over sets of data and devices: what differs, and how far it moves by rounding."""
+    """One result, over sets of data and devices: the differences, and how far it moves by rounding."""
 
     def __init__(self, number: int, piece: np.ndarray, sums: float) -> None:
-        """`sums`: what reassociated sums may differ by, relative to the largest element, where no run says."""
+        """`sums`: the difference allowed for reassociated sums, relative to the largest element, where no run says."""
         self._number, self._sums = number, sums
         self._type = f"{piece.dtype.name}[{','.join(map(str, piece.shape))}]"
         self._is_float = is_float(piece.dtype)

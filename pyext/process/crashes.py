@@ -15,7 +15,7 @@ _PR_SET_PDEATHSIG = 1  # Linux: a signal for the child when its parent dies
 
 
 class Progress:
-    """A note on what runs now, which outlives the process that wrote it: memory shared with forked children."""
+    """A note on the current activity, which outlives the process that wrote it: memory shared with forked children."""
 
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, _SIZE)
@@ -50,7 +50,7 @@ def run_apart(work: Callable[[], int]) -> int:
         return work()
     sys.stdout.flush()
     sys.stderr.flush()
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until both processes know what to do with it
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until both processes have a handler of it
     child = os.fork()
     if not child:
         _exit_with(work)

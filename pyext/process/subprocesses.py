@@ -1,9 +1,9 @@
 """Work in a subprocess: a command `python -m paropt.X_apart FOLDER`, whose folder holds the question.
 
-The caller puts a request there, and what else its child reads; the child adds a reply. Without FOLDER it answers one
-question after the other, whose folders stand in its standard input, a line each, until that ends. What aborts inside
-native code (a check that fails, a division by zero, memory that runs out) ends the child only. What is forked instead,
-before anything is loaded, is in crashes.py.
+The caller puts a request there, and other files that its child reads; the child adds a reply. Without FOLDER it answers
+one question after the other, whose folders stand in its standard input, a line each, until that ends. An abort inside
+native code (a check that fails, a division by zero, memory that runs out) ends the child only. Work that is forked
+instead, before anything is loaded, is in crashes.py.
 """
 
 import json
@@ -30,7 +30,7 @@ class ChildDiedError(Exception):
 
 
 def command(module: str) -> tuple[str, ...]:
-    """What runs `module`."""
+    """The command that runs `module`."""
     return (sys.executable, "-P", "-m", module)  # -P: no folder of the caller's may stand in for a library
 
 
@@ -59,10 +59,10 @@ def ask(
 
 
 class StandingChildren:
-    """Children that stay for the next question, so that what starting one takes is paid once.
+    """Children that stay for the next question, so that the cost of starting one is paid once.
 
     Each answers one question at a time; there are as many as were asked at once, and new ones for those that died. Few
-    wait, the last that answered: each holds what it has loaded.
+    wait, the last that answered: each holds the libraries that it has loaded.
     """
 
     _MOST_WAIT = 4
@@ -146,7 +146,7 @@ class _Child:
 
 
 def serve(answer: Callable[[Path], None]) -> None:
-    """Answers each folder in standard input. What native code prints is no reply: it goes to standard error."""
+    """Answers each folder in standard input. Output of native code is no reply: it goes to standard error."""
     with os.fdopen(os.dup(1), "w") as replies:
         os.dup2(2, 1)
         for line in sys.stdin:
@@ -160,7 +160,7 @@ def _reply_in(folder: Path) -> dict[str, Any]:
 
 
 def request_in(folder: Path) -> dict[str, Any]:
-    """What the child is asked."""
+    """The request to the child."""
     request: dict[str, Any] = json.loads((folder / _REQUEST).read_text())
     return request
 

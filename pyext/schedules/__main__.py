@@ -1,4 +1,4 @@
-"""`python -m paropt.schedules`: what a schedule takes, as text, JSON, a picture or a page."""
+"""`python -m paropt.schedules`: the times and memory of a schedule, as text, JSON, a picture or a page."""
 
 import argparse
 import json

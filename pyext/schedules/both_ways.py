@@ -48,7 +48,7 @@ def dualpipe(stages: int, microbatches: int) -> Schedule:
 def dualpipe_v(stages: int, microbatches: int) -> Schedule:
     """DualPipe cut in half: one copy of the model, whose chunks go down the devices and come back.
 
-    Device `d` has chunks `d` and `2S - 1 - d`, and what DualPipe for `2S` devices does on device `d` on both.
+    Device `d` has chunks `d` and `2S - 1 - d`, and on both the work that DualPipe for `2S` devices does on device `d`.
     """
     homes = ((*range(stages), *reversed(range(stages))),)
     devices, paired = [], set[Instruction]()

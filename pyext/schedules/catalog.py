@@ -15,7 +15,7 @@ from paropt.schedules.zero_bubble import zb_h1, zb_h2, zb_v
 
 @dataclass(frozen=True)
 class Restriction:
-    """What the numbers of stages and micro-batches must be."""
+    """A condition on the numbers of stages and micro-batches."""
 
     text: str
     holds: Callable[[int, int], bool]
@@ -70,7 +70,7 @@ def schedule(
     """The schedule `name` for `stages` devices in a row.
 
     `chunks` is how many chunks of the model each device has, where that may be chosen; `token_slices`, into how many
-    parts sequences are cut. Raises ScheduleError, with what would be right.
+    parts sequences are cut. Raises ScheduleError, with the remedy.
     """
     row = _row(name)
     for what, number in (("stages", stages), ("microbatches", microbatches)):

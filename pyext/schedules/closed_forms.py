@@ -1,4 +1,4 @@
-"""What is known about each schedule on paper: waiting, memory and traffic, as text and as a number.
+"""Known properties of each schedule, on paper: waiting, memory and traffic, as text and as a number.
 
 `S` devices, `M` micro-batches, `v` chunks per device, `T` token slices; `F`, `B`, `W` are the times of a device's share
 of the model, `F&B` that of a pair. Tests compare the numbers with the simulator.
@@ -154,7 +154,7 @@ CLOSED_FORMS = {
 
 @dataclass(frozen=True)
 class Measured:
-    """What the simulator finds of the same."""
+    """The simulator's findings of the same."""
 
     idle: Fraction
     peak: Fraction

@@ -17,11 +17,11 @@ _ALL = Fraction(1)
 class Costs:
     """Times of a whole micro-batch, in one unit of the caller's choice.
 
-    Each is one number, for a device's share of the model, or one for each chunk.
-    `B` is the gradient of the inputs alone: a backward that is one instruction takes `B + W`. `pair` is what a forward
-    and a whole backward take that run at the same time (default: as long as one after the other). A transfer takes
-    `transfer`, one number or one for each boundary between chunks, after its instruction and beside all others;
-    chunks of one device hand over at no cost.
+    Each is one number, for a device's share of the model, or one for each chunk. `B` is the gradient of the inputs
+    alone: a backward that is one instruction takes `B + W`. `pair` is the time of a forward and a whole backward that
+    run at the same time (default: as long as one after the other). A transfer takes `transfer`, one number or one for
+    each boundary between chunks, after its instruction and beside all others; chunks of one device hand over at no
+    cost.
 
     `activations` is the memory that one micro-batch needs between forward and backward, of which the part `kept` stays
     between `B` and `W`. `slices` are the parts of a micro-batch that token slices are (default: equal ones).
@@ -82,7 +82,7 @@ class Checked:
 
 
 def exact(name: str, number: Numbers) -> Fraction:
-    """A time or a size as a fraction; `0.1` is a tenth. Raises ScheduleError for what is no number."""
+    """A time or a size as a fraction; `0.1` is a tenth. Raises ScheduleError for other text."""
     try:
         found = Fraction(str(number))
     except (ValueError, ZeroDivisionError) as error:

@@ -1,4 +1,4 @@
-"""What must have ended before an instruction starts, whatever the schedule.
+"""The instructions that must have ended before one starts, whatever the schedule.
 
 The chunks of a model are a chain: forwards run along it, backwards against it. A value that skips chunks adds nothing,
 since the forward of a chunk waits for those of all chunks before it.
@@ -44,7 +44,7 @@ class Dependencies:
         return found
 
     def _of_backward(self, backward: Instruction) -> list[Instruction]:
-        """What later token slices read of this one has gradients from them."""
+        """The values that later token slices read of this one have gradients from them."""
         found = [backward._replace(kind="F")]
         if backward.chunk + 1 < self._schedule.chunks:
             found.append(backward._replace(chunk=backward.chunk + 1))

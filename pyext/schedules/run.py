@@ -1,7 +1,7 @@
 """A schedule run on paper. It knows no schedule by name.
 
-Each device runs its instructions in order, and each starts once the device is free and what it depends on has ended
-(and arrived, from another device). Times are whole numbers of the largest unit that divides them all.
+Each device runs its instructions in order, and each starts once the device is free and its dependencies have ended (and
+arrived, from another device). Times are whole numbers of the largest unit that divides them all.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,8 @@ from paropt.schedules.table import Instruction, Schedule, ScheduleError
 
 
 class Deadlock(ScheduleError):  # noqa: N818  the word that people search for
-    """No device can go on; `waiting` has, by device, what it stands at and what that waits for."""
+    """No device can go on; `waiting` has, by device, the instruction that it stands at and the one that this waits
+    for."""
 
     def __init__(self, name: str, waiting: dict[int, tuple[Instruction, Instruction]], text: str) -> None:
         super().__init__(f"{name}: deadlock: {text}")
@@ -23,7 +24,7 @@ class Deadlock(ScheduleError):  # noqa: N818  the word that people search for
 
 
 class Awaited(NamedTuple):
-    """Who waits, for whom, and how long what is awaited travels."""
+    """Who waits, for whom, and how long the awaited value travels."""
 
     instruction: Instruction
     before: Instruction
@@ -47,7 +48,7 @@ class Ran(NamedTuple):
 
 
 class Run:
-    """The state of a simulation: how far each device is, and what has ended when."""
+    """The state of a simulation: how far each device is, and when instructions have ended."""
 
     def __init__(self, schedule: Schedule, costs: Checked, steps: int) -> None:
         self._schedule, self._steps = schedule, steps
@@ -89,7 +90,7 @@ class Run:
         return len(self.ran[device]) > before
 
     def _missing(self, step: int, slot: Slot) -> Awaited | None:
-        """What a slot waits for that has not ended."""
+        """The first dependency of a slot that has not ended."""
         return next((awaited for awaited in slot.awaited if (step, awaited.before) not in self._ends), None)
 
     def _execute(self, device: int, step: int, slot: Slot) -> None:
@@ -109,7 +110,8 @@ class Run:
         return Deadlock(self._schedule.name, waiting, self._why(waiting))
 
     def _why(self, waiting: dict[int, tuple[Instruction, Instruction]]) -> str:
-        """The devices that wait for each other in a circle, or the one that waits for what nobody runs."""
+        """The devices that wait for each other in a circle, or the one that waits for an instruction that nobody
+        runs."""
         places = self._schedule.places
         device, passed = next(iter(waiting)), list[int]()
         while device not in passed:

@@ -1,4 +1,4 @@
-"""What a schedule takes: when each instruction runs, who waits, what is kept, in exact fractions."""
+"""The times and memory of a schedule: when each instruction runs, who waits, the values kept, in exact fractions."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True)
 class Simulation:
-    """What a schedule takes, with given costs, for one step or several in a row."""
+    """The times and memory of a schedule, with given costs, for one step or several in a row."""
 
     schedule: Schedule
     costs: Checked

@@ -11,11 +11,11 @@ _WORDS = {"F": "forward", "B": "backward", "W": "weight gradient", "U": "update"
 
 
 class ScheduleError(ValueError):
-    """A schedule that cannot be made, or a table that cannot run; one line that says what would be right."""
+    """A schedule that cannot be made, or a table that cannot run; one line that gives the remedy."""
 
 
 class Instruction(NamedTuple):
-    """What a device does at once: one kind of work, for one chunk of the model and one micro-batch.
+    """The work of a device at one time: one kind, for one chunk of the model and one micro-batch.
 
     `F` is the forward, `B` the gradient of the inputs, `W` the gradient of the weights, `U` the update of the weights.
     A `B` whose `W` no device runs is the whole backward. A `U` takes the gradients of all micro-batches up to its own.
@@ -42,7 +42,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Schedule:
-    """The order of work on each device; what must wait for what follows from the chunks (`dependencies`)."""
+    """The order of work on each device; the dependencies follow from the chunks (`dependencies`)."""
 
     name: str
     devices: tuple[tuple[Instruction, ...], ...]

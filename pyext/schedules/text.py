@@ -10,7 +10,7 @@ from paropt.schedules.timeline import short
 
 
 def text(simulation: Simulation) -> str:
-    """What the command prints: the sizes, a row for each device, and the order of its instructions."""
+    """The output of the command: the sizes, a row for each device, and the order of its instructions."""
     names = ("device", "works", "waits", "activations", "memory", "weights")
     numbers = zip(
         range(simulation.schedule.stages),

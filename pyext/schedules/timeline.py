@@ -32,7 +32,7 @@ class Box(NamedTuple):
 
 
 def boxes(simulation: Simulation) -> Iterator[Box]:
-    """One box for each instruction that takes time; what runs at the same time is one above the other."""
+    """One box for each instruction that takes time; simultaneous ones are one above the other."""
     for device, events in enumerate(simulation.events):
         for event in events:
             if event.end > event.start:

@@ -7,8 +7,9 @@ from paropt.schedules.table import Instruction, Schedule
 def terapipe(stages: int, microbatches: int, token_slices: int) -> Schedule:
     """GPipe over token slices: forwards from the first slice of a sequence on, backwards from the last.
 
-    For models in which a token depends on earlier ones only, such as causal attention. What later slices read of a
-    slice (its keys and values) is kept, and has gradients from all of them: the sums, and so the step, stay the same.
+    For models in which a token depends on earlier ones only, such as causal attention. The values that later slices
+    read of a slice (its keys and values) are kept, and have gradients from all of them: the sums, and so the step, stay
+    the same.
     """
     slices = range(token_slices)
     devices = [

@@ -32,7 +32,7 @@ def _count(
     skew: Counter[int],
 ) -> None:
     current = Counter[int]()
-    used: dict[int, dict[tuple[int, int, int], int]] = {}  # by chunk, what was not yet updated with
+    used: dict[int, dict[tuple[int, int, int], int]] = {}  # by chunk, the versions of batches not yet in an update
     for instruction in instructions:
         chunk, batch = instruction.chunk, (instruction.direction, instruction.microbatch, instruction.token_slice)
         waiting = used.setdefault(chunk, {})

@@ -74,7 +74,7 @@ class _Writer:
 
     @property
     def _full(self) -> int:
-        """The order is that of so many micro-batches at least; those beyond what there are stay out."""
+        """The order is that of so many micro-batches at least; those beyond the existing ones stay out."""
         return max(self._microbatches, 2 * self._stages - 1)
 
     def _warm_up(self) -> None:

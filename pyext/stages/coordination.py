@@ -1,6 +1,6 @@
-"""What the processes of a pipeline tell each other beside arrays, through the key-value store of `jax.distributed`.
+"""Messages between the processes of a pipeline, beside arrays, through the key-value store of `jax.distributed`.
 
-While a pipeline is built, they compare what they build, and tell how values that they send are sharded (`Exchange`).
+While a pipeline is built, they compare their programs, and tell how values that they send are sharded (`Exchange`).
 Each process watches the others from then on: when one fails, or ends before a step that another has begun, all end. One
 that has died is noticed elsewhere: by the transfers with it, most of which fail when its connections close, and by the
 heartbeats of `jax.distributed.initialize`, within its `heartbeat_timeout_seconds` (100 by default).
@@ -24,7 +24,7 @@ import jax
 
 from paropt.stages.step_plan import StageError
 
-WAIT_SECONDS = 600  # for what another process compiles first
+WAIT_SECONDS = 600  # for programs that another process compiles first
 _SAME_ORDER = (
     "each process calls the pipeline, and its other methods, in the same order, with the same kinds of arguments"
 )
@@ -36,7 +36,8 @@ _CALLS, _ENDED = f"{_ROOT}/calls", f"{_ROOT}/ended"
 
 
 class Calls(NamedTuple):
-    """What a process has begun together with others: one that ends, or builds another time, leaves them waiting."""
+    """The calls that a process has begun together with others: one that ends, or builds another time, leaves them
+    waiting."""
 
     steps: int = 0
     builds: int = 0
@@ -77,7 +78,7 @@ class Exchange:
         _store().key_value_set(f"{self._prefix}/{jax.process_index()}/{name}", json.dumps(value))
 
     def told(self, name: str, process: int) -> Any:
-        """What `process` tells. Raises StageError where it fails instead, or is silent for WAIT_SECONDS."""
+        """The value that `process` tells. Raises StageError where it fails instead, or is silent for WAIT_SECONDS."""
         end = time.monotonic() + WAIT_SECONDS
         while time.monotonic() < end:
             text = _awaited(f"{self._prefix}/{process}/{name}")
@@ -116,7 +117,7 @@ class Exchange:
 
     @contextmanager
     def building(self) -> Iterator[None]:
-        """A StageError within it reaches the other processes, which wait for what is built."""
+        """A StageError within it reaches the other processes, which wait for the programs."""
         try:
             yield
         except StageError as error:
@@ -125,7 +126,7 @@ class Exchange:
 
 
 def _stored(key: str) -> str | None:
-    """What the store has under a name now."""
+    """The value of a name in the store now."""
     with _unless("NOT_FOUND"):
         text: str = _store().key_value_try_get(key)
         return text
@@ -133,7 +134,7 @@ def _stored(key: str) -> str | None:
 
 
 def _awaited(key: str) -> str | None:
-    """What the store gets under a name soon."""
+    """The value that a name gets in the store soon."""
     with _unless("DEADLINE_EXCEEDED"):
         text: str = _store().blocking_key_value_get(key, int(_POLL_SECONDS * 1000))
         return text
@@ -142,7 +143,7 @@ def _awaited(key: str) -> str | None:
 
 @contextmanager
 def _unless(status: str) -> Iterator[None]:
-    """Nothing comes of what ends with `status`."""
+    """Suppresses errors with `status`."""
     try:
         yield
     except jax.errors.JaxRuntimeError as error:
@@ -162,7 +163,7 @@ def _begin(group: str, *, steps: int = 0, builds: int = 0) -> Calls:
 
 
 def _tell_calls(where: str) -> None:
-    """What this process has begun: so far, or (`_ENDED`) at all."""
+    """Tells the calls that this process has begun: so far, or (`_ENDED`) at all."""
     with suppress(jax.errors.JaxRuntimeError):  # nobody is left who reads it
         _store().key_value_set(f"{where}/{jax.process_index()}", json.dumps(_BEGUN), allow_overwrite=True)
 
@@ -196,7 +197,7 @@ def watch() -> None:
     def at_exit() -> None:
         ended.set()
         watcher.join(_POLL_SECONDS)
-        error = getattr(sys, "last_value", None)  # what has ended the interpreter, if an exception did
+        error = getattr(sys, "last_value", None)  # the exception that has ended the interpreter, if one did
         if error is not None:
             _report(error)
             print(f"paropt.pipeline: process {jax.process_index()} has failed; all end", file=sys.stderr, flush=True)

@@ -31,7 +31,7 @@ class CutStep:
     remarks: list[Remark]
     shapes: dict[str, jax.ShapeDtypeStruct]  # of each value that functions take or return
     flops: dict[str, int]  # of each function
-    out_tree: Any  # of what the step returns; None of a module
+    out_tree: Any  # of the step's results; None of a module
     digest: str  # of the text of the module, without locations
     key_results: Mapping[int, Any] = field(default_factory=dict)  # the type of each leaf of results that has typed keys
 
@@ -54,7 +54,7 @@ def cut_step(
     apart: bool,
     axes: Mapping[str, int],
 ) -> CutStep:
-    """Cuts what `jax.jit` made; raises StageError where that cannot be. `options` are those of `cut-stages`, `axes`
+    """Cuts a result of `jax.jit`; raises StageError where that cannot be. `options` are those of `cut-stages`, `axes`
     those of a stage's mesh, with their sizes.
     """
     traced = step.trace(*args, **kwargs)
@@ -83,8 +83,8 @@ def cut_program(
     split: int | None = None,
     axes: Mapping[str, int] = MappingProxyType({}),
 ) -> CutStep:
-    """The same of a module, or of what jax lowered, with the micro-batches of its loop. A step of the whole batch is
-    cut into `split` micro-batches. Raises StageError.
+    """The same of a module, or of a `jax.stages.Lowered`, with the micro-batches of its loop. A step of the whole batch
+    is cut into `split` micro-batches. Raises StageError.
     """
     weights = "apart" if apart else "with"
     layers = f"canonicalize,cse,split-layer-loop{{stages={stages}}},canonicalize,cse"
@@ -105,7 +105,7 @@ def cut_program(
 
 
 def cut_in(module: Any, remarks: Sequence[Remark] = ()) -> CutStep:
-    """What a module that is outlined as stages holds."""
+    """The cut step in a module that is outlined as stages."""
     manifest = _manifest(module)
     assert manifest is not None, "the module was outlined as stages"
     shapes, flops = _shapes(module, manifest), _flops(module, manifest)

@@ -1,4 +1,5 @@
-"""What several processes are given in the first step is compared: each must have the same batch, and the same keys."""
+"""Comparison of the values that several processes are given in the first step: each must have the same batch, and the
+same keys."""
 
 import hashlib
 from collections import defaultdict

@@ -26,11 +26,11 @@ class Owners:
         return len(self.processes) > 1
 
     def here(self, place: int) -> bool:
-        """Whether this process runs what runs there."""
+        """Whether this process runs the programs there."""
         return not self.several or jax.process_index() in self.places[place]
 
     def speaks(self, place: int) -> bool:
-        """Whether this process tells the others what they must know of it."""
+        """Whether this process tells the others the facts that they need of it."""
         return self.places[place][0] == jax.process_index()
 
     def crossing(self, source: int, place: int) -> bool:

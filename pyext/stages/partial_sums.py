@@ -1,7 +1,7 @@
 """Sums of a stage that stay on the devices that add them up: reduced once in a step, not in each micro-batch.
 
 A function of a trip is lowered as the body of a loop over all trips, out of which the passes (`grad-sync`) sink the
-reductions; what is left of the body is the function that is compiled. Its sums are arrays with a first dimension that
+reductions; the rest of the body is the function that is compiled. Its sums are arrays with a first dimension that
 counts devices, one row on each: as large on each device as the sum is. docs/accumulation.md has more of that form.
 """
 
@@ -43,7 +43,7 @@ class Packed:
 
 @dataclass(frozen=True)
 class TripProgram:
-    """What is compiled for a function of a trip: it takes and returns the sums in `packed` in that form."""
+    """The program compiled for a function of a trip: it takes and returns the sums in `packed` in that form."""
 
     function: Any
     packed: dict[str, Packed] = field(default_factory=dict)
@@ -100,7 +100,8 @@ def _unreduced(
 def _looped(cut: CutStep, program: StageProgram, function: Plain, sums: list[str], values: list[str]) -> Any:
     """All trips of the function in one program. No argument is loop-invariant: each call has arrays of its own.
 
-    What is no sum is returned as bits, for which no reduction waits: else what a sum adds last would leave the loop.
+    Other values than sums are returned as bits, for which no reduction waits: else the last addend of a sum would leave
+    the loop.
     """
     trips = cut.manifest.counting.trips
     carried = [*values, *sums]

@@ -16,7 +16,7 @@ Index: TypeAlias = tuple[slice, ...]
 
 
 def stacked_sharding(mesh: Mesh, axis: str, spec: PartitionSpec) -> NamedSharding:
-    """Rows over the stages; what else the spec of a stage says, of the other dimensions."""
+    """Rows over the stages; the other dimensions as in the spec of a stage."""
     return NamedSharding(mesh, PartitionSpec(axis, *list(spec)[1:]))
 
 
@@ -34,7 +34,7 @@ def rows_of(leaf: Any, start: int, end: int, sharding: NamedSharding, argument: 
 
 
 def _is_there(shard: Any, index: Index, start: int, shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
-    """Whether `shard` holds what `index` takes of the rows that begin with `start`."""
+    """Whether `shard` holds the elements that `index` takes of the rows that begin with `start`."""
     return shard is not None and _span(shard.index, whole, 0) == _span(index, shape, start)
 
 

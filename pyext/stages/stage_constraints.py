@@ -1,7 +1,7 @@
 """Sharding constraints of the step, in the programs of its stages: over the axes that a stage's devices have.
 
-A stage has no `stage` axis, and a mesh of its own for each place. A constraint never changes values, so what it says
-about other axes is left out.
+A stage has no `stage` axis, and a mesh of its own for each place. A constraint never changes values, so its other axes
+are left out.
 
 Tests: test/numeric/test_pipeline_framework_steps.py.
 """

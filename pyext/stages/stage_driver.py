@@ -48,7 +48,7 @@ class Driver:
             if slot.name.startswith("piece")
         ]
         self._trips: dict[int, jax.Array] | None = None
-        self._compared = False  # what processes are given, before the first step
+        self._compared = False  # the arguments of processes, before the first step
         self._transfers: dict[Any, Callable[..., Any]] = {}
         self._calls = [
             (self._call(action), tuple(action.inputs), self._outputs(action), tuple(action.frees))
@@ -230,7 +230,7 @@ def require_spread(cut: CutStep, plan: StepPlan, placement: Placement) -> None:
 
 
 def _wait_for(array: jax.Array) -> None:
-    """What is donated is ready when what took it is. `is_deleted` misses parts that are, of which numpy has views."""
+    """A donated array is ready when its receiver is. `is_deleted` misses deleted parts, of which numpy has views."""
     try:
         if not array.is_deleted():
             array.block_until_ready()

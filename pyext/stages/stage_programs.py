@@ -99,7 +99,8 @@ class Placement:
         return frozenset(name for name in self.sharded if name.startswith(("argument", "piece")))
 
     def spec(self, name: str) -> PartitionSpec | None:
-        """None where XLA chooses: of what the parts of a trip hand to each other."""
+        """The spec of the value `name`; None where XLA chooses, for values that the parts of a trip hand to each
+        other."""
         if name in self._specs:
             return self._specs[name]
         if name.startswith("row"):
@@ -126,7 +127,8 @@ class Placement:
 class StagePrograms:
     """The executables of a plan, by function and place, and how each slot is sharded.
 
-    Of several processes, each has those of its places, and the others tell it how what they send is sharded.
+    Of several processes, each has those of its places, and the others tell it the shardings of the values that they
+    send.
     """
 
     def __init__(
@@ -155,7 +157,7 @@ class StagePrograms:
         self._taken: dict[tuple[str, int], list[jax.ShapeDtypeStruct]] = {}
         for number, slot in plan.given.items():
             self.shardings[number] = placement.sharding(slot.name, slot.place)
-        self._known: dict[str, Any] = {}  # what a process of a place has told of its slots
+        self._known: dict[str, Any] = {}  # by name, the shardings of slots that other processes have told
         self._summed: set[int] = set()  # the slots of sums that are reduced
         self._last = {name: program.symbol for program in cut.manifest.programs for name in program.arguments}
         for action in plan.actions:
@@ -181,7 +183,7 @@ class StagePrograms:
         return {name: each for trip in self._trips.values() for name, each in trip.packed.items()}
 
     def _prepare(self, action: Action) -> None:
-        """Compiles what the action runs, and notes how its results are sharded."""
+        """Compiles the program of the action, and notes how its results are sharded."""
         if action.what == "send":
             self._prepare_transfer(action)
             return
@@ -203,7 +205,7 @@ class StagePrograms:
             self.shardings[number] = sharding
 
     def _prepare_transfer(self, action: Action) -> None:
-        """Notes how what is sent is sharded where it arrives: as where it was made."""
+        """Notes the sharding of the sent value where it arrives: as where it was made."""
         (number,), (arrived,), owners = action.inputs, action.outputs, self._placement.owners
         source, place = self._plan.slots[number].place, action.place
         if not (owners.here(source) or owners.here(place)):
@@ -314,7 +316,7 @@ class StagePrograms:
         return called
 
     def _started(self, program: StageProgram) -> Any:
-        """The function `init`, of whose sums the first device has what they start from, the others have zeros."""
+        """The function `init`, of whose sums the first device has the init operands, the others have zeros."""
         function, packed = self._cut.function(program), self.packed
 
         def called(*arguments: Any) -> list[Any]:
@@ -379,7 +381,7 @@ def stage_programs(
 ) -> StagePrograms:
     """The executables of a plan, in which sums that are added to one another have the same form.
 
-    `compiled` makes of a lowered program what has its `output_shardings`.
+    `compiled` compiles a lowered program to an object with `output_shardings`.
     """
     reduced = frozenset[str]()
     made = StagePrograms(cut, plan, placement, donated, policy, reduced, exchange, compiled)

@@ -52,7 +52,7 @@ Dimensions = Sequence[Sequence[str]]  # the axes that shard each
 
 
 class Layout(NamedTuple):
-    """What is compiled of a cut step."""
+    """The layout in which a cut step is compiled."""
 
     schedule: str
     microbatches: int
@@ -68,7 +68,7 @@ class Layout(NamedTuple):
         return schedule(self.schedule, stages=self.axes[0][1], microbatches=self.microbatches, chunks=self.chunks)
 
     def plan(self, cut: CutStep) -> StepPlan:
-        """What a step runs, keeps and sends. Raises StageError."""
+        """The functions that a step runs, and the values that it keeps and sends. Raises StageError."""
         return StepPlan(cut.manifest, self.table, self.gathered(cut))
 
     def gathered(self, cut: CutStep) -> frozenset[str]:
@@ -85,7 +85,8 @@ class Program(NamedTuple):
 
 
 class StagesCompiled(NamedTuple):
-    """The programs of a step: which each function is at each place, and what devices hold of each slot of the plan."""
+    """The programs of a step: which each function is at each place, and the bytes that devices hold of each slot of the
+    plan."""
 
     programs: tuple[Program, ...]
     numbers: dict[tuple[str, int], int]  # by function and place

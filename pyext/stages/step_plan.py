@@ -1,7 +1,8 @@
-"""The plan of one step: which function runs when and where, what is sent, and when a value is no longer needed.
+"""The plan of one step: which function runs when and where, which values are sent, and when a value is no longer
+needed.
 
 From a manifest and a schedule, before anything is compiled: a flat list of actions on numbered slots, which the driver
-goes through. So a step costs Python little, and what a step keeps and sends can be asked of the plan.
+goes through. So a step costs Python little, and the plan tells the values that a step keeps and sends.
 
 - a `Slot` is one value in one place: its name, the place, its micro-batch and copy of the model;
 - an `Action` runs a function of one stage, or sends a slot to another place;
@@ -23,7 +24,7 @@ _KINDS: dict[str, ProgramKind] = {"F": "forward", "B": "backward", "W": "weights
 
 
 class StageError(ValueError):
-    """A step that cannot be run as stages, in one line that says what would be right."""
+    """A step that cannot be run as stages, in one line that gives the remedy."""
 
 
 class Slot(NamedTuple):
@@ -132,7 +133,7 @@ class StepPlan:
                     self._from_zero(program, direction)
 
     def _from_zero(self, program: StageProgram, direction: int) -> None:
-        """The sums of further copies of the model: what a sum starts from counts once."""
+        """The sums of further copies of the model: the init operand of a sum counts once."""
         carried = [name for name in program.results if name.startswith("carried")] if direction else []
         for name in carried:
             if name not in self.manifest.sums:
@@ -143,13 +144,13 @@ class StepPlan:
             self.actions.append(Action("zeros", slot.place, [start], [self._carried[slot]]))
 
     def _add_copies(self) -> None:
-        """Adds what the copies of the model have added up, where the first one is."""
+        """Adds the sums of the copies of the model, at the place of the first one."""
         for slot in list(self._carried):
             if slot.direction:
                 self._add(slot, Slot(slot.name, self.place_of(self._stage_of(slot.name))))
 
     def _add_shares(self) -> None:
-        """Adds what other stages have added up of the same sum, as of a tied embedding's gradient."""
+        """Adds the shares of other stages in the same sum, as of a tied embedding's gradient."""
         for share, total in self.manifest.shares.items():
             source, home = (Slot(name, self.place_of(self._stage_of(name))) for name in (share, total))
             self._add(source, home)
@@ -164,7 +165,7 @@ class StepPlan:
         self.actions.append(Action("add", home.place, [before, number], [self._carried[home]]))
 
     def _gather(self) -> None:
-        """Gathers what parts of trips read of sharded arrays, once in a step."""
+        """Gathers the sharded arrays that parts of trips read, once in a step."""
         found: dict[int, dict[str, None]] = defaultdict(dict)
         for direction in range(self.schedule.directions):
             for program in (each for each in self.manifest.programs if each.kind in _KINDS.values()):
@@ -203,7 +204,7 @@ class StepPlan:
         return maker.stage
 
     def _trips(self) -> None:
-        """Goes round the devices: each runs its next instruction when what that reads is there."""
+        """Goes round the devices: each runs its next instruction when the inputs of that are there."""
         queues = [[each for each in device if each.kind in _KINDS] for device in self.schedule.devices]
         positions = [0] * len(queues)
         left = sum(map(len, queues))
@@ -278,7 +279,7 @@ class StepPlan:
     def _read(self, name: str, place: int, microbatch: int, direction: int) -> int:
         slot = self._slot(name, place, microbatch, direction)
         if name.startswith("carried"):
-            if slot not in self._carried:  # an update reads what another stage has added up
+            if slot not in self._carried:  # an update reads a sum of another stage
                 self._send_to(name, self._current(name), place)
             return self._carried[slot]
         return self._number(slot)
@@ -352,7 +353,7 @@ class StepPlan:
         return peak
 
     def _later(self, forward: Instruction) -> set[int]:
-        """What the backward of `forward`, or its weight gradients, read that is there by then."""
+        """The values that the backward of `forward`, or its weight gradients, read and that are there by then."""
         place = self.place_of(forward.chunk, forward.direction)
         made = {name for each in self._of(forward) for name in (*each.results, *each.arguments) if "value" in name}
         later = (*self._programs["backward", forward.chunk], *self._programs["weights", forward.chunk])

@@ -1,8 +1,8 @@
 """Transfers between processes: small programs that the processes of both places run, in the same order.
 
-`jax.device_put` sends nothing between processes of CPU devices; a collective-permute does on all backends. What such a
-program takes is different on each place: an array whose sharding says nothing of the first axis, that of the places,
-and that only a `shard_map` reads.
+`jax.device_put` sends nothing between processes of CPU devices; a collective-permute does on all backends. The argument
+of such a program is different on each place: an array whose sharding says nothing of the first axis, that of the
+places, and that only a `shard_map` reads.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,8 +22,8 @@ def transfer(
 ) -> Callable[[Any], tuple[jax.Array]]:
     """From the devices of the first mesh to those of the second, as a call in the processes of both.
 
-    It takes None in a process that does not have the array; what it returns in one that does not get it says only when
-    it is sent. Sharded as `spec` says, on both. `axis` is a name that the meshes have not.
+    It takes None in a process that does not have the array; its result in one that does not get the array says only
+    when that is sent. Sharded as `spec` says, on both. `axis` is a name that the meshes have not.
     """
     source, home = (NamedSharding(mesh, spec) for mesh in meshes)
     both = Mesh(np.stack([mesh.devices for mesh in meshes]), (axis, *meshes[0].axis_names))
@@ -79,7 +79,7 @@ def _per_device(function: Any, sharding: NamedSharding, spec: PartitionSpec, *sh
 
 @cache
 def _zeros(shape: tuple[int, ...], dtype: Any, sharding: NamedSharding) -> jax.Array:
-    """What a place that gets an array puts in: one for all transfers of its shape."""
+    """The argument of a place that gets an array: one for all transfers of its shape."""
     made: jax.Array = jax.jit(lambda: jnp.zeros(shape, dtype), out_shardings=sharding)()
     return made
 

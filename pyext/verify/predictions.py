@@ -53,7 +53,7 @@ _EXPLICIT = (ALL_REDUCE, REDUCE_SCATTER, GLOBAL_ALL_REDUCE, "sdy.reduce_scatter"
 
 
 class Key(NamedTuple):
-    """What tells reductions apart in an executable. Types do not: compilers convert."""
+    """The properties that tell reductions apart in an executable. Types do not: compilers convert."""
 
     elements: int  # per device
     group: int  # devices that take part together
@@ -70,7 +70,7 @@ class Reduced(NamedTuple):
     times: float  # per step
     axes: frozenset[str] = frozenset()  # as in Key
     name: str = ""  # in the executable, and where it comes from
-    addition: int = 0  # that alone reads what is reduced: its terms may be added first, and reduced once; 0: none
+    addition: int = 0  # the only user of the reduced value: its terms may be added first, and reduced once; 0: none
     not_over: frozenset[str] = frozenset()  # mesh axes: devices that it is over differ in none
     is_exact: bool = False  # in an executable: of integers, or truth values
 
@@ -78,7 +78,8 @@ class Reduced(NamedTuple):
         return self.fewest <= key.elements <= self.most and self.is_over(key.group, key.axes)
 
     def stacked(self) -> "Reduced":
-        """What a compiler makes of a sum in a loop that only writes it to an array: it reduces that, after the loop."""
+        """A compiler's form of a sum in a loop that only writes it to an array: it reduces that array, after the
+        loop."""
         times = int(self.times)
         return self._replace(fewest=self.fewest * times, most=self.most * times, in_loop=False, times=1.0)
 
@@ -116,12 +117,12 @@ class Later(Sequence[Reduced]):
 
 @dataclass(frozen=True)
 class Prediction:
-    """What the executable of a module reduces, if its compiler loses nothing."""
+    """The reductions of a module's executable, if its compiler loses nothing."""
 
-    unreduced: dict[Key, str]  # what would be reduced if it lost a constraint, and where one such value is
-    closings: Sequence[Reduced]  # what the module asks for
-    kept: Sequence[Reduced]  # what the compiler has to add behind an op whose sum is unreduced over other axes only
-    others: Sequence[Reduced]  # what the compiler may add, the former included
+    unreduced: dict[Key, str]  # reductions that a lost constraint would cause, and where one such value is
+    closings: Sequence[Reduced]  # those that the module asks for
+    kept: Sequence[Reduced]  # those that it has to add behind an op whose sum is unreduced over other axes only
+    others: Sequence[Reduced]  # those that the compiler may add, the former included
     in_loops: frozenset[Key]  # of the first, those that a loop would reduce: a sum after loops is reduced there
     moved: Mapping[Key, Moved] = field(default_factory=dict)
     are_floats: bool = False  # all of `unreduced`: no compiler adds these up as integers
@@ -142,7 +143,7 @@ def _without_axes(reductions: Sequence[Reduced]) -> Sequence[Reduced]:
 
 
 def prediction(module: ir.Operation) -> Prediction:
-    """What the executable of `module` should reduce, as it is now: compilers may change it."""
+    """The reductions that the executable of `module`, as it is now, should have: compilers may change it."""
     return _Predictor(module.clone()).prediction()
 
 
@@ -205,7 +206,7 @@ class _Predictor:
         return are_named and all(name in unreduced for name, size in axes if size > 1)
 
     def _closing(self, op: ir.Operation, tag: ir.Operation) -> Reduced:
-        """What `op` asks for, the sum of what `tag` says is unreduced."""
+        """The reduction that `op` asks for: the sum of the value that `tag` declares unreduced."""
         given, wanted = sharding_by(tag), sharding_by(op)
         sizes = [self._elements(op.operands[0], sharding) for sharding in (given, wanted)]
         # Where the sum is split further, it may be split first.
@@ -222,7 +223,7 @@ class _Predictor:
                 yield from self._added_in_dispute(op)
             elif op.name in PRODUCERS:  # over axes that are not manual
                 yield from (self._part_of(op, value)._replace(not_over=_manual_axes(op)) for value in op.results)
-        for op in ops_of(self._module, "stablehlo.composite"):  # what it is made of, XLA decides
+        for op in ops_of(self._module, "stablehlo.composite"):  # XLA decides on its parts
             yield from (self._part_of(op, value) for value in op.results)
         for op in ops_of(self._module, "stablehlo.custom_call"):
             is_split = any(s is not None and s.axes for s in self._propagated.operand_shardings(op))
@@ -230,7 +231,8 @@ class _Predictor:
                 yield from (self._part_of(op, value) for value in op.results)
 
     def _added(self, op: ir.Operation) -> Iterator[Reduced]:
-        """What the partitioner may reduce behind `op`, besides what a tag there takes out of its hands."""
+        """The reductions that the partitioner may add behind `op`, beside those that a tag there takes out of its
+        hands."""
         return self._reduced_over(op, frozenset().union(*self._apart(op)))
 
     def _added_in_steps(self, op: ir.Operation) -> Iterator[Reduced]:
@@ -251,7 +253,8 @@ class _Predictor:
                 yield from self._reduced_over(op, axes)
 
     def _added_in_dispute(self, op: ir.Operation) -> Iterator[Reduced]:
-        """What XLA may reduce where an axis splits what `op` adds up, and more: it splits the former over free axes.
+        """The reductions that XLA may add where an axis shards a contracting dimension of `op`, and another one: it
+        shards the former over free axes.
 
         Outside loops over any devices; a lost constraint shows in loops, and there it may be over the free axes only.
         """
@@ -265,7 +268,7 @@ class _Predictor:
             yield from self._reduced_over(op, axes)
 
     def _free(self, shardings: Iterable[Sharding | None]) -> Iterator[frozenset[Axis]]:
-        """The sets of mesh axes that split nothing of what has these shardings."""
+        """The sets of mesh axes that are in none of these shardings."""
         given = [sharding for sharding in shardings if sharding is not None]
         mesh = mesh_behind(self._module, given[0].mesh)
         taken = names_of(axis for sharding in given for axis in sharding.axes)
@@ -329,10 +332,11 @@ class _Predictor:
         return Reduced(1, prod(tensor.shape) if tensor is not None else sys.maxsize, ANY_GROUP, *self._place(op))
 
     def _shard_of(self, op: ir.Operation, number: int) -> Reduced:
-        """What the collective `op` reduces of an operand; after loops, of an all_reduce, what each device has of it.
+        """The reduction of an operand by the collective `op`; after loops, by an all_reduce, of each device's shard of
+        it.
 
-        Where axes are left to the partitioner, that is less than all. A range would have room for what else the module
-        asks for, which XLA may concatenate with it.
+        Where axes are left to the partitioner, that is less than all. A range would have room for other sums that the
+        module asks for, which XLA may concatenate with it.
         """
         part = self._part_of(op, op.operands[number])
         if op.name != ALL_REDUCE or part.in_loop or not is_manual(op):
@@ -346,7 +350,7 @@ class _Predictor:
     def _over_groups(self, op: ir.Operation, part: Reduced) -> Reduced:
         """`part` over the devices that the collective `op` lists. XLA concatenates arrays that are over the same ones.
 
-        Over any, it would count for the concatenation of what `op` reduces with what the module asks for.
+        Over any, it would count for the concatenation of the operand of `op` with other sums that the module asks for.
         """
         listed = replica_groups(op) if op.name in (ALL_REDUCE, REDUCE_SCATTER) else None
         if not listed or "use_global_device_ids" not in op.attributes or len(set(map(len, listed))) > 1:
@@ -416,7 +420,8 @@ def _closings(module: ir.Operation) -> Iterator[tuple[ir.Operation, ir.Operation
 
 
 def _is_read(op: ir.Operation) -> bool:
-    """Whether more than dead code reads `op`: XLA erases the sum of what a loop carries and nobody reads after it."""
+    """Whether more than dead code reads `op`: XLA erases the sum of a loop-carried value that is dead after the
+    loop."""
     waiting, seen = [op], {op.results[0]}
     while waiting:
         for user in users_of(waiting.pop()):
@@ -448,7 +453,8 @@ def _tags_behind(op: ir.Operation) -> list[Sharding]:
 
 @functools.lru_cache(4096)  # programs have few different ones, of many ops
 def _axes_apart(rule_text: str, shardings: tuple[Sharding | None, ...]) -> list[frozenset[Axis]]:
-    """The axes that split what the op with this rule adds up or looks things up in, dimension by dimension."""
+    """The axes that shard the reduced dimensions, and those of lookups, of the op with this rule, dimension by
+    dimension."""
     if not rule_text:
         return []
     rule = parse_rule(rule_text)
@@ -479,6 +485,6 @@ def _splits_twice(text: str, shardings: tuple[Sharding | None, ...]) -> bool:
 
 
 def _is_disputed(text: str, shardings: tuple[Sharding | None, ...]) -> bool:
-    """Whether an axis splits what the op with this rule adds up, and another dimension."""
+    """Whether an axis shards a reduced dimension of the op with this rule, and another dimension."""
     split = [frozenset().union(*dimensions) for dimensions in _dimensions_split(text, shardings)]
     return any(len(factors) > 1 and factors & parse_rule(text).reduced for factors in split)

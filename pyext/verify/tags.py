@@ -1,12 +1,12 @@
 """The check that the sharding constraints of unreduced values fit together.
 
-A constraint never changes what a value means: where one is missing, a compiler has to reduce. XLA does not always, and
-a chain of such values with a gap is then reduced twice or not at all. So every value that is made of one that is not
-reduced has to say so itself, up to the constraint that asks for the sum.
+A constraint never changes a value: where one is missing, a compiler has to reduce. XLA does not always, and a chain of
+such values with a gap is then reduced twice or not at all. So every value that is made of one that is not reduced has
+to say so itself, up to the constraint that asks for the sum.
 
 This checks what the passes wrote, and is independent of their analyses on purpose: it goes through loops and branches
 by itself, one step from each constraint, and neither by `ir/control_flow.py` nor by `dataflow/engine.py`. A wrong edge
-there must not hide what it broke.
+there must not hide its own effects.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -34,7 +34,7 @@ _RETURN = "stablehlo.return"
 
 
 class VerificationError(RuntimeError):
-    """A rewritten module, or what a compiler made of it, is not what it has to be; the message is one line."""
+    """A rewritten module, or its executable, is wrong; the message is one line."""
 
     def __init__(self, message: str, mismatches: Sequence[Any] = ()) -> None:
         super().__init__(message)
@@ -51,7 +51,7 @@ def sharding_by(constraint: ir.Operation) -> Sharding:
 
 
 def gaps(module: ir.Operation, known: Collection[str] = ()) -> list[str]:
-    """In words, where a value is unreduced, but what is made of it does not say so; empty when there is no gap.
+    """In words, where a value is unreduced, but a value made of it is not declared so; empty when there is no gap.
 
     Those that are `known` are left out: a program may have come with them.
     """
@@ -61,10 +61,10 @@ def gaps(module: ir.Operation, known: Collection[str] = ()) -> list[str]:
 
 
 class Known(NamedTuple):
-    """What a program comes with, before the passes and with its functions inlined: there, its values meet."""
+    """The tags and gaps of a program before the passes, with its functions inlined: there, its values meet."""
 
     number: int = 0  # of tags
-    tags: frozenset[tuple[Source, str]] = frozenset()  # where each is, and what it says
+    tags: frozenset[tuple[Source, str]] = frozenset()  # where each is, and its text
     gaps: frozenset[str] = frozenset()
 
 
@@ -183,7 +183,7 @@ def _before(op: ir.Operation, axes: Axes) -> Iterator[str]:
 
 
 def _crosses_loop(use: ir.OpOperand) -> bool:
-    """Whether `use` is in a loop that does not carry what it reads: XLA takes that for reduced."""
+    """Whether `use` is in a loop that does not carry its operand: XLA takes that for reduced."""
     op = use.owner.operation
     value = op.operands[use.operand_number]
     block = value.owner if isinstance(value.owner, ir.Block) else op_of(value).block

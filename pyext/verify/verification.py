@@ -2,7 +2,7 @@
 
 `annotate-unreduced` tells XLA by sharding constraints which values are unreduced. A compiler that loses one of them
 computes something else, without a word: a value is reduced in a loop where nothing asks for it, or nowhere. Either
-shows in what the executable communicates. docs/jit.md says what this finds.
+shows in the collectives of the executable. docs/jit.md lists the findings.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,10 +32,10 @@ class Mismatch(NamedTuple):
 def differences(
     before: ir.Operation, after: ir.Operation, collectives: Iterable[Collective], alone: Iterable[Collective] = ()
 ) -> list[str]:
-    """In words, where the executable with these collectives is not what the module `after` says; empty when it is.
+    """In words, where the executable with these collectives differs from the module `after`; empty when they agree.
 
-    `alone` are those of the executable of `before`. Of a module in which the passes that were run on `before` tagged
-    nothing, only gaps are told that were not there.
+    `alone` are those of the executable of `before`. Where the passes have added no tags to `before`, only gaps are
+    listed, and only those that `before` had not.
     """
     known = known_of(before)
     wrong = gaps(after, known.gaps)
@@ -45,7 +45,7 @@ def differences(
 
 
 def mismatches(predicted: Prediction, collectives: Iterable[Collective], alone: Iterable[Collective] = ()) -> list[str]:
-    """In words, where what an executable reduces is not what was predicted; empty when it fits."""
+    """In words, where the reductions of an executable differ from the prediction; empty when they fit."""
     return [mismatch.text for mismatch in doubts(predicted, collectives, alone)]
 
 
@@ -55,8 +55,8 @@ def doubts(
     """Where what an executable reduces is not what was predicted; empty when it fits.
 
     Compilers unroll loops, move reductions out of them, and concatenate arrays. So arrays are counted by how often they
-    run, or not by place; and some that are too few may be in arrays that nothing explains. What the compiler reduces in
-    the program as it was, `alone`, besides what has moved, it may reduce in this one.
+    are reduced, wherever that is, and missing ones may be part of unexplained arrays. Reductions that the baseline
+    executable, `alone`, has beside the moved ones are allowed here, too.
     """
     found, by_itself = (
         [reduced for c in each if c.kind in SYNC_KINDS for reduced in _reduced_by(c)] for each in (collectives, alone)
@@ -79,7 +79,7 @@ def _outside(reductions: Iterable[Reduced]) -> list[Reduced]:
 
 
 def _apart(found: list[Reduced], closings: list[Reduced]) -> list[Reduced]:
-    """`found`, with what is asked for in place of an array outside of loops that is all of it that is not there.
+    """`found`, where an array outside of loops that has the size of all missing sums is replaced with these.
 
     So a compiler that concatenates two sums makes an array that may have the size of a third one.
     """
@@ -94,9 +94,10 @@ def _apart(found: list[Reduced], closings: list[Reduced]) -> list[Reduced]:
 
 
 def _fits(predicted: Prediction, found: list[Reduced]) -> bool:
-    """Whether an executable reduces what the module asks for and nothing in doubt, whatever its compiler may add.
+    """Whether an executable has the reductions that the module asks for and none in doubt, whatever its compiler may
+    add.
 
-    What that is takes a propagation of shardings to know, and could only explain what is in doubt.
+    The compiler's additions take a propagation of shardings to know, and could only explain reductions in doubt.
     """
     closings = _outside(predicted.closings)
     if next(_unasked(predicted, (), _apart(found, closings), []), None) is not None:
@@ -139,7 +140,7 @@ def _unasked(
 
 
 def _is_alike_alone(key: Key, predicted: Prediction, found: list[Reduced], alone: list[Reduced]) -> bool:
-    """Whether the compiler reduces what is alike as often in the program as it was, besides what has moved."""
+    """Whether the baseline executable reduces such arrays as often, beside those that have moved."""
     moved = predicted.moved[key].times if key in predicted.moved else 0.0
     inside, everywhere = (_times(key, found, place) for place in (True, False))
     asked = min(_times(key, predicted.closings, False), everywhere - inside)
@@ -148,7 +149,8 @@ def _is_alike_alone(key: Key, predicted: Prediction, found: list[Reduced], alone
 
 
 def _are_alike_alone(unknown: list[Reduced], predicted: Prediction, found: list[Reduced], alone: list[Reduced]) -> bool:
-    """The same of arrays of a size that nothing has, where all that loops reduce is less by what has moved, too."""
+    """The same of arrays of a size that nothing has, where the total that loops reduce is less by the moved sums,
+    too."""
     inside = [reduced for reduced in alone if reduced.in_loop]
     if any(_times(_key(each), found, True) > _times(_key(each), inside, True) for each in unknown):
         return False
@@ -161,13 +163,13 @@ def _volume(reductions: Iterable[Reduced]) -> float:
 
 
 def _seen(key: Key, found: Iterable[Reduced]) -> str:
-    """What in the executable is alike, in words; those in loops first."""
+    """A reduction of the executable with this key, in words; those in loops first."""
     names = [each.name for each in sorted(found, key=lambda each: not each.in_loop) if each.fits(key)]
     return f" ({names[0]})" if names else ""
 
 
 def _counted(key: Key, found: list[Reduced], allowed: list[Reduced], in_loops: bool) -> list[tuple[float, float, str]]:
-    """How often what is alike runs and may run, and where: in loops and in all, or else only after loops."""
+    """How often such reductions run and may run, and where: in loops and in all, or else only after loops."""
     inside, everywhere = ((_times(key, found, place), _times(key, allowed, place)) for place in (True, False))
     if in_loops:
         return [(*inside, "in loops"), (*everywhere, "in all")]
@@ -176,12 +178,12 @@ def _counted(key: Key, found: list[Reduced], allowed: list[Reduced], in_loops: b
 
 
 class _Matched(NamedTuple):
-    """What is asked for over the same devices, against what is found over them."""
+    """The reductions asked for over the same devices, against those found over them."""
 
     group: int
     axes: frozenset[str]
     asked: list[Reduced]
-    lacking: list[Reduced]  # of these, what is not found
+    lacking: list[Reduced]  # those of these that are not found
     unused: list[Reduced]  # found, and not asked for
 
 
@@ -201,7 +203,7 @@ def _matched(asked: Sequence[Reduced], found: list[Reduced]) -> Iterator[_Matche
 
 
 def _lacking(asked: Sequence[Reduced], found: list[Reduced], others: Iterable[Reduced]) -> Iterator[Mismatch]:
-    """What of `asked` is not among `found`, where `others` may be, too."""
+    """Those of `asked` that are not among `found`, where `others` may be, too."""
     others = tuple(others)
     for group, axes, of_group, lacking, unused in _matched(asked, found):
         unknown = sum(
@@ -224,8 +226,8 @@ def _is_joined(found: Reduced, arrays: list[Reduced], others: list[Reduced]) -> 
 def _holds_some(found: Reduced, arrays: Iterable[Reduced], others: Iterable[Reduced]) -> bool:
     """Whether the size of `found` is that of some of `arrays`, and maybe of `others` over the same devices, in one.
 
-    What may be of any size and over any devices explains such an array as well, and is no reason to take it for that.
-    Compilers move reductions out of loops, too: of others in these the sum may be in an array that is in none.
+    Others of any size and over any devices would explain every array, and so are left out. Compilers move reductions
+    out of loops, too: the sum of others in loops may be in an array outside.
     """
     known = [reduced for reduced in others if reduced.group != ANY_GROUP and reduced.in_loop >= found.in_loop]
     known = [reduced for reduced in known if reduced.is_over(found.group, found.axes)]
