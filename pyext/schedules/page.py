@@ -40,7 +40,7 @@ def page(simulation: Simulation) -> str:
 
 
 def timeline(simulation: Simulation, rows: Sequence[str] = ()) -> str:
-    """The boxes of all devices, and the legend of their colours: HTML for any page. `rows` are names in place of theirs."""
+    """The boxes of all devices, named by `rows` if given, and the legend of their colours: HTML for any page."""
     legend = "".join(f'<span><i style="background:{COLORS[k][0]}"></i>{LEGEND[k]}</span>' for k in kinds(simulation))
     return f'<p class="legend">{legend}</p><div class="scroll">{_boxes(simulation, rows)}</div>'
 
