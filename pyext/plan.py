@@ -233,12 +233,12 @@ def plan(
     """The fastest shardings, mesh and policy for `step` on `target` that fit, of candidates that are compiled for it.
 
     `step` is a function, or `jax.jit` of one, that names no mesh; `args` are arrays or `jax.ShapeDtypeStruct`, wherever
-    they are. `memory` is what the program may take per device, as 60 << 30, "60GiB" or "auto". Candidates are the
-    templates, and for each mesh what an integer linear program proposes; `candidates` replaces them. After `seconds` no
-    more are compiled but dp, zero1, fsdp and hsdp, which come first, and the best so far counts. Times are estimated
-    from the schedules of the executables, with the figures of the library or those in `costs`, a TOML file:
-    docs/costs.md. In the folder `cache`, what was found of each candidate stays for the next plan of the same step with
-    the same versions.
+    they are. `memory` is the memory that the program may take per device, as 60 << 30, "60GiB" or "auto". Candidates
+    are the templates, and for each mesh the proposals of an integer linear program; `candidates` replaces them. After
+    `seconds` no more are compiled but dp, zero1, fsdp and hsdp, which come first, and the best so far counts. Times are
+    estimated from the schedules of the executables, with the figures of the library or those in `costs`, a TOML file:
+    docs/costs.md. In the folder `cache`, the results of each candidate stay for the next plan of the same step with the
+    same versions.
 
     Raises PlanError when nothing fits, TargetError for an unknown target, CostError for wrong figures, ValueError for a
     wrong budget: all before anything is compiled but the first. Without the target's compiler, programs are compiled

@@ -42,8 +42,8 @@ def fitting(
 ) -> tuple[Plan, list[str]]:
     """`first`, or the plan that `again` makes with fewer bytes to hold; and the prediction and measurement of each.
 
-    The last text is of the plan that is chosen. Where not even a plan that holds nothing fits, that is the smallest
-    program of all, `original` included, which no pass has changed.
+    The last text is of the plan that is chosen. Where even a plan that holds nothing is too large, the smallest program
+    of all is chosen, the unchanged `original` included.
     """
     tried = [(first, _said(first, first.peak, budget))]
     for left in reversed(range(TRIES)):

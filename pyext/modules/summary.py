@@ -116,7 +116,8 @@ def shown(remarks: Iterable[Remark], asked_for: Collection[str] = ()) -> list[Re
 
 
 def grouped(remarks: Iterable[Remark]) -> list[str]:
-    """A line for each, in order; one for those that pass over ops of one kind for one reason, at the first of these.
+    """A line for each, in order. Remarks that decline ops of one kind for one reason share a line, at the first of
+    them.
 
     An option that would change the decision is told before its reason.
     """

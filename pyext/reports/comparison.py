@@ -227,7 +227,7 @@ def arrays_of(collectives: Iterable[Collective]) -> list[Array]:
 
 
 def _unmatched(one: dict[Place, list[Collective]], other: dict[Place, list[Collective]]) -> Counter[Place]:
-    """For each place in `one`, how many of its arrays are not in `other`: not in the same place, and not elsewhere."""
+    """For each place in `one`, how many of its arrays `other` lacks, in the same place and elsewhere."""
     spare: Counter[tuple[object, ...]] = Counter()
     for place, collectives in other.items():
         spare.update((_unlabelled(place), array) for array in arrays_of(collectives))

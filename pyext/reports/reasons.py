@@ -142,7 +142,8 @@ def _is_of_kind(remark: Remark, kind: str) -> bool:
 
 
 def _of_its_arrays(remarks: list[Remark], collective: Collective) -> list[Remark]:
-    """Without those that begin with the bytes of another array, where some begin with those of one that it takes."""
+    """`remarks` without those that begin with the bytes of other arrays, where some begin with the bytes of one of
+    `collective`."""
     own = {array.bytes for array in collective.arrays}
     sizes = [int(size[1]) if (size := SIZE.match(remark.text)) else None for remark in remarks]
     if own.isdisjoint(sizes):

@@ -39,7 +39,7 @@ def page(simulation: Simulation) -> str:
 
 
 def timeline(simulation: Simulation) -> str:
-    """The boxes of all devices, and what their colours say: HTML for any page."""
+    """The boxes of all devices, and the legend of their colours: HTML for any page."""
     legend = "".join(f'<span><i style="background:{COLORS[k][0]}"></i>{LEGEND[k]}</span>' for k in kinds(simulation))
     return f'<p class="legend">{legend}</p><div class="scroll">{_boxes(simulation)}</div>'
 
