@@ -87,7 +87,7 @@ def _annotate(signature: Signature, donate: Donate) -> list[Remark]:
 
 
 def _foreign_alias(aliases: Aliases, slot: Slot) -> int | None:
-    """The result that the module says overwrites the argument, when it is one that we would not match it with."""
+    """The result that, by the module, overwrites the argument, if it is outside of those that fit."""
     alias = alias_of(slot)
     if alias is None:
         return None

@@ -65,7 +65,7 @@ def inline_branches(module: ir.Operation) -> list[Remark]:
     selects = ops_of(module, _SELECT) if branches else found  # some may be gone with their branches
     remarks += [remark for op in selects for remark in _selected(op)]
     while branches and (fewer := [remark for op in ops_of(module, *BRANCHES) for remark in _less_unread(op)]):
-        remarks += fewer  # what one returned no more, others may have made
+        remarks += fewer  # a result that one drops may come from another
     return remarks
 
 

@@ -176,7 +176,7 @@ def _unconverted(value: ir.Value) -> ir.Value:
 
 
 def _table(predicate: ir.Value, loop: Loop, trips: list[Known]) -> _Table | None:
-    """When `predicate` holds; None if that is in all trips or in none, or not known, or it is a number but 0 and 1."""
+    """When `predicate` holds; None if it is unknown, constant over all trips, or takes other numbers than 0 and 1."""
     numbers = [evaluated(predicate, known) for known in trips]
     if all(number is not None for number in numbers):
         return _Table.of(None, numbers)

@@ -19,8 +19,8 @@ from paropt.passes.ir.types import bytes_of, widens
 from paropt.passes.sharding.annotations import parts_unreduced
 from paropt.passes.support.traversal import op_of, terminator_of
 
-# The bytes that may be sent more to do one collective fewer: a small part of those sent in the time that it takes to
-# start one. On 8 simulated CPU devices to start an all-reduce takes as much CPU time as 160 to 225 kB
+# The extra bytes that may be sent to save one collective: a small part of those sent in the time that it takes to start
+# one. On 8 simulated CPU devices to start an all-reduce takes as much CPU time as 160 to 225 kB
 # (tools/bench_collectives.py: 100 to 130 us, and 0.6 ns per byte).
 BYTES_PER_COLLECTIVE = 4096
 

@@ -90,7 +90,7 @@ def _deferred(loop: Loop) -> list[_Deferred]:
 def _worth_an_if(found: Sequence[_Deferred]) -> list[list[_Deferred]]:
     """Those that may have nothing to reduce, together where the same trips reset them.
 
-    Not those of scalars, nor of few bytes beside others, with which XLA may reduce them in one collective.
+    Scalars are left out, and sums of few bytes beside others, with which XLA may reduce them in one collective.
     """
     by_reset: dict[Reset, list[_Deferred]] = {}
     for each in found:

@@ -32,14 +32,15 @@ class Trade(NamedTuple):
 
 
 def are_in_order(steps: Sequence[Trade]) -> bool:
-    """Whether a plan that takes one of `steps` takes those before it: each is worth no more, and holds no less."""
+    """Whether a plan that takes one of `steps` takes those before it: each is worth at most as much, and holds at least
+    as much."""
     return all(a.worth >= b.worth and a.held <= b.held for a, b in pairwise(steps))
 
 
 def rooms_short(trades: Sequence[Trade], room: int) -> list[int | None]:
     """For each trade that the plan leaves out, the bytes that were left of `room`; None if it is in.
 
-    The best first, then in their order. A trade that saves nothing is left out, unless it holds nothing.
+    The best first, then in their order. A trade that saves nothing is in only if it holds nothing.
     """
     short: list[int | None] = [None] * len(trades)
     left = max(room, 0)

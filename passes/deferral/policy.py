@@ -98,7 +98,7 @@ class Policy:
         return self.name in HOLDS_SUMS
 
     def require_axes(self, reduction: Reduction, meshes: tuple[Mesh, ...]) -> None:
-        """Declines unless `axes` are not restricted, or have those over which `reduction` reduces."""
+        """Declines where the option `axes` is given and lacks an axis over which `reduction` reduces."""
         if not self.axes:
             return
         require(bool(meshes), "option axes names axes of a mesh, and the module has none")

@@ -284,7 +284,7 @@ def _saved(possible: list[Possible]) -> int:
 def _reduced_again(chosen: list[Possible], facts: BlockFacts, pass_name: str) -> list[Remark]:
     """Reduces the values of equivalent ops once, where only one of both is to leave the loop.
 
-    XLA finds out that both are the same, and would reduce that in each trip for the other one anyway.
+    XLA finds the equivalent ops, and would reduce their value in each trip for the one that stays anyway.
     """
     leaving = {result for each in chosen for op in each.part.reductions for result in op.results}
     kinds = [facts.reductions.kinds[reduction] for reduction in {each.reduction for each in chosen}]

@@ -1,6 +1,6 @@
 """Ops with a branch as their only reader, sunk into it, so that only the iterations that take it need the sum.
 
-Callers write so with values that they have computed already: `lax.cond(is_last, lambda: new, lambda: old)`.
+Callers that have computed the value already write it so: `lax.cond(is_last, lambda: new, lambda: old)`.
 """
 
 from functools import partial

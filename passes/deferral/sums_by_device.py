@@ -124,7 +124,7 @@ def _exposed(module: ir.Operation) -> Exposed:
 
 
 def _take_back(module: ir.Operation) -> None:
-    """Reverts exposed sums that are where they were, but for those that their block returns."""
+    """Reverts exposed sums that have stayed in place, unless their block returns them."""
     for source in _exposed(module).sources:
         users = [use.owner.operation for use in source.results[0].uses]
         if all(user.name == GLOBAL_ALL_REDUCE and not _is_returned(user) for user in users):

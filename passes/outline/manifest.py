@@ -29,7 +29,7 @@ class Manifest(NamedTuple):
     `carried0` for one that a trip hands to the next one, and `synced0` for a reduced one.
     """
 
-    stages: dict[str, Stage]  # by what they do: `accumulate_grad`
+    stages: dict[str, Stage]  # by their names: `accumulate_grad`
     counting: Counting
     shardings: dict[str, ir.Attribute]  # of the values that say how they are split
     paths: dict[str, str]  # JAX's names of the arguments and results of the step

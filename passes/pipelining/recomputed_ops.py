@@ -171,7 +171,7 @@ def write_copies(step: StepLoop, phases: Phases, parts: Mapping[int, Part], made
 
 
 def _copied_part(part: Part, stage: int) -> Part:
-    """The part that a copy is in: one that reads no later one, and that no earlier one reads."""
+    """The part that a copy is in: it reads earlier parts only, and only later ones read it."""
     return Part("F" if part.kind == "F" and part.stage < stage else "B", stage)
 
 

@@ -66,8 +66,8 @@ def reduced_for(value: ir.Value, sums: MovedSums | None) -> list[ir.Value]:
 
 
 def _may_follow(op: ir.Operation, values: PartialValues) -> bool:
-    """Whether `op` moves a partial value that has no other user, nor have the values that it is computed from, and that
-    is no larger than its sources."""
+    """Whether `op` moves a partial value that is at most as large as its sources, where all values that it is made of
+    have one user each."""
     value = op.operands[0]
     members = values.made_of(value) if not values.reduction.is_global else []
     sources = sum(bytes_of(ir.RankedTensorType(each.type)) for each in members if values.is_source(each))

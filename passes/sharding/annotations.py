@@ -102,7 +102,8 @@ def notes_of_results(op: ir.Operation, numbers: Sequence[int]) -> dict[str, ir.A
 
 
 def noted_operands(op: ir.Operation, addends: Collection[int]) -> list[Sharding | None] | None:
-    """The shardings of the operands of `op`; None where they are not annotated nor, but for `addends`, constrained."""
+    """The shardings of the operands of `op`, as annotated, or where all but `addends` are constrained, of the operands
+    themselves; else None."""
     if READ in op.attributes:
         listed = ir.ArrayAttr(op.attributes[READ])
         return [None if isinstance(lies, ir.UnitAttr) else read_sharding(lies) for lies in listed]
@@ -112,7 +113,7 @@ def noted_operands(op: ir.Operation, addends: Collection[int]) -> list[Sharding 
 
 
 def noted_gather(use: ir.OpOperand) -> ir.ArrayAttr | None:
-    """The shardings of the used operand before and after XLA all-gathers it; None: it does not, or is not annotated."""
+    """The shardings of the used operand before and after XLA all-gathers it; None where none is annotated."""
     noted = use.owner.operation.attributes.get(GATHERED)
     if noted is None:
         return None

@@ -247,7 +247,7 @@ class Propagated:
         return list(self._operands[first])
 
     def is_read_as_made(self, op: ir.Operation, position: int) -> bool:
-        """Whether `op` reads that operand as it was made, and no reshard of it nor a copy that Shardy made."""
+        """Whether `op` reads that operand as it was made, rather than a reshard or a copy that Shardy made of it."""
         copy = self._copy_of(op)
         if copy is None:
             return False

@@ -138,7 +138,7 @@ def _dot(op: ir.Operation, operands: list[ir.Value], cut: Sequence[int | None], 
 
 
 def _behind(dimensions: Sequence[int], new: int) -> list[int]:
-    """These dimensions, where another one is put in at `new`: before the one that was there."""
+    """These dimensions after another one is inserted at `new`, before the one that was there."""
     return [dimension + (dimension >= new) for dimension in dimensions]
 
 

@@ -71,7 +71,7 @@ def _copied(copy: Copy, value: ir.Value) -> ir.Value:
 
 
 def _attributes(op: ir.Operation, dimension: int, shape: Sequence[int]) -> dict[str, ir.Attribute]:
-    """Those of `op`, so that it takes all of that dimension of its result, which gets this shape."""
+    """The attributes of `op`, for a result of this shape, of which it takes all of that dimension."""
     kept = {name: op.attributes[name] for name in op.attributes if name != SHARDING}
     changed = {
         DYNAMIC_SLICE: {"slice_sizes": shape[dimension]},

@@ -74,7 +74,7 @@ def rows_read(written: ir.Operation) -> list[ir.Operation] | None:
 
 
 def _carry(written: ir.Operation, loop: Loop) -> int | None:
-    """Which loop-carried value of `loop` the stack is, to which nothing else writes and which nothing in it reads."""
+    """Which loop-carried value of `loop` the stack is; None where another op of the loop writes to it or reads it."""
     array, result = written.operands[0], written.results[0]
     if array not in list(loop.body.arguments) or not is_read_once(array) or not is_read_once(result):
         return None

@@ -102,7 +102,7 @@ class _Read(NamedTuple):
 def _parameter(
     loop: Loop, read: _Read, sharding: Sharding, batch: frozenset[str], propagated: Propagated
 ) -> Parameter | None:
-    """The parameter that is `read`; None where it is none, or XLA neither gathers it nor moves anything for it."""
+    """The parameter that is `read`; None for other values, and for one that XLA reads without communication."""
     value, readings, _, invariant = read
     found = [_meets(each, sharding, propagated) for each in readings]
     both = list(zip(readings, found, strict=True))

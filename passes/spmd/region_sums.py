@@ -188,7 +188,7 @@ def _has_other_terms(value: ir.Value, values: PartialValues, members: frozenset[
 
 
 def _is_added_up(result: ir.Value) -> bool:
-    """Whether something reads `result` that may read it before it is reduced, and nothing says that it does."""
+    """Whether a user of `result` may read it unreduced, and `result` is not annotated as unreduced."""
     return not _is_source(result) and any(made_unreduced(use) for use in result.uses)
 
 

@@ -60,10 +60,10 @@ def sharded_sums(
 ) -> dict[ir.Value, frozenset[Axis]]:
     """For each value that an accumulated sum is computed from, the axes over which the program shards that sum.
 
-    A sum is split by an axis when the program says so in the loop that accumulates it (or before a sum outside of
-    loops), or when the loop also carries a value of the same shape unchanged (the parameter) that the user splits
-    by it, or of the shape of something that is put together to the sum. With `propagated`, that is not enough where
-    Shardy found that the sum is not split by it. Results of loops that are `inferred` to be split are, too.
+    A sum is sharded over an axis when the program says so in the loop that accumulates it (or before a sum outside of
+    loops). So it is when the loop only reads a value that the user shards over the axis (the parameter), of the shape
+    of the sum or of a value that the sum is assembled from; with `propagated`, only if Shardy shards the sum so, too.
+    Results of loops that are `inferred` to be sharded are, too.
     """
     found: defaultdict[ir.Value, frozenset[Axis]] = defaultdict(frozenset)
     for op in ops_of(module, WHILE):
@@ -94,8 +94,8 @@ def _constrained(module: ir.Operation, *, in_loops: bool) -> Iterator[tuple[ir.V
 def sums_said_around(
     module: ir.Operation, split: Mapping[ir.Value, frozenset[Axis]]
 ) -> dict[ir.Value, frozenset[Axis]]:
-    """Results of loops, not in other loops, whose sums the program splits, and no constraint in the loop: with the axes
-    over which they are split as parameters, none where only a constraint behind the loop says so.
+    """Results of outermost loops whose sums the program shards without a constraint in the loop: with the axes over
+    which they are sharded as parameters, none where only a constraint behind the loop says so.
 
     `split` are all that the program splits.
     """
@@ -303,8 +303,8 @@ def _is_copy(op: ir.Operation, axes: frozenset[str]) -> bool:
 
 
 def whole_sums(module: ir.Operation, split: dict[ir.Value, frozenset[Axis]]) -> list[ir.Value]:
-    """The results of loops, not in other loops, that are no sums that the program splits, which are all of `split`, nor
-    rows that the next loop reads one by one, as a backward pass does activations.
+    """The results of outermost loops, except sums that the program shards, which are all of `split`, and rows that the
+    next loop reads one by one, as a backward pass does activations.
     """
     found: list[ir.Value] = []
     for loop in _outermost_loops(module):

@@ -47,8 +47,7 @@ def ancestors(value: ir.Value) -> Iterator[tuple[ir.Value, int]]:
 
 
 def accumulates(loop: Loop, position: int) -> bool:
-    """Whether a loop computes the next value of its carried one there from the last one, of a type other than
-    integers."""
+    """Whether a loop computes the next value at that position, which is of no integer type, from the last one."""
     last, following = loop.body.arguments[position], loop.next_values.operands[position]
     tensor = tensor_of(last)
     if tensor is None or isinstance(tensor.element_type, ir.IntegerType):

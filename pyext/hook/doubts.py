@@ -1,6 +1,6 @@
-"""What passes save that only compiled programs tell: a second compilation decides, and only where it may.
+"""Savings of passes that only compiled programs tell: a second compilation decides, and only where it may.
 
-Passes know what they ask the compiler for, and not all that it does by itself: docs/jit.md, "A second compilation".
+Passes know their requests to the compiler, and not all that it does by itself: docs/jit.md, "A second compilation".
 """
 
 from collections.abc import Callable, Iterable
@@ -26,7 +26,7 @@ HOISTS = frozenset({"gpu"})
 def bytes_in_doubt(found: Iterable[Remark], pipeline: Pipeline, platform: str) -> int:
     """Bytes per device that the compiler alone may reduce less, in a narrower type, by the remarks of `pipeline`.
 
-    None where the user gave it other passes than the default one: the program without them is not what was asked for.
+    None where the user gave it other passes than the default one: the program without them was not asked for.
     """
     if platform not in HOISTS or not set(pipeline.pass_names) <= set(Pipeline.parse(DEFAULT_PIPELINE).pass_names):
         return 0

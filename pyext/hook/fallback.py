@@ -30,7 +30,7 @@ class Setback(NamedTuple):
 
 
 class Fallback:
-    """Made of a module before the passes run, which it can compile in place of what they make of it.
+    """Made of a module before the passes run, which it can compile in place of the rewritten one.
 
     `rerun` runs them on such a module again. If `compare`, it does so too where the module as it was sends less.
     """
@@ -64,7 +64,7 @@ class Fallback:
         return ir.Module.parse(self._bytecode, context)
 
     def is_needed(self, module: ir.Module) -> bool:
-        """Whether there is something to look at in what a compiler makes of `module`, the result of the passes.
+        """Whether there is something to look at in the executable of `module`, the result of the passes.
 
         That is where they noted that values are not reduced, and with `compare` anywhere. Raises VerificationError when
         it is noted of some, by them or by the program, but no more of all that are made of those.
@@ -84,10 +84,11 @@ class Fallback:
         text_of: Callable[[T], str | None],
         rehearse: Callable[[bytes], object] = lambda _: None,
     ) -> tuple[T, Setback | None]:
-        """What `compile` makes of `module`, and None; or else of the module as it was, and why. If strict, raises why.
+        """The result of `compile` on `module`, and None; or else on the module as it was, and why. If strict, raises
+        why.
 
-        Where the executable shows that the compiler lost what was said of some sums, those are left out first.
-        `text_of` gives the text of the optimized HLO. `rehearse` gets bytecode first; what it raises is a reason, too.
+        Where the executable shows that the compiler lost the constraints of some sums, those are left out first.
+        `text_of` gives the text of the optimized HLO. `rehearse` gets bytecode first; its error is a reason, too.
         """
         context = module.context
         as_it_was = functools.cache(lambda: compile(self._as_it_was(context)))
@@ -148,18 +149,19 @@ class Fallback:
 
 
 class _Compiling(NamedTuple, Generic[T]):
-    """How to compile a module and look at what comes of it."""
+    """How to compile a module and look at the executable."""
 
     compile: Callable[[ir.Module], T]
     text_of: Callable[[T], str | None]
     rehearse: Callable[[bytes], object]
-    as_it_was: Callable[[], T]  # what the compiler makes of the program without the passes
+    as_it_was: Callable[[], T]  # the executable of the program without the passes
 
     def verified(self, module: ir.Module, predicted: Prediction | None) -> tuple[T, Traffic]:
-        """The executable of `module`, and what it sends. Raises VerificationError unless it reduces what was predicted.
+        """The executable of `module`, and the bytes that it sends. Raises VerificationError unless its reductions are
+        those predicted.
 
-        What the compiler reduces in the program as it was, too, is no fault of the passes: that is compiled where there
-        is something to explain.
+        Reductions that the baseline executable has, too, are no fault of the passes: that is compiled where there is
+        something to explain.
         """
         layout = Layout.of_module(module)  # compilers may change modules
         self.rehearse(bytecode_of(module))

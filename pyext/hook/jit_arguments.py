@@ -38,7 +38,8 @@ _OTHER_POLICY = re.compile(r"\bpolicy=(?!auto\b)[\w-]+")
 
 @dataclass(eq=False)
 class Spec:
-    """What to run. There is one object per pipeline, compared by identity: jax hashes it on every call."""
+    """The passes to run, and how. There is one object per pipeline, compared by identity: jax hashes it on every
+    call."""
 
     pipeline: Pipeline
     strict: bool
@@ -84,7 +85,7 @@ def spec_of(
 
 
 def require_flag(argument: str, value: object, expected: str = "True or False") -> None:
-    """Raises TypeError, in words of the `argument`, for what is no bool."""
+    """Raises TypeError, in words of the `argument`, for any value but a bool."""
     if not isinstance(value, bool):
         raise TypeError(f"{argument}: expected {expected}, got {value!r}")
 

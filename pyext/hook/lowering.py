@@ -16,7 +16,8 @@ _KINDS = {"cuda": "gpu", "rocm": "gpu"}  # as GPUs are called where a program is
 
 
 def lowered_of(program: Any) -> jax.stages.Lowered | None:
-    """`program`, if it is lowered: what jax returned, or what holds that, as the result of equinox's `lower` does."""
+    """`program`, if it is lowered: jax's result, or an object that holds it, as the result of equinox's `lower`
+    does."""
     inner = getattr(program, "lowered", program)
     return inner if isinstance(inner, jax.stages.Lowered) else None
 
@@ -28,7 +29,7 @@ def compiled_of(program: Any) -> Any:
 
 
 def is_foreign(program: Any) -> bool:
-    """Whether `program` can be lowered and is not of jax's kind, such as what `equinox.filter_jit` returns."""
+    """Whether `program` can be lowered and is not of jax's kind, such as a result of `equinox.filter_jit`."""
     is_jitted = isinstance(program, jax.stages.Wrapped)
     return not is_jitted and not isinstance(program, str) and callable(getattr(program, "lower", None))
 
@@ -98,7 +99,7 @@ def with_module(lowered: jax.stages.Lowered, module: ir.Module) -> jax.stages.Lo
 
 
 def lowered_for_arguments(program: Any, args: Any, kwargs: Any) -> jax.stages.Lowered:
-    """What the function `program`, compiled by someone or not, is lowered to for the arguments."""
+    """The function `program`, compiled by someone or not, lowered for the arguments."""
     if is_foreign(program):
         found = lowered_of(program.lower(*args, **kwargs))
         if found is None:

@@ -1,6 +1,6 @@
-"""A plan that fits a memory budget: what passes may hold more, found by compiling.
+"""A plan that fits a memory budget: the bytes that passes may hold more, found by compiling.
 
-The passes predict what a plan holds, and the compiler tells what the program then takes in all.
+The passes predict the bytes that a plan holds, and the compiler tells the total of the program.
 """
 
 from collections.abc import Callable
@@ -40,10 +40,10 @@ class Plan(NamedTuple):
 def fitting(
     first: Plan, budget: int, again: Callable[[int], Plan], original: Callable[[], Plan]
 ) -> tuple[Plan, list[str]]:
-    """`first`, or the plan that `again` makes with fewer bytes to hold; and what was predicted and measured of each.
+    """`first`, or the plan that `again` makes with fewer bytes to hold; and the prediction and measurement of each.
 
-    The last text is of the plan that is chosen. Where not even a plan that holds nothing fits, that is the smallest
-    program of all, `original` included, which no pass has changed.
+    The last text is of the plan that is chosen. Where even a plan that holds nothing is too large, the smallest program
+    of all is chosen, the unchanged `original` included.
     """
     tried = [(first, _said(first, first.peak, budget))]
     for left in reversed(range(TRIES)):
@@ -53,7 +53,7 @@ def fitting(
         smaller = again(_room(plan, budget, left))
         tried.append((smaller, _said(smaller, plan.peak - plan.held + smaller.held, budget)))
     plan, _ = tried[-1]
-    if first.is_original and plan.is_within(budget):  # what the compiler refused may have been much too large
+    if first.is_original and plan.is_within(budget):  # a plan that the compiler refused may have been much too large
         larger = again(budget - plan.peak)
         tried.append((larger, _said(larger, plan.peak - plan.held + larger.held, budget)))
     elif not plan.is_within(budget) and not plan.is_original:
@@ -70,10 +70,10 @@ def _is_done(plan: Plan, budget: int) -> bool:
 
 
 def _room(plan: Plan, budget: int, left: int) -> int:
-    """What the next plan may hold, after which `left` more may come.
+    """The bytes that the next plan may hold, after which `left` more may come.
 
-    As much less as `plan` takes too much; if that did not do once, half at most: what a program takes in all may hardly
-    depend on what it holds.
+    As much less as `plan` takes too much; if that did not do once, half at most: the total of a program may hardly
+    depend on the bytes that its plan holds.
     """
     if plan.is_original or not left:
         return 0

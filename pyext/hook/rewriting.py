@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class Rewrite(NamedTuple):
-    """How a module was rewritten, to be compiled with an eye on what comes of it."""
+    """How a module was rewritten, to be compiled with an eye on the executable."""
 
     spec: Spec
     fallback: Fallback
@@ -40,7 +40,7 @@ class Rewrite(NamedTuple):
 
 
 class Otherwise(NamedTuple):
-    """What passes would say of a module with other options: found when it is asked for."""
+    """The remarks of passes on a module with other options: found when they are asked for."""
 
     pipeline: Pipeline
     run: Callable[[Pipeline], Remarks]  # on the module as it was; holds no module
@@ -60,7 +60,7 @@ def rewritten_by(
     donated: Sequence[bool],
     platform: str,
 ) -> T:
-    """What `fresh` makes, its module rewritten in place; if the passes fail, what it makes, with a warning.
+    """The result of `fresh`, its module rewritten in place; if the passes fail, as it was, with a warning.
 
     A pass that fails may leave the module half rewritten. So `fresh` is called again, which costs nothing until it
     happens.
@@ -108,7 +108,8 @@ def _otherwise(context: ir.Context, fallback: Fallback, pipeline: Pipeline, dona
 
 
 def remarks_of(module: ir.Module) -> Remarks | None:
-    """What passes decided about `module`, behind what stays in its loops; None where none ran."""
+    """The decisions of passes on `module`, behind a remark on reductions that stay in its loops; None where none
+    ran."""
     found, otherwise = REMARKS.get(module), OTHERWISE.get(module)
     if found is None or otherwise is None:
         return found
@@ -127,7 +128,7 @@ def _rewrite(
 
 
 def run(pipeline: Pipeline, module: ir.Module, donated: Sequence[bool]) -> Remarks:
-    """Runs the passes on `module`. Raises what a pass raises."""
+    """Runs the passes on `module`. Errors of a pass go through."""
     before = type_of_main(module)
     with given_away(module, donated, pipeline):
         found = pipeline.run(module.operation)
@@ -149,10 +150,10 @@ def _remark(module: ir.Module, text: str, *, applied: bool) -> Remark:
 
 
 def compiled_rewrite(module: ir.Module, compile: Callable[[ir.Module], Any], devices: Any, options: Any) -> Any:
-    """What `compile` makes of the rewritten `module`; if that does not do, of the module as it was, with a warning.
+    """The result of `compile` on the rewritten `module`; if that does not do, on the module as it was, with a warning.
 
-    With a memory budget, it may be what comes of a smaller plan; without one, what comes of other passes or none, where
-    only that tells what is worse.
+    With a memory budget, it may be the executable of a smaller plan; without one, that of other passes or none, where
+    only a compilation tells which is worse.
     """
     rewrite = REWRITES[module]
     spec = rewrite.spec
@@ -199,7 +200,7 @@ def compiled_rewrite(module: ir.Module, compile: Callable[[ir.Module], Any], dev
             else:
                 may_take = takes_memory(spec.pipeline)
                 chosen, said = settled(chosen, original, rewrite.in_doubt, may_take_memory=may_take)
-        except Exception as error:  # whatever a compiler raises: what the passes made is right, and it runs
+        except Exception as error:  # whatever a compiler raises: the rewritten module is right, and it runs
             said = [f"nothing to compare it with was compiled: {reason_of(error)}"]
     REMARKS[module] = Remarks([*chosen.remarks, *(_remark(module, text, applied=True) for text in said)])
     return chosen.executable

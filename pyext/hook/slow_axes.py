@@ -1,4 +1,4 @@
-"""Mesh axes whose links are slow: those that join hosts, or slices of TPUs. What a byte costs over them in a plan.
+"""Mesh axes whose links are slow: those that join hosts, or slices of TPUs. The cost of a byte over them in a plan.
 
 Tests: test/unit/pyext/hook/test_slow_axes.py.
 """
@@ -12,7 +12,7 @@ from jaxlib.mlir import ir
 from paropt.passes.sharding.meshes import Mesh, meshes_of
 from paropt.passes.support.pipeline import Pipeline, Stage
 
-# Times what a byte costs between devices of one host, in round numbers; costs/machines.toml has the links of machines.
+# Times the cost of a byte between devices of one host, in round numbers; costs/machines.toml has the links of machines.
 SLOW = 8
 _OPTION = "link-cost"
 
@@ -34,7 +34,7 @@ def slow_axes(module: ir.Operation, devices: Sequence[Any]) -> tuple[str, ...]:
 
 
 def with_link_costs(pipeline: Pipeline, module: ir.Operation, devices: Sequence[Any]) -> Pipeline:
-    """`pipeline`, where plans that do not say what a byte costs weigh slow axes."""
+    """`pipeline`, where plans that give no cost of a byte weigh slow axes."""
     if not any(map(_asks, pipeline.stages)):
         return pipeline
     costs = ",".join(f"{axis}:{SLOW}" for axis in slow_axes(module, devices))

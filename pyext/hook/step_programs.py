@@ -103,7 +103,8 @@ class Programs:
         )
 
     def _given_away(self, name: str, donated: Sequence[bool] | None) -> list[int]:
-        """The arguments that nothing needs after the function; of those of the step, what its caller donates."""
+        """The arguments that nothing needs after the function; of those of the step, the ones that its caller
+        donates."""
         taken = self.manifest.stages[name].arguments
         if name == APPLY and donated is not None:
             kept = {f"argument{i}" for i, may_go in enumerate(donated) if not may_go}
@@ -112,7 +113,7 @@ class Programs:
         return [i for i, value in enumerate(taken) if value.startswith(("carried", "synced")) and value not in later]
 
     def _lowered(self, name: str, arguments: list[Any]) -> jax.stages.Lowered:
-        with warnings.catch_warnings():  # what is given away is ours, and some programs have no use for all of it
+        with warnings.catch_warnings():  # donated arrays are ours, and some programs have no use for all of them
             warnings.filterwarnings("ignore", "Some donated buffers were not usable")
             return self._jitted[name].lower(*arguments)
 
@@ -192,7 +193,7 @@ class Programs:
         for name in (each for each in _ORDER if each in self._jitted):
             stage = self.manifest.stages[name]
             found[name] = self._lowered(name, [values[argument] for argument in stage.arguments])
-            # What XLA chooses for a result, the next program is compiled for.
+            # The next program is compiled for the shardings that XLA chooses for results.
             shardings = found[name].compile().output_shardings
             for result, sharding in zip(stage.results, shardings, strict=True):
                 shape = self._shapes[result]
@@ -201,7 +202,7 @@ class Programs:
 
 
 def _verify(name: str, lowered: jax.stages.Lowered) -> None:
-    """Raises VerificationError when the executable does not reduce what the program says."""
+    """Raises VerificationError when the executable's reductions differ from the program's."""
     module: Any = lowered.compiler_ir()
     if tags_of(module.operation):
         predicted, layout = prediction(module.operation), Layout.of_module(module)
@@ -241,7 +242,7 @@ def spec_of(attribute: ir.Attribute) -> PartitionSpec | None:
 
 
 def trimmed(spec: Any) -> PartitionSpec:
-    """The spec without what it says of the last dimensions when that is nothing: others write it so."""
+    """The spec without its last dimensions that no axis shards: others write it so."""
     axes = list(spec)
     while axes and axes[-1] is None:
         axes.pop()

@@ -8,7 +8,7 @@ from paropt.passes.state.alike_shardings import Placements, breaks
 from paropt.passes.support.pipeline import Pipeline
 from paropt.passes.support.remarks import source_of
 
-# Shardy's own propagation, on a copy: what XLA does with the module, up to the point where it splits it over devices.
+# Shardy's own propagation, on a copy: XLA's steps on the module, up to the point where it splits it over devices.
 _PROPAGATION = "sdy-propagation-pipeline"
 
 

@@ -23,7 +23,7 @@ from paropt.verify.tags import VerificationError, gap_behind_passes, known_of
 Module: TypeAlias = ir.Module | ir.OpView
 
 BYTECODE_MAGIC = b"ML\xefR"
-STDIN = "-"  # what MLIR calls text without a file name
+STDIN = "-"  # MLIR's name of text without a file name
 
 # MLIR's parser and printer recurse. They overflow an 8 MiB stack from some 5,000 levels on; real modules have 30.
 MAX_NESTING = 1000
@@ -68,7 +68,7 @@ class ModuleError(ValueError):
 
 
 class Optimized(NamedTuple):
-    """What `optimize` returns."""
+    """The result of `optimize`."""
 
     module: Any  # text for text, bytecode for bytecode, else an `ir.Module`
     remarks: list[Remark]
@@ -85,14 +85,13 @@ def optimize(module: Any, passes: str = DEFAULT_PIPELINE, *, in_place: bool = Fa
     | an `ir.Module`              | a new `ir.Module` of the same context                           |
     | a lowered `jax.jit` program | a new `ir.Module`                                               |
 
-    What is given stays as it is: jax caches the module of a lowered program, `lowered.compiler_ir()`, and would compile
-    the rewritten one from then on. With `in_place=True`, an `ir.Module` is itself rewritten and returned.
+    The given module stays as it is: jax caches the module of a lowered program, `lowered.compiler_ir()`, and would
+    compile the rewritten one from then on. With `in_place=True`, an `ir.Module` is itself rewritten and returned.
 
-    Raises PipelineError (a ValueError) for a wrong pipeline, ModuleError (a ValueError) for text or bytecode that is
-    no valid module and for an attribute that is not what passes take it for, TypeError for anything else,
-    `ir.MLIRError` when a pass fails, and `fallback.VerificationError` when the passes say of some values that they are
-    not reduced, and not of all that is made of these; a module that is rewritten in place is then left as the passes
-    left it.
+    Raises PipelineError (a ValueError) for a wrong pipeline, ModuleError (a ValueError) for text or bytecode that is no
+    valid module and for an attribute of another form than passes expect, TypeError for anything else, `ir.MLIRError`
+    when a pass fails, and `fallback.VerificationError` when the passes declare some values unreduced, but only some of
+    those made of them; a module that is rewritten in place is then left as the passes left it.
     """
     pipeline = Pipeline.parse(passes)
     if in_place and not isinstance(module, ir.Module):
@@ -109,7 +108,7 @@ def optimize(module: Any, passes: str = DEFAULT_PIPELINE, *, in_place: bool = Fa
         case ir.Module():
             own = module if in_place else _copy(module)
             return Optimized(own, _rewrite(own, pipeline))
-    module = getattr(module, "lowered", module)  # equinox holds there what jax returned
+    module = getattr(module, "lowered", module)  # equinox holds jax's result there
     if not hasattr(module, "compiler_ir"):
         raise TypeError(f"expected an ir.Module, text, bytecode or a lowered program, not {type(module).__name__}")
     own = _copy(module.compiler_ir())
@@ -172,7 +171,7 @@ def parse_bytecode(data: bytes, context: ir.Context) -> Module:
 
 
 def require_checked(module: Module, name: str) -> None:
-    """Raises ModuleError where an attribute that passes read is not what they take it for."""
+    """Raises ModuleError where an attribute that passes read has another form than they expect."""
     found = complaint(module.operation, annotated=b"paropt" in bytecode_of(module))
     if found:
         source = source_of(found.op.location)
@@ -206,7 +205,7 @@ def callback_of(module: Module) -> ir.Operation | None:
 
 def diagnostic_of(given: ir.Diagnostic, name: str) -> Diagnostic:
     """`given` without MLIR's handles; `name` is the file that was read."""
-    # A diagnostic's location comes untyped; its attribute knows what it is.
+    # A diagnostic's location comes untyped; its attribute knows its type.
     source = _readable(lambda: source_of(ir.Location.from_attr(given.location.attr, given.location.context)), _NOWHERE)
     if not source.file or source.file == STDIN:
         source = source._replace(file=name)
@@ -217,9 +216,9 @@ def diagnostic_of(given: ir.Diagnostic, name: str) -> Diagnostic:
 
 @contextlib.contextmanager
 def refusing(context: ir.Context, name: str, summary: str = "") -> Iterator[None]:
-    """What MLIR refuses within the block raises ModuleError, with the positions of the file `name`.
+    """Errors of MLIR within the block raise ModuleError, with the positions of the file `name`.
 
-    `summary` says what failed when MLIR does not. The errors are taken as MLIR emits them: on their way into an
+    `summary` names the failure when MLIR does not. The errors are taken as MLIR emits them: on their way into an
     `ir.MLIRError`, a name that is no UTF-8 text would abort the process.
     """
     errors: list[Diagnostic] = []
@@ -243,7 +242,7 @@ def refusing(context: ir.Context, name: str, summary: str = "") -> Iterator[None
 
 
 def _readable(read: Callable[[], _T], otherwise: _T) -> _T:
-    """What `read` gives, unless it is made of bytes that are no UTF-8 text, which jaxlib reports in several ways."""
+    """The result of `read`, unless it is made of bytes that are no UTF-8 text, which jaxlib reports in several ways."""
     try:
         return read()
     except (UnicodeDecodeError, RuntimeError):

@@ -1,4 +1,4 @@
-"""What stays in loops by the default policy, and what `policy=once` would make of it. Never imports jax.
+"""The reductions that stay in loops by the default policy, and the effect of `policy=once` on them. Never imports jax.
 
 It is told first, in remarks and in audits. Passes with that policy run on a copy of the module, and tell it.
 
@@ -17,7 +17,7 @@ from paropt.passes.support.pipeline import Pipeline, Stage
 from paropt.passes.support.remarks import Declined, Remark, missed
 
 UNLIMITED = 1 << 50  # bytes to hold, which is more than any device has
-_ONCE = {"policy": "auto", "memory-budget": UNLIMITED}  # which tells what each sum takes, as `once` does not
+_ONCE = {"policy": "auto", "memory-budget": UNLIMITED}  # which tells the bytes of each sum, as `once` does not
 AT_USE = {"policy": "keep-shards"}  # the default
 _GATHERS = "hoist-gathers"
 
@@ -34,7 +34,7 @@ class Share(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """What a policy that holds more would gather and reduce once, and the bytes per device that it would hold more."""
+    """The arrays that a policy that holds more would gather and reduce once, and its additional bytes per device."""
 
     gathers: Share
     sums: Share
@@ -76,9 +76,9 @@ def _with(stage: Stage, options: Mapping[str, Any]) -> Stage:
 def offered(
     found: Iterable[Remark], module: ir.Operation, pipeline: Pipeline, run: Callable[[Pipeline], Iterable[Remark]]
 ) -> list[Remark]:
-    """`found`, what `pipeline` said of `module`, behind a remark on what stays in loops, where anything does.
+    """`found`, the remarks of `pipeline` on `module`, behind one on the reductions that stay in loops, if any.
 
-    `run` returns what another pipeline says of the module as it was.
+    `run` returns the remarks of another pipeline on the module as it was.
     """
     remarks = list(found)
     once = with_policy(pipeline, _ONCE)
@@ -94,7 +94,7 @@ def _is_default(pipeline: Pipeline) -> bool:
 
 
 def offer_of(found: Iterable[Remark], once: Iterable[Remark]) -> Offer:
-    """The difference between what passes said, and what they say with a policy that holds more."""
+    """The difference between the remarks of passes and those with a policy that holds more."""
     (gathers, sums, held), (more_gathers, more_sums, more_held) = _totals(found), _totals(once)
     return Offer(more_gathers - gathers, more_sums - sums, max(more_held - held, 0))
 

@@ -1,7 +1,7 @@
 """Bytecode read in a subprocess first: `python -m paropt.modules.readable FOLDER`. Never imports jax.
 
-MLIR's reader trusts what it reads. Of files with some damaged bytes, one in a few hundred crashes it, takes all the
-memory there is, or keeps it busy for ever.
+MLIR's reader trusts its input. Of files with some damaged bytes, one in a few hundred crashes it, takes all the memory
+there is, or keeps it busy for ever.
 """
 
 import os
@@ -17,13 +17,13 @@ _COMMAND = command("paropt.modules.readable")
 _MODULE = "module.mlirbc"
 _DAMAGED = "damaged MLIR bytecode: MLIR's reader"
 
-# Many times what an intact module takes, also on a busy machine.
+# Many times the cost of an intact module, also on a busy machine.
 _SECONDS, _BYTES_PER_SECOND = 60, 100_000
 _MEMORY, _MEMORY_PER_BYTE = 2 << 30, 500
 
 
 def complaint(bytecode: bytes) -> str:
-    """What is wrong with `bytecode`, in one line; "" when MLIR reads it."""
+    """The error in `bytecode`, in one line; "" when MLIR reads it."""
     seconds = _SECONDS + len(bytecode) / _BYTES_PER_SECOND
     with tempfile.TemporaryDirectory(prefix="paropt-") as name:
         folder = Path(name)
@@ -55,7 +55,7 @@ def main(folder: Path) -> None:
 
 
 def _limit_memory(more: int) -> None:
-    """Lets this process take no more than `more` bytes beside what it has, where the system can see to that."""
+    """Lets this process take no more than `more` bytes beside those that it has, where the system can see to that."""
     if sys.platform != "linux":
         return
     import resource

@@ -1,4 +1,4 @@
-"""Remarks for readers: a summary of what the passes saved, then each decision once. Never imports jax."""
+"""Remarks for readers: a summary of the savings, then each decision once. Never imports jax."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -14,7 +14,7 @@ from paropt.passes.support.remarks import Declined, Remark, Saved, merged, misse
 
 _DEFER, FUSE, _INLINE, _ANNOTATE = "defer-sync", "fuse-all-reduces", "inline-calls", "annotate-unreduced"
 _EXPOSE = "expose-all-reduces"
-OFFER = "policy"  # not a pass: what stays in loops, and what another policy would make of it
+OFFER = "policy"  # not a pass: reductions that stay in loops, and another policy's effect on them
 
 _BLAMED = re.compile(r"(.*)( \([\w.-]+ at .*\))")  # at the end of a reason: an op and its place
 _OPTION = re.compile(r" \((option [^()]+)\)")
@@ -25,10 +25,10 @@ OF_SUMS = frozenset({_DEFER, FUSE, _ANNOTATE, _EXPOSE, "simplify-all-reduces", "
 
 
 class Remarks(tuple[Remark, ...]):
-    """What passes decided, in order.
+    """The decisions of passes, in order.
 
-    As text: what stays in loops and a summary first, no word on inlined calls, and one line for all that is declined
-    for one reason.
+    As text: reductions that stay in loops and a summary first, no word on inlined calls, and one line for all that is
+    declined for one reason.
     """
 
     __slots__ = ()
@@ -40,18 +40,19 @@ class Remarks(tuple[Remark, ...]):
 
     @property
     def offer(self) -> str:
-        """One line on what stays in loops, and what another policy would send and hold; "" where nothing does."""
+        """One line on reductions that stay in loops, and the bytes that another policy would send and hold; "" without
+        any."""
         return next((remark.text for remark in self if remark.pass_name == OFFER), "")
 
     @property
     def shown(self) -> "Remarks":
-        """Those worth reading: without inlined calls, and without what tells again where a reduction went."""
+        """Those worth reading: without inlined calls, and without those that tell again where a reduction went."""
         return Remarks(shown(self))
 
     def matching(self, pattern: str) -> "Remarks":
         """Those of the passes whose name matches a regular expression: `--remarks-filter` of par-opt.
 
-        Raises ValueError, with the position, for what is no regular expression.
+        Raises ValueError, with the position, for an invalid regular expression.
         """
         try:
             wanted = re.compile(pattern)
@@ -115,7 +116,8 @@ def shown(remarks: Iterable[Remark], asked_for: Collection[str] = ()) -> list[Re
 
 
 def grouped(remarks: Iterable[Remark]) -> list[str]:
-    """A line for each, in order; one for those that pass over ops of one kind for one reason, at the first of these.
+    """A line for each, in order. Remarks that decline ops of one kind for one reason share a line, at the first of
+    them.
 
     An option that would change the decision is told before its reason.
     """

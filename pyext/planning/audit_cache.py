@@ -1,7 +1,7 @@
 """Audits of candidates in a folder, so that a second plan of the same step compiles nothing.
 
-A file is for one module, what its arguments donate, a target, the figures of a cluster, a candidate, and the versions
-of all that has a part in the result: this library by its source, jax, and the compilers.
+A file is for one module, its donated arguments, a target, the figures of a cluster, a candidate, and the versions of
+all that has a part in the result: this library by its source, jax, and the compilers.
 
 Tests: test/unit/pyext/planning/test_audit_cache.py.
 """
@@ -33,7 +33,7 @@ _COMPILERS = ("jax", "jaxlib", "libtpu", "jax-cuda12-plugin", "jax-cuda13-plugin
 
 @dataclass(frozen=True)
 class AuditCache:
-    """The folder, and what all keys of one search have in common."""
+    """The folder, and the common part of all keys of one search."""
 
     folder: Path
     common: str

@@ -9,7 +9,7 @@ from math import prod
 
 from paropt.passes.state.rule_presets import PRESETS
 
-PROPOSED = "ilp"  # the name of what a linear program proposes
+PROPOSED = "ilp"  # the name of candidates that a linear program proposes
 ALONE = ""  # the policy of XLA: no pass moves a reduction
 DEFAULT_POLICY = "keep-shards"
 
@@ -66,11 +66,11 @@ class Stages:
 
 @dataclass(frozen=True)
 class Candidate:
-    """What is compiled and judged."""
+    """A program to be compiled and judged."""
 
     name: str  # of the template, or of who proposes it
     mesh: Mesh
-    rules: str  # TOML; with stages, of what is sharded in each
+    rules: str  # TOML; with stages, of the arrays that are sharded in each
     policy: str  # of grad-sync, or with stages of paropt.pipeline; ALONE: XLA alone
     stages: Stages | None = None
 

@@ -2,7 +2,7 @@
 
 Colour refinement: a class has the colour of its size, and in each round that of the ops, as data, that read and make
 it, with the colours of the other classes there. After a few rounds classes of one colour are alike as far as ops reach
-in so many steps; what is farther, such as how many layers precede, is left out. The choice for them is restricted to
+in so many steps; farther facts, such as the number of layers before, are left out. The choice for them is restricted to
 equal ones, so a plan of the smaller problem is one of the whole.
 
 Sources: Weisfeiler and Leman (1968). Alpa clusters layers by hand.
@@ -17,7 +17,7 @@ from paropt.planning.strategies import WHOLE, Choices, Classes, Move, Sum, Work
 
 _ROUNDS = 3
 _Op = TypeVar("_Op", Move, Sum, Work)
-_Fact = tuple[object, ...]  # what an op does, without its classes
+_Fact = tuple[object, ...]  # the data of an op, without its classes
 
 
 def shared(choices: Choices) -> Choices:

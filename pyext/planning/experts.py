@@ -31,8 +31,8 @@ largest = "examples"
 def expert_templates(choices: Choices, devices: int) -> list[Candidate]:
     """`ep` and `fsdp x ep` over the meshes `data` x `expert`; none for a step without experts.
 
-    `ep` replicates all but the weights of experts, `fsdp x ep` shards it over both axes, and over `data` what `expert`
-    leaves of these weights. The default policy of all comes first.
+    `ep` replicates all but the weights of experts, `fsdp x ep` shards it over both axes, and over `data` the rest of
+    these weights. The default policy of all comes first.
     """
     experts = [(held, number) for held in choices.arguments for number in _expert_dimension(held, choices)]
     if not experts:

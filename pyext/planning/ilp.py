@@ -1,8 +1,8 @@
 """The best choices by an integer linear program: communication and arithmetic, within the memory of a device.
 
-A variable says whether an axis shards a class of dimensions. What a choice costs is a product over axes, such as a
-gather over one axis of what another shards: of two axes, that is linear in variables that are 1 where both are. With
-more than two axes, one or two at a time are chosen while the others stay, until nothing gains.
+A variable says whether an axis shards a class of dimensions. The cost of a choice is a product over axes, such as a
+gather over one axis of an array that another shards: of two axes, that is linear in variables that are 1 where both
+are. With more than two axes, one or two at a time are chosen while the others stay, until nothing gains.
 
 Sources: Alpa (Zheng et al., OSDI 2022); scipy's HiGHS.
 Tests: test/unit/pyext/planning/test_sharding_choices.py: against a search over all choices.
@@ -29,7 +29,7 @@ class InfeasibleError(Exception):
 
 
 class Rates(NamedTuple):
-    """What devices and links do: an estimate is in seconds per step."""
+    """The speed of devices and links: an estimate is in seconds per step."""
 
     flops: Callable[[str], float]  # per second and device, of products of this type
     memory: float  # bytes per second and device
@@ -38,7 +38,7 @@ class Rates(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """A choice, and what the model says of it."""
+    """A choice, and the model's estimate of it."""
 
     sharded: Sharded
     seconds: float  # per step
@@ -51,7 +51,7 @@ class Plan(NamedTuple):
 
 
 def judged(choices: Choices, axes: Mapping[str, int], rates: Rates, sharded: Sharded) -> Plan:
-    """What the choice `sharded` costs, as the model has it, with any number of axes. Arguments are read once."""
+    """The model's estimate of the choice `sharded`, with any number of axes. Arguments are read once."""
 
     def shards(classes: Classes, axis: str) -> bool:
         return any((each, axis) in sharded for each in classes)
@@ -124,18 +124,18 @@ def best(
 
 
 def _rank(plan: Plan, memory: int | None) -> tuple[float, float]:
-    """What does not fit is worse than anything that does."""
+    """A choice that does not fit is worse than any that does."""
     return max(0.0, plan.held_bytes - memory) if memory is not None else 0.0, plan.seconds
 
 
 def _transfers(choices: Choices) -> Iterator[tuple[Move | Sum, Classes, Classes]]:
-    """What may be sent, as it is made and as it is read."""
+    """The tensors that may be sent, as they are made and as they are read."""
     yield from ((move, move.made, move.read) for move in choices.moves)
     yield from ((each, each.made, each.kept) for each in choices.sums)
 
 
 def _seconds(work: Work, rates: Rates) -> float:
-    """On one device that does all of it; of a contraction and what it writes, whichever takes longer."""
+    """On one device that does all of it; of a contraction and its writes, whichever takes longer."""
     return work.executions * max(work.flops / rates.flops(work.dtype), work.bytes / rates.memory)
 
 
@@ -164,7 +164,8 @@ _ONE = _Linear({}, 1.0)
 
 
 class _Program:
-    """The integer linear program that chooses for the axes `free`, while the others shard what they do in `fixed`."""
+    """The integer linear program that chooses for the axes `free`, while the others shard their dimensions in
+    `fixed`."""
 
     def __init__(
         self,
@@ -247,7 +248,7 @@ class _Program:
         return float(self._choices.sizes[each] % parts == 0)
 
     def _require_possible(self, free: Sequence[str]) -> None:
-        """An axis shards one dimension of a tensor at most, and the devices divide what they shard."""
+        """An axis shards one dimension of a tensor at most, and the devices divide the dimensions that they shard."""
         for classes in self._choices.exclusive:
             for axis in free:
                 self._at_most(self._shards(classes, axis), _ONE)
@@ -339,7 +340,8 @@ class _Program:
         return self._parts[key]
 
     def _bound_memory(self, memory: int) -> None:
-        """What does not fit costs more than all else, so that a program with few free axes comes as near as it can."""
+        """Bytes that do not fit cost more than all else, so that a program with few free axes comes as near as it
+        can."""
         held = _ZERO
         for each in self._choices.arguments:
             held += self._shared(each.classes).scaled(each.bytes)

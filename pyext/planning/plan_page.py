@@ -27,7 +27,7 @@ _HOSTS = ("#2a7de1", "#edae49")  # hosts take turns
 
 
 class Shown(NamedTuple):
-    """What a page is about."""
+    """The content of a page."""
 
     target: str
     candidate: Candidate
@@ -159,7 +159,7 @@ def _times(ranking: Sequence[Judged]) -> str:
 
 
 def _bar(name: str, parts: Iterable[tuple[float, str]], said: str, y: int) -> list[str]:
-    """One after the other, between a name and what is said of it."""
+    """One after the other, between a name and a text on it."""
     shapes, x = [f'<text class="faint" x="0" y="{y + 15}">{escape(name)}</text>'], float(_LEFT)
     for width, color in parts:
         shapes.append(f'<rect class="bar" x="{x:.1f}" y="{y}" width="{width:.1f}" height="{_BAR}" fill="{color}"/>')

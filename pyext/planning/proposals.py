@@ -1,6 +1,6 @@
 """Candidates from integer linear programs: for each mesh the shardings of arguments that the model finds fastest.
 
-The model says what to try, the compiler what it is worth: XLA may reshard otherwise than the model has it.
+The model proposes candidates, the compiler measures them: XLA may reshard otherwise than the model has it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -23,8 +23,8 @@ from paropt.planning.strategies import WHOLE, Choices, Held, Move, choices_in
 
 _SECONDS = 10.0  # for each program
 _FEW = 4  # are compiled
-# The model shards what is whole for nothing, where XLA computes it whole: examples that are not over an axis are
-# proposed for more than that.
+# The model shards replicated arrays for nothing, where XLA computes them replicated: examples that are not over an axis
+# are proposed for more than that.
 _WORTH_IT = 0.95
 
 
@@ -99,7 +99,7 @@ def _candidates(choices: Choices, plan: Plan, mesh: Mesh) -> tuple[Candidate, ..
 
 
 def rates_of(cluster: Cluster, mesh: Mesh) -> Rates:
-    """What devices and links do, where each axis of `mesh` is as fast as the slowest link that it crosses."""
+    """The speed of devices and links, where each axis of `mesh` is as fast as the slowest link that it crosses."""
     positions = np.arange(mesh.size).reshape([size for _, size in mesh.axes])
     links, latency = {}, 0.0
     for number, (axis, size) in enumerate(mesh.axes):
@@ -134,7 +134,7 @@ class _Placed(NamedTuple):
 
 
 def _placed(held: Held, choices: Choices, plan: Plan, names: list[str]) -> _Placed:
-    """Where an argument is, and what of it each op that reads it gathers.
+    """The sharding of an argument, and the part of it that each of its users gathers.
 
     XLA is told: it moves activations if one reader keeps an axis that others gather.
     """

@@ -51,8 +51,8 @@ def fits(judged: Judged, budget: int | None) -> bool:
 
 
 def rows_of(found: Sequence[Judged], budget: int | None) -> list[tuple[str, ...]]:
-    """The texts of the titles, and of each candidate of the ranking `found`. Those with pipeline stages have columns
-    of their own: the schedule and its micro-batches, and what the busiest stage waits.
+    """The texts of the titles, and of each candidate of the ranking `found`. Those with pipeline stages have columns of
+    their own: the schedule and its micro-batches, and the waits of the busiest stage.
     """
     titles = ("template", "mesh", "policy", "sent", "peak memory", "compute", "communication", "hidden", "step", "")
     fastest = _fastest(found, budget)
@@ -110,7 +110,7 @@ def _verdict(judged: Judged, best: Judged, fastest: Judged | None, budget: int |
 
 
 def _slower(judged: Judged, fastest: Judged) -> str:
-    """By how much, and what makes most of the difference."""
+    """By how much, and the largest part of the difference."""
     assert judged.audit is not None and fastest.audit is not None
     mine, other = judged.audit.estimate, fastest.audit.estimate
     assert mine is not None and other is not None
@@ -124,7 +124,7 @@ def _slower(judged: Judged, fastest: Judged) -> str:
 
 
 def infeasible(found: Sequence[Judged], budget: int) -> str:
-    """One line: by how much the smallest candidate is too large, and what would help."""
+    """One line: by how much the smallest candidate is too large, and the remedies."""
     smallest = min((judged for judged in found if judged.audit is not None), key=lambda judged: judged.peak_memory)
     assert smallest.audit is not None
     over = smallest.peak_memory - budget

@@ -41,7 +41,7 @@ _REMEMBERED = 256  # executables, of this process: a plan for another budget com
 
 
 class Judged(NamedTuple):
-    """A candidate, and what became of it."""
+    """A candidate, and its outcome."""
 
     candidate: Candidate
     audit: Audit | None  # None where there is no executable, or it would compute something else

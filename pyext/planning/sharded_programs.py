@@ -20,7 +20,7 @@ _ALIASING, _DONOR = "tf.aliasing_output", "jax.buffer_donor"
 
 
 class PlanError(ValueError):
-    """There is no plan for these arguments; one line that says why, and what would help."""
+    """There is no plan for these arguments; one line that says why, and gives remedies."""
 
 
 def lowered_without_mesh(program: Any, args: Sequence[Any], target: Target) -> Any:

@@ -41,7 +41,7 @@ class Transfer(Collective):
 
 def staged_audit(target: Target, cut: CutStep, layout: Layout, cluster: Cluster) -> Audit:
     """As if one executable: of the stage that sends most its collectives, of that which takes most its memory, of that
-    which is busy longest its time, with what it waits for others. Raises TargetError, StageError.
+    which is busy longest its time, with its waits for others. Raises TargetError, StageError.
     """
     return _Audited(cut, layout.plan(cut), compile_stages(target, cut, layout), cluster, target.name).audit()
 

@@ -1,7 +1,7 @@
 """Candidates with pipeline stages: for each number of stages the cuts, shardings inside and schedules that a model
 finds fastest.
 
-The layers are cut by the dynamic program of `cut-stages`, once with what a byte over the link takes and once without:
+The layers are cut by the dynamic program of `cut-stages`, once with the time of a byte over the link and once without:
 a schedule hides transfers, or it does not. The model then has the time of each part of each stage, with the collectives
 of the sharding inside it, and the simulator the step. Of all choices that no other one beats in time, memory and bytes
 sent, the fastest few are compiled.
@@ -40,7 +40,7 @@ from paropt.stages.stages_apart import Dimensions, Layout
 from paropt.stages.step_plan import StageError, StepPlan
 
 _FEW = 4  # are compiled
-_WORTH_A_TRY = 2.0  # times as long as without stages, in the model: what takes longer is not compiled
+_WORTH_A_TRY = 2.0  # times as long as without stages, in the model: slower ones are not compiled
 _POLICIES: tuple[Policy, ...] = get_args(Policy)
 # Chunks per device of the schedules that are tried, and the policies of the shardings inside a stage.
 _SCHEDULES = {"1f1b": 1, "gpipe": 1, "interleaved": 2, "zb-h1": 1}
@@ -97,7 +97,7 @@ class StageCuts:
         return Layout(stages.schedule, stages.microbatches, stages.chunks, axes, specs, policy, donates)
 
     def plan(self, cut: CutStep, layout: Layout) -> StepPlan:
-        """What a step runs, keeps and sends: the same for most shardings inside stages. Raises StageError."""
+        """The plan of a step: the same for most shardings inside stages. Raises StageError."""
         gathered = layout.gathered(cut)
         key = (cut.digest, layout.schedule, layout.axes[0], layout.chunks, gathered)
         if key not in self._plans:
@@ -117,7 +117,7 @@ class StageCuts:
 
 
 class Choice(NamedTuple):
-    """A candidate, and what the model says of it."""
+    """A candidate, and the model's estimate of it."""
 
     candidate: Candidate
     model: Modelled

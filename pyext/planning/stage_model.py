@@ -1,7 +1,7 @@
-"""What a model says of pipeline stages before they are compiled: seconds, memory and bytes sent.
+"""A model of pipeline stages before they are compiled: seconds, memory and bytes sent.
 
-An instruction of a stage takes its share of what the step takes on one device, by floating-point operations, or the
-time to read its arguments; and the collectives of the sharding inside the stage, by the alpha-beta model.
+An instruction of a stage takes its share of the step's time on one device, by floating-point operations, or the time to
+read its arguments; and the collectives of the sharding inside the stage, by the alpha-beta model.
 
 Tests: test/unit/pyext/planning/test_stage_plans.py.
 """
@@ -27,7 +27,7 @@ _STARTS = 3  # ops for each contraction: itself, and the fusions around it
 
 
 class Modelled(NamedTuple):
-    """What the model says of a step."""
+    """The model's estimate of a step."""
 
     seconds: float
     memory: int  # bytes per device of arguments, sums and values of micro-batches, of the place with most
@@ -40,7 +40,7 @@ class _Collective(NamedTuple):
 
 
 class Alone(NamedTuple):
-    """What the whole step would take on one device, in seconds."""
+    """The time of the whole step on one device, in seconds."""
 
     work: float  # that devices share
     starts: float  # of ops, on each device that runs them
@@ -51,7 +51,7 @@ class Alone(NamedTuple):
 
 
 def seconds_alone(choices: Choices, cluster: Cluster) -> Alone:
-    """By the roofline of each op. What stands between contractions is fused."""
+    """By the roofline of each op. Ops between contractions are fused."""
     machine = cluster.machine
     work = (
         each.executions * max(each.flops / machine.flops_of(each.dtype), each.bytes / machine.memory_bandwidth)
@@ -98,7 +98,7 @@ class StageModel:
         self._found: dict[tuple[str, int], list[_Collective]] = {}
 
     def step(self) -> Modelled:
-        """What the model says of one step."""
+        """The model's estimate of one step."""
         by_host = host_seconds(self._plan, self._links.hosts, self._cluster.machine.program_start)
         seconds = max(step_seconds(self._plan, self._run, self._send), by_host)
         memory = peak_memory(self._plan, self._held.__getitem__, self._footprint)

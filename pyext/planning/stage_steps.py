@@ -1,7 +1,7 @@
 """The time and the memory of a step of pipeline stages, from those of its programs and transfers.
 
-The plan of the step says what runs, is kept and sent; the simulator of schedules, who waits for whom. Both know nothing
-of where times and bytes are from: the model before compilation, or the executables.
+The plan of the step tells the functions that run and the values that are kept and sent; the simulator of schedules, who
+waits for whom. Times and bytes come from elsewhere: the model before compilation, or the executables.
 
 Tests: test/unit/pyext/planning/test_stage_plans.py.
 """
@@ -21,7 +21,7 @@ Seconds = Callable[[Action], float]  # of one run
 
 
 class Footprint(NamedTuple):
-    """What a run of a program takes beside what its place holds, in bytes per device."""
+    """The bytes per device that a run of a program takes beside those that its place holds."""
 
     made: int = 0  # results in new memory
     temporary: int = 0
@@ -32,7 +32,7 @@ def step_seconds(plan: StepPlan, run: Seconds, send: Seconds) -> float:
     """Of one step: `run` has the seconds of actions at a place, `send` those of transfers.
 
     Each part of the schedule takes as long as in the first micro-batch. Before it, each place makes its sums and
-    gathers its parameters; behind it, it waits for what other places send it once per step.
+    gathers its parameters; behind it, it waits for the values that other places send it once per step.
     """
     before, after = defaultdict[int, float](float), defaultdict[int, float](float)
     parts = {kind: [0.0] * plan.schedule.chunks for kind in "FBWU"}
@@ -89,9 +89,9 @@ def _chunk_of(plan: StepPlan, action: Action) -> int:
 
 
 class _Crossing:
-    """The seconds of what crosses each boundary between chunks, with the forward and with the backward.
+    """The seconds of the transfers across each boundary between chunks, with the forward and with the backward.
 
-    What skips chunks counts at the last boundary that it crosses.
+    A transfer that skips chunks counts at the last boundary that it crosses.
     """
 
     def __init__(self, plan: StepPlan) -> None:
@@ -111,7 +111,8 @@ class _Crossing:
 
 
 def peak_memory(plan: StepPlan, held: Callable[[int], int], footprint: Callable[[Action], Footprint]) -> list[int]:
-    """The most bytes per device at each place during a step: what it holds, and what its programs take beside.
+    """The most bytes per device at each place during a step: those that it holds, and those that its programs take
+    beside.
 
     `held` has the bytes of a slot on each device of its place.
     """
@@ -130,8 +131,8 @@ def peak_memory(plan: StepPlan, held: Callable[[int], int], footprint: Callable[
 
 
 def host_seconds(plan: StepPlan, hosts: Sequence[frozenset[int]], start: float) -> float:
-    """What the busiest host takes to start what a step runs and sends, `start` seconds each; `hosts` are those of each
-    place. A host starts its programs one after the other, before it knows that those before have ended.
+    """The seconds that the busiest host takes to start the programs and transfers of a step, `start` each; `hosts` are
+    those of each place. A host starts its programs one after the other, before it knows that those before have ended.
     """
     started = Counter[int]()
     for action in plan.actions:

@@ -1,8 +1,8 @@
-"""The choices that a step leaves open: which mesh axes shard which dimensions, and what each choice communicates.
+"""The choices that a step leaves open: which mesh axes shard which dimensions, and the communication of each choice.
 
-Dimensions that must be sharded alike share one class: those that element-wise ops, loops and branches tie together,
-and state with what replaces it. A class is sharded over an axis, or it is not; nothing else is to be chosen. How the
-dimensions of an op belong together is what Shardy's own sharding rules say.
+Dimensions that must be sharded alike share one class: those that element-wise ops, loops and branches tie together, and
+old and new state. A class is sharded over an axis, or it is not; nothing else is to be chosen. Shardy's own sharding
+rules say how the dimensions of an op belong together.
 
 Sources: Alpa (Zheng et al., OSDI 2022); Shardy's op sharding rules.
 Tests: test/unit/pyext/planning/test_sharding_choices.py.
@@ -27,7 +27,7 @@ from paropt.passes.state.argument_roles import BATCH, STATE, Roles, examples_dim
 from paropt.passes.state.batched_arguments import CONTROL_FLOW, RuleOf, batched_arguments, rules_of
 from paropt.passes.support.traversal import all_ops_of, defining_op, terminator_of
 
-_RUNS_ITS_OPS = (*CONTROL_FLOW, "func.func", "builtin.module")  # what others hold are reducers
+_RUNS_ITS_OPS = (*CONTROL_FLOW, "func.func", "builtin.module")  # regions of others are reducers
 
 WHOLE = 0  # the class of dimensions that nothing may shard
 
@@ -38,7 +38,8 @@ _NOTHING: _Node = ("nothing", 0, 0)
 
 
 class Move(NamedTuple):
-    """A tensor that an op reads with other classes than it is made with: what only its maker shards is sent."""
+    """A tensor that an op reads with other classes than it is made with: dimensions that only its maker shards are
+    sent."""
 
     made: Classes
     read: Classes
@@ -63,7 +64,7 @@ class Work(NamedTuple):
 
     classes: Classes
     flops: int  # of contractions; 0 of other ops
-    dtype: str  # of what is multiplied, as `bf16`
+    dtype: str  # of the operands, as `bf16`
     bytes: int  # that it writes
     executions: int
 
@@ -79,9 +80,9 @@ class Held(NamedTuple):
 
 
 class Choices(NamedTuple):
-    """What there is to choose, and what depends on it. Plain values: it outlives the module."""
+    """The open choices, and the costs that depend on them. Plain values: it outlives the module."""
 
-    sizes: tuple[int, ...]  # of each class: the greatest common divisor of what is sharded by it; of WHOLE, 1
+    sizes: tuple[int, ...]  # of each class: the greatest common divisor of dimensions sharded by it; of WHOLE, 1
     exclusive: tuple[Classes, ...]  # of these, an axis shards one at most
     moves: tuple[Move, ...]
     sums: tuple[Sum, ...]
@@ -96,7 +97,7 @@ def choices_in(module: ir.Operation) -> Choices:
 
 
 class _Reader:
-    """Ties dimensions in the order of the program, writes down what ops do, and numbers the classes at last."""
+    """Ties dimensions in the order of the program, writes down the work of ops, and numbers the classes at last."""
 
     def __init__(self, module: ir.Operation) -> None:
         self._numbers: dict[ir.Value, int] = {}
@@ -107,7 +108,7 @@ class _Reader:
         self._sums: list[tuple[_Nodes, _Nodes, _Nodes, int, int]] = []
         self._work: list[tuple[_Nodes, int, str, int, int]] = []
         self._signatures = signatures(module)
-        self._batches: set[ir.Value] = set()  # and what is made of them alone
+        self._batches: set[ir.Value] = set()  # and values made of them alone
         self._state: set[ir.Value] = set()
         self._experts: list[_Node] = []
         self._read(module)
@@ -173,7 +174,8 @@ class _Reader:
             self._batches.add(value)
 
     def _take(self, number: int, op: ir.Operation, rule: ShardingRule, late: dict[ir.Value, int]) -> None:
-        """One op: ties what it ties, and writes down what it may have to move, what it reduces, and its work."""
+        """One op: ties its dimensions, and writes down the tensors that it may have to move, its reductions, and its
+        work."""
         factors = {name: self._node("op", number, name, size) for name, size in rule.sizes.items()}
         hidden = rule.tied | {name for dims in (*rule.operands, *rule.results) for dim in dims for name in dim[1:]}
         for name in hidden & factors.keys():
@@ -260,7 +262,7 @@ def _executions(op: ir.Operation) -> int:
 
 
 def _added_up(gradient: Gradient, rule_of: RuleOf) -> Iterator[ir.Value]:
-    """What a loop only adds up to `gradient`: its reduction is due once, behind the loop."""
+    """The values that a loop only accumulates to `gradient`: their reduction is due once, behind the loop."""
 
     def made_of(value: ir.Value) -> Iterator[ir.Value]:
         uses = predecessors(value)

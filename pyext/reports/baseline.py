@@ -15,7 +15,7 @@ class BaselineError(ValueError):
 
 
 def compared(report: AuditReport, baseline: AuditReport) -> AuditReport:
-    """`report` with what changed since `baseline`. Raises BaselineError when a target is missing there."""
+    """`report` with the changes since `baseline`. Raises BaselineError when a target is missing there."""
     comparisons = []
     for comparison in report.comparisons:
         earlier = counterpart(comparison.target, baseline)
@@ -49,7 +49,7 @@ def _not_in(one: Audit, other: Audit) -> Iterator[str]:
 
 
 def _identity(c: Collective, with_axes: bool) -> tuple[object, ...]:
-    """What two programs have in common when a collective is the same. Its line is not part of it: lines move."""
+    """The properties by which a collective is the same in two programs. Its line is not part of it: lines move."""
     place = place_of(c)
     trip_counts = tuple(loop.trip_count for loop in place.loops)
     axes = place.axes if with_axes else ()

@@ -16,7 +16,7 @@ _CONDITION = re.compile(
     r"\s*(?P<name>[\w.]+)\s*(?P<op>[<>]=?|[=!]=)\s*(?P<number>-?\d+(?:\.\d+)?(?:e\d+)?)\s*(?P<unit>[A-Za-z]*)\s*"
 )
 
-# Whether a number within these bounds may fulfil the condition: what cannot be ruled out counts.
+# Whether a number within these bounds may fulfil the condition: a possible value counts.
 _POSSIBLE: dict[str, Callable[[Bounds, float], bool]] = {
     ">": lambda bounds, limit: bounds.high > limit,
     ">=": lambda bounds, limit: bounds.high >= limit,

@@ -22,14 +22,14 @@ _SOURCES_SHOWN = 3
 
 
 class Changes(NamedTuple):
-    """What an executable communicates that its baseline did not, and the reverse: one line per collective."""
+    """Collectives of an executable that its baseline had not, and the reverse: one line each."""
 
     added: tuple[str, ...]
     removed: tuple[str, ...]
 
 
 class Place(NamedTuple):
-    """What collectives of one row of a report have in common."""
+    """The common properties of the collectives of one row of a report."""
 
     kind: str
     loops: tuple[Loop, ...]  # without the names that XLA numbers: these differ from one compilation to the next
@@ -43,7 +43,7 @@ class Place(NamedTuple):
 
     @property
     def source(self) -> str:
-        """`loss.py:41 psum`, as far as it is known; several where the collective takes what comes from these."""
+        """`loss.py:41 psum`, as far as it is known; several where the collective takes values of all these."""
         if not self.origins:
             return _source(self.source_file, self.source_line, self.name)
         found = dict.fromkeys(_source(o.source_file, o.source_line, o.op_name) for o in self.origins)
@@ -52,7 +52,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Row:
-    """The collectives of one place, before and after the passes, and what the passes said about them.
+    """The collectives of one place, before and after the passes, and the remarks of the passes on them.
 
     XLA combines collectives, and labels the result with the place of one of them. So an array is still there when the
     same kind of collective takes an array of its type in the same loop, whatever place that is labelled with.
@@ -92,13 +92,14 @@ class AuditComparison:
     target: str = ""  # "" for the devices of this process
     remarks: tuple[Remark, ...] = ()
     changes: Changes | None = None  # between a baseline and `after`
-    mismatches: tuple[str, ...] = ()  # where the executable does not reduce what the passes' result says
+    mismatches: tuple[str, ...] = ()  # where the executable's reductions differ from the passes' result
     module: str = ""  # its name, as in `jit_step`
-    offers: Callable[[], Sequence[Remark]] = field(default=tuple, repr=False, compare=False)  # on what stays in loops
+    offers: Callable[[], Sequence[Remark]] = field(default=tuple, repr=False, compare=False)  # on reductions in loops
 
     @cached_property
     def offer(self) -> str:
-        """What stays in loops, and what another policy would send and hold, in a line; "" where nothing does."""
+        """The reductions that stay in loops, and the bytes that another policy would send and hold, in a line; ""
+        without any."""
         return Remarks([*self.offers(), *self.remarks]).offer
 
     @property
@@ -226,7 +227,7 @@ def arrays_of(collectives: Iterable[Collective]) -> list[Array]:
 
 
 def _unmatched(one: dict[Place, list[Collective]], other: dict[Place, list[Collective]]) -> Counter[Place]:
-    """For each place in `one`, how many of its arrays are not in `other`: not in the same place, and not elsewhere."""
+    """For each place in `one`, how many of its arrays `other` lacks, in the same place and elsewhere."""
     spare: Counter[tuple[object, ...]] = Counter()
     for place, collectives in other.items():
         spare.update((_unlabelled(place), array) for array in arrays_of(collectives))

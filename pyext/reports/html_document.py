@@ -86,6 +86,6 @@ def table(lines: Sequence[Sequence[str]], style: str) -> str:
 
 
 def _made_by() -> str:
-    """The versions of what made the page, and the day."""
+    """The versions of the libraries that made the page, and the day."""
     versions = ", ".join(f"{name} {version(name)}" for name in ("paropt", "jax", "jaxlib"))
     return f"{versions}, {datetime.date.today().isoformat()}"

@@ -1,4 +1,5 @@
-"""The picture of an audit, as numbers: per loop, what each kind of collective moves in one step, run after run."""
+"""The picture of an audit, as numbers: per loop, the bytes that each kind of collective moves in one step, run after
+run."""
 
 from dataclasses import dataclass
 from typing import NamedTuple

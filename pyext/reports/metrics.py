@@ -47,7 +47,7 @@ def _exact(value: float) -> Bounds:
 
 
 def _per_step(value: float, total: Total) -> Bounds:
-    """`value`, to which what runs unknown times may add, and of which a branch not taken may be missing."""
+    """`value`, to which collectives that run unknown times may add, and of which a branch not taken may be missing."""
     return Bounds(0 if total.at_most else value, math.inf if total.at_least else value)
 
 

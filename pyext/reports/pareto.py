@@ -1,4 +1,4 @@
-"""What policies send against what they take, as a picture, through matplotlib."""
+"""A picture of the bytes that policies send against those that they hold, through matplotlib."""
 
 from pathlib import Path
 from typing import NamedTuple

@@ -12,7 +12,7 @@ from paropt.reports.report_text import sides, title
 def plot(report: AuditReport, path: str | Path | BinaryIO) -> None:
     """Writes a picture to `path`, in the format of its suffix (PNG for a file object).
 
-    Raises ImportError, with what to install, without matplotlib.
+    Raises ImportError, with the package to install, without matplotlib.
     """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -14,7 +14,7 @@ _COLLECTIVE_OPS = frozenset(f"{dialect}.{kind.replace('-', '_')}" for kind in KI
 _LOOP = "while"
 SIZE = re.compile(r"(\d+) bytes\b")  # at the start of a remark
 _SUM_KINDS = frozenset({"all-reduce", "reduce-scatter"})
-# What passes speak of where they name another op: of sums, or of what is gathered. Others may speak of any kind.
+# The kinds that passes speak of where they name another op: sums, or all-gathers. Others may speak of any kind.
 _HOIST = "hoist-gathers"
 _KINDS = {_HOIST: frozenset({"all-gather"}), **dict.fromkeys(OF_SUMS, _SUM_KINDS)}
 
@@ -28,14 +28,14 @@ class Reason(NamedTuple):
 
 
 class Explanations:
-    """Finds remarks by what collectives are labelled with."""
+    """Finds remarks by the labels of collectives."""
 
     def __init__(self, remarks: Iterable[Remark]) -> None:
         self._by_line: dict[tuple[str, int], list[Remark]] = defaultdict(list)
         self._by_scope: dict[str, list[Remark]] = defaultdict(list)
         self._by_loop: dict[str, list[Remark]] = defaultdict(list)
         self._fused: list[Remark] = []
-        self._hoisted: list[Remark] = []  # about loops, of what they no longer gather
+        self._hoisted: list[Remark] = []  # about loops, of arrays that they no longer gather
         for remark in remarks:
             source = remark.source
             self._by_line[source.file, source.line].append(remark)
@@ -52,9 +52,9 @@ class Explanations:
         """The remarks about the op that `collective` comes from, or the ops.
 
         Of the same kind: one line of Python may gather a parameter and reduce its gradient. Same file and line, and a
-        collective or the same name stack: one line of Python makes many ops. Where a remark
-        has no position, or XLA combined collectives and kept the names of all and the line of one, the name stack
-        alone. What `is_new` after a loop, and has the loop's label, is what passes took out of it.
+        collective or the same name stack: one line of Python makes many ops. Where a remark has no position, or XLA
+        combined collectives and kept the names of all and the line of one, the name stack alone. A collective that
+        `is_new` after a loop, and has the loop's label, is one that passes took out of it.
         """
         own = Origin(collective.op_name, collective.source_file, collective.source_line)
         found = [remark for label in collective.origins or (own,) for remark in self._about(label, is_new)]
@@ -142,7 +142,8 @@ def _is_of_kind(remark: Remark, kind: str) -> bool:
 
 
 def _of_its_arrays(remarks: list[Remark], collective: Collective) -> list[Remark]:
-    """Without those that begin with the bytes of another array, where some begin with those of one that it takes."""
+    """`remarks` without those that begin with the bytes of other arrays, where some begin with the bytes of one of
+    `collective`."""
     own = {array.bytes for array in collective.arrays}
     sizes = [int(size[1]) if (size := SIZE.match(remark.text)) else None for remark in remarks]
     if own.isdisjoint(sizes):
@@ -178,7 +179,7 @@ def _parts(text: str) -> list[str]:
 
 
 def _ends(name: str) -> Iterator[str]:
-    """`name` and what it is less its first parts: XLA's names start further out than those of a remark."""
+    """`name`, and its ends without the first parts: XLA's names start further out than those of a remark."""
     yield name
     for place, character in enumerate(name):
         if character == "/":
@@ -194,7 +195,7 @@ def _loops_around(scope: str) -> Iterator[str]:
 
 
 def reasons(remarks: Iterable[Remark], is_gone: bool) -> tuple[Reason, ...]:
-    """What the passes said of collectives: of those that are gone, how; of others, first why they stayed."""
+    """The passes' reasons on collectives: of those that are gone, how; of others, first why they stayed."""
     found = dict.fromkeys(Reason(remark.pass_name, remark.applied, remark.text) for remark in remarks)
     applied = [reason for reason in found if reason.applied]
     missed = [reason for reason in found if not reason.applied]

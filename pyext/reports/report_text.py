@@ -27,7 +27,7 @@ def audit_text(audit: Audit) -> str:
 
 
 def report_text(report: AuditReport) -> str:
-    """For each target the sums, what ran where before and after, and why."""
+    """For each target the sums, the collectives before and after by place, and why."""
     return "\n\n".join(_comparison_text(comparison) for comparison in report.comparisons)
 
 
@@ -115,7 +115,7 @@ def memory_text(audit: Audit) -> str:
 
 
 def row_texts(row: Row, comparison: AuditComparison) -> list[str]:
-    """What to show for the row of each audit; where an audit has it under the name of another place, that."""
+    """The text for the row of each audit; where an audit has it under the name of another place, that."""
     before, after = side_text(row.before), side_text(row.after)
     if not row.before and row.fresh < len(arrays_of(row.after)):
         before = "combined"
@@ -125,7 +125,7 @@ def row_texts(row: Row, comparison: AuditComparison) -> list[str]:
 
 
 def side_text(collectives: tuple[Collective, ...]) -> str:
-    """`8 x 4.19 MB`: how often the collectives of a row run, and what each run takes."""
+    """`8 x 4.19 MB`: how often the collectives of a row run, and the bytes of each run."""
     if not collectives:
         return "-"
     bound = "<= " if collectives[0].at_most else ""
@@ -178,7 +178,7 @@ def reason_text(reason: Reason, comparison: AuditComparison) -> str:
 
 
 def why(row: Row, comparison: AuditComparison) -> list[str]:
-    """The reasons for the row's verdict; what to say when there is none."""
+    """The reasons for the row's verdict, or a text in place of none."""
     if row.reasons:
         return [reason_text(reason, comparison) for reason in _merged(row.reasons)]
     if not row.place.source:
@@ -214,7 +214,7 @@ def _range(numbers: list[int]) -> str:
 
 
 def changes_lines(comparison: AuditComparison) -> list[str]:
-    """What this change adds and removes, measured by the baseline."""
+    """The collectives that this change adds to the baseline and removes from it."""
     changes = comparison.changes
     assert changes is not None
     if not changes.added and not changes.removed:
@@ -261,7 +261,7 @@ def _sentences(row: Row, comparison: AuditComparison) -> list[str]:
 
 
 def _rows_table(collectives: tuple[Collective, ...]) -> str:
-    """One line per kind, place and source: what differs in nothing else is added up."""
+    """One line per kind, place and source: collectives that agree in these are added up."""
     if not collectives:
         return "no collectives"
     rows: dict[tuple[Place, bool], list[Collective]] = defaultdict(list)

@@ -65,7 +65,7 @@ def with_names(bytecode: bytes) -> ir.Module:
 
 
 def label_reducers(module: ir.Module) -> None:
-    """Gives what collectives reduce with their own position, where XLA may drop that of the collective.
+    """Gives the reducers of collectives their own position, where XLA may drop that of the collective.
 
     jax has traced the reducer before, for the first collective of its kind, and has left the position of that one.
     """

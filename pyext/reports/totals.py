@@ -31,7 +31,7 @@ class Total:
 
     @property
     def bound(self) -> str:
-        """What to print before the sums per step: nothing where they are exact."""
+        """The sign before the sums per step: none where they are exact."""
         return {(False, False): "", (True, False): ">= ", (False, True): "<= ", (True, True): "~ "}[
             self.at_least, self.at_most
         ]

@@ -106,7 +106,8 @@ class Exchange:
             raise StageError(f"{', '.join(different)}: differs between {both}, which must call the same pipeline")
 
     def differences(self, what: str, parts: Mapping[str, str]) -> dict[int, list[str]]:
-        """The names of `parts` that are otherwise in other processes, by process; not those that one has not."""
+        """The names of those `parts` that differ in other processes, by process; a part that a process lacks counts as
+        equal."""
         self.tell(what, parts)
         theirs = {process: self.told(what, process) for process in self.others}
         found = {

@@ -17,10 +17,10 @@ from paropt.stages.step_plan import StageError, StepPlan
 
 
 def require_same_values(cut: CutStep, plan: StepPlan, owners: Owners, leaves: Sequence[Any]) -> None:
-    """Raises StageError for an argument that two processes read and that is otherwise in one of them.
+    """Raises StageError for an argument that two processes read and that differs between them.
 
-    Warns of one that is no state and that one of them does not read: where that is another part of the batch, examples
-    and targets do not belong together. Arrays over several processes are the same in all.
+    Warns of a differing argument that only some of them read, state excepted: if it is another part of the batch,
+    examples and targets do not belong together. Arrays over several processes are the same in all.
     """
     readers = _readers(plan, owners, cut)
     states = {old for old, _ in cut.manifest.states}

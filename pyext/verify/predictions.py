@@ -277,7 +277,8 @@ class _Predictor:
             yield from map(frozenset, combinations(free, count))
 
     def _apart(self, op: ir.Operation, *, by_operand: bool = False) -> list[frozenset[Axis]]:
-        """The axes over which `op` adds up or looks things up, and no tag says that it does not, by dimension."""
+        """The axes over which `op` reduces or looks up, by dimension, without those over which a tag keeps the result
+        unreduced."""
         lies = tuple(self._propagated.operand_shardings(op))
         rule = self._propagated.sharding_rule(op)
         listed: list[tuple[Sharding | None, ...]] = [lies]
@@ -410,7 +411,7 @@ def _manual_axes(op: ir.Operation) -> frozenset[str]:
 
 
 def _closings(module: ir.Operation) -> Iterator[tuple[ir.Operation, ir.Operation]]:
-    """The constraints that ask for a sum, and those before them, which say that it is not taken yet."""
+    """The constraints that ask for a sum, and the ones before them that declare its operand unreduced."""
     for op in ops_of(module, CONSTRAINT):
         tag = defining_op(op.operands[0])
         if tag is None or tag.name != CONSTRAINT or not sharding_by(tag).unreduced or sharding_by(op).unreduced:

@@ -4,9 +4,9 @@ A constraint never changes a value: where one is missing, a compiler has to redu
 such values with a gap is then reduced twice or not at all. So every value that is made of one that is not reduced has
 to say so itself, up to the constraint that asks for the sum.
 
-This checks what the passes wrote, and is independent of their analyses on purpose: it goes through loops and branches
-by itself, one step from each constraint, and neither by `ir/control_flow.py` nor by `dataflow/engine.py`. A wrong edge
-there must not hide its own effects.
+This checks the output of the passes, and is independent of their analyses on purpose: it goes through loops and
+branches by itself, one step from each constraint, and neither by `ir/control_flow.py` nor by `dataflow/engine.py`. A
+wrong edge there must not hide its own effects.
 """
 
 from collections.abc import Collection, Iterator, Sequence

@@ -34,8 +34,8 @@ def differences(
 ) -> list[str]:
     """In words, where the executable with these collectives differs from the module `after`; empty when they agree.
 
-    `alone` are those of the executable of `before`. Where the passes have added no tags to `before`, only gaps are
-    listed, and only those that `before` had not.
+    `alone` are those of the executable of `before`. Where the passes have added no tags to `before`, only the gaps that
+    they have added are listed.
     """
     known = known_of(before)
     wrong = gaps(after, known.gaps)
@@ -52,7 +52,7 @@ def mismatches(predicted: Prediction, collectives: Iterable[Collective], alone: 
 def doubts(
     predicted: Prediction, collectives: Iterable[Collective], alone: Iterable[Collective] = ()
 ) -> list[Mismatch]:
-    """Where what an executable reduces is not what was predicted; empty when it fits.
+    """Where the reductions of an executable differ from the prediction; empty when they fit.
 
     Compilers unroll loops, move reductions out of them, and concatenate arrays. So arrays are counted by how often they
     are reduced, wherever that is, and missing ones may be part of unexplained arrays. Reductions that the baseline

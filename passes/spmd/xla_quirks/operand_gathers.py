@@ -39,7 +39,8 @@ class Gather(NamedTuple):
 
 
 def gathers(op: ir.Operation, propagated: Propagated) -> tuple[Gather | None, ...]:
-    """Per operand of `op`; None where it is read as it lies, or `op` is neither a product nor a scatter."""
+    """Per operand of `op`; None where it is read in its own sharding, and for ops other than contractions and
+    scatters."""
     nothing = (None,) * len(op.operands)
     if op.name == _SCATTER:
         return _indices_gathered(op, propagated)
