@@ -151,6 +151,9 @@ class _Planned:
         jitted, shardings = self._of(args)
         return jitted(*jax.device_put(args, shardings))
 
+    def __repr__(self) -> str:
+        return f"<{self._plan!r}.jit of {self._step!r}>"
+
     def lower(self, *args: Any) -> Any:
         """As that of `paropt.jit`."""
         import jax

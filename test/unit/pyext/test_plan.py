@@ -174,6 +174,12 @@ def test_plans_for_devices_that_are_not_here(target: str, link: str) -> None:
     assert link in made.target and made.ranking[0].seconds <= made.ranking[1].seconds
 
 
+def test_a_plan_and_its_step_show_what_they_are() -> None:
+    plan = Plan("cpu:8", chosen("dp")[0])
+    assert repr(plan) == f"<Plan for cpu:8: {plan.candidate}>"
+    assert repr(plan.jit(step)) == f"<{plan!r}.jit of {step!r}>"
+
+
 def test_no_time_still_gives_the_first_candidates() -> None:
     given = chosen("dp", "fsdp", "zero1", "tp", "hsdp")
     limited = paropt.plan(step, *ARGS, target="cpu:8", candidates=given, seconds=0)
