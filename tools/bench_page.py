@@ -86,6 +86,10 @@ LEGEND = """\
 - **runs in loops**: how often these reductions run inside loops, per step.
 - **activations**: bytes of reductions over other axes, which must not change. **other**: bytes of all other
   collectives, which must not grow.
+- **peak**: kB per device, as the compiler states it. XLA:TPU counts the memory of the core as well, 128 MiB that it
+  fills as it likes, which at these sizes is all: beyond it, [scale.md](scale.md) has the figures.
+- P6, P7 and P11 shard gradients or the optimizer's state: by default, their sums stay so, and are reduced in each
+  micro-batch, since whole ones take more memory; [sharded parameters](#sharded-parameters-cpu8) has `policy=once`.
 - Arrays of one element (losses, norms) are left out. `>=`: a loop's trip count is not known.
 - `plain`: `jax.jit` with shardings, in which XLA adds the reductions; `explicit`:
   `jax.shard_map`.
