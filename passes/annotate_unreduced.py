@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from jaxlib.mlir import ir
 
@@ -39,7 +39,7 @@ from paropt.passes.spmd.xla_quirks.as_slices import has_slices, write_as_slices
 from paropt.passes.spmd.xla_quirks.branch_results import in_thirds, needs_third, require_thirds, unreduced_zeros
 from paropt.passes.spmd.xla_quirks.complex_numbers import is_complex_product, joined, parts_of, take_apart
 from paropt.passes.spmd.xla_quirks.in_place import require_in_place
-from paropt.passes.support.registry import register
+from paropt.passes.support.registry import On, register
 from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
 from paropt.passes.support.traversal import defining_op, is_in, module_of, op_of
 
@@ -49,7 +49,17 @@ _BROADCAST, _RESHAPE = "stablehlo.broadcast_in_dim", "stablehlo.reshape"
 
 
 @register
-def annotate_unreduced(module: ir.Operation) -> list[Remark]:
+def annotate_unreduced(
+    module: ir.Operation,
+    *,
+    scatter_devices: Annotated[
+        int,
+        "Write reduce_scatters over groups of at most this many devices, in turn where there are more; 0: of any "
+        "number. paropt.jit and paropt.audit take 8 for TPUs: of one over all chips of a slice of two or three "
+        "dimensions, XLA:TPU makes an all_reduce, which sends twice as much.",
+        On("tpu", 8),
+    ] = 0,
+) -> list[Remark]:
     """Write reductions that moved as sharding constraints that XLA's partitioner obeys; revert the others.
 
     Before:
@@ -131,7 +141,7 @@ def annotate_unreduced(module: ir.Operation) -> list[Remark]:
         return []
     take_back_unmoved(module)
     with module.context:
-        remarks = _annotated(module, _kept_in_loops(module))
+        remarks = _annotated(module, _kept_in_loops(module), scatter_devices)
         held = hold(module) if any(remark.applied for remark in remarks) else []
         remarks += [applied(NAME, op, "its result keeps the sharding that XLA would infer") for op in held]
     erase_notes(module)
@@ -151,10 +161,10 @@ def _is_held_for_numbers(module: ir.Operation) -> bool:
     if any(rank_of(source.results[0]) for source in sources(module)):
         return False
     trial = module.clone()
-    return any(remark.applied for remark in _annotated(trial, set())) and bool(hold(trial))
+    return any(remark.applied for remark in _annotated(trial, set(), 0)) and bool(hold(trial))
 
 
-def _annotated(module: ir.Operation, kept: set[ir.Value]) -> list[Remark]:
+def _annotated(module: ir.Operation, kept: set[ir.Value], devices: int) -> list[Remark]:
     """Annotates the parts that can be, and reverts the others. All are planned before anything is written.
 
     A plan holds whichever others are reverted: parts have no value in common, and globally an exposed op of another
@@ -175,7 +185,7 @@ def _annotated(module: ir.Operation, kept: set[ir.Value]) -> list[Remark]:
             remarks.append(missed(NAME, reason.op or module, reason))
             declined.append(part)
     erase_exposed([op for part in declined for op in part.ops])
-    return remarks + _write(_joined(plans, order))
+    return remarks + _write(_joined(plans, order), devices)
 
 
 def _require_worth(part: Exposed, kept: set[ir.Value]) -> None:
@@ -246,7 +256,7 @@ def _joined(plans: Sequence[Plan], order: dict[ir.Value, int]) -> Plan:
     return Plan(starts, found, opened, closings, in_order, [op for op in _branches(found) if op.results[0] in halves])
 
 
-def _write(plan: Plan) -> list[Remark]:
+def _write(plan: Plan, devices: int) -> list[Remark]:
     starts, found, opened, closings, shardings, halves = plan
     _write_zeros(found, shardings)
     for opening in opened:
@@ -270,7 +280,7 @@ def _write(plan: Plan) -> list[Remark]:
         take_apart(op)
     for op in sliced:
         write_as_slices(op)
-    return [_close(op, sharding) for op, sharding in closings]
+    return [_close(op, sharding, devices) for op, sharding in closings]
 
 
 def _branches(found: Unreduced) -> list[ir.Operation]:
@@ -379,14 +389,16 @@ def _said_to_lie(reduction: ir.Operation) -> ir.Value:
     return said
 
 
-def _close(op: ir.Operation, sharding: ir.Attribute) -> Remark:
+def _close(op: ir.Operation, sharding: ir.Attribute, devices: int) -> Remark:
     """Replaces the all_reduce or reduce_scatter `op`; its result gets that sharding."""
     value = _said_to_lie(op)
     start, end = read_sharding(op_of(value).attributes["sharding"]), read_sharding(sharding)
     steps = scatter_steps(module_of(op), ir.RankedTensorType(value.type).shape, start, end)
     with ir.InsertionPoint(op), op.location:
         parts = parts_of(value)
-        closed = [scattered(part, start, end, steps) if steps else constrained(part, sharding) for part in parts]
+        closed = [
+            scattered(part, start, end, steps, devices) if steps else constrained(part, sharding) for part in parts
+        ]
         if steps and end.unreduced and len(parts) > 1:  # the op that assembles them reads values annotated as unreduced
             closed = [constrained(part, sharding) for part in closed]
         reduced = joined(closed)

@@ -64,8 +64,11 @@ def scatter_steps(module: ir.Operation, shape: Sequence[int], start: Sharding, e
     return found
 
 
-def scattered(value: ir.Value, start: Sharding, end: Sharding, steps: Sequence[Scatter]) -> ir.Value:
-    """The sum of the devices' addends of `value`, from sharding `start` to `end`. Made at the insertion point."""
+def scattered(value: ir.Value, start: Sharding, end: Sharding, steps: Sequence[Scatter], devices: int) -> ir.Value:
+    """The sum of the devices' addends of `value`, from sharding `start` to `end`. Made at the insertion point.
+
+    A reduce_scatter is over groups of at most that many `devices`, one after the other where there are more; 0: of any.
+    """
     module = module_of(op_of(value))
     mesh = mesh_behind(module, start.mesh)
     assert mesh is not None
@@ -82,7 +85,7 @@ def scattered(value: ir.Value, start: Sharding, end: Sharding, steps: Sequence[S
                 part = _swapped(_all_reduce(part, mesh, (*step.axes, *left), channels), mesh, step, channels)
                 left = ()
             else:
-                part = _cut(part, mesh, step, channels)
+                part = _cut(part, mesh, step, channels, devices)
         if left:
             part = _all_reduce(part, mesh, left, channels)
         return [part]
@@ -97,7 +100,7 @@ def summed(part: ir.Value, mesh: Mesh, axes: Axes) -> ir.Value:
 
 
 def _all_reduce(part: ir.Value, mesh: Mesh, axes: Axes, channels: NewChannels) -> ir.Value:
-    return reduction(ALL_REDUCE, part, part.type, _attributes(mesh, axes, channels), ADD)
+    return reduction(ALL_REDUCE, part, part.type, _attributes(_groups(mesh, axes), channels), ADD)
 
 
 def _swapped(part: ir.Value, mesh: Mesh, step: Scatter, channels: NewChannels) -> ir.Value:
@@ -112,20 +115,41 @@ def _swapped(part: ir.Value, mesh: Mesh, step: Scatter, channels: NewChannels) -
     return ir.Operation.create(_PERMUTE, results=[part.type], operands=[part], attributes=attributes).results[0]
 
 
-def _cut(part: ir.Value, mesh: Mesh, step: Scatter, channels: NewChannels) -> ir.Value:
-    dimension, axes, _ = step
-    before = ir.RankedTensorType(part.type)
-    shape = list(before.shape)
-    shape[dimension] //= _count(mesh, axes)
-    position = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dimension)
-    attributes = {**_attributes(mesh, axes, channels), "scatter_dimension": position}
-    return reduction(REDUCE_SCATTER, part, ir.RankedTensorType.get(shape, before.element_type), attributes, ADD)
+def _cut(part: ir.Value, mesh: Mesh, step: Scatter, channels: NewChannels, devices: int) -> ir.Value:
+    for groups in in_turns(_groups(mesh, step.axes), devices):
+        before = ir.RankedTensorType(part.type)
+        shape = list(before.shape)
+        shape[step.dimension] //= groups.shape[1]
+        position = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), step.dimension)
+        attributes = {**_attributes(groups, channels), "scatter_dimension": position}
+        part = reduction(REDUCE_SCATTER, part, ir.RankedTensorType.get(shape, before.element_type), attributes, ADD)
+    return part
 
 
-def _attributes(mesh: Mesh, axes: Axes, channels: NewChannels) -> dict[str, ir.Attribute]:
-    groups: Any = np.array(mesh.groups([axis.name for axis in axes]), np.int64)
+def in_turns(groups: Any, most: int) -> list[Any]:
+    """Groups of at most `most` devices, by which reduce_scatters in turn do what one does by `groups`.
+
+    Arrays of ids, a row for each group. The first of them cuts into the largest parts. Most is 0: there is one turn, as
+    where no factor of the number of devices is so small.
+    """
+    turns, before, rest = list[Any](), 1, groups.shape[1]
+    while rest > 1:
+        factors = [size for size in range(2, most + 1) if rest % size == 0] if rest > most else []
+        size = max(factors, default=rest)
+        rest //= size
+        turns.append(groups.reshape(-1, before, size, rest).transpose(0, 1, 3, 2).reshape(-1, size))
+        before *= size
+    return turns or [groups]
+
+
+def _groups(mesh: Mesh, axes: Axes) -> Any:
+    return np.array(mesh.groups([axis.name for axis in axes]), np.int64)
+
+
+def _attributes(groups: Any, channels: NewChannels) -> dict[str, ir.Attribute]:
+    rows: Any = np.ascontiguousarray(groups)
     return {
-        "replica_groups": ir.DenseIntElementsAttr.get(groups),
+        "replica_groups": ir.DenseIntElementsAttr.get(rows),
         "channel_handle": stablehlo.ChannelHandle.get(channels.next(), 1),
         "use_global_device_ids": ir.UnitAttr.get(),
     }

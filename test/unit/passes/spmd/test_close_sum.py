@@ -1,0 +1,33 @@
+"""Reduce_scatters in turn: the groups of devices of each."""
+
+import numpy as np
+import pytest
+
+from paropt.passes.spmd.close_sum import in_turns
+
+
+@pytest.mark.parametrize(
+    ("count", "most", "sizes"),
+    [
+        (8, 0, [8]),
+        (8, 8, [8]),
+        (64, 8, [8, 8]),
+        (16, 8, [8, 2]),
+        (12, 8, [6, 2]),
+        (22, 8, [2, 11]),
+        (13, 8, [13]),
+        (1, 8, [1]),
+    ],
+)
+def test_each_device_keeps_the_part_that_one_reduce_scatter_leaves_it(count: int, most: int, sizes: list[int]) -> None:
+    groups = np.random.default_rng(0).permutation(2 * count).reshape(2, count)
+    parts = {int(device): np.arange(count) for device in groups.ravel()}
+    turns = in_turns(groups, most)
+    for turn in turns:
+        assert sorted(turn.ravel()) == list(range(2 * count))
+        for group in turn:
+            assert len({parts[int(device)].tobytes() for device in group}) == 1, "they reduce the same part"
+            cut = np.split(parts[int(group[0])], len(group))
+            parts |= {int(device): part for device, part in zip(group, cut, strict=True)}
+    assert [turn.shape[1] for turn in turns] == sizes
+    assert all(parts[int(device)].tolist() == [i] for group in groups for i, device in enumerate(group))
