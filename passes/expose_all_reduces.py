@@ -309,7 +309,9 @@ def expose_all_reduces(
             elif scattering is not None:
                 staying.append(producer)
     leaves_little = scatters == "outermost"
-    beside = {each.value: why for each in found if (why := why_beside(each, staying, leaves_little=leaves_little))}
+    beside = {
+        each.value: why for each, *_ in exposed if (why := why_beside(each, staying, leaves_little=leaves_little))
+    }
     remarks += [missed(NAME, each.op, Declined(beside[each.value])) for each, *_ in exposed if each.value in beside]
     exposed = [each for each in exposed if each[0].value not in beside]
     note_shardings(module, [(producer.value, moved) for producer, moved, _ in exposed], propagated)

@@ -1,8 +1,6 @@
 """Writes docs/api.md from the public names of paropt and their docstrings; `--check` fails when the page is stale."""
 
-import argparse
 import dataclasses
-import difflib
 import importlib
 import inspect
 import re
@@ -11,6 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from generated_page import main_of
 
 import paropt
 
@@ -189,16 +189,7 @@ def linked(text: str) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="fail when docs/api.md is stale; write nothing")
-    if not parser.parse_args().check:
-        PAGE.write_text(page())
-        return 0
-    written = PAGE.read_text() if PAGE.exists() else ""
-    stale = list(difflib.unified_diff(written.splitlines(), page().splitlines(), "docs/api.md", "the docstrings"))
-    if stale:
-        print("\n".join([*stale[:20], "docs/api.md is stale: run `make docs`"]))
-    return 1 if stale else 0
+    return main_of(__doc__, PAGE, page, "the docstrings")
 
 
 if __name__ == "__main__":

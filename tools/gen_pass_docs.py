@@ -1,9 +1,9 @@
 """Writes docs/passes.md from the declarations of the passes; `--check` fails when the page is stale."""
 
-import argparse
-import difflib
 import sys
 from pathlib import Path
+
+from generated_page import main_of
 
 import paropt.passes  # noqa: F401  registers every pass
 from paropt.passes.support.registry import PASSES, PIPELINES, NamedPipeline, Option, Pass
@@ -53,16 +53,7 @@ def stages(named: NamedPipeline) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="fail when docs/passes.md is stale; write nothing")
-    if not parser.parse_args().check:
-        PAGE.write_text(page())
-        return 0
-    written = PAGE.read_text() if PAGE.exists() else ""
-    stale = list(difflib.unified_diff(written.splitlines(), page().splitlines(), "docs/passes.md", "the passes"))
-    if stale:
-        print("\n".join([*stale[:20], "docs/passes.md is stale: run `make docs`"]))
-    return 1 if stale else 0
+    return main_of(__doc__, PAGE, page, "the passes")
 
 
 if __name__ == "__main__":

@@ -258,7 +258,7 @@ def why_beside(producer: Producer, staying: list[Producer], *, leaves_little: bo
     combined = [each for each in alike if _element(each) == _element(producer)]
     if combined and _reduced(producer) <= BYTES_PER_COLLECTIVE:
         return "it is reduced together with larger sums, which stay in the loop"
-    if leaves_little and _reduced(producer) <= LITTLE * sum(map(_reduced, alike)):
+    if leaves_little and _reduced(producer) < LITTLE * sum(map(_reduced, alike)):
         return "beside the sums that stay in the loop it is less than a thousandth"
     return ""
 

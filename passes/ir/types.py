@@ -41,6 +41,11 @@ def is_number(element: ir.Type) -> bool:
     """Float, complex or integer; i1 is a truth value, for which `add` means `or`."""
     if isinstance(element, ir.IntegerType):
         return element.width > 1
+    return is_inexact(element)
+
+
+def is_inexact(element: ir.Type) -> bool:
+    """Float or complex, whose sums are rounded."""
     return isinstance(element, ir.FloatType | ir.ComplexType)
 
 

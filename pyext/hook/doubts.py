@@ -12,7 +12,7 @@ from paropt.hook.memory_plans import Plan
 from paropt.modules.summary import journeys
 from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.deferral.policy import HOLDS_PARAMETERS, HOLDS_SUMS
-from paropt.passes.support.pipeline import Pipeline
+from paropt.passes.support.pipeline import Pipeline, Stage
 from paropt.passes.support.remarks import Remark
 
 MORE = 1.02  # times the temporary memory of XLA alone: that much the packing of buffers may differ
@@ -46,8 +46,14 @@ def _narrower(remarks: Iterable[Remark]) -> int:
 
 def takes_memory(pipeline: Pipeline) -> bool:
     """Whether the user asked for a policy that takes more memory than XLA alone."""
-    policies = {dict(stage.options).get("policy") for stage in pipeline.stages}
-    return bool(policies & (HOLDS_SUMS | HOLDS_PARAMETERS | {"auto"}))
+    return any(_policy(stage) in HOLDS_SUMS | HOLDS_PARAMETERS | {"auto"} for stage in pipeline.stages)
+
+
+def _policy(stage: Stage) -> str | None:
+    """Its policy, if it has one: given, or the default of a pass that is named alone."""
+    options = stage.declared.options if stage.declared is not None else ()
+    default = next((option.default for option in options if option.name == "policy"), None)
+    return dict(stage.options).get("policy", default)
 
 
 def settled(

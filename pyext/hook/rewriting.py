@@ -197,9 +197,10 @@ def compiled_rewrite(module: ir.Module, compile: Callable[[ir.Module], Any], dev
         try:
             if rewrite.is_guess:
                 chosen, said = least_sent(chosen, default)
-            else:
+            if rewrite.in_doubt:
                 may_take = takes_memory(spec.pipeline)
-                chosen, said = settled(chosen, original, rewrite.in_doubt, may_take_memory=may_take)
+                chosen, more = settled(chosen, original, rewrite.in_doubt, may_take_memory=may_take)
+                said = [*said, *more]
         except Exception as error:  # whatever a compiler raises: the rewritten module is right, and it runs
             said = [f"nothing to compare it with was compiled: {reason_of(error)}"]
     REMARKS[module] = Remarks([*chosen.remarks, *(_remark(module, text, applied=True) for text in said)])

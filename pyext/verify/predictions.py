@@ -17,7 +17,7 @@ from paropt.passes.dataflow.side_effects import is_repeatable
 from paropt.passes.ir.constraints import CONSTRAINT
 from paropt.passes.ir.loops import WHILE, Loop, trip_count
 from paropt.passes.ir.op_table import adds, keeps_elements
-from paropt.passes.ir.types import tensor_of
+from paropt.passes.ir.types import is_inexact, tensor_of
 from paropt.passes.sharding.annotations import place_of
 from paropt.passes.sharding.axes import Axis, axes_in, names_of, whole_axes
 from paropt.passes.sharding.collectives import ALL_REDUCE, GLOBAL_ALL_REDUCE, REDUCE_SCATTER, replica_groups
@@ -169,7 +169,7 @@ class _Predictor:
             key = Key(self._elements(op.operands[0], sharding), *self._over(sharding.mesh, sharding.unreduced))
             if key.group > 1:
                 unreduced.setdefault(key, str(source_of(op.location)))
-                are_floats &= _is_of_floats(op.operands[0])
+                are_floats &= is_inexact(ir.RankedTensorType(op.operands[0].type).element_type)
                 in_loop, times = self._place(op)
                 in_loops.update([key] if in_loop else [])
                 if in_loop and _adds_up(op.operands[0]):
@@ -432,10 +432,6 @@ def _is_read(op: ir.Operation) -> bool:
                 seen.add(user.results[0])
                 waiting.append(user)
     return False
-
-
-def _is_of_floats(value: ir.Value) -> bool:
-    return isinstance(ir.RankedTensorType(value.type).element_type, ir.FloatType | ir.ComplexType)
 
 
 def _adds_up(value: ir.Value) -> bool:

@@ -85,9 +85,9 @@ def _apart(found: list[Reduced], closings: list[Reduced]) -> list[Reduced]:
     """
     apart = list(found)
     for matched in _matched(closings, _outside(found)):
-        size = sum(reduced.most for reduced in matched.lacking if reduced.fewest == reduced.most)
-        one = next((there for there in matched.unused if there.most == size and there.times == 1), None)
-        if one is not None and all(reduced.fewest == reduced.most for reduced in matched.lacking):
+        is_known = matched.lacking and all(reduced.fewest == reduced.most for reduced in matched.lacking)
+        one = next((there for there in matched.unused if is_known and _is_joined(there, matched.lacking, [])), None)
+        if one is not None:
             apart.remove(one)
             apart += matched.lacking
     return apart

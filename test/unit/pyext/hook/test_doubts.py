@@ -186,6 +186,7 @@ def test_what_sends_and_holds_no_more_is_chosen(
         ("grad-sync{policy=every}", False),
         ("grad-sync{policy=once}", True),
         ("grad-sync{policy=gather}", True),
+        ("hoist-gathers", True),  # which gathers by default
     ],
 )
 def test_a_policy_that_holds_parameters_or_sums_may_take_memory(pipeline: str, may: bool) -> None:

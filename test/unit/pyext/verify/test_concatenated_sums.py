@@ -101,3 +101,6 @@ def test_concatenated_to_the_size_of_a_third_one() -> None:
         [eight[0], large, together],  # one of 8 is too few: it is not all of 16
     ):
         assert "16 elements over 2 devices runs" in mismatches(predicted, lost)[0], lost
+    maybe_cut = predicted.closings[0]._replace(fewest=1)
+    unknown = replace(predicted, closings=(maybe_cut, *predicted.closings[1:]))
+    assert "16 elements over 2 devices runs" in mismatches(unknown, [together, large])[0]
