@@ -54,9 +54,9 @@ def annotate_unreduced(
     *,
     scatter_devices: Annotated[
         int,
-        "Write reduce_scatters over groups of at most this many devices, in turn where there are more; 0: of any "
-        "number. paropt.jit and paropt.audit take 8 for TPUs: of one over all chips of a slice of two or three "
-        "dimensions, XLA:TPU makes an all_reduce, which sends twice as much.",
+        "Write a reduce_scatter over all devices of the mesh, if these are more than this many, as two: over groups of "
+        "at most this many, and over the others; 0: as one. paropt.jit and paropt.audit take 8 for TPUs: of one over "
+        "all chips of a slice of two or three dimensions, XLA:TPU makes an all_reduce, which sends twice as much.",
         On("tpu", 8),
     ] = 0,
 ) -> list[Remark]:

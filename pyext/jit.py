@@ -174,7 +174,8 @@ def remarks(lowered: Any) -> Remarks:
         raise TypeError(
             f"remarks: expected what `.lower(...)` or its `.compile()` returns, got {type(lowered).__name__}"
         )
-    module = _module_of(inner) if inner is not None else COMPILED.get(compiled._executable)
+    executable = getattr(compiled, "_executable", None)  # a private name of jax: without it, no passes are known
+    module = _module_of(inner) if inner is not None else executable and COMPILED.get(executable)
     found = remarks_of(module) if module is not None else None
     if found is None:
         raise ValueError("remarks: no passes ran on this program; lower it by paropt.jit or inside paropt.enabled")

@@ -67,7 +67,7 @@ def scatter_steps(module: ir.Operation, shape: Sequence[int], start: Sharding, e
 def scattered(value: ir.Value, start: Sharding, end: Sharding, steps: Sequence[Scatter], devices: int) -> ir.Value:
     """The sum of the devices' addends of `value`, from sharding `start` to `end`. Made at the insertion point.
 
-    A reduce_scatter is over groups of at most that many `devices`, one after the other where there are more; 0: of any.
+    A reduce_scatter over all devices of the mesh, if these are more than `devices`, is two: see `in_turns`.
     """
     module = module_of(op_of(value))
     mesh = mesh_behind(module, start.mesh)
@@ -127,19 +127,17 @@ def _cut(part: ir.Value, mesh: Mesh, step: Scatter, channels: NewChannels, devic
 
 
 def in_turns(groups: Any, most: int) -> list[Any]:
-    """Groups of at most `most` devices, by which reduce_scatters in turn do what one does by `groups`.
+    """Groups by which two reduce_scatters do what one does over all devices, the first over `most` of them at most.
 
-    Arrays of ids, a row for each group. The first of them cuts into the largest parts. Most is 0: there is one turn, as
-    where no factor of the number of devices is so small.
+    Arrays of ids, a row for each group. There is one turn where `groups` has several rows, or few devices; with `most`
+    0; and where no factor of their number is so small.
     """
-    turns, before, rest = list[Any](), 1, groups.shape[1]
-    while rest > 1:
-        factors = [size for size in range(2, most + 1) if rest % size == 0] if rest > most else []
-        size = max(factors, default=rest)
-        rest //= size
-        turns.append(groups.reshape(-1, before, size, rest).transpose(0, 1, 3, 2).reshape(-1, size))
-        before *= size
-    return turns or [groups]
+    number, count = groups.shape
+    factors = [size for size in range(2, most + 1) if count % size == 0]
+    if number > 1 or count <= most or not factors:
+        return [groups]
+    parts = groups.reshape(factors[-1], -1)  # the first turn cuts into the largest parts
+    return [parts.T, parts]
 
 
 def _groups(mesh: Mesh, axes: Axes) -> Any:

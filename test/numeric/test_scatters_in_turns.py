@@ -1,4 +1,4 @@
-"""Reduce_scatters over groups of a few devices, in turn: as right as one over all, and half the bytes on large TPU slices."""
+"""Two reduce_scatters in place of one over all devices: as right, and half the bytes on large TPU slices."""
 
 import jax
 import numpy as np

@@ -1,4 +1,4 @@
-"""Reduce_scatters in turn: the groups of devices of each."""
+"""Two reduce_scatters in place of one: the groups of devices of each."""
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from paropt.passes.spmd.close_sum import in_turns
         (8, 0, [8]),
         (8, 8, [8]),
         (64, 8, [8, 8]),
+        (512, 8, [8, 64]),
         (16, 8, [8, 2]),
         (12, 8, [6, 2]),
         (22, 8, [2, 11]),
@@ -20,14 +21,19 @@ from paropt.passes.spmd.close_sum import in_turns
     ],
 )
 def test_each_device_keeps_the_part_that_one_reduce_scatter_leaves_it(count: int, most: int, sizes: list[int]) -> None:
-    groups = np.random.default_rng(0).permutation(2 * count).reshape(2, count)
+    groups = np.random.default_rng(0).permutation(count).reshape(1, count)
     parts = {int(device): np.arange(count) for device in groups.ravel()}
     turns = in_turns(groups, most)
     for turn in turns:
-        assert sorted(turn.ravel()) == list(range(2 * count))
+        assert sorted(turn.ravel()) == list(range(count))
         for group in turn:
             assert len({parts[int(device)].tobytes() for device in group}) == 1, "they reduce the same part"
             cut = np.split(parts[int(group[0])], len(group))
             parts |= {int(device): part for device, part in zip(group, cut, strict=True)}
     assert [turn.shape[1] for turn in turns] == sizes
-    assert all(parts[int(device)].tolist() == [i] for group in groups for i, device in enumerate(group))
+    assert all(parts[int(device)].tolist() == [i] for i, device in enumerate(groups[0]))
+
+
+def test_over_a_part_of_the_devices_there_is_one() -> None:
+    groups = np.arange(64).reshape(2, 32)
+    assert [turn.tolist() for turn in in_turns(groups, 8)] == [groups.tolist()]

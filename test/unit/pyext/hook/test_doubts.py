@@ -208,3 +208,25 @@ def test_what_xla_moves_in_place_of_a_parameter_is_a_guess() -> None:
     known = moved(1, Saved(1, 50, 4, 1, 100))
     assert not doubts.are_guessed([known])
     assert doubts.are_guessed([known, moved(1, Saved(1, 50, 4, 1, 100, is_guess=True))])
+
+
+def test_of_two_doubts_both_are_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A policy that may send more than the default, and reductions in a wider type than XLA's own."""
+    asked: list[str] = []
+
+    def answer(name: str) -> Any:
+        def settle(first: Plan, *_: Any, **__: Any) -> tuple[Plan, list[str]]:
+            asked.append(name)
+            return first, [name]
+
+        return settle
+
+    monkeypatch.setattr(rewriting, "least_sent", answer("policy"))
+    monkeypatch.setattr(rewriting, "settled", answer("type"))
+    monkeypatch.setattr(rewriting, "are_guessed", lambda *_: True)
+    monkeypatch.setattr(rewriting, "bytes_in_doubt", lambda *_: 1 << 30)
+    program = MATRIX["plain_mlp_p4"](Sizes())
+    lowered = paropt.jit(program.step, strict=True).lower(*program.args)
+    lowered.compile()
+    assert asked == ["policy", "type"]
+    assert [remark.text for remark in paropt.remarks(lowered) if remark.pass_name == "paropt"] == asked
