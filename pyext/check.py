@@ -105,8 +105,10 @@ def check(program: Any, /, *args: Any, passes: str | None = None, seeds: int = S
     `ir.Module`. The data are made up, and other ones on each device where the program allows that.
 
     Both run in a process of their own. Raises CheckError when they cannot be run, TypeError for another program, or a
-    keyword that neither this nor `program` takes.
+    keyword that neither this nor `program` takes, ValueError for no `seeds`.
     """
+    if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1:
+        raise ValueError(f"seeds: expected a number of sets of data, 1 at least, got {seeds!r}")
     before, own = _module(program, args, kwargs)
     text = passes if passes is not None else own if own is not None else DEFAULT_PIPELINE
     parsed = parse(before, "-", make_context())

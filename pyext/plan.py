@@ -210,16 +210,16 @@ class _Remembered:
 
 
 def _kind(args: tuple[Any, ...]) -> Any:
-    """The structure of arguments, and the types of their arrays."""
+    """The structure of arguments, and the types of their arrays and numbers."""
     import jax
 
-    return jax.tree.structure(args), tuple((jax.numpy.shape(leaf), str(leaf.dtype)) for leaf in jax.tree.leaves(args))
+    return jax.tree.structure(args), tuple(map(str, map(jax.typeof, jax.tree.leaves(args))))
 
 
 def _placed(leaf: Any, sharding: Any) -> Any:
     import jax
 
-    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
+    return jax.ShapeDtypeStruct(jax.numpy.shape(leaf), jax.numpy.result_type(leaf), sharding=sharding)
 
 
 @own_keywords_only
@@ -249,6 +249,8 @@ def plan(
     wrong budget: all before anything is compiled but the first. Without the target's compiler, programs are compiled
     for as many CPU devices, and a remark says so.
     """
+    if not callable(progress):
+        raise TypeError(f"progress: expected a function that takes a line, such as print, got {progress!r}")
     asked = read_budget(memory, "memory")
     figures = read_table(costs)
     found = targets.get(target) if isinstance(target, str) else target

@@ -129,7 +129,8 @@ class Policies:
             by_axes = [round(sent.get(axes, 0)) for axes in over]
             sizes = (total.in_loops, total.outside, round(choice.wire_bytes), *by_axes, choice.peak_memory)
             said = "" if self._fits(choice.audit) else "over budget"
-            rows.append((choice.policy, *map(size_text, sizes), "<- best" if choice.policy == best else said))
+            marks = ["<- best"] * (choice.policy == best) + [said] * bool(said)
+            rows.append((choice.policy, *map(size_text, sizes), ", ".join(marks)))
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
         budget = f", {size_text(self.memory_budget)} allowed" if self.memory_budget is not None else ""

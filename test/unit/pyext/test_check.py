@@ -203,6 +203,12 @@ def test_what_is_no_program(program: Any, args: tuple[Any, ...]) -> None:
         paropt.check(program, *args)
 
 
+@pytest.mark.parametrize("seeds", [0, -1, 1.5, True])
+def test_no_data_is_no_check(seeds: Any) -> None:
+    with pytest.raises(ValueError, match=r"^seeds: expected a number of sets of data, 1 at least"):
+        paropt.check(jnp.sin, jnp.ones(8), seeds=seeds)
+
+
 def test_jit_refuses_what_computes_something_else(seen: list[str]) -> None:
     ours = paropt.jit(wave, passes=COSINE, check=True)
     for _ in range(2):

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -127,6 +127,12 @@ def test_a_step_under_a_plan_computes_the_same(name: str) -> None:
         np.testing.assert_allclose(np.asarray(g), np.asarray(w), rtol=1e-4, atol=1e-4)
 
 
+def test_a_step_under_a_plan_takes_numbers() -> None:
+    with_number = Plan("cpu:8", chosen("dp")[0]).jit(lambda scale, state, x, y: scale * jnp.sum(x))
+    assert float(with_number(0.5, *ARGS)) == pytest.approx(0.5 * float(jnp.sum(ARGS[1])), rel=1e-5)
+    assert with_number.lower(0.5, *ARGS).as_text()
+
+
 def test_what_a_program_proposes_is_as_good_as_templates_that_know_names() -> None:
     """Of wide matrices, the first over its columns and the second over its rows; batches are whole then."""
     wide = models.split_mlp(Sizes(width=512, layers=1, micro_batches=2, examples=16))
@@ -213,6 +219,8 @@ def test_a_candidate_with_wrong_rules_loses_and_says_why(found: Plan) -> None:
 def test_mistakes_are_one_line() -> None:
     with pytest.raises(TargetError, match="no target `cup:8`"):
         paropt.plan(step, *ARGS, target="cup:8")
+    with pytest.raises(TypeError, match=r"^progress: expected a function that takes a line"):
+        paropt.plan(step, *ARGS, target="cpu:8", progress=cast(Any, None))
     with pytest.raises(ValueError, match=r"^memory='80 apples': expected"):
         paropt.plan(step, *ARGS, target="cpu:8", memory="80 apples")
     mesh = jax.make_mesh((8,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
