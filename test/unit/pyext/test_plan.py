@@ -128,7 +128,7 @@ def test_a_step_under_a_plan_computes_the_same(name: str) -> None:
 
 
 def test_a_step_under_a_plan_takes_numbers() -> None:
-    with_number = Plan("cpu:8", chosen("dp")[0]).jit(lambda scale, state, x, y: scale * jnp.sum(x))
+    with_number: Any = Plan("cpu:8", chosen("dp")[0]).jit(lambda scale, state, x, y: scale * jnp.sum(x))
     assert float(with_number(0.5, *ARGS)) == pytest.approx(0.5 * float(jnp.sum(ARGS[1])), rel=1e-5)
     assert with_number.lower(0.5, *ARGS).as_text()
 
