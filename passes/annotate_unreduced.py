@@ -14,6 +14,7 @@ from paropt.passes.ir.control_flow import predecessors
 from paropt.passes.ir.op_table import is_tracked_on_condition
 from paropt.passes.sharding.annotations import is_source, noted_sharding, shard_bytes, wanted_sharding
 from paropt.passes.sharding.axes import Axes, names_of
+from paropt.passes.sharding.channels import NewChannels
 from paropt.passes.sharding.collectives import GLOBAL_REDUCE_SCATTER, Reduction, global_reduction
 from paropt.passes.sharding.explicit_ops import constrained
 from paropt.passes.sharding.propagation import Propagated
@@ -280,7 +281,10 @@ def _write(plan: Plan, devices: int) -> list[Remark]:
         take_apart(op)
     for op in sliced:
         write_as_slices(op)
-    return [_close(op, sharding, devices) for op, sharding in closings]
+    if not closings:
+        return []
+    channels = NewChannels(module_of(closings[0][0]))
+    return [_close(op, sharding, channels, devices) for op, sharding in closings]
 
 
 def _branches(found: Unreduced) -> list[ir.Operation]:
@@ -389,7 +393,7 @@ def _said_to_lie(reduction: ir.Operation) -> ir.Value:
     return said
 
 
-def _close(op: ir.Operation, sharding: ir.Attribute, devices: int) -> Remark:
+def _close(op: ir.Operation, sharding: ir.Attribute, channels: NewChannels, devices: int) -> Remark:
     """Replaces the all_reduce or reduce_scatter `op`; its result gets that sharding."""
     value = _said_to_lie(op)
     start, end = read_sharding(op_of(value).attributes["sharding"]), read_sharding(sharding)
@@ -397,7 +401,8 @@ def _close(op: ir.Operation, sharding: ir.Attribute, devices: int) -> Remark:
     with ir.InsertionPoint(op), op.location:
         parts = parts_of(value)
         closed = [
-            scattered(part, start, end, steps, devices) if steps else constrained(part, sharding) for part in parts
+            scattered(part, start, end, steps, channels, devices) if steps else constrained(part, sharding)
+            for part in parts
         ]
         if steps and end.unreduced and len(parts) > 1:  # the op that assembles them reads values annotated as unreduced
             closed = [constrained(part, sharding) for part in closed]

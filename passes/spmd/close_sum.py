@@ -64,7 +64,9 @@ def scatter_steps(module: ir.Operation, shape: Sequence[int], start: Sharding, e
     return found
 
 
-def scattered(value: ir.Value, start: Sharding, end: Sharding, steps: Sequence[Scatter], devices: int) -> ir.Value:
+def scattered(
+    value: ir.Value, start: Sharding, end: Sharding, steps: Sequence[Scatter], channels: NewChannels, devices: int
+) -> ir.Value:
     """The sum of the devices' addends of `value`, from sharding `start` to `end`. Made at the insertion point.
 
     A reduce_scatter over all devices of the mesh, if these are more than `devices`, is two: see `in_turns`.
@@ -74,7 +76,6 @@ def scattered(value: ir.Value, start: Sharding, end: Sharding, steps: Sequence[S
     assert mesh is not None
     whole = ir.RankedTensorType(value.type)
     inside, outside = (closed_sharding(s.mesh, s.dimensions, s.unreduced) for s in (start, end))
-    channels = NewChannels(module)
 
     def body(arguments: list[ir.Value]) -> list[ir.Value]:
         (part,) = arguments
