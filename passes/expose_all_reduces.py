@@ -1,60 +1,30 @@
 """The reductions of a global-view program, which the partitioner would add, as ops."""
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Annotated
 
 from jaxlib.mlir import ir
 
+from paropt.passes.decisions.placed_sums import Bought, PlacedSum, bought, kept_axes, placed_sums
+from paropt.passes.decisions.step_sums import StepSums, step_sums
 from paropt.passes.deferral.policy import HOLDS_SUMS, Policy, PolicyName
 from paropt.passes.deferral.rewrite import Options, defer_in
-from paropt.passes.deferral.sharded_sum_costs import (
-    are_activations_costlier,
-    rows_outside_loops,
-    steps_of,
-    sums_of,
-    why_beside,
-    with_rows_gathered,
-)
-from paropt.passes.deferral.sharded_sum_scatters import (
-    Scatters,
-    held_where_sunk,
-    require_fewer_bytes,
-    room_for_sums,
-    scattering_of,
-    written,
-)
+from paropt.passes.deferral.sharded_sum_scatters import Scatters
 from paropt.passes.deferral.sums_by_device import sums_by_device
-from paropt.passes.ir.types import real_of
 from paropt.passes.rewrite.wire import set_wire_type
-from paropt.passes.sharding.annotations import LEFT_OUT, place_of
-from paropt.passes.sharding.axes import Axes, Axis, names_of
 from paropt.passes.sharding.meshes import LinkCosts, MeshAxes, axes_named, has_mesh, meshes_of
-from paropt.passes.sharding.propagation import Propagated
-from paropt.passes.sharding.shardings import (
-    GSPMD_SHARDING,
-    MANUAL,
-    Sharding,
-    is_manual,
-    leaves_axes,
-    mesh_behind,
-    parts_in,
-)
-from paropt.passes.spmd.global_form import Scattering, expose, note_gathers, note_shardings
-from paropt.passes.spmd.inferred_shards import Inferred, sum_shards
+from paropt.passes.sharding.shardings import GSPMD_SHARDING, MANUAL, is_manual, leaves_axes
+from paropt.passes.spmd.global_form import expose, note_gathers, note_shardings
+from paropt.passes.spmd.inferred_shards import Inferred
 from paropt.passes.spmd.pin import note_alone
-from paropt.passes.spmd.producers import PRODUCERS, Producer, closed_sums, producers
+from paropt.passes.spmd.producers import PRODUCERS, Producer, closed_sums
 from paropt.passes.spmd.region_sums import SummingRegion, region_sums, summing_regions
 from paropt.passes.spmd.running_maxima import extremes_by_device
 from paropt.passes.spmd.shard_map_sums import terms_apart
-from paropt.passes.spmd.sharded_sums import (
-    are_layers_sharded,
-    sharded_sums,
-)
 from paropt.passes.spmd.xla_quirks.scatter_rows import rows_apart
 from paropt.passes.support.registry import Bytes, On, OnlyWith, register
-from paropt.passes.support.remarks import Declined, Remark, applied, missed, require
-from paropt.passes.support.traversal import module_of, ops_of
+from paropt.passes.support.remarks import Declined, Remark, applied, missed
+from paropt.passes.support.traversal import ops_of
 
 NAME = "expose-all-reduces"
 
@@ -243,9 +213,34 @@ def expose_all_reduces(
         return [missed(NAME, op, Declined("the program is lowered for GSPMD, not for Shardy")) for op in gspmd[:1]]
     if all(len(mesh.device_ids) == 1 for mesh in meshes_of(module).values()):
         return []  # nothing is split: not to be asked of Shardy
-    allowed = frozenset(axes_named(axes))
+    spending = Policy.of(module, policy, memory_budget, axes_named(axes), link_cost)
+    remarks, told, regions = _moved_within(module, frozenset(spending.axes))
+    if regions is None:
+        return remarks
+    infers = inferred == "kept" and (policy not in HOLDS_SUMS or bool(spending.axes))
+    try:
+        sums = step_sums(module, regions, infers=infers, told=told)
+    except Declined as reason:
+        return [*remarks, missed(NAME, reason.op or module, reason)]
+    kept = kept_axes(sums, spending)
+    held = bought(sums, kept, spending) if policy == "auto" else []
+    spending.note(module)
+    placed = placed_sums(module, sums, kept, spending, scatters)
+    remarks += _told(sums, held, placed)
+    _write([each for each in placed if each.is_written], module, sums)
+    return remarks
+
+
+def _moved_within(
+    module: ir.Operation, allowed: frozenset[str]
+) -> tuple[list[Remark], list[ir.Operation], list[Producer] | None]:
+    """Moves reductions to the ends of manual computations, and those that devices do one by one.
+
+    Returns remarks, the ops that they tell of, and the sums at the ends of manual computations; None in place of
+    these where the program reduces nothing else.
+    """
     inside = Options(
-        NAME, "widening", None, Policy("keep-shards", 0, axes_named(axes)), tuple(meshes_of(module).values())
+        NAME, "widening", None, Policy("keep-shards", 0, tuple(sorted(allowed))), tuple(meshes_of(module).values())
     )
     remarks, told = sums_by_device(module, inside, allowed)
     regions = summing_regions(module)
@@ -256,96 +251,35 @@ def expose_all_reduces(
     remarks += [missed(NAME, op, reason) for op, reason in stays]
     manual = all(is_manual(op) for op in ops_of(module, *PRODUCERS))
     if manual and not inner and not closed_sums(module) and not any(map(leaves_axes, ops_of(module, MANUAL))):
-        return remarks
+        return remarks, told, None
     extremes, told_of_extremes = extremes_by_device(module, NAME, allowed)
-    remarks += extremes
-    told += told_of_extremes
     text = "its rows are added to zeros, and their sum to what is carried"
-    remarks += [applied(NAME, op, text) for op in rows_apart(module)]
-    infers = inferred == "kept" and (policy not in HOLDS_SUMS or bool(allowed))
-    try:
-        sums = sum_shards(module, infers=infers)
-    except Declined as reason:
-        return [*remarks, missed(NAME, reason.op or module, reason)]
-    propagated, found, declined = sums.propagated, sums.found, sums.declined
-    within = [each.producer for each in inner]
-    leaves_choices = any(_leaves_choices(producer, propagated) for producer in (*found, *within))
-    alone = sums.alone() if sums.whole and leaves_choices else propagated
-    if alone not in (None, propagated) and (
-        are_layers_sharded(module, propagated) or are_activations_costlier(found, propagated, alone)
-    ):
-        propagated = alone
-        found, declined = producers(module, alone)
-    split = sharded_sums(module, propagated, sums.inferred) if sums.says or sums.inferred else {}
-    found, left = _left_to_the_compiler([*found, *within], module)
-    remarks += left
-    remarks += [
-        missed(NAME, reason.op, reason) for reason in declined if reason.op is not None and reason.op not in told
-    ]
-    split = rows_outside_loops(found, propagated) | split
-    kept = {
-        producer.value: _kept(producer, split.get(producer.value, frozenset()), policy, allowed) for producer in found
-    }
-    if policy == "auto":
-        spending = Policy.of(module, policy, memory_budget, axes_named(axes), link_cost)
-        remarks += _choose(found, kept, propagated, spending)
-        spending.note(module)
-    exposed: list[tuple[Producer, Axes, Scattering | None]] = []
-    staying: list[Producer] = []
-    gradients: defaultdict[frozenset[str], set[ir.Value]] = defaultdict(set)
-    found = [with_rows_gathered(producer, kept[producer.value], propagated) for producer in found]
-    scattered = [scattering_of(module, each, kept[each.value], propagated, gradients) for each in found]
-    fits = held_where_sunk(found, scattered) <= room_for_sums(module)
-    for producer, scattering in zip(found, scattered, strict=True):
-        try:
-            moved = _movable(producer, kept[producer.value], policy, allowed)
-            require_fewer_bytes(scatters, producer, scattering)
-            exposed.append((producer, moved, written(scatters, producer, scattering, moved, fits=fits)))
-        except Declined as reason:
-            remarks.append(missed(NAME, producer.op, reason))
-            alone_written = written(scatters, producer, scattering, (), fits=fits)
-            if alone_written is not None:
-                exposed.append((producer, (), alone_written))
-            elif scattering is not None:
-                staying.append(producer)
-    leaves_little = scatters == "outermost"
-    beside = {
-        each.value: why for each, *_ in exposed if (why := why_beside(each, staying, leaves_little=leaves_little))
-    }
-    remarks += [missed(NAME, each.op, Declined(beside[each.value])) for each, *_ in exposed if each.value in beside]
-    exposed = [each for each in exposed if each[0].value not in beside]
-    note_shardings(module, [(producer.value, moved) for producer, moved, _ in exposed], propagated)
-    note_gathers(module, [producer for producer, _, _ in exposed], propagated)
-    if alone is not None and leaves_choices:
-        note_alone(module, *dict.fromkeys((propagated, alone)))
-    for producer, moved, scattering in exposed:
-        expose(producer, moved, scattering)
-    return remarks
+    remarks += [*extremes, *(applied(NAME, op, text) for op in rows_apart(module))]
+    return remarks, [*told, *told_of_extremes], [each.producer for each in inner]
 
 
-def _left_to_the_compiler(found: list[Producer], module: ir.Operation) -> tuple[list[Producer], list[Remark]]:
-    """`found` without those whose sums the module says to leave alone, and remarks on these."""
-    if LEFT_OUT not in module.attributes:
-        return found, []
-    places = {ir.StringAttr(place).value for place in ir.ArrayAttr(module.attributes[LEFT_OUT])}
-    del module.attributes[LEFT_OUT]
-    kept: list[Producer] = []
-    remarks: list[Remark] = []
-    for producer in found:
-        try:
-            require(place_of(producer.op) not in places, "the compiler lost the constraint of its sum")
-            kept.append(producer)
-        except Declined as reason:
-            remarks.append(missed(NAME, producer.op, reason))
-    return kept, remarks
+def _write(placed: list[PlacedSum], module: ir.Operation, sums: StepSums) -> None:
+    """Annotates shardings first: they are those of the program as it is."""
+    note_shardings(module, [(each.producer.value, each.moved) for each in placed], sums.propagated)
+    note_gathers(module, [each.producer for each in placed], sums.propagated)
+    if sums.held:
+        note_alone(module, *sums.held)
+    for each in placed:
+        expose(each.producer, each.moved, each.scattering)
 
 
-def _leaves_choices(producer: Producer, propagated: Propagated) -> bool:
-    """Whether some axis shards the sum, or could: a constraint may change the shardings of other values."""
-    lies, module = propagated.sharding_of(producer.value), module_of(producer.op)
-    mesh = mesh_behind(module, producer.mesh)
-    summed = parts_in(module, Sharding(producer.mesh, (producer.axes,)))
-    return mesh is None or len(mesh.device_ids) > summed or (lies is not None and any(lies.dimensions))
+def _told(sums: StepSums, held: list[Bought], placed: list[PlacedSum]) -> Iterator[Remark]:
+    """A remark for each sum that a budget pays for, and for each that is not reduced once."""
+    yield from (missed(NAME, reason.op, reason) for reason in sums.declined if reason.op is not None)
+    for each in held:
+        if each.declined is not None:
+            yield from (missed(NAME, producer.op, each.declined) for producer in each.parts)
+            continue
+        text = f"{each.saved} bytes per device fewer are reduced, {each.held} more are held"
+        first = each.parts[0]
+        yield from (applied(NAME, p.op, text, held=each.held if p == first else 0) for p in each.parts)
+    for one in placed:
+        yield from (missed(NAME, one.producer.op, reason) for reason in one.declined)
 
 
 def _defer_within(regions: list[SummingRegion], options: Options) -> list[Remark]:
@@ -362,57 +296,6 @@ def _terms_apart(regions: list[SummingRegion]) -> tuple[list[SummingRegion], lis
     made = [terms_apart(region) for region in regions]
     text = "what the manual computation adds to its sum is added outside"
     return [region for region, _ in made], [applied(NAME, op, text) for _, sums in made for op in sums]
-
-
-def _choose(
-    found: list[Producer], kept: dict[ir.Value, frozenset[str]], propagated: Propagated, policy: Policy
-) -> list[Remark]:
-    """Takes axes out of `kept` where the budget allows to hold a sum whole along them.
-
-    The remarks give the saving and the cost.
-    """
-    sums = sums_of(producer for producer in found if kept[producer.value])
-    steps = [step for parts in sums for step in steps_of(parts, kept[parts[0].value], propagated, policy)]
-    decided = policy.chosen([(step.reduction, step.cost) for step in steps])
-    remarks: list[Remark] = []
-    for (parts, axes, reduction, cost), declined in zip(steps, decided, strict=True):
-        if declined is not None:
-            remarks += [missed(NAME, producer.op, declined) for producer in parts]
-            continue
-        policy.take_sum(reduction, cost)
-        text = f"{cost.saved} bytes per device fewer are reduced, {cost.held} more are held"
-        remarks += [applied(NAME, p.op, text, held=cost.held if p == parts[0] else 0) for p in parts]
-        kept |= {producer.value: kept[producer.value] - axes for producer in parts}
-    return remarks
-
-
-def _kept(producer: Producer, split: frozenset[Axis], policy: PolicyName, allowed: frozenset[str]) -> frozenset[str]:
-    """The axes that the sum of `producer` stays sharded over: it is reduce-scattered in every iteration."""
-    shards = names_of(split) & _summed_over(producer)
-    return (shards - allowed if allowed else frozenset()) if policy in HOLDS_SUMS else shards
-
-
-def _summed_over(producer: Producer) -> frozenset[str]:
-    """The axes, of more than one device, over which `producer` reduces."""
-    mesh = mesh_behind(module_of(producer.op), producer.mesh)
-    sizes = dict(mesh.axes) if mesh is not None else {}
-    return frozenset(name for name in names_of(producer.axes) if sizes.get(name, 1) > 1)
-
-
-def _movable(producer: Producer, kept: frozenset[str], policy: PolicyName, allowed: frozenset[str]) -> Axes:
-    """The axes over which the reduction of `producer` is taken out of the partitioner's hands."""
-    if kept and (policy == "every" or kept == _summed_over(producer)):
-        kept = names_of(producer.axes)
-    axes = tuple(axis for axis in producer.axes if not names_of([axis]) & kept)
-    require(bool(axes), f"its sum is sharded over {_listed(kept)}, and stays so (option policy=defer replicates it)")
-    asked = tuple(axis for axis in axes if not allowed or names_of([axis]) <= allowed)
-    require(bool(asked), f"it is over {_listed(names_of(producer.axes))}, which option axes does not allow")
-    require(asked == axes or real_of(producer.value) is None, "XLA would reduce four parts over the other axes")
-    return asked
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(f"`{name}`" for name in sorted(names))
 
 
 def _is_gspmd(function: ir.Operation) -> bool:

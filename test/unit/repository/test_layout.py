@@ -19,7 +19,7 @@ PUBLIC = "the library's own names"
 LAYERS = {
     "paropt.passes": (
         *("support", "ir", "sharding", "dataflow", "rewrite", "reductions", "spmd"),
-        *("accumulators", "deferral", "unrolled", "microbatch", "outline", "state", "pipelining", PUBLIC),
+        *("accumulators", "deferral", "decisions", "unrolled", "microbatch", "outline", "state", "pipelining", PUBLIC),
     ),
     "paropt": (
         *(

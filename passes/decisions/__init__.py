@@ -1,0 +1,1 @@
+"""Sums of a global-view step: the facts about each, and one place that decides what is made of it."""
