@@ -29,7 +29,7 @@ from paropt.passes.spmd.loop_parameters import (
     sharded_parameters,
 )
 from paropt.passes.support.registry import Bytes, OnlyWith, register
-from paropt.passes.support.remarks import Declined, Remark, Saved, applied, missed, require, source_of
+from paropt.passes.support.remarks import Choice, Declined, Remark, Saved, applied, missed, require, source_of
 from paropt.passes.support.traversal import is_within, ops_of
 
 NAME = "hoist-gathers"
@@ -248,7 +248,7 @@ def _found(module: ir.Operation, plan: _Plan) -> tuple[list[LoopGather], list[Re
 def _hoist_groups(module: ir.Operation, groups: list[list[LoopGather]], plan: _Plan) -> Iterator[Remark]:
     """Each group gathers the same; one remark for those that gather over the same axes in front of the same loop."""
     meshes = tuple(meshes_of(module).values())
-    done: defaultdict[tuple[ir.Block, str], list[tuple[Loop, Trade]]] = defaultdict(list)
+    done: defaultdict[tuple[ir.Block, str], list[tuple[Loop, Choice]]] = defaultdict(list)
     loops: dict[ir.Block, Loop] = {}
     for group in groups:
         first = group[0]
@@ -256,14 +256,13 @@ def _hoist_groups(module: ir.Operation, groups: list[list[LoopGather]], plan: _P
         within = {gather.loop.body: gather.loop for gather in group}
         over = tuple(axes_of(first.over, meshes) or ())
         instead = _in_trips(first.loop) if first.repeats else f"slice by slice in {len(within)} loops"
-        done[first.loop.body, f"gathered{_over(over)} before the loop, not {instead}"].append(
-            (first.loop, _trade(group, element, plan.policy))
-        )
+        trade, source = _trade(group, element, plan.policy), source_of(first.value.location)
+        choice = _choice(source.scope or str(source), trade.saved, trade.held)
+        done[first.loop.body, f"gathered{_over(over)} before the loop, not {instead}"].append((first.loop, choice))
         loops |= within
         gathered_before_loop(group, element)
     for (_, what), each in done.items():
-        trades = [trade for _, trade in each]
-        yield _applied(each[0][0], trades, what)
+        yield _applied(each[0][0], [choice for _, choice in each], what)
     for loop in loops.values():
         erase_unread_in_barriers(loop)
 
@@ -308,13 +307,13 @@ def _hoist_all(loop: Loop, propagated: Propagated, plan: _Plan) -> Iterator[Rema
             taken[step.parameter.value].append(step)
         else:
             yield _stays(loop, step.parameter, no, plan)
-    groups: defaultdict[tuple[str, ...], list[Trade]] = defaultdict(list)
+    groups: defaultdict[tuple[str, ...], list[Choice]] = defaultdict(list)
     guessed = set[tuple[str, ...]]()
     for own in taken.values():
         parameter = own[-1].parameter  # over the axes of those before it, too
         trades = [step.trade for step in own]
         axes = tuple(axis.label for axis in dict.fromkeys(parameter.axes))
-        groups[axes].append(Trade(saved_by(trades), held_by(trades)))
+        groups[axes].append(_choice(_name(parameter), saved_by(trades), held_by(trades)))
         guessed |= {axes} if parameter.moved else set()
         hoist(loop, parameter, own[-1].element)
     for axes, group in groups.items():
@@ -328,8 +327,13 @@ def _stays(loop: Loop, parameter: Parameter, no: Declined, plan: _Plan) -> Remar
     """Why `parameter` is gathered at use, and the bytes per device that this takes in a step."""
     remark = missed(NAME, loop.op, no)
     held = _bytes(parameter, plan.dtype or narrowest(parameter))
-    cost = _trade_in(loop, parameter, held, 1).saved + held
-    return replace(remark, text=f"{remark.text}; at use, {_name(parameter)} takes {cost} bytes in a step")
+    choice = _choice(_name(parameter), _trade_in(loop, parameter, held, 1).saved, held)
+    text = f"{remark.text}; at use, {choice.name} takes {choice.in_loops} bytes in a step"
+    return replace(remark, text=text, choices=(choice,))
+
+
+def _choice(name: str, saved: int, held: int) -> Choice:
+    return Choice(name, saved + held, held, held)
 
 
 def _name(parameter: Parameter) -> str:
@@ -393,12 +397,13 @@ def _trade_in(loop: Loop, parameter: Parameter, held: int, link: int) -> Trade:
     return Trade(times * (parameter.gathers * held + parameter.moved) - held, held, fewer, link)
 
 
-def _applied(loop: Loop, group: list[Trade], what: str, *, is_guess: bool = False) -> Remark:
-    held, fewer = held_by(group), saved_by(group)
+def _applied(loop: Loop, group: list[Choice], what: str, *, is_guess: bool = False) -> Remark:
+    held, before = sum(choice.held for choice in group), sum(choice.in_loops for choice in group)
+    fewer = before - held
     parameters = "1 parameter is" if len(group) == 1 else f"{len(group)} parameters are"
     text = f"{parameters} {what}; {held} bytes are held, and {fewer} fewer are gathered"
-    saved = Saved(len(group), held + fewer, 1, len(group), held, is_guess)
-    return applied(NAME, loop.op, text, saved=saved, held=held)
+    saved = Saved(len(group), before, 1, len(group), held, is_guess)
+    return replace(applied(NAME, loop.op, text, saved=saved, held=held), choices=tuple(group))
 
 
 def _over(axes: Sequence[str]) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from paropt.clusters import gpus as gpus
     from paropt.clusters import targets as targets
     from paropt.hook import fallback as fallback
+    from paropt.jit import decisions as decisions
     from paropt.jit import enabled as enabled
     from paropt.jit import jit as jit
     from paropt.jit import remarks as remarks
@@ -32,6 +33,7 @@ _MODULE_OF = {
     "accumulate": "paropt.accumulate",
     "audit": "paropt.audit",
     "check": "paropt.check",
+    "decisions": "paropt.jit",
     "enabled": "paropt.jit",
     "jit": "paropt.jit",
     "manifest": "paropt.accumulate",
@@ -60,6 +62,7 @@ __all__ = [
     "audit",
     "check",
     "costs",
+    "decisions",
     "enabled",
     "fallback",
     "gpus",

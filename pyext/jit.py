@@ -37,9 +37,19 @@ from paropt.hook.lowering import (
     with_module,
     without_static,
 )
-from paropt.hook.rewriting import COMPILED, REMARKS, REWRITES, compiled_rewrite, remarks_of, rewritten_by, run
+from paropt.hook.rewriting import (
+    COMPILED,
+    OTHERWISE,
+    REMARKS,
+    REWRITES,
+    compiled_rewrite,
+    remarks_of,
+    rewritten_by,
+    run,
+)
 from paropt.hook.slow_axes import with_link_costs
 from paropt.hook.user_warnings import warn
+from paropt.modules.decisions import Decisions, decided
 from paropt.modules.summary import Remarks
 from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.support.pipeline import Pipeline
@@ -168,18 +178,38 @@ def remarks(lowered: Any) -> Remarks:
     `paropt.enabled`, or of `paropt.accumulate`; the result of its `compile` will do, too. Raises TypeError for anything
     else, ValueError where no passes ran.
     """
+    found = remarks_of(_rewritten_module(lowered, "remarks"))
+    if found is None:
+        raise ValueError("remarks: no passes ran on this program; lower it by paropt.jit or inside paropt.enabled")
+    return found
+
+
+def decisions(lowered: Any) -> Decisions:
+    """What the passes decided about each parameter and each sum of `lowered`, and the alternative.
+
+    Printed, it is a table: bytes per device and step that are gathered or reduced in loops or once, bytes that a device
+    would hold more, which of both was decided, and why. The passes run again for it, twice. `lowered` is as for
+    `remarks`, and so are the errors; ValueError as well where the pipeline has no pass that gathers or reduces once.
+    """
+    otherwise = OTHERWISE.get(_rewritten_module(lowered, "decisions"))
+    if otherwise is None:
+        raise ValueError("decisions: no passes ran on this program, or it has no mesh; lower it by paropt.jit")
+    return decided(*otherwise)
+
+
+def _rewritten_module(lowered: Any, asked: str) -> ir.Module:
+    """The module of a lowered or compiled program. Raises TypeError for anything else."""
     program = next(iter(lowered.values()), None) if isinstance(lowered, dict) else lowered
     inner, compiled = lowered_of(program), compiled_of(program)
     if inner is None and compiled is None:
         raise TypeError(
-            f"remarks: expected what `.lower(...)` or its `.compile()` returns, got {type(lowered).__name__}"
+            f"{asked}: expected what `.lower(...)` or its `.compile()` returns, got {type(lowered).__name__}"
         )
     executable = getattr(compiled, "_executable", None)  # a private name of jax: without it, no passes are known
     module = _module_of(inner) if inner is not None else executable and COMPILED.get(executable)
-    found = remarks_of(module) if module is not None else None
-    if found is None:
-        raise ValueError("remarks: no passes ran on this program; lower it by paropt.jit or inside paropt.enabled")
-    return found
+    if module is None:
+        raise ValueError(f"{asked}: no passes ran on this program; lower it by paropt.jit or inside paropt.enabled")
+    return module
 
 
 class Jitted(Generic[P, R]):

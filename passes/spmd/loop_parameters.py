@@ -23,10 +23,10 @@ from paropt.passes.ir.types import is_float, tensor_of
 from paropt.passes.sharding.axes import Axes, Axis, has_part, names_of
 from paropt.passes.sharding.op_rules import parse_rule
 from paropt.passes.sharding.propagation import Propagated
-from paropt.passes.sharding.shardings import Sharding, read_sharding, sharding_of
+from paropt.passes.sharding.shardings import Sharding, parts_in, read_sharding, sharding_of
 from paropt.passes.spmd.layer_stacks import is_handed_on, is_pass_through, row_copies, rows_read
 from paropt.passes.spmd.trained_parameters import is_trained, moved_by
-from paropt.passes.support.traversal import captured, is_in, op_of
+from paropt.passes.support.traversal import captured, is_in, module_of, op_of
 
 _BROADCAST, DYNAMIC_SLICE = "stablehlo.broadcast_in_dim", "stablehlo.dynamic_slice"
 # A lookup reads few rows of a sharded table: XLA sends these.
@@ -107,10 +107,11 @@ def _parameter(
     found = [_meets(each, sharding, propagated) for each in readings]
     both = list(zip(readings, found, strict=True))
     stay, rest = (tuple(each for each, meets in both if meets.is_by_shard is by) for by in (True, False))
-    foreign = frozenset[Axis]().union(*(meets.foreign for meets in found))
+    split = frozenset(axis for axis in sharding.axes if _splits(loop, sharding.mesh, axis))
+    foreign = split.intersection(frozenset[Axis]().union(*(meets.foreign for meets in found)))
     kept = [(like, use.op) for meets in found for like, use in meets.alike if like & foreign]
     axes = foreign.difference(*(like for like, _ in kept))
-    asked = frozenset(axis for axis in sharding.axes - axes if axis.name in batch and rest and invariant)
+    asked = frozenset(axis for axis in split - axes if axis.name in batch and rest and invariant)
     trained = asked if is_trained(loop, value) else frozenset[Axis]()
     is_argument = invariant and _is_argument_of_program(value)
     unknown = "" if axes or kept or trained else _MAY_BE_EXAMPLES
@@ -135,6 +136,11 @@ def _parameter(
         moved=moved_by(loop, moving),
         unknown=_OVER_PARTS if has_part(sharding.axes) else unknown,
     )
+
+
+def _splits(loop: Loop, mesh: str, axis: Axis) -> bool:
+    """Whether `axis` has more than one device."""
+    return parts_in(module_of(loop.op), Sharding(mesh, ((axis,),))) > 1
 
 
 def _batch_axes(loop: Loop, read: Iterable[_Read]) -> frozenset[str]:

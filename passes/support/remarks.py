@@ -78,6 +78,15 @@ class Saved(NamedTuple):
     is_guess: bool = False  # whether XLA alone may send less: it moves other arrays in place of these
 
 
+class Choice(NamedTuple):
+    """Bytes per device and step of one parameter: gathered where it is read, or once."""
+
+    name: str  # as the program calls it, or where it is made
+    in_loops: int
+    once: int
+    held: int  # that every device holds more, gathered once
+
+
 @dataclass(frozen=True, repr=False)
 class Remark:
     """One decision of one pass, at one op, as `--remarks` prints it."""
@@ -90,6 +99,7 @@ class Remark:
     certificate: "Certificate | None" = None  # of a reduction that moved: why it may
     saved: Saved | None = None
     held: int = 0  # bytes per device that are held more for it
+    choices: tuple[Choice, ...] = ()  # of the parameters that it is about
     count: int = field(default=1, compare=False)  # of equal decisions that this one stands for
 
     def __str__(self) -> str:

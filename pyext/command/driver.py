@@ -25,6 +25,7 @@ from paropt.command.options import Options
 from paropt.command.reproducer import IGNORED, pipeline_of, reproducer
 from paropt.modules import module_io
 from paropt.modules.contract_check import broken
+from paropt.modules.decisions import decided
 from paropt.modules.module_io import Diagnostic, Module, ModuleError
 from paropt.modules.offers import offered
 from paropt.modules.summary import OFFER, Remarks, is_of_sums, shown, summary, with_nothing_found
@@ -54,6 +55,7 @@ class Chunk:
     defect_in: str = ""  # our pass that failed, as opposed to the input
     diagnostics: list[Diagnostic] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)
+    decisions: str = ""  # the table, with --decisions
     breaks: list[str] = field(default_factory=list)  # of the contract, with --verify-contract
     all_remarks: tuple[Remark, ...] = ()  # those that --remarks-filter leaves out, too
     before: bytes = b""  # with --audit and --check: the module as it was read, as bytecode
@@ -272,6 +274,9 @@ class _Driver:
                 self.write_reproducer(chunk, options.mlir_generate_reproducer)
             if options.audit or options.check:
                 chunk.before, chunk.after = module_io.bytecode_of(module), module
+            if options.decisions:
+                self.progress.note(chunk.number, "deciding")
+                chunk.decisions = str(decided(self.pipeline, by))
             known = known_of(module.operation)
             for step in self._steps():
                 self._run(step, module, chunk)
@@ -295,7 +300,7 @@ class _Driver:
         """Raises ModuleError for a module that can only be printed: another op, as --no-implicit-module leaves it, and
         attributes of a form that we do not expect."""
         options, found = self.options, module.operation.name
-        reads = options.audit or options.check or options.verify_contract
+        reads = options.audit or options.check or options.verify_contract or options.decisions
         if (reads or self.pipeline.stages) and found != ANCHOR:
             raise ModuleError([], f"{options.name}: passes run on a {ANCHOR}, and the top-level operation is {found}")
         if reads or self.pipeline.has_ours:
@@ -379,6 +384,8 @@ class _Driver:
                 print(f"{diagnostic.position}: {diagnostic.severity}: {diagnostic.message}", file=sys.stderr)
         if self.options.mlir_pass_statistics:
             print(statistics(self.pipeline.pass_names, chunk.all_remarks), file=sys.stderr)
+        if chunk.decisions:
+            print(chunk.decisions, file=sys.stderr)
         if self._wants_remarks:
             head = [] if self.options.remarks_filter else self._summary(chunk)
             lines = [*head, *chunk.remarks]

@@ -263,6 +263,9 @@ class Options:
         str | None,
         _PLAN.value("--plan-cache", metavar="DIR", help="keep what is found of each candidate there for the next plan"),
     ] = None
+    decisions: Annotated[
+        bool, _DIAGNOSTICS.switch("--decisions", "print a table of parameters and sums, bytes either way, to stderr")
+    ] = False
     remarks: Annotated[
         bool, _DIAGNOSTICS.switch("--remarks", "print what each pass did, and why not, to stderr in program order")
     ] = False

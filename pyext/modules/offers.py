@@ -17,7 +17,7 @@ from paropt.passes.support.pipeline import Pipeline, Stage
 from paropt.passes.support.remarks import Declined, Remark, missed
 
 UNLIMITED = 1 << 50  # bytes to hold, which is more than any device has
-_ONCE = {"policy": "auto", "memory-budget": UNLIMITED}  # which tells the bytes of each sum, as `once` does not
+ALL_ONCE = {"policy": "auto", "memory-budget": UNLIMITED}  # which tells the bytes of each sum, as `once` does not
 AT_USE = {"policy": "keep-shards"}  # the default
 _GATHERS = "hoist-gathers"
 
@@ -81,7 +81,7 @@ def offered(
     `run` returns the remarks of another pipeline on the module as it was.
     """
     remarks = list(found)
-    once = with_policy(pipeline, _ONCE)
+    once = with_policy(pipeline, ALL_ONCE)
     if once is None or not is_of_sums(pipeline) or not _is_default(pipeline):
         return remarks
     offer = offer_of(remarks, run(once))

@@ -10,7 +10,7 @@ from jaxlib.mlir import ir
 from paropt.passes.sharding.collectives import REDUCTIONS
 from paropt.passes.spmd.unsynced import reason
 from paropt.passes.support.pipeline import Pipeline
-from paropt.passes.support.remarks import Declined, Remark, Saved, merged, missed
+from paropt.passes.support.remarks import Declined, Remark, Saved, Source, merged, missed
 
 _DEFER, FUSE, _INLINE, _ANNOTATE = "defer-sync", "fuse-all-reduces", "inline-calls", "annotate-unreduced"
 _EXPOSE = "expose-all-reduces"
@@ -83,7 +83,7 @@ def summary(remarks: Iterable[Remark]) -> str:
     found = list(remarks)
     moved = journeys(found)
     extremes = [r for r in found if r.pass_name == _EXPOSE and r.saved is not None and not _has_moved(r)]
-    moved += [Journey(r.count, _saved(r)) for r in extremes]
+    moved += [Journey(r.count, _saved(r), r.source) for r in extremes]
     fused = [remark for remark in found if remark.pass_name == FUSE and remark.saved is not None]
     stayed = {(r.source, r.op) for r in found if r.pass_name == _DEFER and not r.applied and r.op in REDUCTIONS}
     parts = []
@@ -123,14 +123,14 @@ def grouped(remarks: Iterable[Remark]) -> list[str]:
     """
     groups: dict[object, list[Remark]] = {}
     for number, remark in enumerate(remarks):
-        key = number if remark.applied else (remark.pass_name, remark.op, *_reason(remark)[:2])
+        key = number if remark.applied else (remark.pass_name, remark.op, *reason_parts(remark)[:2])
         groups.setdefault(key, []).append(remark)
     return [str(group[0]) if group[0].applied else _declined(group) for group in groups.values()]
 
 
 def _declined(group: list[Remark]) -> str:
     first = group[0]
-    option, reason, blamed = _reason(first)
+    option, reason, blamed = reason_parts(first)
     text = f"[{first.pass_name}] {first.op} missed: {option}{reason}{blamed}"
     position = first.source._replace(scope="")
     scope = f" ({first.source.scope})" if first.source.scope else ""
@@ -140,7 +140,7 @@ def _declined(group: list[Remark]) -> str:
     return f"{position}: remark: {text}{scope}{f' ({count} times{also})' if count > 1 else ''}"
 
 
-def _reason(remark: Remark) -> tuple[str, str, str]:
+def reason_parts(remark: Remark) -> tuple[str, str, str]:
     """The option that would change it, as in `option convert=any allows it: `; the reason; and the op to blame."""
     found = _BLAMED.fullmatch(remark.text)
     reason, blamed = (found[1], found[2]) if found else (remark.text, "")
@@ -167,6 +167,7 @@ class Journey(NamedTuple):
 
     times: int  # that there is one
     saved: Saved
+    place: Source  # where it was reduced first
     loops: int = 1
 
 
@@ -180,7 +181,7 @@ def journeys(remarks: Iterable[Remark]) -> list[Journey]:
         inner = arrived.pop((remark.source, certificate.moved_from), None) if certificate.moved_from else None
         if inner is None:
             inner = len(found)
-            found.append(Journey(remark.count, saved))
+            found.append(Journey(remark.count, saved, remark.source))
         else:
             before, loops = found[inner].saved, found[inner].loops
             trips = None if before.trips is None or saved.trips is None else before.trips * saved.trips

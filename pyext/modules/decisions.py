@@ -1,0 +1,168 @@
+"""What passes decide about each parameter and each sum of a step, as a table: bytes sent and held either way.
+
+It is read from the remarks of two runs: with the pipeline that is asked for, and with one that may hold all.
+Never imports jax.
+
+Tests: test/unit/pyext/modules/test_decisions.py, test/par-opt/decisions.mlir.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal, NamedTuple
+
+from paropt.base.wording import counted, size_text
+from paropt.modules.offers import ALL_ONCE, with_policy
+from paropt.modules.summary import journeys, reason_parts
+from paropt.passes import DEFAULT_PIPELINE
+from paropt.passes.sharding.collectives import REDUCTIONS
+from paropt.passes.support.pipeline import Pipeline
+from paropt.passes.support.remarks import Choice, RefusedError, Remark, Source
+
+AT_USE = "the policy gathers parameters where they are read, and holds none"
+IN_LOOPS = "the policy keeps it sharded"
+_OF_SUMS = frozenset({"expose-all-reduces", "defer-sync"})
+_HEAD = ("", "array", "where", "in loops", "once", "held more", "decided", "reason")
+
+
+class Decision(NamedTuple):
+    """A parameter, or all sums of one source line about which the same is decided; bytes per device and step."""
+
+    what: Literal["parameter", "sum"]
+    name: str  # of a parameter, as the program calls it; of a sum, the op that makes it, as jax calls it
+    place: Source  # of a parameter, of the loop that reads it
+    arrays: int
+    in_loops: int | None  # bytes gathered or reduced in all trips of loops; None where the passes do not count them
+    once: int | None  # the same outside of loops
+    held: int | None  # that a device holds more, where it is once
+    is_once: bool
+    reason: str  # why it is not once; "" where it is
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        """Its cells, as text."""
+        sizes = ("?" if size is None else size_text(size) for size in (self.in_loops, self.once, self.held))
+        where = f"{self.place.file.rpartition('/')[2]}:{self.place.line}" if self.place.file else "-"
+        what = self.what if self.arrays == 1 else counted(self.arrays, self.what)
+        return (what, self.name, where, *sizes, "once" if self.is_once else "in loops", self.reason)
+
+
+class Decisions(tuple[Decision, ...]):
+    """Parameters first, then sums, in program order. As text, a table."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        if not self:
+            return "nothing is decided: no loop gathers a parameter or reduces a sum"
+        rows = [_HEAD, *(each.row for each in self)]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD) - 1)]
+        lines = ["  ".join([*map(str.ljust, row[:-1], widths), row[-1]]).rstrip() for row in rows]
+        return "\n".join(lines)
+
+
+def decided(pipeline: Pipeline, run: Callable[[Pipeline], Iterable[Remark]]) -> Decisions:
+    """The decisions of `pipeline`, if it is empty of `grad-sync`. `run` runs a pipeline on the module as it was.
+
+    Raises RefusedError where no pass of the pipeline has a policy.
+    """
+    asked = pipeline if pipeline.stages else Pipeline.parse(DEFAULT_PIPELINE)
+    with_all = with_policy(asked, ALL_ONCE)
+    if with_all is None:
+        raise RefusedError(
+            f"decisions: no pass of `{asked.title}` gathers or reduces once; `grad-sync` has such passes"
+        )
+    return decisions(run(asked), run(with_all))
+
+
+def decisions(found: Iterable[Remark], possible: Iterable[Remark]) -> Decisions:
+    """The decisions that the remarks `found` tell, beside those with room for everything, `possible`."""
+    ours, theirs = list(found), list(possible)
+    return Decisions([*_parameters(ours, theirs), *_sums(ours, theirs)])
+
+
+def _parameters(found: list[Remark], possible: list[Remark]) -> Iterable[Decision]:
+    ours, theirs = _choices(found), _choices(possible)
+    for name, (choice, remark) in (theirs | ours).items():
+        own = ours.get(name)
+        is_once = own is not None and own[1].applied
+        reason = "" if is_once else AT_USE if own is None and remark.applied else _reason(remark)
+        held = choice.held if remark.applied else None
+        once = choice.once if remark.applied else None
+        yield Decision("parameter", name, remark.source, remark.count, choice.in_loops, once, held, is_once, reason)
+
+
+def _choices(remarks: Iterable[Remark]) -> dict[str, tuple[Choice, Remark]]:
+    return {choice.name: (choice, remark) for remark in remarks for choice in remark.choices}
+
+
+def _reason(remark: Remark) -> str:
+    option, reason, _ = reason_parts(remark)
+    return f"{option}{reason}".partition("; at use, ")[0]
+
+
+class _Sums(NamedTuple):
+    """The sums of one place that leave loops."""
+
+    arrays: int
+    in_loops: int
+    once: int
+    held: int
+
+    def __sub__(self, other: "_Sums") -> "_Sums":
+        return _Sums(*(max(mine - its, 0) for mine, its in zip(self, other, strict=True)))
+
+
+_NONE = _Sums(0, 0, 0, 0)
+
+
+def _sums(found: list[Remark], possible: list[Remark]) -> Iterable[Decision]:
+    ours, theirs, why = _leaving(found), _leaving(possible), _reasons(found)
+    names = {place: op for op, place in _places([*found, *possible])}
+    for place in sorted({*ours, *theirs, *why}, key=lambda place: (place.file, place.line, place.column)):
+        leaves, most = ours.get(place, _NONE), theirs.get(place, _NONE)
+        stays = most - leaves
+        if not stays.arrays:  # only a budget has passes tell the bytes that are held
+            leaves = leaves._replace(held=max(leaves.held, most.held))
+        name = place.scope.rpartition("/")[2] or names[place].partition(".")[2]
+        if leaves.arrays:
+            yield Decision("sum", name, place, *leaves, is_once=True, reason="")
+        reason = next(iter(why.get(place, ())), IN_LOOPS)
+        if stays.arrays:
+            yield Decision("sum", name, place, *stays, is_once=False, reason=reason)
+        elif not leaves.arrays:
+            yield Decision("sum", name, place, len(why[place]), None, None, None, is_once=False, reason=reason)
+
+
+def _places(remarks: Iterable[Remark]) -> Iterable[tuple[str, Source]]:
+    """The op that makes each sum, which `expose-all-reduces` names; before those, the reductions."""
+    told = [remark for remark in remarks if remark.pass_name in _OF_SUMS]
+    yield from sorted(
+        ((remark.op, remark.source) for remark in told), key=lambda each: each[0] in REDUCTIONS, reverse=True
+    )
+
+
+def _leaving(remarks: list[Remark]) -> Mapping[Source, _Sums]:
+    """By place; a loop of unknown trips counts as one that makes one."""
+    held: defaultdict[Source, int] = defaultdict(int)
+    for remark in remarks:
+        held[remark.source] += remark.held * remark.count if remark.pass_name in _OF_SUMS else 0
+    found: dict[Source, _Sums] = {}
+    for each in journeys(remarks):
+        arrays, in_loops, once, _ = found.get(each.place, _NONE)
+        saved = each.saved
+        found[each.place] = _Sums(
+            arrays + each.times * saved.arrays,
+            in_loops + each.times * saved.bytes * (saved.trips or 1),
+            once + each.times * saved.bytes_after,
+            held[each.place],
+        )
+    return found
+
+
+def _reasons(remarks: Iterable[Remark]) -> Mapping[Source, list[str]]:
+    """Why sums stay in loops, by place: the passes decline some other ops, too, of which no reduction is there."""
+    found: defaultdict[Source, list[str]] = defaultdict(list)
+    for remark in remarks:
+        if remark.pass_name in _OF_SUMS and not remark.applied:
+            found[remark.source] += [_reason(remark)] * remark.count
+    return found
