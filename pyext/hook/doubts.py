@@ -3,10 +3,10 @@
 Passes know their requests to the compiler, and not all that it does by itself: docs/jit.md, "A second compilation".
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from paropt.clusters.targets import memory_of
-from paropt.hlo.census import census
+from paropt.hlo.census import SYNC_KINDS, census
 from paropt.hlo.traffic import Traffic, traffic
 from paropt.hook.memory_plans import Plan
 from paropt.modules.summary import journeys
@@ -21,6 +21,7 @@ TYPES = frozenset({"accumulate-dtype", "wire-dtype"})  # options that ask for th
 
 # XLA:GPU takes all_reduces out of loops itself (WhileLoopAllReduceCodeMotion), in the type in which they are.
 HOISTS = frozenset({"gpu"})
+_REDUCES = frozenset({"expose-all-reduces", "fuse-all-reduces", "defer-sync", "annotate-unreduced"})
 
 
 def bytes_in_doubt(found: Iterable[Remark], pipeline: Pipeline, platform: str) -> int:
@@ -32,6 +33,13 @@ def bytes_in_doubt(found: Iterable[Remark], pipeline: Pipeline, platform: str) -
         return 0
     are_types_asked = any(TYPES & dict(stage.options).keys() for stage in pipeline.stages)
     return 0 if are_types_asked else max(0, _narrower(found))
+
+
+def is_likely_less(found: Collection[Remark], in_doubt: int) -> bool:
+    """Whether XLA alone is to be compiled first: all reductions leave loops, and much of that is `in_doubt`."""
+    stays = any(not remark.applied and remark.pass_name in _REDUCES for remark in found)
+    after = sum(each.times * each.saved.bytes_after for each in journeys(found))
+    return not stays and in_doubt >= LITTLE * after > 0
 
 
 def _narrower(remarks: Iterable[Remark]) -> int:
@@ -76,6 +84,18 @@ def settled(
     if held > MORE * least and not may_take_memory:
         return alone, [f"XLA alone takes {least} bytes of temporary memory; with the passes it would be {held}"]
     return first, [f"XLA alone might reduce in a narrower type, but sends {before}; with the passes it is {sent}"]
+
+
+def reduces_once(alone: Plan) -> bool:
+    """Whether XLA alone reduces nothing in loops: then it sends no more than the passes have it send, in no wider
+    type."""
+    collectives = census(alone.executable.as_text() or "")
+    return not any(each.depth or each.at_most for each in collectives if each.kind in SYNC_KINDS)
+
+
+def said_alone(alone: Plan) -> str:
+    """Why nothing else was compiled."""
+    return f"XLA alone reduces once, too, in a narrower type, and sends {_sent(alone)}: it runs as it is"
 
 
 def are_guessed(found: Iterable[Remark]) -> bool:

@@ -14,7 +14,16 @@ from paropt.base.wording import size_text
 from paropt.clusters import targets
 from paropt.clusters.device_memory import AUTO, memory_budget_of
 from paropt.hook.donation import given_away
-from paropt.hook.doubts import are_guessed, bytes_in_doubt, least_sent, settled, takes_memory
+from paropt.hook.doubts import (
+    are_guessed,
+    bytes_in_doubt,
+    is_likely_less,
+    least_sent,
+    reduces_once,
+    said_alone,
+    settled,
+    takes_memory,
+)
 from paropt.hook.fallback import Fallback, Setback, reason_of
 from paropt.hook.jit_arguments import Spec
 from paropt.hook.memory_plans import Plan, fitting, planned
@@ -37,6 +46,7 @@ class Rewrite(NamedTuple):
     by: Callable[[ir.Module, Pipeline], tuple[Remarks, Fallback]]  # of the module as it was, by other passes
     in_doubt: int  # bytes that XLA alone may reduce less
     is_guess: bool  # whether a policy may send more than the default one
+    alone_first: bool = False  # whether XLA alone is likely to send less
 
 
 class Otherwise(NamedTuple):
@@ -81,7 +91,8 @@ def rewritten_by(
         in_doubt = bytes_in_doubt(found, spec.pipeline, platform) if compares else 0
         is_guess = compares and are_guessed(found)
         if is_needed or in_doubt or is_guess:
-            REWRITES[module] = Rewrite(spec, fallback, by, in_doubt, is_guess)
+            alone_first = spec.memory_budget is None and not is_guess and is_likely_less(found, in_doubt)
+            REWRITES[module] = Rewrite(spec, fallback, by, in_doubt, is_guess, alone_first)
         if fallback.has_mesh:
             OTHERWISE[module] = _otherwise(module.context, fallback, spec.pipeline.on(platform), donated)
     except PipelineError:  # the user's mistake, told in one line, and no defect
@@ -177,6 +188,7 @@ def compiled_rewrite(module: ir.Module, compile: Callable[[ir.Module], Any], dev
         to_terminal(f"memory_budget: compiling a plan that holds {size_text(room)} more at most")
         return by(with_link_costs(planned(spec.pipeline, room), module.operation, tuple(devices)))
 
+    @functools.cache
     def original() -> Plan:
         text = "the program stays as it was, because it takes or sends less than what the passes make of it"
         found = Remarks([_remark(module, text, applied=False)])
@@ -186,6 +198,9 @@ def compiled_rewrite(module: ir.Module, compile: Callable[[ir.Module], Any], dev
         pipeline = with_policy(spec.pipeline, AT_USE)
         return by(pipeline) if pipeline is not None else original()
 
+    if rewrite.alone_first and reduces_once(original()):
+        REMARKS[module] = Remarks([*original().remarks, _remark(module, said_alone(original()), applied=True)])
+        return original().executable
     chosen = plan(module, REMARKS[module], rewrite.fallback)
     said: list[str] = []
     if spec.memory_budget is not None:

@@ -82,7 +82,47 @@ def test_xla_gpu_alone_reduces_once_in_a_narrower_type(name: str) -> None:
     ours, said = compiled(name, LITTLE, GPU, **DEFAULT)
     wide, _ = compiled(name, LITTLE, GPU, compare=False)
     assert sent(ours) == sent(alone) < sent(wide) and temporary(ours) == temporary(alone) < temporary(wide)
-    assert "XLA alone reduces in a narrower type" in said
+    assert "XLA alone reduces once, too, in a narrower type" in said
+
+
+def test_then_nothing_else_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise AssertionError("what the passes make of it was compiled")
+
+    available(GPU)
+    monkeypatch.setattr(rewriting.Fallback, "compiled", fail)
+    _, said = compiled("plain_mlp_p4", LITTLE, GPU, **DEFAULT)
+    assert "XLA alone reduces once, too, in a narrower type" in said
+
+
+def plan(*collectives: tuple[str, int]) -> Plan:
+    """Collectives, by kind, with the number of loops around each."""
+    lines = [SimpleNamespace(kind=kind, depth=depth, at_most=False) for kind, depth in collectives]
+    return Plan(cast(Any, SimpleNamespace(as_text=lambda: lines)), Remarks([]))
+
+
+@pytest.mark.parametrize(
+    ("collectives", "expected"),
+    [
+        ([("all-reduce", 0)], True),
+        ([("all-reduce", 0), ("all-gather", 1)], True),
+        ([("all-reduce", 0), ("all-reduce", 1)], False),
+        ([("reduce-scatter", 2)], False),
+    ],
+)
+def test_xla_alone_is_settled_where_it_reduces_nothing_in_loops(
+    collectives: list[tuple[str, int]], expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doubts, "census", lambda lines: lines or ())
+    assert doubts.reduces_once(plan(*collectives)) == expected
+
+
+def test_xla_alone_is_compiled_first_where_all_leave_loops_and_much_is_in_doubt() -> None:
+    leaves = moved(1, Saved(1, 50, 4, 1, 100))
+    stays = Remark("defer-sync", "sdy.all_reduce", leaves.source, False, "why")
+    assert doubts.is_likely_less([leaves], 50)
+    assert not doubts.is_likely_less([leaves, stays], 50)  # XLA reduces in a loop, too
+    assert not doubts.is_likely_less([leaves, moved(2, Saved(1, 10000, 4, 1, 10000))], 50)  # as losses beside gradients
 
 
 def test_in_a_loop_over_layers_xla_gpu_reduces_each_time() -> None:
