@@ -17,7 +17,7 @@ from paropt.hook.donation import given_away
 from paropt.hook.doubts import are_guessed, bytes_in_doubt, least_sent, settled, takes_memory
 from paropt.hook.fallback import Fallback, Setback, reason_of
 from paropt.hook.jit_arguments import Spec
-from paropt.hook.memory_plans import Plan, fitting, planned
+from paropt.hook.memory_plans import Plan, fitting, planned, unmet
 from paropt.hook.slow_axes import with_link_costs
 from paropt.hook.user_warnings import warn
 from paropt.modules.module_io import type_of_main
@@ -192,7 +192,7 @@ def compiled_rewrite(module: ir.Module, compile: Callable[[ir.Module], Any], dev
         budget = memory_budget_of(spec.memory_budget, devices)
         chosen, said = fitting(chosen, budget, again, original)
         if not chosen.is_within(budget):
-            warn(f"paropt: memory_budget: {said[-1]}")
+            warn(f"paropt: {unmet(chosen, budget)}")
     elif rewrite.in_doubt or rewrite.is_guess:
         try:
             if rewrite.is_guess:
