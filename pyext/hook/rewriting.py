@@ -24,7 +24,7 @@ from paropt.modules.module_io import type_of_main
 from paropt.modules.offers import AT_USE, offered, with_policy
 from paropt.modules.summary import Remarks, with_nothing_found
 from paropt.passes.support.pipeline import Pipeline, PipelineError
-from paropt.passes.support.remarks import Remark, source_of
+from paropt.passes.support.remarks import Remark, nearest_source
 
 T = TypeVar("T")
 
@@ -146,7 +146,7 @@ def _failure(spec: Spec, module: ir.Module, setback: Setback) -> Remark:
 
 
 def _remark(module: ir.Module, text: str, *, applied: bool) -> Remark:
-    return Remark("paropt", module.operation.name, source_of(module.operation.location), applied=applied, text=text)
+    return Remark("paropt", module.operation.name, nearest_source(module.operation), applied=applied, text=text)
 
 
 def compiled_rewrite(module: ir.Module, compile: Callable[[ir.Module], Any], devices: Any, options: Any) -> Any:
