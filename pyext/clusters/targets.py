@@ -192,7 +192,7 @@ class TpuTarget(AbsentTarget):
 
     def require_compiler(self) -> None:
         if not (_is_installed("libtpu") or os.environ.get("TPU_LIBRARY_PATH")):
-            raise TargetError(f"{self.name} needs libtpu: pip install 'paropt[tpu]'")
+            raise TargetError(f"{self.name} needs libtpu: pip install '.[tpu]' in a checkout of par-opt")
 
     def make_devices(self) -> list[Any]:
         import jax
@@ -227,7 +227,7 @@ class GpuTarget(AbsentTarget):
 
     def require_compiler(self) -> None:
         if not (_is_installed("jax_plugins.xla_cuda13") or _is_installed("jax_plugins.xla_cuda12")):
-            raise TargetError(f"{self.name} needs jax's CUDA plugin: pip install 'paropt[gpu]'")
+            raise TargetError(f"{self.name} needs jax's CUDA plugin: pip install '.[gpu]' in a checkout of par-opt")
 
     def make_devices(self) -> list[Any]:
         import jax
