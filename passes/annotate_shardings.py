@@ -1,6 +1,7 @@
 """Shardings of arguments by rules on their names and roles."""
 
 import difflib
+from contextlib import suppress
 from math import prod
 from typing import Annotated, NamedTuple
 
@@ -14,7 +15,7 @@ from paropt.passes.sharding.distributions import distribution_of
 from paropt.passes.sharding.meshes import Mesh, meshes_of
 from paropt.passes.sharding.shardings import SHARDING
 from paropt.passes.state.alike_shardings import Gradient, Placements, State, differ
-from paropt.passes.state.argument_roles import Roles, examples_dimension, plain_path
+from paropt.passes.state.argument_roles import BATCH, Roles, examples_dimension, plain_path
 from paropt.passes.state.batched_arguments import rules_of
 from paropt.passes.state.placement_edits import constrain_sum, gather_at_uses, sharding_attribute
 from paropt.passes.state.role_rules import REST, Rule, RuleError, Rules, load
@@ -184,8 +185,20 @@ class _Annotation:
                 exchanges += made
                 what = f"{slot} stays over {', '.join(over)} where it is multiplied, by {rule.name}"
                 remarks.append(applied(NAME, self._signature.function, what))
-        constrain_exchanges(exchanges, self._mesh_name)
+        constrain_exchanges(exchanges, self._mesh_name, self._axes_of_examples(), rule_of)
         return remarks
+
+    def _axes_of_examples(self) -> set[str]:
+        """The axes by which rules cut examples."""
+        rules = [
+            (slot, self._rule(slot, roles)) for slot in self._signature.arguments for roles in [self._roles.of(slot)]
+        ]
+        found = set[str]()
+        for slot, rule in rules:
+            if rule is not None and BATCH in self._roles.of(slot):
+                with suppress(Declined):  # a remark says so already
+                    found |= {axis for names in self._axes(rule, slot) for axis in names}
+        return found
 
     def _rule(self, slot: Slot, roles: tuple[str, ...]) -> Rule | None:
         """The first rule that is about the array."""

@@ -11,6 +11,7 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 from jaxlib.mlir import ir
 
+from paropt.base.argument_types import require_type
 from paropt.base.keywords import own_keywords_and
 from paropt.hook.donation import Donate
 from paropt.hook.jit_arguments import JitArguments
@@ -122,6 +123,7 @@ def manifest(program: Any) -> Manifest:
     `program` is an `ir.Module` or a `jax.stages.Lowered`. Raises AccumulateError when it has none.
     """
     module = program.compiler_ir() if hasattr(program, "compiler_ir") else program
+    require_type(module, ir.Module, "manifest", "an ir.Module or what `.lower(...)` returns")
     found = _manifest_in(module)
     if found is None:
         raise AccumulateError("manifest: the module has none; run the pass outline-accumulation on it")

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias, overload
 
 from paropt.base.wording import size_text
+from paropt.clusters.targets import Target
 from paropt.costs.clusters import Cluster, cluster_of
 from paropt.costs.machines import Machine, read_table
 from paropt.costs.step_time import estimate as step_time
@@ -58,7 +59,7 @@ def audit(
     /,
     *args: Any,
     passes: str | None = None,
-    targets: Sequence[Any],
+    targets: Target | Sequence[Any],
     mesh: Any = None,
     estimate: bool | str = False,
     **kwargs: Any,
@@ -70,7 +71,7 @@ def audit(
     /,
     *args: Any,
     passes: str | None = None,
-    targets: Sequence[Any] | None = None,
+    targets: Target | Sequence[Any] | None = None,
     mesh: Any = None,
     estimate: bool | str = False,
     **kwargs: Any,
@@ -115,7 +116,7 @@ def audit(
     before = _lowered(program, args, kwargs)
     passes = _with_budget(program, before, passes) if passes is not None and targets is None else passes
     if targets is not None:
-        chosen = [targets] if isinstance(targets, str) else targets
+        chosen = [targets] if isinstance(targets, str) or not isinstance(targets, Sequence) else targets
         return _for_targets(program, before, passes or "", chosen, costs)
     if passes is None:
         return _audit_of_lowered(before, costs)
@@ -189,7 +190,7 @@ def _for_targets(
 ) -> AuditReport:
     """The passes run once for targets of one platform and the same slow axes."""
     from paropt.clusters.device_counts import require_named_count
-    from paropt.clusters.targets import get
+    from paropt.clusters.targets import target_of
     from paropt.hook.lowering import copied, platform_of
     from paropt.hook.slow_axes import slow_axes
     from paropt.reports.target_audits import compare, label_reducers
@@ -198,7 +199,7 @@ def _for_targets(
         label_reducers(lowered.compiler_ir())
         return lowered
 
-    found = [get(name) if isinstance(name, str) else name for name in names]
+    found = [target_of(name) for name in names]
     for target in found:
         require_named_count(target, before.compiler_ir().operation)
     alone = labelled(copied(before))

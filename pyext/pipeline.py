@@ -13,11 +13,12 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
 from paropt.base.keywords import own_keywords_only
-from paropt.base.progress import Progress, to_terminal
+from paropt.base.progress import Progress, require_progress, to_terminal
 from paropt.base.wording import counted
 from paropt.hook.lowering import is_foreign
 from paropt.modules.module_io import name_of
 from paropt.modules.summary import Remarks
+from paropt.passes.support.pipeline import Pipeline as Passes
 from paropt.schedules import SCHEDULES, Schedule, schedule
 from paropt.stages.coordination import Exchange, watch
 from paropt.stages.cut_step import CutStep, cut_step
@@ -79,7 +80,8 @@ def pipeline(
     overwrites the old, which takes the memory of one state less; otherwise arguments stay, as with `jax.jit`.
     `progress` is called with a line of text for each program that is compiled; by default, it prints to a terminal.
 
-    Raises StageError (a ValueError), in one line, for a step that cannot be cut or numbers that do not fit.
+    Raises StageError (a ValueError), in one line, for a step that cannot be cut or numbers that do not fit, and
+    PipelineError for wrong `cut_options`.
     """
     for what, number in (("stages", stages), ("microbatches", microbatches)):
         if not isinstance(number, int) or isinstance(number, bool) or number < 1:
@@ -93,12 +95,18 @@ def pipeline(
     if is_foreign(step):
         maker = type(step).__module__.partition(".")[0]
         raise StageError(f"pipeline: the function is compiled by {maker} already; give the function itself")
+    if shardings is not None and not callable(shardings):
+        raise StageError(f"shardings: expected a function of the step's arguments, got {shardings!r}")
+    if not isinstance(cut_options, Mapping):
+        raise StageError(f'cut_options: expected a mapping, such as {{"recompute": False}}, got {cut_options!r}')
+    require_progress(progress)
     require_stages(mesh, axis, stages)
     table = _schedule(schedule, stages, microbatches, chunks)
-    given = {name.replace("_", "-"): value for name, value in cut_options.items()}
+    given = {str(name).replace("_", "-"): _option(value) for name, value in cut_options.items()}
     weight = flops_per_byte(mesh, axis)
     known = {} if weight is None else {"flops-per-byte": weight}
     options = "".join(f" {name}={value}" for name, value in {"cuts": cuts, **known, **given}.items())
+    Passes.parse(f"cut-stages{{stages={stages}{options}}}")  # raises PipelineError here, and not at the first call
     overwrites = donate == "state"
     return Pipeline(
         step,
@@ -111,6 +119,19 @@ def pipeline(
         shardings=shardings,
         progress=progress,
     )
+
+
+def _require_binding(what: str, function: Callable[..., Any], args: Any, kwargs: Any, right: str) -> None:
+    """Raises StageError where `function` takes more, or other, arguments than these."""
+    try:
+        inspect.signature(function).bind(*args, **kwargs)
+    except TypeError as error:
+        raise StageError(f"{what}: {error}; {right}") from None
+
+
+def _option(value: Any) -> str:
+    """The value of an option as passes write it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _schedule(name: str, stages: int, microbatches: int, chunks: int | None) -> Schedule:
@@ -174,11 +195,8 @@ class Pipeline:
 
     def _require_all(self, /, *args: Any, **kwargs: Any) -> None:
         """Raises StageError where the step takes more, or other, arguments than these."""
-        try:
-            inspect.signature(self).bind(*args, **kwargs)
-        except TypeError as error:
-            right = "give it all that the step takes, arrays or their shapes: place(state, batch)"
-            raise StageError(f"place: {error}; {right}") from None
+        right = "give it all that the step takes, arrays or their shapes: place(state, batch)"
+        _require_binding("place", self, args, kwargs, right)
 
     def __repr__(self) -> str:
         table = self.schedule
@@ -217,13 +235,26 @@ class Pipeline:
             raise StageError("what paropt.pipeline returns runs programs: call it outside of jax.jit and the like")
         given: list[Any] = [getattr(numbers_of(leaf), "sharding", None) for leaf in leaves]
         if self._shardings is not None:
-            given = jax.tree.leaves(self._shardings(*args, **kwargs))
+            given = self._shardings_of(args, kwargs, leaves)
         specs = tuple(spec_within(sharding, self._axis, self._mesh) for sharding in given)
         kinds = tuple((np.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
         key = (jax.tree.structure((args, kwargs)), kinds, specs)
         built = self._built_for(key, args, kwargs, specs, frozenset())
         resting = built.shared & self._at_places(leaves) if self._owners.several else None
         return self._built_for(key, args, kwargs, specs, resting) if resting else built
+
+    def _shardings_of(self, args: Any, kwargs: Any, leaves: list[Any]) -> list[Any]:
+        """Those of the user's function, one for each array. Raises StageError where it returns others."""
+        assert self._shardings is not None
+        _require_binding("shardings", self._shardings, args, kwargs, "it is called with the arguments of the step")
+        found = jax.tree.leaves(self._shardings(*args, **kwargs))
+        right = f"expected one for each array of the arguments ({len(leaves)})"
+        wrong = [each for each in found if not isinstance(each, jax.sharding.Sharding)]
+        if wrong:
+            raise StageError(f"shardings: {right}, as a jax.sharding.NamedSharding; the function returns {wrong[0]!r}")
+        if len(found) != len(leaves):
+            raise StageError(f"shardings: {right}; the function returns {len(found)}")
+        return found
 
     def _built_for(
         self, key: Any, args: Any, kwargs: Any, specs: Sequence[PartitionSpec], resting: frozenset[int]

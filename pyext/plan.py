@@ -8,8 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from paropt.base.argument_types import require_type
 from paropt.base.keywords import own_keywords_only
-from paropt.base.progress import Progress, to_terminal
+from paropt.base.progress import Progress, require_progress, to_terminal
 from paropt.base.wording import size_text
 from paropt.clusters import targets
 from paropt.clusters.device_memory import AUTO, MemoryBudget, memory_budget_of, read_budget
@@ -249,16 +250,26 @@ def plan(
     wrong budget: all before anything is compiled but the first. Without the target's compiler, programs are compiled
     for as many CPU devices, and a remark says so.
     """
-    if not callable(progress):
-        raise TypeError(f"progress: expected a function that takes a line, such as print, got {progress!r}")
+    require_progress(progress)
+    require_type(cache, (str, Path, type(None)), "cache", "the path of a folder")
+    require_type(seconds, (int, float), "seconds", "a number")
+    own = None if candidates is None else _candidates(candidates)
     asked = read_budget(memory, "memory")
     figures = read_table(costs)
-    found = targets.get(target) if isinstance(target, str) else target
+    found = targets.target_of(target)
     compiled = compiled_for(found, figures)
     given = step_of(lowered_without_mesh(step, args, compiled.target))
-    return planned(
-        given, compiled, memory=asked, seconds=seconds, candidates=candidates, cache=cache, progress=progress
-    )
+    return planned(given, compiled, memory=asked, seconds=seconds, candidates=own, cache=cache, progress=progress)
+
+
+def _candidates(given: Iterable[Candidate]) -> list[Candidate]:
+    """Those of the user. Raises PlanError where there are none, or others than candidates."""
+    right = "expected one Candidate of paropt.planning.candidates or more"
+    found = list(given) if isinstance(given, Iterable) else [given]
+    wrong = [each for each in found if not isinstance(each, Candidate)]
+    if not found or wrong:
+        raise PlanError(f"candidates: {right}, got {wrong[0]!r}" if wrong else f"candidates: {right}, got none")
+    return found
 
 
 class CompiledFor(NamedTuple):

@@ -8,11 +8,12 @@ it is asked: docs/sharded-training.md.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paropt.audit import audit
+from paropt.base.argument_types import require_type
 from paropt.base.device_grid import device_grid
-from paropt.base.progress import Progress, to_terminal
+from paropt.base.progress import Progress, require_progress, to_terminal
 from paropt.base.wording import size_text
 from paropt.clusters.device_memory import MemoryBudget, memory_budget_of, read_budget
 from paropt.hlo.census import SYNC_KINDS
@@ -21,6 +22,9 @@ from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.support.pipeline import Pipeline
 from paropt.reports.comparison import AuditReport
 from paropt.reports.totals import Audit
+
+if TYPE_CHECKING:
+    from paropt.clusters.targets import Target
 
 ALONE = "XLA alone"
 _DEFAULT = "policy=keep-shards"  # of the passes
@@ -141,7 +145,7 @@ def policies(
     program: Any,
     /,
     *args: Any,
-    target: str | None = None,
+    target: "str | Target | None" = None,
     memory_budget: MemoryBudget = None,
     plans: int = 3,
     passes: str = DEFAULT_PIPELINE,
@@ -167,15 +171,18 @@ def policies(
     from paropt.clusters import targets
     from paropt.clusters.compile_apart import standing_compilers
 
+    require_progress(progress)
     asked = read_budget(memory_budget)
+    require_type(plans, int, "plans", "a number")
     if plans < 0:
         raise ValueError(f"plans={plans}: expected a number of at least 0")
-    found = targets.get(target or "cpu:8")
+    found = targets.target_of("cpu:8" if target is None else target)
     found.require_compiler()
     Pipeline.parse(with_options(passes, _DEFAULT))
     budget = None if asked is None else memory_budget_of(asked, found.devices)
     with standing_compilers():
-        return _Comparison(program, args, kwargs, target, passes, progress).run(budget, plans)
+        name = None if target is None else found.name
+        return _Comparison(program, args, kwargs, name, passes, progress).run(budget, plans)
 
 
 class _Comparison:

@@ -75,7 +75,7 @@ def function(name: str, described: Callable[..., Any], level: str) -> str:
 def type_of(place: str, name: str) -> str:
     """A class: how it is documented, its fields, and its public methods, a line each."""
     described = getattr(importlib.import_module(place), name)
-    parts = [f"### `{name}`", prose(described)]
+    parts = [f"### `{name}`", prose(described), f"    {import_line(place, name)}"]
     if rows := [*fields(described), *methods(described)]:
         parts.append("\n".join(["| | |", "|---|---|", *rows]))
     return "\n\n".join(parts)
@@ -112,8 +112,18 @@ def errors() -> str:
         for name in names:
             found = getattr(module, name)
             base = found.__mro__[1].__name__
-            rows.append(f"| `{place}.{name}` | `{base}` | {summary(found)} |")
-    return "\n".join(["| | is a | raised when |", "|---|---|---|", *rows])
+            rows.append(f"| `{name}` | `{base}` | `{import_line(place, name)}` | {summary(found)} |")
+    return "\n".join(["| | is a | import | raised when |", "|---|---|---|---|", *rows])
+
+
+def import_line(place: str, name: str) -> str:
+    """The line after which `name` is the class: modules that are public elsewhere than in their file have none of
+    their own.
+    """
+    found = public_modules().get(place)
+    if found is None or found.__name__ == place:
+        return f"from {place} import {name}"
+    return f"from paropt import {place.removeprefix('paropt.')}; {name} = {place.removeprefix('paropt.')}.{name}"
 
 
 def public_modules() -> dict[str, ModuleType]:

@@ -23,7 +23,7 @@ from paropt.passes.support.traversal import defining_op
 
 CONTROL_FLOW = ops_of_kind("control")
 RuleOf = Callable[[ir.Operation], ShardingRule | None]
-_Dimension = tuple[ir.Value, int]
+Dimension = tuple[ir.Value, int]
 
 
 def rules_of(module: ir.Operation) -> RuleOf:
@@ -57,12 +57,28 @@ def batched_arguments(contraction: ir.Operation, rule: ShardingRule, rule_of: Ru
                     yield Batched(value, dimension, position, factors[0])
 
 
+def sources_of(value: ir.Value, number: int, rule_of: RuleOf) -> list[Dimension]:
+    """The dimensions of which dimension `number` of `value` is made, index for index, one op or edge before."""
+    uses = predecessors(value)
+    if uses is not None:
+        return [(use.value, number) for use in uses]
+    op = defining_op(value)
+    if op is not None and op.name == CONSTRAINT:
+        return [(op.operands[0], number)]
+    rule = rule_of(op) if op is not None else None
+    if op is None or rule is None:
+        return []
+    major = rule.results[ir.OpResult(value).result_number][number][:1]
+    operands = zip(op.operands, rule.operands, strict=True)
+    return [(operand, i) for operand, dims in operands for i, dim in enumerate(dims) if major and dim[:1] == major]
+
+
 def _is_batching(major: tuple[str, ...], rule: ShardingRule) -> bool:
     """Whether each operand and result has this factor."""
     return bool(major) and all(major in {dim[:1] for dim in value} for value in (*rule.operands, *rule.results))
 
 
-def _made_of(value: ir.Value, number: int, rule_of: RuleOf) -> list[_Dimension]:
+def _made_of(value: ir.Value, number: int, rule_of: RuleOf) -> list[Dimension]:
     """The same dimension where `value` comes from, if that is one tensor."""
     uses = predecessors(value)
     if uses is not None:

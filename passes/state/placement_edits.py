@@ -9,6 +9,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
 from paropt.passes.ir.loops import WHILE, Loop, loop_around
+from paropt.passes.ir.types import widens
 from paropt.passes.sharding.explicit_ops import constrained
 from paropt.passes.state.alike_shardings import Placements
 from paropt.passes.support.traversal import defining_op
@@ -51,6 +52,8 @@ Cuts = Sequence[Sequence[str]]  # the axes that cut each dimension
 def gather_at_uses(value: ir.Value, dimensions: Cuts, mesh: str) -> int:
     """Every op that reads `value` in a loop reads it cut like that; of layers in one array, one at a time is gathered.
 
+    Where a loop converts it to a narrower type first, the result of that is gathered, which is fewer bytes.
+
     Returns the number of values that are gathered.
     """
     count, readers = 0, list[ir.OpOperand]()
@@ -63,9 +66,18 @@ def gather_at_uses(value: ir.Value, dimensions: Cuts, mesh: str) -> int:
         elif op.name == "stablehlo.dynamic_slice" and not dimensions[0]:
             readers_of_layer = list(op.results[0].uses)
             count += _gather(op.results[0], readers_of_layer, dimensions, mesh, keeps=True)
+        elif loop_around(op.block) is not None and _narrows(op):
+            count += _gather(op.results[0], list(op.results[0].uses), dimensions, mesh, keeps=True)
         elif loop_around(op.block) is not None and op.name != "stablehlo.return":
             readers.append(use)
     return count + _gather(value, readers, dimensions, mesh)
+
+
+def _narrows(op: ir.Operation) -> bool:
+    if op.name != "stablehlo.convert":
+        return False
+    source, target = (ir.RankedTensorType(value.type).element_type for value in (op.operands[0], op.results[0]))
+    return source != target and widens(target, source)
 
 
 def _gather(

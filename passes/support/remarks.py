@@ -48,6 +48,27 @@ def source_of(location: Any) -> Source:
             return Source("", 0, 0, scope)
 
 
+def nearest_source(op: ir.Operation) -> Source:
+    """The position of `op`; without one, as a module of jax is, that of the first op in it which has one.
+
+    Of that op's name stack only the program is left: what is said is about all of it.
+    """
+    own = source_of(op.location)
+    if own.file or op.name != "builtin.module":
+        return own
+    first = _first_position(op)
+    return own if first is None else first._replace(scope=first.scope.partition("/")[0])
+
+
+def _first_position(op: ir.Operation) -> Source | None:
+    for inner in (inner.operation for region in op.regions for block in region for inner in block):
+        found = source_of(inner.location)
+        within = found if found.file else _first_position(inner)
+        if within is not None:
+            return within
+    return None
+
+
 class Declined(Exception):  # noqa: N818  an answer, not an error
     """A pass found its shape but will not rewrite it."""
 
@@ -129,7 +150,7 @@ def applied(
     saved: Saved | None = None,
     held: int = 0,
 ) -> Remark:
-    return Remark(pass_name, op.name, source_of(op.location), True, text, certificate, saved, held)
+    return Remark(pass_name, op.name, nearest_source(op), True, text, certificate, saved, held)
 
 
 def merged(remarks: Iterable[Remark]) -> list[Remark]:
@@ -145,4 +166,4 @@ def missed(pass_name: str, op: ir.Operation, declined: Declined) -> Remark:
     text = declined.reason
     if declined.op is not None and declined.op != op:
         text += f" ({declined.op.name} at {source_of(declined.op.location)})"
-    return Remark(pass_name, op.name, source_of(op.location), applied=False, text=text)
+    return Remark(pass_name, op.name, nearest_source(op), applied=False, text=text)

@@ -79,15 +79,18 @@ def _unknown(
         return f"{complaint}; did you mean `{near[0]}`?"
     option = name.replace("_", "-")
     if option in _options():
-        return f'{complaint}; it is an option of passes: passes="{DEFAULT_PIPELINE}{{{option}=...}}"'
+        return f'{complaint}; it is an option of passes: passes="{DEFAULT_PIPELINE}{{{_options()[option]}}}"'
     takes = f", and {getattr(program, '__name__', 'the program')} takes {', '.join(inner)}" if inner else ""
     return f"{complaint}; it has {', '.join(own)}{takes}"
 
 
-def _options() -> set[str]:
-    """Those of the default pipeline."""
+def _options() -> dict[str, str]:
+    """Those of the default pipeline, by name: as they are written, behind the other option that they need."""
     stages = Pipeline.parse(DEFAULT_PIPELINE).stages
-    return {option.name for stage in stages if stage.declared for option in stage.declared.options}
+    options = [option for stage in stages if stage.declared for option in stage.declared.options]
+    return {
+        each.name: f"{'='.join(each.needs)} {each.name}=..." if each.needs else f"{each.name}=..." for each in options
+    }
 
 
 def _may_take(program: Any, name: str) -> bool:

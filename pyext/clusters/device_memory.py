@@ -39,7 +39,7 @@ def read_budget(budget: MemoryBudget, argument: str = "memory_budget") -> int | 
     is_whole = isinstance(budget, Integral) or (isinstance(budget, float) and budget.is_integer())  # as 60e9
     if is_whole and not isinstance(budget, bool) and int(budget) >= 0:
         return int(budget)
-    if isinstance(budget, str) and _BARE.fullmatch(budget):
+    if isinstance(budget, str) and _BARE.fullmatch(budget) and float(budget):  # 0 is as much in each unit
         number = budget.strip()
         raise ValueError(f"{argument}={budget!r}: text takes a unit, as in {number}GiB, or {number}B for bytes")
     if isinstance(budget, str):

@@ -8,6 +8,8 @@ description, xla/backends/gpu/target_config/specs/b200.txtpb, and in github.com/
 
 from typing import NamedTuple
 
+from paropt.base.argument_types import require_type
+
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
 
 
@@ -50,6 +52,7 @@ def target_config(gpu: Gpu) -> str:
 
     cuDNN belongs to the machine rather than to the GPU: the version is the oldest one that jax 0.10 runs with.
     """
+    require_type(gpu, Gpu, "target_config", 'a row of the table, such as GPUS["h100"]')
     capability = gpu.capability
     return f"""\
 gpu_device_info {{

@@ -22,6 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from paropt.base.argument_types import require_type
 from paropt.clusters.gpus import GPUS, target_config
 from paropt.hlo.participants import Device, devices_of
 
@@ -99,6 +100,9 @@ class Target(ABC):
         import jax
         import numpy as np
 
+        require_type(sizes, Mapping, "mesh", 'sizes by names, such as {"data": 8}')
+        for size in sizes.values():
+            require_type(size, (int, np.integer), "mesh", "a number of devices")
         shape = tuple(sizes.values())
         if int(np.prod(shape)) != len(self.devices):
             text = " x ".join(f"{name}={size}" for name, size in sizes.items())
@@ -188,7 +192,7 @@ class TpuTarget(AbsentTarget):
 
     def require_compiler(self) -> None:
         if not (_is_installed("libtpu") or os.environ.get("TPU_LIBRARY_PATH")):
-            raise TargetError(f"{self.name} needs libtpu: pip install 'paropt[tpu]'")
+            raise TargetError(f"{self.name} needs libtpu: pip install '.[tpu]' in a checkout of par-opt")
 
     def make_devices(self) -> list[Any]:
         import jax
@@ -223,7 +227,7 @@ class GpuTarget(AbsentTarget):
 
     def require_compiler(self) -> None:
         if not (_is_installed("jax_plugins.xla_cuda13") or _is_installed("jax_plugins.xla_cuda12")):
-            raise TargetError(f"{self.name} needs jax's CUDA plugin: pip install 'paropt[gpu]'")
+            raise TargetError(f"{self.name} needs jax's CUDA plugin: pip install '.[gpu]' in a checkout of par-opt")
 
     def make_devices(self) -> list[Any]:
         import jax
@@ -301,6 +305,8 @@ _GPU = re.compile(r"(?P<gpu>.+):(?P<shape>[1-9]\d*x[1-9]\d*x[1-9]\d*)")
 
 def get(text: str) -> Target:
     """The target that `text` names. Loads no compiler. Raises TargetError, with the right form."""
+    if not isinstance(text, str):
+        raise TargetError(f"no target {text!r}: expected the name of one: {_KINDS}")
     kind, _, rest = text.strip().partition(":")
     match kind.lower():
         case "host" if not rest:
@@ -312,6 +318,11 @@ def get(text: str) -> Target:
         case "gpu":
             return _gpu(text.strip(), rest)
     raise TargetError(f"no target `{text}`: expected {_KINDS}")
+
+
+def target_of(target: Target | str) -> Target:
+    """`target`, or the one that the text names. Raises TargetError."""
+    return target if isinstance(target, Target) else get(target)
 
 
 def name_for(devices: Sequence[Any]) -> str:

@@ -8,11 +8,12 @@ import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, NamedTuple
 
 from paropt.clusters.gpus import GPUS
-from paropt.clusters.targets import CpuTarget, GpuTarget, HostTarget, Target, TargetError, TpuTarget, get
-from paropt.costs.machines import WITHIN, CostError, Link, Machine
+from paropt.clusters.targets import CpuTarget, GpuTarget, HostTarget, Target, TargetError, TpuTarget, target_of
+from paropt.costs.machines import WITHIN, CostError, Link, Machine, read_table
 
 
 class Step(NamedTuple):
@@ -51,9 +52,17 @@ class Cluster:
         """How the largest-spanning of `groups`, of device positions, is joined, link by link, inner first.
 
         Groups that a level cuts into unequal parts count with the largest part, so a route may have more members.
+        Raises CostError where a group has another member than a position of the cluster.
         """
-        routes = [self._route_of(list(group)) for group in groups]
+        routes = [self._route_of(self._positions(group)) for group in _several(groups)]
         return max(routes, key=_outermost_first, default=())
+
+    def _positions(self, group: Sequence[int]) -> list[int]:
+        found = _several(group)
+        wrong = [each for each in found if not isinstance(each, Integral) or not 0 <= int(each) < self.size]
+        if wrong:
+            raise CostError(f"route: {self.name} has the devices 0 to {self.size - 1}, not {wrong[0]!r}")
+        return found
 
     def _route_of(self, group: list[int]) -> Route:
         steps = []
@@ -72,14 +81,26 @@ class Cluster:
         return len(self.units)
 
 
+def _several(groups: Iterable[Any]) -> list[Any]:
+    if isinstance(groups, str) or not isinstance(groups, Iterable):
+        raise CostError(f"route: expected groups of devices, such as [[0, 1], [2, 3]] or [range(8)], not {groups!r}")
+    return list(groups)
+
+
 def _outermost_first(route: Route) -> list[tuple[int, int]]:
     """A key: a route that needs an outer link is larger, then one with more members."""
     return [(WITHIN.index(step.link.within), step.members) for step in reversed(route)]
 
 
-def cluster_of(target: Target | str, table: Mapping[str, Machine]) -> Cluster:
-    """The cluster that stands for `target`. Raises CostError where the table has no figures for it."""
-    found = get(target) if isinstance(target, str) else target
+def cluster_of(target: Target | str, table: Mapping[str, Machine] | None = None) -> Cluster:
+    """The cluster that stands for `target`, with the figures of `table` (default: those of the library).
+
+    Raises TargetError for another target, CostError where the table has no figures for it.
+    """
+    found = target_of(target)
+    table = read_table() if table is None else table
+    if not isinstance(table, Mapping):
+        raise CostError(f"cluster_of: expected a table as `read_table` returns it, not {table!r}")
     match found:
         case CpuTarget():
             return Cluster(found.name, _machine("cpu", found.name, table), (Unit(0, 0),) * found.count)

@@ -25,8 +25,11 @@ https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md; trees and s
 """
 
 import math
+from numbers import Real
 
 from paropt.costs.clusters import Route, Step
+from paropt.costs.machines import CostError, near_or_all
+from paropt.hlo.census import KINDS
 
 # A send crosses one link, as a permutation does; a ragged all-to-all sends at most as much as an equal one.
 _LIKE = {"send": "collective-permute", "ragged-all-to-all": "all-to-all"}
@@ -35,11 +38,22 @@ _LIKE = {"send": "collective-permute", "ragged-all-to-all": "all-to-all"}
 def collective_seconds(kind: str, payload: float, route: Route) -> float:
     """Seconds of one collective of `kind` (as the census names it) with `payload` bytes per device, along `route`.
 
-    A group of one device takes none. Raises KeyError for a kind that is not known.
+    A group of one device takes none. Raises CostError for a kind that is not known, bytes below 0, or another route
+    than `Cluster.route` returns.
     """
+    _require_known(kind, payload, route)
     if not route:
         return 0.0
     return max(step.link.start for step in route) + _after_start(_LIKE.get(kind, kind), payload, route)
+
+
+def _require_known(kind: str, payload: float, route: Route) -> None:
+    if kind not in KINDS:
+        raise CostError(f"collective_seconds: no collective {kind!r}{near_or_all(str(kind), KINDS)}")
+    if not isinstance(payload, Real) or not payload >= 0:
+        raise CostError(f"collective_seconds: expected a number of bytes as payload, not {payload!r}")
+    if not isinstance(route, tuple) or not all(isinstance(step, Step) for step in route):
+        raise CostError(f"collective_seconds: expected what `Cluster.route` returns as route, not {route!r}")
 
 
 def _after_start(kind: str, payload: float, route: Route) -> float:
@@ -54,7 +68,7 @@ def _after_start(kind: str, payload: float, route: Route) -> float:
             return _permute(payload, route[-1])  # the outermost: some pair needs it
         case "collective-broadcast":
             return sum((n - 1) * link.latency + payload / link.bandwidth for link, n in route)
-    raise KeyError(kind)
+    raise AssertionError(kind)
 
 
 def _hops(step: Step) -> int:

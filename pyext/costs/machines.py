@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from paropt.base.argument_types import require_type
+
 Within: TypeAlias = Literal["host", "slice", "cluster"]
 WITHIN: tuple[Within, ...] = ("host", "slice", "cluster")  # inner first
 ALGORITHMS = ("ring", "tree")
@@ -61,6 +63,7 @@ class Machine:
 
 def read_table(own: str | Path | None = None) -> dict[str, Machine]:
     """The machines of the library, and those of the user's file `own` in place of the same names. Raises CostError."""
+    require_type(own, (str, Path, type(None)), "costs", "the path of a TOML file")
     table = _read(_OWN)
     return table | (_read(Path(own)) if own else {})
 
@@ -93,7 +96,7 @@ def _machine(name: str, table: Any, where: str) -> Machine:
         raise CostError(f"{where}, flops: expected a figure by type, as in {{ f32 = 67e12 }}")
     unknown = [key for key in flops if key not in TYPES]
     if unknown:
-        raise CostError(f"{where}, flops: unknown type `{unknown[0]}`{_near(unknown[0], TYPES)}")
+        raise CostError(f"{where}, flops: unknown type `{unknown[0]}`{near_or_all(unknown[0], TYPES)}")
     links = table["links"]
     if not isinstance(links, list) or not links:
         raise CostError(f"{where}, links: expected a list of links, inner first")
@@ -134,7 +137,7 @@ def _require_keys(table: Any, known: Sequence[str], where: str, optional: Sequen
         raise CostError(f"{where}: expected a table")
     unknown = [key for key in table if key not in known]
     if unknown:
-        raise CostError(f"{where}: unknown key `{unknown[0]}`{_near(unknown[0], known)}")
+        raise CostError(f"{where}: unknown key `{unknown[0]}`{near_or_all(unknown[0], known)}")
     missing = [key for key in known if key not in table and key not in optional]
     if missing:
         raise CostError(f"{where}: `{missing[0]}` is missing")
@@ -172,6 +175,7 @@ def _one_of(value: Any, known: Sequence[Any], where: str) -> Any:
     return value
 
 
-def _near(name: str, known: Sequence[str]) -> str:
+def near_or_all(name: str, known: Sequence[str]) -> str:
+    """The end of a complaint about `name`."""
     near = difflib.get_close_matches(name, known, n=1)
     return f"; did you mean `{near[0]}`?" if near else f"; there are {', '.join(known)}"

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from paropt.base.argument_types import require_type
 from paropt.costs.clusters import Cluster
 from paropt.costs.collective_times import collective_seconds
 from paropt.costs.machines import CostError
@@ -65,6 +66,8 @@ def estimate(text: str, cluster: Cluster, devices: Iterable[Device] = ()) -> Est
 
     Raises HloError when the text cannot be read, CostError when it is for more devices than the cluster has.
     """
+    require_type(text, str, "estimate", "optimized HLO, as `compiled.as_text()` gives it")
+    require_type(cluster, Cluster, "estimate", "a cluster, as `cluster_of` returns it")
     module = hlo.parse(text)
     walk = _Walk(module, cluster, tuple(devices))
     total = walk.run(Scope.of_entry(module), 1, ())

@@ -89,6 +89,13 @@ def _said(plan: Plan, predicted: int, budget: int) -> str:
     return text if peak <= budget else f"{text}: too many"
 
 
+def unmet(plan: Plan, budget: int) -> str:
+    """The warning where the smallest program that was found does not fit."""
+    helps = "more devices, smaller micro-batches, or rematerialization"
+    found = f"the smallest program found takes {size_text(plan.peak)} per device, {size_text(plan.peak - budget)} more"
+    return f"memory_budget: nothing fits {size_text(budget)}: {found}; it runs all the same; {helps} would help"
+
+
 def planned(pipeline: Pipeline, room: int) -> Pipeline:
     """The pipeline with `policy=auto`, and so many bytes to hold. Raises ValueError where no pass has that option."""
     made = with_policy(pipeline, {"policy": "auto", "memory-budget": room})

@@ -26,14 +26,14 @@ from paropt.hook.doubts import (
 )
 from paropt.hook.fallback import Fallback, Setback, reason_of
 from paropt.hook.jit_arguments import Spec
-from paropt.hook.memory_plans import Plan, fitting, planned
+from paropt.hook.memory_plans import Plan, fitting, planned, unmet
 from paropt.hook.slow_axes import with_link_costs
 from paropt.hook.user_warnings import warn
 from paropt.modules.module_io import type_of_main
 from paropt.modules.offers import AT_USE, offered, with_policy
 from paropt.modules.summary import Remarks, with_nothing_found
 from paropt.passes.support.pipeline import Pipeline, PipelineError
-from paropt.passes.support.remarks import Remark, source_of
+from paropt.passes.support.remarks import Remark, nearest_source
 
 T = TypeVar("T")
 
@@ -157,7 +157,7 @@ def _failure(spec: Spec, module: ir.Module, setback: Setback) -> Remark:
 
 
 def _remark(module: ir.Module, text: str, *, applied: bool) -> Remark:
-    return Remark("paropt", module.operation.name, source_of(module.operation.location), applied=applied, text=text)
+    return Remark("paropt", module.operation.name, nearest_source(module.operation), applied=applied, text=text)
 
 
 def compiled_rewrite(module: ir.Module, compile: Callable[[ir.Module], Any], devices: Any, options: Any) -> Any:
@@ -207,7 +207,7 @@ def compiled_rewrite(module: ir.Module, compile: Callable[[ir.Module], Any], dev
         budget = memory_budget_of(spec.memory_budget, devices)
         chosen, said = fitting(chosen, budget, again, original)
         if not chosen.is_within(budget):
-            warn(f"paropt: memory_budget: {said[-1]}")
+            warn(f"paropt: {unmet(chosen, budget)}")
     elif rewrite.in_doubt or rewrite.is_guess:
         try:
             if rewrite.is_guess:

@@ -14,7 +14,7 @@ from jaxlib.mlir import ir
 from paropt.base.wording import size_text
 from paropt.modules.summary import OFFER, is_of_sums, journeys
 from paropt.passes.support.pipeline import Pipeline, Stage
-from paropt.passes.support.remarks import Declined, Remark, missed
+from paropt.passes.support.remarks import Declined, Remark, Saved, missed
 
 UNLIMITED = 1 << 50  # bytes to hold, which is more than any device has
 ALL_ONCE = {"policy": "auto", "memory-budget": UNLIMITED}  # which tells the bytes of each sum, as `once` does not
@@ -85,7 +85,14 @@ def offered(
     if once is None or not is_of_sums(pipeline) or not _is_default(pipeline):
         return remarks
     offer = offer_of(remarks, run(once))
-    return [missed(OFFER, module, Declined(str(offer))), *remarks] if offer else remarks
+    return [_told(offer, module), *remarks] if offer else remarks
+
+
+def _told(offer: Offer, module: ir.Operation) -> Remark:
+    """The remark on it, with the gathers that it counts per step."""
+    arrays, before, after = offer.gathers
+    said = missed(OFFER, module, Declined(str(offer)))
+    return dataclasses.replace(said, saved=Saved(arrays, before, 1, arrays, after))
 
 
 def _is_default(pipeline: Pipeline) -> bool:

@@ -13,7 +13,7 @@ from paropt.passes.support.pipeline import Pipeline
 from paropt.passes.support.remarks import Declined, Remark, Saved, Source, merged, missed
 
 _DEFER, FUSE, _INLINE, _ANNOTATE = "defer-sync", "fuse-all-reduces", "inline-calls", "annotate-unreduced"
-_EXPOSE = "expose-all-reduces"
+EXPOSE = "expose-all-reduces"
 OFFER = "policy"  # not a pass: reductions that stay in loops, and another policy's effect on them
 
 _BLAMED = re.compile(r"(.*)( \([\w.-]+ at .*\))")  # at the end of a reason: an op and its place
@@ -21,14 +21,14 @@ _OPTION = re.compile(r" \((option [^()]+)\)")
 _PLACES_SHOWN = 3
 
 # The passes that say something wherever there is a sum over devices.
-OF_SUMS = frozenset({_DEFER, FUSE, _ANNOTATE, _EXPOSE, "simplify-all-reduces", "compose-all-reduces"})
+OF_SUMS = frozenset({_DEFER, FUSE, _ANNOTATE, EXPOSE, "simplify-all-reduces", "compose-all-reduces"})
 
 
 class Remarks(tuple[Remark, ...]):
     """The decisions of passes, in order.
 
-    As text: reductions that stay in loops and a summary first, no word on inlined calls, and one line for all that is
-    declined for one reason.
+    As text: reductions that stay in loops and a summary first, then the ops that keep these there; no word on inlined
+    calls, and one line for all that is declined for one reason.
     """
 
     __slots__ = ()
@@ -61,8 +61,14 @@ class Remarks(tuple[Remark, ...]):
         return Remarks(remark for remark in self if wanted.search(remark.pass_name))
 
     def __str__(self) -> str:
-        others = grouped(remark for remark in self.shown if remark.pass_name != OFFER)
+        others = grouped(sorted((r for r in self.shown if r.pass_name != OFFER), key=lambda r: not _is_obstacle(r)))
         return "\n".join([line for line in (self.offer, self.summary, *others) if line])
+
+
+def _is_obstacle(remark: Remark) -> bool:
+    """Whether it names the op for which a reduction stays in a loop: others may stay only because that one does."""
+    is_kept = remark.pass_name == _DEFER and not remark.applied and remark.op in REDUCTIONS
+    return is_kept and _BLAMED.search(remark.text) is not None
 
 
 def with_nothing_found(remarks: Iterable[Remark], module: ir.Operation, pipeline: Pipeline) -> list[Remark]:
@@ -82,7 +88,7 @@ def summary(remarks: Iterable[Remark]) -> str:
     """How many reduced arrays left loops or became fewer, and the bytes, per device and step, before and after."""
     found = list(remarks)
     moved = journeys(found)
-    extremes = [r for r in found if r.pass_name == _EXPOSE and r.saved is not None and not _has_moved(r)]
+    extremes = [r for r in found if r.pass_name == EXPOSE and r.saved is not None and not _has_moved(r)]
     moved += [Journey(r.count, _saved(r), r.source) for r in extremes]
     fused = [remark for remark in found if remark.pass_name == FUSE and remark.saved is not None]
     stayed = {(r.source, r.op) for r in found if r.pass_name == _DEFER and not r.applied and r.op in REDUCTIONS}

@@ -133,8 +133,7 @@ class _Child:
             pass  # its last words are read below
         if not back.readline():
             status = self.end()
-            self._stderr.seek(0)
-            raise ChildDiedError(status, self._stderr.read().decode(errors="replace"))
+            raise ChildDiedError(status, self._last_words)
 
     def end(self) -> int:
         """Its status."""
@@ -142,6 +141,9 @@ class _Child:
             self._process.communicate()
         except BrokenPipeError:
             self._process.wait()
+        with self._stderr:
+            self._stderr.seek(0)
+            self._last_words = self._stderr.read().decode(errors="replace")
         return self._process.returncode
 
 

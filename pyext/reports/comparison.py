@@ -1,5 +1,6 @@
 """Audits of one program without and with passes, for one target or several, and the remarks that explain them."""
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -8,10 +9,11 @@ from functools import cached_property
 from pathlib import Path, PurePath
 from typing import BinaryIO, NamedTuple
 
+from paropt.base.wording import size_text
 from paropt.hlo.census import Collective, Loop
 from paropt.hlo.origins import Origin
 from paropt.hlo.parser import Array
-from paropt.modules.summary import Remarks
+from paropt.modules.summary import OFFER
 from paropt.passes.support.remarks import Remark
 from paropt.reports.reasons import Explanations, Reason, reasons
 from paropt.reports.totals import Audit
@@ -19,6 +21,7 @@ from paropt.reports.totals import Audit
 _NUMBERED = re.compile(r"\.\d+$")  # a name of XLA's own, as in `while.5`
 
 _SOURCES_SHOWN = 3
+_NEARLY = 0.1  # of the bytes that the passes count
 
 
 class Changes(NamedTuple):
@@ -95,17 +98,43 @@ class AuditComparison:
     mismatches: tuple[str, ...] = ()  # where the executable's reductions differ from the passes' result
     module: str = ""  # its name, as in `jit_step`
     offers: Callable[[], Sequence[Remark]] = field(default=tuple, repr=False, compare=False)  # on reductions in loops
+    arguments: frozenset[tuple[int, ...]] = field(default=frozenset(), repr=False, compare=False)  # unsharded shapes
 
     @cached_property
     def offer(self) -> str:
         """The reductions that stay in loops, and the bytes that another policy would send and hold, in a line; ""
         without any."""
-        return Remarks([*self.offers(), *self.remarks]).offer
+        return self._offered.text if self._offered is not None else ""
+
+    @cached_property
+    def _offered(self) -> Remark | None:
+        return next((remark for remark in [*self.offers(), *self.remarks] if remark.pass_name == OFFER), None)
+
+    @property
+    def offer_measured(self) -> str:
+        """The bytes that the executable gathers in loops, where these are others than the passes count; else ""."""
+        counted = self._offered.saved.bytes if self._offered is not None and self._offered.saved is not None else 0
+        gathered = self.after.total("all-gather").in_loops
+        if not counted or abs(gathered - counted) <= _NEARLY * counted:
+            return ""
+        found = f"the executable gathers {size_text(gathered)} per step in loops, not {size_text(counted)}"
+        why = "XLA gathers before the loop, in another type, or other arrays in place of parameters"
+        return f"{found}: {why}; paropt.policies compiles each policy, and counts what it sends and takes"
 
     @property
     def gathers_at_use(self) -> bool:
         """Whether parameters are gathered in loops, and another policy would gather them before."""
         return " gathered (" in self.offer
+
+    def parameters_of(self, collectives: Iterable[Collective]) -> int:
+        """How many arrays of these all-gathers have the shape of an argument, or of its part in an inner loop.
+
+        XLA may transpose one, and may have a dimension for the devices before the one that it gathers.
+        """
+        known = {_sizes(shape) for shape in self.arguments}
+        parts = {_sizes((*shape[:at], *shape[at + 1 :])) for shape in self.arguments for at in range(len(shape))}
+        found = [(array.dims, len(each.loops) > 1) for each in collectives for array in each.arrays]
+        return sum(not _gathered(dims).isdisjoint(known | parts if is_inner else known) for dims, is_inner in found)
 
     @property
     def is_single(self) -> bool:
@@ -263,6 +292,17 @@ def place_of(c: Collective) -> Place:
 def _last_name(op_name: str) -> str:
     name = re.split("[/:]", op_name)[-1].rstrip(")")  # of `transpose(jvp(step/psum))`, and of combined `a:b`
     return "" if _NUMBERED.search(name) else name
+
+
+def _sizes(shape: Sequence[int]) -> tuple[int, ...]:
+    """The same for a shape that is transposed, or has more dimensions of size 1."""
+    return tuple(sorted(size for size in shape if size > 1))
+
+
+def _gathered(dims: Sequence[int]) -> set[tuple[int, ...]]:
+    """The sizes of an array, as it is and with two adjacent dimensions as one."""
+    merged = [(*dims[:at], math.prod(dims[at : at + 2]), *dims[at + 2 :]) for at in range(len(dims) - 1)]
+    return {_sizes(dims), *map(_sizes, merged)} if len(dims) > 2 else {_sizes(dims)}
 
 
 def _source(file: str, line: int, name: str) -> str:

@@ -46,7 +46,7 @@ def _modules(report: AuditReport) -> str:
 def _section(comparison: AuditComparison) -> str:
     parts = [f"<h2>{escape(title(comparison))}</h2>"]
     parts += [f'<p class="in-loop">{escape(line)}</p>' for line in mismatch_lines(comparison)]
-    parts += [f"<p>{escape(comparison.offer)}</p>"] if comparison.offer else []
+    parts += [f"<p>{escape(line)}</p>" for line in (comparison.offer, comparison.offer_measured) if line]
     parts.append(_cards(comparison))
     if comparison.changes is not None:
         parts += ["<h3>Since the baseline</h3>", f"<pre>{escape(chr(10).join(changes_lines(comparison)))}</pre>"]

@@ -5,6 +5,7 @@ import math
 from importlib import metadata
 from typing import Any
 
+from paropt.base.argument_types import require_type
 from paropt.costs.step_time import Estimate, OpTime
 from paropt.hlo.census import Collective, Loop
 from paropt.hlo.origins import Origin
@@ -29,6 +30,7 @@ class ReportError(ValueError):
 
 def dumps(report: AuditReport) -> str:
     """The report as JSON text."""
+    require_type(report, AuditReport, "dumps", "the report of an audit with targets")
     document = {
         "schema": SCHEMA,
         "versions": {name: metadata.version(name) for name in ("paropt", "jax", "jaxlib")},
@@ -39,6 +41,7 @@ def dumps(report: AuditReport) -> str:
 
 def loads(text: str) -> AuditReport:
     """The report that `dumps` wrote. Raises ReportError. Rows, metrics and sums are computed anew."""
+    require_type(text, (str, bytes), "loads", "JSON text")
     try:
         document = json.loads(text)
     except ValueError as error:

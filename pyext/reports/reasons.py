@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from paropt.hlo.census import KINDS, Collective
 from paropt.hlo.origins import Origin
-from paropt.modules.summary import FUSE, OF_SUMS
+from paropt.modules.summary import EXPOSE, FUSE, OF_SUMS
 from paropt.passes.support.remarks import Remark
 
 _COLLECTIVE_OPS = frozenset(f"{dialect}.{kind.replace('-', '_')}" for kind in KINDS for dialect in ("stablehlo", "sdy"))
@@ -53,11 +53,15 @@ class Explanations:
 
         Of the same kind: one line of Python may gather a parameter and reduce its gradient. Same file and line, and a
         collective or the same name stack: one line of Python makes many ops. Where a remark has no position, or XLA
-        combined collectives and kept the names of all and the line of one, the name stack alone. A collective that
+        combined collectives and kept the names of all and the line of one, the name stack alone. A reduction of which
+        nothing is said like that is that of another op of its line and name stack but for the op. A collective that
         `is_new` after a loop, and has the loop's label, is one that passes took out of it.
         """
         own = Origin(collective.op_name, collective.source_file, collective.source_line)
-        found = [remark for label in collective.origins or (own,) for remark in self._about(label, is_new)]
+        labels = collective.origins or (own,)
+        found = [remark for label in labels for remark in self._about(label, is_new)]
+        if not found and collective.kind in _SUM_KINDS:
+            found = [remark for label in labels for remark in self._beside(label)]
         each = {id(remark): remark for remark in found if _is_of_kind(remark, collective.kind)}.values()
         yield from _of_its_arrays(list(each), collective)
 
@@ -97,6 +101,14 @@ class Explanations:
         names |= {loop for each in gathers for name in combined_names(each.op_name) for loop in _loops_around(name)}
         scopes = {end for name in names for end in _ends(name)}
         return [remark for remark in self._hoisted if remark.source.scope in scopes]
+
+    def _beside(self, label: Origin) -> Iterator[Remark]:
+        """Those on sums of other ops of this line, with its name stack but for the op: XLA may reduce one there."""
+        around = {name.rpartition("/")[0] for name in combined_names(label.op_name)}
+        scopes = {end for scope in around if scope for end in _ends(scope)}
+        for remark in self._by_line.get((label.source_file, label.source_line), ()) if label.source_line else ():
+            if remark.pass_name == EXPOSE and remark.source.scope.rpartition("/")[0] in scopes:
+                yield remark
 
     def _about(self, label: Origin, is_new: bool) -> Iterator[Remark]:
         names = combined_names(label.op_name)

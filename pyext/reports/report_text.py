@@ -9,7 +9,7 @@ from paropt.costs.step_time import Estimate
 from paropt.hlo.census import KINDS, SYNC_KINDS, Collective, Loop
 from paropt.modules.summary import OF_SUMS
 from paropt.reports.comparison import AuditComparison, AuditReport, Place, Row, arrays_of, place_of
-from paropt.reports.reasons import SIZE, Reason
+from paropt.reports.reasons import SIZE, Reason, combined_names
 from paropt.reports.totals import Audit, Total
 
 NOBODY_SAYS, NOBODY_LOOKED = "no pass says why", "no pass looked at it"  # where there is no remark on a row
@@ -32,7 +32,7 @@ def report_text(report: AuditReport) -> str:
 
 
 def _comparison_text(comparison: AuditComparison) -> str:
-    head = "\n".join(filter(None, (title(comparison), comparison.offer)))
+    head = "\n".join(filter(None, (title(comparison), comparison.offer, comparison.offer_measured)))
     parts = [head, *mismatch_lines(comparison), aligned(summary(sides(comparison)), left=(0,))]
     if comparison.rows:
         parts.append(aligned(_side_by_side(comparison), left=(0, 1, 2, 4, 5)))
@@ -99,7 +99,9 @@ def slowest_ops(estimate: Estimate) -> str:
     """A table of the ops that take most of the step, hidden or not."""
     lines = [["slowest ops", "bound by", "runs", "time per step", "of"]]
     for op in estimate.ops[:_OPS_SHOWN]:
-        name = _without_program(op.op_name.split(":")[0]) or "-"
+        first, *others = combined_names(op.op_name)
+        name = _without_program(first) or "-"
+        name += f" and {len(others)} more" if others else ""
         lines.append([f"{op.opcode} {op.name}", op.bound, str(op.executions), seconds_text(op.seconds), name])
     calls = ", ".join(estimate.unknown)
     said = [f"of these calls only the bytes are counted: {calls}"] if calls else []
@@ -184,7 +186,7 @@ def why(row: Row, comparison: AuditComparison) -> list[str]:
     if not row.place.source:
         return ["XLA does not say where it comes from"]
     if row.place.kind == "all-gather" and row.place.loops and comparison.gathers_at_use:
-        return ["by this policy, parameters are gathered where they are read (policy=once: once, before the loop)"]
+        return [_gathered(row.after or row.before, comparison)]
     if row.verdict != "kept":
         return [NOBODY_SAYS]
     if row.place.kind not in _MOVED_KINDS:
@@ -192,8 +194,19 @@ def why(row: Row, comparison: AuditComparison) -> list[str]:
     if not row.place.loops:
         return ["outside loops already, so once per step"]
     if row.place.kind in SYNC_KINDS and any(remark.pass_name in OF_SUMS for remark in comparison.remarks):
-        return ["no sum of the program is reduced here: XLA made it, on TPUs often to gather a small array"]
+        often = ", often to gather a small array" if comparison.target.startswith("tpu") else ""
+        return [f"no sum of the program is reduced here: XLA made it{often}"]
     return [NOBODY_LOOKED]
+
+
+def _gathered(collectives: tuple[Collective, ...], comparison: AuditComparison) -> str:
+    """By the sizes of arguments, where the program tells them."""
+    arrays = len(arrays_of(collectives))
+    parameters = comparison.parameters_of(collectives) if comparison.arguments else arrays
+    if not parameters:
+        return "no array has the shape of an argument: XLA gathers activations, often in place of a parameter"
+    said = "by this policy, parameters are gathered where they are read (policy=once: once, before the loop)"
+    return said if parameters == arrays else f"{said}; {arrays - parameters} of {arrays} arrays are none: activations"
 
 
 def _merged(reasons: tuple[Reason, ...]) -> list[Reason]:

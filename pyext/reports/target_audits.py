@@ -11,6 +11,8 @@ from paropt.costs.step_time import estimate
 from paropt.hlo.census import census
 from paropt.hlo.participants import Layout
 from paropt.modules.module_io import name_of
+from paropt.passes.ir.signature import signatures
+from paropt.passes.ir.types import tensor_of
 from paropt.passes.support.context import make_context
 from paropt.passes.support.remarks import Remark, source_of
 from paropt.passes.support.traversal import ops_of
@@ -40,7 +42,14 @@ def compare(
         remarks=tuple(dict.fromkeys(remarks)),
         mismatches=tuple(wrong),
         module=name_of(_module_of(after)),
+        arguments=_argument_shapes(_module_of(before)),
     )
+
+
+def _argument_shapes(module: ir.Operation) -> frozenset[tuple[int, ...]]:
+    """Of the arguments of the program, unsharded."""
+    found = [tensor_of(slot.value) for each in signatures(module) for slot in each.arguments]
+    return frozenset(tuple(tensor.shape) for tensor in found if tensor is not None)
 
 
 def _module_of(program: Any) -> ir.Operation:

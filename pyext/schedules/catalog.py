@@ -106,6 +106,6 @@ def _varied(row: Row, chunks: int | None, token_slices: int | None) -> dict[str,
 
 
 def _require_count(name: str, what: str, number: int) -> int:
-    if not isinstance(number, int) or number < 1:
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
         raise ScheduleError(f"{name}: {what} must be a whole number from 1 up, not {number}")
     return number

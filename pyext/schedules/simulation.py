@@ -6,6 +6,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
+from paropt.base.argument_types import require_type
 from paropt.schedules.costs import Checked, Costs
 from paropt.schedules.dependencies import Dependencies
 from paropt.schedules.memory import peak_live, peak_memory
@@ -91,6 +92,8 @@ class Simulation:
 
 def simulate(schedule: Schedule, costs: Costs | None = None, *, steps: int = 1) -> Simulation:
     """Runs `steps` steps of `schedule` in a row; raises Deadlock, or ScheduleError for costs that do not fit."""
+    require_type(schedule, Schedule, "simulate", "what `paropt.schedules.schedule` returns")
+    require_type(costs, (Costs, type(None)), "costs", "paropt.schedules.Costs")
     checked = (costs or Costs()).checked(schedule)
     run = Run(schedule, checked, steps)
     run.to_the_end()

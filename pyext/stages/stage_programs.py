@@ -32,6 +32,8 @@ def compile_here(lowered: jax.stages.Lowered, _: Mesh) -> jax.stages.Compiled:
 
 def require_stages(mesh: Mesh, axis: str, stages: int) -> None:
     """Raises StageError for a mesh that has no devices for so many stages."""
+    if not isinstance(mesh, Mesh):
+        raise StageError(f"mesh: expected a jax.sharding.Mesh with an axis {axis!r}, got {mesh!r}")
     if axis not in mesh.axis_names:
         raise StageError(f"axis: the mesh has no axis {axis!r}; it has {', '.join(mesh.axis_names)}")
     size = mesh.shape[axis]

@@ -42,8 +42,8 @@ NOT_RUN = {
 }
 # Pages that are run elsewhere.
 RUN_ELSEWHERE = {
-    "docs/planning.md": "test/unit/pyext/test_plan.py, test_stage_plans.py and test_plan_command.py plan, save, load and run smaller steps",
-    "docs/stages.md": "test/numeric/test_pipeline_processes.py runs its script in two processes",
+    "docs/planning.md": "test/unit/pyext/planning/test_planning_page.py runs its scripts, test_stage_plans.py plans of stages, test_plan_command.py the command",
+    "docs/stages.md": "test/numeric/test_pipeline_processes.py runs its scripts, in one process and in two",
     "docs/gallery.md": "tools/gallery.py, which takes the lines from the programs that it measures",
 }
 

@@ -208,3 +208,41 @@ func.func public @gathered(%w: tensor<16x8xf32> loc("state['w']"), %l: tensor<3x
   %u = stablehlo.subtract %l, %r#4 : tensor<3x16x8xf32>
   return %v, %u : tensor<16x8xf32>, tensor<3x16x8xf32>
 }
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// A loop that reads a parameter in a narrower type gathers it in that type. In a wider one it would be more bytes.
+// FSDP-LABEL: func.func public @gathered_as_converted
+// FSDP:         do {
+// FSDP-NEXT:      %[[LARGE:.*]] = sdy.sharding_constraint %iterArg{{[_0-9]*}} <@mesh, [{}, {}]> : tensor<16x8xf32>
+// FSDP-NEXT:      %[[NARROW:.*]] = stablehlo.convert %iterArg{{[_0-9]*}} : (tensor<16x8xf32>) -> tensor<16x8xbf16>
+// FSDP-NEXT:      %[[KEPT:.*]] = sdy.propagation_barrier %[[NARROW]] allowed_direction=FORWARD
+// FSDP-NEXT:      %[[WHOLE:.*]] = sdy.sharding_constraint %[[KEPT]] <@mesh, [{}, {}]> : tensor<16x8xbf16>
+// FSDP-NEXT:      %[[BACK:.*]] = stablehlo.convert %[[WHOLE]]
+// FSDP-NEXT:      %[[WIDE:.*]] = stablehlo.convert %[[LARGE]] : (tensor<16x8xf32>) -> tensor<16x8xf64>
+// NUMERIC: skip (arrays are elsewhere afterwards: test/unit/passes/test_annotate_shardings.py runs it)
+func.func public @gathered_as_converted(%w: tensor<16x8xf32> loc("state['w']"), %l: tensor<16x8xf32> loc("state['l']")) -> (tensor<16x8xf32> {jax.result_info = "result[0]['w']"}, tensor<16x8xf32> {jax.result_info = "result[0]['l']"}) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<16x8xf32>
+  %r:5 = stablehlo.while(%i = %zero, %acc = %none, %p = %w, %q = %l, %accs = %none) : tensor<i32>, tensor<16x8xf32>, tensor<16x8xf32>, tensor<16x8xf32>, tensor<16x8xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %narrow = stablehlo.convert %p : (tensor<16x8xf32>) -> tensor<16x8xbf16>
+    %back = stablehlo.convert %narrow : (tensor<16x8xbf16>) -> tensor<16x8xf32>
+    %wide = stablehlo.convert %q : (tensor<16x8xf32>) -> tensor<16x8xf64>
+    %g = stablehlo.convert %wide : (tensor<16x8xf64>) -> tensor<16x8xf32>
+    %sum = stablehlo.add %acc, %back : tensor<16x8xf32>
+    %sums = stablehlo.add %accs, %g : tensor<16x8xf32>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %sum, %p, %q, %sums : tensor<i32>, tensor<16x8xf32>, tensor<16x8xf32>, tensor<16x8xf32>, tensor<16x8xf32>
+  }
+  %v = stablehlo.subtract %w, %r#1 : tensor<16x8xf32>
+  %u = stablehlo.subtract %l, %r#4 : tensor<16x8xf32>
+  return %v, %u : tensor<16x8xf32>, tensor<16x8xf32>
+}

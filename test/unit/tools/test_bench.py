@@ -149,13 +149,13 @@ def test_a_target_that_is_not_there_is_a_column_that_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def missing(target: object) -> None:
-        raise bench_counts.targets.TargetError("tpu:v5e:2x4 needs libtpu: pip install 'paropt[tpu]'")
+        raise bench_counts.targets.TargetError("tpu:v5e:2x4 needs libtpu: pip install '.[tpu]'")
 
     monkeypatch.setattr(bench_counts.targets.TpuTarget, "require_compiler", missing)
     counts = bench_counts.count("tpu:v5e:2x4", list(MATRIX), progress=print)
-    assert "pip install 'paropt[tpu]'" in capsys.readouterr().out
+    assert "pip install '.[tpu]'" in capsys.readouterr().out
     bench_page.write(tmp_path / "page.md", [counts], [], command="bench")
-    assert "Not measured: tpu:v5e:2x4 needs libtpu: pip install 'paropt[tpu]'" in (tmp_path / "page.md").read_text()
+    assert "Not measured: tpu:v5e:2x4 needs libtpu: pip install '.[tpu]'" in (tmp_path / "page.md").read_text()
 
 
 def test_activations_are_counted_apart() -> None:

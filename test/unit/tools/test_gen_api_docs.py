@@ -1,6 +1,7 @@
 """The page of public names: what is shown of functions, classes and modules, and when it is stale."""
 
 import dataclasses
+import re
 import sys
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import paropt
 sys.path.insert(0, str(ROOT / "tools"))
 
 import gen_api_docs
+
+PAGES = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"]
 
 
 @dataclasses.dataclass
@@ -62,6 +65,22 @@ def test_names_of_pages_are_links_and_bars_do_not_end_cells() -> None:
 def test_all_public_names_are_on_the_page() -> None:
     page = gen_api_docs.page()
     assert [name for name in paropt.__all__ if f"## `paropt.{name}`\n" not in page] == []
+
+
+def test_import_lines_work_as_they_are_written() -> None:
+    lines = re.findall(r"(?:from paropt\S* import [^`\n#(]+)", "\n".join(map(Path.read_text, PAGES)))
+    assert any("PlanError" in line for line in lines) and any("TargetError" in line for line in lines)
+    for line in lines:
+        exec(line, {})
+
+
+def test_each_class_is_imported_from_where_the_page_says() -> None:
+    for places in (gen_api_docs.RESULTS, gen_api_docs.ERRORS):
+        for place, names in places.items():
+            for name in names:
+                known: dict[str, object] = {}
+                exec(gen_api_docs.import_line(place, name), known)
+                assert getattr(known[name], "__name__", None) == name
 
 
 def test_a_stale_page_is_told(

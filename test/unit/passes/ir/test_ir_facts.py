@@ -11,7 +11,7 @@ from paropt.passes.dataflow.partial_values import BlockFacts, blocks_with_reduct
 from paropt.passes.ir.constants import is_zero
 from paropt.passes.ir.types import bytes_of, widens
 from paropt.passes.support.context import make_context
-from paropt.passes.support.remarks import source_of
+from paropt.passes.support.remarks import nearest_source, source_of
 
 CORPUS = sorted((ROOT / "test" / "passes").glob("*.mlir"))
 
@@ -75,6 +75,25 @@ def test_source_of(location: str, source: str) -> None:
     with make_context():
         module = ir.Module.parse(f"module {{ }} loc({location})")
         assert str(source_of(module.operation.location)) == source
+
+
+@pytest.mark.parametrize(
+    ("inner", "source"),
+    [
+        ('"jit(step)/while/body/add"("f.py":3:5)', "f.py:3:5 (jit(step))"),
+        ("unknown", "<unknown location>"),
+    ],
+)
+def test_a_module_without_a_position_is_at_its_first_op_with_one(inner: str, source: str) -> None:
+    text = f"""module {{
+      func.func @main(%x: tensor<f32>) -> tensor<f32> {{
+        %0 = stablehlo.add %x, %x : tensor<f32> loc(unknown)
+        %1 = stablehlo.add %x, %0 : tensor<f32> loc({inner})
+        return %1 : tensor<f32> loc(unknown)
+      }} loc(unknown)
+    }} loc(unknown)"""
+    with make_context():
+        assert str(nearest_source(ir.Module.parse(text).operation)) == source
 
 
 BARRIERS = """

@@ -37,7 +37,7 @@ LOWERED = jax.jit(step).lower(X)
         (
             audit,
             "memory_budget",
-            'paropt.audit: no keyword `memory_budget`; it is an option of passes: passes="grad-sync{memory-budget=...}"',
+            'paropt.audit: no keyword `memory_budget`; it is an option of passes: passes="grad-sync{policy=auto memory-budget=...}"',
         ),
         (
             paropt.policies,

@@ -1,7 +1,9 @@
 """Compilers that stay for the next module: one child for modules one after the other, and a new one for one that died."""
 
+import gc
 import os
 import sys
+import warnings
 from pathlib import Path
 
 import jax
@@ -61,6 +63,17 @@ def test_a_child_answers_until_it_dies(tmp_path: Path) -> None:
         assert children.ask(tmp_path, {"what": "live"}, {})["pid"] != first
     finally:
         children.close()
+
+
+def test_children_leave_no_file_open(tmp_path: Path) -> None:
+    children = StandingChildren([sys.executable, "-c", CHILD])
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always", ResourceWarning)
+        children.ask(tmp_path, {"what": "live"}, {})
+        children.close()
+        del children
+        gc.collect()
+    assert not [each for each in found if issubclass(each.category, ResourceWarning)]
 
 
 def test_modules_share_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:

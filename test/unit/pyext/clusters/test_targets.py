@@ -105,8 +105,8 @@ def test_another_text_is_refused_with_what_would_be_right(text: str, message: st
 @pytest.mark.parametrize(
     "name, message",
     [
-        ("tpu:v5e:2x4", "tpu:v5e:2x4 needs libtpu: pip install 'paropt[tpu]'"),
-        ("gpu:h100:1x1x8", "gpu:h100:1x1x8 needs jax's CUDA plugin: pip install 'paropt[gpu]'"),
+        ("tpu:v5e:2x4", "tpu:v5e:2x4 needs libtpu: pip install '.[tpu]' in a checkout of par-opt"),
+        ("gpu:h100:1x1x8", "gpu:h100:1x1x8 needs jax's CUDA plugin: pip install '.[gpu]' in a checkout of par-opt"),
     ],
 )
 @pytest.mark.parametrize("use", [lambda t: t.devices, lambda t: t.mesh({"data": 8}), lambda t: t.compile(MODULE)])

@@ -139,7 +139,7 @@ def test_no_budgets(budget: Any) -> None:
         paropt.jit(lambda x: x, memory_budget=budget)
 
 
-@pytest.mark.parametrize("number", ["60", " 60 ", "0", "85899345920", "1.5"])
+@pytest.mark.parametrize("number", ["60", " 60 ", "85899345920", "1.5"])
 def test_text_without_a_unit_is_no_budget(number: str) -> None:
     bare = number.strip()
     said = f"memory_budget={number!r}: text takes a unit, as in {bare}GiB, or {bare}B for bytes"
@@ -207,7 +207,8 @@ def test_a_program_takes_no_more_than_its_budget() -> None:
 
 def test_a_budget_that_nothing_fits_is_told() -> None:
     program = layers(width=16)
-    with pytest.warns(RuntimeWarning, match=r"memory_budget: .* takes .*: too many"):
+    says = r"memory_budget: nothing fits 1 kB: the smallest program found takes [\d.]+ kB per device, [\d.]+ kB more; "
+    with pytest.warns(RuntimeWarning, match=says):
         paropt.jit(program.step, memory_budget="1kB").lower(*program.args).compile()
 
 

@@ -221,3 +221,17 @@ def test_a_sum_over_an_axis_of_size_1_is_no_sum() -> None:
 def test_a_remark_names_the_pass_that_decided() -> None:
     moved = [remark.pass_name for remark in told(in_a_block, W, BATCHES) if remark.saved is not None]
     assert moved == ["expose-all-reduces"]
+
+
+def test_the_op_that_keeps_a_reduction_is_told_first() -> None:
+    def clipped(w: jax.Array, batches: jax.Array) -> jax.Array:
+        def trip(total: jax.Array, x: jax.Array) -> tuple[jax.Array, None]:
+            first, second = jax.grad(loss)(w, x), jax.grad(loss)(w, -x)
+            norm = jnp.sqrt(jnp.sum(first**2) + jnp.sum(second**2))
+            return total + (first + second) / jnp.maximum(norm, 1), None
+
+        return lax.scan(trip, jnp.zeros_like(w), batches)[0]
+
+    summary, first, *_ = str(paropt.remarks(paropt.jit(clipped).lower(W, BATCHES))).splitlines()
+    assert summary.startswith("0 of ")
+    assert "[defer-sync] sdy.all_reduce missed: " in first and " is also read by stablehlo." in first

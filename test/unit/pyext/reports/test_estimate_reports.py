@@ -15,8 +15,9 @@ from unit.scripts import ROOT
 
 import paropt
 from paropt.clusters import gpus
-from paropt.costs import CostError
+from paropt.costs import CostError, Estimate, OpTime
 from paropt.reports.json_form import loads
+from paropt.reports.report_text import slowest_ops
 
 SCHEMA = json.loads((ROOT / "docs/audit-schema.json").read_text())
 STEP = ROOT / "test/par-opt/audit.mlir"
@@ -46,6 +47,13 @@ def test_the_command_estimates_before_and_after() -> None:
 def test_without_the_option_there_is_no_estimate() -> None:
     done = par_opt(str(STEP), "--passes=defer-sync", "--audit=json")
     assert "estimate" not in json.loads(done.stdout)["targets"][0]["after"]
+
+
+def test_names_of_combined_ops_are_whole() -> None:
+    name = "jit(step)/(while/body/psum:while/body/add:mul)"
+    op = OpTime("all-reduce.1", "all-reduce", "communication", 1, 1.0, 0.0, 0.0, name)
+    total = Estimate("cpu:8", 0.0, 1.0, 0.0, 0.0, False, False, (), (op,))
+    assert slowest_ops(total).splitlines()[1].endswith("  while/body/psum and 2 more")
 
 
 def test_json_follows_the_schema_and_can_be_read_again() -> None:

@@ -16,6 +16,7 @@ from unit.reports import FILE, LOOP, MOVED, READ, UNKNOWN, S, V, W, collective, 
 from paropt.audit import AuditComparison, AuditReport, audit
 from paropt.hlo.census import SYNC_KINDS, Loop
 from paropt.hlo.origins import Origin
+from paropt.hlo.parser import Array
 from paropt.passes.support.remarks import Remark, Saved
 from paropt.reports.reasons import Explanations, combined_names
 from paropt.reports.report_text import NOBODY_LOOKED, NOBODY_SAYS
@@ -66,6 +67,51 @@ def test_parameters_that_are_gathered_in_loops_are_so_by_the_policy() -> None:
     offer = dataclasses.replace(remark("stays in loops: 1 parameter gathered (1 kB per step); ..."), pass_name="policy")
     assert reason in str(comparison([gather], [gather], offer))
     assert "no pass looked at it" in str(comparison([gather], [gather]))
+
+
+def offer(gathered: int) -> Remark:
+    said = dataclasses.replace(remark("stays in loops: 1 parameter gathered (1 kB per step); ..."), pass_name="policy")
+    return dataclasses.replace(said, saved=Saved(1, gathered, 1, 1, gathered))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "loops", "reason"),
+    [
+        ([(64, 64)], 1, ""),
+        ([(8, 8, 64)], 1, ""),  # with a dimension for the devices
+        ([(16, 256)], 1, "no array has the shape of an argument: XLA gathers activations"),  # as many elements
+        ([(64, 64), (16, 256)], 1, "; 1 of 2 arrays are none: activations"),
+        ([(1, 64, 32)], 2, ""),  # a layer of stacked ones
+        ([(64, 32)], 1, "no array has the shape of an argument: XLA gathers activations"),
+    ],
+)
+def test_activations_that_are_gathered_are_no_parameters(shapes: Any, loops: int, reason: str) -> None:
+    arrays = [Array("f32", shape) for shape in shapes]
+    gather = collective(*arrays, kind="all-gather", loops=(LOOP, NEXT_LOOP)[:loops])
+    made = dataclasses.replace(comparison([gather], [gather], offer(1)), arguments=frozenset({(64, 64), (3, 32, 64)}))
+    said = next(line for line in str(made).splitlines() if line.startswith("all-gather") and ": kept, " in line)
+    parameters = "by this policy, parameters are gathered where they are read (policy=once: once, before the loop)"
+    _, _, why = said.partition(": kept, ")
+    assert why.startswith(reason) if reason.startswith("no array") else why == f"{parameters}{reason}"
+
+
+@pytest.mark.parametrize(
+    ("counted", "is_told"), [(W.bytes * 8, False), (W.bytes * 8 * 21 // 20, False), (W.bytes, True)]
+)
+def test_an_offer_that_the_executable_does_not_confirm_is_told(counted: int, is_told: bool) -> None:
+    gather = collective(kind="all-gather")
+    said = str(comparison([gather], [gather], offer(counted)))
+    assert ("the executable gathers 131 kB per step in loops, not 16.4 kB" in said) == is_told
+
+
+def test_a_reduction_behind_its_sum_is_explained_by_its_line() -> None:
+    """XLA reduces what a transpose makes of the sum."""
+    said = remark("its sum is sharded", op="dot_general", scope="while/body/transpose(jvp())/dot_general")
+    said = dataclasses.replace(said, pass_name="expose-all-reduces")
+    scatter = collective(kind="reduce-scatter", op_name="jit(step)/while/body/transpose(jvp())/transpose")
+    assert list(Explanations([said]).of(scatter)) == [said]
+    assert not list(Explanations([said]).of(dataclasses.replace(scatter, kind="all-gather")))
+    assert not list(Explanations([said]).of(dataclasses.replace(scatter, op_name="jit(step)/while/body/transpose")))
 
 
 def test_a_collective_is_explained_by_what_is_said_of_its_arrays() -> None:
