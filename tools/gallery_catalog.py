@@ -1,4 +1,4 @@
-"""The programs of the gallery, in the order of the page. Imports none of the packages."""
+"""The programs of the gallery, in the order of the page, and what they need. Imports none of the packages."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,16 +12,54 @@ PACKAGES = {
     "flax_steps": ("flax", "optax"),
     "equinox_steps": ("equinox", "optax"),
     "optax_steps": ("optax", "flax"),
+    "tunix_steps": ("google-tunix", "flax", "optax"),
+    "easydel_steps": ("easydel", "flax", "optax"),
+    "maxtext_steps": ("maxtext", "flax", "optax"),
+    "kauldron_steps": ("kauldron", "gemma", "flax", "optax"),
 }
 
-WIDTH = 64  # of models
+WIDTH = 64  # of models, and of what is trained by trainers
+TRAINED_WIDTH = 128
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What pip installs for a trainer into an environment of its own, of Python 3.12, before par-opt."""
+
+    packages: tuple[str, ...]
+    jax: str = ""  # installed with par-opt, whatever the packages ask for; empty: what they ask for
+
+
+# By package that a step is named for first. The versions are those that were measured.
+ENVIRONMENTS = {
+    "google-tunix": Environment(("google-tunix==0.1.7",)),
+    # It imports PyTorch and Pillow, asks for neither, and for a jax before 0.10: par-opt knows none that is so old.
+    "easydel": Environment(("easydel==0.3.0", "pillow", "torch", "torchvision"), "jax==0.10.2"),
+    "maxtext": Environment(("maxtext[tpu]==0.2.5",)),
+    # A newer sentencepiece has been made for a newer protobuf than Kauldron's other packages allow.
+    "kauldron": Environment(("kauldron==1.4.4", "gemma==4.0.1", "sentencepiece<0.2.2")),
+}
 
 DEFAULT, FINITE = "grad-sync", "grad-sync{finite=true}"
 # Options that ask for no memory.
 NOT_FOR_MEMORY = (DEFAULT, FINITE, f"roll-accumulation,{FINITE}")
 DEFER, ONCE = "grad-sync{policy=defer}", "grad-sync{policy=once}"
+ONCE_FINITE = "grad-sync{policy=once finite=true}"
+AUTO = "grad-sync{policy=auto memory-budget=auto}"  # by the memory of the device, which CPUs do not tell
 # Of fully sharded programs: bytes per device that a plan may hold beside the shards.
 BUDGETS = ("100kB", "300kB", "600kB")
+
+# Of trainers: how parameters and batch are split.
+LAYOUTS = {
+    "dp": "data-parallel",
+    "fsdp": "fully sharded",
+    "hsdp": "fully sharded in two groups",
+    "fsdp_tp": "fully sharded and tensor-parallel",
+    "fsdp_ep": "fully sharded and expert-parallel",
+}
+ONCE_SAID = ", gathered once and reduced once"
+SUFFIXES = {DEFAULT: "", FINITE: "", ONCE: "once", ONCE_FINITE: "once", AUTO: "auto"}
+ASKED = {DEFAULT: "", FINITE: "", ONCE: ONCE_SAID, ONCE_FINITE: ONCE_SAID, AUTO: ", within the memory of the device"}
 
 
 IN_BRANCH = """\
@@ -115,6 +153,25 @@ def _optimizer(name: str, title: str, function: str, passes: str, optimizer: str
     return replace(made, more=IN_BRANCH, worse=IN_STATE if passes == FINITE else "")
 
 
+def _trained(package: str, title: str, function: str, call: str, *variants: str, **arguments: Any) -> list[Entry]:
+    """Of a trainer's step the variants, as `fsdp: grad-sync{policy=once}`. CPUs do not tell their memory."""
+    return [
+        replace(
+            _enabled(
+                "_".join(part for part in (package, layout, SUFFIXES[passes]) if part),
+                f"{title}, {LAYOUTS[layout]}{ASKED[passes]}",
+                function,
+                call,
+                passes,
+                layout=layout,
+                **arguments,
+            ),
+            targets=TARGETS[1:] if passes == AUTO else TARGETS,
+        )
+        for layout, _, passes in (variant.partition(": ") for variant in variants)
+    ]
+
+
 ENTRIES = (
     replace(_levanter("levanter_gpt2", "GPT-2, data-parallel, `Trainer`", "gpt2"), worse=PACKED),
     _levanter("levanter_gpt2_wide", "GPT-2 of twice the width, data-parallel, `Trainer`", "gpt2", width=2 * WIDTH),
@@ -169,4 +226,78 @@ ENTRIES = (
         worse=SCRATCH,
     ),
     _optimizer("optax_apply_every", "SGD and `apply_every` in a scan", "scanned", FINITE, "apply_every"),
+    *_trained(
+        "tunix_calls",
+        "Llama, `PeftTrainer`: one call per micro-batch",
+        "tunix_steps:calls",
+        "trainer.train(batches)",
+        f"dp: {DEFAULT}",
+        f"fsdp: {ONCE}",
+    ),
+    *_trained(
+        "tunix_scan",
+        "Llama, a scan of `PeftTrainer._train_step`",
+        "tunix_steps:scanned",
+        "train(state, batch)",
+        f"dp: {FINITE}",
+        f"fsdp: {DEFAULT}",
+        f"fsdp: {ONCE_FINITE}",
+        f"fsdp_tp: {ONCE_FINITE}",
+    ),
+    *_trained(
+        "easydel",
+        "Llama, `Trainer`",
+        "easydel_steps:language_model",
+        "trainer.train()",
+        f"dp: {DEFAULT}",
+        f"fsdp: {DEFAULT}",
+        f"fsdp: {AUTO}",
+        f"fsdp: {ONCE}",
+        f"hsdp: {ONCE}",
+        f"fsdp_tp: {ONCE}",
+    ),
+    *_trained(
+        "maxtext",
+        "Llama, scanned layers",
+        "maxtext_steps:language_model",
+        "train.main(argv)",
+        f"dp: {DEFAULT}",
+        f"fsdp: {DEFAULT}",
+        f"fsdp: {AUTO}",
+        f"fsdp: {ONCE}",
+        f"hsdp: {ONCE}",
+        f"fsdp_tp: {ONCE}",
+    ),
+    *_trained(
+        "maxtext_unrolled",
+        "Llama, layers one by one",
+        "maxtext_steps:language_model",
+        "train.main(argv)",
+        f"fsdp: {ONCE}",
+        scanned=False,
+    ),
+    *_trained(
+        "maxtext_experts",
+        "Mixtral, scanned layers",
+        "maxtext_steps:language_model",
+        "train.main(argv)",
+        f"fsdp: {ONCE}",
+        f"fsdp_ep: {ONCE}",
+        experts=True,
+    ),
+    *_trained(
+        "kauldron_calls",
+        "Gemma, `TrainStep.step`: one call per micro-batch",
+        "kauldron_steps:calls",
+        "trainer.train()",
+        f"fsdp: {ONCE}",
+    ),
+    *_trained(
+        "kauldron_scan",
+        "Gemma, a scan of `TrainStep.step`",
+        "kauldron_steps:scanned",
+        "train(state, batch)",
+        f"dp: {FINITE}",
+        f"fsdp: {ONCE_FINITE}",
+    ),
 )
