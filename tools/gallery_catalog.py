@@ -85,6 +85,34 @@ XLA:TPU takes 1.1 MB beside arrays for the program of a micro-batch, whatever th
 is in it."""
 
 
+IN_CARRY = """\
+The loop carries the parameters and adds updates to them in each trip, of which all but the last are 0: they are not
+what came in, so none is gathered before the loop (remark: "the loop changes the parameter")."""
+
+EACH_CALL = """\
+Each call is a program of its own: it gathers parameters, and it reduces gradients, whose norm it returns or which the
+optimizer's state adds up. `paropt.accumulate` takes such steps as gradients and an update."""
+
+UNCONSTRAINED = """\
+The largest dimension of each parameter is sharded, of the embedding the features, and the model constrains no
+activations: XLA takes these for sharded over features, and moves and reduces them in place of parameters."""
+
+ALL_REDUCED = """\
+XLA:TPU makes an all-reduce of a reduce-scatter along a dimension in front of one that is shorter than 8, here of heads;
+of 4 of 8 chips its newest version compiles none if that has one element, so for TPUs with tensor parallelism the
+program stays as it was."""
+
+OF_BATCH = """\
+The all-gathers that are left in the loop are of the batch, which each trip slices along its sharded dimension; with
+tensor parallelism what is left are activations, too."""
+
+PACKED_OTHERWISE = """\
+XLA:GPU takes the all-reduces out of this loop itself, and packs its buffers with 99 kB fewer where it does."""
+
+IN_EXPERTS = """\
+What is left in the loop are gathers of activations, which are routed to experts over the same axes."""
+
+
 @dataclass(frozen=True)
 class Entry:
     """A program: what makes it, and what its user changes."""
@@ -99,6 +127,7 @@ class Entry:
     targets: tuple[str, ...] = TARGETS  # that it can be traced for
     more: str = ""  # why par-opt sends more than the ideal, where it sends less than XLA alone
     worse: str = ""  # why it takes more temporary memory than XLA alone, which was not asked for
+    remains: str = ""  # what of it stays, and why
 
     @property
     def packages(self) -> tuple[str, ...]:
@@ -153,8 +182,20 @@ def _optimizer(name: str, title: str, function: str, passes: str, optimizer: str
     return replace(made, more=IN_BRANCH, worse=IN_STATE if passes == FINITE else "")
 
 
-def _trained(package: str, title: str, function: str, call: str, *variants: str, **arguments: Any) -> list[Entry]:
-    """Of a trainer's step the variants, as `fsdp: grad-sync{policy=once}`. CPUs do not tell their memory."""
+def _trained(
+    package: str,
+    title: str,
+    function: str,
+    call: str,
+    *variants: str,
+    remains: str = "",
+    worse: str = "",
+    **arguments: Any,
+) -> list[Entry]:
+    """Of a trainer's step the variants, as `fsdp: grad-sync{policy=once}`. CPUs do not tell their memory.
+
+    `remains`: of what is sharded; `worse`: of what is not.
+    """
     return [
         replace(
             _enabled(
@@ -167,6 +208,8 @@ def _trained(package: str, title: str, function: str, call: str, *variants: str,
                 **arguments,
             ),
             targets=TARGETS[1:] if passes == AUTO else TARGETS,
+            remains=remains if layout != "dp" else EACH_CALL if function.endswith(":calls") else "",
+            worse=worse if layout == "dp" else "",
         )
         for layout, _, passes in (variant.partition(": ") for variant in variants)
     ]
@@ -233,6 +276,7 @@ ENTRIES = (
         "trainer.train(batches)",
         f"dp: {DEFAULT}",
         f"fsdp: {ONCE}",
+        remains=EACH_CALL,
     ),
     *_trained(
         "tunix_scan",
@@ -243,6 +287,19 @@ ENTRIES = (
         f"fsdp: {DEFAULT}",
         f"fsdp: {ONCE_FINITE}",
         f"fsdp_tp: {ONCE_FINITE}",
+        remains=f"{IN_CARRY} {ALL_REDUCED}",
+        worse=IN_STATE,
+    ),
+    *_trained(
+        "tunix_grpo",
+        "Llama, the same with the loss of GRPO",
+        "tunix_steps:scanned",
+        "train(state, batch)",
+        f"dp: {FINITE}",
+        f"fsdp: {ONCE_FINITE}",
+        policy=True,
+        remains=f"{IN_CARRY} {ALL_REDUCED}",
+        worse=IN_STATE,
     ),
     *_trained(
         "easydel",
@@ -255,6 +312,8 @@ ENTRIES = (
         f"fsdp: {ONCE}",
         f"hsdp: {ONCE}",
         f"fsdp_tp: {ONCE}",
+        remains=OF_BATCH,
+        worse=PACKED_OTHERWISE,
     ),
     *_trained(
         "maxtext",
@@ -284,6 +343,8 @@ ENTRIES = (
         f"fsdp: {ONCE}",
         f"fsdp_ep: {ONCE}",
         experts=True,
+        remains=IN_EXPERTS,
+        dtype="float32",
     ),
     *_trained(
         "kauldron_calls",
@@ -291,6 +352,7 @@ ENTRIES = (
         "kauldron_steps:calls",
         "trainer.train()",
         f"fsdp: {ONCE}",
+        remains=f"{EACH_CALL} {UNCONSTRAINED}",
     ),
     *_trained(
         "kauldron_scan",
@@ -299,5 +361,7 @@ ENTRIES = (
         "train(state, batch)",
         f"dp: {FINITE}",
         f"fsdp: {ONCE_FINITE}",
+        remains=f"{IN_CARRY} {UNCONSTRAINED}",
+        worse=IN_STATE,
     ),
 )

@@ -253,6 +253,8 @@ def _program(entry: Entry, result: Result | None) -> Iterator[str]:
     targets = [result["targets"][target] for target in TARGETS if target in result["targets"]]
     yield _table([header, *(_cells(measured) for measured in targets)])
     yield from _kinds(targets)
+    if entry.remains:
+        yield entry.remains
     if entry.more and any(_is_more(measured) for measured in targets):
         yield entry.more
     yield from _notes(targets)

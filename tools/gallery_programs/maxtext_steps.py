@@ -22,6 +22,8 @@ from maxtext.utils import maxtext_utils, model_creation_utils, sharding
 from gallery_programs.program import BATCH, HEADS, LAYERS, MICRO_BATCHES, SEQUENCE, VOCABULARY, Program, counted, tokens
 
 DEVICES = 8
+# The second dimension of their parameters: along the first one, XLA:TPU scatters nothing if that has fewer than a tile.
+SCANNED_LAYERS = 8
 LAYOUTS = {
     "dp": {"data": 8, "fsdp": 1},
     "fsdp": {"fsdp": 8},
@@ -33,6 +35,8 @@ BATCH_AXES = ("data", "fsdp")
 EXPERTS = {
     "decoder_block": "mixtral",
     "num_experts": 8,
+    "base_mlp_dim": 2 * WIDTH,
+    "base_moe_mlp_dim": 2 * WIDTH,
     "num_experts_per_tok": 2,
     "sparse_matmul": False,
     "megablox": False,
@@ -40,12 +44,13 @@ EXPERTS = {
 }
 
 
-def language_model(layout: str, *, experts: bool = False, scanned: bool = True) -> Program:
+def language_model(layout: str, *, experts: bool = False, scanned: bool = True, dtype: str = "bfloat16") -> Program:
     """A Llama, or a Mixtral of few small experts. As by MaxText's defaults it computes in bfloat16, and layers are
     computed again in the backward pass; `scanned`: layers are a scan."""
     config = pyconfig.initialize(
         ["", str(Path(maxtext.__file__).parent / "configs" / "base.yml")],
         **_options(layout, experts, scanned),
+        dtype=dtype,
     )
     devices = maxtext_utils.create_device_mesh(config, jax.devices())
     mesh = Mesh(devices, config.mesh_axes, axis_types=(AxisType.Auto,) * devices.ndim)
@@ -82,11 +87,12 @@ def _options(layout: str, experts: bool, scanned: bool) -> dict[str, Any]:
         "run_name": "gallery",
         "skip_jax_distributed_system": True,
         "enable_checkpointing": False,
+        "jax_cache_dir": "",
         "dataset_type": "synthetic",
         "attention": "dot_product",
         "base_emb_dim": WIDTH,
         "base_mlp_dim": 4 * WIDTH,
-        "base_num_decoder_layers": LAYERS,
+        "base_num_decoder_layers": SCANNED_LAYERS if scanned else LAYERS,
         "base_num_query_heads": HEADS,
         "base_num_kv_heads": HEADS // 2,
         "head_dim": WIDTH // HEADS,

@@ -14,6 +14,8 @@ from flax import nnx
 from gallery_catalog import TRAINED_WIDTH as WIDTH
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from tunix.models.llama3 import model as llama
+from tunix.rl import algo_core
+from tunix.rl.grpo.grpo_learner import GRPOConfig, TrainExample
 from tunix.sft import utils
 from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig, TrainingInput
 
@@ -35,9 +37,12 @@ def calls(layout: str) -> Program:
     return Program(one, (state, first), **counted, calls=MICRO_BATCHES, within=_within)
 
 
-def scanned(layout: str) -> Program:
-    """The same in a scan over micro-batches, of which only the losses are kept, not the norms of their gradients."""
-    one, state, batch, counted = _prepared(layout)
+def scanned(layout: str, *, policy: bool = False) -> Program:
+    """The same in a scan over micro-batches, of which only the losses are kept, not the norms of their gradients.
+
+    `policy`: with the loss of GRPO, of completions with advantages, in place of that of supervised fine-tuning.
+    """
+    one, state, batch, counted = _prepared(layout, policy)
 
     def step(state: Any, batch: Any) -> Any:
         def body(state: Any, micro_batch: Any) -> Any:
@@ -49,7 +54,7 @@ def scanned(layout: str) -> Program:
     return Program(step, (state, batch), **counted, within=_within)
 
 
-def _prepared(layout: str) -> tuple[Any, Any, Any, dict[str, Any]]:
+def _prepared(layout: str, policy: bool = False) -> tuple[Any, Any, Any, dict[str, Any]]:
     """The trainer's step, the state, micro-batches, and what is counted."""
     sizes, split = LAYOUTS[layout]
     mesh = jax.make_mesh(tuple(sizes.values()), tuple(sizes), axis_types=(AxisType.Auto,) * len(sizes))
@@ -69,7 +74,13 @@ def _prepared(layout: str) -> tuple[Any, Any, Any, dict[str, Any]]:
         eval_every_n_steps=100, gradient_accumulation_steps=MICRO_BATCHES, data_sharding_axis=split
     )
     trainer = PeftTrainer(llama.Llama3(config, rngs=nnx.Rngs(0)), optax.adamw(1e-3), training)
-    trainer.with_gen_model_input_fn(_model_input)
+    if policy:
+        settings = GRPOConfig()
+        settings.temperature = 1.0  # by the learner, of its rollouts
+        trainer.with_loss_fn(_policy_loss, has_aux=True)
+        trainer.with_gen_model_input_fn(lambda example: {"train_example": example, "algo_config": settings})
+    else:
+        trainer.with_gen_model_input_fn(_model_input)
     graph, state = nnx.split((trainer.model, trainer.optimizer))
 
     def one(state: Any, inputs: TrainingInput) -> Any:
@@ -80,10 +91,31 @@ def _prepared(layout: str) -> tuple[Any, Any, Any, dict[str, Any]]:
     specs = nnx.get_partition_spec(state)
     state = jax.tree.map(lambda leaf, spec: jax.device_put(leaf, NamedSharding(mesh, spec)), state, specs)
     ids = tokens(MICRO_BATCHES)
-    batch = TrainingInput(input_tokens=ids, input_mask=np.ones_like(ids, bool))
+    batch = _completions(ids) if policy else TrainingInput(input_tokens=ids, input_mask=np.ones_like(ids, bool))
     batch = jax.device_put(batch, NamedSharding(mesh, PartitionSpec(None, split)))
     parameters = nnx.filter_state(state[0], nnx.Param)
     return one, state, batch, counted(parameters, split, layout)
+
+
+def _completions(ids: np.ndarray) -> TrainExample:
+    """The second halves of sequences, as completions of the first ones."""
+    prompts, completions = np.split(ids, 2, axis=-1)
+    random = np.random.default_rng(1)
+    likely = -random.random(completions.shape, dtype=np.float32)
+    return TrainExample(
+        prompt_ids=prompts,
+        prompt_mask=np.ones_like(prompts),
+        completion_ids=completions,
+        completion_mask=np.ones_like(completions),
+        advantages=random.standard_normal(ids.shape[:-1], dtype=np.float32),
+        ref_per_token_logps=likely,
+        old_per_token_logps=likely,
+    )
+
+
+def _policy_loss(model: Any, train_example: TrainExample, algo_config: GRPOConfig) -> Any:
+    """As `GRPOLearner` makes it; no token stands for padding or for an end."""
+    return algo_core.grpo_loss_fn(model, train_example, algo_config, pad_id=VOCABULARY, eos_id=VOCABULARY)
 
 
 def _sharding(split: tuple[str, ...]) -> llama.ShardingConfig:
