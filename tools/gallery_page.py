@@ -224,7 +224,7 @@ def _recipe(package: str) -> Iterator[str]:
     """How its environment is made, where it has one of its own."""
     if package in ENVIRONMENTS:
         first, second = environments.commands(package)
-        yield f"Installed by `{first}`, then `{second}`."
+        yield f"Installed by `{first}`, then `{second}`. {ENVIRONMENTS[package].note}".strip()
 
 
 def _program(entry: Entry, result: Result | None) -> Iterator[str]:
