@@ -6,6 +6,8 @@ LEVANTER_PYTHON ?= $(PYTHON)
 # The first Python 3.12 that starts: a version manager may put a command on the path that does not. The newest jax needs it.
 NEWEST_PYTHON ?= $(shell for python in python3.12 "$$HOME"/.pyenv/versions/3.12.*/bin/python; do "$$python" -c "" 2> /dev/null && echo "$$python" && break; done)
 BIN := $(VENV)/bin
+# Trainers whose steps `make gallery` measures have environments of their own: tools/gallery_catalog.py.
+TRAINERS := $(addprefix $(VENV)-,google-tunix easydel maxtext kauldron)
 STAMP := $(VENV)/.ready
 JOBS ?= 2
 PROGRAMS ?= 2500
@@ -82,7 +84,8 @@ gallery: $(STAMP) ## Steps of public packages without and with par-opt, per targ
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[gallery,tpu,gpu]'
 	$(LEVANTER_PYTHON) -m venv $(VENV)-levanter
 	$(VENV)-levanter/bin/python -m pip install --quiet --disable-pip-version-check -e '.[levanter,tpu,gpu]'
-	$(BIN)/python tools/gallery.py --python $(VENV)-levanter/bin/python
+	$(NEWEST_PYTHON) tools/gallery_environments.py $(VENV)
+	$(BIN)/python tools/gallery.py --python $(VENV)-levanter/bin/python $(patsubst %,--python %/bin/python,$(TRAINERS))
 
 scale: extras ## Language models of 1, 7 and 70 G parameters on described clusters, in hours; written to docs/scale.md
 	$(BIN)/python tools/bench_scale.py
@@ -104,6 +107,6 @@ site: $(STAMP) ## Build these docs as a site, without warnings, in build/site
 	@echo "== build/site/index.html"
 
 clean: ## Remove what the other targets made
-	rm -rf $(VENV) $(VENV)-levanter $(VENV)-newest build demo-out .test-store .pytest_cache .hypothesis .ruff_cache .mypy_cache
+	rm -rf $(VENV) $(VENV)-levanter $(VENV)-newest $(TRAINERS) build demo-out .test-store .pytest_cache .hypothesis .ruff_cache .mypy_cache
 
 .PHONY: help setup extras demo quick test lit pytest test-newest newest-python times nightly lint bench gallery scale docs tutorials site clean

@@ -1,4 +1,4 @@
-"""The programs of the gallery, in the order of the page. Imports none of the packages."""
+"""The programs of the gallery, in the order of the page, and what they need. Imports none of the packages."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,16 +12,63 @@ PACKAGES = {
     "flax_steps": ("flax", "optax"),
     "equinox_steps": ("equinox", "optax"),
     "optax_steps": ("optax", "flax"),
+    "tunix_steps": ("google-tunix", "flax", "optax"),
+    "easydel_steps": ("easydel", "flax", "optax"),
+    "maxtext_steps": ("maxtext", "flax", "optax"),
+    "kauldron_steps": ("kauldron", "gemma", "flax", "optax"),
 }
 
-WIDTH = 64  # of models
+WIDTH = 64  # of models, and of what is trained by trainers
+TRAINED_WIDTH = 128
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What pip installs for a trainer into an environment of its own, of Python 3.12, before par-opt."""
+
+    packages: tuple[str, ...]
+    jax: str = ""  # installed with par-opt, whatever the packages ask for; empty: what they ask for
+    note: str = ""  # what a user should know of it
+
+
+# By package that a step is named for first. The versions are those that were measured.
+ENVIRONMENTS = {
+    "google-tunix": Environment(("google-tunix==0.1.7",)),
+    "easydel": Environment(
+        ("easydel==0.3.0", "pillow", "torch", "torchvision"),
+        "jax==0.10.2",
+        "EasyDeL imports PyTorch and Pillow, and asks for neither. The jax that it asks for, before 0.10, is older "
+        "than any that par-opt works with: pip warns of that. Its own options for XLA, of which some are unknown to "
+        "this jax, are off (`EASYDEL_AUTO=false`).",
+    ),
+    "maxtext": Environment(("maxtext[tpu]==0.2.5",)),
+    "kauldron": Environment(
+        ("kauldron==1.4.4", "gemma==4.0.1", "sentencepiece<0.2.2"),
+        note="Without a limit pip takes a sentencepiece that was made for a newer protobuf than it takes, and "
+        "importing Gemma fails. Kauldron's mesh has one axis: it offers no other layouts.",
+    ),
+}
 
 DEFAULT, FINITE = "grad-sync", "grad-sync{finite=true}"
 # Options that ask for no memory.
 NOT_FOR_MEMORY = (DEFAULT, FINITE, f"roll-accumulation,{FINITE}")
 DEFER, ONCE = "grad-sync{policy=defer}", "grad-sync{policy=once}"
+ONCE_FINITE = "grad-sync{policy=once finite=true}"
+AUTO = "grad-sync{policy=auto memory-budget=auto}"  # by the memory of the device, which CPUs do not tell
 # Of fully sharded programs: bytes per device that a plan may hold beside the shards.
 BUDGETS = ("100kB", "300kB", "600kB")
+
+# Of trainers: how parameters and batch are split.
+LAYOUTS = {
+    "dp": "data-parallel",
+    "fsdp": "fully sharded",
+    "hsdp": "fully sharded in two groups",
+    "fsdp_tp": "fully sharded and tensor-parallel",
+    "fsdp_ep": "fully sharded and expert-parallel",
+}
+ONCE_SAID = ", gathered once and reduced once"
+SUFFIXES = {DEFAULT: "", FINITE: "", ONCE: "once", ONCE_FINITE: "once", AUTO: "auto"}
+ASKED = {DEFAULT: "", FINITE: "", ONCE: ONCE_SAID, ONCE_FINITE: ONCE_SAID, AUTO: ", within the memory of the device"}
 
 
 IN_BRANCH = """\
@@ -47,6 +94,43 @@ XLA:TPU takes 1.1 MB beside arrays for the program of a micro-batch, whatever th
 is in it."""
 
 
+IN_CARRY = """\
+The loop carries the parameters and adds updates to them in each trip, of which all but the last are 0: they are not
+what came in, so none is gathered before the loop (remark: "the loop changes the parameter")."""
+
+EACH_CALL = """\
+Each call is a program of its own: it gathers parameters, and it reduces gradients, whose norm it returns or which the
+optimizer's state adds up. `paropt.accumulate` takes such steps as gradients and an update."""
+
+UNCONSTRAINED = """\
+The largest dimension of each parameter is sharded, of the embedding the features, and the model constrains no
+activations: XLA takes these for sharded over features, and moves and reduces them in place of parameters. Where par-opt
+moves the reduction of a loss out of the loop, XLA shards others of them, which may send more (v5e: 1.5 %)."""
+
+ALL_REDUCED = """\
+XLA:TPU makes an all-reduce of a reduce-scatter along a dimension in front of one that is shorter than 8, as of heads or
+layers; of 4 of 8 chips its newest version compiles none if that has one element, as heads of a chip with tensor
+parallelism have: there the program stays as it was."""
+
+OF_BATCH = """\
+The all-gathers that are left in the loop are of the batch, which each trip slices along its sharded dimension; with
+tensor parallelism what is left are activations, too."""
+
+PACKED_OTHERWISE = """\
+XLA:GPU takes the all-reduces out of this loop itself, and packs its buffers with 99 kB fewer where it does."""
+
+KEPT = """\
+For GPUs the program stays as it was: with the passes it would send half the bytes, and take 3.8 % more temporary
+memory, which is not asked for."""
+
+SCALES = """\
+Both reduce the gradients of norms' scales once: par-opt in float32, in which they are added up, XLA:GPU by itself in
+bfloat16, 7 kB fewer."""
+
+IN_EXPERTS = """\
+What is left in the loop are gathers of activations, which are routed to experts over the same axes."""
+
+
 @dataclass(frozen=True)
 class Entry:
     """A program: what makes it, and what its user changes."""
@@ -61,6 +145,7 @@ class Entry:
     targets: tuple[str, ...] = TARGETS  # that it can be traced for
     more: str = ""  # why par-opt sends more than the ideal, where it sends less than XLA alone
     worse: str = ""  # why it takes more temporary memory than XLA alone, which was not asked for
+    remains: str = ""  # what of it stays, and why
 
     @property
     def packages(self) -> tuple[str, ...]:
@@ -113,6 +198,40 @@ def _optimizer(name: str, title: str, function: str, passes: str, optimizer: str
     """Gradients that optax adds up in the optimizer's state."""
     made = _jitted(name, title, f"optax_steps:{function}", passes, optimizer=optimizer)
     return replace(made, more=IN_BRANCH, worse=IN_STATE if passes == FINITE else "")
+
+
+def _trained(
+    package: str,
+    title: str,
+    function: str,
+    call: str,
+    *variants: str,
+    remains: str = "",
+    whole: str = "",
+    worse: dict[str, str] | None = None,
+    **arguments: Any,
+) -> list[Entry]:
+    """Of a trainer's step the variants, as `fsdp: grad-sync{policy=once}`. CPUs do not tell their memory.
+
+    `remains`: of what is sharded, `whole`: of what is not; `worse`: by layout, where no memory is asked for.
+    """
+    return [
+        replace(
+            _enabled(
+                "_".join(part for part in (package, layout, SUFFIXES[passes]) if part),
+                f"{title}, {LAYOUTS[layout]}{ASKED[passes]}",
+                function,
+                call,
+                passes,
+                layout=layout,
+                **arguments,
+            ),
+            targets=TARGETS[1:] if passes == AUTO else TARGETS,
+            remains=remains if layout != "dp" else whole,
+            worse=(worse or {}).get(layout, "") if passes in NOT_FOR_MEMORY else "",
+        )
+        for layout, _, passes in (variant.partition(": ") for variant in variants)
+    ]
 
 
 ENTRIES = (
@@ -169,4 +288,104 @@ ENTRIES = (
         worse=SCRATCH,
     ),
     _optimizer("optax_apply_every", "SGD and `apply_every` in a scan", "scanned", FINITE, "apply_every"),
+    *_trained(
+        "tunix_calls",
+        "Llama, `PeftTrainer`: one call per micro-batch",
+        "tunix_steps:calls",
+        "trainer.train(batches)",
+        f"dp: {DEFAULT}",
+        f"fsdp: {ONCE}",
+        remains=EACH_CALL,
+        whole=EACH_CALL,
+    ),
+    *_trained(
+        "tunix_scan",
+        "Llama, a scan of `PeftTrainer._train_step`",
+        "tunix_steps:scanned",
+        "train(state, batch)",
+        f"dp: {FINITE}",
+        f"fsdp: {DEFAULT}",
+        f"fsdp: {ONCE_FINITE}",
+        f"fsdp_tp: {ONCE_FINITE}",
+        remains=f"{IN_CARRY} {ALL_REDUCED}",
+        worse={"dp": IN_STATE},
+    ),
+    *_trained(
+        "tunix_grpo",
+        "Llama, the same with the loss of GRPO",
+        "tunix_steps:scanned",
+        "train(state, batch)",
+        f"dp: {FINITE}",
+        f"fsdp: {ONCE_FINITE}",
+        policy=True,
+        remains=f"{IN_CARRY} {ALL_REDUCED}",
+        worse={"dp": IN_STATE},
+    ),
+    *_trained(
+        "easydel",
+        "Llama, `Trainer`",
+        "easydel_steps:language_model",
+        "trainer.train()",
+        f"dp: {DEFAULT}",
+        f"fsdp: {DEFAULT}",
+        f"fsdp: {AUTO}",
+        f"fsdp: {ONCE}",
+        f"hsdp: {ONCE}",
+        f"fsdp_tp: {ONCE}",
+        remains=OF_BATCH,
+        worse={"dp": PACKED_OTHERWISE},
+    ),
+    *_trained(
+        "maxtext",
+        "Llama, scanned layers",
+        "maxtext_steps:language_model",
+        "train.main(argv)",
+        f"dp: {DEFAULT}",
+        f"fsdp: {DEFAULT}",
+        f"fsdp: {AUTO}",
+        f"fsdp: {ONCE}",
+        f"hsdp: {ONCE}",
+        f"fsdp_tp: {ONCE}",
+        worse={"fsdp": SCALES},
+        remains=ALL_REDUCED,
+        whole=KEPT,
+    ),
+    *_trained(
+        "maxtext_unrolled",
+        "Llama, layers one by one",
+        "maxtext_steps:language_model",
+        "train.main(argv)",
+        f"fsdp: {ONCE}",
+        scanned=False,
+        remains=ALL_REDUCED,
+    ),
+    *_trained(
+        "maxtext_experts",
+        "Mixtral, scanned layers",
+        "maxtext_steps:language_model",
+        "train.main(argv)",
+        f"fsdp: {ONCE}",
+        f"fsdp_ep: {ONCE}",
+        experts=True,
+        remains=IN_EXPERTS,
+        dtype="float32",
+    ),
+    *_trained(
+        "kauldron_calls",
+        "Gemma, `TrainStep.step`: one call per micro-batch",
+        "kauldron_steps:calls",
+        "trainer.train()",
+        f"fsdp: {ONCE}",
+        remains=f"{EACH_CALL} {UNCONSTRAINED}",
+    ),
+    *_trained(
+        "kauldron_scan",
+        "Gemma, a scan of `TrainStep.step`",
+        "kauldron_steps:scanned",
+        "train(state, batch)",
+        f"dp: {FINITE}",
+        f"fsdp: {ONCE_FINITE}",
+        remains=f"{IN_CARRY} {UNCONSTRAINED}",
+        worse={"dp": IN_STATE},
+    ),
 )

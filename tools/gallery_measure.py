@@ -17,7 +17,7 @@ import sys
 import time
 import traceback
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +33,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import jax  # noqa: E402  after the environment is set
 import numpy as np  # noqa: E402
 from gallery_catalog import ENTRIES, Entry  # noqa: E402
+from gallery_multiples import multiples  # noqa: E402
 from gallery_programs.program import Driven, Program  # noqa: E402
 from jax.sharding import Mesh, NamedSharding  # noqa: E402
 
@@ -67,6 +68,9 @@ class Side:
     in_loops: int  # of these, how many in loops
     temporary: int  # bytes
     seconds: float  # from the function to the executable
+    kinds: dict[str, float]  # of `wire`, by kind of collective
+    gathered: float | None = None  # of programs that name their parameters: see gallery_multiples
+    reduced: float | None = None
 
 
 @dataclass(frozen=True)
@@ -138,15 +142,24 @@ class Compiled:
 
     @property
     def side(self) -> Side:
-        sent = [(part.runs(c), c) for part in self.parts for c in part.sending]
+        sent = self.sent
+        kinds: defaultdict[str, float] = defaultdict(float)
+        for runs, c in sent:
+            kinds[c.kind] += runs * c.wire_bytes
         return Side(
-            wire=sum(runs * c.wire_bytes for runs, c in sent),
+            wire=sum(kinds.values()),
             is_exact=all(c.executions is not None for _, c in sent),
             runs=sum(runs for runs, _ in sent),
             in_loops=sum(runs for runs, c in sent if c.loops),
             temporary=max(part.temporary for part in self.parts),
             seconds=self.seconds,
+            kinds=dict(kinds),
         )
+
+    @property
+    def sent(self) -> list[tuple[int, Collective]]:
+        """Collectives, and how often each runs per update."""
+        return [(part.runs(c), c) for part in self.parts for c in part.sending]
 
 
 def main(name: str, names: Iterable[str]) -> None:
@@ -202,7 +215,16 @@ def measured(entry: Entry, program: Program, name: str) -> Measured:
         ours = compiled(program, entry.passes) if program.driven is None else driven(program.driven, program.calls)
         values = compared(alone, ours) if is_here else None
     said = dict.fromkeys(shortened(str(w.message)) for w in caught if str(w.message).startswith("paropt"))
-    return Measured(name, least, alone.side, ours.side, stays(alone, ours, least), tuple(said), values)
+    sides = side(alone, program), side(ours, program)
+    return Measured(name, least, *sides, stays(alone, ours, least), tuple(said), values)
+
+
+def side(compiled: Compiled, program: Program) -> Side:
+    """With multiples, where the program names its parameters."""
+    if program.parameters is None:
+        return compiled.side
+    found = multiples(compiled.sent, program.parameters, program.batch_axes, program.mesh)
+    return dataclasses.replace(compiled.side, **dataclasses.asdict(found))
 
 
 def mesh_like(mesh: Mesh, devices: Sequence[Any]) -> Mesh:
@@ -242,7 +264,7 @@ def compiled(program: Program, passes: str) -> Compiled:
         executable = lowered.compile()
     seconds = time.perf_counter() - start
     remarks = paropt.remarks(lowered) if passes else ()
-    parts = (part(executable, program.calls),)
+    parts = (part(executable, program.calls, program.mesh),)
     if program.driven is None or passes:
         return Compiled(executable, program.args, parts, seconds, remarks)
     run = functools.partial(called, program.driven, executable)
@@ -275,8 +297,8 @@ def called(program: Driven, step: Callable[..., Any], args: Any, micro_batches: 
     return program.by_calls(step, state, placed)
 
 
-def part(executable: Any, calls: int) -> Part:
-    return Part(paropt.audit(executable), calls, executable.memory_analysis().temp_size_in_bytes)
+def part(executable: Any, calls: int, mesh: Mesh | None = None) -> Part:
+    return Part(paropt.audit(executable, mesh=mesh), calls, executable.memory_analysis().temp_size_in_bytes)
 
 
 def ideal(program: Program) -> float | None:

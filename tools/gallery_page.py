@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
-from gallery_catalog import ENTRIES, NOT_FOR_MEMORY, TARGETS, Entry
+import gallery_environments as environments
+from gallery_catalog import ENTRIES, ENVIRONMENTS, NOT_FOR_MEMORY, TARGETS, Entry
 
 TITLES = {
     "marin-levanter": "Levanter",
@@ -13,6 +14,10 @@ TITLES = {
     "flax": "Flax",
     "equinox": "Equinox",
     "optax": "Optax",
+    "google-tunix": "Tunix",
+    "easydel": "EasyDeL",
+    "maxtext": "MaxText",
+    "kauldron": "Kauldron and Gemma",
 }
 MOST_STAYS, MOST_REASONS = 6, 2  # lines per program, reasons per line
 MORE = 1.01  # times the ideal: losses and metrics are reduced, too
@@ -42,6 +47,9 @@ Per device and update of the parameters, in all tables:
 - **temporary**: memory beside arguments and results; of several programs that of the one that takes most.
 - **compile**: seconds from the function to the executable: tracing, lowering, passes, XLA, and par-opt's check of the
   executable. XLA alone comes first, in a process that has compiled before.
+- **gathered**, **reduced** (of trainers): all-gathers in multiples of each parameter gathered once, reductions in
+  multiples of each gradient reduced once, over the axes of the batch; of activations over the same axes they are
+  counted, too. A parameter that layers share, or that is gathered in both directions, makes it more.
 - **values**: the largest difference between the results of both on 8 CPU devices, relative to the largest element of
   each array. Arrays that are rounding and nothing else, as what Adam makes of a gradient of 0, are counted apart."""
 
@@ -61,7 +69,7 @@ def page(found: dict[str, Result]) -> str:
     ]
     for package, entries in groupby(ENTRIES, lambda entry: entry.packages[0]):
         listed = list(entries)
-        parts += [f"## {TITLES[package]}", *_versions(listed, found)]
+        parts += [f"## {TITLES[package]}", *_versions(listed, found), *_recipe(package)]
         parts += [part for entry in listed for part in _program(entry, found.get(entry.name))]
     return "\n\n".join(parts) + "\n"
 
@@ -212,6 +220,13 @@ def _versions(entries: list[Entry], found: dict[str, Result]) -> Iterator[str]:
     yield from texts
 
 
+def _recipe(package: str) -> Iterator[str]:
+    """How its environment is made, where it has one of its own."""
+    if package in ENVIRONMENTS:
+        first, second = environments.commands(package)
+        yield f"Installed by `{first}`, then `{second}`. {ENVIRONMENTS[package].note}".strip()
+
+
 def _program(entry: Entry, result: Result | None) -> Iterator[str]:
     yield f"### {entry.name}"
     yield f"{entry.title[0].upper()}{entry.title[1:]}:"
@@ -237,9 +252,37 @@ def _program(entry: Entry, result: Result | None) -> Iterator[str]:
     )
     targets = [result["targets"][target] for target in TARGETS if target in result["targets"]]
     yield _table([header, *(_cells(measured) for measured in targets)])
+    yield from _kinds(targets)
+    if entry.remains:
+        yield entry.remains
     if entry.more and any(_is_more(measured) for measured in targets):
         yield entry.more
     yield from _notes(targets)
+
+
+KINDS = {"all-gather": ("all-gather",), "reductions": ("all-reduce", "reduce-scatter")}
+
+
+def _kinds(targets: list[Result]) -> Iterator[str]:
+    """What trainers send by kind, and how often that is each parameter and each gradient."""
+    counted = [each for each in targets if not each["problem"] and each["alone"].get("reduced") is not None]
+    if not counted:
+        return
+    columns = ("gathered", "reduced", *(f"{kind}, kB" for kind in KINDS), "others, kB")
+    rows = [
+        ("target", *(name for column in columns for name in (f"{column} alone", "par-opt"))),
+        *((each["target"], *(cell for pair in _pairs(each) for cell in pair)) for each in counted),
+    ]
+    yield _table(rows)
+
+
+def _pairs(measured: Result) -> Iterator[tuple[str, ...]]:
+    sides = [measured[side] for side in ("alone", "ours")]
+    for what in ("gathered", "reduced"):
+        yield tuple("" if side[what] is None else f"{side[what]:.2f}" for side in sides)
+    listed = [kind for kinds in KINDS.values() for kind in kinds]
+    for kinds in (*KINDS.values(), {kind for side in sides for kind in side["kinds"]}.difference(listed)):
+        yield tuple(_kb(sum(side["kinds"].get(kind, 0) for kind in kinds)) for side in sides)
 
 
 def _cells(measured: Result) -> tuple[str, ...]:

@@ -35,6 +35,8 @@ class Program:
     step: Callable[..., Any]
     args: tuple[Any, ...]
     gradients: Any = None  # a tree of arrays that are reduced whole, once per update; None: they stay sharded
+    parameters: Any = None  # that are counted how often they are gathered; None: none
+    batch_axes: tuple[str, ...] = ()  # of the mesh, that split the batch
     calls: int = 1  # of the step, per update
     donated: tuple[int, ...] = (0,)  # positions of arguments that the package's own jit donates
     driven: Driven | None = None  # None: par-opt rewrites the step
@@ -43,9 +45,15 @@ class Program:
     @property
     def mesh(self) -> Mesh:
         """Of the arguments."""
-        shardings = [leaf.sharding for leaf in jax.tree.leaves(self.args) if isinstance(leaf, jax.Array)]
+        shardings = [leaf.sharding for leaf in jax.tree.leaves(self.args) if hasattr(leaf, "sharding")]
         meshes = (sharding.mesh for sharding in shardings if isinstance(sharding, NamedSharding))
         return next(mesh for mesh in meshes if isinstance(mesh, Mesh))
+
+
+def counted(parameters: Any, batch_axes: tuple[str, ...], layout: str) -> dict[str, Any]:
+    """For a Program, what is counted: of a data-parallel one reductions of whole gradients, too."""
+    gradients = parameters if layout == "dp" else None
+    return {"gradients": gradients, "parameters": parameters, "batch_axes": batch_axes}
 
 
 def data_mesh() -> Mesh:

@@ -16,8 +16,15 @@ GALLERY = ROOT / "tools" / "gallery.py"
 sys.path.insert(0, str(ROOT / "tools"))  # its parts import each other
 
 import gallery  # noqa: E402
+import gallery_environments  # noqa: E402
 import gallery_page  # noqa: E402
-from gallery_catalog import ENTRIES, PACKAGES, TARGETS, Entry  # noqa: E402
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+from gallery_catalog import ENTRIES, ENVIRONMENTS, PACKAGES, TARGETS, Entry  # noqa: E402
+from gallery_multiples import Multiples, multiples  # noqa: E402
+from jax.sharding import AxisType, NamedSharding, PartitionSpec  # noqa: E402
+
+import paropt  # noqa: E402
 
 NEEDED = {"marin-levanter": "levanter", "keras": "keras_hub", "flax": "flax", "optax": "optax.microbatching"}
 
@@ -62,8 +69,11 @@ def test_the_page_knows_a_reason_for_all_that_is_worse() -> None:
     is_worse = {
         entry.name: any(gallery_page.worse(entry, each) for each in found[entry.name]["targets"].values())
         for entry in ENTRIES
+        if entry.name in found
     }
-    assert is_worse == {entry.name: bool(entry.worse) for entry in ENTRIES}, "a row without a reason, or a reason"
+    assert is_worse == {entry.name: bool(entry.worse) for entry in ENTRIES if entry.name in found}, (
+        "a row without a reason, or a reason"
+    )
 
 
 def test_entries_name_functions_and_lines_that_are_there() -> None:
@@ -211,6 +221,61 @@ def cells(target: dict[str, Any], entry: Entry) -> list[str]:
     short, line = [line for line in page(target, entry).splitlines() if line.startswith("| cpu:8 |")]
     assert short.startswith(f"| cpu:8 | {0 if target['problem'] else 1} |")
     return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+@pytest.mark.parametrize("package", ENVIRONMENTS)
+def test_the_page_says_how_a_trainer_is_installed(package: str) -> None:
+    entry = next(entry for entry in ENTRIES if entry.packages[0] == package)
+    first, second = gallery_environments.commands(package)
+    assert package in first and second.startswith("pip install -e '.[tpu,gpu]'")
+    assert f"Installed by `{first}`, then `{second}`." in gallery_page.page({entry.name: result(measured())})
+
+
+def test_wrong_environments_are_one_line() -> None:
+    script = GALLERY.with_name("gallery_environments.py")
+    done = subprocess.run([sys.executable, str(script), "venv", "flex"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == f"usage: gallery_environments.py FOLDER [{'|'.join(ENVIRONMENTS)}]...\n"
+
+
+def test_what_the_page_says_of_trainers() -> None:
+    kinds = {"all-gather": 3e3, "all-reduce": 1e3, "all-to-all": 2e3}
+    alone = side(kinds=kinds, gathered=4.0, reduced=8.0)
+    ours = side(kinds={"reduce-scatter": 1e3}, gathered=1.0, reduced=1.0)
+    text = page(measured(alone=alone, ours=ours), ENTRIES[-1])
+    assert "| cpu:8 | 4.00 | 1.00 | 8.00 | 1.00 | 3 | 0 | 1 | 1 | 2 | 0 |" in text
+    none = [{**each, "gathered": None} for each in (alone, ours)]
+    assert "| cpu:8 |  |  | 8.00 | 1.00 |" in page(measured(alone=none[0], ours=none[1]), ENTRIES[-1])
+    assert "gathered alone" not in page(measured(), ENTRIES[-1])
+
+
+@pytest.mark.parametrize(
+    "shape, spec, once",
+    [
+        ((8,), "data", Multiples(1.0, 1.0)),
+        ((2, 4), "data", Multiples(1.0, 1.0)),  # the gradient of a shard is reduced over the other axis, too
+        ((8,), None, Multiples(None, 1.0)),
+    ],
+)
+def test_parameters_gathered_and_gradients_reduced_are_counted(shape: Any, spec: Any, once: Multiples) -> None:
+    """A loop of 4 trips does both 4 times where XLA alone compiles it, but for what does not change."""
+    names = ("other", "data")[-len(shape) :]
+    mesh = jax.make_mesh(shape, names, axis_types=(AxisType.Auto,) * len(shape))
+    w = jax.device_put(jnp.ones((16, 16)), NamedSharding(mesh, PartitionSpec(spec)))
+    x = jax.device_put(jnp.ones((4, 16, 16)), NamedSharding(mesh, PartitionSpec(None, names)))
+
+    def step(w: jax.Array, x: jax.Array) -> jax.Array:
+        def add(total: jax.Array, x: jax.Array) -> Any:
+            return total + jax.grad(lambda w: (x @ w).var())(w), None
+
+        return w - jax.lax.scan(add, jnp.zeros_like(w), x)[0]
+
+    executable = paropt.jit(step, passes="grad-sync{policy=once}").lower(w, x).compile()
+    runs = [(each.executions or 0, each) for each in paropt.audit(executable, mesh=mesh).collectives]
+    found = multiples(runs, [w], names, mesh)
+    assert found.gathered == once.gathered and found.reduced == pytest.approx(once.reduced)
+    twice = multiples([*runs, *runs], [w], names, mesh)
+    assert twice.reduced == pytest.approx(2.0)
 
 
 def _is_installed(module: str) -> bool:
