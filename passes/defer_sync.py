@@ -143,6 +143,8 @@ def defer_sync(
       more for each collective fewer
     - bytes are saved, or at most 4 kB more are held for each collective fewer
     - a scalar, such as a loss, is not reduced beside others that stay: XLA combines all of a kind and element type
+    - in a global-view program, a scalar is not computed from sums over the same devices that stay: there XLA shards
+      features of activations, and a constraint on the scalar may have it move others
     - a branch made of selects is taken in some iterations only, for any init operand of the counter, and reduces the
       sum (else it stays)
     - an if after the loop reduces more than scalars, and more than 4 kB where others are reduced beside it

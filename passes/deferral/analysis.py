@@ -6,6 +6,7 @@ Tests: test/passes/defer-sync-readers.mlir, test/passes/defer-sync-shardings.mli
 """
 
 from collections.abc import Iterator, Sequence
+from math import prod
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
@@ -68,6 +69,15 @@ def deferrals(
 def movable(reduction: Reduction, facts: BlockFacts) -> list[ir.Operation]:
     """The reductions of this kind, but for those with which branches reduce a loop-carried value already."""
     return [op for op in facts.reductions.kinds.get(reduction, []) if IN_BRANCH not in op.attributes]
+
+
+def combines_by(op: ir.Operation) -> tuple[ir.Block, ir.Type]:
+    """The block and element type of a reduction: XLA makes one collective of those that are alike."""
+    return op.block, ir.RankedTensorType(op.results[0].type).element_type
+
+
+def is_scalar(op: ir.Operation) -> bool:
+    return all(prod(ir.RankedTensorType(result.type).shape) == 1 for result in op.results)
 
 
 def made_by_branches(found: Deferrals, loop: Loop) -> frozenset[int]:

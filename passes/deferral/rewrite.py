@@ -5,7 +5,6 @@ The loop then carries partial sums, and one reduction of each follows it.
 Tests: test/passes/defer-sync.mlir, test/passes/defer-sync-nests.mlir, test/passes/defer-sync-scalars.mlir.
 """
 
-import math
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -20,7 +19,9 @@ from paropt.passes.dataflow.partial_values import BlockFacts, first_source
 from paropt.passes.deferral.analysis import (
     Deferral,
     Deferrals,
+    combines_by,
     deferrals,
+    is_scalar,
     made_by_branches,
     merged,
     movable,
@@ -217,6 +218,10 @@ def _for_fewer_collectives(worth: list[Possible], dearer: list[Possible], loop: 
     return dearer if fewer > 0 and more <= fewer * BYTES_PER_COLLECTIVE else []
 
 
+# XLA shards features of activations over the devices that share the examples: to pin a loss may move others.
+_OF_ACTIVATIONS = "it is computed from sums over the same devices, which stay in the loop"
+
+
 def _combined_with_others(kinds: list[OfKind], leaving: set[ir.Value], facts: BlockFacts) -> dict[ir.Value, Declined]:
     """Reductions of scalars, such as losses, for which a collective after the loop is one more, and why they stay.
 
@@ -226,31 +231,21 @@ def _combined_with_others(kinds: list[OfKind], leaving: set[ir.Value], facts: Bl
     found: dict[ir.Value, Declined] = {}
     for kind in kinds:
         stays = [op for op in movable(kind.found.values.reduction, facts) if op.results[0] not in leaving]
-        beside = set(map(_combines_by, stays))
-        scalars = [each for each in kind.worth if all(map(_is_scalar, each.part.reductions))]
-        together = [each for each in scalars if beside.issuperset(map(_combines_by, each.part.reductions))]
+        beside = set(map(combines_by, stays))
+        scalars = [each for each in kind.worth if all(map(is_scalar, each.part.reductions))]
+        together = [each for each in scalars if beside.issuperset(map(combines_by, each.part.reductions))]
         reduced = {result for op in stays for result in op.results}
         operands = [operand for each in together for op in each.part.reductions for operand in op.operands]
-        if reduced.isdisjoint(backward(operands, _computed_from)):
-            found |= {op.results[0]: _one_more(each.cost) for each in together for op in each.part.reductions}
+        is_apart = reduced.isdisjoint(backward(operands, _computed_from))
+        for each in together if is_apart or kind.found.values.reduction.is_global else ():
+            why = _one_more(each.cost) if is_apart else Declined(_OF_ACTIVATIONS)
+            found |= {op.results[0]: why for op in each.part.reductions}
     return found
 
 
 def _one_more(cost: Cost) -> Declined:
     few = f"{cost.saved} bytes fewer, in one collective more after the loop"
     return Declined(f"{few}: XLA combines it with others that stay in the loop")
-
-
-def _combines_by(op: ir.Operation) -> tuple[ir.Block, ir.Type]:
-    return op.block, _element_type(op)
-
-
-def _element_type(op: ir.Operation) -> ir.Type:
-    return ir.RankedTensorType(op.results[0].type).element_type
-
-
-def _is_scalar(op: ir.Operation) -> bool:
-    return all(math.prod(ir.RankedTensorType(result.type).shape) == 1 for result in op.results)
 
 
 def _computed_from(value: ir.Value) -> list[ir.Value]:
