@@ -116,15 +116,37 @@ def _swapped(part: ir.Value, mesh: Mesh, step: Scatter, channels: NewChannels) -
     return ir.Operation.create(_PERMUTE, results=[part.type], operands=[part], attributes=attributes).results[0]
 
 
+# XLA:TPU makes an all_reduce of a reduce_scatter along a dimension in front of a shorter one than this, of which tiles
+# have as many rows: twice the bytes. With jax 0.12 it refuses some of these.
+ROWS = 8
+
+
 def _cut(part: ir.Value, mesh: Mesh, step: Scatter, channels: NewChannels, devices: int) -> ir.Value:
+    """The part along `step.dimension` that each device keeps.
+
+    Where a short dimension is behind it, devices get a dimension of their own, in front of the two that tiles are of.
+    """
+    shape = list(ir.RankedTensorType(part.type).shape)
+    before, size, behind = shape[: step.dimension], shape[step.dimension], shape[step.dimension + 1 :]
+    count = _count(mesh, step.axes)
+    if len(behind) > 1 and behind[0] < ROWS:
+        part = _reshaped(part, [*before, count, size // count, prod(behind)])
     for groups in in_turns(_groups(mesh, step.axes), devices):
-        before = ir.RankedTensorType(part.type)
-        shape = list(before.shape)
-        shape[step.dimension] //= groups.shape[1]
+        tensor = ir.RankedTensorType(part.type)
+        left = list(tensor.shape)
+        left[step.dimension] //= groups.shape[1]
         position = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), step.dimension)
         attributes = {**_attributes(groups, channels), "scatter_dimension": position}
-        part = reduction(REDUCE_SCATTER, part, ir.RankedTensorType.get(shape, before.element_type), attributes, ADD)
-    return part
+        part = reduction(REDUCE_SCATTER, part, ir.RankedTensorType.get(left, tensor.element_type), attributes, ADD)
+    return _reshaped(part, [*before, size // count, *behind])
+
+
+def _reshaped(value: ir.Value, shape: Sequence[int]) -> ir.Value:
+    tensor = ir.RankedTensorType(value.type)
+    if list(tensor.shape) == list(shape):
+        return value
+    type_ = ir.RankedTensorType.get(shape, tensor.element_type)
+    return ir.Operation.create("stablehlo.reshape", [type_], [value]).results[0]
 
 
 def in_turns(groups: Any, most: int) -> list[Any]:
