@@ -163,6 +163,8 @@ class AuditComparison:
                 said = [*explanations.of_fewer(left), *explanations.of_hoisted(left)] or explanations.of_sums(left)
             if not said and fresh[place]:
                 said = explanations.of_hoisted(right)
+            if not said and right:
+                said = explanations.of_parameters(right)
             rows.append(Row(place, left, right, gone[place], fresh[place], reasons(said, is_gone)))
         return tuple(rows)
 

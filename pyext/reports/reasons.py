@@ -36,6 +36,7 @@ class Explanations:
         self._by_loop: dict[str, list[Remark]] = defaultdict(list)
         self._fused: list[Remark] = []
         self._hoisted: list[Remark] = []  # about loops, of arrays that they no longer gather
+        self._at_use: list[Remark] = []  # about loops, of parameters that they gather
         for remark in remarks:
             source = remark.source
             self._by_line[source.file, source.line].append(remark)
@@ -44,6 +45,8 @@ class Explanations:
                 self._fused.append(remark)
             if remark.pass_name == _HOIST and remark.applied and source.scope.endswith(_LOOP):
                 self._hoisted.append(remark)
+            if remark.choices and not remark.applied:
+                self._at_use.append(remark)
             if remark.applied and remark.op in _COLLECTIVE_OPS:
                 for loop in _loops_around(source.scope):
                     self._by_loop[loop].append(remark)
@@ -101,6 +104,18 @@ class Explanations:
         names |= {loop for each in gathers for name in combined_names(each.op_name) for loop in _loops_around(name)}
         scopes = {end for name in names for end in _ends(name)}
         return [remark for remark in self._hoisted if remark.source.scope in scopes]
+
+    def of_parameters(self, collectives: Iterable[Collective]) -> list[Remark]:
+        """The remarks on parameters that their loops gather, of all-gathers there of one's size, or of equal parts."""
+        gathers = [each for each in collectives if each.kind == "all-gather" and each.loops]
+        sizes = {array.bytes for each in gathers for array in each.arrays if array.bytes}
+        loops = {end for each in gathers for loop in each.loops for end in _ends(loop.name)}
+        return [
+            remark
+            for remark in self._at_use
+            if remark.source.scope in loops
+            and any(choice.held % size == 0 for choice in remark.choices for size in sizes)
+        ]
 
     def _beside(self, label: Origin) -> Iterator[Remark]:
         """Those on sums of other ops of this line, with its name stack but for the op: XLA may reduce one there."""

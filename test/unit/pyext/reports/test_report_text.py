@@ -442,3 +442,27 @@ def test_what_is_compiled_takes_no_passes_and_no_targets() -> None:
     for options in mistakes:
         with pytest.raises(TypeError, match="for programs that are not compiled yet"):
             audit(compiled, **options)
+
+
+def test_gathers_that_stay_name_the_parameters_and_why() -> None:
+    """Each trip changes the parameter: it can't be gathered once."""
+    mesh = data_mesh()
+    over = [jax.sharding.NamedSharding(mesh, PartitionSpec(*axes)) for axes in (("data",), (None, "data"))]
+    state = {"up": jax.ShapeDtypeStruct((64, 128), jnp.float32, sharding=over[0])}
+    batches = jax.ShapeDtypeStruct((4, 16, 64), jnp.float32, sharding=over[1])
+
+    def step(state: Any, batches: jax.Array) -> Any:
+        def one(state: Any, x: jax.Array) -> tuple[Any, None]:
+            def loss(state: Any) -> jax.Array:
+                return (lax.with_sharding_constraint(jnp.tanh(x @ state["up"]), over[0]) ** 2).sum()
+
+            return jax.tree.map(lambda p, g: p - 0.1 * g, state, jax.grad(loss)(state)), None
+
+        return lax.scan(one, state, batches)[0]
+
+    found = audit(step, state, batches, passes="grad-sync{policy=once}")
+    gathers = [row for row in found.rows if row.place.kind == "all-gather" and row.after]
+    said = [reason.text for row in gathers for reason in row.reasons]
+    assert gathers and said == [
+        f"the loop changes the parameter (state['up']); at use, state['up'] takes {4 * 64 * 128 * 4} bytes in a step"
+    ]
