@@ -188,13 +188,17 @@ def decisions(lowered: Any) -> Decisions:
     """What the passes decided about each parameter and each sum of `lowered`, and the alternative.
 
     Printed, it is a table: bytes per device and step that are gathered or reduced in loops or once, bytes that a device
-    would hold more, which of both was decided, and why. The passes run again for it, twice. `lowered` is as for
+    would hold more, which of both was decided, and why. Of a program that is compiled, it is what runs. The passes run
+    again for it, once. `lowered` is as for
     `remarks`, and so are the errors; ValueError as well where the pipeline has no pass that gathers or reduces once.
     """
-    otherwise = OTHERWISE.get(_rewritten_module(lowered, "decisions"))
+    module = _rewritten_module(lowered, "decisions")
+    found, otherwise = REMARKS.get(module), OTHERWISE.get(module)
+    if found is None:
+        raise ValueError("decisions: no passes ran on this program; lower it by paropt.jit or inside paropt.enabled")
     if otherwise is None:
-        raise ValueError("decisions: no passes ran on this program, or it has no mesh; lower it by paropt.jit")
-    return decided(*otherwise)
+        raise ValueError("decisions: the program has no mesh of several devices: nothing is gathered or reduced")
+    return decided(otherwise.pipeline, otherwise.run, found)
 
 
 def _rewritten_module(lowered: Any, asked: str) -> ir.Module:

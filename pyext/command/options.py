@@ -264,7 +264,10 @@ class Options:
         _PLAN.value("--plan-cache", metavar="DIR", help="keep what is found of each candidate there for the next plan"),
     ] = None
     decisions: Annotated[
-        bool, _DIAGNOSTICS.switch("--decisions", "print a table of parameters and sums, bytes either way, to stderr")
+        bool,
+        _DIAGNOSTICS.switch(
+            "--decisions", "print parameters and sums, bytes either way, to stderr (default: of grad-sync)"
+        ),
     ] = False
     remarks: Annotated[
         bool, _DIAGNOSTICS.switch("--remarks", "print what each pass did, and why not, to stderr in program order")

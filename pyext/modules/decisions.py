@@ -20,6 +20,7 @@ from paropt.passes.support.remarks import Choice, RefusedError, Remark, Source
 
 AT_USE = "the policy gathers parameters where they are read, and holds none"
 IN_LOOPS = "the policy keeps it sharded"
+_HOOK, _STAYS = "paropt", "stays as it was"  # the remark where XLA alone has the last word
 _OF_SUMS = frozenset({"expose-all-reduces", "defer-sync"})
 _HEAD = ("", "array", "where", "in loops", "once", "held more", "decided", "reason")
 
@@ -40,10 +41,15 @@ class Decision(NamedTuple):
     @property
     def row(self) -> tuple[str, ...]:
         """Its cells, as text."""
-        sizes = ("?" if size is None else size_text(size) for size in (self.in_loops, self.once, self.held))
+        sizes = ("-" if size is None else size_text(size) for size in (self.in_loops, self.once, self.held))
         where = f"{self.place.file.rpartition('/')[2]}:{self.place.line}" if self.place.file else "-"
         what = self.what if self.arrays == 1 else counted(self.arrays, self.what)
-        return (what, self.name, where, *sizes, "once" if self.is_once else "in loops", self.reason)
+        return (what, self.name, where, *sizes, self._decided, self.reason)
+
+    @property
+    def _decided(self) -> str:
+        stays = "as it is" if self.in_loops is None else "in loops"
+        return "once" if self.is_once else stays
 
 
 class Decisions(tuple[Decision, ...]):
@@ -53,15 +59,19 @@ class Decisions(tuple[Decision, ...]):
 
     def __str__(self) -> str:
         if not self:
-            return "nothing is decided: no loop gathers a parameter or reduces a sum"
+            return "nothing is decided: the passes found no parameter and no sum"
         rows = [_HEAD, *(each.row for each in self)]
         widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD) - 1)]
         lines = ["  ".join([*map(str.ljust, row[:-1], widths), row[-1]]).rstrip() for row in rows]
         return "\n".join(lines)
 
 
-def decided(pipeline: Pipeline, run: Callable[[Pipeline], Iterable[Remark]]) -> Decisions:
+def decided(
+    pipeline: Pipeline, run: Callable[[Pipeline], Iterable[Remark]], found: Iterable[Remark] | None = None
+) -> Decisions:
     """The decisions of `pipeline`, if it is empty of `grad-sync`. `run` runs a pipeline on the module as it was.
+
+    `found` are the remarks of the program that runs, if they are known: a compiler may have the last word.
 
     Raises RefusedError where no pass of the pipeline has a policy.
     """
@@ -71,21 +81,24 @@ def decided(pipeline: Pipeline, run: Callable[[Pipeline], Iterable[Remark]]) -> 
         raise RefusedError(
             f"decisions: no pass of `{asked.title}` gathers or reduces once; `grad-sync` has such passes"
         )
-    return decisions(run(asked), run(with_all))
+    return decisions(run(asked) if found is None else found, run(with_all))
 
 
 def decisions(found: Iterable[Remark], possible: Iterable[Remark]) -> Decisions:
     """The decisions that the remarks `found` tell, beside those with room for everything, `possible`."""
     ours, theirs = list(found), list(possible)
-    return Decisions([*_parameters(ours, theirs), *_sums(ours, theirs)])
+    kept = next((remark.text for remark in ours if remark.pass_name == _HOOK and _STAYS in remark.text), "")
+    return Decisions([*_parameters(ours, theirs, kept or AT_USE), *_sums(ours, theirs, kept or IN_LOOPS)])
 
 
-def _parameters(found: list[Remark], possible: list[Remark]) -> Iterable[Decision]:
+def _parameters(found: list[Remark], possible: list[Remark], by_policy: str) -> Iterable[Decision]:
     ours, theirs = _choices(found), _choices(possible)
-    for name, (choice, remark) in (theirs | ours).items():
+    for name, (choice, remark) in (ours | theirs).items():
         own = ours.get(name)
         is_once = own is not None and own[1].applied
-        reason = "" if is_once else AT_USE if own is None and remark.applied else _reason(remark)
+        reason = (
+            "" if is_once else by_policy if own is None and remark.applied else _reason((own or (choice, remark))[1])
+        )
         held = choice.held if remark.applied else None
         once = choice.once if remark.applied else None
         yield Decision("parameter", name, remark.source, remark.count, choice.in_loops, once, held, is_once, reason)
@@ -115,7 +128,7 @@ class _Sums(NamedTuple):
 _NONE = _Sums(0, 0, 0, 0)
 
 
-def _sums(found: list[Remark], possible: list[Remark]) -> Iterable[Decision]:
+def _sums(found: list[Remark], possible: list[Remark], by_policy: str) -> Iterable[Decision]:
     ours, theirs, why = _leaving(found), _leaving(possible), _reasons(found)
     names = {place: op for op, place in _places([*found, *possible])}
     for place in sorted({*ours, *theirs, *why}, key=lambda place: (place.file, place.line, place.column)):
@@ -126,7 +139,7 @@ def _sums(found: list[Remark], possible: list[Remark]) -> Iterable[Decision]:
         name = place.scope.rpartition("/")[2] or names[place].partition(".")[2]
         if leaves.arrays:
             yield Decision("sum", name, place, *leaves, is_once=True, reason="")
-        reason = next(iter(why.get(place, ())), IN_LOOPS)
+        reason = next(iter(why.get(place, ())), by_policy)
         if stays.arrays:
             yield Decision("sum", name, place, *stays, is_once=False, reason=reason)
         elif not leaves.arrays:

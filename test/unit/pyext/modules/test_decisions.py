@@ -34,10 +34,14 @@ def step(state: Any, batches: jax.Array) -> tuple[Any, jax.Array]:
     return jax.tree.map(lambda old, new: old - new, state, total), losses
 
 
-def lowered(passes: str, *axes: str | None) -> Any:
+def arguments(*axes: str | None) -> Any:
     weight = jax.ShapeDtypeStruct((WIDTH, WIDTH), jnp.float32, sharding=on(*axes))
     batches = jax.ShapeDtypeStruct((TRIPS, 16, WIDTH), jnp.float32, sharding=on(None, "data"))
-    return paropt.jit(step, passes=passes).lower({"up": weight, "down": weight}, batches)
+    return {"up": weight, "down": weight}, batches
+
+
+def lowered(passes: str, *axes: str | None) -> Any:
+    return paropt.jit(step, passes=passes).lower(*arguments(*axes))
 
 
 def of(found: Decisions, what: str) -> list[Decision]:
@@ -83,11 +87,24 @@ def test_a_budget_holds_what_saves_most_for_each_byte() -> None:
         assert (each.is_once, each.reason) == (False, f"{want}{ARRAY}")
 
 
+@pytest.mark.filterwarnings("ignore:paropt. memory_budget")
+def test_of_a_compiled_program_it_is_what_runs() -> None:
+    """What was planned takes too much, as the compiler counts: a smaller plan runs."""
+    small = paropt.jit(step, memory_budget=62_000).lower(*arguments("data"))
+    planned = [each.held for each in paropt.decisions(small) if each.is_once and each.held]
+    small.compile()
+    found = paropt.decisions(small)
+    runs = [each.held for each in found if each.is_once and each.held]
+    last = [remark.text for remark in paropt.remarks(small) if remark.pass_name == "paropt"][-1]
+    assert sum(planned) > sum(runs)
+    assert last.startswith(f"a plan that holds {sum(runs)} bytes more takes ")
+
+
 def test_as_text_it_is_a_table() -> None:
     head, *rows = str(paropt.decisions(lowered("grad-sync", "data"))).splitlines()
     assert head.split()[-1] == "reason"
     assert [head.index("in loops") == row.index("65.5 kB") for row in rows if row.startswith("parameter")] == [True] * 2
-    assert str(Decisions()) == "nothing is decided: no loop gathers a parameter or reduces a sum"
+    assert str(Decisions()) == "nothing is decided: the passes found no parameter and no sum"
 
 
 def test_a_pipeline_without_a_policy_is_one_line() -> None:
