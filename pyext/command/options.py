@@ -265,9 +265,7 @@ class Options:
     ] = None
     decisions: Annotated[
         bool,
-        _DIAGNOSTICS.switch(
-            "--decisions", "print parameters and sums, bytes either way, to stderr (default: of grad-sync)"
-        ),
+        _DIAGNOSTICS.switch("--decisions", "print what is decided (default: by grad-sync) of each array, to stderr"),
     ] = False
     remarks: Annotated[
         bool, _DIAGNOSTICS.switch("--remarks", "print what each pass did, and why not, to stderr in program order")
