@@ -333,7 +333,7 @@ def _stays(loop: Loop, parameter: Parameter, no: Declined, plan: _Plan) -> Remar
 
 
 def _choice(name: str, saved: int, held: int) -> Choice:
-    return Choice(name, saved + held, held, held)
+    return Choice(name, saved + held, held)
 
 
 def _name(parameter: Parameter) -> str:
@@ -398,7 +398,7 @@ def _trade_in(loop: Loop, parameter: Parameter, held: int, link: int) -> Trade:
 
 
 def _applied(loop: Loop, group: list[Choice], what: str, *, is_guess: bool = False) -> Remark:
-    held, before = sum(choice.held for choice in group), sum(choice.in_loops for choice in group)
+    held, before = sum(choice.once for choice in group), sum(choice.in_loops for choice in group)
     fewer = before - held
     parameters = "1 parameter is" if len(group) == 1 else f"{len(group)} parameters are"
     text = f"{parameters} {what}; {held} bytes are held, and {fewer} fewer are gathered"

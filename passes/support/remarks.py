@@ -104,8 +104,7 @@ class Choice(NamedTuple):
 
     name: str  # as the program calls it, or where it is made
     in_loops: int
-    once: int
-    held: int  # that every device holds more, gathered once
+    once: int  # which every device holds meanwhile
 
 
 @dataclass(frozen=True, repr=False)

@@ -9,7 +9,7 @@ from paropt.clusters.targets import memory_of
 from paropt.hlo.census import SYNC_KINDS, census
 from paropt.hlo.traffic import Traffic, traffic
 from paropt.hook.memory_plans import Plan
-from paropt.modules.summary import journeys
+from paropt.modules.summary import OF_SUMS, journeys
 from paropt.passes import DEFAULT_PIPELINE
 from paropt.passes.deferral.policy import HOLDS_PARAMETERS, HOLDS_SUMS
 from paropt.passes.support.pipeline import Pipeline, Stage
@@ -21,7 +21,6 @@ TYPES = frozenset({"accumulate-dtype", "wire-dtype"})  # options that ask for th
 
 # XLA:GPU takes all_reduces out of loops itself (WhileLoopAllReduceCodeMotion), in the type in which they are.
 HOISTS = frozenset({"gpu"})
-_REDUCES = frozenset({"expose-all-reduces", "fuse-all-reduces", "defer-sync", "annotate-unreduced"})
 
 
 def bytes_in_doubt(found: Iterable[Remark], pipeline: Pipeline, platform: str) -> int:
@@ -37,7 +36,7 @@ def bytes_in_doubt(found: Iterable[Remark], pipeline: Pipeline, platform: str) -
 
 def is_likely_less(found: Collection[Remark], in_doubt: int) -> bool:
     """Whether XLA alone is to be compiled first: all reductions leave loops, and much of that is `in_doubt`."""
-    stays = any(not remark.applied and remark.pass_name in _REDUCES for remark in found)
+    stays = any(not remark.applied and remark.pass_name in OF_SUMS for remark in found)
     after = sum(each.times * each.saved.bytes_after for each in journeys(found))
     return not stays and in_doubt >= LITTLE * after > 0
 

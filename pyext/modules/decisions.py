@@ -99,9 +99,8 @@ def _parameters(found: list[Remark], possible: list[Remark], by_policy: str) -> 
         reason = (
             "" if is_once else by_policy if own is None and remark.applied else _reason((own or (choice, remark))[1])
         )
-        held = choice.held if remark.applied else None
         once = choice.once if remark.applied else None
-        yield Decision("parameter", name, remark.source, remark.count, choice.in_loops, once, held, is_once, reason)
+        yield Decision("parameter", name, remark.source, remark.count, choice.in_loops, once, once, is_once, reason)
 
 
 def _choices(remarks: Iterable[Remark]) -> dict[str, tuple[Choice, Remark]]:

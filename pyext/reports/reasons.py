@@ -114,7 +114,7 @@ class Explanations:
             remark
             for remark in self._at_use
             if remark.source.scope in loops
-            and any(choice.held % size == 0 for choice in remark.choices for size in sizes)
+            and any(choice.once % size == 0 for choice in remark.choices for size in sizes)
         ]
 
     def _beside(self, label: Origin) -> Iterator[Remark]:
