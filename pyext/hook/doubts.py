@@ -35,8 +35,11 @@ def bytes_in_doubt(found: Iterable[Remark], pipeline: Pipeline, platform: str) -
 
 
 def is_likely_less(found: Collection[Remark], in_doubt: int) -> bool:
-    """Whether XLA alone is to be compiled first: all reductions leave loops, and much of that is `in_doubt`."""
-    stays = any(not remark.applied and remark.pass_name in OF_SUMS for remark in found)
+    """Whether XLA alone is to be compiled first: all reductions leave loops, and much of that is `in_doubt`.
+
+    Not where parameters are gathered once, which XLA alone gathers in loops.
+    """
+    stays = any(remark.choices or (not remark.applied and remark.pass_name in OF_SUMS) for remark in found)
     after = sum(each.times * each.saved.bytes_after for each in journeys(found))
     return not stays and in_doubt >= LITTLE * after > 0
 

@@ -198,7 +198,13 @@ def compiled_rewrite(module: ir.Module, compile: Callable[[ir.Module], Any], dev
         pipeline = with_policy(spec.pipeline, AT_USE)
         return by(pipeline) if pipeline is not None else original()
 
-    if rewrite.alone_first and reduces_once(original()):
+    def is_settled() -> bool:
+        try:
+            return rewrite.alone_first and reduces_once(original())
+        except Exception:  # whatever a compiler raises: it may compile what the passes make of it
+            return False
+
+    if is_settled():
         REMARKS[module] = Remarks([*original().remarks, _remark(module, said_alone(original()), applied=True)])
         return original().executable
     chosen = plan(module, REMARKS[module], rewrite.fallback)

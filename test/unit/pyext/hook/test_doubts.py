@@ -1,5 +1,6 @@
 """What only compiled programs tell: sums that XLA alone reduces in bf16."""
 
+import dataclasses
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
@@ -19,7 +20,7 @@ from paropt.hook.doubts import bytes_in_doubt
 from paropt.hook.memory_plans import Plan
 from paropt.modules.summary import Remarks
 from paropt.passes.support.pipeline import Pipeline
-from paropt.passes.support.remarks import Remark, Saved, Source
+from paropt.passes.support.remarks import Choice, Remark, Saved, Source
 
 CPU, GPU = "cpu:8", "gpu:h100:1x1x8"
 LITTLE = Sizes(width=128, examples=16, vocabulary=256, sequence=16, heads=4)
@@ -95,6 +96,17 @@ def test_then_nothing_else_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "XLA alone reduces once, too, in a narrower type" in said
 
 
+def test_where_xla_alone_does_not_compile_the_passes_have_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> bool:
+        raise RuntimeError("no memory for it")
+
+    monkeypatch.setattr(rewriting, "reduces_once", fail)
+    monkeypatch.setattr(rewriting, "is_likely_less", lambda *_: True)
+    monkeypatch.setattr(rewriting, "bytes_in_doubt", lambda *_: 1 << 30)
+    _, said = compiled("plain_mlp_p4", Sizes(), **DEFAULT)
+    assert "reduces once, too" not in said and "leave the loop" in said
+
+
 def plan(*collectives: tuple[str, int]) -> Plan:
     """Collectives, by kind, with the number of loops around each."""
     lines = [SimpleNamespace(kind=kind, depth=depth, at_most=False) for kind, depth in collectives]
@@ -121,6 +133,8 @@ def test_xla_alone_is_compiled_first_where_all_leave_loops_and_much_is_in_doubt(
     leaves = moved(1, Saved(1, 50, 4, 1, 100))
     stays = Remark("defer-sync", "sdy.all_reduce", leaves.source, False, "why")
     assert doubts.is_likely_less([leaves], 50)
+    gathered = dataclasses.replace(stays, pass_name="hoist-gathers", applied=True, choices=(Choice("w", 40, 10),))
+    assert not doubts.is_likely_less([leaves, gathered], 50)  # XLA alone gathers it in the loop
     assert not doubts.is_likely_less([leaves, stays], 50)  # XLA reduces in a loop, too
     assert not doubts.is_likely_less([leaves, moved(2, Saved(1, 10000, 4, 1, 10000))], 50)  # as losses beside gradients
 
