@@ -24,7 +24,7 @@ device of the batch's axes. Layouts are those of tools/scale_programs.py.
 - **between hosts**: of these, over mesh axes that span hosts. A row of H100s has eight hosts of eight devices.
 - **runs**: of collectives, per step.
 - **peak**: GB per device, as the compiler states it; arguments included.
-- **lower**, **compile**: seconds on a machine with two cores, which does other things as well.
+- **lower**, **compile**: CPU seconds of all threads.
 - **step**: seconds, by the estimate of [costs.md](costs.md).
 """
 
