@@ -7,30 +7,24 @@ from typing import Annotated, NamedTuple
 
 from jaxlib.mlir import ir
 
+from paropt.passes.decisions.parameter_decisions import ParameterRecord, steps_once
+from paropt.passes.decisions.step_parameters import StepParameter, step_parameters
 from paropt.passes.defer_sync import defer_sync
-from paropt.passes.deferral.holding_plan import Trade, are_in_order, held_by, saved_by, taken_in, taken_of
+from paropt.passes.deferral.holding_plan import Trade, held_by, saved_by, taken_in, taken_of
 from paropt.passes.deferral.policy import HOLDS_PARAMETERS, Policy, PolicyName
 from paropt.passes.expose_all_reduces import expose_all_reduces
 from paropt.passes.ir.loops import WHILE, Loop, trip_count
-from paropt.passes.ir.types import FloatName, bytes_of, float_type, in_element_type, is_float
-from paropt.passes.sharding.annotations import shard_bytes
-from paropt.passes.sharding.axes import names_of
+from paropt.passes.ir.types import FloatName, bytes_of, float_type, is_float
 from paropt.passes.sharding.collectives import ALL_GATHER, axes_of
 from paropt.passes.sharding.meshes import LinkCosts, MeshAxes, axes_named, has_mesh, meshes_of
 from paropt.passes.sharding.propagation import Propagated
-from paropt.passes.sharding.shardings import is_manual, without
+from paropt.passes.sharding.shardings import is_manual
 from paropt.passes.spmd.hoisted_gathers import gathered_before_loop
 from paropt.passes.spmd.hoisted_parameters import erase_unread_in_barriers, hoist
 from paropt.passes.spmd.loop_gathers import CHANGED, LoopGather, LoopGathers, gathered_before, gathered_type
-from paropt.passes.spmd.loop_parameters import (
-    Parameter,
-    constraint_over,
-    narrowest,
-    sharded_parameters,
-)
 from paropt.passes.support.registry import Bytes, OnlyWith, register
-from paropt.passes.support.remarks import Choice, Declined, Remark, Saved, applied, missed, require, source_of
-from paropt.passes.support.traversal import is_within, ops_of
+from paropt.passes.support.remarks import Choice, Declined, Remark, Saved, applied, missed, source_of
+from paropt.passes.support.traversal import ops_of
 
 NAME = "hoist-gathers"
 _UNLIMITED = 1 << 60
@@ -293,29 +287,39 @@ def _hoist_global(module: ir.Operation, plan: _Plan) -> Iterator[Remark]:
 def _hoist_all(loop: Loop, propagated: Propagated, plan: _Plan) -> Iterator[Remark]:
     """Hoists the gathers that may be; one remark for each group of parameters that are gathered over the same axes."""
     steps = list[_Step]()
-    for parameter in list(sharded_parameters(loop, propagated)):
+    for each in step_parameters(loop, propagated, plan.policy, plan.dtype):
         try:
-            _require_gathered(parameter)
-            parameter = _within(parameter, plan.axes)
-            _require_hoistable(loop, parameter, propagated)
-            steps += _steps(loop, parameter, plan)
+            steps += [_Step(each, names, trade) for names, trade in steps_once(each.record)]
         except Declined as declined:
-            yield _stays(loop, parameter, declined, plan)
+            yield _stays(loop, each.record, declined)
     taken: defaultdict[ir.Value, list[_Step]] = defaultdict(list)
     for step, no in zip(steps, plan.chosen([step.trade for step in steps]), strict=True):
         if no is None:
-            taken[step.parameter.value].append(step)
+            taken[step.of.parameter.value].append(step)
         else:
-            yield _stays(loop, step.parameter, no, plan)
+            yield _stays(loop, step.of.record, no)
+    yield from _hoist_taken(loop, list(taken.values()))
+
+
+class _Step(NamedTuple):
+    """A parameter that may be gathered over axes, where it is over those of the step before it."""
+
+    of: StepParameter
+    names: frozenset[str]  # of these axes, and those before
+    trade: Trade
+
+
+def _hoist_taken(loop: Loop, taken: Sequence[Sequence[_Step]]) -> Iterator[Remark]:
+    """Gathers the parameters, each of which took some steps."""
     groups: defaultdict[tuple[str, ...], list[Choice]] = defaultdict(list)
     guessed = set[tuple[str, ...]]()
-    for own in taken.values():
-        parameter = own[-1].parameter  # over the axes of those before it, too
+    for own in taken:
+        each, parameter = own[-1].of, own[-1].of.over(own[-1].names)
         trades = [step.trade for step in own]
         axes = tuple(axis.label for axis in dict.fromkeys(parameter.axes))
-        groups[axes].append(_choice(_name(parameter), saved_by(trades), held_by(trades)))
+        groups[axes].append(_choice(each.record.name, saved_by(trades), held_by(trades)))
         guessed |= {axes} if parameter.moved else set()
-        hoist(loop, parameter, own[-1].element)
+        hoist(loop, parameter, each.element)
     for axes, group in groups.items():
         what = f"gathered{_over(axes)} before the loop, not {_in_trips(loop)}"
         yield _applied(loop, group, what, is_guess=axes in guessed)
@@ -323,78 +327,16 @@ def _hoist_all(loop: Loop, propagated: Propagated, plan: _Plan) -> Iterator[Rema
         erase_unread_in_barriers(loop)
 
 
-def _stays(loop: Loop, parameter: Parameter, no: Declined, plan: _Plan) -> Remark:
-    """Why `parameter` is gathered at use, and the bytes per device that this takes in a step."""
+def _stays(loop: Loop, record: ParameterRecord, no: Declined) -> Remark:
+    """Why the parameter is gathered at use, and the bytes per device that this takes in a step."""
     remark = missed(NAME, loop.op, no)
-    held = _bytes(parameter, plan.dtype or narrowest(parameter))
-    choice = _choice(_name(parameter), _trade_in(loop, parameter, held, 1).saved, held)
+    choice = _choice(record.name, record.once.saved, record.held)
     text = f"{remark.text}; at use, {choice.name} takes {choice.in_loops} bytes in a step"
     return replace(remark, text=text, choices=(choice,))
 
 
 def _choice(name: str, saved: int, held: int) -> Choice:
     return Choice(name, saved + held, held)
-
-
-def _name(parameter: Parameter) -> str:
-    """As the program calls it, `p['up']`, if it does; else where it is made."""
-    source = source_of(parameter.value.location)
-    return source.scope or str(source)
-
-
-def _require_gathered(parameter: Parameter) -> None:
-    """Declines one of which some readers need all, and others the shards; or none all, as far as is known."""
-    require(not parameter.unknown, parameter.unknown)
-    name = _name(parameter)
-    require(not parameter.kept_by, f"a reader in the loop keeps the parameter ({name}) sharded", *parameter.kept_by)
-
-
-def _within(parameter: Parameter, allowed: tuple[str, ...]) -> Parameter:
-    """`parameter`, to be gathered over those of its axes that the option `axes` has."""
-    axes = tuple(axis for axis in parameter.axes if not allowed or axis.name in allowed)
-    over = " and ".join(sorted(names_of(parameter.axes)))
-    require(bool(axes), f"it is gathered over {over}, and option axes is {','.join(allowed)}")
-    return parameter._replace(axes=axes)
-
-
-class _Step(NamedTuple):
-    """A parameter that may be gathered over its axes, where it is over those of the step before it."""
-
-    parameter: Parameter
-    element: ir.Type  # to gather in
-    trade: Trade
-
-
-def _steps(loop: Loop, parameter: Parameter, plan: _Plan) -> list[_Step]:
-    """Over slow axes first, where that is worth more for each byte; else over all at once."""
-    element = plan.dtype or narrowest(parameter)
-    all_held = _bytes(parameter, element)
-    _require_less_sent(loop, parameter, all_held)
-    steps, held, names = list[_Step](), 0, frozenset[str]()
-    for level in plan.policy.levels(sorted(names_of(parameter.axes))):
-        names |= level
-        part = parameter._replace(axes=tuple(axis for axis in parameter.axes if axis.name in names))
-        more = _bytes(part, element) - held
-        moved = parameter._replace(moved=parameter.moved * more // max(all_held, 1))
-        steps.append(_Step(part, element, _trade_in(loop, moved, more, plan.policy.link(level))))
-        held += more
-    if are_in_order([step.trade for step in steps]):
-        return steps
-    return [_Step(parameter, element, _trade_in(loop, parameter, held, plan.policy.link(names)))]
-
-
-def _require_less_sent(loop: Loop, parameter: Parameter, held: int) -> None:
-    """Declines one for which XLA moves fewer bytes in all trips than it takes."""
-    saved = _trade_in(loop, parameter, held, 1).saved
-    require(saved >= 0, f"XLA moves activations in place of the parameter, and to gather it takes {held} bytes")
-
-
-def _trade_in(loop: Loop, parameter: Parameter, held: int, link: int) -> Trade:
-    """XLA gathers it once in each block that reads it: of slices, all of it in all trips of the loop over layers."""
-    trips = trip_count(loop)
-    times = 2 if trips is None else trips
-    fewer = times * parameter.gathers + (times if parameter.moved else 0) - 1
-    return Trade(times * (parameter.gathers * held + parameter.moved) - held, held, fewer, link)
 
 
 def _applied(loop: Loop, group: list[Choice], what: str, *, is_guess: bool = False) -> Remark:
@@ -413,25 +355,3 @@ def _over(axes: Sequence[str]) -> str:
 def _in_trips(loop: Loop) -> str:
     trips = trip_count(loop)
     return "in each trip" if trips is None else f"in each of {trips} trips"
-
-
-def _require_hoistable(loop: Loop, parameter: Parameter, propagated: Propagated) -> None:
-    name = _name(parameter)
-    require(parameter.is_invariant, f"the loop changes the parameter ({name})")
-    require(not is_within(loop.op, WHILE), "the loop is in another one, where XLA would shard the gathered array")
-    require(trip_count(loop) not in (0, 1), "the loop makes no more than one trip")
-    for reading in parameter.readings:
-        again = constraint_over(reading, parameter.axes, propagated)
-        require(
-            again is None,
-            f"a constraint in the loop shards the parameter ({name}) over the same axes otherwise",
-            *filter(None, [again]),
-        )
-
-
-def _bytes(parameter: Parameter, element: ir.Type) -> int:
-    """The bytes of the gathered parameter per device."""
-    sharding = parameter.sharding
-    left = sharding._replace(dimensions=without(sharding.dimensions, parameter.axes))
-    own = ir.RankedTensorType(parameter.value.type)
-    return shard_bytes(parameter.value, left) * bytes_of(in_element_type(own, element)) // bytes_of(own)

@@ -1,1 +1,1 @@
-"""Sums of a global-view step: the facts about each, and one place that decides what is made of it."""
+"""Sums and parameters of a global-view step: the facts about each, and one place that decides what is made of it."""

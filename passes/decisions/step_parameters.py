@@ -1,0 +1,92 @@
+"""The sharded parameters that a loop reads, with the facts by which it is decided where each is gathered.
+
+Tests: test/passes/hoist-gathers.mlir, test/numeric/test_hoisted_all_gathers.py.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from jaxlib.mlir import ir
+
+from paropt.passes.decisions.parameter_decisions import Level, ParameterRecord
+from paropt.passes.deferral.policy import Policy
+from paropt.passes.ir.loops import WHILE, Loop, trip_count
+from paropt.passes.ir.types import bytes_of, in_element_type
+from paropt.passes.sharding.annotations import shard_bytes
+from paropt.passes.sharding.axes import Axes, names_of
+from paropt.passes.sharding.propagation import Propagated
+from paropt.passes.sharding.shardings import without
+from paropt.passes.spmd.loop_parameters import Parameter, constraint_over, narrowest, sharded_parameters
+from paropt.passes.support.remarks import source_of
+from paropt.passes.support.traversal import is_within
+
+
+class StepParameter(NamedTuple):
+    """A parameter, over those of its axes that option `axes` has; over all, where it has none."""
+
+    parameter: Parameter
+    element: ir.Type  # to gather in
+    record: ParameterRecord
+
+    def over(self, names: frozenset[str]) -> Parameter:
+        """The parameter, to be gathered over those of its axes that have `names`."""
+        return self.parameter._replace(axes=_named(self.parameter.axes, names))
+
+
+def step_parameters(
+    loop: Loop, propagated: Propagated, policy: Policy, dtype: ir.Type | None
+) -> Iterator[StepParameter]:
+    """Those that `loop` reads, to be gathered in `dtype`; None: in the narrowest type in which they are read."""
+    for parameter in list(sharded_parameters(loop, propagated)):
+        names = names_of(parameter.axes)
+        asked = names.intersection(policy.axes) if policy.axes else names
+        what = f"it is gathered over {' and '.join(sorted(names))}, and option axes is {','.join(policy.axes)}"
+        own = parameter._replace(axes=_named(parameter.axes, asked or names))
+        element = dtype or narrowest(parameter)
+        record = _record(loop, own, element, propagated, policy)
+        yield StepParameter(own, element, replace(record, not_allowed="" if asked or not policy.axes else what))
+
+
+def _record(
+    loop: Loop, parameter: Parameter, element: ir.Type, propagated: Propagated, policy: Policy
+) -> ParameterRecord:
+    otherwise = (constraint_over(reading, parameter.axes, propagated) for reading in parameter.readings)
+    return ParameterRecord(
+        name_of(parameter),
+        _bytes(parameter, parameter.axes, element),
+        tuple(_levels(parameter, element, policy)),
+        trip_count(loop),
+        parameter.gathers,
+        parameter.moved,
+        parameter.unknown,
+        parameter.kept_by,
+        is_invariant=parameter.is_invariant,
+        is_nested=is_within(loop.op, WHILE),
+        constrained_by=tuple(op for op in otherwise if op is not None)[:1],
+    )
+
+
+def _levels(parameter: Parameter, element: ir.Type, policy: Policy) -> Iterator[Level]:
+    names = frozenset[str]()
+    for axes in policy.levels(sorted(names_of(parameter.axes))):
+        names |= axes
+        yield Level(axes, policy.link(axes), _bytes(parameter, _named(parameter.axes, names), element))
+
+
+def name_of(parameter: Parameter) -> str:
+    """As the program calls it, `p['up']`, if it does; else where it is made."""
+    source = source_of(parameter.value.location)
+    return source.scope or str(source)
+
+
+def _named(axes: Axes, names: frozenset[str]) -> Axes:
+    return tuple(axis for axis in axes if axis.name in names)
+
+
+def _bytes(parameter: Parameter, axes: Axes, element: ir.Type) -> int:
+    """The bytes of the parameter per device, gathered over `axes`."""
+    sharding = parameter.sharding
+    left = sharding._replace(dimensions=without(sharding.dimensions, axes))
+    own = ir.RankedTensorType(parameter.value.type)
+    return shard_bytes(parameter.value, left) * bytes_of(in_element_type(own, element)) // bytes_of(own)
