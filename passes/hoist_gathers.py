@@ -7,8 +7,8 @@ from typing import Annotated, NamedTuple
 
 from jaxlib.mlir import ir
 
-from paropt.passes.decisions.parameter_decisions import ParameterRecord, steps_once
-from paropt.passes.decisions.step_parameters import StepParameter, step_parameters
+from paropt.passes.decisions.parameter_decisions import steps_once
+from paropt.passes.decisions.step_parameters import StepParameter, name_of, step_parameters
 from paropt.passes.defer_sync import defer_sync
 from paropt.passes.deferral.holding_plan import Trade, held_by, saved_by, taken_in, taken_of
 from paropt.passes.deferral.policy import HOLDS_PARAMETERS, Policy, PolicyName
@@ -23,7 +23,7 @@ from paropt.passes.spmd.hoisted_gathers import gathered_before_loop
 from paropt.passes.spmd.hoisted_parameters import erase_unread_in_barriers, hoist
 from paropt.passes.spmd.loop_gathers import CHANGED, LoopGather, LoopGathers, gathered_before, gathered_type
 from paropt.passes.support.registry import Bytes, OnlyWith, register
-from paropt.passes.support.remarks import Choice, Declined, Remark, Saved, applied, missed, source_of
+from paropt.passes.support.remarks import Choice, Declined, Remark, Saved, applied, missed
 from paropt.passes.support.traversal import ops_of
 
 NAME = "hoist-gathers"
@@ -250,8 +250,8 @@ def _hoist_groups(module: ir.Operation, groups: list[list[LoopGather]], plan: _P
         within = {gather.loop.body: gather.loop for gather in group}
         over = tuple(axes_of(first.over, meshes) or ())
         instead = _in_trips(first.loop) if first.repeats else f"slice by slice in {len(within)} loops"
-        trade, source = _trade(group, element, plan.policy), source_of(first.value.location)
-        choice = _choice(source.scope or str(source), trade.saved, trade.held)
+        trade = _trade(group, element, plan.policy)
+        choice = _choice(name_of(first.value), trade.saved, trade.held)
         done[first.loop.body, f"gathered{_over(over)} before the loop, not {instead}"].append((first.loop, choice))
         loops |= within
         gathered_before_loop(group, element)
@@ -291,13 +291,13 @@ def _hoist_all(loop: Loop, propagated: Propagated, plan: _Plan) -> Iterator[Rema
         try:
             steps += [_Step(each, names, trade) for names, trade in steps_once(each.record)]
         except Declined as declined:
-            yield _stays(loop, each.record, declined)
+            yield _stays(loop, each.record.name, each.record.once, declined)
     taken: defaultdict[ir.Value, list[_Step]] = defaultdict(list)
     for step, no in zip(steps, plan.chosen([step.trade for step in steps]), strict=True):
         if no is None:
             taken[step.of.parameter.value].append(step)
         else:
-            yield _stays(loop, step.of.record, no)
+            yield _stays(loop, step.of.record.name, step.trade, no)
     yield from _hoist_taken(loop, list(taken.values()))
 
 
@@ -327,11 +327,11 @@ def _hoist_taken(loop: Loop, taken: Sequence[Sequence[_Step]]) -> Iterator[Remar
         erase_unread_in_barriers(loop)
 
 
-def _stays(loop: Loop, record: ParameterRecord, no: Declined) -> Remark:
+def _stays(loop: Loop, name: str, once: Trade, no: Declined) -> Remark:
     """Why the parameter is gathered at use, and the bytes per device that this takes in a step."""
     remark = missed(NAME, loop.op, no)
-    choice = _choice(record.name, record.once.saved, record.held)
-    text = f"{remark.text}; at use, {choice.name} takes {choice.in_loops} bytes in a step"
+    choice = _choice(name, once.saved, once.held)
+    text = f"{remark.text}; at use, {name} takes {choice.in_loops} bytes in a step"
     return replace(remark, text=text, choices=(choice,))
 
 

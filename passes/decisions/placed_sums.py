@@ -36,6 +36,7 @@ class PlacedSum(NamedTuple):
     scattering: Scattering | None = None  # written: over the axes that shard it
     declined: tuple[Declined, ...] = ()  # why no axis is reduced once
     stays: bool = False  # whether a reduce_scatter is left to the compiler
+    sharded: frozenset[str] = frozenset()  # the axes over which it stays sharded, where it is reduced once over others
 
     @property
     def is_written(self) -> bool:
@@ -104,7 +105,8 @@ def _placed(
         alone = written(scatters, producer, scattering, (), fits=fits)
         return PlacedSum(producer, (), alone, (reason,), stays=alone is None and scattering is not None)
     moved = tuple(axis for axis in producer.axes if names_of([axis]) <= names)
-    return PlacedSum(producer, moved, written(scatters, producer, scattering, moved, fits=fits))
+    sharded = sums.record(producer).shards & kept
+    return PlacedSum(producer, moved, written(scatters, producer, scattering, moved, fits=fits), sharded=sharded)
 
 
 def _beside(each: PlacedSum, staying: list[Producer], *, leaves_little: bool) -> PlacedSum:

@@ -11,6 +11,7 @@ from jaxlib.mlir import ir
 
 from paropt.passes.decisions.parameter_decisions import Level, ParameterRecord
 from paropt.passes.deferral.policy import Policy
+from paropt.passes.ir.control_flow import MANUAL
 from paropt.passes.ir.loops import WHILE, Loop, trip_count
 from paropt.passes.ir.types import bytes_of, in_element_type
 from paropt.passes.sharding.annotations import shard_bytes
@@ -53,7 +54,7 @@ def _record(
 ) -> ParameterRecord:
     otherwise = (constraint_over(reading, parameter.axes, propagated) for reading in parameter.readings)
     return ParameterRecord(
-        name_of(parameter),
+        name_of(parameter.value),
         _bytes(parameter, parameter.axes, element),
         tuple(_levels(parameter, element, policy)),
         trip_count(loop),
@@ -74,9 +75,12 @@ def _levels(parameter: Parameter, element: ir.Type, policy: Policy) -> Iterator[
         yield Level(axes, policy.link(axes), _bytes(parameter, _named(parameter.axes, names), element))
 
 
-def name_of(parameter: Parameter) -> str:
-    """As the program calls it, `p['up']`, if it does; else where it is made."""
-    source = source_of(parameter.value.location)
+def name_of(value: ir.Value) -> str:
+    """As the program calls it, `p['up']`, if it does, also around a manual computation; else where it is made."""
+    around = value.owner.owner.operation if isinstance(value.owner, ir.Block) else None
+    if around is not None and around.name == MANUAL:
+        return name_of(around.operands[ir.BlockArgument(value).arg_number])
+    source = source_of(value.location)
     return source.scope or str(source)
 
 

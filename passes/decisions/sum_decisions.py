@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from paropt.passes.deferral.policy import HOLDS_SUMS, PolicyName
 from paropt.passes.support.remarks import require
 
+STAYS_SHARDED = ", and stays so"
+
 
 @dataclass(frozen=True)
 class GradientSum:
@@ -48,11 +50,16 @@ def reduced_once_over(
     """
     kept = each.axes if kept and (policy == "every" or kept == each.over) else kept
     moved = each.axes - kept
-    require(bool(moved), f"its sum is sharded over {_listed(kept)}, and stays so (option policy=defer replicates it)")
+    require(bool(moved), why_sharded(kept))
     asked = moved & allowed if allowed else moved
     require(bool(asked), f"it is over {_listed(each.axes)}, which option axes does not allow")
     require(asked == moved or not each.is_complex, "XLA would reduce four parts over the other axes")
     return asked
+
+
+def why_sharded(over: frozenset[str]) -> str:
+    """Why a sum that the program shards over these axes is reduced over them in each iteration."""
+    return f"its sum is sharded over {_listed(over)}{STAYS_SHARDED} (option policy=defer replicates it)"
 
 
 def _listed(names: frozenset[str]) -> str:

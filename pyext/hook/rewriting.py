@@ -30,7 +30,8 @@ from paropt.hook.memory_plans import Plan, fitting, planned, unmet
 from paropt.hook.slow_axes import with_link_costs
 from paropt.hook.user_warnings import warn
 from paropt.modules.module_io import type_of_main
-from paropt.modules.offers import AT_USE, offered, with_policy
+from paropt.modules.offers import offered
+from paropt.modules.other_policies import AT_USE, with_policy
 from paropt.modules.summary import Remarks, with_nothing_found
 from paropt.passes.support.pipeline import Pipeline, PipelineError
 from paropt.passes.support.remarks import Remark, nearest_source

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, NamedTuple
 
 from paropt.base.wording import counted, size_text
-from paropt.modules.offers import ALL_ONCE, with_policy
+from paropt.modules.other_policies import ALL_ONCE, with_policy
 from paropt.modules.summary import journeys, reason_parts
 from paropt.passes import DEFAULT_PIPELINE
+from paropt.passes.decisions.sum_decisions import STAYS_SHARDED
 from paropt.passes.sharding.collectives import REDUCTIONS
 from paropt.passes.support.pipeline import Pipeline
-from paropt.passes.support.remarks import Choice, RefusedError, Remark, Source
+from paropt.passes.support.remarks import RefusedError, Remark, Source
 
 AT_USE = "the policy gathers parameters where they are read, and holds none"
 IN_LOOPS = "the policy keeps it sharded"
@@ -92,19 +93,41 @@ def decisions(found: Iterable[Remark], possible: Iterable[Remark]) -> Decisions:
 
 
 def _parameters(found: list[Remark], possible: list[Remark], by_policy: str) -> Iterable[Decision]:
-    ours, theirs = _choices(found), _choices(possible)
-    for name, (choice, remark) in (ours | theirs).items():
-        own = ours.get(name)
-        is_once = own is not None and own[1].applied
-        reason = (
-            "" if is_once else by_policy if own is None and remark.applied else _reason((own or (choice, remark))[1])
-        )
-        once = choice.once if remark.applied else None
-        yield Decision("parameter", name, remark.source, remark.count, choice.in_loops, once, once, is_once, reason)
+    once, stays = _gathers(found, applied=True), _gathers(found, applied=False)
+    could, never = _gathers(possible, applied=True), _gathers(possible, applied=False)
+    for name in once | stays | could | never:
+        if name in once:
+            yield once[name].decision(name, "", is_once=True)
+        if name in stays:  # over some axes, perhaps, where it is once over others
+            yield stays[name].decision(name, _reason(stays[name].remark), is_possible=name in could)
+        elif name in could and name not in once:
+            yield could[name].decision(name, by_policy)
+        elif name not in once:
+            yield never[name].decision(name, _reason(never[name].remark), is_possible=False)
 
 
-def _choices(remarks: Iterable[Remark]) -> dict[str, tuple[Choice, Remark]]:
-    return {choice.name: (choice, remark) for remark in remarks for choice in remark.choices}
+class _Gathers(NamedTuple):
+    """The gathers of the parameters that have one name."""
+
+    arrays: int
+    in_loops: int
+    once: int
+    remark: Remark  # the first on them
+
+    def decision(self, name: str, reason: str, *, is_once: bool = False, is_possible: bool = True) -> Decision:
+        once = self.once if is_possible else None
+        return Decision("parameter", name, self.remark.source, self.arrays, self.in_loops, once, once, is_once, reason)
+
+
+def _gathers(remarks: Iterable[Remark], *, applied: bool) -> dict[str, _Gathers]:
+    found: dict[str, _Gathers] = {}
+    for remark in remarks:
+        for choice in remark.choices if remark.applied is applied else ():
+            count = remark.count
+            before = found.get(choice.name, _Gathers(0, 0, 0, remark))
+            in_loops, once = before.in_loops + count * choice.in_loops, before.once + count * choice.once
+            found[choice.name] = _Gathers(before.arrays + count, in_loops, once, before.remark)
+    return found
 
 
 def _reason(remark: Remark) -> str:
@@ -141,6 +164,8 @@ def _sums(found: list[Remark], possible: list[Remark], by_policy: str) -> Iterab
         reason = next(iter(why.get(place, ())), by_policy)
         if stays.arrays:
             yield Decision("sum", name, place, *stays, is_once=False, reason=reason)
+        elif leaves.arrays and reason.endswith(STAYS_SHARDED):  # what leaves are shards, reduced over other axes
+            yield Decision("sum", name, place, *most._replace(held=stays.held), is_once=False, reason=reason)
         elif not leaves.arrays:
             yield Decision("sum", name, place, len(why[place]), None, None, None, is_once=False, reason=reason)
 

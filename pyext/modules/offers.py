@@ -6,20 +6,17 @@ Tests: test/unit/pyext/modules/test_offers.py, test/par-opt/remarks-offer.mlir.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
 from paropt.base.wording import size_text
-from paropt.modules.summary import OFFER, is_of_sums, journeys
-from paropt.passes.support.pipeline import Pipeline, Stage
+from paropt.modules.decisions import Decision, decisions
+from paropt.modules.other_policies import ALL_ONCE, has_policy, with_policy
+from paropt.modules.summary import OFFER, is_of_sums
+from paropt.passes.support.pipeline import Pipeline
 from paropt.passes.support.remarks import Declined, Remark, Saved, missed
-
-UNLIMITED = 1 << 50  # bytes to hold, which is more than any device has
-ALL_ONCE = {"policy": "auto", "memory-budget": UNLIMITED}  # which tells the bytes of each sum, as `once` does not
-AT_USE = {"policy": "keep-shards"}  # the default
-_GATHERS = "hoist-gathers"
 
 
 class Share(NamedTuple):
@@ -28,9 +25,6 @@ class Share(NamedTuple):
     arrays: int
     before: int
     after: int
-
-    def __sub__(self, other: "Share") -> "Share":
-        return Share(*(max(mine - its, 0) for mine, its in zip(self, other, strict=True)))
 
 
 class Offer(NamedTuple):
@@ -54,23 +48,6 @@ class Offer(NamedTuple):
         after, held = size_text(self.gathers.after + self.sums.after), size_text(self.held)
         once = f"policy=once would {done} {after} once, and hold about {held} more per device"
         return f"stays in loops, as the passes count: {', '.join(found)}; {once} (memory_budget= holds what fits)"
-
-
-def with_policy(pipeline: Pipeline, options: Mapping[str, Any]) -> Pipeline | None:
-    """`pipeline`, the stages that have a policy with these options in place of theirs; None where none has."""
-    if not any(map(has_policy, pipeline.stages)):
-        return None
-    stages = tuple(_with(stage, options) if has_policy(stage) else stage for stage in pipeline.stages)
-    return dataclasses.replace(pipeline, stages=stages)
-
-
-def has_policy(stage: Stage) -> bool:
-    return stage.declared is not None and {"policy", "memory-budget"} <= {o.name for o in stage.declared.options}
-
-
-def _with(stage: Stage, options: Mapping[str, Any]) -> Stage:
-    kept = {name: value for name, value in stage.options if name not in ("policy", "memory-budget")}
-    return dataclasses.replace(stage, options=tuple({**kept, **options}.items()))
 
 
 def offered(
@@ -101,24 +78,18 @@ def _is_default(pipeline: Pipeline) -> bool:
 
 
 def offer_of(found: Iterable[Remark], once: Iterable[Remark]) -> Offer:
-    """The difference between the remarks of passes and those with a policy that holds more."""
-    (gathers, sums, held), (more_gathers, more_sums, more_held) = _totals(found), _totals(once)
-    return Offer(more_gathers - gathers, more_sums - sums, max(more_held - held, 0))
+    """What the remarks `found` say to stay in loops, and those of a policy that holds more take out."""
+    ours, theirs = list(found), list(once)
+    stays = [each for each in decisions(ours, theirs) if not each.is_once]
+    held = _held(theirs) - _held(ours)
+    return Offer(_share(stays, "parameter"), _share(stays, "sum"), max(held, 0))
 
 
-def _totals(remarks: Iterable[Remark]) -> tuple[Share, Share, int]:
-    all_of = list(remarks)
-    moved = [(each.times, each.saved) for each in journeys(all_of)]
-    gathered = [(each.count, each.saved) for each in all_of if each.pass_name == _GATHERS and each.saved is not None]
-    held = sum(each.held * each.count for each in all_of)
-    return _share(gathered), _share(moved), held
+def _held(remarks: Iterable[Remark]) -> int:
+    return sum(each.held * each.count for each in remarks)
 
 
-def _share(found: Iterable[tuple[int, Any]]) -> Share:
-    """A loop of unknown trips counts as one that makes one."""
-    arrays = before = after = 0
-    for times, saved in found:
-        arrays += times * saved.arrays
-        before += times * saved.bytes * (saved.trips or 1)
-        after += times * saved.bytes_after
-    return Share(arrays, before, after)
+def _share(stays: Iterable[Decision], what: str) -> Share:
+    could = [(each.arrays, each.in_loops or 0, each.once) for each in stays if each.what == what]
+    rows = [(arrays, before, once) for arrays, before, once in could if once is not None]
+    return Share(*(sum(row[i] for row in rows) for i in range(len(Share._fields))))

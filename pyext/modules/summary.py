@@ -1,6 +1,7 @@
 """Remarks for readers: a summary of the savings, then each decision once. Never imports jax."""
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 from pathlib import PurePath
 from typing import NamedTuple
@@ -180,20 +181,22 @@ class Journey(NamedTuple):
 def journeys(remarks: Iterable[Remark]) -> list[Journey]:
     """Of the arrays that left loops, as `remarks` tell."""
     found: list[Journey] = []
-    arrived: dict[object, int] = {}  # by where it is now: which of `found`
+    arrived: defaultdict[object, list[int]] = defaultdict(list)  # by where it is now: which of `found`
     for remark in filter(_has_moved, remarks):
         saved, certificate = _saved(remark), remark.certificate
         assert certificate is not None, "a reduction that moved has one"
-        inner = arrived.pop((remark.source, certificate.moved_from), None) if certificate.moved_from else None
-        if inner is None:
+        there = arrived[remark.source, certificate.moved_from] if certificate.moved_from else []
+        if not there:
             inner = len(found)
             found.append(Journey(remark.count, saved, remark.source))
         else:
+            inner = min(there, key=lambda i: found[i].saved.bytes_after != saved.bytes)  # several, of one source line
+            there.remove(inner)
             before, loops = found[inner].saved, found[inner].loops
             trips = None if before.trips is None or saved.trips is None else before.trips * saved.trips
             both = before._replace(trips=trips, arrays_after=saved.arrays_after, bytes_after=saved.bytes_after)
             found[inner] = found[inner]._replace(saved=both, loops=loops + 1)
-        arrived[remark.source, certificate.moved_to] = inner
+        arrived[remark.source, certificate.moved_to].append(inner)
     return found
 
 

@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import pytest
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
+from programs.catalog import LAYERS
+from programs.program import Sizes
 
 import paropt
 from paropt.modules.decisions import Decision, Decisions
@@ -117,3 +119,27 @@ def test_programs_that_no_pass_saw() -> None:
         paropt.decisions(jax.jit(jnp.sin).lower(1.0))
     with pytest.raises(TypeError, match=r"decisions: expected what `.lower"):
         paropt.decisions("step")
+
+
+def test_shards_reduced_once_over_another_axis_are_told_beside_their_reduction_in_loops() -> None:
+    """A hybrid sharded step: over `data`, gradients are scattered in each layer of each micro-batch."""
+    program = LAYERS["blocks_p18"](Sizes(width=32))
+    lowered = paropt.jit(program.step).lower(*program.args)
+    rows = [each for each in paropt.decisions(lowered) if each.name == "dot_general"]
+    assert [each.is_once for each in rows] == [True, False] * 2
+    once, in_loops = rows[:2]
+    shards = dict(program.args[0]["into"].sharding.mesh.shape)["data"]
+    assert (in_loops.in_loops, in_loops.once) == (shards * (once.in_loops or 0), shards * (once.once or 0))
+    assert "sharded over `data`" in in_loops.reason
+    assert ", 3 gradients reduced (" in paropt.remarks(lowered).offer
+
+
+def test_arrays_that_manual_computations_gather_have_the_names_of_arguments() -> None:
+    """Each is a row, with all trips of both loops around it."""
+    program = LAYERS["explicit_blocks_p17"](Sizes(width=32))
+    found = paropt.decisions(paropt.jit(program.step).lower(*program.args))
+    parameters, (sums,) = of(found, "parameter"), [each for each in of(found, "sum") if each.arrays > 1]
+    assert [each.name for each in parameters] == [f"parameters['{name}']" for name in ("into", "out", "scale")]
+    assert sums.arrays == len(parameters)
+    gathered = sum(each.in_loops or 0 for each in parameters)
+    assert gathered == 2 * (sums.in_loops or 0)  # for the forward and the backward pass
