@@ -30,6 +30,7 @@ class Level:
     axes: frozenset[str]
     link: int  # the cost of a byte
     held: int  # bytes per device that hold the parameter gathered over these axes, and those of levels before
+    at_use: int  # bytes of those that XLA gathers at use; the others it leaves sharded, and moves activations
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class ParameterRecord:
 
     name: str
     held: int  # bytes per device, gathered over all axes that may be
+    at_use: int  # bytes per device that XLA gathers at use, over these axes
     levels: tuple[Level, ...]  # these axes, the slowest first
     trips: int | None
     gathers: int = 1  # how often XLA gathers it in a trip
@@ -54,17 +56,17 @@ class ParameterRecord:
         """The cost of a byte over the slowest of its axes."""
         return max((level.link for level in self.levels), default=1)
 
-    def trade(self, held: int, moved: int, link: int) -> Trade:
+    def trade(self, held: int, at_use: int, moved: int, link: int) -> Trade:
         """XLA gathers it once in each block that reads it; of slices, all of it in all trips of the loop over
         layers."""
         times = 2 if self.trips is None else self.trips
         fewer = times * self.gathers + (times if moved else 0) - 1
-        return Trade(times * (self.gathers * held + moved) - held, held, fewer, link)
+        return Trade(times * (self.gathers * at_use + moved) - held, held, fewer, link)
 
     @property
     def once(self) -> Trade:
         """What it saves and holds to gather it once over all axes."""
-        return self.trade(self.held, self.moved, self.link)
+        return self.trade(self.held, self.at_use, self.moved, self.link)
 
 
 def require_once(each: ParameterRecord) -> None:
@@ -89,10 +91,10 @@ def steps_once(each: ParameterRecord) -> list[tuple[frozenset[str], Trade]]:
     """
     require_once(each)
     steps = list[tuple[frozenset[str], Trade]]()
-    names, held = frozenset[str](), 0
+    names, held, at_use = frozenset[str](), 0, 0
     for level in each.levels:
         names |= level.axes
         moved = each.moved * (level.held - held) // max(each.held, 1)
-        steps.append((names, each.trade(level.held - held, moved, level.link)))
-        held = level.held
+        steps.append((names, each.trade(level.held - held, level.at_use - at_use, moved, level.link)))
+        held, at_use = level.held, level.at_use
     return steps if are_in_order([trade for _, trade in steps]) else [(names, each.once)]

@@ -43,7 +43,9 @@ def step_parameters(
         names = names_of(parameter.axes)
         asked = names.intersection(policy.axes) if policy.axes else names
         what = f"it is gathered over {' and '.join(sorted(names))}, and option axes is {','.join(policy.axes)}"
-        own = parameter._replace(axes=_named(parameter.axes, asked or names))
+        own = parameter._replace(
+            axes=_named(parameter.axes, asked or names), at_use=_named(parameter.at_use, asked or names)
+        )
         element = dtype or narrowest(parameter)
         record = _record(loop, own, element, propagated, policy)
         yield StepParameter(own, element, replace(record, not_allowed="" if asked or not policy.axes else what))
@@ -56,6 +58,7 @@ def _record(
     return ParameterRecord(
         name_of(parameter.value),
         _bytes(parameter, parameter.axes, element),
+        _at_use(parameter, parameter.at_use, element),
         tuple(_levels(parameter, element, policy)),
         trip_count(loop),
         parameter.gathers,
@@ -72,7 +75,8 @@ def _levels(parameter: Parameter, element: ir.Type, policy: Policy) -> Iterator[
     names = frozenset[str]()
     for axes in policy.levels(sorted(names_of(parameter.axes))):
         names |= axes
-        yield Level(axes, policy.link(axes), _bytes(parameter, _named(parameter.axes, names), element))
+        held = _bytes(parameter, _named(parameter.axes, names), element)
+        yield Level(axes, policy.link(axes), held, _at_use(parameter, _named(parameter.at_use, names), element))
 
 
 def name_of(value: ir.Value) -> str:
@@ -86,6 +90,11 @@ def name_of(value: ir.Value) -> str:
 
 def _named(axes: Axes, names: frozenset[str]) -> Axes:
     return tuple(axis for axis in axes if axis.name in names)
+
+
+def _at_use(parameter: Parameter, axes: Axes, element: ir.Type) -> int:
+    """The bytes per device that one gather at use takes over `axes`; none over no axis."""
+    return _bytes(parameter, axes, element) if axes else 0
 
 
 def _bytes(parameter: Parameter, axes: Axes, element: ir.Type) -> int:

@@ -25,7 +25,7 @@ from paropt.passes.sharding.op_rules import parse_rule
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import Sharding, parts_in, read_sharding, sharding_of
 from paropt.passes.spmd.layer_stacks import is_handed_on, is_pass_through, row_copies, rows_read
-from paropt.passes.spmd.trained_parameters import is_trained, moved_by
+from paropt.passes.spmd.trained_parameters import has_other_rows, is_trained, moved_by
 from paropt.passes.support.traversal import captured, is_in, module_of, op_of
 
 _BROADCAST, DYNAMIC_SLICE = "stablehlo.broadcast_in_dim", "stablehlo.dynamic_slice"
@@ -68,6 +68,7 @@ class Parameter(NamedTuple):
     by_shard: tuple[Reading, ...] = ()  # by ops on each element alone, which need no other shards: as of weight decay
     kept_by: tuple[ir.Operation, ...] = ()  # readers sharded like it, where it is gathered for others
     gathers: int = 1  # how often XLA gathers it in a trip
+    at_use: Axes = ()  # those of `axes` over which it does; over others it moves activations
     moved: int = 0  # bytes of activations that XLA moves in a trip for readers for which it does not gather it
     unknown: str = ""  # why it may be no parameter
 
@@ -133,7 +134,8 @@ def _parameter(
         by_shard=stay,
         kept_by=() if over else tuple(op for _, op in kept[:1]),
         gathers=gathers,
-        moved=moved_by(loop, moving),
+        at_use=tuple(axis for axis in order if axis in foreign),
+        moved=moved_by(loop, moving, propagated),
         unknown=_OVER_PARTS if has_part(sharding.axes) else unknown,
     )
 
@@ -298,8 +300,10 @@ def _meets_behind(use: Use, sharding: Sharding, propagated: Propagated) -> _Meet
             return _readers(use for value in _copies_by(Use(op, position)) for use in uses_of(value))
         others, like = _axes_of_others(op, position, propagated)
         foreign.update(others)
-        if others & sharding.axes:
-            return []  # it is gathered there: the result is no parameter any more
+        if others & sharding.axes:  # it is gathered there: the result is no parameter any more
+            own = Use(op, position)
+            alike.extend([(like - others, own)] if like - others and has_other_rows(own, propagated) else [])
+            return []
         if is_elementwise(op) or op.name == _BROADCAST or is_copy(Use(op, position)):
             uses = uses_of(made_of(op, position))
             lookups.extend(each for each in uses if each.op.name == _LOOKUP)

@@ -17,6 +17,9 @@ from paropt.passes.ir.control_flow import Use
 from paropt.passes.ir.loops import WHILE, Loop, start_of, trip_count
 from paropt.passes.ir.op_table import is_identity, takes_block
 from paropt.passes.ir.types import bytes_of, is_float, tensor_of
+from paropt.passes.sharding.annotations import shard_bytes
+from paropt.passes.sharding.op_rules import parse_rule
+from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.support.traversal import defining_op, parent_of
 
 _CONVERT = "stablehlo.convert"
@@ -40,17 +43,43 @@ def _is_copy_of_argument(value: ir.Value) -> bool:
     return isinstance(value.owner, ir.Block) and value.owner.owner.operation.name == "func.func"
 
 
-def moved_by(loop: Loop, readers: Iterable[Use]) -> int:
-    """Bytes that XLA moves, at least, in a trip of `loop` where `readers` read shards of a parameter: the size of the
-    smallest other operand or result of each.
+def moved_by(loop: Loop, readers: Iterable[Use], propagated: Propagated) -> int:
+    """Bytes per device that XLA moves, at least, in a trip of `loop` where `readers` read shards of a parameter: the
+    size of the smallest other operand or result of each. It is gathered; or, where each device has other experts,
+    exchanged in shards.
     """
-    return sum(_moved_by(use) * _times(loop, use.op) for use in readers)
+    return sum(_moved_by(use, propagated) * _times(loop, use.op) for use in readers)
 
 
-def _moved_by(use: Use) -> int:
+def _moved_by(use: Use, propagated: Propagated) -> int:
     others = [*(operand for i, operand in enumerate(use.op.operands) if i != use.position), *use.op.results]
-    tensors = [tensor for tensor in map(tensor_of, others) if tensor is not None and tensor.rank]
-    return min((bytes_of(tensor) for tensor in tensors if is_float(tensor.element_type)), default=0)
+    floats = [
+        value for value in others if (tensor := tensor_of(value)) and tensor.rank and is_float(tensor.element_type)
+    ]
+    if not has_other_rows(use, propagated):
+        return min((bytes_of(ir.RankedTensorType(value.type)) for value in floats), default=0)
+    shards = [propagated.sharding_of(value) for value in floats]
+    sizes = (
+        bytes_of(ir.RankedTensorType(value.type)) if lies is None else shard_bytes(value, lies)
+        for value, lies in zip(floats, shards, strict=True)
+    )
+    return min(sizes, default=0)
+
+
+def has_other_rows(use: Use, propagated: Propagated) -> bool:
+    """Whether each device has other rows of a batch dimension of the reader and of the parameter, as of experts."""
+    text, lies = propagated.sharding_rule(use.op), propagated.operand_shardings(use.op)[use.position]
+    if not text or lies is None:
+        return False
+    rule = parse_rule(text)
+    split = {
+        factor
+        for factors, axes in zip(rule.operands[use.position], lies.dimensions, strict=True)
+        if axes
+        for factor in factors
+    }
+    others = (*rule.operands[: use.position], *rule.operands[use.position + 1 :])
+    return all(any(split & set(factors) for factors in each) for each in (*others, *rule.results))
 
 
 def _times(loop: Loop, op: ir.Operation) -> int:

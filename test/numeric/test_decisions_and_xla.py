@@ -31,6 +31,8 @@ BOTH = (GATHERED, REDUCED)
         ("half_blocks_p17", GPU, BOTH),
         ("explicit_mlp_p6", GPU, (GATHERED,)),
         ("llama_p19", GPU, (GATHERED,)),
+        ("plain_mlp_p15", GPU, (GATHERED,)),
+        ("experts_p20", GPU, BOTH),
     ],
 )
 def test_counted_is_compiled(program: str, target: str, kinds: tuple[str, ...]) -> None:

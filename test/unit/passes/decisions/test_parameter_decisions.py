@@ -11,8 +11,8 @@ from paropt.passes.support.remarks import Declined
 DATA, REPLICA = frozenset({"data"}), frozenset({"replica"})
 BOTH = DATA | REPLICA
 # 8 shards of 100 bytes, over 4 devices of `data` in each of 2 hosts; four micro-batches, a forward and a backward pass.
-SLOW_FIRST = (Level(REPLICA, 8, 200), Level(DATA, 1, 800))
-PARAMETER = ParameterRecord("w", 800, SLOW_FIRST, trips=4, gathers=2)
+SLOW_FIRST = (Level(REPLICA, 8, 200, 200), Level(DATA, 1, 800, 800))
+PARAMETER = ParameterRecord("w", 800, 800, SLOW_FIRST, trips=4, gathers=2)
 
 
 @pytest.fixture
@@ -30,16 +30,23 @@ def test_slow_axes_come_first() -> None:
 
 
 def test_steps_that_are_worth_more_later_become_one() -> None:
-    levels = (Level(REPLICA, 1, 200_000), Level(DATA, 8, 800_000))
-    ((names, trade),) = steps_once(replace(PARAMETER, held=800_000, levels=levels))
+    levels = (Level(REPLICA, 1, 200_000, 200_000), Level(DATA, 8, 800_000, 800_000))
+    ((names, trade),) = steps_once(replace(PARAMETER, held=800_000, at_use=800_000, levels=levels))
     assert names == BOTH
     assert (trade.saved, trade.held, trade.link) == (4 * 2 * 800_000 - 800_000, 800_000, 8)
 
 
 def test_activations_that_move_in_its_place_are_saved() -> None:
-    each = ParameterRecord("w", 800, (Level(DATA, 1, 800),), trips=4, gathers=0, moved=300)
+    each = ParameterRecord("w", 800, 0, (Level(DATA, 1, 800, 0),), trips=4, gathers=0, moved=300)
     ((_, trade),) = steps_once(each)
     assert (trade.saved, trade.held, trade.fewer) == (4 * 300 - 800, 800, 3)
+
+
+def test_experts_are_gathered_over_one_axis_and_tokens_are_exchanged_over_the_other() -> None:
+    """At use XLA gathers 200 bytes over `data`, and moves 300 of tokens, where each device has other experts."""
+    each = replace(PARAMETER, at_use=200, levels=(Level(BOTH, 1, 800, 200),), gathers=1, moved=300)
+    ((_, trade),) = steps_once(each)
+    assert (trade.saved, trade.held) == (4 * (200 + 300) - 800, 800)
 
 
 def test_an_unknown_number_of_trips_counts_as_two() -> None:
@@ -83,5 +90,5 @@ def test_an_op_keeps_it_sharded(field: str, reason: str, reader: ir.Operation) -
 
 
 def test_as_many_bytes_of_activations_are_gathered_once() -> None:
-    ((_, trade),) = steps_once(replace(PARAMETER, levels=(Level(DATA, 1, 800),), gathers=0, moved=200))
+    ((_, trade),) = steps_once(replace(PARAMETER, levels=(Level(DATA, 1, 800, 800),), gathers=0, moved=200))
     assert trade.saved == 0
