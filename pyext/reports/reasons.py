@@ -117,7 +117,10 @@ class Explanations:
         names = {loop.name for each in gathers for loop in each.loops}
         names |= {loop for each in gathers for name in combined_names(each.op_name) for loop in _loops_around(name)}
         scopes = {end for name in names for end in _ends(name)}
-        return [remark for remark in self._hoisted if remark.source.scope in scopes]
+        found = [remark for remark in self._hoisted if remark.source.scope in scopes]
+        # XLA of jax 0.12 labels some by the argument, which tells the loop where there is but one.
+        of_arguments = any(not each.loops and each.op_name and "/" not in each.op_name for each in gathers)
+        return found or (self._hoisted if of_arguments and len(self._hoisted) == 1 else [])
 
     def of_parameters(self, collectives: Iterable[Collective]) -> list[Remark]:
         """The remarks on parameters that their loops gather, of all-gathers there of one's size, or of equal parts."""

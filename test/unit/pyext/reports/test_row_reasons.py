@@ -45,3 +45,14 @@ def test_an_all_gather_that_xla_makes_to_partition_an_op_names_the_op_and_tells_
     assert text.endswith("kept, XLA makes it where it partitions psum, of whose sum: its sum stays [defer-sync]")
     assert text.endswith("loss.py:41 psum, 131 kB per step: " + text.rpartition("per step: ")[2])
     assert NOBODY_LOOKED in str(comparison([gather], [gather], remark("its sum stays", line=99)))
+
+
+def test_a_gather_with_the_name_of_an_argument_is_that_before_the_only_loop_that_no_longer_gathers() -> None:
+    moved = dataclasses.replace(
+        remark("gathered before", line=99, applied=True, op="while", scope="while"), pass_name="hoist-gathers"
+    )
+    other = dataclasses.replace(moved, source=moved.source._replace(scope="other/while"))
+    named = collective(W, kind="all-gather", loops=(), line=0, source_file="", op_name="parameters['w']")
+    assert "new, gathered before [hoist-gathers]" in str(comparison([], [named], moved))
+    assert f"new, {NOBODY_SAYS}" in str(comparison([], [named], moved, other))
+    assert f"new, {NOBODY_SAYS}" in str(comparison([], [dataclasses.replace(named, op_name="step/psum")], moved))
