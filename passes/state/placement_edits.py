@@ -9,7 +9,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
 from paropt.passes.ir.loops import WHILE, Loop, loop_around
-from paropt.passes.ir.types import widens
+from paropt.passes.ir.types import bytes_of, widens
 from paropt.passes.sharding.explicit_ops import constrained
 from paropt.passes.state.alike_shardings import Placements
 from paropt.passes.support.traversal import defining_op
@@ -52,7 +52,8 @@ Cuts = Sequence[Sequence[str]]  # the axes that cut each dimension
 def gather_at_uses(value: ir.Value, dimensions: Cuts, mesh: str) -> int:
     """Every op that reads `value` in a loop reads it cut like that; of layers in one array, one at a time is gathered.
 
-    Where a loop converts it to a narrower type first, the result of that is gathered, which is fewer bytes.
+    Where a loop converts it, or a layer of it, to a narrower type first, the result of that is gathered, which is fewer
+    bytes.
 
     Returns the number of values that are gathered.
     """
@@ -64,13 +65,46 @@ def gather_at_uses(value: ir.Value, dimensions: Cuts, mesh: str) -> int:
             if loop.next_values.operands[position] == loop.body.arguments[position]:
                 count += gather_at_uses(loop.body.arguments[position], dimensions, mesh)
         elif op.name == "stablehlo.dynamic_slice" and not dimensions[0]:
-            readers_of_layer = list(op.results[0].uses)
-            count += _gather(op.results[0], readers_of_layer, dimensions, mesh, keeps=True)
+            for read, cuts in _cheapest_reads(op.results[0], dimensions):
+                count += _gather(read, list(read.uses), cuts, mesh, keeps=True)
         elif loop_around(op.block) is not None and _narrows(op):
             count += _gather(op.results[0], list(op.results[0].uses), dimensions, mesh, keeps=True)
         elif loop_around(op.block) is not None and op.name != "stablehlo.return":
             readers.append(use)
     return count + _gather(value, readers, dimensions, mesh)
+
+
+def _cheapest_reads(layer: ir.Value, dimensions: Cuts) -> list[tuple[ir.Value, Cuts]]:
+    """`layer`, or the values in a narrower type that its readers make of it, if these are fewer bytes together."""
+    narrowed = _narrowed(layer, dimensions) or []
+    size = sum(bytes_of(ir.RankedTensorType(value.type)) for value, _ in narrowed)
+    return narrowed if 0 < size < bytes_of(ir.RankedTensorType(layer.type)) else [(layer, dimensions)]
+
+
+def _narrowed(layer: ir.Value, dimensions: Cuts) -> list[tuple[ir.Value, Cuts]] | None:
+    """The values in a narrower type, and their cuts, that all readers of `layer` make of it; None where one does not.
+
+    In front of them it may lose its dimension of layers, and pass the barrier before a forward pass computed again.
+    """
+    found: list[tuple[ir.Value, Cuts]] = []
+    for use in layer.uses:
+        op, position = use.owner.operation, use.operand_number
+        further: list[tuple[ir.Value, Cuts]] | None = None
+        if _narrows(op):
+            further = [(op.results[0], dimensions)]
+        elif op.name == "stablehlo.optimization_barrier":
+            further = _narrowed(op.results[position], dimensions)
+        elif op.name == "stablehlo.reshape" and _drops_layers(op):
+            further = _narrowed(op.results[0], dimensions[1:])
+        if further is None:
+            return None
+        found += further
+    return found
+
+
+def _drops_layers(reshape: ir.Operation) -> bool:
+    before, after = (list(ir.RankedTensorType(each.type).shape) for each in (reshape.operands[0], reshape.results[0]))
+    return before == [1, *after]
 
 
 def _narrows(op: ir.Operation) -> bool:

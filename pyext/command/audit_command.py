@@ -16,7 +16,7 @@ from paropt.hlo.parser import HloError
 from paropt.modules.module_io import Module, bytecode_of
 from paropt.passes.support.remarks import Remark
 from paropt.reports.baseline import BaselineError, compared, counterpart
-from paropt.reports.budgets import ADDED, Budget, BudgetError
+from paropt.reports.budgets import Budget, BudgetError
 from paropt.reports.comparison import AuditReport
 from paropt.reports.json_form import ReportError, loads
 from paropt.reports.target_audits import compare, with_names
@@ -57,9 +57,10 @@ class Request:
             target.require_compiler()
         costs = None if options.estimate is None else read_table(options.estimate)
         if not options.audit_baseline:
-            changed = [budget.text for budget in budgets if budget.of_change]
-            if changed:
-                raise BudgetError(f"`{changed[0]}`: `{ADDED}` compares with --audit-baseline, which is not given")
+            changes = [budget for budget in budgets if budget.prefix]
+            if changes:
+                text, prefix = changes[0].text, changes[0].prefix
+                raise BudgetError(f"`{text}`: `{prefix}` compares with --audit-baseline, which is not given")
             return cls(options.audit, found, budgets, None, costs)
         baseline = _read_baseline(options.audit_baseline)
         for target in found:

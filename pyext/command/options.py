@@ -224,7 +224,7 @@ class Options:
             action="append",
             metavar="CONDITION",
             help="exit with status 1 if it holds after the passes, as in 'sync_in_loop > 0', 'peak_memory > 2GiB' or "
-            "'added.collectives > 0'; docs/audit.md lists the names; may be repeated",
+            "'new.collectives > 0'; docs/audit.md lists the names; may be repeated",
         ),
     ] = ()
     estimate: Annotated[

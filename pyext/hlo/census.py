@@ -66,6 +66,16 @@ class Collective:
     joined: tuple[bool, ...] = ()  # of an all-reduce, by array: whether it puts parts together, as an all-gather does
 
     @property
+    def gathers(self) -> bool:
+        """Whether it is an all-gather, or XLA's all-reduce in place of one."""
+        return self.kind == "all-gather" or (any(self.joined) and all(self.joined))
+
+    @property
+    def marked_arrays(self) -> list[tuple[hlo.Array, bool]]:
+        """Its arrays, each with whether an all-reduce puts parts together there."""
+        return list(zip(self.arrays, self.joined or (False,) * len(self.arrays), strict=True))
+
+    @property
     def executions(self) -> int | None:
         """How often it runs per step; None when a loop around it has an unknown trip count."""
         counts = [loop.trip_count for loop in self.loops]

@@ -11,7 +11,7 @@ from paropt.hlo.parser import Array, Computation, Instruction, Module
 _SAME_VALUE = ("copy", "copy-start", "copy-done", "bitcast", "reshape", "opt-barrier")
 _DEVICE_NUMBERS = ("partition-id", "replica-id")
 # Of these, a place may be made that is another one on each device.
-_COMPUTED = ("add", "subtract", "multiply", "convert", "dynamic-slice", *_SAME_VALUE)
+_COMPUTED = ("add", "subtract", "multiply", "clamp", "convert", "dynamic-slice", *_SAME_VALUE)
 
 
 class Value(NamedTuple):
@@ -45,8 +45,8 @@ def joins_parts(module: Module, computation: Computation, name: str, group: int)
 
 
 def _origin(value: Value) -> Value:
-    """Where `value` comes from, through copies and into fusions, or out of them."""
-    while (earlier := _earlier(value)) is not None:
+    """Where `value` comes from, through copies, loops that keep it, and into fusions, or out of them."""
+    while (earlier := _earlier(value) or _kept(value)) is not None:
         value = earlier
     return value
 
@@ -62,9 +62,57 @@ def _earlier(value: Value) -> Value | None:
         case "parameter" if value.caller is not None:
             return value.caller.operand(int(instruction.literal))
         case "get-tuple-element":
-            made = _origin(value.operand(0))
-            return made.operand(int(instruction.attribute("index"))) if made.instruction.opcode == "tuple" else None
+            made = _passed(value.operand(0))
+            return made.operand(_index(value)) if made.instruction.opcode == "tuple" else None
     return None
+
+
+def _passed(value: Value) -> Value:
+    """Where `value` comes from within a trip of the loops around it."""
+    while (earlier := _earlier(value)) is not None:
+        value = earlier
+    return value
+
+
+def _kept(value: Value) -> Value | None:
+    """The one value that an element of a loop has in all trips, seen inside the loop or behind it."""
+    waiting, seen, found = [value], set[tuple[str, str, int]](), dict[tuple[str, str], Value]()
+    while waiting:
+        each = _passed(waiting.pop())
+        loop = _loop_of(each)
+        if loop is None:
+            found[each.computation.name, each.instruction.name] = each
+            continue
+        number = _index(each)
+        key = loop.computation.name, loop.instruction.name, number
+        start, end = _passed(loop.operand(0)), _end_of(loop)
+        if start.instruction.opcode != "tuple" or end.instruction.opcode != "tuple":
+            return None
+        if key not in seen:
+            seen.add(key)
+            waiting += [start.operand(number), end.operand(number)]
+    return next(iter(found.values())) if seen and len(found) == 1 else None
+
+
+def _loop_of(value: Value) -> Value | None:
+    """The loop that `value` is an element of, inside or behind it."""
+    if value.instruction.opcode != "get-tuple-element":
+        return None
+    made = _passed(value.operand(0))
+    if made.instruction.opcode == "while":
+        return made
+    if made.instruction.opcode != "parameter" or made.computation.name not in made.module.loops:
+        return None
+    return Value(made.module, *made.module.loops[made.computation.name])
+
+
+def _end_of(loop: Value) -> Value:
+    body = loop.module.computation(loop.instruction.callee("body"), loop.instruction)
+    return Value(loop.module, body, body.root)
+
+
+def _index(value: Value) -> int:
+    return int(value.instruction.attribute("index"))
 
 
 def _is_zero(value: Value) -> bool:

@@ -8,7 +8,7 @@ import functools
 import json
 import math
 import re
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -173,6 +173,16 @@ class Module:
         if name not in self.computations:
             raise _error(caller.line, f"no computation is called `{name}`", caller.name)
         return self.computations[name]
+
+    @cached_property
+    def loops(self) -> dict[str, tuple[Computation, Instruction]]:
+        """The loop of each body that one loop alone has, and the computation that the loop is in."""
+        found: dict[str, list[tuple[Computation, Instruction]]] = defaultdict(list)
+        for computation in self.computations.values():
+            for instruction in computation.instructions.values():
+                if instruction.opcode == "while":
+                    found[instruction.callee("body")].append((computation, instruction))
+        return {body: loops[0] for body, loops in found.items() if len(loops) == 1}
 
     def source(self, instruction: Instruction) -> tuple[str, int]:
         """File and line that the instruction comes from, ("", 0) when the text does not say."""

@@ -33,11 +33,15 @@ def counterpart(target: str, baseline: AuditReport) -> AuditComparison:
 
 
 def _changes(earlier: Audit, now: Audit) -> Changes:
-    return Changes(tuple(_not_in(earlier, now)), tuple(_not_in(now, earlier)))
+    return Changes(tuple(map(_line, not_in(earlier, now))), tuple(map(_line, not_in(now, earlier))))
 
 
-def _not_in(one: Audit, other: Audit) -> Iterator[str]:
-    """The collectives of `other` without an equal in `one`, each in a line."""
+def _line(collective: Collective) -> str:
+    return described(place_of(collective), (collective,))
+
+
+def not_in(one: Audit, other: Audit) -> Iterator[Collective]:
+    """The collectives of `other` without an equal in `one`."""
     with_axes = all(any(c.axes for c in audit.collectives) for audit in (one, other))  # a baseline may lack them all
     left = Counter(_identity(c, with_axes) for c in one.collectives)
     for collective in other.collectives:
@@ -45,7 +49,7 @@ def _not_in(one: Audit, other: Audit) -> Iterator[str]:
         if left[identity]:
             left[identity] -= 1
         else:
-            yield described(place_of(collective), (collective,))
+            yield collective
 
 
 def _identity(c: Collective, with_axes: bool) -> tuple[object, ...]:

@@ -4,14 +4,18 @@ import difflib
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paropt.base.wording import size_text
 from paropt.passes.support.byte_sizes import UNIT_NAMES, UNITS
+from paropt.reports.baseline import not_in
 from paropt.reports.comparison import AuditComparison
 from paropt.reports.metrics import METRICS, Bounds, Metric
+from paropt.reports.totals import Audit
 
-ADDED = "added."  # before a metric's name: how much more it is than in the baseline
+# Before the name of a metric: how much more it is than in the baseline; or its value for the collectives that the
+# baseline lacks, whatever is gone.
+ADDED, NEW = "added.", "new."
 _CONDITION = re.compile(
     r"\s*(?P<name>[\w.]+)\s*(?P<op>[<>]=?|[=!]=)\s*(?P<number>-?\d+(?:\.\d+)?(?:e\d+)?)\s*(?P<unit>[A-Za-z]*)\s*"
 )
@@ -37,7 +41,7 @@ class Budget:
 
     text: str  # as written
     metric: Metric
-    of_change: bool  # compares the baseline with now
+    prefix: str  # ADDED or NEW, which compare with the baseline; or empty
     op: str
     limit: float
 
@@ -49,27 +53,33 @@ class Budget:
             raise BudgetError(
                 f"`{text}`: expected NAME OP NUMBER[UNIT], such as `sync_in_loop > 0` or `peak_memory > 2GiB`"
             )
-        name = found["name"].removeprefix(ADDED)
+        prefix = next((prefix for prefix in (ADDED, NEW) if found["name"].startswith(prefix)), "")
+        name = found["name"].removeprefix(prefix)
         if name not in METRICS:
             raise BudgetError(f"`{text}`: no metric is called `{name}`{_hint(name)}")
         metric = METRICS[name]
-        of_change = found["name"] != name
-        return cls(
-            text.strip(), metric, of_change, found["op"], float(found["number"]) * _factor(text, metric, found["unit"])
-        )
+        if prefix == NEW and not metric.of_collectives:
+            raise BudgetError(f"`{text}`: {name} is of the whole executable: take `{ADDED}{name}`")
+        limit = float(found["number"]) * _factor(text, metric, found["unit"])
+        return cls(text.strip(), metric, prefix, found["op"], limit)
 
     def exceeded(self, comparison: AuditComparison, baseline: AuditComparison | None) -> str | None:
         """None when the condition does not hold after the passes; else a line that says so.
 
         A condition that cannot be decided, because a trip count is unknown, counts as one that holds.
         """
-        bounds = self.metric.of(comparison.after)
-        if self.of_change:
-            assert baseline is not None, "checked before anything was compiled"
-            bounds -= self.metric.of(baseline.after)
+        bounds = self._bounds(comparison.after, None if baseline is None else baseline.after)
         if not _POSSIBLE[self.op](bounds, self.limit):
             return None
         return f"{comparison.target}: {self.text}: it is {_bounds_text(bounds, self.metric)}"
+
+    def _bounds(self, now: Audit, baseline: Audit | None) -> Bounds:
+        if not self.prefix:
+            return self.metric.of(now)
+        assert baseline is not None, "checked before anything was compiled"
+        if self.prefix == NEW:
+            return self.metric.of(replace(now, collectives=tuple(not_in(baseline, now))))
+        return self.metric.of(now) - self.metric.of(baseline)
 
 
 def _hint(name: str) -> str:

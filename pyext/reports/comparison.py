@@ -1,9 +1,10 @@
 """Audits of one program without and with passes, for one target or several, and the remarks that explain them."""
 
+import dataclasses
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePath
@@ -162,11 +163,11 @@ class AuditComparison:
             if not said and gone[place]:
                 said = [*explanations.of_fewer(left), *explanations.of_hoisted(left)] or explanations.of_sums(left)
             if not said and fresh[place]:
-                said = explanations.of_hoisted(right)
+                said = explanations.of_hoisted(right) or explanations.of_new_sums(right)
             if not said and right:
                 said = explanations.of_parameters(right)
             rows.append(Row(place, left, right, gone[place], fresh[place], reasons(said, is_gone)))
-        return tuple(rows)
+        return tuple(_with_moved_gathers(rows))
 
     def json(self) -> str:
         """The report as JSON; docs/audit-schema.json describes it."""
@@ -245,6 +246,27 @@ class AuditReport:
         return report_text(self)
 
 
+def reasons_of_partitioned_op(row: Row, comparison: AuditComparison) -> tuple[Reason, ...]:
+    """The remarks on the sum of an op that XLA makes the all-gathers of `row` of, where it partitions the op."""
+    found = Explanations(comparison.remarks).of_partitioned_op([*row.before, *row.after])
+    return reasons(found, row.verdict == "removed")
+
+
+def _with_moved_gathers(rows: Sequence[Row]) -> Iterator[Row]:
+    """`rows`, of which those without reasons that gather before a loop have those of the same arrays in the loop.
+
+    XLA:TPU gathers small arrays by all-reduces, which keep neither the label of an op nor that of a loop.
+    """
+    moved = [row for row in rows if row.reasons and row.gone and all(each.gathers for each in row.before)]
+    for row in rows:
+        if row.reasons or row.place.loops or not row.fresh or not all(each.gathers for each in row.after):
+            yield row
+            continue
+        arrays = set(arrays_of(row.after))
+        same = [each for each in moved if each.place.loops and arrays <= set(arrays_of(each.before))]
+        yield dataclasses.replace(row, reasons=same[0].reasons) if same else row
+
+
 def _by_place(collectives: Iterable[Collective]) -> dict[Place, list[Collective]]:
     found: dict[Place, list[Collective]] = {}
     for collective in collectives:
@@ -261,12 +283,12 @@ def _unmatched(one: dict[Place, list[Collective]], other: dict[Place, list[Colle
     """For each place in `one`, how many of its arrays `other` lacks, in the same place and elsewhere."""
     spare: Counter[tuple[object, ...]] = Counter()
     for place, collectives in other.items():
-        spare.update((_unlabelled(place), array) for array in arrays_of(collectives))
+        spare.update((_unlabelled(place), array) for array in _marked(collectives))
     found: Counter[Place] = Counter()
-    waiting: list[tuple[Place, Array]] = []
+    waiting: list[tuple[Place, tuple[Array, bool]]] = []
     for place, collectives in one.items():
-        here = Counter(arrays_of(other.get(place, ())))
-        for array in arrays_of(collectives):
+        here = Counter(_marked(other.get(place, ())))
+        for array in _marked(collectives):
             if here[array]:
                 here[array] -= 1
                 spare[_unlabelled(place), array] -= 1
@@ -278,6 +300,11 @@ def _unmatched(one: dict[Place, list[Collective]], other: dict[Place, list[Colle
         else:
             found[place] += 1
     return found
+
+
+def _marked(collectives: Iterable[Collective]) -> list[tuple[Array, bool]]:
+    """The arrays, each with whether an all-reduce gathers it: such a one is not that which sums."""
+    return [array for collective in collectives for array in collective.marked_arrays]
 
 
 def _unlabelled(place: Place) -> tuple[object, ...]:

@@ -33,6 +33,7 @@ class Metric:
     unit: Unit
     help: str
     of: Callable[[Audit], Bounds]
+    of_collectives: bool = True  # or of the executable
 
 
 class _Measure(NamedTuple):
@@ -89,6 +90,8 @@ _ALL = (
     Metric("collectives", "count", "collectives of any kind in the executable", lambda a: _exact(len(a.collectives))),
     Metric("scalars", "count", "runs of collectives for arrays of one element, per step", _scalar_runs),
     Metric("unknown_trip_counts", "count", "collectives that run an unknown number of times", _unknown),
-    Metric("peak_memory", "bytes", "arguments + outputs + temporaries - outputs that share memory", _peak_memory),
+    Metric(
+        "peak_memory", "bytes", "arguments + outputs + temporaries - outputs that share memory", _peak_memory, False
+    ),
 )
 METRICS = {metric.name: metric for metric in _ALL}

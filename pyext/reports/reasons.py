@@ -60,13 +60,18 @@ class Explanations:
         nothing is said like that is that of another op of its line and name stack but for the op. A collective that
         `is_new` after a loop, and has the loop's label, is one that passes took out of it.
         """
-        own = Origin(collective.op_name, collective.source_file, collective.source_line)
-        labels = collective.origins or (own,)
+        labels = _labels(collective)
+        kind = "all-gather" if collective.gathers else collective.kind
         found = [remark for label in labels for remark in self._about(label, is_new)]
-        if not found and collective.kind in _SUM_KINDS:
+        if not found and kind in _SUM_KINDS:
             found = [remark for label in labels for remark in self._beside(label)]
-        each = {id(remark): remark for remark in found if _is_of_kind(remark, collective.kind)}.values()
+        each = {id(remark): remark for remark in found if _is_of_kind(remark, kind)}.values()
         yield from _of_its_arrays(list(each), collective)
+
+    def of_partitioned_op(self, gathers: Iterable[Collective]) -> list[Remark]:
+        """The remarks on the sums of ops whose labels these all-gathers have: XLA makes them to partition one."""
+        found = [remark for each in gathers for label in _labels(each) for remark in self._about(label, is_new=False)]
+        return [remark for remark in dict.fromkeys(found) if remark.pass_name in OF_SUMS]
 
     def of_fewer(self, collectives: Iterable[Collective]) -> list[Remark]:
         """The remarks on sums of these reductions, of which fewer are left: they are about the additions, elsewhere.
@@ -87,12 +92,21 @@ class Explanations:
 
         XLA itself had taken these out of the loop, for GPUs, or made them of others that were in it.
         """
-        own = [each for each in collectives if each.kind in _SUM_KINDS and not each.loops]
+        own = [each for each in collectives if each.kind in _SUM_KINDS and not each.loops and not each.gathers]
         labels = {label for each in own for label in [each.op_name, *(origin.op_name for origin in each.origins)]}
         names = {name for label in labels for name in combined_names(label)}
         loops = {loop for name in names for loop in [*_loops_around(name), *([name] if name.endswith(_LOOP) else [])]}
         found = [remark for loop in loops for end in _ends(loop) for remark in self._by_loop.get(end, ())]
         return [remark for remark in found if _is_of_kind(remark, "all-reduce")]
+
+    def of_new_sums(self, collectives: Iterable[Collective]) -> list[Remark]:
+        """The remarks on reductions that left a loop, of those behind it that are labelled by another op of the loop.
+
+        Known by their bytes: those of an array that is reduced here.
+        """
+        own = list(collectives)
+        sizes = {array.bytes for each in own for array, joined in each.marked_arrays if not joined}
+        return [remark for remark in self.of_sums(own) if (size := SIZE.match(remark.text)) and int(size[1]) in sizes]
 
     def of_hoisted(self, collectives: Iterable[Collective]) -> list[Remark]:
         """The remarks on loops before which parameters are gathered, of all-gathers that were, or are named, in these.
@@ -103,11 +117,14 @@ class Explanations:
         names = {loop.name for each in gathers for loop in each.loops}
         names |= {loop for each in gathers for name in combined_names(each.op_name) for loop in _loops_around(name)}
         scopes = {end for name in names for end in _ends(name)}
-        return [remark for remark in self._hoisted if remark.source.scope in scopes]
+        found = [remark for remark in self._hoisted if remark.source.scope in scopes]
+        # XLA of jax 0.12 labels some by the argument, which tells the loop where there is but one.
+        of_arguments = any(not each.loops and each.op_name and "/" not in each.op_name for each in gathers)
+        return found or (self._hoisted if of_arguments and len(self._hoisted) == 1 else [])
 
     def of_parameters(self, collectives: Iterable[Collective]) -> list[Remark]:
         """The remarks on parameters that their loops gather, of all-gathers there of one's size, or of equal parts."""
-        gathers = [each for each in collectives if each.kind == "all-gather" and each.loops]
+        gathers = [each for each in collectives if each.gathers and each.loops]
         sizes = {array.bytes for each in gathers for array in each.arrays if array.bytes}
         loops = {end for each in gathers for loop in each.loops for end in _ends(loop.name)}
         return [
@@ -140,6 +157,11 @@ class Explanations:
         for remark in self._by_line.get((label.source_file, label.source_line), ()):
             if remark.op in _COLLECTIVE_OPS or remark.source.scope in scopes:
                 yield remark
+
+
+def _labels(collective: Collective) -> tuple[Origin, ...]:
+    own = Origin(collective.op_name, collective.source_file, collective.source_line)
+    return collective.origins or (own,)
 
 
 def _fused(remark: Remark) -> tuple[int, int]:

@@ -8,7 +8,15 @@ from paropt.base.wording import counted, seconds_text, size_text
 from paropt.costs.step_time import Estimate
 from paropt.hlo.census import KINDS, SYNC_KINDS, Collective, Loop
 from paropt.modules.summary import OF_SUMS
-from paropt.reports.comparison import AuditComparison, AuditReport, Place, Row, arrays_of, place_of
+from paropt.reports.comparison import (
+    AuditComparison,
+    AuditReport,
+    Place,
+    Row,
+    arrays_of,
+    place_of,
+    reasons_of_partitioned_op,
+)
 from paropt.reports.reasons import SIZE, Reason, combined_names
 from paropt.reports.totals import Audit, Total
 
@@ -185,8 +193,12 @@ def why(row: Row, comparison: AuditComparison) -> list[str]:
         return [reason_text(reason, comparison) for reason in _merged(row.reasons)]
     if not row.place.source:
         return ["XLA does not say where it comes from"]
-    if row.place.kind == "all-gather" and row.place.loops and comparison.gathers_at_use:
+    gathers = all(each.gathers for each in [*row.before, *row.after])
+    if gathers and row.place.loops and comparison.gathers_at_use:
         return [_gathered(row.after or row.before, comparison)]
+    partitioned = reasons_of_partitioned_op(row, comparison) if gathers and row.place.loops else ()
+    if partitioned:
+        return [_partitioned(row, reason, comparison) for reason in _merged(partitioned)]
     if row.verdict != "kept":
         return [NOBODY_SAYS]
     if row.place.kind not in _MOVED_KINDS:
@@ -194,9 +206,14 @@ def why(row: Row, comparison: AuditComparison) -> list[str]:
     if not row.place.loops:
         return ["outside loops already, so once per step"]
     if row.place.kind in SYNC_KINDS and any(remark.pass_name in OF_SUMS for remark in comparison.remarks):
+        small = "XLA gathers a small array, by an all-reduce in which each device adds its part to zeros"
         often = ", often to gather a small array" if comparison.target.startswith("tpu") else ""
-        return [f"no sum of the program is reduced here: XLA made it{often}"]
+        return [small if gathers else f"no sum of the program is reduced here: XLA made it{often}"]
     return [NOBODY_LOOKED]
+
+
+def _partitioned(row: Row, reason: Reason, comparison: AuditComparison) -> str:
+    return f"XLA makes it where it partitions {row.place.name}, of whose sum: {reason_text(reason, comparison)}"
 
 
 def _gathered(collectives: tuple[Collective, ...], comparison: AuditComparison) -> str:

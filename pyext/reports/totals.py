@@ -94,8 +94,13 @@ class Audit:
 
 def without_scalars(collectives: Iterable[Collective]) -> list[Collective]:
     """Those that take more than arrays of one element, with these arrays left out."""
-    kept = [(c, tuple(array for array in c.arrays if not _is_scalar(array))) for c in collectives]
-    return [dataclasses.replace(collective, arrays=arrays) for collective, arrays in kept if arrays]
+    marked = [(c, [(array, joined) for array, joined in c.marked_arrays if not _is_scalar(array)]) for c in collectives]
+    return [
+        dataclasses.replace(c, arrays=arrays, joined=joined)
+        for c, kept in marked
+        if kept
+        for arrays, joined in [tuple(zip(*kept, strict=True))]
+    ]
 
 
 def _is_scalar(array: hlo.Array) -> bool:

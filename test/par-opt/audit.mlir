@@ -12,7 +12,7 @@
 // RUN: not %par-opt %s --audit --fail-if 'sync_in_loop > 127' --fail-if 'all_reduce.executions>8' --fail-if 'all_gather.ops > 0' --audit-output=%t.txt 2>&1 | FileCheck %s --check-prefix=BUDGET
 // RUN: FileCheck %s --check-prefix=ALONE < %t.txt
 // RUN: %par-opt %s --passes=defer-sync --audit --fail-if 'sync_in_loop > 0.256kB' --fail-if 'added.collectives > 0' --audit-baseline=%t.json -o /dev/null | FileCheck %s --check-prefix=SAME
-// RUN: not %par-opt %s --audit --fail-if 'added.sync_in_loop > 0' --audit-baseline=%t.json > %t.changed 2> %t.failed
+// RUN: not %par-opt %s --audit --fail-if 'added.sync_in_loop > 0' --fail-if 'added.collectives > 0' --fail-if 'new.collectives > 0' --audit-baseline=%t.json > %t.changed 2> %t.failed
 // RUN: FileCheck %s --check-prefix=CHANGED < %t.changed
 // RUN: FileCheck %s --check-prefix=ADDED < %t.failed
 
@@ -68,6 +68,7 @@
 // CHANGED-NEXT:  all-reduce 2 arrays f32[16] x 4 in loop `while`
 // CHANGED:     this change removes 2 collectives:
 // ADDED:       {{^}}par-opt: budget exceeded: cpu:2: added.sync_in_loop > 0: it is 256 B
+// ADDED-NEXT:  {{^}}par-opt: budget exceeded: cpu:2: new.collectives > 0: it is 1{{$}}
 // ADDED-NOT:   {{.}}
 
 // NAME:      {{^}}par-opt: error: `sync_inloop > 0`: no metric is called `sync_inloop`; did you mean `sync_in_loop`?{{$}}

@@ -246,3 +246,53 @@ func.func public @gathered_as_converted(%w: tensor<16x8xf32> loc("state['w']"), 
   %u = stablehlo.subtract %l, %r#4 : tensor<16x8xf32>
   return %v, %u : tensor<16x8xf32>, tensor<16x8xf32>
 }
+
+// -----
+
+sdy.mesh @mesh = <["data"=8]>
+
+// So is a layer, also where a forward pass is computed again, behind a barrier. Not one that something reads as it is.
+// FSDP-LABEL: func.func public @layers_gathered_as_converted
+// FSDP:         do {
+// FSDP-NEXT:      %[[S:.*]] = stablehlo.dynamic_slice %iterArg
+// FSDP-NEXT:      %[[T:.*]] = stablehlo.reshape %[[S]]
+// FSDP-NEXT:      %[[B:.*]] = stablehlo.optimization_barrier %[[T]]
+// FSDP-NEXT:      %[[NARROW:.*]] = stablehlo.convert %[[B]] : (tensor<16x8xf32>) -> tensor<16x8xbf16>
+// FSDP-NEXT:      %[[KEPT:.*]] = sdy.propagation_barrier %[[NARROW]] allowed_direction=FORWARD
+// FSDP-NEXT:      %[[WHOLE:.*]] = sdy.sharding_constraint %[[KEPT]] <@mesh, [{}, {}]> : tensor<16x8xbf16>
+// FSDP-NEXT:      stablehlo.convert %[[WHOLE]]
+// FSDP-NEXT:      %[[OTHER:.*]] = stablehlo.dynamic_slice %iterArg
+// FSDP-NEXT:      %[[P:.*]] = sdy.propagation_barrier %[[OTHER]] allowed_direction=FORWARD
+// FSDP-NEXT:      sdy.sharding_constraint %[[P]] <@mesh, [{}, {}, {}]> : tensor<1x16x8xf32>
+// NUMERIC: skip (arrays are elsewhere afterwards: test/unit/passes/test_annotate_shardings.py runs it)
+func.func public @layers_gathered_as_converted(%w: tensor<3x16x8xf32> loc("state['w']"), %l: tensor<3x16x8xf32> loc("state['l']")) -> (tensor<3x16x8xf32> {jax.result_info = "result[0]['w']"}, tensor<3x16x8xf32> {jax.result_info = "result[0]['l']"}) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %nones = stablehlo.constant dense<0.0> : tensor<3x16x8xf32>
+  %r:5 = stablehlo.while(%i = %zero, %acc = %nones, %p = %w, %q = %l, %accs = %nones) : tensor<i32>, tensor<3x16x8xf32>, tensor<3x16x8xf32>, tensor<3x16x8xf32>, tensor<3x16x8xf32>
+  cond {
+    %more = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %more : tensor<i1>
+  } do {
+    %s = stablehlo.dynamic_slice %p, %i, %zero, %zero, sizes = [1, 16, 8] : (tensor<3x16x8xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x16x8xf32>
+    %t = stablehlo.reshape %s : (tensor<1x16x8xf32>) -> tensor<16x8xf32>
+    %b = stablehlo.optimization_barrier %t : tensor<16x8xf32>
+    %narrow = stablehlo.convert %b : (tensor<16x8xf32>) -> tensor<16x8xbf16>
+    %back = stablehlo.convert %narrow : (tensor<16x8xbf16>) -> tensor<16x8xf32>
+    %s2 = stablehlo.dynamic_slice %q, %i, %zero, %zero, sizes = [1, 16, 8] : (tensor<3x16x8xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x16x8xf32>
+    %t2 = stablehlo.reshape %s2 : (tensor<1x16x8xf32>) -> tensor<16x8xf32>
+    %narrow2 = stablehlo.convert %t2 : (tensor<16x8xf32>) -> tensor<16x8xbf16>
+    %back2 = stablehlo.convert %narrow2 : (tensor<16x8xbf16>) -> tensor<16x8xf32>
+    %both = stablehlo.add %back2, %t2 : tensor<16x8xf32>
+    %x = stablehlo.broadcast_in_dim %back, dims = [1, 2] : (tensor<16x8xf32>) -> tensor<3x16x8xf32>
+    %y = stablehlo.broadcast_in_dim %both, dims = [1, 2] : (tensor<16x8xf32>) -> tensor<3x16x8xf32>
+    %sum = stablehlo.add %acc, %x : tensor<3x16x8xf32>
+    %sums = stablehlo.add %accs, %y : tensor<3x16x8xf32>
+    %n = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %n, %sum, %p, %q, %sums : tensor<i32>, tensor<3x16x8xf32>, tensor<3x16x8xf32>, tensor<3x16x8xf32>, tensor<3x16x8xf32>
+  }
+  %v = stablehlo.subtract %w, %r#1 : tensor<3x16x8xf32>
+  %u = stablehlo.subtract %l, %r#4 : tensor<3x16x8xf32>
+  return %v, %u : tensor<3x16x8xf32>, tensor<3x16x8xf32>
+}

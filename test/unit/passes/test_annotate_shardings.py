@@ -12,6 +12,7 @@ from numeric import oracle
 from numeric.corpus import LIT, Case, cases
 from numeric.global_results import whole_results
 from programs.program import mesh_of
+from unit.clusters import available
 
 import paropt
 from paropt.clusters.targets import memory_of
@@ -20,6 +21,7 @@ from paropt.passes.state.role_rules import RuleError, load, parse
 from paropt.passes.state.rule_presets import PRESETS
 from paropt.passes.support.pipeline import PipelineError
 
+GPU = "gpu:h100:1x1x8"
 WIDTH, HIDDEN, MICRO_BATCHES, EXAMPLES = 64, 256, 4, 16
 PARAMETERS = 2 * WIDTH * HIDDEN * 4  # bytes
 BATCH = MICRO_BATCHES * EXAMPLES * WIDTH * 4
@@ -138,14 +140,18 @@ def test_rules_of_ones_own_come_before_those_of_the_preset(tmp_path: Path) -> No
     assert spec(new["momentum"]["up"]["kernel"]) == (None, "data")
 
 
-def test_fsdp_gathers_one_layer_of_a_stack_at_a_time() -> None:
-    """What constrained FSDP sends: in each trip two gathers of a layer, one of them for the layer computed again."""
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+def test_fsdp_gathers_one_layer_of_a_stack_at_a_time(dtype: Any) -> None:
+    """What constrained FSDP sends: in each trip two gathers of a layer, one of them for the layer computed again.
+
+    Both are in the type to which the layer converts its parameter.
+    """
     layers, width, trips = 3, 16, 4
 
     def step(state: Any, batches: Any) -> Any:
         def loss(stack: jax.Array, x: jax.Array) -> jax.Array:
-            layer = jax.checkpoint(lambda x, w: (jnp.tanh(x @ w), None))
-            return jnp.sum(jax.lax.scan(layer, x, stack)[0] ** 2)
+            layer = jax.checkpoint(lambda x, w: (jnp.tanh(x @ w.astype(dtype)), None))
+            return jnp.sum(jax.lax.scan(layer, x, stack)[0].astype(jnp.float32) ** 2)
 
         def body(total: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
             value, gradient = jax.value_and_grad(loss)(state["stack"], x)
@@ -154,13 +160,16 @@ def test_fsdp_gathers_one_layer_of_a_stack_at_a_time() -> None:
         total, losses = jax.lax.scan(body, jnp.zeros_like(state["stack"]), batches)
         return {"stack": state["stack"] - total}, losses
 
-    batches = jnp.ones((trips, 8, width))
+    batches = jnp.ones((trips, 8, width), dtype)
     placed = jax.device_put(batches, NamedSharding(mesh_of(data=8), PartitionSpec(None, "data")))
     jitted = paropt.jit(step, passes="inline-calls,annotate-shardings{preset=fsdp}", strict=True)
-    audit = paropt.audit(jitted.lower({"stack": np.ones((layers, width, width), np.float32)}, placed))
+    state = {"stack": np.ones((layers, width, width), np.float32) / width}
+    available(GPU)  # XLA:CPU gathers bf16 as f32
+    audit = paropt.audit(jitted.lower(state, placed), targets=[GPU])[GPU].after
     gathers = [each for each in audit.collectives if each.kind == "all-gather"]
-    assert {each.payload for each in gathers} == {width * width * 4}
+    assert {each.payload for each in gathers} == {width * width * jnp.dtype(dtype).itemsize}
     assert sum(each.executions or 0 for each in gathers) <= 2 * layers * trips
+    np.testing.assert_allclose(jitted(state, placed)[1], jax.jit(step)(state, batches)[1], rtol=1e-5)
 
 
 def test_arguments_that_jax_placed_keep_their_shardings() -> None:

@@ -67,6 +67,77 @@ ENTRY %main (p: f32[32]) -> f32[128] {
 }
 """
 
+# As it does in a loop in a loop, which carry the table: two elements of the outer one are that table, in turn.
+IN_LOOPS = """HloModule m, num_partitions=8
+
+%add (x: f32[], y: f32[]) -> f32[] {
+  %x = f32[] parameter(0)
+  %y = f32[] parameter(1)
+  ROOT %s = f32[] add(%x, %y)
+}
+
+%less (c: (s32[], u32[8], f32[32])) -> pred[] {
+  %c = (s32[], u32[8]{0}, f32[32]{0}) parameter(0)
+  %j = s32[] get-tuple-element(%c), index=0
+  %three = s32[] constant(3)
+  ROOT %l = pred[] compare(%j, %three), direction=LT
+}
+
+%inner (c: (s32[], u32[8], f32[32])) -> (s32[], u32[8], f32[32]) {
+  %c = (s32[], u32[8]{0}, f32[32]{0}) parameter(0)
+  %j = s32[] get-tuple-element(%c), index=0
+  %table = u32[8]{0} get-tuple-element(%c), index=1
+  %other = u32[8]{0} add(%table, %table)
+  %p = f32[32]{0} get-tuple-element(%c), index=2
+  %one = s32[] constant(1)
+  %next = s32[] add(%j, %one)
+  %zero = f32[] constant(0)
+  %zeros = f32[128]{0} broadcast(%zero), dimensions={}
+  %size = u32[1]{0} constant({32})
+  %partition = u32[] partition-id()
+  %row = u32[1]{0} dynamic-slice(%table, %partition), dynamic_slice_sizes={1}
+  %product = u32[1]{0} multiply(%row, %size)
+  %place = u32[] bitcast(%product)
+  %whole = f32[128]{0} dynamic-update-slice(%zeros, %p, %place)
+  %r = f32[128]{0} all-reduce(%whole), channel_id=1, replica_groups={{0,2,4,6},{1,3,5,7}}, use_global_device_ids=true, to_apply=%add
+  %q = f32[32]{0} slice(%r), slice={[0:32]}
+  ROOT %t = (s32[], u32[8]{0}, f32[32]{0}) tuple(%next, %table, %q)
+}
+
+%lessOuter (c: (s32[], u32[8], u32[8], f32[32])) -> pred[] {
+  %c = (s32[], u32[8]{0}, u32[8]{0}, f32[32]{0}) parameter(0)
+  %j = s32[] get-tuple-element(%c), index=0
+  %three = s32[] constant(3)
+  ROOT %l = pred[] compare(%j, %three), direction=LT
+}
+
+%outer (c: (s32[], u32[8], u32[8], f32[32])) -> (s32[], u32[8], u32[8], f32[32]) {
+  %c = (s32[], u32[8]{0}, u32[8]{0}, f32[32]{0}) parameter(0)
+  %i = s32[] get-tuple-element(%c), index=0
+  %here = u32[8]{0} get-tuple-element(%c), index=1
+  %there = u32[8]{0} get-tuple-element(%c), index=2
+  %p = f32[32]{0} get-tuple-element(%c), index=3
+  %one = s32[] constant(1)
+  %next = s32[] add(%i, %one)
+  %start = s32[] constant(0)
+  %t = (s32[], u32[8]{0}, f32[32]{0}) tuple(%start, %here, %p)
+  %w = (s32[], u32[8]{0}, f32[32]{0}) while(%t), condition=%less, body=%inner
+  %same = u32[8]{0} get-tuple-element(%w), index=1
+  %q = f32[32]{0} get-tuple-element(%w), index=2
+  ROOT %u = (s32[], u32[8]{0}, u32[8]{0}, f32[32]{0}) tuple(%next, %there, %same, %q)
+}
+
+ENTRY %main (p: f32[32], i: u32[8]) -> f32[32] {
+  %p = f32[32]{0} parameter(0)
+  %i = u32[8]{0} parameter(1)
+  %start = s32[] constant(0)
+  %table = u32[8]{0} constant({0, 0, 1, 1, 2, 2, 3, 3})
+  %t = (s32[], u32[8]{0}, u32[8]{0}, f32[32]{0}) tuple(%start, %table, %table, %p)
+  %w = (s32[], u32[8]{0}, u32[8]{0}, f32[32]{0}) while(%t), condition=%lessOuter, body=%outer
+  ROOT %r = f32[32]{0} get-tuple-element(%w), index=3
+}
+"""
+
 
 def joined(text: str) -> tuple[bool, ...]:
     (collective,) = census(text)
@@ -74,7 +145,7 @@ def joined(text: str) -> tuple[bool, ...]:
     return collective.joined
 
 
-@pytest.mark.parametrize("text", [WHOLE, IN_A_FUSION], ids=["whole", "in a fusion"])
+@pytest.mark.parametrize("text", [WHOLE, IN_A_FUSION, IN_LOOPS], ids=["whole", "in a fusion", "in loops"])
 def test_parts_are_joined(text: str) -> None:
     assert joined(text) == (True,)
     assert mismatches(Prediction({}, (), (), (), frozenset()), census(text)) == []
@@ -92,6 +163,9 @@ def test_parts_are_joined(text: str) -> None:
         (WHOLE, "(%whole)", "(%q)"),
         (IN_A_FUSION, "{{0,2,4,6},{1,3,5,7}}", "{{0,1,2,3,4,5,6,7}}"),  # pairs write to one place
         (IN_A_FUSION, "fusion(%zeros,", "fusion(%ones,"),
+        (IN_LOOPS, "tuple(%start, %table, %table, %p)", "tuple(%start, %i, %i, %p)"),  # a table that the user gives
+        (IN_LOOPS, "tuple(%start, %table, %table, %p)", "tuple(%start, %table, %i, %p)"),
+        (IN_LOOPS, "tuple(%next, %table, %q)", "tuple(%next, %other, %q)"),  # another place in each trip
     ],
 )
 def test_sums_are_no_joined_parts(text: str, old: str, new: str) -> None:

@@ -114,6 +114,8 @@ def test_what_cannot_be_decided_counts_as_exceeded() -> None:
         ("all-reduce.ops > 1", "expected NAME OP NUMBER[UNIT]"),
         ("added.qqq > 1", "no metric is called `qqq`; docs/audit.md lists them"),
         ("added. > 1", "no metric is called ``; docs/audit.md lists them"),
+        ("new.added.collectives > 1", "no metric is called `added.collectives`; did you mean `collectives`?"),
+        ("new.peak_memory > 1", "peak_memory is of the whole executable: take `added.peak_memory`"),
         ("sync_bytes > 1 Mib/s", "expected NAME OP NUMBER[UNIT]"),
         ("sync_bytes > 1 Mbit", "no unit is called `Mbit`; there are B, KB, MB, GB, TB and KiB, MiB, GiB, TiB"),
         ("sync_ops > 1 B", "sync_ops is a count: leave `B` out"),
@@ -169,6 +171,19 @@ def test_budgets_of_changes() -> None:
         Budget.parse("added.sync_bytes < 0").exceeded(earlier, now)
         == "cpu:8: added.sync_bytes < 0: it is -1.02 kB (-1024 B)"
     )
+
+
+def test_a_reduction_that_returns_for_one_that_goes_is_new() -> None:
+    earlier, now = (
+        comparison([], [collective(), collective(V)]),
+        comparison([], [collective(), collective(V, loops=())]),
+    )
+    assert Budget.parse("added.collectives > 0").exceeded(now, earlier) is None
+    assert Budget.parse("new.collectives > 0").exceeded(now, earlier) == "cpu:8: new.collectives > 0: it is 1"
+    assert Budget.parse("new.sync_bytes > 0").exceeded(now, earlier) == "cpu:8: new.sync_bytes > 0: it is 128 B"
+    assert Budget.parse("new.sync_in_loop > 0").exceeded(now, earlier) is None
+    assert Budget.parse("new.sync_in_loop > 1KB").exceeded(earlier, now) is not None
+    assert Budget.parse("new.collectives > 0").exceeded(now, now) is None
 
 
 def test_a_change_of_what_is_not_known_is_not_known() -> None:
