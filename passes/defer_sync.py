@@ -5,7 +5,7 @@ from typing import Annotated
 from jaxlib.mlir import ir
 
 from paropt.passes.dataflow.linearity import ConvertPolicy
-from paropt.passes.deferral.call_hint import kept_sums_missed
+from paropt.passes.deferral.call_hint import called_sums_missed, kept_sums_missed
 from paropt.passes.deferral.guard import reset_sums_skipped
 from paropt.passes.deferral.policy import Policy, PolicyName
 from paropt.passes.deferral.rewrite import Options, defer_in
@@ -170,6 +170,7 @@ def defer_sync(
     remarks = defer_in(module, Options(NAME, convert, accumulate, allowed, meshes, finite))
     remarks += kept_sums_missed(module, convert, NAME)
     remarks += reset_sums_skipped(module, NAME)
+    remarks = remarks or called_sums_missed(module, NAME)
     allowed.note(module)
     set_wire_type(module, wire)
     if any(remark.applied for remark in remarks):

@@ -20,8 +20,9 @@ from paropt.passes.sharding.meshes import LinkCosts, MeshAxes, axes_named, has_m
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import is_manual
 from paropt.passes.spmd.hoisted_gathers import gathered_before_loop
-from paropt.passes.spmd.hoisted_parameters import erase_unread_in_barriers, hoist
+from paropt.passes.spmd.hoisted_parameters import erase_unread_in_barriers, hoist, hoist_renewed
 from paropt.passes.spmd.loop_gathers import CHANGED, LoopGather, LoopGathers, gathered_before, gathered_type
+from paropt.passes.spmd.loop_parameters import Parameter
 from paropt.passes.support.registry import Bytes, OnlyWith, register
 from paropt.passes.support.remarks import Choice, Declined, Remark, Saved, applied, missed
 from paropt.passes.support.traversal import ops_of
@@ -58,6 +59,11 @@ def hoist_gathers(
         "The float type to gather in, which rounds where it is narrower than the type that is read. program: the "
         "parameter's own, or the narrower one that all readers in the loop convert it to.",
     ] = "program",
+    finite: Annotated[
+        bool,
+        "Take a parameter for unchanged in trips that add 0 times something to it, as optax.MultiSteps does in all but "
+        "some.",
+    ] = False,
 ) -> list[Remark]:
     """All-gather the parameters that a loop reads in each iteration once, before it.
 
@@ -96,6 +102,22 @@ def hoist_gathers(
     the axes that shard the micro-batches. In the loop, a constraint that shards it as it is sharded is dropped, such as
     jax writes on meshes with explicit axes.
 
+    An argument of the program that the loop updates in some trips only, as `optax.MultiSteps` does, is gathered in the
+    first trip and in each that follows an update, and carried from trip to trip:
+
+        %r = while (%w = %parameter, %g = %zeros, %stale = true) {
+          %now = case %stale { return %g } {
+            %all = sdy.sharding_constraint %w <@mesh, [{}, {}]>
+            return %all
+          }
+          %y = dot_general %x, %now
+          ...
+          %next = select %emit, %updated, %w
+          return %next, %now, %emit
+        }
+
+    Which trips these are may depend on an argument.
+
     A program under `shard_map` has all_gathers of its own. Of these, too, one is done before the outermost loop that
     repeats it. Where a loop over layers gathers its slice of a stacked parameter, all layers are gathered, and the
     slice of that is read: also behind the barrier of rematerialized values, so that both read the array gathered once.
@@ -107,6 +129,9 @@ def hoist_gathers(
     Legal when:
 
     - the loop passes the parameter through
+    - of one that it updates, a scalar of each trip tells whether that trip does: the predicate of a select or of a
+      branch, or with the option `finite` a factor that is 0 or 1
+    - one that it updates is carried once, and not read from outside
     - no constraint in the loop shards the parameter over the same axes otherwise, unless one behind it gathers it (XLA
       would all-gather it there)
     - each row of a stack that a loop writes is made of that row of the parameter, and only rows of it are read
@@ -138,6 +163,7 @@ def hoist_gathers(
         float_type(gather_dtype, module.context),
         link_cost,
         axes_named(axes),
+        finite,
     )
     remarks = [*_hoist_explicit(module, plan), *_hoist_global(module, plan)]
     plan.policy.note(module)
@@ -153,6 +179,7 @@ class _Plan:
     dtype: ir.Type | None  # that the user asks for
     link_cost: str = ""
     axes: tuple[str, ...] = ()  # over which parameters are gathered once; () for all
+    finite: bool = False  # whether 0 times anything is 0
 
     sums: list[Trade] | None = None  # that later passes may hold whole; known before anything is hoisted
 
@@ -287,7 +314,7 @@ def _hoist_global(module: ir.Operation, plan: _Plan) -> Iterator[Remark]:
 def _hoist_all(loop: Loop, propagated: Propagated, plan: _Plan) -> Iterator[Remark]:
     """Hoists the gathers that may be; one remark for each group of parameters that are gathered over the same axes."""
     steps = list[_Step]()
-    for each in step_parameters(loop, propagated, plan.policy, plan.dtype):
+    for each in step_parameters(loop, propagated, plan.policy, plan.dtype, finite=plan.finite):
         try:
             steps += [_Step(each, names, trade) for names, trade in steps_once(each.record)]
         except Declined as declined:
@@ -311,18 +338,25 @@ class _Step(NamedTuple):
 
 def _hoist_taken(loop: Loop, taken: Sequence[Sequence[_Step]]) -> Iterator[Remark]:
     """Gathers the parameters, each of which took some steps."""
-    groups: defaultdict[tuple[str, ...], list[Choice]] = defaultdict(list)
-    guessed = set[tuple[str, ...]]()
+    groups: defaultdict[tuple[tuple[str, ...], bool], list[Choice]] = defaultdict(list)
+    guessed = set[tuple[tuple[str, ...], bool]]()
+    renewed = list[tuple[Parameter, ir.Type]]()
     for own in taken:
         each, parameter = own[-1].of, own[-1].of.over(own[-1].names)
         trades = [step.trade for step in own]
-        axes = tuple(axis.label for axis in dict.fromkeys(parameter.axes))
-        groups[axes].append(_choice(each.record.name, saved_by(trades), held_by(trades)))
-        guessed |= {axes} if parameter.moved else set()
-        hoist(loop, parameter, each.element)
-    for axes, group in groups.items():
-        what = f"gathered{_over(axes)} before the loop, not {_in_trips(loop)}"
-        yield _applied(loop, group, what, is_guess=axes in guessed)
+        key = tuple(axis.label for axis in dict.fromkeys(parameter.axes)), parameter.is_invariant
+        groups[key].append(_choice(each.record.name, saved_by(trades), held_by(trades)))
+        guessed |= {key} if parameter.moved else set()
+        if parameter.is_invariant:
+            hoist(loop, parameter, each.element)
+        else:
+            renewed.append((parameter, each.element))
+    for key, group in groups.items():
+        axes, is_invariant = key
+        when = "before the loop" if is_invariant else "in the first trip and after each update"
+        yield _applied(loop, group, f"gathered{_over(axes)} {when}, not {_in_trips(loop)}", is_guess=key in guessed)
+    if renewed:
+        loop = hoist_renewed(loop, renewed)
     if groups:
         erase_unread_in_barriers(loop)
 

@@ -95,8 +95,8 @@ is in it."""
 
 
 IN_CARRY = """\
-The loop carries the parameters and adds updates to them in each trip, of which all but the last are 0: they are not
-what came in, so none is gathered before the loop (remark: "the loop changes the parameter")."""
+The loop carries the parameters and adds updates to them in each trip, of which all but the last are 0: they are
+gathered in the first trip, and again only where one follows an update."""
 
 EACH_CALL = """\
 Each call is a program of its own: it gathers parameters, and it reduces gradients, whose norm it returns or which the
@@ -104,8 +104,8 @@ optimizer's state adds up. `paropt.accumulate` takes such steps as gradients and
 
 UNCONSTRAINED = """\
 The largest dimension of each parameter is sharded, of the embedding the features, and the model constrains no
-activations: XLA takes these for sharded over features, and moves and reduces them in place of parameters. Where par-opt
-moves the reduction of a loss out of the loop, XLA shards others of them, which may send more (v5e: 1.5 %)."""
+activations: XLA takes these for sharded over features, and moves and reduces them in place of parameters, unless
+these are gathered."""
 
 ALL_REDUCED = """\
 XLA:TPU makes an all-reduce of a reduce-scatter along a dimension in front of one that is shorter than 8, as of heads or
@@ -345,6 +345,7 @@ ENTRIES = (
         f"fsdp: {AUTO}",
         f"fsdp: {ONCE}",
         f"hsdp: {ONCE}",
+        f"fsdp_tp: {DEFAULT}",
         f"fsdp_tp: {ONCE}",
         worse={"fsdp": SCALES},
         remains=ALL_REDUCED,

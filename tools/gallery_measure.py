@@ -84,6 +84,15 @@ class Stay:
 
 
 @dataclass(frozen=True)
+class AtUse:
+    """A parameter that stays gathered in a loop, as the passes tell it."""
+
+    name: str
+    bytes: int  # per device and update
+    reason: str
+
+
+@dataclass(frozen=True)
 class Values:
     """How par-opt's results differ from those of XLA alone, relative to the largest element of each array."""
 
@@ -102,6 +111,8 @@ class Measured:
     alone: Side | None = None
     ours: Side | None = None
     stays: tuple[Stay, ...] = ()
+    at_use: tuple[AtUse, ...] = ()  # the most bytes first
+    in_calls: str = ""  # a remark on reductions that no loop repeats
     warnings: tuple[str, ...] = ()  # of par-opt: it has fallen back
     values: Values | None = None  # None: they were not run
     problem: str = ""  # why there are no numbers
@@ -216,7 +227,28 @@ def measured(entry: Entry, program: Program, name: str) -> Measured:
         values = compared(alone, ours) if is_here else None
     said = dict.fromkeys(shortened(str(w.message)) for w in caught if str(w.message).startswith("paropt"))
     sides = side(alone, program), side(ours, program)
-    return Measured(name, least, *sides, stays(alone, ours, least), tuple(said), values)
+    return Measured(
+        target=name,
+        ideal=least,
+        alone=sides[0],
+        ours=sides[1],
+        stays=stays(alone, ours, least),
+        at_use=at_use(ours.remarks),
+        in_calls=next((r.text for r in ours.remarks if r.op == "builtin.module" and r.pass_name == "defer-sync"), ""),
+        warnings=tuple(said),
+        values=values,
+    )
+
+
+def at_use(remarks: Iterable[Any]) -> tuple[AtUse, ...]:
+    """The parameters that are told to be gathered where they are read."""
+    found = [
+        AtUse(choice.name, choice.in_loops, shortened(remark.text.partition("; at use, ")[0]))
+        for remark in remarks
+        if not remark.applied
+        for choice in remark.choices
+    ]
+    return tuple(sorted(found, key=lambda each: -each.bytes))
 
 
 def side(compiled: Compiled, program: Program) -> Side:

@@ -22,6 +22,7 @@ TITLES = {
 MOST_STAYS, MOST_REASONS = 6, 2  # lines per program, reasons per line
 MORE = 1.01  # times the ideal: losses and metrics are reduced, too
 MEMORY = 1.02  # times the temporary memory of XLA alone, which packs buffers in another way
+ONCE = 1.005  # times each parameter, or gradient: 1.00
 UNKNOWN = "no reason is known"
 
 Result = dict[str, Any]
@@ -66,6 +67,8 @@ def page(found: dict[str, Result]) -> str:
         _summary(found),
         "## Worse than by XLA alone",
         _worse(found),
+        "## More than once with `once`",
+        _more_than_once(found),
     ]
     for package, entries in groupby(ENTRIES, lambda entry: entry.packages[0]):
         listed = list(entries)
@@ -190,6 +193,67 @@ def worse(entry: Entry, measured: Result) -> list[str]:
         ),
     )
     return [said for said, is_worse in pairs if is_worse]
+
+
+def _more_than_once(found: dict[str, Result]) -> str:
+    """The trainers' rows with `policy=once` in which parameters or gradients are not gathered or reduced 1.00 times."""
+    lines = [
+        f"- [{entry.name}](#{entry.name.lower()}), {target}: {'; '.join(reasons)}"
+        for entry in ENTRIES
+        if entry.name in found and "policy=once" in entry.passes
+        for target, measured in found[entry.name]["targets"].items()
+        if not measured["problem"]
+        if (
+            reasons := measured["warnings"]
+            or [*_gathered_more(measured), *_reduced_more(measured), *_sent_more(measured)]
+        )
+    ]
+    text = "Rows of trainers in which parameters are gathered, or gradients reduced, more than 1.00 times, and why:"
+    return "\n".join([text, "", *lines]) if lines else f"{text} none."
+
+
+def _gathered_more(measured: Result) -> Iterator[str]:
+    """How often parameters are gathered, which of them in loops, and why; else the all-gathers that stay."""
+    times = measured["ours"].get("gathered")
+    if times is None or times <= ONCE:
+        return
+    told = [f"`{each['name']}` {_kb(each['bytes'])} kB: {each['reason']}" for each in measured.get("at_use", [])]
+    more = [f"and {len(told) - MOST_STAYS} more, smaller"] if len(told) > MOST_STAYS else []
+    yield f"gathered {times:.2f} times{_in_parentheses(told[:MOST_STAYS] + more or _staying(measured, 'all-gather'))}"
+
+
+def _reduced_more(measured: Result) -> Iterator[str]:
+    """How often gradients are reduced, and where that is so: what is all-reduced is sent twice."""
+    times = measured["ours"].get("reduced")
+    if times is None or times <= ONCE:
+        return
+    kinds = measured["ours"]["kinds"]
+    whole = kinds.get("all-reduce", 0)
+    excess = (1 - 1 / times) * sum(kinds.get(kind, 0) for kind in KINDS["reductions"])
+    if whole / 2 >= excess / 2 and not measured.get("in_calls"):
+        told = [f"{_kb(whole)} kB are all-reduced, where reduce-scatters would send half"]
+    else:
+        told = [measured.get("in_calls", "").partition(". ")[0], *_staying(measured, "reductions")]
+    yield f"reduced {times:.2f} times{_in_parentheses(told)}"
+
+
+def _staying(measured: Result, what: str) -> list[str]:
+    """The collectives that stay, of `KINDS`."""
+    kinds = KINDS[what]
+    stays = [stay for stay in measured["stays"] if stay["kind"] in kinds]
+    size, runs = sum(stay["wire"] for stay in stays), sum(stay["runs"] for stay in stays)
+    return [f"{' and '.join(f'{kind}s' for kind in kinds)} that stay: {_kb(size)} kB in {runs} runs"] if stays else []
+
+
+def _in_parentheses(told: list[str]) -> str:
+    parts = "; ".join(filter(None, told))
+    return f" ({parts})" if parts else ""
+
+
+def _sent_more(measured: Result) -> Iterator[str]:
+    alone, ours = measured["alone"]["wire"], measured["ours"]["wire"]
+    if ours > alone:
+        yield f"{_kb(ours)} kB sent for {_kb(alone)} by XLA alone"
 
 
 def _summary_cell(measured: Result | None) -> str:

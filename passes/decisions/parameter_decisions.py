@@ -3,7 +3,7 @@
     the parameter, or its loop                                       gathered
     may be examples; a reader keeps it sharded                       at use
     sharded over axes that option `axes` lacks                       at use
-    changed by the loop; sharded otherwise by a constraint in it     at use
+    changed by each trip of the loop; sharded otherwise by a constraint in it     at use
     the loop is in another one, or makes one trip                    at use
     XLA moves fewer bytes of activations in its place                at use
     any other, policy gather or once                                 once, over all its axes
@@ -47,7 +47,7 @@ class ParameterRecord:
     unknown: str = ""  # why it may be no parameter
     kept_by: tuple[ir.Operation, ...] = ()  # readers that keep it sharded
     not_allowed: str = ""  # which axes are not among those of option `axes`, if none is
-    is_invariant: bool = True
+    varies: str = ""  # why it is not known to be the same in several trips
     is_nested: bool = False  # whether its loop is in another one
     constrained_by: tuple[ir.Operation, ...] = ()  # constraints in the loop that shard it otherwise
 
@@ -75,7 +75,7 @@ def require_once(each: ParameterRecord) -> None:
     require(not each.unknown, each.unknown)
     require(not each.kept_by, f"a reader in the loop keeps the parameter ({name}) sharded", *each.kept_by)
     require(not each.not_allowed, each.not_allowed)
-    require(each.is_invariant, f"the loop changes the parameter ({name})")
+    require(not each.varies, each.varies)
     require(not each.is_nested, "the loop is in another one, where XLA would shard the gathered array")
     require(each.trips not in (0, 1), "the loop makes no more than one trip")
     otherwise = f"a constraint in the loop shards the parameter ({name}) over the same axes otherwise"

@@ -36,9 +36,12 @@ class StepParameter(NamedTuple):
 
 
 def step_parameters(
-    loop: Loop, propagated: Propagated, policy: Policy, dtype: ir.Type | None
+    loop: Loop, propagated: Propagated, policy: Policy, dtype: ir.Type | None, *, finite: bool
 ) -> Iterator[StepParameter]:
-    """Those that `loop` reads, to be gathered in `dtype`; None: in the narrowest type in which they are read."""
+    """Those that `loop` reads, to be gathered in `dtype`; None: in the narrowest type in which they are read.
+
+    With `finite`, 0 times anything is 0.
+    """
     for parameter in list(sharded_parameters(loop, propagated)):
         names = names_of(parameter.axes)
         asked = names.intersection(policy.axes) if policy.axes else names
@@ -48,7 +51,8 @@ def step_parameters(
         )
         element = dtype or narrowest(parameter)
         record = _record(loop, own, element, propagated, policy)
-        yield StepParameter(own, element, replace(record, not_allowed="" if asked or not policy.axes else what))
+        not_allowed = "" if asked or not policy.axes else what
+        yield StepParameter(own, element, replace(record, not_allowed=not_allowed, varies=_varies(own, finite)))
 
 
 def _record(
@@ -65,10 +69,18 @@ def _record(
         parameter.moved,
         parameter.unknown,
         parameter.kept_by,
-        is_invariant=parameter.is_invariant,
         is_nested=is_within(loop.op, WHILE),
         constrained_by=tuple(op for op in otherwise if op is not None)[:1],
     )
+
+
+def _varies(parameter: Parameter, finite: bool) -> str:
+    """Why each trip may change it; "" if none does, or if a scalar tells which do."""
+    changes, renewal = f"the loop changes the parameter ({name_of(parameter.value)})", parameter.renewal
+    if renewal is None:
+        return "" if parameter.is_invariant else changes
+    told = finite or not renewal.change.by_addend
+    return "" if told else f"{changes} by an update times 0 or 1 (option finite=true takes 0 for no change)"
 
 
 def _levels(parameter: Parameter, element: ir.Type, policy: Policy) -> Iterator[Level]:

@@ -13,7 +13,8 @@ from jaxlib.mlir import ir
 
 from paropt.passes.dataflow.engine import depth_first
 from paropt.passes.dataflow.partial_values import BlockFacts, PartialValues
-from paropt.passes.deferral.counter_selects import MULTIPLY, SELECT, is_mask, scalar_under
+from paropt.passes.dataflow.scalar_masks import mask_under, scalar_under
+from paropt.passes.deferral.counter_selects import MULTIPLY, SELECT
 from paropt.passes.ir.constants import is_constant
 from paropt.passes.ir.op_table import is_branch, keeps_sum, scales
 from paropt.passes.sharding.collectives import DEFERRED, REDUCTIONS
@@ -62,7 +63,9 @@ def _kept(value: ir.Value, position: int, values: PartialValues, block: ir.Block
 def _argument_behind(term: ir.Value, block: ir.Block) -> ir.Value | None:
     """The argument of the block that `term` is, in some calls at least: `optax.apply_every` multiplies it by 0 or 1."""
     while (op := defining_op(term)) is not None:
-        kept = [i for i in range(len(op.operands)) if op.name == MULTIPLY and is_mask(op.operands[1 - i])]
+        kept = [
+            i for i in range(len(op.operands)) if op.name == MULTIPLY and mask_under(op.operands[1 - i]) is not None
+        ]
         if not kept:
             return None
         term = op.operands[kept[0]]
@@ -110,7 +113,7 @@ def _masks(op: ir.Operation, number: int) -> bool:
     """Whether `op` keeps its operand in some calls only."""
     if op.name == SELECT:
         return number > 0 and scalar_under(op.operands[0]) is not None
-    return op.name == MULTIPLY and is_mask(op.operands[1 - number])
+    return op.name == MULTIPLY and mask_under(op.operands[1 - number]) is not None
 
 
 def is_called_by_user(block: ir.Block) -> bool:

@@ -15,18 +15,17 @@ from jaxlib.mlir import ir
 
 from paropt.passes.dataflow.execution_bounds import most_trips
 from paropt.passes.dataflow.loop_eval import Known, evaluated, trips_of
+from paropt.passes.dataflow.scalar_masks import by_truth, scalar_under, truth_under, unconverted
 from paropt.passes.dataflow.side_effects import is_plain
 from paropt.passes.ir.branches import BRANCHES, chosen, ends_of
-from paropt.passes.ir.constants import is_constant, scalar_of
 from paropt.passes.ir.loops import Loop
-from paropt.passes.ir.op_table import is_collective, is_exposed, is_predicate
+from paropt.passes.ir.op_table import is_collective, is_exposed
 from paropt.passes.ir.types import is_float
 from paropt.passes.sharding.annotations import MOVES
 from paropt.passes.support.remarks import require
-from paropt.passes.support.traversal import defining_op, is_in, nested, op_of, ops_of, parent_of, reads
+from paropt.passes.support.traversal import is_in, nested, op_of, ops_of, parent_of, reads
 
 SELECT, MULTIPLY = "stablehlo.select", "stablehlo.multiply"
-_CONVERT = "stablehlo.convert"
 _OURS = "paropt"
 
 
@@ -146,7 +145,7 @@ def _by_scalar(op: ir.Operation) -> tuple[ir.Value, list[Selected]] | None:
     for factor, value in (op.operands, reversed(op.operands)):
         scalar = scalar_under(factor) if tensor.shape and is_float(tensor.element_type) else None
         if scalar is not None:
-            return _unconverted(scalar), [Selected(op.results[0], (None, value))]
+            return unconverted(scalar), [Selected(op.results[0], (None, value))]
     return None
 
 
@@ -160,27 +159,12 @@ def _by_branch(op: ir.Operation) -> tuple[ir.Value, list[Selected]] | None:
     return op.operands[0], [Selected(made, (f, t), (if_false.block, if_true.block)) for made, f, t in sides]
 
 
-def scalar_under(value: ir.Value) -> ir.Value | None:
-    """The scalar that `value` is a broadcast of; None for a constant of more dimensions, too."""
-    scalar = scalar_of(value)
-    return scalar if scalar is not None and not ir.RankedTensorType(scalar.type).shape else None
-
-
-def _unconverted(value: ir.Value) -> ir.Value:
-    """The integer or truth value that `value` was before it was converted, if it was."""
-    op = defining_op(value)
-    while op is not None and op.name == _CONVERT:
-        value = op.operands[0]
-        op = defining_op(value)
-    return value
-
-
 def _table(predicate: ir.Value, loop: Loop, trips: list[Known]) -> _Table | None:
     """When `predicate` holds; None if it is unknown, constant over all trips, or takes other numbers than 0 and 1."""
     numbers = [evaluated(predicate, known) for known in trips]
     if all(number is not None for number in numbers):
         return _Table.of(None, numbers)
-    root = _root(predicate)
+    root = truth_under(predicate)
     if root is None:
         return None
     often = [most_trips(root, loop, trips, partial(operator.eq, of)) for of in (0, 1)]
@@ -191,27 +175,8 @@ def _table(predicate: ir.Value, loop: Loop, trips: list[Known]) -> _Table | None
 
 def _by_truth(value: ir.Value, root: ir.Value) -> _Table | None:
     """When `value`, which depends on the truth value `root` alone, is 1; None if it is not 0 and 1 by turns."""
-    truths = (np.array(False), np.array(True))
-    return _Table.of(root, [evaluated(value, {root: truth}) for truth in truths])
-
-
-def is_mask(factor: ir.Value) -> bool:
-    """Whether `factor` is 0 or 1, the same for all elements, by some truth value."""
-    scalar = scalar_under(factor)
-    number = _unconverted(scalar) if scalar is not None else None
-    root = _root(number) if number is not None else None
-    return number is not None and root is not None and _by_truth(number, root) is not None
-
-
-def _root(predicate: ir.Value) -> ir.Value | None:
-    """The truth value that `predicate` depends on and nothing else."""
-    value = predicate
-    while (op := defining_op(value)) is not None and not is_predicate(op):
-        read = [operand for operand in op.operands if not is_constant(operand)]
-        if len(set(read)) != 1:
-            return None
-        value = read[0]
-    return value if op is not None else None
+    holds = by_truth(value, root)
+    return _Table(root, holds) if holds is not None else None
 
 
 def only_for(side: int, selection: Selection, loop: Loop) -> list[ir.Operation]:

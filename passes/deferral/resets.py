@@ -10,7 +10,8 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 
 from paropt.passes.dataflow.loop_eval import Known, evaluated
-from paropt.passes.deferral.counter_selects import SELECT, scalar_under
+from paropt.passes.dataflow.scalar_masks import scalar_under
+from paropt.passes.deferral.counter_selects import SELECT
 from paropt.passes.ir.barriers import BARRIER
 from paropt.passes.ir.branches import BRANCHES, IF
 from paropt.passes.ir.constants import CONSTANT, is_zero, splat_of

@@ -4,34 +4,128 @@ devices.
 Tests: test/passes/hoist-gathers.mlir, test/passes/hoist-gathers-stacked.mlir, test/numeric/test_hoisted_all_gathers.py.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
 
 from paropt.passes.ir.barriers import BARRIER
+from paropt.passes.ir.branches import CASE
 from paropt.passes.ir.control_flow import Use
-from paropt.passes.ir.induction_variable import constant
+from paropt.passes.ir.induction_variable import constant, create
 from paropt.passes.ir.loops import Loop, start_of
 from paropt.passes.ir.row_index import DYNAMIC_SLICE, UPDATE
 from paropt.passes.ir.types import in_element_type
 from paropt.passes.rewrite.erase import erase_unread
+from paropt.passes.rewrite.loop_edits import carry, rebuilt
+from paropt.passes.rewrite.residual_split import neutral
 from paropt.passes.sharding.axes import Axes
 from paropt.passes.sharding.explicit_ops import constrained
 from paropt.passes.sharding.shardings import closed_sharding, without
 from paropt.passes.spmd.layer_stacks import row_copies
 from paropt.passes.spmd.loop_parameters import CONVERT, Parameter, Reading, constrains_over, copy_by, readings_of
+from paropt.passes.spmd.renewed_parameters import Change
 from paropt.passes.support.traversal import is_defined_in, ops_of, parent_of
 
 
 def hoist(loop: Loop, parameter: Parameter, element: ir.Type) -> None:
     """Gathers `parameter` in front of `loop` in that element type, and has its `readings` read that."""
+    readers = _readers(loop, parameter)
+    with loop.op.context, ir.InsertionPoint(loop.op), loop.op.location:
+        gathered = _gathered(parameter.value, parameter, element)
+    _have_read(readers, gathered, parameter)
+
+
+def hoist_renewed(loop: Loop, parameters: Sequence[tuple[Parameter, ir.Type]]) -> Loop:
+    """Has `loop` carry these parameters gathered, each in its element type, and its readings read that: gathered in the
+    first trip, and in each that follows one that changes it. Returns the loop that takes the place of `loop`.
+    """
+    readers = [_readers(loop, parameter) for parameter, _ in parameters]
+    starts, nexts = list(loop.op.operands), list(loop.next_values.operands)
+    groups: defaultdict[Change, list[int]] = defaultdict(list)
+    for number, (parameter, _) in enumerate(parameters):
+        assert parameter.renewal is not None, "the caller asks first"
+        groups[parameter.renewal.change].append(number)
+    for change, numbers in groups.items():
+        made = _carried_gathers(loop, change, [parameters[number] for number in numbers])
+        starts += made.starts
+        nexts += made.nexts
+        for number, gathered in zip(numbers, made.gathered, strict=True):
+            _have_read(readers[number], gathered, parameters[number][0])
+    old = loop.op
+    new = rebuilt(loop, starts, nexts)
+    for result, following in zip(old.results, new.op.results, strict=False):
+        result.replace_all_uses_with(following)
+    old.erase()
+    return new
+
+
+class _Readers(NamedTuple):
+    """The readings of a parameter, and those by shard, which stay."""
+
+    readings: list[Reading]
+    by_shard: list[Reading]
+
+
+def _readers(loop: Loop, parameter: Parameter) -> _Readers:
     _drop_constraints(parameter)
-    readings, by_shard = _from_rows(loop, parameter)
-    own = ir.RankedTensorType(parameter.value.type)
-    gathered = _gathered(loop, parameter, in_element_type(own, element))
-    shared = {copy_by(use) for reading in by_shard for use in reading.copies}
+    return _Readers(*_from_rows(loop, parameter))
+
+
+def _have_read(readers: _Readers, gathered: ir.Value, parameter: Parameter) -> None:
+    shared = {copy_by(use) for reading in readers.by_shard for use in reading.copies}
     copied: dict[ir.Value, ir.Value] = {}
-    erase_unread([_read_instead(gathered, reading, copied, shared, parameter.axes) for reading in readings])
+    erase_unread([_read_instead(gathered, each, copied, shared, parameter.axes) for each in readers.readings])
+
+
+class _Carried(NamedTuple):
+    """Values that a loop carries further: their init operands and next values, and the gathered parameters in it."""
+
+    starts: list[ir.Value]
+    nexts: list[ir.Value]
+    gathered: list[ir.Value]
+
+
+def _carried_gathers(loop: Loop, change: Change, parameters: Sequence[tuple[Parameter, ir.Type]]) -> _Carried:
+    """Carries the parameters gathered, and whether they are to be gathered again: at first, and where they change.
+
+    The loop begins with zeros, which it never reads.
+    """
+    types = [in_element_type(ir.RankedTensorType(each.value.type), element) for each, element in parameters]
+    with loop.op.context, ir.InsertionPoint(loop.op), loop.op.location:
+        zeros = [
+            constrained(neutral(type_), _unsharded(each)) for type_, (each, _) in zip(types, parameters, strict=True)
+        ]
+        truth = ir.RankedTensorType.get([], ir.IntegerType.get_signless(1))
+        starts = [*zeros, constant(truth, ir.IntegerAttr.get(truth.element_type, 1))]
+    before, is_changed = [carry(loop, type_) for type_ in types], carry(loop, truth)
+    with loop.op.context, ir.InsertionPoint.at_block_begin(loop.body), loop.op.location:
+        number = create(CONVERT, ir.RankedTensorType.get([], ir.IntegerType.get_signless(32)), is_changed)
+        case = ir.Operation.create(CASE, types, [number], regions=2)
+        pairs = zip(case.results, parameters, strict=True)
+        gathered = [constrained(result, _unsharded(each)) for result, (each, _) in pairs]
+    kept, again = (region.blocks.append() for region in case.regions)
+    with loop.op.context, ir.InsertionPoint(kept), loop.op.location:
+        stablehlo.return_(before)
+    with loop.op.context, ir.InsertionPoint(again), loop.op.location:
+        stablehlo.return_([_gathered_again(loop, each, element) for each, element in parameters])
+    with loop.op.context, ir.InsertionPoint(loop.next_values), loop.op.location:
+        direction = stablehlo.ComparisonDirectionAttr.get("NE" if change.where_true else "EQ")
+        changes = stablehlo.compare(change.predicate, neutral(change.predicate.type), direction)
+    return _Carried(starts, [*gathered, changes], gathered)
+
+
+def _gathered_again(loop: Loop, parameter: Parameter, element: ir.Type) -> ir.Value:
+    """The parameter as a trip finds it, gathered at the insertion point, in a branch.
+
+    Without a constraint that says how it is sharded, XLA would gather it for both branches.
+    """
+    assert parameter.renewal is not None, "the caller asks first"
+    sharding = parameter.sharding
+    value = loop.body.arguments[parameter.renewal.position]
+    return _gathered(constrained(value, closed_sharding(sharding.mesh, sharding.dimensions)), parameter, element)
 
 
 def _drop_constraints(parameter: Parameter) -> None:
@@ -88,15 +182,20 @@ def _make_row(row: ir.Value, copies: Sequence[Use]) -> None:
     row.replace_all_uses_with(value)
 
 
-def _gathered(loop: Loop, parameter: Parameter, type_: ir.RankedTensorType) -> ir.Value:
-    """The parameter in that type, gathered in front of the loop."""
-    value, sharding = parameter.value, parameter.sharding
-    whole = without(sharding.dimensions, parameter.axes)
-    with loop.op.context, ir.InsertionPoint(loop.op), loop.op.location:
-        if type_ != value.type:
-            value = ir.Operation.create(CONVERT, results=[type_], operands=[value]).results[0]
-            value = constrained(value, closed_sharding(sharding.mesh, sharding.dimensions))
-        return constrained(value, closed_sharding(sharding.mesh, whole))
+def _gathered(value: ir.Value, parameter: Parameter, element: ir.Type) -> ir.Value:
+    """`value`, which is the parameter, gathered in that element type at the insertion point."""
+    sharding = parameter.sharding
+    type_ = in_element_type(ir.RankedTensorType(value.type), element)
+    if type_ != value.type:
+        value = create(CONVERT, type_, value)
+        value = constrained(value, closed_sharding(sharding.mesh, sharding.dimensions))
+    return constrained(value, _unsharded(parameter))
+
+
+def _unsharded(parameter: Parameter) -> ir.Attribute:
+    """The sharding of the gathered parameter."""
+    sharding = parameter.sharding
+    return closed_sharding(sharding.mesh, without(sharding.dimensions, parameter.axes))
 
 
 def _read_instead(

@@ -25,6 +25,7 @@ from paropt.passes.sharding.op_rules import parse_rule
 from paropt.passes.sharding.propagation import Propagated
 from paropt.passes.sharding.shardings import Sharding, parts_in, read_sharding, sharding_of
 from paropt.passes.spmd.layer_stacks import is_handed_on, is_pass_through, row_copies, rows_read
+from paropt.passes.spmd.renewed_parameters import Renewal, renewal_of
 from paropt.passes.spmd.trained_parameters import has_other_rows, is_trained, moved_by
 from paropt.passes.support.traversal import captured, is_in, module_of, op_of
 
@@ -65,6 +66,7 @@ class Parameter(NamedTuple):
     readings: tuple[Reading, ...]  # for which it is gathered
     axes: Axes  # those over which XLA all-gathers it in the loop
     is_invariant: bool  # or else an argument of the program that the loop changes, as over several steps
+    renewal: Renewal | None = None  # of one that some trips change, and between which it is the same
     by_shard: tuple[Reading, ...] = ()  # by ops on each element alone, which need no other shards: as of weight decay
     kept_by: tuple[ir.Operation, ...] = ()  # readers sharded like it, where it is gathered for others
     gathers: int = 1  # how often XLA gathers it in a trip
@@ -87,6 +89,7 @@ def sharded_parameters(loop: Loop, propagated: Propagated) -> Iterator[Parameter
         if sharding is None or not _is_float(each.value):
             continue
         if each.is_invariant or _is_argument_of_program(each.value):
+            each = each if each.is_invariant else each._replace(renewal=renewal_of(loop, each.value))
             found = _parameter(loop, each, sharding, batch, propagated)
             yield from [found] if found is not None else []
 
@@ -98,13 +101,19 @@ class _Read(NamedTuple):
     readings: tuple[Reading, ...]
     sharding: Sharding | None
     is_invariant: bool
+    renewal: Renewal | None = None
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether several trips read the same."""
+        return self.is_invariant or self.renewal is not None
 
 
 def _parameter(
     loop: Loop, read: _Read, sharding: Sharding, batch: frozenset[str], propagated: Propagated
 ) -> Parameter | None:
     """The parameter that is `read`; None for other values, and for one that XLA reads without communication."""
-    value, readings, _, invariant = read
+    value, readings = read.value, read.readings
     found = [_meets(each, sharding, propagated) for each in readings]
     both = list(zip(readings, found, strict=True))
     stay, rest = (tuple(each for each, meets in both if meets.is_by_shard is by) for by in (True, False))
@@ -112,9 +121,9 @@ def _parameter(
     foreign = split.intersection(frozenset[Axis]().union(*(meets.foreign for meets in found)))
     kept = [(like, use.op) for meets in found for like, use in meets.alike if like & foreign]
     axes = foreign.difference(*(like for like, _ in kept))
-    asked = frozenset(axis for axis in split - axes if axis.name in batch and rest and invariant)
+    asked = frozenset(axis for axis in split - axes if axis.name in batch and rest and read.is_kept)
     trained = asked if is_trained(loop, value) else frozenset[Axis]()
-    is_argument = invariant and _is_argument_of_program(value)
+    is_argument = read.is_kept and _is_argument_of_program(value)
     unknown = "" if axes or kept or trained else _MAY_BE_EXAMPLES
     if not (axes or trained or (is_argument and (kept or asked))) or any(
         _is_sliced_by(loop, each) for each in readings
@@ -130,7 +139,8 @@ def _parameter(
         sharding,
         rest,
         order,
-        invariant,
+        read.is_invariant,
+        read.renewal,
         by_shard=stay,
         kept_by=() if over else tuple(op for _, op in kept[:1]),
         gathers=gathers,

@@ -67,7 +67,10 @@ class Remarks(tuple[Remark, ...]):
 
 
 def _is_obstacle(remark: Remark) -> bool:
-    """Whether it names the op for which a reduction stays in a loop: others may stay only because that one does."""
+    """Whether it names the op for which a reduction stays in a loop: others may stay only because that one does. Or it
+    is on all reductions of a program."""
+    if remark.pass_name == _DEFER and remark.op == "builtin.module":
+        return True
     is_kept = remark.pass_name == _DEFER and not remark.applied and remark.op in REDUCTIONS
     return is_kept and _BLAMED.search(remark.text) is not None
 

@@ -310,3 +310,31 @@ def test_what_is_worse_than_by_xla_alone(passes: str, ours: dict[str, Any], said
     page = gallery_page.page({ENTRIES[0].name: result(measured(alone=side(), ours=side(runs=5)))})
     assert f"- {ENTRIES[0].name}, cpu:8: 5 collectives for 4. {ENTRIES[0].worse}" in page
     assert "temporary memory counts. Nowhere." in gallery_page.page({ENTRIES[0].name: result(measured())})
+
+
+@pytest.mark.parametrize(
+    "changes, told",
+    [
+        ({"gathered": 1.0, "reduced": 1.0}, ""),
+        ({"gathered": 2.0, "reduced": 1.0}, "gathered 2.00 times (`p['w']` 3 kB: the loop changes the parameter)"),
+        (
+            {"gathered": 1.0, "reduced": 1.25, "kinds": {"all-reduce": 1e3, "reduce-scatter": 15e2}},
+            "reduced 1.25 times (1 kB are all-reduced, where reduce-scatters would send half)",
+        ),
+        (
+            {"gathered": 1.0, "reduced": 2.0, "kinds": {"reduce-scatter": 4e3}},
+            "reduced 2.00 times (all-reduces and reduce-scatters that stay: 2 kB in 4 runs)",
+        ),
+        ({"gathered": 1.0, "reduced": 1.0, "wire": 5e3}, "5 kB sent for 4 by XLA alone"),
+    ],
+)
+def test_rows_that_gather_or_reduce_more_than_once(changes: dict[str, Any], told: str) -> None:
+    stay = {"kind": "reduce-scatter", "wire": 2e3, "runs": 4, "reasons": []}
+    at_use = [{"name": "p['w']", "bytes": 3e3, "reason": "the loop changes the parameter"}]
+    ours = side(**{"wire": 1e3, "kinds": {}, **changes})
+    row = measured(ideal=None, ours=ours, alone=side(kinds={}, gathered=4.0, reduced=4.0), stays=[stay], at_use=at_use)
+    section = (
+        gallery_page.page({"easydel_fsdp_once": result(row)}).partition("## More than once")[2].partition("\n## ")[0]
+    )
+    line = f"- [easydel_fsdp_once](#easydel_fsdp_once), cpu:8: {told}"
+    assert section.splitlines()[4:] == ([line] if told else []), section

@@ -58,7 +58,7 @@ def test_an_unknown_number_of_trips_counts_as_two() -> None:
     [
         ({"unknown": "it may be examples"}, "it may be examples"),
         ({"not_allowed": "option axes is x"}, "option axes is x"),
-        ({"is_invariant": False}, "the loop changes the parameter (w)"),
+        ({"varies": "the loop changes the parameter (w)"}, "the loop changes the parameter (w)"),
         ({"is_nested": True}, "the loop is in another one, where XLA would shard the gathered array"),
         ({"trips": 0}, "the loop makes no more than one trip"),
         ({"trips": 1}, "the loop makes no more than one trip"),
