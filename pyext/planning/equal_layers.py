@@ -44,6 +44,7 @@ def shared(choices: Choices) -> Choices:
     moments = tuple(tuple(each._replace(classes=of(each.classes)) for each in moment) for moment in choices.moments)
     layers = Layers(
         choices.layers.microbatches,
+        choices.layers.depth,
         tuple(each._replace(classes=of(each.classes)) for each in choices.layers.stacked),
         tuple(each._replace(classes=of(each.classes)) for each in choices.layers.crossing),
     )

@@ -58,10 +58,11 @@ class Estimated(NamedTuple):
     memory: float  # bytes
     sent: Mapping[str, float]  # bytes, by kind of collective
     by_link: Mapping[str, float]  # bytes, by the link that they cross
+    waiting: float = 0.0  # seconds, for other stages of a pipeline
 
     @property
     def seconds(self) -> float:
-        return self.compute + self.communication - self.hidden
+        return self.compute + self.communication - self.hidden + self.waiting
 
     @property
     def bytes(self) -> float:
@@ -119,6 +120,23 @@ class Modelled:
         """Bytes at the fullest moment."""
         fullest = max((self.held(moment) for moment in self.choices.moments), default=0.0)
         return self.arguments() + fullest + self.gathered()
+
+    def memory_of_stage(self, share: float, in_flight: int) -> float:
+        """Bytes at the fullest moment of a pipeline stage with a `share` of the layers, of which so many micro-batches
+        are under way. What is no parameter, sum or residual is of one layer, or of the loss, and counts whole.
+        """
+        shared = {each.classes for each in self.choices.arguments if each.is_parameter}
+        shared |= {each.classes for each in self.choices.layers.stacked}
+        fullest = max(
+            (
+                self.held(each for each in moment if each.classes not in shared)
+                + share * self.held(each for each in moment if each.classes in shared)
+                for moment in self.choices.moments
+            ),
+            default=0.0,
+        )
+        kept = share * self.held(self.choices.layers.stacked) + self.held(self.choices.layers.crossing)
+        return share * (self.arguments() + self.gathered()) + fullest + (in_flight - 1) * kept
 
     def arguments(self) -> float:
         """Bytes of the arguments."""

@@ -100,6 +100,7 @@ class Layers(NamedTuple):
     """The loops over micro-batches and over layers, if there are such."""
 
     microbatches: int = 1  # that gradients are added up over
+    depth: int = 0  # layers in a scan; 0: they are written out, or there are none
     stacked: tuple[Stored, ...] = ()  # of one micro-batch: what all layers leave for the backward pass
     crossing: tuple[Stored, ...] = ()  # of one micro-batch: what one layer hands to the next
 
@@ -186,7 +187,9 @@ class _Reader:
                 found[key] = found.get(key, 0) + _bytes(value)
             return tuple(Stored(own, size, is_stacking) for (own, is_stacking), size in found.items())
 
-        layers = Layers(self._microbatches, stored(self._stored.stacked), stored(self._stored.crossing))
+        stacked = self._stored.stacked
+        depth = max((tensor.shape[0] for value in stacked if (tensor := tensor_of(value)) is not None), default=0)
+        layers = Layers(self._microbatches, depth, stored(stacked), stored(self._stored.crossing))
         moments = tuple(dict.fromkeys(map(stored, self._stored.moments())))
         made = (tuple(exclusive), tuple(moved), tuple(sums), tuple(work), tuple(held), experts, layers, moments)
         return Choices(tuple(sizes), *made)
@@ -341,19 +344,22 @@ def _executions(op: ir.Operation) -> int:
 
 
 def _added_up(gradient: Gradient, rule_of: RuleOf) -> Iterator[ir.Value]:
-    """The values that a loop only accumulates to `gradient`: their reduction is due once, behind the loop."""
+    """The values that a loop only accumulates to `gradient`: their reduction is due once, behind the loop.
+
+    What something else reads as well is reduced where that does.
+    """
 
     def made_of(value: ir.Value) -> Iterator[ir.Value]:
         uses = predecessors(value)
         if uses is not None:
-            yield from (use.value for use in uses)
+            yield from (use.value for use in uses if is_read_once(use.value))
             return
         op = defining_op(value)
         if op is None or not (is_linear(op) or adds(op) or op.name == "stablehlo.convert"):
             return
         rule = rule_of(op)
         if rule is not None and not any(rule.sizes[name] > 1 for name in rule.reduced):
-            yield from op.operands
+            yield from filter(is_read_once, op.operands)
 
     end = terminator_of(Loop(gradient.loop).body)
     return backward([end.operands[gradient.position]], made_of)

@@ -154,7 +154,7 @@ def test_outer_links_have_what_inner_ones_leave() -> None:
     assert dict(link_bytes("all-gather", 800.0, route)) == {"NVLink": 600, "InfiniBand": 100}
 
 
-def _scanned() -> Step:
+def scanned_step(layers: int, micro_batches: int) -> Step:
     """A stack of layers in a scan, in a loop over micro-batches."""
 
     def step(state: jax.Array, batches: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -168,13 +168,14 @@ def _scanned() -> Step:
         total, losses = jax.lax.scan(micro_batch, jnp.zeros_like(state), batches)
         return state - total, jnp.mean(losses)
 
-    shapes = jax.ShapeDtypeStruct((6, 512, 512), jnp.float32), jax.ShapeDtypeStruct((4, 1024, 512), jnp.float32)
+    state = jax.ShapeDtypeStruct((layers, 512, 512), jnp.float32)
+    shapes = state, jax.ShapeDtypeStruct((micro_batches, 1024, 512), jnp.float32)
     return step_of(lowered_without_mesh(jax.jit(step, donate_argnums=0), shapes, targets.get("cpu:8")))
 
 
 @pytest.mark.parametrize("name", ["dp", "fsdp"])
 def test_bytes_and_memory_are_near_those_of_the_executable(name: str) -> None:
-    step, target = _scanned(), targets.get("cpu:8")
+    step, target = scanned_step(6, 4), targets.get("cpu:8")
     candidate: Candidate = next(each for each in templates(8) if each.name == name)
     cluster = cluster_of(target)
     (judged,) = Search(step, target, cluster, 600.0, lambda _: None).run([candidate])
