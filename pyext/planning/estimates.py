@@ -124,6 +124,8 @@ class Modelled:
     def memory_of_stage(self, share: float, in_flight: int) -> float:
         """Bytes at the fullest moment of a pipeline stage with a `share` of the layers, of which so many micro-batches
         are under way. What is no parameter, sum or residual is of one layer, or of the loss, and counts whole.
+
+        The program of a stage gathers all its parameters, and makes whole gradients of them.
         """
         shared = {each.classes for each in self.choices.arguments if each.is_parameter}
         shared |= {each.classes for each in self.choices.layers.stacked}
@@ -136,7 +138,7 @@ class Modelled:
             default=0.0,
         )
         kept = share * self.held(self.choices.layers.stacked) + self.held(self.choices.layers.crossing)
-        return share * (self.arguments() + self.gathered()) + fullest + (in_flight - 1) * kept
+        return share * (self.arguments() + 2 * self._over_examples()) + fullest + (in_flight - 1) * kept
 
     def arguments(self) -> float:
         """Bytes of the arguments."""
@@ -150,14 +152,25 @@ class Modelled:
 
     def gathered(self) -> float:
         """Bytes of parameters that are gathered, and of sums that are whole, beyond those of their shards."""
-        whole = sum(
+        whole = self._beyond_shards()
+        kept = whole * self._widths if self._policy in ONCE else 2 * max(self._gathers.values(), default=0.0)
+        return kept + (whole if self._policy in WHOLE_SUMS else 0.0)
+
+    def _beyond_shards(self) -> float:
+        """Bytes that parameters would take more if those that are gathered were whole."""
+        return sum(
             each.bytes * (1 / self._parts_but_gathered(each.classes) - 1 / self.parts(each.classes))
             for each in self.choices.arguments
             if each.is_parameter
         )
-        narrow = self._widths
-        kept = whole * narrow if self._policy in ONCE else 2 * max(self._gathers.values(), default=0.0)
-        return kept + (whole if self._policy in WHOLE_SUMS else 0.0)
+
+    def _over_examples(self) -> float:
+        """Bytes that parameters would take more without the axis `data` of a stage, whatever else it shards."""
+        return sum(
+            each.bytes * (1 / self.parts(each.classes)) * (self.axes.get("data", 1) - 1)
+            for each in self.choices.arguments
+            if each.is_parameter and self._shards(each.classes, "data")
+        )
 
     @property
     def _widths(self) -> float:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from unit.pyext.planning.test_estimates import CHOICES, MICRO_BATCHES, ROWS_BYTES, scanned_step
+from unit.pyext.planning.test_estimates import CHOICES, MICRO_BATCHES, ROWS_BYTES, SHARDED, WEIGHT, scanned_step
 
 from paropt.clusters import targets
 from paropt.costs.clusters import cluster_of
@@ -89,6 +89,12 @@ def test_a_stage_holds_what_is_under_way_of_each_micro_batch() -> None:
     modelled = Modelled(choices, CLUSTER, Mesh((("data", 8),)), "keep-shards", {})
     one, three = (modelled.memory_of_stage(0.25, in_flight) for in_flight in (1, 3))
     assert three - one == 2 * 0.25 * ROWS_BYTES
+
+
+def test_a_stage_gathers_all_its_parameters_and_makes_whole_gradients() -> None:
+    """Of 39 G parameters as 16 stages of 4 devices, the executable takes 29 GB, of which two thirds are these."""
+    modelled = Modelled(CHOICES._replace(moments=()), CLUSTER, Mesh((("data", 8),)), "keep-shards", SHARDED)
+    assert modelled.memory_of_stage(0.5, 1) == 0.5 * (modelled.arguments() + 2 * WEIGHT * 7 / 8)
 
 
 def test_what_crosses_is_sent_once_for_each_micro_batch() -> None:
