@@ -90,6 +90,9 @@ gallery: $(STAMP) ## Steps of public packages without and with par-opt, per targ
 scale: extras ## Language models of 1, 7 and 70 G parameters on described clusters, in hours; written to docs/scale.md
 	$(BIN)/python tools/bench_scale.py
 
+plans: extras ## Plans of GPT models of 0.35 to 39 G parameters beside published ones, in hours; written to docs/plans.md
+	$(BIN)/python tools/bench_alpa.py
+
 docs: $(STAMP) ## Write passes.md, api.md, and the generated parts of pipelines.md, benchmarks.md and README from their sources
 	$(BIN)/python tools/gen_pass_docs.py
 	$(BIN)/python tools/gen_api_docs.py
@@ -109,4 +112,4 @@ site: $(STAMP) ## Build these docs as a site, without warnings, in build/site
 clean: ## Remove what the other targets made
 	rm -rf $(VENV) $(VENV)-levanter $(VENV)-newest $(TRAINERS) build demo-out .test-store .pytest_cache .hypothesis .ruff_cache .mypy_cache
 
-.PHONY: help setup extras demo quick test lit pytest test-newest newest-python times nightly lint bench gallery scale docs tutorials site clean
+.PHONY: help setup extras demo quick test lit pytest test-newest newest-python times nightly lint bench gallery scale plans docs tutorials site clean

@@ -6,14 +6,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from paropt.base.argument_types import require_type
 from paropt.base.keywords import own_keywords_only
 from paropt.base.progress import Progress, require_progress, to_terminal
 from paropt.base.wording import size_text
 from paropt.clusters import targets
-from paropt.clusters.device_memory import AUTO, MemoryBudget, memory_budget_of, read_budget
+from paropt.clusters.device_memory import AUTO, MemoryBudget, memory_budget_of, read_budget, usable
+from paropt.clusters.gpus import GPUS
 from paropt.clusters.targets import Target, TargetError
 from paropt.costs.clusters import Cluster, cluster_of
 from paropt.costs.machines import CostError, Machine, read_table
@@ -31,12 +32,15 @@ from paropt.planning.candidates import (
     templates,
 )
 from paropt.planning.experts import expert_templates
+from paropt.planning.layouts import Layouts
 from paropt.planning.plan_page import Shown, page
 from paropt.planning.proposals import choices_of, proposals
 from paropt.planning.ranking import aligned, fits, infeasible, ranked, table
 from paropt.planning.search import Judged, Later, Search
 from paropt.planning.sharded_programs import PlanError, Step, lowered_without_mesh, on_mesh, specs_of, step_of
+from paropt.planning.shortlist import Guess, batches, guessed, in_order, is_large, pipelines, rows_of
 from paropt.planning.stage_choices import stage_candidates
+from paropt.planning.stage_estimates import grid
 from paropt.planning.strategies import Choices
 from paropt.reports.html_document import frame
 from paropt.stages.partial_sums import Policy
@@ -57,6 +61,7 @@ class Plan:
     groups: tuple[ArgumentGroup, ...] = ()  # the arguments that the best shards; empty for a plan that was loaded
     without_stages: str = ""  # why no candidate has pipeline stages, where that was asked
     left_out: str = ""  # what there was no time for, in words
+    guesses: tuple[Guess, ...] = ()  # of a large step: all candidates by estimate, of which a few are compiled
 
     def save(self, path: str | Path) -> None:
         """Writes the plan as TOML, to be read, edited, and loaded: it is a rules file of annotate-shardings."""
@@ -120,7 +125,12 @@ class Plan:
         title = f"candidates for {self.target}, compiled; per device and step{budget}; times are estimated"
         remark = f"remark: {self.remark}\n" if self.remark else ""
         shardings = f"\n\nshardings of the best\n{aligned(texts_of(self.groups))}" if self.groups else ""
-        return f"{remark}{title}\n{table(self.ranking, self.memory)}{more}{shardings}"
+        return f"{remark}{title}\n{table(self.ranking, self.memory)}{self._not_compiled()}{more}{shardings}"
+
+    def _not_compiled(self) -> str:
+        """The best of each other template, by estimate, and why it is not compiled."""
+        rows = rows_of(self.guesses, (judged.candidate for judged in self.ranking), self.memory)
+        return f"\n\nby estimate before compilation, the best of each other template\n{aligned(rows)}" if rows else ""
 
     def _repr_html_(self) -> str:
         """The page in a frame: its styles are not for the notebook."""
@@ -242,9 +252,10 @@ def plan(
     they are. `memory` is the memory that the program may take per device, as 60 << 30, "60GiB" or "auto". Candidates
     are the templates, and for each mesh the proposals of an integer linear program; `candidates` replaces them. After
     `seconds` no more are looked for or compiled but dp, zero1, fsdp and hsdp, which come first, and the best so far
-    counts. Times are estimated from the schedules of the executables, with the figures of the library or those in
-    `costs`, a TOML file: docs/costs.md. In the folder `cache`, the results of each candidate stay for the next plan of
-    the same step with the same versions.
+    counts. Of a step of more than 1e14 FLOPs, all candidates are estimated before, and the best few are compiled.
+    Times are estimated from the schedules of the executables, with the figures of the library or those in `costs`, a
+    TOML file: docs/costs.md. In the folder `cache`, the results of each candidate stay for the next plan of the same
+    step with the same versions.
 
     Raises PlanError when nothing fits, TargetError for an unknown target, CostError for wrong figures, ValueError for a
     wrong budget: all before anything is compiled but the first. Without the target's compiler, programs are compiled
@@ -278,10 +289,17 @@ class CompiledFor(NamedTuple):
     target: Target
     cluster: Cluster
     remark: str = ""  # why these are not the same
+    memory: int | None = None  # bytes of a device of the cluster, where that of the target has another size
+
+    def budget(self, asked: int | Literal["auto"] | None) -> int | None:
+        """Bytes per device. Raises TargetError where `auto` is asked of devices that do not tell."""
+        if asked == AUTO:
+            return usable(self.memory) if self.memory is not None else memory_budget_of(asked, self.target.devices)
+        return asked
 
 
 def compiled_for(target: Target, figures: Mapping[str, Machine]) -> CompiledFor:
-    """`target`, or as many CPU devices where its compiler is not installed.
+    """`target`; as many H100s where no compiler makes code for its GPUs, or CPU devices where none is installed.
 
     Raises CostError where the figures have no machine for it.
     """
@@ -289,10 +307,22 @@ def compiled_for(target: Target, figures: Mapping[str, Machine]) -> CompiledFor:
         target.require_compiler()
     except TargetError as error:
         cluster = cluster_of(target, figures)
-        instead = targets.get(f"cpu:{cluster.size}")
+        instead, memory = _instead_of(target, cluster)
         what = f"compiled for {instead.name} instead, whose bytes and memory these are; times are for {target.name}"
-        return CompiledFor(instead, cluster, f"{error}; {what}")
+        return CompiledFor(instead, cluster, f"{error}; {what}", memory)
     return CompiledFor(target, cluster_of(target, figures))
+
+
+def _instead_of(target: Target, cluster: Cluster) -> tuple[Target, int | None]:
+    """What can be compiled for, of as many devices; and the memory of those that were asked for, if it is known."""
+    if not isinstance(target, targets.GpuTarget) or target.gpu not in GPUS:
+        return targets.get(f"cpu:{cluster.size}"), None
+    newer = targets.get(f"gpu:h100:{target.shape}")
+    try:
+        newer.require_compiler()
+    except TargetError:
+        return targets.get(f"cpu:{cluster.size}"), GPUS[target.gpu].memory
+    return newer, GPUS[target.gpu].memory
 
 
 def planned(
@@ -306,16 +336,16 @@ def planned(
     progress: Progress = to_terminal,
 ) -> Plan:
     """The plan for a step that is a module already. As `plan`."""
-    asked = read_budget(memory, "memory")
-    budget = memory_budget_of(asked, compiled.target.devices) if asked == AUTO else asked
+    budget = compiled.budget(read_budget(memory, "memory"))
     name, cluster = compiled.cluster.name, compiled.cluster
     if compiled.remark:
         progress(f"plan: remark: {compiled.remark}")
     known = cache_in(cache, step, compiled.target, cluster) if cache is not None else None
     search = Search(step, compiled.target, cluster, seconds, progress, known)
     groups = _Groups(step, search, cluster, budget, progress)
-    first, later = (list(candidates), ()) if candidates is not None else (groups.basic, groups.later())
-    judged = ranked(search.run(first, 1 if candidates is not None else len(first), later), budget)
+    judged = ranked(groups.judged(candidates), budget)
+    if not judged and groups.guesses:
+        raise PlanError("plan: stages with `meshes` are estimates only; give a candidate that can be compiled as well")
     if not judged or judged[0].audit is None:
         why = f": {judged[0].problem}" if judged else ""
         raise PlanError(f"plan: no candidate compiles for {name}{why}")
@@ -334,6 +364,7 @@ def planned(
         argument_groups(step, best),
         groups.without_stages,
         search.left_out,
+        tuple(in_order(groups.guesses, budget)),
     )
 
 
@@ -345,10 +376,39 @@ class _Groups:
         self._memory, self._progress = memory, progress
         self.basic, self._others = known_first(templates(cluster.size))
         self.without_stages = ""  # why there are none, once that is known
+        self.guesses: list[Guess] = []  # of a large step, and of candidates that are estimated only
 
     @cached_property
     def _choices(self) -> Choices:
         return choices_of(self._step.module)
+
+    @cached_property
+    def _layouts(self) -> Layouts:
+        return Layouts(self._step, self._choices, self._cluster)
+
+    def judged(self, given: Iterable[Candidate] | None) -> list[Judged]:
+        """Those of the user, if there are such; of a large step the best few by estimate; else all."""
+        if given is not None:
+            candidates = list(given)
+            only = [each for each in candidates if each.stages is not None and each.stages.meshes]
+            self.guesses = guessed(self._layouts, only, self._progress) if only else []
+            return self._search.run(each for each in candidates if each not in only)
+        if is_large(self._choices):
+            return self._shortlisted()
+        return self._search.run(self.basic, len(self.basic), self.later())
+
+    def _shortlisted(self) -> list[Judged]:
+        """The best few by estimate; where none of them fits the memory, the next few."""
+        size, choices = self._cluster.size, self._choices
+        candidates = [*self.basic, *self._others, *expert_templates(choices, size), *self._proposed()]
+        candidates += [*pipelines(size, choices), *grid(size, choices)]
+        self.guesses = guessed(self._layouts, candidates, self._progress)
+        found: list[Judged] = []
+        for few in batches(self.guesses, self._memory):
+            found += self._search.run(few)
+            if self._search.is_late or any(fits(judged, self._memory) for judged in found):
+                break
+        return found
 
     def later(self) -> list[Later]:
         """In the order in which they are tried."""

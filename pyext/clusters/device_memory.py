@@ -56,7 +56,12 @@ def memory_budget_of(budget: int | Literal["auto"], devices: Iterable[Any]) -> i
     limit = _limit(device)
     if limit is None:
         raise TargetError(f"memory_budget=auto: {device.device_kind} does not tell how much memory it has; give bytes")
-    return limit - limit // RESERVE
+    return usable(limit)
+
+
+def usable(memory: int) -> int:
+    """The part of the `memory` of a device, in bytes, that a program may take."""
+    return memory - memory // RESERVE
 
 
 def _limit(device: Any) -> int | None:

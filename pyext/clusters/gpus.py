@@ -22,6 +22,7 @@ class _Capability(NamedTuple):
     shared_memory: int  # bytes per multiprocessor; a block may opt in to 1 KiB less
 
 
+_VOLTA = _Capability(7, 0, fp32_lanes=64, shared_memory=96 * _KIB)
 _AMPERE = _Capability(8, 0, fp32_lanes=64, shared_memory=164 * _KIB)
 _HOPPER = _Capability(9, 0, fp32_lanes=128, shared_memory=228 * _KIB)
 _BLACKWELL = _Capability(10, 0, fp32_lanes=128, shared_memory=228 * _KIB)
@@ -38,8 +39,14 @@ class Gpu(NamedTuple):
     memory: int  # bytes
     bandwidth: int  # of the memory, bytes per second
 
+    @property
+    def has_compiler(self) -> bool:
+        """Whether CUDA 13, which jax's plug-in brings, makes code for it: from compute capability 7.5 on."""
+        return (self.capability.major, self.capability.minor) >= (7, 5)
+
 
 GPUS = {
+    "v100": Gpu("Tesla V100-SXM2-16GB", _VOLTA, 80, 1.53, 6 * _MIB, 16 * _GIB, 900_000_000_000),
     "a100": Gpu("NVIDIA A100-SXM4-80GB", _AMPERE, 108, 1.41, 40 * _MIB, 80 * _GIB, 2_039_000_000_000),
     "h100": Gpu("NVIDIA H100 80GB HBM3", _HOPPER, 132, 1.98, 50 * _MIB, 80 * _GIB, 3_350_000_000_000),
     "h200": Gpu("NVIDIA H200", _HOPPER, 132, 1.98, 50 * _MIB, 141 * _GIB, 4_800_000_000_000),

@@ -228,6 +228,8 @@ class GpuTarget(AbsentTarget):
     def require_compiler(self) -> None:
         if not (_is_installed("jax_plugins.xla_cuda13") or _is_installed("jax_plugins.xla_cuda12")):
             raise TargetError(f"{self.name} needs jax's CUDA plugin: pip install '.[gpu]' in a checkout of par-opt")
+        if self.gpu in GPUS and not GPUS[self.gpu].has_compiler:
+            raise TargetError(f"{self.name}: CUDA 13 makes no code for GPUs before compute capability 7.5")
 
     def make_devices(self) -> list[Any]:
         import jax

@@ -5,6 +5,7 @@ A candidate is data, whoever proposes it: its rules are text as docs/sharding-ru
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from math import prod
 
 from paropt.passes.state.rule_presets import PRESETS
@@ -47,6 +48,20 @@ STAGE = "stage"  # the axis of pipeline stages, the first of a mesh that has it
 
 
 @dataclass(frozen=True)
+class StageMesh:
+    """The devices of one stage, and its part of the step's FLOPs, from 0 to 1."""
+
+    data: int
+    model: int
+    share: float
+
+    @property
+    def size(self) -> int:
+        """Devices."""
+        return self.data * self.model
+
+
+@dataclass(frozen=True)
 class Stages:
     """How a step is cut into pipeline stages, one along STAGE for each device of it, and run."""
 
@@ -54,9 +69,17 @@ class Stages:
     microbatches: int  # of the step's loop
     chunks: int | None = None  # of the model, per device; None: as the schedule has it
     cut_options: tuple[tuple[str, int], ...] = ()  # of the pass cut-stages
+    meshes: tuple[StageMesh, ...] = ()  # of each stage, where stages differ or shard matrices: for an estimate only
 
     def __str__(self) -> str:
         return f"{self.schedule} of {self.microbatches}"
+
+    @property
+    def shape(self) -> str:
+        """Of the stages' meshes, data x model, equal neighbours once."""
+        return ", ".join(
+            f"{len(list(same))} of {mesh}" for mesh, same in groupby(f"{m.data}x{m.model}" for m in self.meshes)
+        )
 
     @property
     def options(self) -> str:
@@ -76,6 +99,7 @@ class Candidate:
 
     def __str__(self) -> str:
         stages = f", {self.stages} micro-batches" if self.stages is not None else ""
+        stages += f", stages {self.stages.shape}" if self.stages is not None and self.stages.meshes else ""
         return f"{self.name}, {self.mesh}{stages}, {f'policy={self.policy}' if self.policy else 'XLA alone'}"
 
     @property
@@ -142,6 +166,20 @@ def with_policies(name: str, mesh: Mesh, rules: str) -> Iterator[Candidate]:
     """A candidate for each policy that is worth a try."""
     policies = _OF_SHARDED if "gather = " in rules else _OF_WHOLE
     return (Candidate(name, mesh, rules, policy) for policy in policies)
+
+
+def zero1_with_tensor() -> str:
+    """Megatron's matrices cut over `model`, and the optimizer's state over `data` as well: for meshes of a stage."""
+    axes = '[axes]\nexamples = ["data"]\noptimizer = ["data"]\n'
+    rules = [axes, BATCH_RULE]
+    for role in ("parameter", "gradient"):
+        for pattern, cut in ((_COLUMNS, '["...", "model"]'), (_ROWS, '["...", "model", ""]')):
+            rules.append(f"[[rule]]\nregex = '{pattern}'\nrole = \"{role}\"\nmin_rank = 2\nshard = {cut}\n")
+        rules.append(f'[[rule]]\nrole = "{role}"\nwhole = true\n')
+    for pattern, cut in ((_COLUMNS, '["...", "optimizer", "model"]'), (_ROWS, '["...", "model", "optimizer"]')):
+        rules.append(f"[[rule]]\nregex = '{pattern}'\nrole = \"optimizer\"\nmin_rank = 2\nshard = {cut}\n")
+    rules.append('[[rule]]\nrole = "optimizer"\nlargest = "optimizer"\n')
+    return "\n".join(rules)
 
 
 def _hybrid_with_tensor() -> str:

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from paropt.planning.strategies import WHOLE, Choices, Classes, Move, Sum, Work
+from paropt.planning.strategies import WHOLE, Choices, Classes, Layers, Move, Sum, Work
 
 _ROUNDS = 3
 _Op = TypeVar("_Op", Move, Sum, Work)
@@ -31,7 +31,9 @@ def shared(choices: Choices) -> Choices:
     for number, size in zip(numbers, choices.sizes, strict=True):
         sizes[number] = size
     moves = _summed(choices.moves, lambda m: m._replace(made=of(m.made), read=of(m.read)))
-    sums = _summed(choices.sums, lambda s: s._replace(made=of(s.made), kept=of(s.kept), over=of(s.over)))
+    sums = _summed(
+        choices.sums, lambda s: s._replace(made=of(s.made), kept=of(s.kept), over=of(s.over), beside=of(s.beside))
+    )
     work = _summed(choices.work, lambda w: w._replace(classes=of(w.classes)))
     arguments = tuple(
         held._replace(classes=of(held.classes), examples=numbers[held.examples]) for held in choices.arguments
@@ -39,7 +41,14 @@ def shared(choices: Choices) -> Choices:
     exclusive = tuple(dict.fromkeys(of(classes) for classes in choices.exclusive))
     kept = tuple(move for move in moves if move.made != move.read)
     experts = tuple(dict.fromkeys(of(choices.experts)))
-    return Choices(tuple(sizes), exclusive, kept, sums, work, arguments, experts)
+    moments = tuple(tuple(each._replace(classes=of(each.classes)) for each in moment) for moment in choices.moments)
+    layers = Layers(
+        choices.layers.microbatches,
+        choices.layers.depth,
+        tuple(each._replace(classes=of(each.classes)) for each in choices.layers.stacked),
+        tuple(each._replace(classes=of(each.classes)) for each in choices.layers.crossing),
+    )
+    return Choices(tuple(sizes), exclusive, kept, sums, work, arguments, experts, layers, moments)
 
 
 def _summed(items: Iterable[_Op], renamed: Callable[[_Op], _Op]) -> tuple[_Op, ...]:

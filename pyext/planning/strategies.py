@@ -8,7 +8,7 @@ Sources: Alpa (Zheng et al., OSDI 2022); Shardy's op sharding rules.
 Tests: test/unit/pyext/planning/test_sharding_choices.py.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import gcd, prod
 from typing import NamedTuple
 
@@ -23,9 +23,10 @@ from paropt.passes.ir.signature import signatures
 from paropt.passes.ir.types import bytes_of, tensor_of
 from paropt.passes.sharding.op_rules import Factors, ShardingRule
 from paropt.passes.state.alike_shardings import Gradient
-from paropt.passes.state.argument_roles import BATCH, STATE, Roles, examples_dimension
+from paropt.passes.state.argument_roles import BATCH, PARAMETER, STATE, Roles, examples_dimension
 from paropt.passes.state.batched_arguments import CONTROL_FLOW, RuleOf, batched_arguments, rules_of
-from paropt.passes.support.traversal import all_ops_of, defining_op, terminator_of
+from paropt.passes.support.traversal import all_ops_of, defining_op, is_read_once, terminator_of
+from paropt.planning.stored_values import PARTS, StoredValues, size_at_barrier
 
 _RUNS_ITS_OPS = (*CONTROL_FLOW, "func.func", "builtin.module")  # regions of others are reducers
 
@@ -45,6 +46,8 @@ class Move(NamedTuple):
     read: Classes
     bytes: int  # of the whole tensor
     executions: int  # per step
+    is_part: bool = False  # the op takes a part of it, or puts one in: what stays sharded is not sent
+    wider: int = 0  # bytes more where it is gathered: behind a barrier, before it is converted
 
 
 class Sum(NamedTuple):
@@ -57,6 +60,9 @@ class Sum(NamedTuple):
     over: Classes  # the classes that are contracted
     bytes: int
     executions: int  # of the reduction: once per step where a loop only adds the result up
+    added_bytes: int = 0  # of the result, in the type in which that loop adds it up
+    deferred: int = 1  # the trips of that loop: so many times more where each micro-batch reduces
+    beside: Classes = ()  # those that are contracted by another, to which this one is added before either is reduced
 
 
 class Work(NamedTuple):
@@ -67,6 +73,16 @@ class Work(NamedTuple):
     dtype: str  # of the operands, as `bf16`
     bytes: int  # that it writes
     executions: int
+    traffic: int = 0  # bytes that it reads and writes, as ops are fused
+    is_stacking: bool = False  # it adds stacked gradients of layers to their sums: nothing where these are in place
+
+
+class Stored(NamedTuple):
+    """Bytes of values with the same classes."""
+
+    classes: Classes
+    bytes: int
+    is_stacking: bool = False  # gradients of layers, stacked before they are added to their sums
 
 
 class Held(NamedTuple):
@@ -77,6 +93,16 @@ class Held(NamedTuple):
     classes: Classes
     bytes: int
     examples: int = WHOLE  # of a batch, the class of the dimension that counts examples
+    is_parameter: bool = False  # gradients are summed for it
+
+
+class Layers(NamedTuple):
+    """The loops over micro-batches and over layers, if there are such."""
+
+    microbatches: int = 1  # that gradients are added up over
+    depth: int = 0  # layers in a scan; 0: they are written out, or there are none
+    stacked: tuple[Stored, ...] = ()  # of one micro-batch: what all layers leave for the backward pass
+    crossing: tuple[Stored, ...] = ()  # of one micro-batch: what one layer hands to the next
 
 
 class Choices(NamedTuple):
@@ -89,6 +115,8 @@ class Choices(NamedTuple):
     work: tuple[Work, ...]
     arguments: tuple[Held, ...]
     experts: Classes = ()  # of dimensions of state that count experts
+    layers: Layers = Layers()
+    moments: tuple[tuple[Stored, ...], ...] = ()  # what is live at once, beside the arguments, where it may be most
 
 
 def choices_in(module: ir.Operation) -> Choices:
@@ -104,13 +132,18 @@ class _Reader:
         self._ties = DisjointSet([_NOTHING])
         self._sizes: dict[_Node, int] = {_NOTHING: 1}
         self._exclusive: list[_Nodes] = []
-        self._moves: list[tuple[_Nodes, _Nodes, int, int]] = []
-        self._sums: list[tuple[_Nodes, _Nodes, _Nodes, int, int]] = []
-        self._work: list[tuple[_Nodes, int, str, int, int]] = []
+        self._moves: list[tuple[_Nodes, _Nodes, Move]] = []  # classes are put in at last
+        self._sums: list[tuple[_Nodes, _Nodes, _Nodes, Sum]] = []
+        self._summed: dict[ir.Value, int] = {}  # results of reducing ops, and of adds of these: the number of the sum
+        self._beside: dict[int, int] = {}  # of sums that are added to others, these
+        self._work: list[tuple[_Nodes, Work]] = []
         self._signatures = signatures(module)
         self._batches: set[ir.Value] = set()  # and values made of them alone
         self._state: set[ir.Value] = set()
         self._experts: list[_Node] = []
+        self._microbatches = 1
+        block, donates = _main_of(module)
+        self._stored = StoredValues(block, donates=donates)
         self._read(module)
 
     def choices(self) -> Choices:
@@ -133,18 +166,40 @@ class _Reader:
                 own = classes(self._dimensions(slot.value))
                 counting = examples_dimension(slot) if BATCH in roles.of(slot) else len(own)
                 examples = own[counting] if counting < len(own) else WHOLE
-                held.append(Held(slot.path, slot.number, own, _bytes(slot.value), examples))
+                is_parameter = PARAMETER in roles.of(slot)
+                held.append(Held(slot.path, slot.number, own, _bytes(slot.value), examples, is_parameter))
         exclusive = dict.fromkeys(classes(nodes) for nodes in self._exclusive)
-        moves = [Move(classes(made), classes(read), *rest) for made, read, *rest in self._moves]
-        sums = [Sum(classes(made), classes(kept), classes(over), *rest) for made, kept, over, *rest in self._sums]
-        work = [Work(classes(nodes), flops, dtype, size, times) for nodes, flops, dtype, size, times in self._work]
+        moves = [each._replace(made=classes(made), read=classes(read)) for made, read, each in self._moves]
+        sums = [
+            each._replace(
+                made=classes(made), kept=classes(kept), over=classes(over), beside=self._beside_of(number, classes)
+            )
+            for number, (made, kept, over, each) in enumerate(self._sums)
+        ]
+        work = [each._replace(classes=classes(nodes)) for nodes, each in self._work]
         moved = dict.fromkeys(move for move in moves if move.made != move.read)
         experts = tuple(dict.fromkeys(each for each in classes(tuple(self._experts)) if each != WHOLE))
-        return Choices(tuple(sizes), tuple(exclusive), tuple(moved), tuple(sums), tuple(work), tuple(held), experts)
+
+        def stored(values: Iterable[ir.Value]) -> tuple[Stored, ...]:
+            found: dict[tuple[Classes, bool], int] = {}
+            for value in values:
+                key = classes(self._dimensions(value)), value in self._stored.stacked_gradients
+                found[key] = found.get(key, 0) + _bytes(value)
+            return tuple(Stored(own, size, is_stacking) for (own, is_stacking), size in found.items())
+
+        stacked = self._stored.stacked
+        depth = max((tensor.shape[0] for value in stacked if (tensor := tensor_of(value)) is not None), default=0)
+        layers = Layers(self._microbatches, depth, stored(stacked), stored(self._stored.crossing))
+        moments = tuple(dict.fromkeys(map(stored, self._stored.moments())))
+        made = (tuple(exclusive), tuple(moved), tuple(sums), tuple(work), tuple(held), experts, layers, moments)
+        return Choices(tuple(sizes), *made)
+
+    def _beside_of(self, number: int, classes: Callable[[_Nodes], Classes]) -> Classes:
+        return classes(self._sums[self._beside[number]][2]) if number in self._beside else ()
 
     def _read(self, module: ir.Operation) -> None:
         rule_of = rules_of(module)
-        late: dict[ir.Value, int] = {}
+        late: dict[ir.Value, tuple[int, int]] = {}
 
         for signature in self._signatures:
             roles = Roles(signature)
@@ -155,7 +210,9 @@ class _Reader:
                 self._tie(self._dimensions(state.old.value), self._dimensions(state.new.value))
             for gradient in roles.gradients:
                 trips = trip_count(Loop(gradient.loop)) or 1
-                late |= dict.fromkeys(_added_up(gradient, rule_of), trips)
+                self._microbatches = max(self._microbatches, trips)
+                added = _bytes_per_element(Loop(gradient.loop).body.arguments[gradient.position])
+                late |= dict.fromkeys(_added_up(gradient, rule_of), (trips, added))
         for number, op in enumerate(_computing(module)):
             for result in op.results:
                 self._tie_predecessors(result)
@@ -173,7 +230,7 @@ class _Reader:
         if sources and all(source in self._batches or source == value for source in sources):
             self._batches.add(value)
 
-    def _take(self, number: int, op: ir.Operation, rule: ShardingRule, late: dict[ir.Value, int]) -> None:
+    def _take(self, number: int, op: ir.Operation, rule: ShardingRule, late: dict[ir.Value, tuple[int, int]]) -> None:
         """One op: ties its dimensions, and writes down the tensors that it may have to move, its reductions, and its
         work."""
         factors = {name: self._node("op", number, name, size) for name, size in rule.sizes.items()}
@@ -186,7 +243,9 @@ class _Reader:
             if operand in self._batches:
                 self._tie_shardable(self._dimensions(operand), read)
             if is_contraction(op) or hidden:
-                self._moves.append((self._dimensions(operand), read, _bytes(operand), executions))
+                wider = size_at_barrier(operand) - _bytes(operand)
+                move = Move((), (), _bytes(operand), executions, op.name in PARTS, max(0, wider))
+                self._moves.append((self._dimensions(operand), read, move))
             else:
                 self._tie(self._dimensions(operand), read)
         if all(operand in self._batches or _is_scalar(operand) for operand in op.operands) and len(op.operands):
@@ -194,16 +253,29 @@ class _Reader:
         for result, dims in zip(op.results, rule.results, strict=True):
             made, kept = _majors(factors, dims), self._dimensions(result)
             if rule.reduced:
-                times = executions // late.get(result, 1)
+                deferred, width = late.get(result, (1, 0))
                 over = tuple(factors[name] for name in sorted(rule.reduced))
-                self._sums.append((made, kept, over, _bytes(result), times))
+                self._summed[result] = len(self._sums)
+                size = _bytes(result)
+                added = size // max(1, _bytes_per_element(result)) * width
+                each = Sum((), (), (), size, executions // deferred, added, deferred)
+                self._sums.append((made, kept, over, each))
             else:
                 self._tie(made, kept)
+        self._add_sums(op)
         self._exclusive.append(tuple(factors.values()))
         flops = 2 * prod(rule.sizes.values()) if is_contraction(op) else 0
         tensor = tensor_of(op.operands[0]) if flops else None
         dtype = str(tensor.element_type) if tensor is not None else ""
-        self._work.append((tuple(factors.values()), flops, dtype, sum(map(_bytes, op.results)), executions))
+        written, traffic = sum(map(_bytes, op.results)), self._stored.traffic(op)
+        is_stacking = self._stored.is_stacking(op)
+        self._work.append((tuple(factors.values()), Work((), flops, dtype, written, executions, traffic, is_stacking)))
+
+    def _add_sums(self, op: ir.Operation) -> None:
+        """Of two sums that are only added, the second is added before either is reduced."""
+        if op.name == "stablehlo.add" and all(each in self._summed and is_read_once(each) for each in op.operands):
+            one, other = (self._summed[each] for each in op.operands)
+            self._beside[other] = self._summed[op.results[0]] = one
 
     def _find_experts(self, op: ir.Operation, rule: ShardingRule, rule_of: RuleOf) -> None:
         """The dimensions of state that a contraction has as batching dimensions."""
@@ -239,6 +311,16 @@ class _Reader:
             self._ties.merge(one, other)
 
 
+def _main_of(module: ir.Operation) -> tuple[ir.Block, bool]:
+    """The body of the function that is the step, and whether new state may be written over old."""
+    functions = [op for op in all_ops_of(module) if op.name == "func.func"]
+    main = next((op for op in functions if ir.StringAttr(op.attributes["sym_name"]).value == "main"), functions[0])
+    notes = ir.ArrayAttr(main.attributes["arg_attrs"]) if "arg_attrs" in main.attributes else ()
+    donors = ("tf.aliasing_output", "jax.buffer_donor")
+    donated = any(donor in ir.DictAttr(note) for note in notes for donor in donors)
+    return main.regions[0].blocks[0], donated
+
+
 def _majors(factors: dict[str, _Node], dims: Sequence[Factors]) -> _Nodes:
     """Of each dimension the factor that an axis would shard: the most major one."""
     return tuple(factors[dim[0]] if dim else _NOTHING for dim in dims)
@@ -262,19 +344,22 @@ def _executions(op: ir.Operation) -> int:
 
 
 def _added_up(gradient: Gradient, rule_of: RuleOf) -> Iterator[ir.Value]:
-    """The values that a loop only accumulates to `gradient`: their reduction is due once, behind the loop."""
+    """The values that a loop only accumulates to `gradient`: their reduction is due once, behind the loop.
+
+    What something else reads as well is reduced where that does.
+    """
 
     def made_of(value: ir.Value) -> Iterator[ir.Value]:
         uses = predecessors(value)
         if uses is not None:
-            yield from (use.value for use in uses)
+            yield from (use.value for use in uses if is_read_once(use.value))
             return
         op = defining_op(value)
-        if op is None or not (is_linear(op) or adds(op)):
+        if op is None or not (is_linear(op) or adds(op) or op.name == "stablehlo.convert"):
             return
         rule = rule_of(op)
-        if rule is not None and not rule.reduced:
-            yield from op.operands
+        if rule is not None and not any(rule.sizes[name] > 1 for name in rule.reduced):
+            yield from filter(is_read_once, op.operands)
 
     end = terminator_of(Loop(gradient.loop).body)
     return backward([end.operands[gradient.position]], made_of)
@@ -288,3 +373,8 @@ def _is_scalar(value: ir.Value) -> bool:
 def _bytes(value: ir.Value) -> int:
     tensor = tensor_of(value)
     return bytes_of(tensor) if tensor is not None else 0
+
+
+def _bytes_per_element(value: ir.Value) -> int:
+    tensor = tensor_of(value)
+    return bytes_of(tensor) // max(1, prod(tensor.shape)) if tensor is not None else 0

@@ -1,0 +1,130 @@
+"""Which candidates of a large step are compiled: the best few by estimate. The others have a row, and why they lost.
+
+Tests: test/unit/pyext/planning/test_shortlist.py.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from paropt.base.wording import seconds_text, size_text
+from paropt.passes.state.rule_presets import PRESETS
+from paropt.passes.support.pipeline import PipelineError
+from paropt.planning.candidates import DEFAULT_POLICY, STAGE, Candidate, Mesh, Stages
+from paropt.planning.estimates import Estimated
+from paropt.planning.layouts import Layouts
+from paropt.planning.ranking import TOLERANCE
+from paropt.planning.stage_estimates import divisors, staged_estimate
+from paropt.planning.strategies import Choices
+
+FEW = 4  # are compiled, and as many more until one fits the memory
+LARGE = 1e14  # FLOPs of a step: of smaller ones all candidates are compiled
+_CUT = (("flops-per-byte", 0),)  # stages are cut where they cost least, as if transfers were free
+
+
+class Guess(NamedTuple):
+    """A candidate, and what it would take by estimate."""
+
+    candidate: Candidate
+    estimated: Estimated
+
+    @property
+    def seconds(self) -> float:
+        """Of a step."""
+        return self.estimated.seconds
+
+    @property
+    def runs(self) -> bool:
+        """Whether it can be compiled: stages that differ, or have tensor parallelism inside, cannot."""
+        return self.candidate.stages is None or not self.candidate.stages.meshes
+
+    def fits(self, memory: int | None) -> bool:
+        """Whether it takes at most `memory` bytes per device."""
+        return memory is None or self.estimated.memory <= memory
+
+
+def is_large(choices: Choices) -> bool:
+    """Whether candidates of a step are estimated first."""
+    return sum(each.flops * each.executions for each in choices.work) >= LARGE
+
+
+def guessed(layouts: Layouts, candidates: Iterable[Candidate], progress: Callable[[str], None]) -> list[Guess]:
+    """All whose rules can be applied, the best first: those that fit come first with `in_order`."""
+    found = []
+    for each in candidates:
+        try:
+            estimated = layouts.estimate(each) if each.stages is None else staged_estimate(layouts, each)
+        except PipelineError as error:
+            progress(f"plan: {each}: {error}")
+            continue
+        found.append(Guess(each, estimated))
+    progress(f"plan: {len(found)} candidates estimated")
+    return found
+
+
+def in_order(found: Iterable[Guess], memory: int | None) -> list[Guess]:
+    """Those that fit `memory` (bytes per device) by time, then the others by memory."""
+    return sorted(
+        found, key=lambda each: (not each.fits(memory), each.seconds if each.fits(memory) else each.estimated.memory)
+    )
+
+
+def batches(found: Sequence[Guess], memory: int | None) -> Iterator[list[Candidate]]:
+    """Those that run, FEW at a time, the best first; of equal programs one."""
+    waiting = [each.candidate for each in in_order(found, memory) if each.runs]
+    for start in range(0, len(waiting), FEW):
+        yield waiting[start : start + FEW]
+
+
+def pipelines(devices: int, choices: Choices) -> Iterator[Candidate]:
+    """Equal stages of layers in a scan, with each sharding inside that `paropt.pipeline` runs."""
+    layers = choices.layers
+    made = Stages("1f1b", layers.microbatches, None, _CUT)
+    for stages in divisors(devices)[1:]:
+        if stages > min(layers.depth, layers.microbatches):
+            return
+        size = devices // stages
+        if size == 1:
+            yield Candidate("pp", Mesh(((STAGE, stages),)), "", DEFAULT_POLICY, made)
+            continue
+        mesh = Mesh(((STAGE, stages), ("data", size)))
+        for name in ("dp", "zero1", "fsdp"):
+            yield Candidate(f"pp x {name}", mesh, PRESETS[name], DEFAULT_POLICY, made)
+
+
+def rows_of(found: Sequence[Guess], compiled: Iterable[Candidate], memory: int | None) -> list[tuple[str, ...]]:
+    """The texts of the titles, and of the best of each template that is not among the `compiled`."""
+    known = set(compiled)
+    fastest = min((each for each in found if each.fits(memory)), key=lambda each: each.seconds, default=None)
+    best: dict[str, Guess] = {}
+    for each in in_order(found, memory):
+        best.setdefault(each.candidate.name, each)
+    rows = [_row(each, fastest, memory) for each in best.values() if each.candidate not in known]
+    return [("template", "mesh", "policy", "sent", "memory", "step", ""), *rows] if rows else []
+
+
+def _row(each: Guess, fastest: Guess | None, memory: int | None) -> tuple[str, ...]:
+    candidate, estimated = each.candidate, each.estimated
+    mesh = str(candidate.mesh) if each.runs or candidate.stages is None else candidate.stages.shape
+    cells = (size_text(estimated.bytes), size_text(estimated.memory), seconds_text(estimated.seconds))
+    policy = candidate.policy or "XLA alone"
+    return (candidate.name, mesh, policy, *cells, verdict(each, fastest, memory))
+
+
+def verdict(each: Guess, fastest: Guess | None, memory: int | None) -> str:
+    """Why a candidate is not compiled, by estimate."""
+    if memory is not None and not each.fits(memory):
+        return f"{size_text(each.estimated.memory - memory)} over the memory budget"
+    only = "" if each.runs else "an estimate only, not run; "
+    if fastest is None or each.seconds <= fastest.seconds * (1 + TOLERANCE):
+        return f"{only}about as fast"
+    return f"{only}{each.seconds / fastest.seconds:.3g} x the time: {reason(each.estimated, fastest.estimated)}"
+
+
+def reason(mine: Estimated, other: Estimated) -> str:
+    """The largest part of the difference of two times."""
+    more = {
+        "communication": (mine.communication - mine.hidden) - (other.communication - other.hidden),
+        "waiting for other stages": mine.waiting - other.waiting,
+        "compute": mine.compute - other.compute,
+    }
+    return max(more, key=more.__getitem__)
