@@ -24,7 +24,7 @@ device of the batch's axes. Layouts are those of tools/scale_programs.py.
 - **between hosts**: of these, over mesh axes that span hosts. A row of H100s has eight hosts of eight devices.
 - **runs**: of collectives, per step.
 - **peak**: GB per device, as the compiler states it; arguments included.
-- **lower**, **compile**: CPU seconds of all threads.
+- **lower**, **compile**: CPU seconds of all threads; by the clock, beside other work, in rows that say so.
 - **step**: seconds, by the estimate of [costs.md](costs.md).
 """
 
@@ -76,7 +76,9 @@ def _program(key: str, each: dict[str, Any]) -> str:
     model, layout, _ = key.split(" | ")
     head = ("", "sent", "gathers", "reductions", "others", "between hosts", "runs", "peak", "lower", "compile", "step")
     rows = [_row(name, variant, key) for name, variant in each["variants"].items() if "problem" not in variant]
-    text = f"**{model} parameters, {layout}** ({each['date']}, jax {each['jax']})\n\n{table([head, *rows])}\n"
+    by_clock = any("lowering_cpu" in variant for variant in each["variants"].values())  # told apart from the others
+    seconds = ", seconds by the clock" if by_clock else ""
+    text = f"**{model} parameters, {layout}** ({each['date']}, jax {each['jax']}{seconds})\n\n{table([head, *rows])}\n"
     said = list(_said(each))
     return text + ("\n" + "\n".join(f"- {line}" for line in said) + "\n" if said else "")
 
