@@ -58,7 +58,7 @@ def step_parameters(
 def _record(
     loop: Loop, parameter: Parameter, element: ir.Type, propagated: Propagated, policy: Policy
 ) -> ParameterRecord:
-    otherwise = (constraint_over(reading, parameter.axes, propagated) for reading in parameter.readings)
+    otherwise = (constraint_over(reading, parameter, propagated) for reading in parameter.readings)
     return ParameterRecord(
         name_of(parameter.value),
         _bytes(parameter, parameter.axes, element),

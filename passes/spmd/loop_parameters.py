@@ -356,15 +356,21 @@ def _axes_of_others(op: ir.Operation, position: int, propagated: Propagated) -> 
     return foreign, frozenset(axis for factors, axis in others if (factors, axis) in alike)
 
 
-def constraint_over(reading: Reading, axes: Axes, propagated: Propagated) -> ir.Operation | None:
-    """The constraint on the way to the reader that shards the copy over one of `axes` otherwise than it is sharded, and
-    of which not all is gathered behind it.
+def constraint_over(reading: Reading, parameter: Parameter, propagated: Propagated) -> ir.Operation | None:
+    """The constraint on the way to the reader that shards the copy over an axis of `parameter` otherwise than it is
+    sharded, and of which not all is gathered behind it.
+
+    A loop may be sharded as a constraint in it asks for, and the parameter resharded in front of it.
     """
     found: ir.Operation | None = None
-    for op in (use.op for use in reading.copies if use.op.name == CONSTRAINT):
-        if not constrains_over(op, axes):
+    for number, op in enumerate(use.op for use in reading.copies):
+        if op.name != CONSTRAINT:
+            continue
+        asked = read_sharding(op.attributes["sharding"])
+        of_itself = number == 0 and asked.dimensions != parameter.sharding.dimensions
+        if not constrains_over(op, parameter.axes):
             found = None
-        elif read_sharding(op.attributes["sharding"]) not in propagated.operand_shardings(op):
+        elif of_itself or asked not in propagated.operand_shardings(op):
             found = op
     return found
 
