@@ -52,16 +52,19 @@ def moved_by(loop: Loop, readers: Iterable[Use], propagated: Propagated) -> int:
 
 
 def _moved_by(use: Use, propagated: Propagated) -> int:
-    others = [*(operand for i, operand in enumerate(use.op.operands) if i != use.position), *use.op.results]
-    floats = [
-        value for value in others if (tensor := tensor_of(value)) and tensor.rank and is_float(tensor.element_type)
+    shared = has_other_rows(use, propagated)
+    lie = [*propagated.operand_shardings(use.op), *map(propagated.sharding_of, use.op.results)]
+    others = [
+        each for i, each in enumerate(zip([*use.op.operands, *use.op.results], lie, strict=True)) if i != use.position
     ]
-    if not has_other_rows(use, propagated):
-        return min((bytes_of(ir.RankedTensorType(value.type)) for value in floats), default=0)
-    shards = [propagated.sharding_of(value) for value in floats]
+    floats = [
+        (value, lies)
+        for value, lies in others
+        if (tensor := tensor_of(value)) and tensor.rank and is_float(tensor.element_type)
+    ]
     sizes = (
-        bytes_of(ir.RankedTensorType(value.type)) if lies is None else shard_bytes(value, lies)
-        for value, lies in zip(floats, shards, strict=True)
+        shard_bytes(value, lies) if shared and lies is not None else bytes_of(ir.RankedTensorType(value.type))
+        for value, lies in floats
     )
     return min(sizes, default=0)
 
