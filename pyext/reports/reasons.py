@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from paropt.hlo.census import KINDS, Collective
@@ -100,13 +100,18 @@ class Explanations:
         return [remark for remark in found if _is_of_kind(remark, "all-reduce")]
 
     def of_new_sums(self, collectives: Iterable[Collective]) -> list[Remark]:
-        """The remarks on reductions that left a loop, of those behind it that are labelled by another op of the loop.
+        """The remarks on reductions that left a loop, of those behind it that are labelled by another op.
 
-        Known by their bytes: those of an array that is reduced here.
+        Known by their bytes: those of an array that is reduced here; of another loop's only where one sum has as many.
         """
-        own = list(collectives)
+        own = [each for each in collectives if each.kind in _SUM_KINDS and not each.loops]
         sizes = {array.bytes for each in own for array, joined in each.marked_arrays if not joined}
-        return [remark for remark in self.of_sums(own) if (size := SIZE.match(remark.text)) and int(size[1]) in sizes]
+        found = _of_sizes(self.of_sums(own), sizes)
+        if found:
+            return found
+        left = dict.fromkeys(remark for remarks in self._by_loop.values() for remark in remarks)
+        alike = _of_sizes((remark for remark in left if _is_of_kind(remark, "all-reduce")), sizes)
+        return alike if len({remark.source for remark in alike}) == 1 else []
 
     def of_hoisted(self, collectives: Iterable[Collective]) -> list[Remark]:
         """The remarks on loops before which parameters are gathered, of all-gathers that were, or are named, in these.
@@ -157,6 +162,11 @@ class Explanations:
         for remark in self._by_line.get((label.source_file, label.source_line), ()):
             if remark.op in _COLLECTIVE_OPS or remark.source.scope in scopes:
                 yield remark
+
+
+def _of_sizes(remarks: Iterable[Remark], sizes: Collection[int]) -> list[Remark]:
+    """Those on arrays of so many bytes."""
+    return [remark for remark in remarks if (size := SIZE.match(remark.text)) and int(size[1]) in sizes]
 
 
 def _labels(collective: Collective) -> tuple[Origin, ...]:

@@ -42,7 +42,6 @@ def test_small_parameters_that_tpus_gather_by_all_reduces(name: str) -> None:
     assert not any("131072 bytes" in reason for reason in said)  # of the matrix that the same line multiplies by
 
 
-@pytest.mark.skipif(jax.__version_info__ >= (0, 12), reason="not every row of this program is explained on jax 0.12")
 @pytest.mark.parametrize(
     ("target", "passes", "said"),
     [
@@ -53,4 +52,7 @@ def test_small_parameters_that_tpus_gather_by_all_reduces(name: str) -> None:
 )
 def test_rows_that_xla_gathers_to_partition_a_scatter(target: str, passes: str, said: str) -> None:
     found = reasons(audited("plain_transformer_p11", target, passes), "all-gather", "f32[256,128] x 4")
-    assert any(f"XLA makes it where it partitions scatter-add, of whose sum: {said}" in reason for reason in found)
+    op = f"XLA makes it where it partitions scatter-add, of whose sum: {said}"
+    no_label = "XLA does not say where it comes from"  # as that of jax 0.12
+    assert any(reason.startswith((op, no_label)) for reason in found)
+    assert (found == {no_label}) is (jax.__version_info__ >= (0, 12))
