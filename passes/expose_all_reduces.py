@@ -7,7 +7,6 @@ from jaxlib.mlir import ir
 
 from paropt.passes.decisions.placed_sums import Bought, PlacedSum, bought, kept_axes, placed_sums
 from paropt.passes.decisions.step_sums import StepSums, step_sums
-from paropt.passes.decisions.sum_decisions import why_sharded
 from paropt.passes.deferral.policy import HOLDS_SUMS, Policy, PolicyName
 from paropt.passes.deferral.rewrite import Options, defer_in
 from paropt.passes.deferral.sharded_sum_scatters import Scatters
@@ -280,8 +279,7 @@ def _told(sums: StepSums, held: list[Bought], placed: list[PlacedSum]) -> Iterat
         first = each.parts[0]
         yield from (applied(NAME, p.op, text, held=each.held if p == first else 0) for p in each.parts)
     for one in placed:
-        sharded = [Declined(why_sharded(one.sharded))] if one.sharded else []
-        yield from (missed(NAME, one.producer.op, reason) for reason in (*one.declined, *sharded))
+        yield from (missed(NAME, one.producer.op, reason) for reason in one.declined)
 
 
 def _defer_within(regions: list[SummingRegion], options: Options) -> list[Remark]:

@@ -354,7 +354,8 @@ def _hoist_taken(loop: Loop, taken: Sequence[Sequence[_Step]]) -> Iterator[Remar
     for key, group in groups.items():
         axes, is_invariant = key
         when = "before the loop" if is_invariant else "in the first trip and after each update"
-        yield _applied(loop, group, f"gathered{_over(axes)} {when}, not {_in_trips(loop)}", is_guess=key in guessed)
+        what = f"gathered{_over(axes)} {when}, not {_in_trips(loop)}"
+        yield _applied(loop, group, what, is_guess=key in guessed, most="" if is_invariant else "at most ")
     if renewed:
         loop = hoist_renewed(loop, renewed)
     if groups:
@@ -373,11 +374,11 @@ def _choice(name: str, saved: int, held: int) -> Choice:
     return Choice(name, saved + held, held)
 
 
-def _applied(loop: Loop, group: list[Choice], what: str, *, is_guess: bool = False) -> Remark:
+def _applied(loop: Loop, group: list[Choice], what: str, *, is_guess: bool = False, most: str = "") -> Remark:
     held, before = sum(choice.once for choice in group), sum(choice.in_loops for choice in group)
     fewer = before - held
     parameters = "1 parameter is" if len(group) == 1 else f"{len(group)} parameters are"
-    text = f"{parameters} {what}; {held} bytes are held, and {fewer} fewer are gathered"
+    text = f"{parameters} {what}; {held} bytes are held, and {most}{fewer} fewer are gathered"
     saved = Saved(len(group), before, 1, len(group), held, is_guess)
     return replace(applied(NAME, loop.op, text, saved=saved, held=held), choices=tuple(group))
 

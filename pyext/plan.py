@@ -18,8 +18,6 @@ from paropt.clusters.gpus import GPUS
 from paropt.clusters.targets import Target, TargetError
 from paropt.costs.clusters import Cluster, cluster_of
 from paropt.costs.machines import CostError, Machine, read_table
-from paropt.hook.rewriting import run
-from paropt.passes.support.pipeline import Pipeline
 from paropt.planning import plan_files
 from paropt.planning.argument_groups import ArgumentGroup, argument_groups, texts_of
 from paropt.planning.audit_cache import cache_in
@@ -28,7 +26,6 @@ from paropt.planning.candidates import (
     STAGE,
     Candidate,
     known_first,
-    shardings_only,
     templates,
 )
 from paropt.planning.experts import expert_templates
@@ -37,7 +34,15 @@ from paropt.planning.plan_page import Shown, page
 from paropt.planning.proposals import choices_of, proposals
 from paropt.planning.ranking import aligned, fits, infeasible, ranked, table
 from paropt.planning.search import Judged, Later, Search
-from paropt.planning.sharded_programs import PlanError, Step, lowered_without_mesh, on_mesh, specs_of, step_of
+from paropt.planning.sharded_programs import (
+    PlanError,
+    Step,
+    lowered_without_mesh,
+    on_mesh,
+    shard_by_rules,
+    specs_of,
+    step_of,
+)
 from paropt.planning.shortlist import Guess, batches, guessed, in_order, is_large, pipelines, rows_of
 from paropt.planning.stage_choices import stage_candidates
 from paropt.planning.stage_estimates import grid
@@ -98,10 +103,7 @@ class Plan:
 
         mesh = self.mesh(devices)
         lowered = on_mesh(lowered_without_mesh(step, args, targets.get(f"cpu:{mesh.size}")), self.candidate.mesh)
-        with tempfile.TemporaryDirectory() as folder:
-            rules = Path(folder) / "plan.toml"
-            rules.write_text(self.candidate.rules, encoding="utf-8")
-            run(Pipeline.parse(shardings_only(str(rules))), lowered.compiler_ir(), ())
+        shard_by_rules(lowered.compiler_ir(), self.candidate.rules, ())
         found = [jax.sharding.NamedSharding(mesh, spec) for spec in specs_of(lowered)]
         return jax.tree.unflatten(jax.tree.structure(tuple(args)), found)
 

@@ -1,13 +1,14 @@
 """Where one parameter that a loop reads is all-gathered, by the options: a pure function of plain values.
 
-    the parameter, or its loop                                       gathered
-    may be examples; a reader keeps it sharded                       at use
-    sharded over axes that option `axes` lacks                       at use
-    changed by each trip of the loop; sharded otherwise by a constraint in it     at use
-    the loop is in another one, or makes one trip                    at use
-    XLA moves fewer bytes of activations in its place                at use
-    any other, policy gather or once                                 once, over all its axes
-    any other, policy auto                                           once, over those that the budget pays for
+    the parameter, or its loop                            gathered
+    may be examples; a reader keeps it sharded            at use
+    sharded over axes that option `axes` lacks            at use
+    changed by each trip of the loop                      at use
+    sharded otherwise by a constraint in the loop         at use
+    the loop is in another one, or makes one trip         at use
+    XLA moves fewer bytes of activations in its place     at use; of one that trips change, in a trip
+    any other, policy gather or once                      once, over all its axes
+    any other, policy auto                                once, over those that the budget pays for
 
 With `auto`, a parameter over slow and fast axes is offered in steps, the slow ones first, where that is worth more for
 each byte that is held.
@@ -48,6 +49,7 @@ class ParameterRecord:
     kept_by: tuple[ir.Operation, ...] = ()  # readers that keep it sharded
     not_allowed: str = ""  # which axes are not among those of option `axes`, if none is
     varies: str = ""  # why it is not known to be the same in several trips
+    renews: bool = False  # some trips change it, as many as all: it is gathered again after each
     is_nested: bool = False  # whether its loop is in another one
     constrained_by: tuple[ir.Operation, ...] = ()  # constraints in the loop that shard it otherwise
 
@@ -69,7 +71,7 @@ class ParameterRecord:
         return self.trade(self.held, self.at_use, self.moved, self.link)
 
 
-def require_once(each: ParameterRecord) -> None:
+def _require_once(each: ParameterRecord) -> None:
     """Raises Declined for a parameter that is gathered at use with every policy."""
     name = each.name
     require(not each.unknown, each.unknown)
@@ -82,6 +84,8 @@ def require_once(each: ParameterRecord) -> None:
     require(not each.constrained_by, otherwise, *each.constrained_by)
     instead = f"XLA moves activations in place of the parameter, and to gather it takes {each.held} bytes"
     require(each.once.saved >= 0, instead)
+    in_a_trip = each.gathers * each.at_use + each.moved
+    require(not each.renews or in_a_trip >= each.held, f"{instead} after each update")
 
 
 def steps_once(each: ParameterRecord) -> list[tuple[frozenset[str], Trade]]:
@@ -89,7 +93,7 @@ def steps_once(each: ParameterRecord) -> list[tuple[frozenset[str], Trade]]:
 
     Raises Declined where it is gathered at use with every policy.
     """
-    require_once(each)
+    _require_once(each)
     steps = list[tuple[frozenset[str], Trade]]()
     names, held, at_use = frozenset[str](), 0, 0
     for level in each.levels:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 
 from paropt.passes.decisions.step_sums import StepSums
-from paropt.passes.decisions.sum_decisions import reduced_once_over, stays_sharded_over
+from paropt.passes.decisions.sum_decisions import reduced_once_over, stays_sharded_over, why_sharded
 from paropt.passes.deferral.policy import Policy
 from paropt.passes.deferral.sharded_sum_costs import steps_of, sums_of, why_beside, with_rows_gathered
 from paropt.passes.deferral.sharded_sum_scatters import (
@@ -34,9 +34,8 @@ class PlacedSum(NamedTuple):
     producer: Producer
     moved: Axes = ()  # the axes over which it is reduced once
     scattering: Scattering | None = None  # written: over the axes that shard it
-    declined: tuple[Declined, ...] = ()  # why no axis is reduced once
+    declined: tuple[Declined, ...] = ()  # why no axis is reduced once, or not all
     stays: bool = False  # whether a reduce_scatter is left to the compiler
-    sharded: frozenset[str] = frozenset()  # the axes over which it stays sharded, where it is reduced once over others
 
     @property
     def is_written(self) -> bool:
@@ -106,7 +105,8 @@ def _placed(
         return PlacedSum(producer, (), alone, (reason,), stays=alone is None and scattering is not None)
     moved = tuple(axis for axis in producer.axes if names_of([axis]) <= names)
     sharded = sums.record(producer).shards & kept
-    return PlacedSum(producer, moved, written(scatters, producer, scattering, moved, fits=fits), sharded=sharded)
+    declined = (Declined(why_sharded(sharded)),) if sharded else ()
+    return PlacedSum(producer, moved, written(scatters, producer, scattering, moved, fits=fits), declined)
 
 
 def _beside(each: PlacedSum, staying: list[Producer], *, leaves_little: bool) -> PlacedSum:

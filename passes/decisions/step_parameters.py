@@ -4,7 +4,6 @@ Tests: test/passes/hoist-gathers.mlir, test/numeric/test_hoisted_all_gathers.py.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
@@ -45,33 +44,28 @@ def step_parameters(
     for parameter in list(sharded_parameters(loop, propagated)):
         names = names_of(parameter.axes)
         asked = names.intersection(policy.axes) if policy.axes else names
-        what = f"it is gathered over {' and '.join(sorted(names))}, and option axes is {','.join(policy.axes)}"
-        own = parameter._replace(
-            axes=_named(parameter.axes, asked or names), at_use=_named(parameter.at_use, asked or names)
-        )
+        over = asked or names
+        own = parameter._replace(axes=_named(parameter.axes, over), at_use=_named(parameter.at_use, over))
         element = dtype or narrowest(parameter)
-        record = _record(loop, own, element, propagated, policy)
-        not_allowed = "" if asked or not policy.axes else what
-        yield StepParameter(own, element, replace(record, not_allowed=not_allowed, varies=_varies(own, finite)))
-
-
-def _record(
-    loop: Loop, parameter: Parameter, element: ir.Type, propagated: Propagated, policy: Policy
-) -> ParameterRecord:
-    otherwise = (constraint_over(reading, parameter, propagated) for reading in parameter.readings)
-    return ParameterRecord(
-        name_of(parameter.value),
-        _bytes(parameter, parameter.axes, element),
-        _at_use(parameter, parameter.at_use, element),
-        tuple(_levels(parameter, element, policy)),
-        trip_count(loop),
-        parameter.gathers,
-        parameter.moved,
-        parameter.unknown,
-        parameter.kept_by,
-        is_nested=is_within(loop.op, WHILE),
-        constrained_by=tuple(op for op in otherwise if op is not None)[:1],
-    )
+        otherwise = (constraint_over(reading, own, propagated) for reading in own.readings)
+        lacks = f"it is gathered over {' and '.join(sorted(names))}, and option axes is {','.join(policy.axes)}"
+        record = ParameterRecord(
+            name=name_of(own.value),
+            held=_bytes(own, own.axes, element),
+            at_use=_at_use(own, own.at_use, element),
+            levels=tuple(_levels(own, element, policy)),
+            trips=trip_count(loop),
+            gathers=own.gathers,
+            moved=own.moved,
+            unknown=own.unknown,
+            kept_by=own.kept_by,
+            not_allowed=lacks if policy.axes and not asked else "",
+            varies=_varies(own, finite),
+            renews=own.renewal is not None,
+            is_nested=is_within(loop.op, WHILE),
+            constrained_by=tuple(op for op in otherwise if op is not None)[:1],
+        )
+        yield StepParameter(own, element, record)
 
 
 def _varies(parameter: Parameter, finite: bool) -> str:

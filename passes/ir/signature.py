@@ -43,6 +43,12 @@ def signatures(module: ir.Operation) -> list[Signature]:
     return [_signature(op.operation) for op in module.regions[0].blocks[0].operations if _is_entry(op.operation)]
 
 
+def main_of(module: ir.Operation) -> Signature | None:
+    """Of the function that XLA compiles."""
+    found = (each for each in signatures(module) if ir.StringAttr(each.function.attributes["sym_name"]).value == "main")
+    return next(found, None)
+
+
 def _is_entry(op: ir.Operation) -> bool:
     if op.name != "func.func" or len(op.regions[0].blocks) != 1:
         return False

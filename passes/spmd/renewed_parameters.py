@@ -16,6 +16,7 @@ from paropt.passes.ir.branches import BRANCHES, chosen, ends_of
 from paropt.passes.ir.constants import is_zero
 from paropt.passes.ir.constraints import unconstrained
 from paropt.passes.ir.loops import Loop
+from paropt.passes.ir.types import widens
 from paropt.passes.support.traversal import captured, defining_op
 
 _ADD, _SUBTRACT = "stablehlo.add", "stablehlo.subtract"
@@ -79,11 +80,9 @@ def _is_same(value: ir.Value, before: ir.Value) -> bool:
 
 
 def _widens(narrow: ir.Type, wide: ir.Type) -> bool:
-    """Whether each number of the first type is one of the second."""
+    """Whether each number of the first type is one of the second, which has more."""
     first, second = (ir.RankedTensorType(each).element_type for each in (narrow, wide))
-    if isinstance(first, ir.BF16Type | ir.F16Type):
-        return isinstance(second, ir.F32Type | ir.F64Type)
-    return isinstance(first, ir.F32Type) and isinstance(second, ir.F64Type)
+    return bool(first != second) and widens(first, second)
 
 
 def _other_side(value: ir.Value, is_kept: Callable[[ir.Value], bool]) -> Change | None:

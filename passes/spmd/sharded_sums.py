@@ -62,7 +62,8 @@ def sharded_sums(
 
     A sum is sharded over an axis when the program says so in the loop that accumulates it (or before a sum outside of
     loops). So it is when the loop only reads a value that the user shards over the axis (the parameter), of the shape
-    of the sum or of a value that the sum is assembled from; with `propagated`, only if Shardy shards the sum so, too.
+    of the sum or of a value that the sum is assembled from, or when the sum begins with such a value; with
+    `propagated`, only if Shardy shards the sum so, too.
     Results of loops that are `inferred` to be sharded are, too.
     """
     found: defaultdict[ir.Value, frozenset[Axis]] = defaultdict(frozenset)
@@ -116,7 +117,8 @@ def _split_over(lies: Sharding | None, axes: frozenset[Axis]) -> frozenset[Axis]
 
 def _like_parameters(loop: Loop) -> Iterator[tuple[ir.Value, frozenset[Axis], ir.Value]]:
     """The changed loop-carried values with the shape of a sharded value that the loop only reads, or assembled from
-    values of that shape: the next value of each, the axes, and the result."""
+    values of that shape, or that begin with a sharded value, as sums of a state do: the next value of each, the axes,
+    and the result."""
     carried = _carried(loop)
     by_shape: defaultdict[str, frozenset[Axis]] = defaultdict(frozenset)
     for each in carried:
@@ -125,13 +127,17 @@ def _like_parameters(loop: Loop) -> Iterator[tuple[ir.Value, frozenset[Axis], ir
     for value in captured(loop.op):  # as of a loop that was unrolled; gathered before it, perhaps
         if rank_of(value):
             by_shape[_shape(value)] |= _given_axes(value, through_constraints=True)
-    if not any(by_shape.values()):
-        return
-    for each in carried:
-        shapes = _shapes_of(each.next) & by_shape.keys() if each.changes else ()
-        axes = frozenset[Axis]().union(*(by_shape[shape] for shape in shapes))
+    for each in (each for each in carried if each.changes):
+        shapes = _shapes_of(each.next) & by_shape.keys() if any(by_shape.values()) else ()
+        axes = _started_over(each).union(*(by_shape[shape] for shape in shapes))
         if axes:
             yield each.next, axes, each.result
+
+
+def _started_over(each: _Carried) -> frozenset[Axis]:
+    """The axes over which the user shards the value that a sum begins with, as that of a state; none of activations."""
+    axes = _given_axes(each.start)
+    return frozenset[Axis]() if axes and is_activation(each.argument, names_of(axes), set()) else axes
 
 
 def _shapes_of(value: ir.Value) -> frozenset[str]:

@@ -16,7 +16,7 @@ from paropt.passes.ir.barriers import BARRIER, before_barrier
 from paropt.passes.ir.control_flow import Use
 from paropt.passes.ir.loops import WHILE, Loop, start_of, trip_count
 from paropt.passes.ir.op_table import is_identity, takes_block
-from paropt.passes.ir.types import bytes_of, is_float, tensor_of
+from paropt.passes.ir.types import is_float, tensor_of
 from paropt.passes.sharding.annotations import shard_bytes
 from paropt.passes.sharding.op_rules import parse_rule
 from paropt.passes.sharding.propagation import Propagated
@@ -52,20 +52,14 @@ def moved_by(loop: Loop, readers: Iterable[Use], propagated: Propagated) -> int:
 
 
 def _moved_by(use: Use, propagated: Propagated) -> int:
-    shared = has_other_rows(use, propagated)
-    lie = [*propagated.operand_shardings(use.op), *map(propagated.sharding_of, use.op.results)]
-    others = [
-        each for i, each in enumerate(zip([*use.op.operands, *use.op.results], lie, strict=True)) if i != use.position
-    ]
-    floats = [
-        (value, lies)
-        for value, lies in others
-        if (tensor := tensor_of(value)) and tensor.rank and is_float(tensor.element_type)
-    ]
-    sizes = (
-        shard_bytes(value, lies) if shared and lies is not None else bytes_of(ir.RankedTensorType(value.type))
-        for value, lies in floats
-    )
+    values = [*use.op.operands, *use.op.results]
+    shardings = [*propagated.operand_shardings(use.op), *map(propagated.sharding_of, use.op.results)]
+    is_exchanged = has_other_rows(use, propagated)
+    sizes = list[int]()
+    for number, (value, lies) in enumerate(zip(values, shardings, strict=True)):
+        tensor = tensor_of(value)
+        if number != use.position and tensor is not None and tensor.rank and is_float(tensor.element_type):
+            sizes.append(shard_bytes(value, lies if is_exchanged else None))
     return min(sizes, default=0)
 
 

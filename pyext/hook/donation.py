@@ -7,7 +7,7 @@ from typing import Literal
 
 from jaxlib.mlir import ir
 
-from paropt.passes.ir.signature import DONATED, Signature, signatures
+from paropt.passes.ir.signature import DONATED, main_of
 from paropt.passes.ir.signature_edits import note_arguments
 from paropt.passes.support.pipeline import Pipeline
 
@@ -36,7 +36,7 @@ def given_away(module: ir.Module, donated: Sequence[bool], pipeline: Pipeline) -
     jax itself notes the donated arguments that it found a use for. `donated` is about the last arguments: tokens and
     sizes come before them.
     """
-    main = _main(module) if any(donated) and _annotates(pipeline) else None
+    main = main_of(module.operation) if any(donated) and _annotates(pipeline) else None
     if main is None:
         yield
         return
@@ -46,17 +46,10 @@ def given_away(module: ir.Module, donated: Sequence[bool], pipeline: Pipeline) -
     mark = ir.UnitAttr.get(module.context)
     note_arguments(main.function, {number: {DONATED: mark} for number in numbers})
     yield
-    after = _main(module)  # found anew: passes may have replaced it
+    after = main_of(module.operation)  # found anew: passes may have replaced it
     if after is not None and len(after.arguments) == count:
         note_arguments(after.function, {number: {DONATED: None} for number in numbers})
 
 
 def _annotates(pipeline: Pipeline) -> bool:
     return any(stage.declared is not None and stage.name == _PASS for stage in pipeline.stages)
-
-
-def _main(module: ir.Module) -> Signature | None:
-    for signature in signatures(module.operation):
-        if ir.StringAttr(signature.function.attributes["sym_name"]).value == "main":
-            return signature
-    return None

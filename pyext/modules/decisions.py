@@ -162,10 +162,11 @@ def _sums(found: list[Remark], possible: list[Remark], by_policy: str) -> Iterab
         if leaves.arrays:
             yield Decision("sum", name, place, *leaves, is_once=True, reason="")
         reason = next(iter(why.get(place, ())), by_policy)
+        sharded = next((each for each in why.get(place, ()) if each.endswith(STAYS_SHARDED)), "")
         if stays.arrays:
             yield Decision("sum", name, place, *stays, is_once=False, reason=reason)
-        elif leaves.arrays and reason.endswith(STAYS_SHARDED):  # what leaves are shards, reduced over other axes
-            yield Decision("sum", name, place, *most._replace(held=stays.held), is_once=False, reason=reason)
+        elif leaves.arrays and sharded:  # what leaves are shards, reduced over other axes
+            yield Decision("sum", name, place, *most._replace(held=stays.held), is_once=False, reason=sharded)
         elif not leaves.arrays:
             yield Decision("sum", name, place, len(why[place]), None, None, None, is_once=False, reason=reason)
 

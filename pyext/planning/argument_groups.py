@@ -4,23 +4,19 @@ Tests: test/unit/pyext/planning/test_plan_page.py.
 """
 
 import re
-import tempfile
 from collections.abc import Iterable
 from math import prod
-from pathlib import Path
 from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
 from paropt.base.wording import size_text
-from paropt.hook.rewriting import run
 from paropt.passes.ir.signature import Slot, signatures
 from paropt.passes.ir.types import bytes_of, tensor_of
 from paropt.passes.sharding.shardings import SHARDING, read_sharding
 from paropt.passes.state.argument_roles import plain_path
-from paropt.passes.support.pipeline import Pipeline
-from paropt.planning.candidates import Candidate, shardings_only
-from paropt.planning.sharded_programs import Step, module_on_mesh
+from paropt.planning.candidates import Candidate
+from paropt.planning.sharded_programs import Step, module_by_rules
 
 _Axes = tuple[tuple[str, ...], ...]  # of each dimension
 _NUMBER = re.compile(r"(?<=/)\d+(?=/|$)")
@@ -47,11 +43,7 @@ class ArgumentGroup(NamedTuple):
 
 def argument_groups(step: Step, candidate: Candidate) -> tuple[ArgumentGroup, ...]:
     """Those of the step's arguments with a name, in their order."""
-    module = module_on_mesh(step.module, candidate.mesh)
-    with tempfile.TemporaryDirectory() as folder:
-        rules = Path(folder) / "plan.toml"
-        rules.write_text(candidate.rules, encoding="utf-8")
-        run(Pipeline.parse(shardings_only(str(rules))), module, step.donated)
+    module = module_by_rules(step, candidate.mesh, candidate.rules)
     sizes = dict(candidate.mesh.axes)
     slots = [slot for signature in signatures(module.operation) for slot in signature.arguments if slot.path]
     alike: dict[tuple[str, ArgumentGroup], list[str]] = {}

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from paropt.planning.strategies import WHOLE, Choices, Classes, Layers, Move, Sum, Work
+from paropt.planning.strategies import WHOLE, Choices, Classes, Move, Sum, Work
 
 _ROUNDS = 3
 _Op = TypeVar("_Op", Move, Sum, Work)
@@ -42,11 +42,9 @@ def shared(choices: Choices) -> Choices:
     kept = tuple(move for move in moves if move.made != move.read)
     experts = tuple(dict.fromkeys(of(choices.experts)))
     moments = tuple(tuple(each._replace(classes=of(each.classes)) for each in moment) for moment in choices.moments)
-    layers = Layers(
-        choices.layers.microbatches,
-        choices.layers.depth,
-        tuple(each._replace(classes=of(each.classes)) for each in choices.layers.stacked),
-        tuple(each._replace(classes=of(each.classes)) for each in choices.layers.crossing),
+    layers = choices.layers._replace(
+        stacked=tuple(each._replace(classes=of(each.classes)) for each in choices.layers.stacked),
+        crossing=tuple(each._replace(classes=of(each.classes)) for each in choices.layers.crossing),
     )
     return Choices(tuple(sizes), exclusive, kept, sums, work, arguments, experts, layers, moments)
 

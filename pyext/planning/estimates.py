@@ -8,7 +8,7 @@ Per device and step, from the shapes of the step, its shardings as they spread o
   policy says; small ones of a kind are one, as compilers combine them;
 - memory: the arguments, what is live at the fullest moment, and what is gathered.
 
-Tests: test/unit/pyext/planning/test_estimates.py; `python tools/plan_estimates.py` compares with executables.
+Tests: test/unit/pyext/planning/test_estimates.py; `python tools/bench_alpa.py --check` compares with executables.
 """
 
 from collections import defaultdict
@@ -22,12 +22,11 @@ import numpy as np
 from paropt.costs.clusters import Cluster, Route
 from paropt.costs.collective_times import collective_seconds
 from paropt.hlo.census import sent_per_byte
+from paropt.passes.deferral.policy import HOLDS_PARAMETERS, HOLDS_SUMS
 from paropt.planning.candidates import ALONE, Mesh
 from paropt.planning.spread_shardings import Dimensions, Placed, spread
 from paropt.planning.strategies import Choices, Classes, Move, Stored, Sum
 
-ONCE = ("gather", "once")  # policies that gather parameters once per step
-WHOLE_SUMS = ("defer", "once")  # those that reduce each sum once, and hold it whole
 # Of XLA:GPU's schedules: the part of the collectives in loops that may run beside compute, and of the compute, beside
 # collectives.
 HIDDEN, BESIDE = 0.6, 0.16
@@ -112,7 +111,7 @@ class Modelled:
         converted = sum(
             (2 * each.bytes + each.wider) * each.executions / self._staying(each.made, each.read)
             for each in self.choices.moves
-            if each.wider and self._is_gathered(each) and self._policy not in ONCE
+            if each.wider and self._is_gathered(each) and self._policy not in HOLDS_PARAMETERS
         )
         return seconds + converted / machine.memory_bandwidth
 
@@ -153,8 +152,10 @@ class Modelled:
     def gathered(self) -> float:
         """Bytes of parameters that are gathered, and of sums that are whole, beyond those of their shards."""
         whole = self._beyond_shards()
-        kept = whole * self._widths if self._policy in ONCE else 2 * max(self._gathers.values(), default=0.0)
-        return kept + (whole if self._policy in WHOLE_SUMS else 0.0)
+        kept = (
+            whole * self._widths if self._policy in HOLDS_PARAMETERS else 2 * max(self._gathers.values(), default=0.0)
+        )
+        return kept + (whole if self._policy in HOLDS_SUMS else 0.0)
 
     def _beyond_shards(self) -> float:
         """Bytes that parameters would take more if those that are gathered were whole."""
@@ -203,7 +204,7 @@ class Modelled:
         return found + [Transfer(kind, axes, size, times, late) for (kind, axes, times, late), size in small.items()]
 
     def _transfers(self) -> Iterator[Transfer]:
-        once = self._policy in ONCE
+        once = self._policy in HOLDS_PARAMETERS
         if once:
             yield from self._gathered_once()
         seen: set[tuple[Classes, int]] = set()
@@ -243,7 +244,7 @@ class Modelled:
         parts = self._staying(each.made, each.kept)
         size, added = each.bytes / parts, each.added_bytes / parts
         if scattered:
-            late_too = late and self._policy in WHOLE_SUMS
+            late_too = late and self._policy in HOLDS_SUMS
             times = each.executions * (1 if late_too else each.deferred)
             yield Transfer("reduce-scatter", scattered, added if late_too else size, times, late_too)
         if reduced:

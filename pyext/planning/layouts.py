@@ -3,16 +3,12 @@
 Tests: test/unit/pyext/planning/test_estimates.py.
 """
 
-import tempfile
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from paropt.costs.clusters import Cluster
-from paropt.hook.rewriting import run
-from paropt.passes.support.pipeline import Pipeline
-from paropt.planning.candidates import Candidate, Mesh, shardings_only
+from paropt.planning.candidates import Candidate, Mesh
 from paropt.planning.estimates import Estimated, Modelled
-from paropt.planning.sharded_programs import Step, module_on_mesh, specs_in
+from paropt.planning.sharded_programs import Step, module_by_rules, specs_in
 from paropt.planning.spread_shardings import Dimensions
 from paropt.planning.strategies import Choices
 
@@ -38,10 +34,5 @@ class Layouts:
     def given(self, mesh: Mesh, rules: str) -> dict[int, Dimensions]:
         """The axes that shard each argument, by its number."""
         if (mesh, rules) not in self._given:
-            module = module_on_mesh(self.step.module, mesh)
-            with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder) / "plan.toml"
-                path.write_text(rules, encoding="utf-8")
-                run(Pipeline.parse(shardings_only(str(path))), module, self.step.donated)
-            self._given[mesh, rules] = dict(enumerate(specs_in(module)))
+            self._given[mesh, rules] = dict(enumerate(specs_in(module_by_rules(self.step, mesh, rules))))
         return self._given[mesh, rules]

@@ -1,6 +1,8 @@
 """Programs that name no mesh, lowered once, and put on the mesh of each candidate."""
 
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -9,14 +11,15 @@ from jaxlib.mlir import ir
 from paropt.base.device_grid import device_grid
 from paropt.clusters.targets import Target
 from paropt.hook.lowering import donated_of, is_foreign, kept_of, with_module
+from paropt.hook.rewriting import run
 from paropt.modules.module_io import bytecode_of
-from paropt.passes.ir.signature import signatures
+from paropt.passes.ir.signature import ALIAS, DONOR, signatures
 from paropt.passes.sharding.meshes import has_mesh
 from paropt.passes.sharding.shardings import SHARDING, read_sharding
-from paropt.planning.candidates import Mesh
+from paropt.passes.support.pipeline import Pipeline
+from paropt.planning.candidates import Mesh, shardings_only
 
 MESH = "mesh"
-_ALIASING, _DONOR = "tf.aliasing_output", "jax.buffer_donor"
 
 
 class PlanError(ValueError):
@@ -72,7 +75,7 @@ def step_in(module: ir.Module) -> Step:
             "`jax.jit(step).lower(...).as_text(debug_info=True)`"
         )
     notes = main.attributes["arg_attrs"] if "arg_attrs" in main.attributes else []  # noqa: SIM401  MLIR's has no get
-    given = tuple(any(each.name in (_ALIASING, _DONOR) for each in attributes) for attributes in notes)
+    given = tuple(any(each.name in (ALIAS, DONOR) for each in attributes) for attributes in notes)
     return Step(module, given or (False,) * len(main.regions[0].blocks[0].arguments))
 
 
@@ -95,6 +98,22 @@ def module_on_mesh(module: ir.Module, mesh: Mesh) -> ir.Module:
     return copy
 
 
+def module_by_rules(step: "Step", mesh: Mesh, rules: str) -> ir.Module:
+    """A copy on `mesh`, its arguments sharded by `rules`, the text of a file. Raises PipelineError for wrong ones."""
+    module = module_on_mesh(step.module, mesh)
+    shard_by_rules(module, rules, step.donated)
+    return module
+
+
+def shard_by_rules(module: ir.Module, rules: str, donated: Sequence[bool]) -> None:
+    """Shards the arguments of a module on a mesh by `rules`, the text of a file. Raises PipelineError for wrong
+    ones."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "plan.toml"
+        path.write_text(rules, encoding="utf-8")
+        run(Pipeline.parse(shardings_only(str(path))), module, donated)
+
+
 def _main(module: ir.Module) -> Any:
     (main,) = _mains(module)
     return main
@@ -113,8 +132,8 @@ def _donate(main: Any) -> None:
 
 def _donor(attributes: Any) -> ir.Attribute:
     found = {each.name: each.attr for each in attributes}
-    if found.pop(_ALIASING, None) is not None:
-        found[_DONOR] = ir.BoolAttr.get(True)
+    if found.pop(ALIAS, None) is not None:
+        found[DONOR] = ir.BoolAttr.get(True)
     return ir.DictAttr.get(found)
 
 

@@ -10,19 +10,15 @@ Sources: PipeDream (Narayanan et al., SOSP 2019); Alpa (Zheng et al., OSDI 2022)
 Tests: test/unit/pyext/planning/test_stage_plans.py.
 """
 
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import NamedTuple, get_args
 
 from paropt.base.wording import seconds_text, size_text
 from paropt.costs.clusters import Cluster
-from paropt.hook.rewriting import run
 from paropt.passes.state.rule_presets import PRESETS
-from paropt.passes.support.pipeline import Pipeline
-from paropt.planning.candidates import STAGE, Candidate, Mesh, Stages, shardings_only
-from paropt.planning.sharded_programs import Step, module_on_mesh, specs_in
+from paropt.planning.candidates import STAGE, Candidate, Mesh, Stages
+from paropt.planning.sharded_programs import Step, module_by_rules, specs_in
 from paropt.planning.stage_audits import Links
 from paropt.planning.stage_model import (
     Alone,
@@ -106,12 +102,7 @@ class StageCuts:
 
     def _specs_of(self, mesh: Mesh, rules: str) -> dict[str, Dimensions]:
         if (mesh, rules) not in self._specs:
-            module = module_on_mesh(self.step.module, mesh)
-            with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder) / "plan.toml"
-                path.write_text(rules, encoding="utf-8")
-                run(Pipeline.parse(shardings_only(str(path))), module, self.step.donated)
-            found = enumerate(specs_in(module))
+            found = enumerate(specs_in(module_by_rules(self.step, mesh, rules)))
             self._specs[mesh, rules] = {str(number): axes for number, axes in found if any(axes)}
         return self._specs[mesh, rules]
 

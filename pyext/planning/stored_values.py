@@ -12,19 +12,13 @@ from functools import cached_property
 
 from jaxlib.mlir import ir
 
+from paropt.passes.ir.barriers import BARRIER
 from paropt.passes.ir.loops import WHILE, Loop
-from paropt.passes.ir.op_table import is_elementwise, is_end, kind_of
+from paropt.passes.ir.op_table import is_end, keeps_elements, kind_of, looks_up, takes_block
+from paropt.passes.ir.row_index import UPDATE
 from paropt.passes.ir.types import bytes_of, tensor_of
 from paropt.passes.support.traversal import captured, defining_op, op_of, terminator_of
 
-_MOVES = frozenset(
-    f"stablehlo.{name}"
-    for name in ("broadcast_in_dim", "reshape", "transpose", "slice", "dynamic_slice", "pad", "concatenate", "reverse")
-)
-_PARTIAL = frozenset(("stablehlo.slice", "stablehlo.dynamic_slice", "stablehlo.gather"))  # read as much as they make
-_IN_PLACE = "stablehlo.dynamic_update_slice"
-PARTS = frozenset(("stablehlo.slice", "stablehlo.dynamic_slice", _IN_PLACE))  # they take a part, or put one in
-_BARRIER = "stablehlo.optimization_barrier"
 _REDUCE, _ADD = "stablehlo.reduce", "stablehlo.add"
 _LEAST = 0.25  # of the most bytes that are live at once, unsharded: of less, sharding makes no peak
 
@@ -39,15 +33,15 @@ class StoredValues:
 
     def traffic(self, op: ir.Operation) -> int:
         """Bytes that a run of `op` reads and writes; 0 of one that is computed in the fusion of its readers."""
-        if op.name == _IN_PLACE:
+        if op.name == UPDATE:
             row = op.operands[1]
             added = size_of(row) if op.results[0] in self.stacked_gradients else 0  # to what is there
             return sum(map(size_of, self._leaves_of(row))) + size_of(row) + added
         if len(op.regions) and op.name != _REDUCE and not op.name.endswith(("scatter", "sort", "reduce_window")):
             return 0  # of its regions' ops each has its own
-        if is_end(op) or op.name == _BARRIER or not any(map(self._is_stored, op.results)):
+        if is_end(op) or op.name == BARRIER or not any(map(self._is_stored, op.results)):
             return 0
-        if op.name in _PARTIAL:
+        if _takes_part(op):
             return 2 * sum(map(size_of, op.results))
         read = {leaf for operand in op.operands for leaf in self._leaves_of(operand)}
         if _is_fused(op) or op.name == _REDUCE:
@@ -80,7 +74,7 @@ class StoredValues:
             for outer in _loops(self._block)
             for inner in _loops(Loop(outer).body)
             for result, end in zip(inner.results, terminator_of(Loop(inner).body).operands, strict=True)
-            if _writes_row(end) and any(user.name == WHILE for user in result_users(result))
+            if _writes_row(end) and any(use.owner.operation.name == WHILE for use in result.uses)
         ]
 
     @cached_property
@@ -124,9 +118,9 @@ class StoredValues:
 
     def _is_stored(self, value: ir.Value) -> bool:
         op = defining_op(value)
-        if op is None or not (_is_fused(op) or op.name == _BARRIER):
+        if op is None or not (_is_fused(op) or op.name == BARRIER):
             return True
-        if not op.operands or op.name == _BARRIER:
+        if not op.operands or op.name == BARRIER:
             return False  # a constant, or what is before the barrier
         return any(_stores(use) for use in value.uses)
 
@@ -134,9 +128,9 @@ class StoredValues:
         """What a fusion that ends in `value` reads: stored values, and parts that it slices of them."""
         if value not in self._leaves:
             op = defining_op(value)
-            if op is not None and op.name == _BARRIER:
+            if op is not None and op.name == BARRIER:
                 self._leaves[value] = self._leaves_of(op.operands[_number(value)])
-            elif op is None or self._is_stored(value) or op.name in _PARTIAL:
+            elif op is None or self._is_stored(value) or _takes_part(op):
                 self._leaves[value] = frozenset((value,))
             else:
                 self._leaves[value] = frozenset(leaf for each in op.operands for leaf in self._leaves_of(each))
@@ -146,7 +140,7 @@ class StoredValues:
         """The stored values that have to live where `value` is read."""
         for leaf in self._leaves_of(value):
             op = defining_op(leaf)
-            if op is not None and op.name in _PARTIAL and not self._is_stored(leaf):
+            if op is not None and _takes_part(op) and not self._is_stored(leaf):
                 yield from self._sources_of(op.operands[0])
             else:
                 yield self._canonical(leaf)
@@ -173,7 +167,7 @@ class StoredValues:
             dying = {value for value in (*live, *given) if last.get(value, -1) == number}
             if op.name == WHILE:
                 yield from self._moments(Loop(op).body, outside | (live - dying), given)
-            elif _is_fused(op) or op.name == _IN_PLACE:
+            elif _is_fused(op) or op.name == UPDATE:
                 self._overwrite(op, dying, given, last)
             made = {self._canonical(value) for value in op.results if self._is_stored(value)} - outside - given
             if op.name != WHILE and made:
@@ -224,27 +218,35 @@ def size_at_barrier(value: ir.Value) -> int:
     XLA:GPU gathers a parameter there, and converts it behind.
     """
     op = defining_op(value)
-    while op is not None and op.name != _BARRIER and len(op.operands) == 1 and _is_fused(op):
+    while op is not None and op.name != BARRIER and len(op.operands) == 1 and _is_fused(op):
         value = op.operands[0]
         op = defining_op(value)
-    return size_of(value) if op is not None and op.name == _BARRIER else 0
+    return size_of(value) if op is not None and op.name == BARRIER else 0
 
 
-def result_users(value: ir.Value) -> Iterator[ir.Operation]:
-    """The ops that read `value`."""
-    return (use.owner.operation for use in value.uses)
+def is_part(op: ir.Operation) -> bool:
+    """Whether `op` takes a part of an array, or puts one in."""
+    return op.name == UPDATE or (takes_block(op) and not keeps_elements(op))
+
+
+def _takes_part(op: ir.Operation) -> bool:
+    """Whether `op` reads as much as it makes."""
+    return (takes_block(op) and not keeps_elements(op)) or looks_up(op)
 
 
 def _is_fused(op: ir.Operation) -> bool:
-    return is_elementwise(op) or op.name in _MOVES or kind_of(op) == "source" or op.name == "sdy.sharding_constraint"
+    """Whether `op` is computed where its result is read: moves of elements are, but lookups and updates in place."""
+    if kind_of(op) == "move":
+        return op.name != UPDATE and (takes_block(op) or not looks_up(op))
+    return kind_of(op) in ("elementwise", "source", "annotation")
 
 
 def _stores(use: ir.OpOperand) -> bool:
     """Whether a value has to be stored to be read here."""
     user = use.owner.operation
-    if user.name == _BARRIER:
+    if user.name == BARRIER:
         return any(map(_stores, user.results[use.operand_number].uses))
-    is_row = user.name == _IN_PLACE and use.operand_number == 1
+    is_row = user.name == UPDATE and use.operand_number == 1
     return not (_is_fused(user) or user.name == _REDUCE or is_row)
 
 
@@ -264,4 +266,4 @@ def _number(result: ir.Value) -> int:
 
 def _writes_row(value: ir.Value) -> bool:
     op = defining_op(value)
-    return op is not None and op.name == _IN_PLACE
+    return op is not None and op.name == UPDATE

@@ -19,14 +19,14 @@ from paropt.passes.dataflow.engine import backward
 from paropt.passes.ir.control_flow import predecessors
 from paropt.passes.ir.loops import WHILE, Loop, trip_count
 from paropt.passes.ir.op_table import adds, is_contraction, is_linear
-from paropt.passes.ir.signature import signatures
-from paropt.passes.ir.types import bytes_of, tensor_of
+from paropt.passes.ir.signature import ALIAS, DONOR, Signature, main_of, signatures
+from paropt.passes.ir.types import bytes_of, in_element_type, tensor_of
 from paropt.passes.sharding.op_rules import Factors, ShardingRule
 from paropt.passes.state.alike_shardings import Gradient
 from paropt.passes.state.argument_roles import BATCH, PARAMETER, STATE, Roles, examples_dimension
 from paropt.passes.state.batched_arguments import CONTROL_FLOW, RuleOf, batched_arguments, rules_of
 from paropt.passes.support.traversal import all_ops_of, defining_op, is_read_once, terminator_of
-from paropt.planning.stored_values import PARTS, StoredValues, size_at_barrier
+from paropt.planning.stored_values import StoredValues, is_part, size_at_barrier, size_of
 
 _RUNS_ITS_OPS = (*CONTROL_FLOW, "func.func", "builtin.module")  # regions of others are reducers
 
@@ -142,8 +142,8 @@ class _Reader:
         self._state: set[ir.Value] = set()
         self._experts: list[_Node] = []
         self._microbatches = 1
-        block, donates = _main_of(module)
-        self._stored = StoredValues(block, donates=donates)
+        entry = main_of(module) or self._signatures[0]
+        self._stored = StoredValues(entry.function.regions[0].blocks[0], donates=_is_donated(entry))
         self._read(module)
 
     def choices(self) -> Choices:
@@ -167,7 +167,7 @@ class _Reader:
                 counting = examples_dimension(slot) if BATCH in roles.of(slot) else len(own)
                 examples = own[counting] if counting < len(own) else WHOLE
                 is_parameter = PARAMETER in roles.of(slot)
-                held.append(Held(slot.path, slot.number, own, _bytes(slot.value), examples, is_parameter))
+                held.append(Held(slot.path, slot.number, own, size_of(slot.value), examples, is_parameter))
         exclusive = dict.fromkeys(classes(nodes) for nodes in self._exclusive)
         moves = [each._replace(made=classes(made), read=classes(read)) for made, read, each in self._moves]
         sums = [
@@ -184,7 +184,7 @@ class _Reader:
             found: dict[tuple[Classes, bool], int] = {}
             for value in values:
                 key = classes(self._dimensions(value)), value in self._stored.stacked_gradients
-                found[key] = found.get(key, 0) + _bytes(value)
+                found[key] = found.get(key, 0) + size_of(value)
             return tuple(Stored(own, size, is_stacking) for (own, is_stacking), size in found.items())
 
         stacked = self._stored.stacked
@@ -199,7 +199,7 @@ class _Reader:
 
     def _read(self, module: ir.Operation) -> None:
         rule_of = rules_of(module)
-        late: dict[ir.Value, tuple[int, int]] = {}
+        late: dict[ir.Value, tuple[int, ir.Value]] = {}  # the trips of its loop, and the sum
 
         for signature in self._signatures:
             roles = Roles(signature)
@@ -211,8 +211,8 @@ class _Reader:
             for gradient in roles.gradients:
                 trips = trip_count(Loop(gradient.loop)) or 1
                 self._microbatches = max(self._microbatches, trips)
-                added = _bytes_per_element(Loop(gradient.loop).body.arguments[gradient.position])
-                late |= dict.fromkeys(_added_up(gradient, rule_of), (trips, added))
+                total = Loop(gradient.loop).body.arguments[gradient.position]
+                late |= dict.fromkeys(_added_up(gradient, rule_of), (trips, total))
         for number, op in enumerate(_computing(module)):
             for result in op.results:
                 self._tie_predecessors(result)
@@ -230,7 +230,9 @@ class _Reader:
         if sources and all(source in self._batches or source == value for source in sources):
             self._batches.add(value)
 
-    def _take(self, number: int, op: ir.Operation, rule: ShardingRule, late: dict[ir.Value, tuple[int, int]]) -> None:
+    def _take(
+        self, number: int, op: ir.Operation, rule: ShardingRule, late: dict[ir.Value, tuple[int, ir.Value]]
+    ) -> None:
         """One op: ties its dimensions, and writes down the tensors that it may have to move, its reductions, and its
         work."""
         factors = {name: self._node("op", number, name, size) for name, size in rule.sizes.items()}
@@ -243,8 +245,8 @@ class _Reader:
             if operand in self._batches:
                 self._tie_shardable(self._dimensions(operand), read)
             if is_contraction(op) or hidden:
-                wider = size_at_barrier(operand) - _bytes(operand)
-                move = Move((), (), _bytes(operand), executions, op.name in PARTS, max(0, wider))
+                wider = size_at_barrier(operand) - size_of(operand)
+                move = Move((), (), size_of(operand), executions, is_part(op), max(0, wider))
                 self._moves.append((self._dimensions(operand), read, move))
             else:
                 self._tie(self._dimensions(operand), read)
@@ -253,12 +255,10 @@ class _Reader:
         for result, dims in zip(op.results, rule.results, strict=True):
             made, kept = _majors(factors, dims), self._dimensions(result)
             if rule.reduced:
-                deferred, width = late.get(result, (1, 0))
+                deferred, total = late.get(result, (1, result))
                 over = tuple(factors[name] for name in sorted(rule.reduced))
                 self._summed[result] = len(self._sums)
-                size = _bytes(result)
-                added = size // max(1, _bytes_per_element(result)) * width
-                each = Sum((), (), (), size, executions // deferred, added, deferred)
+                each = Sum((), (), (), size_of(result), executions // deferred, _size_as(result, total), deferred)
                 self._sums.append((made, kept, over, each))
             else:
                 self._tie(made, kept)
@@ -267,7 +267,7 @@ class _Reader:
         flops = 2 * prod(rule.sizes.values()) if is_contraction(op) else 0
         tensor = tensor_of(op.operands[0]) if flops else None
         dtype = str(tensor.element_type) if tensor is not None else ""
-        written, traffic = sum(map(_bytes, op.results)), self._stored.traffic(op)
+        written, traffic = sum(map(size_of, op.results)), self._stored.traffic(op)
         is_stacking = self._stored.is_stacking(op)
         self._work.append((tuple(factors.values()), Work((), flops, dtype, written, executions, traffic, is_stacking)))
 
@@ -311,14 +311,9 @@ class _Reader:
             self._ties.merge(one, other)
 
 
-def _main_of(module: ir.Operation) -> tuple[ir.Block, bool]:
-    """The body of the function that is the step, and whether new state may be written over old."""
-    functions = [op for op in all_ops_of(module) if op.name == "func.func"]
-    main = next((op for op in functions if ir.StringAttr(op.attributes["sym_name"]).value == "main"), functions[0])
-    notes = ir.ArrayAttr(main.attributes["arg_attrs"]) if "arg_attrs" in main.attributes else ()
-    donors = ("tf.aliasing_output", "jax.buffer_donor")
-    donated = any(donor in ir.DictAttr(note) for note in notes for donor in donors)
-    return main.regions[0].blocks[0], donated
+def _is_donated(signature: Signature) -> bool:
+    """Whether new state may be written over old."""
+    return any(note in slot.notes for slot in signature.arguments for note in (ALIAS, DONOR))
 
 
 def _majors(factors: dict[str, _Node], dims: Sequence[Factors]) -> _Nodes:
@@ -370,11 +365,9 @@ def _is_scalar(value: ir.Value) -> bool:
     return tensor is not None and tensor.rank == 0
 
 
-def _bytes(value: ir.Value) -> int:
-    tensor = tensor_of(value)
-    return bytes_of(tensor) if tensor is not None else 0
-
-
-def _bytes_per_element(value: ir.Value) -> int:
-    tensor = tensor_of(value)
-    return bytes_of(tensor) // max(1, prod(tensor.shape)) if tensor is not None else 0
+def _size_as(value: ir.Value, other: ir.Value) -> int:
+    """Bytes of `value` in the element type of `other`."""
+    tensor, wanted = tensor_of(value), tensor_of(other)
+    if tensor is None or wanted is None:
+        return 0
+    return bytes_of(in_element_type(tensor, wanted.element_type))

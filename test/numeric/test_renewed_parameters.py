@@ -1,6 +1,7 @@
 """Sharded parameters that a loop changes in some trips only: gathered in the first one, and behind each that changes
 them."""
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import optax
 import pytest
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
+from numeric.test_default_memory import compare
 from unit.clusters import available
 
 import paropt
@@ -153,3 +155,14 @@ def test_an_update_times_zero_needs_the_option() -> None:
     lowered = paropt.jit(step_of(by_multi_steps), passes=ONCE).lower(state, batches)
     told = [remark.text for remark in paropt.remarks(lowered) if remark.pass_name == "hoist-gathers"]
     assert told and all("option finite=true" in text for text in told), told
+
+
+@pytest.mark.parametrize("target", ["cpu:8", "tpu:v5e:2x4", "gpu:h100:1x1x8"])
+@pytest.mark.parametrize("one", [by_multi_steps, by_select, by_branch])
+def test_by_default_sums_of_a_state_stay_sharded(one: Any, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums that come with the state, sharded as parameters: no more memory, and no more bytes, than by XLA alone."""
+    available(target)
+    monkeypatch.setattr(sys.modules[__name__], "WIDTH", 1024)
+    compare(
+        step_of(one), arguments(mesh_of(target), 2 * EVERY + 1), {"donate_argnums": 0}, tells_peak=target != "cpu:8"
+    )

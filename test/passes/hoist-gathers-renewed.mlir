@@ -19,7 +19,7 @@ sdy.mesh @mesh = <["data"=4, "model"=2]>
 // CHECK:             %[[CHANGES:.*]] = stablehlo.compare  NE,
 // CHECK:             stablehlo.return {{.*}}, %[[NOW]], %[[CHANGES]]
 // CHECK:           return
-// REMARK: [hoist-gathers] stablehlo.while applied: 1 parameter is gathered over data in the first trip and after each update, not in each of 4 trips; 256 bytes are held, and 768 fewer are gathered
+// REMARK: [hoist-gathers] stablehlo.while applied: 1 parameter is gathered over data in the first trip and after each update, not in each of 4 trips; 256 bytes are held, and at most 768 fewer are gathered
 // EXACT: [hoist-gathers] stablehlo.while missed: the loop changes the parameter ({{.*}}) by an update times 0 or 1 (option finite=true takes 0 for no change); at use
 func.func public @product_by_zero_or_one(%p: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %x: tensor<4x16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}, %n: tensor<i32>) -> tensor<8x8xf32> {
   %c0 = stablehlo.constant dense<0> : tensor<i32>
@@ -62,8 +62,8 @@ func.func public @product_by_zero_or_one(%p: tensor<8x8xf32> {sdy.sharding = #sd
 // CHECK:             %[[CHANGES:.*]] = stablehlo.compare  NE,
 // CHECK:             stablehlo.return {{.*}}, %[[NOW]], %[[CHANGES]]
 // CHECK:           return
-// REMARK: [hoist-gathers] stablehlo.while applied: 1 parameter is gathered over data in the first trip and after each update, not in each of 4 trips; 256 bytes are held, and 768 fewer are gathered
-// EXACT: [hoist-gathers] stablehlo.while applied: 1 parameter is gathered over data in the first trip and after each update, not in each of 4 trips; 256 bytes are held, and 768 fewer are gathered
+// REMARK: [hoist-gathers] stablehlo.while applied: 1 parameter is gathered over data in the first trip and after each update, not in each of 4 trips; 256 bytes are held, and at most 768 fewer are gathered
+// EXACT: [hoist-gathers] stablehlo.while applied: 1 parameter is gathered over data in the first trip and after each update, not in each of 4 trips; 256 bytes are held, and at most 768 fewer are gathered
 func.func public @select(%p: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %x: tensor<4x16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}, %n: tensor<i32>) -> tensor<8x8xf32> {
   %c0 = stablehlo.constant dense<0> : tensor<i32>
   %c1 = stablehlo.constant dense<1> : tensor<i32>
@@ -103,8 +103,8 @@ func.func public @select(%p: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh
 // CHECK:             %[[CHANGES:.*]] = stablehlo.compare  NE,
 // CHECK:             stablehlo.return {{.*}}, %[[NOW]], %[[CHANGES]]
 // CHECK:           return
-// REMARK: [hoist-gathers] stablehlo.while applied: 1 parameter is gathered over data in the first trip and after each update, not in each of 4 trips; 256 bytes are held, and 768 fewer are gathered
-// EXACT: [hoist-gathers] stablehlo.while applied: 1 parameter is gathered over data in the first trip and after each update, not in each of 4 trips; 256 bytes are held, and 768 fewer are gathered
+// REMARK: [hoist-gathers] stablehlo.while applied: 1 parameter is gathered over data in the first trip and after each update, not in each of 4 trips; 256 bytes are held, and at most 768 fewer are gathered
+// EXACT: [hoist-gathers] stablehlo.while applied: 1 parameter is gathered over data in the first trip and after each update, not in each of 4 trips; 256 bytes are held, and at most 768 fewer are gathered
 func.func public @branch(%p: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %x: tensor<4x16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}, %n: tensor<i32>) -> tensor<8x8xf32> {
   %c0 = stablehlo.constant dense<0> : tensor<i32>
   %c1 = stablehlo.constant dense<1> : tensor<i32>
@@ -148,8 +148,8 @@ func.func public @branch(%p: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh
 // CHECK:             %[[CHANGES:.*]] = stablehlo.compare  EQ,
 // CHECK:             stablehlo.return {{.*}}, %[[NOW]], %[[CHANGES]]
 // CHECK:           return
-// REMARK: [hoist-gathers] stablehlo.while applied: 1 parameter is gathered over data in the first trip and after each update, not in each of 4 trips; 256 bytes are held, and 768 fewer are gathered
-// EXACT: [hoist-gathers] stablehlo.while applied: 1 parameter is gathered over data in the first trip and after each update, not in each of 4 trips; 256 bytes are held, and 768 fewer are gathered
+// REMARK: [hoist-gathers] stablehlo.while applied: 1 parameter is gathered over data in the first trip and after each update, not in each of 4 trips; 256 bytes are held, and at most 768 fewer are gathered
+// EXACT: [hoist-gathers] stablehlo.while applied: 1 parameter is gathered over data in the first trip and after each update, not in each of 4 trips; 256 bytes are held, and at most 768 fewer are gathered
 func.func public @kept_where_it_holds(%p: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %x: tensor<4x16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"data"}, {}]>}, %n: tensor<i32>) -> tensor<8x8xf32> {
   %c0 = stablehlo.constant dense<0> : tensor<i32>
   %c1 = stablehlo.constant dense<1> : tensor<i32>

@@ -1,6 +1,7 @@
 """Where one parameter is gathered, by the facts about it and its loop."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from jaxlib.mlir import ir
@@ -66,12 +67,16 @@ def test_an_unknown_number_of_trips_counts_as_two() -> None:
             {"gathers": 0, "moved": 199},
             "XLA moves activations in place of the parameter, and to gather it takes 800 bytes",
         ),
+        (
+            {"gathers": 0, "moved": 799, "renews": True},
+            "XLA moves activations in place of the parameter, and to gather it takes 800 bytes after each update",
+        ),
         ({"unknown": "it may be examples", "trips": 1}, "it may be examples"),
     ],
 )
-def test_gathered_at_use(facts: dict[str, object], reason: str) -> None:
+def test_gathered_at_use(facts: dict[str, Any], reason: str) -> None:
     with pytest.raises(Declined) as declined:
-        steps_once(replace(PARAMETER, **facts))  # type: ignore[arg-type]
+        steps_once(replace(PARAMETER, **facts))
     assert declined.value.reason == reason
 
 
@@ -83,10 +88,16 @@ def test_gathered_at_use(facts: dict[str, object], reason: str) -> None:
     ],
 )
 def test_an_op_keeps_it_sharded(field: str, reason: str, reader: ir.Operation) -> None:
+    facts: dict[str, Any] = {field: (reader,)}
     with pytest.raises(Declined) as declined:
-        steps_once(replace(PARAMETER, **{field: (reader,)}))  # type: ignore[arg-type]
+        steps_once(replace(PARAMETER, **facts))
     assert declined.value.reason == reason
     assert declined.value.op == reader
+
+
+def test_what_all_trips_may_change_is_gathered_where_a_trip_takes_as_much() -> None:
+    assert steps_once(replace(PARAMETER, gathers=1, renews=True))
+    assert steps_once(replace(PARAMETER, gathers=0, moved=800, renews=True))
 
 
 def test_as_many_bytes_of_activations_are_gathered_once() -> None:
