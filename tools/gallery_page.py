@@ -230,7 +230,7 @@ def _reduced_more(measured: Result) -> Iterator[str]:
     kinds = measured["ours"]["kinds"]
     whole = kinds.get("all-reduce", 0)
     excess = (1 - 1 / times) * sum(kinds.get(kind, 0) for kind in KINDS["reductions"])
-    if whole / 2 >= excess / 2 and not measured.get("in_calls"):
+    if whole >= excess and not measured.get("in_calls"):
         told = [f"{_kb(whole)} kB are all-reduced, where reduce-scatters would send half"]
     else:
         told = [measured.get("in_calls", "").partition(". ")[0], *_staying(measured, "reductions")]

@@ -27,9 +27,10 @@ from paropt.planning.candidates import ALONE, Mesh
 from paropt.planning.spread_shardings import Dimensions, Placed, spread
 from paropt.planning.strategies import Choices, Classes, Move, Stored, Sum
 
-# Of XLA:GPU's schedules: the part of the collectives in loops that may run beside compute, and of the compute, beside
-# collectives.
-HIDDEN, BESIDE = 0.6, 0.16
+# Of XLA:GPU's schedules, by tools/bench_alpa.py: the part of the collectives in loops that may run beside compute, and
+# of the compute beside which they run.
+HIDDEN = 0.6
+BESIDE = 0.16
 _SMALL = 10e6  # bytes: smaller collectives of a kind are combined
 
 

@@ -15,6 +15,16 @@ def test_sums_that_are_new_behind_a_loop_and_labelled_by_another_op_of_it_are_kn
     assert f"new, {NOBODY_SAYS}" in str(comparison([], [gathers], MOVED))
 
 
+def test_a_new_sum_with_no_label_of_a_loop_is_the_only_one_of_its_bytes_that_left_one() -> None:
+    """As where XLA combines it with gathers, and keeps their label."""
+    said = collective(V, W, loops=(), line=99, op_name="jit(step)/mul")
+    combined = dataclasses.replace(said, joined=(True, False))
+    assert "new, 16384 bytes per device, now reduced after the loop" in str(comparison([], [combined], MOVED))
+    other = dataclasses.replace(MOVED, source=MOVED.source._replace(line=7))
+    assert f"new, {NOBODY_SAYS}" in str(comparison([], [combined], MOVED, other))
+    assert f"new, {NOBODY_SAYS}" in str(comparison([], [dataclasses.replace(combined, joined=(False, True))], MOVED))
+
+
 def test_an_all_reduce_that_gathers_is_no_sum() -> None:
     """Its label may be that of a sum; behind the loop, a sum of as many bytes is another array."""
     inside = collective(W)
