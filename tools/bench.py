@@ -19,6 +19,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # XLA's warnings, once per p
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent / "test")]
 
 import bench_costs  # noqa: E402  after the environment is set
+import bench_exposed  # noqa: E402
 import bench_page  # noqa: E402
 import bench_pipelines  # noqa: E402
 import bench_plan_programs  # noqa: E402
@@ -53,6 +54,12 @@ def main() -> int:
     if options.only_sharded:
         bench_page.write_sharded(options.out, _sharded(options))
         _say(f"wrote the counts of sharded programs in {options.out}")
+        return 0
+    if options.only_exposed:
+        names = [name for name in options.programs if name in bench_exposed.PROGRAMS]
+        chosen = [target for target in options.targets if target in bench_exposed.TARGETS]
+        bench_page.write_exposed(options.out, list(bench_exposed.measure(names, chosen, progress=_say)))
+        _say(f"wrote the exposed communication in {options.out}")
         return 0
     if options.only_pipelines:
         bench_page.write_pipelines(options.out, list(bench_pipelines.measure(progress=_say)))
@@ -117,10 +124,11 @@ def _options() -> argparse.Namespace:
     times.add_argument("--only-times", action="store_true", help="count nothing: measure the page's step times again")
     times.add_argument("--only-rewrite", action="store_true", help="the same for the page's rewrite times")
     times.add_argument("--only-sharded", action="store_true", help="the same for the counts of sharded programs")
+    times.add_argument("--only-exposed", action="store_true", help="the same for exposed communication")
     times.add_argument("--only-pipelines", action="store_true", help="the same for the runs of pipelines")
     times.add_argument("--only-plans", action="store_true", help="the same for plans; alone, as it takes an hour")
     options = parser.parse_args()
-    for part in ("times", "rewrite", "sharded", "pipelines", "plans"):
+    for part in ("times", "rewrite", "sharded", "exposed", "pipelines", "plans"):
         if getattr(options, f"only_{part}") and not options.out.is_file():
             parser.error(f"--only-{part}: there is no page {options.out} yet")
     try:

@@ -9,6 +9,7 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
+import bench_exposed
 import bench_pipelines
 import bench_plan_programs
 import bench_plans
@@ -28,10 +29,12 @@ PACKAGES = ("jax", "jaxlib", "libtpu", "jax-cuda13-plugin")
 SHARDED_TITLE, TIMES_TITLE, REWRITE_TITLE = "## Sharded parameters", "## Step time", "## Rewrite time"
 GPU_TITLE = "## On a GPU"
 GPU_START, GPU_END = "<!-- gpu_check -->", "<!-- end of gpu_check -->"
+EXPOSED_TITLE = "## Exposed communication"
 PIPELINES_TITLE, PLANS_TITLE = "## Pipelines", "## Plans"
 PLAN_PROGRAMS_TITLE = "## Linear programs of plans"
 NO_PIPELINES = "Not measured yet: `python tools/bench.py --only-pipelines`."
 NO_PLANS = "Not measured yet: `python tools/bench.py --only-plans`."
+NO_EXPOSED = "Not measured yet: `python tools/bench.py --only-exposed`."
 NO_SHARDED = "Not measured yet: `python tools/bench.py --only-sharded`."
 NO_REWRITES = "Not measured yet: `python tools/bench.py --only-rewrite`."
 NO_GPU = "Not run on a GPU yet. Where one is at hand: `python tools/gpu_check.py --record docs/benchmarks.md`."
@@ -124,6 +127,7 @@ def write(
         parts.append(f"![Reduced bytes per step, in multiples of the ideal]({picture.name})")
     parts += [part for target in counts for part in _target(target)]
     parts += [SHARDED_TITLE, bench_sharded.section(sharded) if sharded else _kept(out, SHARDED_TITLE) or NO_SHARDED]
+    parts += [EXPOSED_TITLE, _kept(out, EXPOSED_TITLE) or NO_EXPOSED]
     runs = bench_pipelines.section(pipelines) if pipelines else _kept(out, PIPELINES_TITLE) or NO_PIPELINES
     parts += [PIPELINES_TITLE, runs]
     parts += [PLANS_TITLE, _kept(out, PLANS_TITLE) or NO_PLANS]
@@ -142,6 +146,11 @@ def write_times(out: Path, times: list[Times]) -> None:
 def write_sharded(out: Path, counts: Sequence[bench_sharded.Counts]) -> None:
     """Replaces the counts of sharded programs of the page, which has to be there."""
     _replace(out, SHARDED_TITLE, bench_sharded.section(counts))
+
+
+def write_exposed(out: Path, rows: Sequence[bench_exposed.Row]) -> None:
+    """Replaces the exposed communication of the page, which has to be there."""
+    _replace(out, EXPOSED_TITLE, bench_exposed.section(rows))
 
 
 def write_pipelines(out: Path, rows: Sequence[bench_pipelines.Row]) -> None:

@@ -18,8 +18,9 @@ PACKAGES = {
     "kauldron_steps": ("kauldron", "gemma", "flax", "optax"),
 }
 
-WIDTH = 64  # of models, and of what is trained by trainers
-TRAINED_WIDTH = 128
+# Of models; of trainers' models that are whole on each device, or have experts; and of those that are sharded. Eight
+# shards of these have 128 elements each, a row of XLA:TPU's tiles: narrower ones it all-reduces, and cuts.
+WIDTH, TRAINED_WIDTH, SHARDED_WIDTH = 64, 128, 1024
 
 
 @dataclass(frozen=True)
@@ -209,6 +210,7 @@ def _trained(
     remains: str = "",
     whole: str = "",
     worse: dict[str, str] | None = None,
+    width: int = SHARDED_WIDTH,
     **arguments: Any,
 ) -> list[Entry]:
     """Of a trainer's step the variants, as `fsdp: grad-sync{policy=once}`. CPUs do not tell their memory.
@@ -224,6 +226,7 @@ def _trained(
                 call,
                 passes,
                 layout=layout,
+                width=width if layout != "dp" else TRAINED_WIDTH,
                 **arguments,
             ),
             targets=TARGETS[1:] if passes == AUTO else TARGETS,
@@ -368,6 +371,7 @@ ENTRIES = (
         f"fsdp: {ONCE}",
         f"fsdp_ep: {ONCE}",
         experts=True,
+        width=TRAINED_WIDTH,
         remains=IN_EXPERTS,
         dtype="float32",
     ),

@@ -26,6 +26,14 @@ class Gpt(NamedTuple):
     width: int
     layers: int
     heads: int
+    vocabulary: int = VOCABULARY
+    length: int = LENGTH  # tokens per sequence
+    batch: int = BATCH  # sequences per step
+
+    def narrowed(self, by: int, batch: int) -> "Gpt":
+        """The same with as many layers, of a width, a length and a vocabulary that are so many times smaller."""
+        width = self.width // by // 8 * 8  # which eight devices and eight heads divide
+        return Gpt(self.name, width, self.layers, 8, self.vocabulary // by // 8 * 8, self.length // by, batch)
 
     @property
     def shapes(self) -> Tree:
@@ -43,11 +51,11 @@ class Gpt(NamedTuple):
             "down": {"kernel": (4 * width, width), "bias": (width,)},
         }
         return {
-            "embedding": (VOCABULARY, width),
-            "positions": (LENGTH, width),
+            "embedding": (self.vocabulary, width),
+            "positions": (self.length, width),
             "layers": jax.tree.map(lambda shape: (self.layers, *shape), layer, is_leaf=_is_shape),
             "norm": {"scale": (width,), "bias": (width,)},
-            "head": (width, VOCABULARY),
+            "head": (width, self.vocabulary),
         }
 
     @property
@@ -57,8 +65,16 @@ class Gpt(NamedTuple):
 
 
 def step_of(model: Gpt, micro_batches: int, dtype: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """The step of `BATCH` sequences in so many micro-batches, computed in `dtype`, and the shapes of its arguments:
-    state (parameters, optimizer's) and tokens. The state is donated."""
+    """The step in so many micro-batches, computed in `dtype`, and the shapes of its arguments: state (parameters,
+    optimizer's) and tokens. The state is donated."""
+    parameters = jax.tree.map(partial(jax.ShapeDtypeStruct, dtype=jnp.float32), model.shapes, is_leaf=_is_shape)
+    state = parameters, jax.eval_shape(_OPTIMIZER.init, parameters)
+    tokens = jax.ShapeDtypeStruct((micro_batches, model.batch // micro_batches, model.length + 1), jnp.int32)
+    return jax.jit(function_of(model, micro_batches, dtype), donate_argnums=0), (state, tokens)
+
+
+def function_of(model: Gpt, micro_batches: int, dtype: Any) -> Callable[..., Any]:
+    """The step itself, to be jitted."""
     loss = partial(_loss, model, dtype)
 
     def step(state: tuple[Tree, Tree], tokens: jax.Array) -> tuple[tuple[Tree, Tree], jax.Array]:
@@ -73,10 +89,7 @@ def step_of(model: Gpt, micro_batches: int, dtype: Any) -> tuple[Callable[..., A
         updates, optimizer = _OPTIMIZER.update(mean, optimizer, parameters)
         return (optax.apply_updates(parameters, updates), optimizer), jnp.mean(values)
 
-    parameters = jax.tree.map(partial(jax.ShapeDtypeStruct, dtype=jnp.float32), model.shapes, is_leaf=_is_shape)
-    state = parameters, jax.eval_shape(_OPTIMIZER.init, parameters)
-    tokens = jax.ShapeDtypeStruct((micro_batches, BATCH // micro_batches, LENGTH + 1), jnp.int32)
-    return jax.jit(step, donate_argnums=0), (state, tokens)
+    return step
 
 
 def _is_shape(leaf: Any) -> bool:

@@ -8,10 +8,10 @@ from alpa_plans import PUBLISHED, SHAPES
 from bench_table import table
 from scipy.stats import spearmanr
 
-from paropt.base.wording import seconds_text
+from paropt.base.wording import counted, seconds_text
 
 GB = 1e9
-CHECK = "check"
+CHECK, RUN = "check", "run"  # what is measured of a model beside its rows
 TOLERANCE = 1.02  # times as long counts as no longer
 
 INTRO = """\
@@ -41,10 +41,11 @@ tries more, is only in the last section: its estimates are the worst, as XLA res
 
 def page(found: dict[str, Any]) -> str:
     """Of what tools/bench_alpa.py has measured."""
-    rows = {key: each for key, each in found.items() if not key.endswith(CHECK)}
+    rows = {key: each for key, each in found.items() if not key.endswith((CHECK, RUN))}
     parts = [INTRO, _summary(rows)]
     parts += [_section(key, each) for key, each in rows.items()]
     parts.append(_compared(found))
+    parts += [_run(key, each) for key, each in found.items() if key.endswith(RUN)]
     return "\n".join(parts)
 
 
@@ -144,6 +145,29 @@ def _ranks(found: dict[str, Any]) -> Iterator[str]:
             rank = float(spearmanr(*zip(*pairs, strict=True)).statistic)
             what = f"{len(rows)} programs of {key.split(' | ')[0]} on H100s"
             yield f"Spearman's rank correlation of estimates and executables of {what} is {rank:.2f}."
+
+
+def _run(key: str, each: dict[str, Any]) -> str:
+    """What the plan for 8 H100s moves, and what it moves where it runs."""
+    model, runs = key.split(" | ")[0], each["runs"]
+    executables = {"for 8 H100s, compiled": each["moved"]}
+    executables |= {
+        f"{counted(int(count), 'process', 'processes')} with {8 // int(count)} CPU devices": run["moved"]
+        for count, run in runs.items()
+    }
+    kinds = sorted({kind for moved in executables.values() for kind in moved})
+    lines = [(what, *(f"{moved.get(kind, 0):.2f}" for kind in kinds)) for what, moved in executables.items()]
+    largest = max(run["difference"] for run in runs.values())
+    text = f"""\
+## What a plan assumes is what runs
+
+The plan of {model} on 8 H100s (`{each["plan"]}`), run in float32 on 8 CPU devices at a tenth of its width
+({each["width"]}, {each["parameters"] / 1e6:.1f} M parameters), with sequences and vocabulary that are as much smaller:
+`python tools/bench_alpa.py --run {model}` ({each["date"]}, jax {each["jax"]}). New parameters and the optimizer's state
+are those of `jax.jit` on one device: {largest:.0e} is the largest difference, relative to each array's largest update.
+Elements that collectives move per step and device, in multiples of all parameters:
+"""
+    return f"{text}\n{table([('', *kinds), *lines])}\n"
 
 
 def _pair(key: str, row: dict[str, Any]) -> tuple[str, ...]:

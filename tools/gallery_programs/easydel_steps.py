@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import optax
 from easydel.trainers.trainer._fn import training_step
 from flax import nnx
-from gallery_catalog import TRAINED_WIDTH as WIDTH
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from gallery_programs.program import HEADS, LAYERS, MICRO_BATCHES, SEQUENCE, VOCABULARY, Program, counted, tokens
@@ -21,12 +20,12 @@ from gallery_programs.program import HEADS, LAYERS, MICRO_BATCHES, SEQUENCE, VOC
 LAYOUTS = {"dp": (8, 1, 1, 1, 1), "fsdp": (1, 8, 1, 1, 1), "hsdp": (2, 4, 1, 1, 1), "fsdp_tp": (1, 4, 1, 2, 1)}
 
 
-def language_model(layout: str) -> Program:
+def language_model(layout: str, width: int) -> Program:
     """`training_step`, which `Trainer` calls; as there, the batch comes whole, and rules shard the state."""
     config = ed.LlamaConfig(
         vocab_size=VOCABULARY,
-        hidden_size=WIDTH,
-        intermediate_size=4 * WIDTH,
+        hidden_size=width,
+        intermediate_size=4 * width,
         num_hidden_layers=LAYERS,
         num_attention_heads=HEADS,
         num_key_value_heads=HEADS // 2,

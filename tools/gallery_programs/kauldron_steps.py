@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from gallery_catalog import TRAINED_WIDTH as WIDTH
 from gemma import gm
 from gemma.gm.nn import _config, _modules
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -21,16 +20,16 @@ from gallery_programs.program import HEADS, LAYERS, MICRO_BATCHES, VOCABULARY, P
 AXIS = "devices"  # of Kauldron's mesh
 
 
-def calls(layout: str) -> Program:
+def calls(layout: str, width: int) -> Program:
     """`TrainStep.step`, which the trainer calls once per micro-batch."""
-    one, state, batch, counts, within = _prepared(layout)
+    one, state, batch, counts, within = _prepared(layout, width)
     first = jax.tree.map(lambda part: part[0], batch)
     return Program(one, (state, first), **counts, calls=MICRO_BATCHES, within=within)
 
 
-def scanned(layout: str) -> Program:
+def scanned(layout: str, width: int) -> Program:
     """The same in a scan over micro-batches."""
-    one, state, batch, counts, within = _prepared(layout)
+    one, state, batch, counts, within = _prepared(layout, width)
 
     def step(state: Any, batch: Any) -> Any:
         return jax.lax.scan(one, state, batch)
@@ -38,9 +37,9 @@ def scanned(layout: str) -> Program:
     return Program(step, (state, batch), **counts, within=within)
 
 
-def _prepared(layout: str) -> tuple[Any, Any, Any, dict[str, Any], Any]:
+def _prepared(layout: str, width: int) -> tuple[Any, Any, Any, dict[str, Any], Any]:
     """The trainer's step, the state, micro-batches, what is counted, and how the step is traced."""
-    steps = {"now": _train_step(layout)}
+    steps = {"now": _train_step(layout, width)}
     mesh = kd.sharding.DEVICES_MESH
     ids = tokens(MICRO_BATCHES)
     batch = {"input": ids, "target": np.roll(ids, -1, axis=-1)[..., None], "mask": np.ones_like(ids)[..., None]}
@@ -56,19 +55,19 @@ def _prepared(layout: str) -> tuple[Any, Any, Any, dict[str, Any], Any]:
         """With Kauldron's mesh of other devices; a step has the shardings in it."""
         whole, first = NamedSharding(mesh, PartitionSpec()), NamedSharding(mesh, PartitionSpec(AXIS))
         with mock.patch.multiple(kd.sharding, DEVICES_MESH=mesh, REPLICATED=whole, FIRST_DIM=first):
-            steps["now"] = _train_step(layout)
+            steps["now"] = _train_step(layout, width)
             yield
 
     return one, state, batch, counted(state.params, (AXIS,), layout), within
 
 
-def _train_step(layout: str) -> kd.train.TrainStep:
+def _train_step(layout: str, width: int) -> kd.train.TrainStep:
     config = _config.TransformerConfig(
         num_embed=VOCABULARY,
-        embed_dim=WIDTH,
-        hidden_dim=4 * WIDTH,
+        embed_dim=width,
+        hidden_dim=4 * width,
         num_heads=HEADS,
-        head_dim=WIDTH // HEADS,
+        head_dim=width // HEADS,
         num_kv_heads=HEADS // 2,
         final_logit_softcap=None,
         use_post_attn_norm=True,

@@ -11,7 +11,6 @@ import maxtext
 import numpy as np
 from flax import nnx
 from flax.core.spmd import logical_axis_rules
-from gallery_catalog import TRAINED_WIDTH as WIDTH
 from jax.sharding import AxisType, Mesh
 from maxtext.common.train_state_nnx import TrainStateNNX
 from maxtext.configs import pyconfig
@@ -35,8 +34,6 @@ BATCH_AXES = ("data", "fsdp")
 EXPERTS = {
     "decoder_block": "mixtral",
     "num_experts": 8,
-    "base_mlp_dim": 2 * WIDTH,
-    "base_moe_mlp_dim": 2 * WIDTH,
     "num_experts_per_tok": 2,
     "sparse_matmul": False,
     "megablox": False,
@@ -44,12 +41,14 @@ EXPERTS = {
 }
 
 
-def language_model(layout: str, *, experts: bool = False, scanned: bool = True, dtype: str = "bfloat16") -> Program:
+def language_model(
+    layout: str, width: int, *, experts: bool = False, scanned: bool = True, dtype: str = "bfloat16"
+) -> Program:
     """A Llama, or a Mixtral of few small experts. As by MaxText's defaults it computes in bfloat16, and layers are
     computed again in the backward pass; `scanned`: layers are a scan."""
     config = pyconfig.initialize(
         ["", str(Path(maxtext.__file__).parent / "configs" / "base.yml")],
-        **_options(layout, experts, scanned),
+        **_options(layout, width, experts, scanned),
         dtype=dtype,
     )
     devices = maxtext_utils.create_device_mesh(config, jax.devices())
@@ -82,7 +81,7 @@ def language_model(layout: str, *, experts: bool = False, scanned: bool = True, 
     return Program(step, (state, batch), **counts, within=within)
 
 
-def _options(layout: str, experts: bool, scanned: bool) -> dict[str, Any]:
+def _options(layout: str, width: int, experts: bool, scanned: bool) -> dict[str, Any]:
     return {
         "run_name": "gallery",
         "skip_jax_distributed_system": True,
@@ -90,19 +89,19 @@ def _options(layout: str, experts: bool, scanned: bool) -> dict[str, Any]:
         "jax_cache_dir": "",
         "dataset_type": "synthetic",
         "attention": "dot_product",
-        "base_emb_dim": WIDTH,
-        "base_mlp_dim": 4 * WIDTH,
+        "base_emb_dim": width,
+        "base_mlp_dim": 4 * width,
         "base_num_decoder_layers": SCANNED_LAYERS if scanned else LAYERS,
         "base_num_query_heads": HEADS,
         "base_num_kv_heads": HEADS // 2,
-        "head_dim": WIDTH // HEADS,
+        "head_dim": width // HEADS,
         "vocab_size": VOCABULARY,
         "max_target_length": SEQUENCE,
         "per_device_batch_size": BATCH // DEVICES,
         "gradient_accumulation_steps": MICRO_BATCHES,
         "scan_layers": scanned,
         **{f"ici_{axis}_parallelism": size for axis, size in LAYOUTS[layout].items()},
-        **(EXPERTS if experts else {}),
+        **(EXPERTS | {"base_mlp_dim": 2 * width, "base_moe_mlp_dim": 2 * width} if experts else {}),
     }
 
 

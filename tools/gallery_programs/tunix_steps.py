@@ -11,7 +11,6 @@ import jax
 import numpy as np
 import optax
 from flax import nnx
-from gallery_catalog import TRAINED_WIDTH as WIDTH
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from tunix.models.llama3 import model as llama
 from tunix.rl import algo_core
@@ -30,19 +29,19 @@ LAYOUTS: dict[str, tuple[dict[str, int], tuple[str, ...]]] = {
 }
 
 
-def calls(layout: str) -> Program:
+def calls(layout: str, width: int) -> Program:
     """`PeftTrainer._train_step`, which the trainer calls once per micro-batch."""
-    one, state, batch, counted = _prepared(layout)
+    one, state, batch, counted = _prepared(layout, width)
     first = jax.tree.map(lambda part: part[0], batch)
     return Program(one, (state, first), **counted, calls=MICRO_BATCHES, within=_within)
 
 
-def scanned(layout: str, *, policy: bool = False) -> Program:
+def scanned(layout: str, width: int, *, policy: bool = False) -> Program:
     """The same in a scan over micro-batches, of which only the losses are kept, not the norms of their gradients.
 
     `policy`: with the loss of GRPO, of completions with advantages, in place of that of supervised fine-tuning.
     """
-    one, state, batch, counted = _prepared(layout, policy)
+    one, state, batch, counted = _prepared(layout, width, policy)
 
     def step(state: Any, batch: Any) -> Any:
         def body(state: Any, micro_batch: Any) -> Any:
@@ -54,17 +53,17 @@ def scanned(layout: str, *, policy: bool = False) -> Program:
     return Program(step, (state, batch), **counted, within=_within)
 
 
-def _prepared(layout: str, policy: bool = False) -> tuple[Any, Any, Any, dict[str, Any]]:
+def _prepared(layout: str, width: int, policy: bool = False) -> tuple[Any, Any, Any, dict[str, Any]]:
     """The trainer's step, the state, micro-batches, and what is counted."""
     sizes, split = LAYOUTS[layout]
     mesh = jax.make_mesh(tuple(sizes.values()), tuple(sizes), axis_types=(AxisType.Auto,) * len(sizes))
     config = llama.ModelConfig(
         num_layers=LAYERS,
         vocab_size=VOCABULARY,
-        embed_dim=WIDTH,
-        hidden_dim=4 * WIDTH,
+        embed_dim=width,
+        hidden_dim=4 * width,
         num_heads=HEADS,
-        head_dim=WIDTH // HEADS,
+        head_dim=width // HEADS,
         num_kv_heads=HEADS // 2,
         rope_theta=10_000,
         norm_eps=1e-5,

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -11,11 +12,14 @@ from unit.scripts import ROOT
 sys.path.insert(0, str(ROOT / "tools"))  # its parts import each other
 
 import bench_alpa
+import plan_executed
 import plans_page
 from alpa_plans import PUBLISHED, SHAPES
 from gpt_programs import BATCH, VOCABULARY, Gpt, step_of
 
 from paropt.costs.clusters import cluster_of
+from paropt.plan import Plan
+from paropt.planning.candidates import templates
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -77,6 +81,30 @@ def test_the_page_compares_estimates_with_executables() -> None:
     assert "10% off, of the memory 10%." in page
     assert "| 1.3B, H100 | dp, data=8, keep-shards | 2.2 s | 2 s | 9.0 | 10.0 |" in page
     assert "3 programs of 1.3B on H100s is 1.00." in page
+
+
+def test_a_saved_plan_runs_over_one_process_and_two(tmp_path: Path) -> None:
+    """Each parameter is gathered once and reduced once, by both, and the new state is that of `jax.jit`."""
+    once = next(each for each in templates(8) if (each.name, each.policy) == ("fsdp", "once"))
+    plan, model = tmp_path / "plan.toml", PUBLISHED["1.3B"].model._replace(layers=2).narrowed(32, 32)
+    Plan(plan_executed.TARGET, once).save(plan)
+    for processes in (1, 2):
+        found = plan_executed.run(plan, model, processes)
+        assert found["moved"] == {"all-gather": 1.0, "reduce-scatter": 1.0}
+        assert found["difference"] < 1e-5 and found["loss"] == pytest.approx(found["alone"], rel=1e-6)
+
+
+def test_a_process_that_fails_is_told_by_its_last_line(tmp_path: Path) -> None:
+    with pytest.raises(plan_executed.RunError, match=r"^status 1: paropt.planning\S*PlanError: .*No such file"):
+        plan_executed.run(tmp_path / "none.toml", PUBLISHED["1.3B"].model.narrowed(32, 32), 1)
+
+
+def test_the_page_tells_what_ran() -> None:
+    ran = {"difference": 4e-7, "moved": {"all-gather": 1.0}}
+    each = {"plan": "fsdp", "moved": {"all-gather": 1.25}, "width": 200, "parameters": 13_000_000, "runs": {"2": ran}}
+    page = plans_page.page({"1.3B | run": {**each, "date": "", "jax": ""}})
+    assert "| for 8 H100s, compiled | 1.25 |" in page and "4e-07 is the largest" in page
+    assert "| 2 processes with 4 CPU devices | 1.00 |" in page
 
 
 def test_the_page_is_that_of_the_data() -> None:

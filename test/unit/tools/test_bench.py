@@ -21,6 +21,7 @@ BENCH = ROOT / "tools" / "bench.py"
 sys.path.insert(0, str(ROOT / "tools"))  # its parts import each other
 
 import bench_counts  # noqa: E402
+import bench_exposed  # noqa: E402
 import bench_page  # noqa: E402
 import bench_picture  # noqa: E402
 import bench_plans  # noqa: E402
@@ -103,6 +104,21 @@ def test_the_ideal_of_a_hybrid_sharding() -> None:
     size = sum(leaf.nbytes for leaf in jax.tree.leaves(program.args[0]))
     ideal = bench_sharded.ideal("half_blocks_p18", program)
     assert ideal == (size / 2 * 3 / 4, size * 3 / 4 + size / 4)
+
+
+def test_exposed_communication_is_told_by_program_and_options() -> None:
+    """A program that waits longer by default is named; one that waits shorter, or by no part of the step, is not."""
+    alone, less, more = (bench_exposed.Time(2.0, 1.0, exposed) for exposed in (0.5, 0.1, 0.75))
+    little = alone._replace(exposed=alone.exposed * 1.02)
+    rows = [
+        bench_exposed.Row("gpu:x", title, "mlp", {"XLA alone": alone, "par-opt": ours})
+        for title, ours in ((bench_exposed.DEFAULTS, less), ("flags", more))
+    ]
+    rows.append(bench_exposed.Row("tpu:x", bench_exposed.DEFAULTS, "", {}, "no compiler"))
+    text = bench_exposed.section(rows)
+    assert "|  | par-opt | 2e+03 | 1e+03 | 100 | 750 |" in text and "Not measured: no compiler" in text
+    assert "By default, longer than with XLA alone: `mlp` (750 for 500 ms with flags)." in text
+    assert not bench_exposed.waits_longer({"XLA alone": alone, "par-opt": little})
 
 
 def judged(name: str, seconds: float, sent: int) -> Judged:
