@@ -53,6 +53,7 @@ from paropt.passes.spmd.xla_quirks.in_place import why_not_in_place
 from paropt.passes.spmd.xla_quirks.operand_gathers import Gather, is_gathered_alike
 from paropt.passes.support.traversal import defining_op, is_read_once, module_of, op_of, ops_of
 
+_INDICES = 1  # the operand of a scatter
 _WHOLE = "paropt.whole"  # of a reduce_scatter: the constraint that stood there
 
 
@@ -285,7 +286,7 @@ def _pin_gathered(op: ir.Operation, position: int) -> bool:
     for user, number, wanted in uses:
         if wanted is not None and wanted == gather:
             user.operands[number] = pinned
-    if op.name != SCATTER:  # indices are few bytes: later ops may look up, and gather, the less
+    if op.name != SCATTER or position != _INDICES:  # these are few bytes: later ops may look up, and gather, the less
         _keep_for_others(made)
     return True
 

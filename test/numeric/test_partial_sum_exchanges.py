@@ -28,8 +28,11 @@ from numeric.user_steps import (
 )
 from programs.program import Tree, mesh_of
 
+from paropt.hlo.traffic import traffic
+
 MESH = mesh_of(data=2, fsdp=2, tensor=2)
 LAYERS, HIDDEN = 4, 16
+ONCE, EXCHANGES = "grad-sync{policy=once}", ("all-to-all", "collective-permute")
 MOVED = "XLA would move unreduced values between devices"
 
 
@@ -174,6 +177,53 @@ def test_accumulators_of_all_gradients_in_a_row(mesh: Mesh) -> None:
     _, _, missed = compared(Case(step, (parameters, examples)))  # no other kind of collective grows
     assert any("gather sharded values for duplicated ops" in remark for remark in missed)
     assert any(MOVED in remark for remark in missed)
+
+
+class Table(NamedTuple):
+    """A table, how it is sharded, over which axes examples are, and whether its gradient is reduced once."""
+
+    sizes: dict[str, int]  # of the mesh
+    spec: tuple[Any, ...]
+    examples: tuple[str, ...]
+    once: bool
+    rows: int = 16
+
+
+FLAT, CUBE = {"data": 4, "tensor": 2}, {"data": 2, "fsdp": 2, "tensor": 2}
+TABLES = {
+    "few rows": Table(FLAT, ("tensor",), ("data",), once=False, rows=8),  # XLA exchanges these, which are fewer bytes
+    "many rows": Table(FLAT, ("tensor",), ("data",), once=True, rows=64),
+    "rows and features": Table(FLAT, ("tensor", "data"), ("data",), once=True),
+    "tensor first": Table({"tensor": 2, "data": 4}, ("tensor", "data"), ("data",), once=True),
+    "one of two axes of examples": Table(CUBE, ("tensor", "fsdp"), ("data", "fsdp"), once=True),
+    "rows over two axes": Table(CUBE, (("tensor", "fsdp"),), ("data",), once=False),
+    "rows over an axis of examples": Table(CUBE, (("fsdp", "tensor"),), ("data", "fsdp"), once=False),
+    "an idle axis": Table({"idle": 2, "data": 2, "tensor": 2}, ("tensor", "data"), ("data",), once=False),
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_rows_of_a_table_whose_activations_are_sharded_by_features(kind: str) -> None:
+    """As of Tunix's and MaxText's embeddings with tensor parallelism: XLA all-gathers features, in each micro-batch,
+    and the sum over the examples' axes can leave the loop."""
+    sizes, spec, over, once, size = TABLES[kind]
+    mesh = mesh_of(None, **sizes)
+    table = placed(integers(size, WIDTH, seed=0), *spec, mesh=mesh)
+    rows = abs(integers(MICRO_BATCHES, EXAMPLES, 2, seed=1)).astype(int)
+    examples = placed((rows, integers(MICRO_BATCHES, EXAMPLES, 2, WIDTH, seed=2)), None, over, mesh=mesh)
+    features = NamedSharding(mesh, PartitionSpec(over, None, "tensor"))
+
+    def loss(table: jax.Array, batch: Any) -> jax.Array:
+        rows, y = batch
+        return (lax.with_sharding_constraint(table[rows], features) * y).sum()
+
+    def step(table: jax.Array, total: jax.Array, batches: Any) -> jax.Array:
+        return lax.scan(lambda total, batch: (total + jax.grad(loss)(table, batch), None), total, batches)[0]
+
+    before, after, _ = compared(Case(step, (table, table, examples), passes=ONCE, not_to_grow=EXCHANGES))
+    assert traffic(after.collectives).known <= traffic(before.collectives).known
+    assert after.sync_in_loop == (0 if once else before.sync_in_loop)
+    assert before.sync_in_loop > 0
 
 
 COLUMNS = np.array([0, 3, 17])

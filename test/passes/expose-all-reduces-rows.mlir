@@ -62,6 +62,42 @@ func.func public @rows(%dh: tensor<16x6x8xf32> {sdy.sharding = #sdy.sharding<@me
   return %g : tensor<32x4xf32>
 }
 
+// Activations are sharded by features, rows of the table over the same axis: XLA all-gathers features, and each device
+// has addends of its rows.
+// CHECK-LABEL:   func.func public @rows_over_the_axis_of_features
+// CHECK:           "stablehlo.scatter"{{.*}}
+// CHECK:           paropt.gathered = [unit, unit, [#sdy.sharding<@mesh, [{"data"}, {}, {"model"}]>, #sdy.sharding<@mesh, [{"data"}, {}, {}]>]]
+// CHECK-NEXT:      %[[U:.*]] = sdy.sharding_constraint %{{.*}} <@mesh, [{"model"}, {}], unreduced={"data"}>
+// CHECK-NEXT:      sdy.reduce_scatter [{}, {"data"}] %[[U]]
+func.func public @rows_over_the_axis_of_features(%x: tensor<16x6x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}, {"model"}]>}, %i: tensor<16x6x1xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}, {}]>}) -> (tensor<32x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"model"}, {"data"}]>}, tensor<16x6x4xf32>) {
+  %dx = stablehlo.negate %x : tensor<16x6x4xf32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<32x4xf32>
+  %g = "stablehlo.scatter"(%zeros, %i, %dx) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [2], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 2>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) : (tensor<32x4xf32>, tensor<16x6x1xi32>, tensor<16x6x4xf32>) -> tensor<32x4xf32>
+  %c = sdy.sharding_constraint %g <@mesh, [{"model"}, {"data"}]> : tensor<32x4xf32>
+  %k = stablehlo.add %dx, %dx : tensor<16x6x4xf32>
+  return %c, %k : tensor<32x4xf32>, tensor<16x6x4xf32>
+}
+
+// Rows over an axis of examples, too: XLA moves parts of the sums.
+// CHECK-LABEL:   func.func public @rows_over_an_axis_of_examples
+// CHECK-NOT:       paropt.gathered
+// CHECK:           return
+func.func public @rows_over_an_axis_of_examples(%x: tensor<16x6x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}, {"model"}]>}, %i: tensor<16x6x1xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}, {}]>}) -> (tensor<32x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"model", "data"}, {}]>}) {
+  %dx = stablehlo.negate %x : tensor<16x6x4xf32>
+  %zeros = stablehlo.constant dense<0.0> : tensor<32x4xf32>
+  %g = "stablehlo.scatter"(%zeros, %i, %dx) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [2], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 2>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) : (tensor<32x4xf32>, tensor<16x6x1xi32>, tensor<16x6x4xf32>) -> tensor<32x4xf32>
+  %c = sdy.sharding_constraint %g <@mesh, [{"model", "data"}, {}]> : tensor<32x4xf32>
+  return %c : tensor<32x4xf32>
+}
+
 // One that is put in its place among others is a gradient.
 // CHECK-LABEL:   func.func public @put_in_its_place
 // CHECK:           sdy.reduce_scatter

@@ -6,7 +6,8 @@ other operand has it, too, and all-gathers the other values over that axis. In a
 experts, devices exchange differently sharded parts for parts of the batch.
 
 The gradient of a table that is sharded by features, over an axis that shards tokens as well, is sharded by features,
-too: XLA all-gathers the indices of its rows, which are few bytes.
+too: XLA all-gathers the indices of its rows, which are few bytes. That of a table whose rows are sharded over the axis
+that shards the features of activations, as with tensor parallelism, adds up whole features: XLA all-gathers these.
 
 Target: CPU, TPU, GPU.
 Measured with: jaxlib 0.10.2 with libtpu 0.0.42; 0.12.0.1 with libtpu 0.0.50 (CPU and TPU).
@@ -21,6 +22,7 @@ from typing import NamedTuple
 
 from jaxlib.mlir import ir
 
+from paropt.passes.sharding.annotations import shard_bytes
 from paropt.passes.sharding.axes import Axes, Axis
 from paropt.passes.sharding.op_rules import Factors, parse_rule
 from paropt.passes.sharding.propagation import Propagated
@@ -43,7 +45,7 @@ def gathers(op: ir.Operation, propagated: Propagated) -> tuple[Gather | None, ..
     scatters."""
     nothing = (None,) * len(op.operands)
     if op.name == _SCATTER:
-        return _indices_gathered(op, propagated)
+        return _scattered(op, propagated)
     if op.name != _DOT:
         return nothing
     lies, result = propagated.operand_shardings(op), propagated.sharding_of(op.results[0])
@@ -56,11 +58,8 @@ def gathers(op: ir.Operation, propagated: Propagated) -> tuple[Gather | None, ..
     return (_gather(known[0], own, other, made), _gather(known[1], other, own, made))
 
 
-def _indices_gathered(op: ir.Operation, propagated: Propagated) -> tuple[Gather | None, ...]:
-    """Of a scatter to whole columns, where its updates are sharded, as its result is, over axes that shard its indices.
-
-    Of rows of a table that is split by rows as well, XLA exchanges parts, and gathers less.
-    """
+def _scattered(op: ir.Operation, propagated: Propagated) -> tuple[Gather | None, ...]:
+    """Of a scatter, the indices, or the updates, where one of them is sharded over an axis that its result needs."""
     lies, result = propagated.operand_shardings(op), propagated.sharding_of(op.results[0])
     if len(lies) != 3 or result is None:
         return (None,) * len(op.operands)
@@ -69,13 +68,29 @@ def _indices_gathered(op: ir.Operation, propagated: Propagated) -> tuple[Gather 
         return (None, None, None)
     rule = parse_rule(propagated.sharding_rule(op))
     made = dict(zip(rule.results[0], result.dimensions, strict=True))
-    if any(made.get(dimension) for dimension in rule.results[0] if dimension not in rule.operands[2]):
-        return (None, None, None)
     _, *read = rule.operands
     indices, updates = (
         dict(zip(dims, lie.dimensions, strict=True)) for dims, lie in zip(read, (of_indices, of_updates), strict=True)
     )
+    rows = {axis for dimension, axes in made.items() if dimension not in updates for axis in axes}
+    if rows:
+        features = _features_gathered(of_updates, updates, made, rows)
+        exchanged = not any(made.get(dimension) for dimension in updates)
+        return (None, None, None if exchanged and features and _is_more(op, features.after, result) else features)
     return (None, _gather(of_indices, indices, updates, made), None)
+
+
+def _features_gathered(lies: Sharding, updates: _Splits, made: _Splits, rows: set[Axis]) -> Gather | None:
+    """Of updates whose features are sharded over axes that shard the `rows` of the result."""
+    kept = {dim: () if dim in made and rows.issuperset(axes) else axes for dim, axes in updates.items()}
+    found = lies._replace(dimensions=tuple(kept.values()))
+    return Gather(lies, found) if found != lies and rows.isdisjoint(found.axes) else None
+
+
+def _is_more(op: ir.Operation, updates: Sharding, result: Sharding) -> bool:
+    """Whether the updates of a scatter, with whole features, are more than its result, whose parts XLA may exchange
+    instead where no axis shards the features of the result."""
+    return shard_bytes(op.operands[2], updates) > shard_bytes(op.results[0], result)
 
 
 def is_gathered_alike(use: ir.OpOperand, gather: Gather, propagated: Propagated) -> bool:
