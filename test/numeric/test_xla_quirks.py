@@ -15,7 +15,7 @@ from numeric.oracle import results
 from unit.clusters import available
 
 from paropt.clusters.targets import TargetError, get
-from paropt.hlo.census import Collective, census
+from paropt.hlo.census import SYNC_KINDS, Collective, census
 
 FOLDER = "passes/spmd/xla_quirks"
 CPU, TPU, GPU = "cpu:8", "tpu:v5e:2x4", "gpu:h100:1x1x8"
@@ -58,6 +58,17 @@ def reduces_in_the_loop(target: str, program: str) -> bool:
 def communicates(*kinds: str) -> Symptom:
     """Whether the optimized HLO has collectives of exactly these kinds."""
     return lambda target, program: {each.kind for each in compiled(target, program)} == {*kinds}
+
+
+def reduces_after_all_gathers(array: str) -> Symptom:
+    """Whether the optimized HLO has all-gathers, and reduces such an array."""
+
+    def symptom(target: str, program: str) -> bool:
+        found = compiled(target, program)
+        reduced = [str(each) for c in found if c.kind in SYNC_KINDS for each in c.arrays]
+        return array in reduced and any(c.kind == "all-gather" for c in found)
+
+    return symptom
 
 
 def compiled(target: str, program: str) -> tuple[Collective, ...]:
@@ -232,6 +243,22 @@ func.func public @main(%rows: tensor<16x1xi32> {sdy.sharding = #sdy.sharding<@me
 }
 """
 
+FEATURES_OF_ROWS = """
+sdy.mesh @mesh = <["data"=4, "model"=2]>
+func.func public @main(%rows: tensor<16x1xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>},
+                       %x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {"model"}]>}) -> tensor<24x8xf32> {
+  %zeros = stablehlo.constant dense<0.0> : tensor<24x8xf32>
+  %p = "stablehlo.scatter"(%zeros, %rows, %x) <{scatter_dimension_numbers = #stablehlo.scatter<
+      update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) : (tensor<24x8xf32>, tensor<16x1xi32>, tensor<16x8xf32>) -> tensor<24x8xf32>
+  %c = sdy.sharding_constraint %p <@mesh, [{"model"}, {"data"}]> : tensor<24x8xf32>
+  return %c : tensor<24x8xf32>
+}
+"""
+
 
 class Quirk(NamedTuple):
     """What XLA does with a program for some of the targets: those that every supported version does it for."""
@@ -261,6 +288,9 @@ QUIRKS = {
     ),
     "numbers of rows are gathered": Quirk(
         "operand_gathers", (CPU,), NUMBERS_OF_ROWS, communicates("all-gather", "all-reduce")
+    ),
+    "features of rows are gathered": Quirk(
+        "operand_gathers", (CPU, TPU, GPU), FEATURES_OF_ROWS, reduces_after_all_gathers("f32[12,8]")
     ),
 }
 CASES = [(name, target) for name, quirk in QUIRKS.items() for target in quirk.targets]
