@@ -23,11 +23,7 @@ from paropt.hlo.parser import HloError
 SIZES = Sizes(width=2048, layers=4, micro_batches=4, examples=64, vocabulary=8192, sequence=128, heads=16)
 NAMES = (
     "plain_mlp_p0",
-    "plain_mlp_p1",
     "plain_mlp_p6",
-    "plain_mlp_p7",
-    "plain_mlp_p11",
-    "plain_transformer_p0",
     "plain_transformer_p1",
     "plain_transformer_p6",
     "plain_transformer_p11",
@@ -36,7 +32,6 @@ NAMES = (
     "half_blocks_p18",
     "llama_p19",
     "experts_p20",
-    "explicit_mlp_p0",
     "explicit_transformer_p0",
 )
 PROGRAMS = {name: (MATRIX | LAYERS)[name] for name in NAMES}

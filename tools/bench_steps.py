@@ -54,11 +54,15 @@ def measure(name: str, passes: str, pairs: int, sizes: dict[str, int]) -> dict[s
         "alone": jax.jit(program.step),
         "paropt": paropt.jit(program.step, passes=passes, strict=True),
     }
-    compiled = {kind: step.lower(*program.args).compile() for kind, step in steps.items()}
-    seconds: dict[str, list[float]] = {kind: [] for kind in steps}
+    return timed({kind: step.lower(*program.args).compile() for kind, step in steps.items()}, program.args, pairs)
+
+
+def timed(compiled: dict[str, Any], args: tuple[Any, ...], pairs: int) -> dict[str, list[float]]:
+    """Seconds of `pairs` steps of each executable, in turns, after one of each that is not counted."""
+    seconds: dict[str, list[float]] = {kind: [] for kind in compiled}
     for pair in range(pairs + 1):
         for kind in sorted(compiled, reverse=pair % 2 == 1):  # what comes second in a pair may find warmer caches
-            taken = _seconds(compiled[kind], program.args)
+            taken = _seconds(compiled[kind], args)
             if pair:
                 seconds[kind].append(taken)
     return seconds

@@ -84,23 +84,29 @@ def _told(times: Times, progress: Callable[[str], None]) -> Times:
 
 
 def _one_process(step: Step, pairs: int) -> str:
-    return results([_start([], step, pairs)])
+    return results([_started(_command(step, pairs))])
 
 
 def _two_processes(step: Step, pairs: int) -> str:
+    return joined(_command(step, pairs))
+
+
+def joined(command: Sequence[str]) -> str:
+    """What the first of two processes of a command prints last, between which is a slow link."""
     with slow_link(RATE) as sides:
-        return results(
-            [_start(side.prefix, step, pairs, *rank_options(sides, rank)) for rank, side in enumerate(sides)]
-        )
+        commands = [[*side.prefix, *command, *rank_options(sides, rank)] for rank, side in enumerate(sides)]
+        return results([*map(_started, commands)])
 
 
 def rank_options(sides: tuple[Side, ...], rank: int) -> list[str]:
     return ["--rank", str(rank), "--coordinator", f"{sides[0].address}:{PORT}"]
 
 
-def _start(prefix: list[str], step: Step, pairs: int, *options: str) -> subprocess.Popen[str]:
-    command = [*prefix, sys.executable, str(WORKER), step.program, "--passes", step.passes, "--pairs", str(pairs)]
-    command += options
+def _command(step: Step, pairs: int) -> list[str]:
+    return [sys.executable, str(WORKER), step.program, "--passes", step.passes, "--pairs", str(pairs)]
+
+
+def _started(command: Sequence[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

@@ -2,7 +2,8 @@
 
 Each program is measured in a process of its own, for each target: what it sends, how often, in how much memory, and
 how long it takes to compile; on CPU devices it also runs both ways. What is measured is kept in docs/gallery.json,
-from which the page is written, so a part can be measured again by `--only`.
+from which the page is written, so a part can be measured again by `--only`. `--times` measures step times over a slow
+link between two processes, on a machine that does nothing else.
 """
 
 import argparse
@@ -21,10 +22,14 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import gallery_page  # noqa: E402  after the path is set
-from gallery_catalog import ENTRIES, TARGETS, Entry  # noqa: E402
+import bench_times  # noqa: E402  after the path is set
+import gallery_page  # noqa: E402
+from gallery_catalog import ENTRIES, TARGETS, TIMED, Entry  # noqa: E402
+from slow_link import LinkError  # noqa: E402
 
 MEASURE = Path(__file__).resolve().with_name("gallery_measure.py")
+STEPS = MEASURE.with_name("gallery_steps.py")
+PAIRS = 9
 LOGS = ROOT / "build" / "gallery"
 START = "gallery: "
 SECONDS = 600  # for one program on one target
@@ -39,6 +44,12 @@ def main() -> int:
     if options.only_page:
         options.out.write_text(gallery_page.page(found))
         say(f"wrote {options.out} from {data}")
+        return 0
+    if options.times:
+        for name in TIMED:
+            found[name]["times"] = timed(next(entry for entry in ENTRIES if entry.name == name), options.python)
+            say(f"{name}: {gallery_page.times_line(found[name]['times'])}")
+        _write(options.out, found)
         return 0
     LOGS.mkdir(parents=True, exist_ok=True)
     lock = threading.Lock()
@@ -59,16 +70,35 @@ def main() -> int:
                 found.setdefault(entry.name, result)
             else:
                 kept = {} if result["problem"] else before["targets"]
-                found[entry.name] = {**result, "targets": {**kept, **result["targets"]}}
-            data.write_text(json.dumps({e.name: found[e.name] for e in ENTRIES if e.name in found}, indent=1) + "\n")
+                times = {"times": before["times"]} if "times" in before else {}
+                found[entry.name] = {**result, **times, "targets": {**kept, **result["targets"]}}
+            _write(options.out, found)
             say(f"{finished:2}/{len(options.only)} {entry.name}: {gallery_page.line(result)}")
         return not gallery_page.alarms(result)
 
     with ThreadPoolExecutor(options.jobs) as pool:
         good = list(pool.map(measure, options.only))
-    options.out.write_text(gallery_page.page(found))
     say(f"wrote {options.out} and {data}; what the packages printed is in {LOGS}")
     return 0 if all(good) else 1
+
+
+def _write(page: Path, found: dict[str, Any]) -> None:
+    """Keeps what is measured, and writes the page of it."""
+    ordered = {entry.name: found[entry.name] for entry in ENTRIES if entry.name in found}
+    page.with_suffix(".json").write_text(json.dumps(ordered, indent=1) + "\n")
+    page.write_text(gallery_page.page(ordered))
+
+
+def timed(entry: Entry, pythons: Sequence[str]) -> dict[str, Any]:
+    """Seconds of the entry's steps over a slow link, XLA alone and par-opt in turns; or why there are none."""
+    python = next((python for python in pythons if _has(python, entry.packages)), None)
+    if python is None:
+        return {"problem": f"not installed: {', '.join(entry.packages)}"}
+    try:
+        found = json.loads(bench_times.joined([python, str(STEPS), entry.name, "--pairs", str(PAIRS)]))
+    except (LinkError, bench_times.WorkerError) as error:
+        return {"problem": str(error)}
+    return {"date": nothing()["date"], **found}
 
 
 def nothing() -> dict[str, Any]:
@@ -162,6 +192,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--out", type=Path, default=ROOT / "docs" / "gallery.md", help="page to write (default: %(default)s)"
     )
+    parser.add_argument("--times", action="store_true", help="time steps over a slow link instead")
     parser.add_argument("--only-page", action="store_true", help="measure nothing: write the page from what is there")
     options = parser.parse_args()
     try:

@@ -82,6 +82,10 @@ The optimizer's state holds a sum, which the program does not say to be 0 where 
 beside the sum of each device, one gradient more. (Why XLA:TPU then takes memory beside arrays, and how much, is not
 known.)"""
 
+APART = """\
+By default, too, sums are scattered in each micro-batch where that sends half; XLA:CPU combines all-reduces, and
+reduce-scatters it does not."""
+
 NOT_IN_PLACE = """\
 XLA:CPU all-reduces nothing in place: the branch that updates the parameters holds the sum of each device and the whole
 sum, one gradient more."""
@@ -311,7 +315,7 @@ ENTRIES = (
         f"fsdp: {ONCE_FINITE}",
         f"fsdp_tp: {ONCE_FINITE}",
         remains=f"{IN_CARRY} {ALL_REDUCED}",
-        worse={"dp": IN_STATE},
+        worse={"dp": IN_STATE, "fsdp": APART},
     ),
     *_trained(
         "tunix_grpo",
@@ -394,3 +398,6 @@ ENTRIES = (
         worse={"dp": IN_STATE},
     ),
 )
+
+# Fully sharded steps that are timed over a slow link.
+TIMED = ("tunix_scan_fsdp_once", "maxtext_unrolled_fsdp_once")

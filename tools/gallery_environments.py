@@ -24,11 +24,12 @@ def main(prefix: str, chosen: Sequence[str]) -> None:
 
 
 def commands(package: str) -> list[str]:
-    """The two that install it and par-opt."""
+    """Those that install it and par-opt: pip takes an hour to find versions for Kauldron that agree, uv seconds."""
     wanted = ENVIRONMENTS[package]
     return [
-        f"pip install {' '.join(map(_quoted, wanted.packages))}",
-        f"pip install -e '.[tpu,gpu]' {wanted.jax}".strip(),
+        "pip install uv",
+        f"uv pip install {' '.join(map(_quoted, wanted.packages))}",
+        f"uv pip install -e '.[tpu,gpu]' {wanted.jax}".strip(),
     ]
 
 

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Any
 
 import gallery_environments as environments
-from gallery_catalog import ENTRIES, ENVIRONMENTS, NOT_FOR_MEMORY, TARGETS, Entry
+from gallery_catalog import ENTRIES, ENVIRONMENTS, NOT_FOR_MEMORY, TARGETS, TIMED, Entry
 
 TITLES = {
     "marin-levanter": "Levanter",
@@ -69,12 +69,40 @@ def page(found: dict[str, Result]) -> str:
         _worse(found),
         "## More than once with `once`",
         _more_than_once(found),
+        "## Step times over a slow link",
+        _times(found),
     ]
     for package, entries in groupby(ENTRIES, lambda entry: entry.packages[0]):
         listed = list(entries)
         parts += [f"## {TITLES[package]}", *_versions(listed, found), *_recipe(package)]
         parts += [part for entry in listed for part in _program(entry, found.get(entry.name))]
     return "\n\n".join(parts) + "\n"
+
+
+def _times(found: dict[str, Result]) -> str:
+    """Of the fully sharded steps that are timed."""
+    rows: list[tuple[str, ...]] = [("program", "XLA alone, s", "par-opt, s", "ratio", "range", "pairs", "")]
+    rows += [_time_row(name, found.get(name, {}).get("times")) for name in TIMED]
+    text = (
+        "Two processes of this machine with 4 CPU devices each, joined by a link of 1 Gbit/s; models of width 512, 8 "
+        "devices. XLA alone and par-opt run in turns in the same processes; times are medians, the ratio is the median "
+        "over pairs of steps: `python tools/gallery.py --times`."
+    )
+    return f"{text}\n\n{_table(rows)}"
+
+
+def _time_row(name: str, times: Result | None) -> tuple[str, ...]:
+    if not times or "problem" in times:
+        return (f"[{name}](#{name.lower()})", "", "", "", "", "", times["problem"] if times else "not measured yet")
+    alone, ours = (statistics.median(times[side]) for side in ("alone", "paropt"))
+    ratios = sorted(a / o for a, o in zip(times["alone"], times["paropt"], strict=True))
+    cells = f"{alone:.2f}", f"{ours:.2f}", f"{statistics.median(ratios):.2f}", f"{ratios[0]:.2f} to {ratios[-1]:.2f}"
+    return (f"[{name}](#{name.lower()})", *cells, str(len(ratios)), times["date"])
+
+
+def times_line(times: Result) -> str:
+    """For the terminal."""
+    return ", ".join(cell for cell in _time_row("", times)[1:] if cell)
 
 
 def alarms(result: Result) -> list[str]:
@@ -287,8 +315,8 @@ def _versions(entries: list[Entry], found: dict[str, Result]) -> Iterator[str]:
 def _recipe(package: str) -> Iterator[str]:
     """How its environment is made, where it has one of its own."""
     if package in ENVIRONMENTS:
-        first, second = environments.commands(package)
-        yield f"Installed by `{first}`, then `{second}`. {ENVIRONMENTS[package].note}".strip()
+        steps = ", then ".join(f"`{command}`" for command in environments.commands(package))
+        yield f"Installed by {steps}. {ENVIRONMENTS[package].note}".strip()
 
 
 def _program(entry: Entry, result: Result | None) -> Iterator[str]:

@@ -20,9 +20,10 @@ import gallery_environments  # noqa: E402
 import gallery_page  # noqa: E402
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
-from gallery_catalog import ENTRIES, ENVIRONMENTS, PACKAGES, TARGETS, Entry  # noqa: E402
+from gallery_catalog import ENTRIES, ENVIRONMENTS, PACKAGES, TARGETS, TIMED, Entry  # noqa: E402
 from gallery_multiples import Multiples, multiples  # noqa: E402
 from jax.sharding import AxisType, NamedSharding, PartitionSpec  # noqa: E402
+from slow_link import LinkError  # noqa: E402
 
 import paropt  # noqa: E402
 
@@ -136,6 +137,37 @@ def test_only_page_measures_nothing(tmp_path: Path) -> None:
     assert json.loads(page.with_suffix(".json").read_text()) == known
 
 
+@pytest.mark.parametrize(
+    ("said", "row"),
+    [
+        ('{"alone": [4.0, 6.0, 5.0], "paropt": [2.0, 2.0, 5.0]}', "| 5.00 | 2.00 | 2.00 | 1.00 to 3.00 | 3 |"),
+        ("", "|  |  |  |  |  | needs root |"),
+    ],
+)
+def test_step_times_are_kept_beside_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, row: str
+) -> None:
+    """XLA alone takes 5 s, par-opt 2 s: twice as fast in the middle pair. A machine without a link gives a reason."""
+
+    def joined(command: list[str]) -> str:
+        assert command[-3:] == [TIMED[0], "--pairs", str(gallery.PAIRS)]
+        if not said:
+            raise LinkError("needs root")
+        return said
+
+    out = tmp_path / "gallery.md"
+    counted = result(measured())
+    out.with_suffix(".json").write_text(json.dumps({TIMED[0]: counted}))
+    monkeypatch.setattr(gallery.bench_times, "joined", joined)
+    monkeypatch.setattr(gallery, "TIMED", TIMED[:1])
+    python = _python(tmp_path, "")
+    monkeypatch.setattr(sys, "argv", ["gallery.py", "--times", "--python", python, "--out", str(out)])
+    assert gallery.main() == 0
+    found = json.loads(out.with_suffix(".json").read_text())[TIMED[0]]
+    assert {**found, "times": None} == {**counted, "times": None}
+    assert f"[{TIMED[0]}](#{TIMED[0]}) {row}" in out.read_text()
+
+
 def test_damaged_results_are_one_line(tmp_path: Path) -> None:
     (tmp_path / "gallery.json").write_text('{"flax_linen": ')
     done = run("--out", str(tmp_path / "gallery.md"))
@@ -226,9 +258,11 @@ def cells(target: dict[str, Any], entry: Entry) -> list[str]:
 @pytest.mark.parametrize("package", ENVIRONMENTS)
 def test_the_page_says_how_a_trainer_is_installed(package: str) -> None:
     entry = next(entry for entry in ENTRIES if entry.packages[0] == package)
-    first, second = gallery_environments.commands(package)
-    assert package in first and second.startswith("pip install -e '.[tpu,gpu]'")
-    assert f"Installed by `{first}`, then `{second}`." in gallery_page.page({entry.name: result(measured())})
+    _, first, second = gallery_environments.commands(package)
+    assert package in first and second.startswith("uv pip install -e '.[tpu,gpu]'")
+    assert f"Installed by `pip install uv`, then `{first}`, then `{second}`." in gallery_page.page(
+        {entry.name: result(measured())}
+    )
 
 
 def test_wrong_environments_are_one_line() -> None:
